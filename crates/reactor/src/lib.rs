@@ -1,1 +1,16 @@
-//! reactor
+//! The kernel, and nothing above it: sockets, readiness, one timer, one wake-up.
+//!
+//! Knows: file descriptors, epoll, time. Does not know: HTTP, Python, threads (the one
+//! `Waker` excepted, which any thread may use). Every system call of the product is made
+//! below `sys/`, which is also the seam for another operating system: whoever ports the
+//! product writes the names of `sys/mod.rs` again and touches nothing else.
+//!
+//! The seam speaks of data, not of readiness: [`Reactor::read`] lends bytes for as long as
+//! the caller looks at them. A completion backend would fill the same lent buffer before
+//! it reports the token.
+
+mod poll;
+pub mod sys;
+
+pub use poll::{Happening, Reactor, Read, WAKE_TOKENS_FROM};
+pub use sys::{Accepted, Address, PollFor, Sent, Socket, Waker};

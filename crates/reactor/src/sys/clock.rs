@@ -1,0 +1,47 @@
+//! Two clocks: one that never jumps, for deadlines; one that people read, for the Date line.
+
+fn read(clock: libc::clockid_t) -> libc::timespec {
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `at` is a valid timespec for the call to fill. The call cannot fail for the
+    // clocks used here, which every supported kernel has; were it to, zero is what is read.
+    unsafe { libc::clock_gettime(clock, &mut at) };
+    at
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+/// Monotonic milliseconds. Coarse (the kernel's tick, some 4 ms): deadlines need no more,
+/// and it is read without entering the kernel or the cycle counter.
+#[inline]
+pub fn monotonic_ms() -> u64 {
+    #[cfg(target_os = "linux")]
+    let at = read(libc::CLOCK_MONOTONIC_COARSE);
+    #[cfg(not(target_os = "linux"))]
+    let at = read(libc::CLOCK_MONOTONIC);
+    unsigned(at.tv_sec) * 1000 + unsigned(at.tv_nsec) / 1_000_000
+}
+
+/// Monotonic microseconds, exact: for durations that a log shows.
+pub fn monotonic_us() -> u64 {
+    let at = read(libc::CLOCK_MONOTONIC);
+    unsigned(at.tv_sec) * 1_000_000 + unsigned(at.tv_nsec) / 1000
+}
+
+/// Seconds since 1970 in UTC, coarse: for the Date line (RFC 9110 §6.6.1), which has whole
+/// seconds.
+#[inline]
+pub fn wall_seconds() -> u64 {
+    #[cfg(target_os = "linux")]
+    let at = read(libc::CLOCK_REALTIME_COARSE);
+    #[cfg(not(target_os = "linux"))]
+    let at = read(libc::CLOCK_REALTIME);
+    unsigned(at.tv_sec)
+}
+
+/// Microseconds since 1970 in UTC: for log lines.
+pub fn wall_us() -> u64 {
+    let at = read(libc::CLOCK_REALTIME);
+    unsigned(at.tv_sec) * 1_000_000 + unsigned(at.tv_nsec) / 1000
+}

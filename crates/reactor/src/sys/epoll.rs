@@ -1,0 +1,118 @@
+//! epoll(7): the readiness of many descriptors behind one.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use super::check;
+
+/// How many events one wait may bring. A full batch only means that the next wait is near.
+const BATCH: usize = 512;
+
+const EDGE: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+const LEVEL: u32 = libc::EPOLLIN as u32;
+
+/// What epoll said of one token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PollEvent {
+    pub token: u64,
+    pub readable: bool,
+    pub writable: bool,
+    /// The peer has ended its side, or the connection broke.
+    pub hung_up: bool,
+}
+
+/// Room for one batch, and how far it has been looked at.
+pub struct PollEvents {
+    room: Vec<libc::epoll_event>,
+    next: usize,
+}
+
+impl PollEvents {
+    pub fn new() -> Self {
+        Self { room: Vec::with_capacity(BATCH), next: 0 }
+    }
+
+    /// The next event of the batch.
+    #[inline]
+    pub fn take_next(&mut self) -> Option<PollEvent> {
+        let event = *self.room.get(self.next)?;
+        self.next += 1;
+        let bits = event.events;
+        let broken = bits & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
+        Some(PollEvent {
+            token: event.u64,
+            readable: bits & libc::EPOLLIN as u32 != 0,
+            writable: bits & libc::EPOLLOUT as u32 != 0,
+            hung_up: broken || bits & libc::EPOLLRDHUP as u32 != 0,
+        })
+    }
+}
+
+impl Default for PollEvents {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// An epoll set.
+#[derive(Debug)]
+pub struct Poll {
+    fd: OwnedFd,
+}
+
+impl Poll {
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: takes no pointer; the result is checked before it is owned.
+        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: `fd` was just made by the kernel and nobody else owns it.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Watches for readability, told again and again while it lasts.
+    pub fn watch_level(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, LEVEL, token)
+    }
+
+    /// Watches both directions, told once per change.
+    pub fn watch_edge(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, EDGE, token)
+    }
+
+    pub fn unwatch(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
+    }
+
+    fn control(&self, what: libc::c_int, fd: BorrowedFd<'_>, events: u32, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events, u64: token };
+        // SAFETY: both descriptors are borrowed and so open; `event` outlives the call.
+        check(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, fd.as_raw_fd(), &mut event) })?;
+        Ok(())
+    }
+
+    /// Waits for a batch; -1 waits without end, 0 only looks. Interrupted: an empty batch.
+    pub fn wait(&self, into: &mut PollEvents, milliseconds: i32) -> io::Result<usize> {
+        into.room.clear();
+        into.next = 0;
+        // SAFETY: the room has BATCH entries of capacity, which is the count given.
+        let found = unsafe {
+            libc::epoll_wait(self.fd.as_raw_fd(), into.room.as_mut_ptr(), BATCH as libc::c_int, milliseconds)
+        };
+        match usize::try_from(found) {
+            Ok(found) => {
+                // SAFETY: the kernel has filled that many entries, at most BATCH.
+                unsafe { into.room.set_len(found) };
+                Ok(found)
+            }
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+                error => Err(error),
+            },
+        }
+    }
+}
+
+impl AsRawFd for Poll {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}

@@ -1,0 +1,37 @@
+//! The only place with system calls: one small file per kind, one documented name each.
+//!
+//! A port to another system writes these names again:
+//! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
+//! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
+//! `accept`, `Reserve`, `monotonic_ms`, `wall_seconds`.
+
+mod clock;
+mod epoll;
+mod socket;
+mod timer;
+
+pub use clock::{monotonic_ms, monotonic_us, wall_seconds, wall_us};
+pub use epoll::{Poll, PollEvent, PollEvents};
+pub use socket::{
+    Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
+};
+pub use timer::{Timer, Waker};
+
+use std::io;
+
+/// Turns a system call's result into the error that errno holds.
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// The same for calls that answer a size; `None` where the call would have to wait.
+fn check_size(result: libc::ssize_t) -> io::Result<Option<usize>> {
+    if let Ok(size) = usize::try_from(result) {
+        return Ok(Some(size));
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        io::ErrorKind::WouldBlock => Ok(None),
+        _ => Err(error),
+    }
+}

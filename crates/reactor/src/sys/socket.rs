@@ -1,0 +1,308 @@
+//! Stream sockets that never block: accept, receive, send, sendfile, shut down.
+
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use super::{check, check_size};
+
+/// Where a peer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Address {
+    Ip(IpAddr, u16),
+    Unix,
+}
+
+/// What a listener had for us.
+#[derive(Debug)]
+pub enum Accepted {
+    Connection(Socket, Address),
+    /// Nobody waits.
+    Nobody,
+    /// No descriptor or memory is left for another connection (EMFILE, ENFILE, ENOBUFS, ENOMEM).
+    Exhausted,
+    /// The peer left before it was accepted: the next one may be there.
+    Gone,
+}
+
+/// What became of bytes that were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// So many; the socket may take more.
+    Some(usize),
+    /// The socket is full; an edge will tell.
+    Full,
+}
+
+/// What to wait for on a single socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollFor {
+    Readable,
+    Writable,
+}
+
+/// A listening descriptor that somebody else opened and keeps open.
+#[derive(Debug)]
+pub struct ListenerFd(RawFd);
+
+impl ListenerFd {
+    /// Names a descriptor that the caller keeps open for as long as this value is used.
+    pub fn new(fd: RawFd) -> io::Result<Self> {
+        // SAFETY: asks for flags only; a closed descriptor is an error, not a danger.
+        check(unsafe { libc::fcntl(fd, libc::F_GETFD) })?;
+        Ok(Self(fd))
+    }
+}
+
+impl AsFd for ListenerFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the contract of `new`: the owner keeps it open.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
+    }
+}
+
+/// How many pieces [`Socket::send_pieces`] takes.
+pub const PIECES: usize = 4;
+
+/// One connection's socket. Closing is dropping.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+}
+
+/// Accepts one connection, non-blocking and closed on exec, in one system call.
+///
+/// # Errors
+/// Those that say the listener itself is broken.
+pub fn accept(listener: &ListenerFd) -> io::Result<Accepted> {
+    // SAFETY: all-zero is a valid sockaddr_storage.
+    let mut room: libc::sockaddr_storage = unsafe { mem::zeroed() };
+    let mut size = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: `room` has `size` bytes and both outlive the call.
+    let fd = unsafe {
+        libc::accept4(
+            listener.0,
+            (&raw mut room).cast(),
+            &raw mut size,
+            libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
+        )
+    };
+    if fd >= 0 {
+        // SAFETY: `fd` was just made by the kernel and nobody else owns it.
+        let socket = Socket { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
+        return Ok(Accepted::Connection(socket, address(&room)));
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN) => Ok(Accepted::Nobody),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => Ok(Accepted::Exhausted),
+        // accept(2): errors of the new connection itself come out here; they are not ours.
+        Some(
+            libc::ECONNABORTED
+            | libc::EINTR
+            | libc::EPROTO
+            | libc::EPERM
+            | libc::ENETDOWN
+            | libc::ENETUNREACH
+            | libc::EHOSTUNREACH
+            | libc::EOPNOTSUPP,
+        ) => Ok(Accepted::Gone),
+        _ => Err(error),
+    }
+}
+
+fn address(room: &libc::sockaddr_storage) -> Address {
+    match i32::from(room.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says which shape the kernel has written.
+            let v4 = unsafe { &*(&raw const *room).cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            Address::Ip(ip.into(), u16::from_be(v4.sin_port))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says which shape the kernel has written.
+            let v6 = unsafe { &*(&raw const *room).cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            // A v4 peer on a v6 listener is shown as the v4 address that it has.
+            let ip = ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4);
+            Address::Ip(ip, u16::from_be(v6.sin6_port))
+        }
+        _ => Address::Unix,
+    }
+}
+
+impl Socket {
+    /// Takes over a descriptor that nobody else will close: a test's socket pair.
+    pub fn from_owned(fd: OwnedFd) -> io::Result<Self> {
+        let socket = Self { fd };
+        let raw = socket.fd.as_raw_fd();
+        // SAFETY: flag calls on a descriptor that is owned here.
+        unsafe {
+            let flags = check(libc::fcntl(raw, libc::F_GETFL))?;
+            check(libc::fcntl(raw, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
+        }
+        Ok(socket)
+    }
+
+    /// Receives; `None`: nothing is there now, `Some(0)`: the peer has ended.
+    #[inline]
+    pub fn recv(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            // SAFETY: `into` is valid for its length for the duration of the call.
+            let got = unsafe { libc::recv(self.fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
+            match check_size(got) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Sends what fits.
+    #[inline]
+    pub fn send(&self, bytes: &[u8]) -> io::Result<Sent> {
+        loop {
+            // SAFETY: `bytes` is valid for its length for the duration of the call.
+            let put = unsafe {
+                libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
+            };
+            match check_size(put) {
+                Ok(Some(n)) => return Ok(Sent::Some(n)),
+                Ok(None) => return Ok(Sent::Full),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends up to [`PIECES`] pieces in one system call, what fits of them.
+    pub fn send_pieces(&self, pieces: &[&[u8]]) -> io::Result<Sent> {
+        const NONE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let mut vector = [NONE; PIECES];
+        for (slot, piece) in vector.iter_mut().zip(pieces) {
+            *slot = libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };
+        }
+        // SAFETY: all-zero is a valid msghdr (no address, no control data).
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = vector.as_mut_ptr();
+        message.msg_iovlen = pieces.len().min(PIECES) as _;
+        loop {
+            // SAFETY: the pieces point at slices that outlive the call and are only read.
+            let put = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+            match check_size(put) {
+                Ok(Some(n)) => return Ok(Sent::Some(n)),
+                Ok(None) => return Ok(Sent::Full),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends from a file without copying through this process (sendfile(2)). `Some(0)`: the
+    /// file ended before `count`.
+    pub fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Sent> {
+        // The kernel moves at most this many bytes a call.
+        const MOST: usize = 0x7fff_f000;
+        let mut at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+        loop {
+            // SAFETY: both descriptors are open; `at` outlives the call.
+            let put = unsafe {
+                libc::sendfile(self.fd.as_raw_fd(), file.as_raw_fd(), &raw mut at, count.min(MOST))
+            };
+            match check_size(put) {
+                Ok(Some(n)) => return Ok(Sent::Some(n)),
+                Ok(None) => return Ok(Sent::Full),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits for this one socket, at most so many milliseconds. False: the time is over.
+    /// This is for a thread that owns the connection, never for the loop.
+    pub fn wait(&self, what: PollFor, milliseconds: u64) -> io::Result<bool> {
+        let events = match what {
+            PollFor::Readable => libc::POLLIN | libc::POLLRDHUP,
+            PollFor::Writable => libc::POLLOUT,
+        };
+        let mut one = libc::pollfd { fd: self.fd.as_raw_fd(), events, revents: 0 };
+        let wait = libc::c_int::try_from(milliseconds).unwrap_or(libc::c_int::MAX);
+        // SAFETY: one valid pollfd, and the count says one.
+        match check(unsafe { libc::poll(&raw mut one, 1, wait) }) {
+            Ok(found) => Ok(found > 0),
+            // The caller looks at the clock and asks again.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends our side: the peer reads what is under way, then the end.
+    pub fn shut_write(&self) {
+        // SAFETY: takes no pointer. It fails only on a connection that is gone already.
+        unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_WR) };
+    }
+
+    /// Makes the close that follows a reset: what is queued is thrown away, and the peer
+    /// cannot take a cut reply for a whole one.
+    pub fn reset_at_close(&self) {
+        let now = libc::linger { l_onoff: 1, l_linger: 0 };
+        // SAFETY: the option's value is valid for its size. It fails only on a dead socket.
+        unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_LINGER,
+                (&raw const now).cast(),
+                mem::size_of::<libc::linger>() as libc::socklen_t,
+            )
+        };
+    }
+
+    /// A second descriptor of the same connection.
+    pub fn duplicate(&self) -> io::Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()? })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A second descriptor of an open file, so that its owner may close the first.
+///
+/// # Errors
+/// The kernel's: not open, or none left.
+pub fn duplicate_file(fd: RawFd) -> io::Result<File> {
+    // SAFETY: takes no pointer; a closed descriptor is an error, not a danger.
+    let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) })?;
+    // SAFETY: `copy` was just made by the kernel and nobody else owns it.
+    Ok(unsafe { File::from_raw_fd(copy) })
+}
+
+/// One descriptor kept back for the moment when none is left: given up, it lets one
+/// connection be accepted and told so, where otherwise it would wait without an answer.
+#[derive(Debug)]
+pub struct Reserve(Option<OwnedFd>);
+
+impl Reserve {
+    pub fn new() -> Self {
+        Self(File::open("/dev/null").ok().map(OwnedFd::from))
+    }
+
+    /// Gives the descriptor up while `use_it` runs, then takes one back.
+    pub fn lend<T>(&mut self, use_it: impl FnOnce() -> T) -> T {
+        self.0 = None;
+        let result = use_it();
+        *self = Self::new();
+        result
+    }
+}
+
+impl Default for Reserve {
+    fn default() -> Self {
+        Self::new()
+    }
+}
