@@ -1,1 +1,56 @@
-//! bridge
+//! The Python module `forehand._core`: WSGI on the engine.
+//!
+//! Knows: Python, and how an application is called. Does not know: sockets or HTTP's grammar.
+//! The only crate that knows Python; unsafe code is in `ffi/` and nowhere else.
+
+mod ffi;
+mod server;
+mod settings;
+mod wsgi;
+
+use pyo3::prelude::*;
+
+/// The engine behind `forehand`.
+#[pymodule]
+mod _core {
+    use super::{PyResult, pyfunction, settings};
+    use pyo3::exceptions::PyValueError;
+
+    #[pymodule_export]
+    use super::server::Server;
+    #[pymodule_export]
+    use super::wsgi::{FileWrapper, Input};
+
+    /// Every limit: (name, kind, default, reason, answer, counter).
+    #[pyfunction]
+    fn limits() -> Vec<(&'static str, &'static str, u64, &'static str, &'static str, &'static str)> {
+        wire::TABLE
+            .iter()
+            .map(|limit| (limit.name, limit.kind, limit.default, limit.reason, limit.answer, limit.counter))
+            .collect()
+    }
+
+    /// Names for `http_relax`, and what each allows.
+    #[pyfunction]
+    fn relaxable() -> Vec<(&'static str, &'static str)> {
+        wire::RELAXABLE.to_vec()
+    }
+
+    /// Names for `http_refuse`, and what each refuses.
+    #[pyfunction]
+    fn refusable() -> Vec<(&'static str, &'static str)> {
+        wire::REFUSABLE.to_vec()
+    }
+
+    /// ValueError says what is wrong with an access log's format.
+    #[pyfunction]
+    fn check_access_format(format: &str) -> PyResult<()> {
+        server::access::Format::parse(format).map(|_| ()).map_err(PyValueError::new_err)
+    }
+
+    /// ValueError says what is wrong with a list of trusted peers.
+    #[pyfunction]
+    fn check_trust(value: &str) -> PyResult<()> {
+        settings::parse_trust(value).map(|_| ())
+    }
+}

@@ -1,1 +1,45 @@
-//! server
+//! Joins `wire` and `reactor`: the turn of the loop, connections, exchanges, the baton.
+//!
+//! Knows: HTTP as events, the kernel as happenings. Does not know: Python. An application is
+//! whatever implements [`app::App`].
+//!
+//! Read `turn.rs` first: it is the only place that sees a request's whole way.
+
+#[cfg(not(loom))]
+mod accept;
+#[cfg(not(loom))]
+pub mod access;
+#[cfg(not(loom))]
+pub mod app;
+pub mod baton;
+#[cfg(not(loom))]
+pub mod body;
+#[cfg(not(loom))]
+mod calendar;
+#[cfg(not(loom))]
+mod connection;
+#[cfg(not(loom))]
+pub mod counters;
+#[cfg(not(loom))]
+pub mod engine;
+#[cfg(not(loom))]
+pub mod exchange;
+#[cfg(not(loom))]
+mod expiry;
+#[cfg(not(loom))]
+pub mod incoming;
+#[cfg(not(loom))]
+pub mod log;
+#[cfg(not(loom))]
+pub mod output;
+#[cfg(not(loom))]
+pub mod pool;
+#[cfg(not(loom))]
+mod progress;
+#[cfg(not(loom))]
+pub mod scribe;
+#[cfg(not(loom))]
+mod slots;
+pub mod sync;
+#[cfg(not(loom))]
+pub mod turn;

@@ -1,1 +1,40 @@
-//! wire
+//! Protocols as pure machines: bytes in, events out.
+//!
+//! Knows: HTTP/1 (RFC 9110, 9112), forwarding headers (RFC 7239), and every limit of the
+//! engine. Does not know: sockets, clocks, threads, Python; there is no unsafe code. Time is
+//! always an argument, so that tests run on virtual time.
+//!
+//! Read `http1.rs` first: the machine's verbs are `advance`, `eof`, `deadline` and `tick`.
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod chunked;
+mod fault;
+mod fields;
+mod forwarded;
+mod head;
+mod heads;
+mod http1;
+mod limits;
+mod policy;
+mod request_line;
+mod response;
+
+pub use fault::{Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, REASONS, Whose};
+pub use forwarded::{BadTrust, Effective, Peer, Scheme, Trust, effective, is_forwarding};
+pub use head::{Attachment, Block, Framing, Head};
+pub use heads::{HeadCache, Hint};
+pub use http1::{BodyLeft, Event, Http1, Shared, Tick};
+pub use limits::{LimitDoc, Limits, TABLE, UnknownLimit};
+pub use policy::{Policy, REFUSABLE, RELAXABLE, Underscore, UnknownName};
+pub use request_line::Version;
+pub use response::{
+    BodyPlan, DateLine, HeadError, LAST_CHUNK, Plan, RequestFacts, ResponseHead, chunk_prefix,
+};
+
+/// Monotonic milliseconds.
+pub type Millis = u64;
+
+/// The interim response that a peer waits for (RFC 9110 §15.2.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";

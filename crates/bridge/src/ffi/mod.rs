@@ -1,0 +1,18 @@
+//! Raw calls into CPython, where the way of a request gains from them. The only unsafe code
+//! of this crate; everything here is small, and says what it relies on.
+//!
+//! Knows: the C API. Does not know: HTTP. Runs with the interpreter attached, unless a
+//! function says otherwise.
+
+mod callable;
+mod gil;
+mod loan;
+mod objects;
+
+pub use callable::{Starts, Tried, Writes, start_function, write_function};
+pub use gil::{attached, outside};
+pub use loan::{Held, Loan};
+pub use objects::{
+    Iteration, bytes_of, call_two, copy_dict, first_bytes, iterate, lasting_bytes, latin1, references,
+    restore_exception, set_item, text_bytes,
+};

@@ -1,0 +1,167 @@
+//! Dictionaries, strings, bytes and calls, without the price of generality.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::{Borrowed, ffi};
+
+/// A copy of a dictionary: for one without holes this is a copy of its table.
+#[inline]
+pub fn copy_dict<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+    // SAFETY: `dict` is a dictionary; the result is a new one, or null with an exception set.
+    unsafe {
+        Bound::from_owned_ptr_or_err(dict.py(), ffi::PyDict_Copy(dict.as_ptr()))
+            .map(|copy| copy.cast_into_unchecked())
+    }
+}
+
+/// Sets one key.
+#[inline]
+pub fn set_item(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    // SAFETY: three live objects, the first a dictionary; the call takes references of its own.
+    match unsafe { ffi::PyDict_SetItem(dict.as_ptr(), key.as_ptr(), value.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(PyErr::fetch(dict.py())),
+    }
+}
+
+/// A string of the code points 0..=255 that the bytes are (PEP 3333, "Unicode Issues").
+#[inline]
+pub fn latin1<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyString>> {
+    // SAFETY: the pointer and the length are those of a slice; the result is a new string, or
+    // null with an exception set. A slice is never longer than isize::MAX.
+    unsafe {
+        let made = ffi::PyUnicode_DecodeLatin1(
+            bytes.as_ptr().cast(),
+            bytes.len() as ffi::Py_ssize_t,
+            std::ptr::null(),
+        );
+        Bound::from_owned_ptr_or_err(py, made).map(|made| made.cast_into_unchecked())
+    }
+}
+
+/// Hands the latin-1 bytes of a string to `look`. Not a string, or a character beyond U+00FF:
+/// an exception that says what it is.
+#[inline]
+pub fn text_bytes<R>(
+    text: Borrowed<'_, '_, PyAny>,
+    what: &str,
+    look: impl FnOnce(&[u8]) -> R,
+) -> PyResult<R> {
+    let py = text.py();
+    // SAFETY: a live object; the check reads its type.
+    if unsafe { ffi::PyUnicode_Check(text.as_ptr()) } == 0 {
+        let kind = text.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("{what} must be a str, not {kind}")));
+    }
+    let mut size: ffi::Py_ssize_t = 0;
+    // SAFETY: a live string; the bytes live as long as it does, which `text` guarantees here.
+    let utf8 = unsafe { ffi::PyUnicode_AsUTF8AndSize(text.as_ptr(), &raw mut size) };
+    if !utf8.is_null() {
+        // SAFETY: the call has given the length of what it points at.
+        let bytes = unsafe { std::slice::from_raw_parts(utf8.cast::<u8>(), size as usize) };
+        // ASCII is the same in UTF-8 and latin-1, and by far the usual case.
+        if bytes.is_ascii() {
+            return Ok(look(bytes));
+        }
+    } else {
+        drop(PyErr::take(py));
+    }
+    // SAFETY: a live string; the result is new bytes, or null with an exception set.
+    let encoded: Bound<'_, PyBytes> = unsafe {
+        Bound::from_owned_ptr_or_err(py, ffi::PyUnicode_AsLatin1String(text.as_ptr()))?.cast_into_unchecked()
+    };
+    Ok(look(encoded.as_bytes()))
+}
+
+/// Calls with two positional arguments.
+#[inline]
+pub fn call_two<'py>(
+    callable: &Bound<'py, PyAny>,
+    first: &Bound<'py, PyAny>,
+    second: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    // The empty place in front is what PY_VECTORCALL_ARGUMENTS_OFFSET promises: a bound
+    // method puts its `self` there instead of copying the arguments.
+    let mut arguments = [std::ptr::null_mut(), first.as_ptr(), second.as_ptr()];
+    // SAFETY: live objects, two of them behind the place that the offset flag offers.
+    unsafe {
+        let result = ffi::PyObject_Vectorcall(
+            callable.as_ptr(),
+            arguments.as_mut_ptr().add(1),
+            2 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET,
+            std::ptr::null_mut(),
+        );
+        Bound::from_owned_ptr_or_err(callable.py(), result)
+    }
+}
+
+/// The bytes of a bytes object (or of a subclass); none for anything else.
+#[inline]
+pub fn bytes_of<'a>(object: &'a Bound<'_, PyAny>) -> Option<&'a [u8]> {
+    object.cast::<PyBytes>().ok().map(|bytes| bytes.as_bytes())
+}
+
+/// The one item of a list or tuple of exactly one item; none for anything else.
+#[inline]
+pub fn first_bytes<'py>(result: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    // SAFETY: type checks on a live object; the item is borrowed from a container that lives
+    // and is not changed before a reference of our own is taken.
+    unsafe {
+        let object = result.as_ptr();
+        let item = if ffi::PyList_CheckExact(object) != 0 && ffi::PyList_Size(object) == 1 {
+            ffi::PyList_GetItem(object, 0)
+        } else if ffi::PyTuple_CheckExact(object) != 0 && ffi::PyTuple_Size(object) == 1 {
+            ffi::PyTuple_GetItem(object, 0)
+        } else {
+            return None;
+        };
+        Bound::from_borrowed_ptr_or_opt(result.py(), item)
+    }
+}
+
+/// What an iterator gave.
+pub enum Iteration<'py> {
+    Item(Bound<'py, PyAny>),
+    End,
+}
+
+/// The next item of an iterator.
+#[inline]
+pub fn iterate<'py>(iterator: &Bound<'py, PyAny>) -> PyResult<Iteration<'py>> {
+    // SAFETY: `iterator` came from `PyObject_GetIter`; null means the end or an exception.
+    let item = unsafe { Bound::from_owned_ptr_or_opt(iterator.py(), ffi::PyIter_Next(iterator.as_ptr())) };
+    match item {
+        Some(item) => Ok(Iteration::Item(item)),
+        None => match PyErr::take(iterator.py()) {
+            Some(error) => Err(error),
+            None => Ok(Iteration::End),
+        },
+    }
+}
+
+/// How many references to an object there are.
+#[inline]
+pub fn references(object: &Bound<'_, PyAny>) -> isize {
+    // SAFETY: reads the count of a live object.
+    unsafe { ffi::Py_REFCNT(object.as_ptr()) as isize }
+}
+
+/// The exception that an `exc_info` triple holds, with its traceback, to be raised again.
+pub fn restore_exception(exc_info: &Bound<'_, PyAny>) -> PyErr {
+    match exc_info.get_item(1) {
+        Ok(value) if !value.is_none() => PyErr::from_value(value),
+        _ => PyTypeError::new_err("exc_info must be a triple as of sys.exc_info()"),
+    }
+}
+
+/// The bytes of an object that somebody keeps alive, for a thread without the interpreter:
+/// bytes objects never change, and reading one touches no reference count.
+pub fn lasting_bytes(bytes: &Py<PyBytes>) -> &[u8] {
+    // SAFETY: a live bytes object, by the type; the pointer and size are fields that are set
+    // once when it is made.
+    unsafe {
+        let start = ffi::PyBytes_AsString(bytes.as_ptr()).cast::<u8>();
+        std::slice::from_raw_parts(start, ffi::PyBytes_Size(bytes.as_ptr()) as usize)
+    }
+}

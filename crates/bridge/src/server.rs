@@ -1,0 +1,171 @@
+//! `forehand._core.Server`: an engine with its threads, as Python sees it.
+//!
+//! Knows: how the pieces are put together and stopped. Does not know: options' sources or
+//! signals (Python does). Runs on the thread that calls it, usually the main thread.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::exceptions::PyOSError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use reactor::sys::ListenerFd;
+use server::pool::Threads;
+use server::turn::Loop;
+
+use crate::settings::{Settings, quiet_panics};
+use crate::wsgi::{FileWrapper, Gateway, Input, Wsgi};
+
+/// How long a stop waits for lines that are still to be written.
+const LOG_PATIENCE: Duration = Duration::from_millis(500);
+/// Between two looks for a signal while waiting.
+const JOIN_LOOK: Duration = Duration::from_millis(200);
+
+/// One WSGI server over listeners that Python keeps open.
+#[pyclass(frozen, module = "forehand._core")]
+pub struct Server {
+    threads: Arc<Threads<Wsgi>>,
+    fileno: RawFd,
+}
+
+#[pymethods]
+impl Server {
+    /// `listeners`: pairs of a descriptor and its URL. `settings`: a mapping of the names in
+    /// `forehand.settings`.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        application: Py<PyAny>,
+        listeners: Vec<(RawFd, String)>,
+        settings: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let settings = Settings::read(settings)?;
+        quiet_panics(&settings.log);
+        let guarded = !settings.config.trust.is_none();
+        let mut gateways = Vec::new();
+        let mut fds = Vec::new();
+        for (fd, url) in &listeners {
+            gateways.push(Gateway::new(base(py, url, &settings)?, &settings.script_name, guarded));
+            fds.push(ListenerFd::new(*fd)?);
+        }
+        let report = py.import(intern!(py, "forehand.logs"))?.getattr(intern!(py, "application_error"))?;
+        let turn = Loop::new(settings.config, settings.log, fds)?;
+        let fileno = turn.fileno();
+        let wsgi = Wsgi::new(application, gateways, report.unbind());
+        Ok(Self { threads: Threads::new(wsgi, turn, settings.threads), fileno })
+    }
+
+    /// Starts the threads; returns at once.
+    fn start(&self) -> PyResult<()> {
+        self.threads.start().map_err(PyOSError::new_err)
+    }
+
+    /// Begins a graceful stop: what runs is finished, nothing new is taken. May be called
+    /// again, and from a signal handler.
+    fn stop(&self) {
+        self.threads.engine.drain();
+    }
+
+    /// Ends at once: connections are cut, late threads are not waited for.
+    fn abort(&self) {
+        self.threads.engine.abort();
+    }
+
+    /// Waits until every thread has ended, at most `timeout` seconds. True: they have. After
+    /// an abort, threads that are stuck in the application are not waited for. Signal
+    /// handlers run meanwhile.
+    #[pyo3(signature = (timeout = None))]
+    fn join(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let mut left = timeout.map(|seconds| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)));
+        loop {
+            let slice = left.map_or(JOIN_LOOK, |left| left.min(JOIN_LOOK));
+            let done = py.detach(|| self.threads.join(Some(slice)));
+            py.check_signals()?;
+            left = left.map(|left| left.saturating_sub(slice));
+            if done || left == Some(Duration::ZERO) {
+                py.detach(|| self.flush_logs());
+                return Ok(done);
+            }
+        }
+    }
+
+    /// True once the loop has ended; threads that are stuck in the application may be left.
+    fn ended(&self) -> bool {
+        self.threads.ended()
+    }
+
+    /// What happened how often, by name.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        for (name, value) in self.threads.engine.counters.read() {
+            all.set_item(name, value)?;
+        }
+        let (threads, parked) = self.threads.numbers();
+        all.set_item("threads", threads)?;
+        all.set_item("threads_parked", parked)?;
+        Ok(all)
+    }
+
+    /// The engine's descriptor, for an event loop that drives it instead of threads.
+    fn fileno(&self) -> RawFd {
+        self.fileno
+    }
+
+    /// Does what is ready on this thread, at most `most` requests; how many it did. None:
+    /// a worker thread leads.
+    #[pyo3(signature = (most = 64))]
+    fn turn(&self, most: usize) -> Option<usize> {
+        self.threads.turn(most)
+    }
+}
+
+impl Server {
+    fn flush_logs(&self) {
+        let engine = &self.threads.engine;
+        engine.log.flush(LOG_PATIENCE);
+        if let Some(access) = &engine.config.access {
+            access.log.flush(LOG_PATIENCE);
+        }
+    }
+}
+
+/// The keys of `environ` that no request changes (PEP 3333; RFC 3875 §4.1).
+fn base<'py>(py: Python<'py>, url: &str, settings: &Settings) -> PyResult<Bound<'py, PyDict>> {
+    let base = PyDict::new(py);
+    let (name, port) = name_and_port(url);
+    let stderr = py.import(intern!(py, "sys"))?.getattr(intern!(py, "stderr"))?;
+    base.set_item("wsgi.version", (1, 0))?;
+    base.set_item("wsgi.url_scheme", &settings.url_scheme)?;
+    base.set_item("wsgi.errors", stderr)?;
+    base.set_item("wsgi.multithread", settings.threads > 1)?;
+    base.set_item("wsgi.multiprocess", settings.multiprocess)?;
+    base.set_item("wsgi.run_once", false)?;
+    base.set_item("wsgi.input_terminated", true)?;
+    base.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
+    // A request without a body shares this one: there is nothing in it to be changed.
+    base.set_item("wsgi.input", Bound::new(py, Input::new(server::body::Body::Empty))?)?;
+    base.set_item("SERVER_SOFTWARE", concat!("Forehand/", env!("CARGO_PKG_VERSION")))?;
+    base.set_item("GATEWAY_INTERFACE", "CGI/1.1")?;
+    base.set_item("SERVER_NAME", name)?;
+    base.set_item("SERVER_PORT", port)?;
+    base.set_item("SCRIPT_NAME", &settings.script_name)?;
+    for key in ["REMOTE_ADDR", "REMOTE_PORT", "REQUEST_METHOD", "PATH_INFO", "QUERY_STRING"] {
+        // In their places from the start, so that a copy never has to grow for them.
+        base.set_item(key, "")?;
+    }
+    Ok(base)
+}
+
+/// Host and port of a listener's URL. PEP 3333 wants both never to be empty: a unix socket
+/// is `localhost` and its scheme's port.
+fn name_and_port(url: &str) -> (String, String) {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    match rest.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() => {
+            (host.trim_start_matches('[').trim_end_matches(']').to_string(), port.to_string())
+        }
+        _ => ("localhost".into(), "80".into()),
+    }
+}

@@ -1,0 +1,182 @@
+//! The way of a request through a WSGI application.
+//!
+//! Knows: the order of things in PEP 3333. Does not know: how bytes travel. Runs on worker
+//! threads, which are attached to the interpreter except where they wait.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use server::app::{App, Outside};
+use server::body::Body;
+use server::engine::Engine;
+use server::exchange::Exchange;
+use server::scribe::Scribe;
+use wire::{Fault, Framing};
+
+use super::environ::{Gateway, Origin};
+use super::input::Input;
+use super::iterate::{Failure, send_result};
+use super::reply::Desk;
+use crate::ffi::{attached, call_two, latin1, outside, set_item};
+
+/// A WSGI application on the engine.
+pub struct Wsgi {
+    application: Py<PyAny>,
+    /// One for each listener.
+    gateways: Vec<Gateway>,
+    /// `forehand.logs.application_error(request_line, exception)`.
+    report: Py<PyAny>,
+}
+
+/// Waits without the interpreter.
+pub struct Detached;
+
+impl Outside for Detached {
+    fn outside(&self, wait: &mut dyn FnMut()) {
+        outside(wait);
+    }
+}
+
+/// What a thread keeps from one request to the next.
+#[derive(Default)]
+struct Bench {
+    desk: Option<Desk>,
+    origin: Origin,
+}
+
+thread_local! {
+    static BENCH: RefCell<Bench> = RefCell::new(Bench::default());
+}
+
+impl App for Wsgi {
+    fn live(&self, life: &mut dyn FnMut()) {
+        Python::attach(|_| {
+            life();
+            // The thread's objects go while it is attached.
+            BENCH.take();
+        });
+    }
+
+    #[inline]
+    fn call(&self, exchange: &mut Exchange, engine: &Arc<Engine>) {
+        attached(|py| self.answer(py, exchange, engine));
+    }
+
+    #[inline]
+    fn outside<R>(&self, wait: impl FnOnce() -> R) -> R {
+        outside(wait)
+    }
+}
+
+impl Wsgi {
+    /// `gateways`: one for each listener, in the engine's order.
+    pub fn new(application: Py<PyAny>, gateways: Vec<Gateway>, report: Py<PyAny>) -> Self {
+        Self { application, gateways, report }
+    }
+
+    /// Answers one request.
+    #[inline]
+    fn answer(&self, py: Python<'_>, exchange: &mut Exchange, engine: &Arc<Engine>) {
+        let mut bench = BENCH.take();
+        match self.prepare(py, exchange, engine, &mut bench) {
+            Ok(Ok((environ, desk))) => {
+                let reply = desk.reply.get();
+                let played = reply.exchange.during(py, exchange, || self.play(py, &environ, &desk));
+                if let Err(failure) = played {
+                    self.failed(py, exchange, engine, failure);
+                }
+                bench.desk = Some(desk);
+            }
+            Ok(Err(fault)) => exchange.refuse(&fault, &mut Scribe::new(), engine),
+            Err(error) => self.failed(py, exchange, engine, Failure::Raised(error)),
+        }
+        BENCH.set(bench);
+    }
+
+    /// What the application is called with.
+    #[inline]
+    fn prepare<'py>(
+        &self,
+        py: Python<'py>,
+        exchange: &mut Exchange,
+        engine: &Arc<Engine>,
+        bench: &mut Bench,
+    ) -> PyResult<Result<(Bound<'py, PyDict>, Desk), Fault>> {
+        let gateway = &self.gateways[usize::from(exchange.listener())];
+        let environ = match gateway.environ(py, exchange, engine, &mut bench.origin)? {
+            Ok(environ) => environ,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        if !matches!(exchange.body, Body::Empty) {
+            add_body(&environ, exchange)?;
+        }
+        let desk = match bench.desk.take().filter(|desk| desk.is_ours(py)) {
+            Some(desk) => desk,
+            None => Desk::new(py, engine)?,
+        };
+        Ok(Ok((environ, desk)))
+    }
+
+    /// Calls the application and sends what it gives back.
+    #[inline]
+    fn play(&self, py: Python<'_>, environ: &Bound<'_, PyDict>, desk: &Desk) -> Result<(), Failure> {
+        let reply = desk.reply.get();
+        if let Some(mut draft) = reply.draft.borrow(py) {
+            draft.started = false;
+        }
+        let result = call_two(self.application.bind(py), environ, desk.start_response.bind(py))?;
+        send_result(py, reply, &result)
+    }
+
+    /// Sees an application's failure through: told to the log, and to the client as far as
+    /// that is still possible. The worker lives.
+    #[cold]
+    fn failed(&self, py: Python<'_>, exchange: &mut Exchange, engine: &Engine, failure: Failure) {
+        let error = match failure {
+            // The peer has gone, which the engine has counted: nobody is to be told.
+            Failure::Gone => return,
+            Failure::Wrong(message) => PyTypeError::new_err(message),
+            Failure::Raised(error) => error,
+        };
+        if let Body::Stream(incoming) = &exchange.body
+            && let (_, Some(fault)) = incoming.settle()
+        {
+            // The application could not read what was no body: the peer's fault, not its own.
+            engine.counters.refused(&fault);
+            return exchange.refuse(&fault, &mut Scribe::new(), engine);
+        }
+        let line = String::from_utf8_lossy(exchange.head.request_line()).into_owned();
+        if let Err(unreported) = self.report.call1(py, (line, error.value(py))) {
+            unreported.print(py);
+        }
+        exchange.fail(engine);
+    }
+}
+
+/// `wsgi.input`, and the length that is known because the body is complete: applications
+/// that read by CONTENT_LENGTH alone (Django) understand chunked uploads so.
+fn add_body(environ: &Bound<'_, PyDict>, exchange: &mut Exchange) -> PyResult<()> {
+    let py = environ.py();
+    let known = match &exchange.body {
+        Body::Memory(bytes) => Some(bytes.len() as u64),
+        Body::File { length, .. } => Some(*length),
+        Body::Empty | Body::Stream(_) => None,
+    };
+    if let (Framing::Chunked, Some(length)) = (exchange.head.framing, known) {
+        set_item(environ, intern!(py, "CONTENT_LENGTH"), &latin1(py, length.to_string().as_bytes())?)?;
+    }
+    let input = Bound::new(py, Input::new(take_body(&mut exchange.body)))?;
+    set_item(environ, intern!(py, "wsgi.input"), &input)
+}
+
+/// The body for the application; a stream is shared, for the engine takes its half back.
+fn take_body(body: &mut Body) -> Body {
+    match body {
+        Body::Stream(incoming) => Body::Stream(Arc::clone(incoming)),
+        other => std::mem::replace(other, Body::Empty),
+    }
+}

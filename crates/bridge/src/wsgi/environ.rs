@@ -1,0 +1,321 @@
+//! `environ`: a copy of a dictionary that was built once for requests with the same head.
+//!
+//! Knows: which key comes from where (PEP 3333, "environ Variables"; RFC 3875 §4.1). Does not
+//! know: what the application does with it. Runs on the thread that plays the exchange.
+//!
+//! Three layers of templates, each a copy of the one before with more keys set:
+//! the gateway's (a listener and whether its peer is trusted), a header block's, a head's.
+//! Only immutable values live in them. A request's own keys are set in its own copy.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use reactor::Address;
+use server::engine::Engine;
+use server::exchange::Exchange;
+use wire::{Block, Effective, Fault, Head, Peer, Scheme, Version, effective, is_forwarding};
+
+use crate::ffi::{copy_dict, latin1, set_item};
+
+/// Names of headers that have been turned into keys: a browser's are always the same.
+/// More than this many different ones are built anew each time.
+const KEPT_NAMES: usize = 256;
+
+/// What is the same for every request of one listener.
+pub struct Gateway {
+    base: Py<PyDict>,
+    script_name: Vec<u8>,
+    /// A trusted-proxy mode is on: forwarding headers of others do not get through.
+    guarded: bool,
+    names: Mutex<Vec<(Box<[u8]>, Py<PyString>)>>,
+}
+
+/// A dictionary that hangs on a head or on a block.
+pub struct Template(Py<PyDict>);
+
+impl Gateway {
+    /// `base`: the keys that no request changes.
+    pub fn new(base: Bound<'_, PyDict>, script_name: &str, guarded: bool) -> Self {
+        Self {
+            base: base.unbind(),
+            script_name: script_name.as_bytes().to_vec(),
+            guarded,
+            names: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The environ of a request: all keys but `wsgi.input` for bodies.
+    ///
+    /// # Errors
+    /// Python's (memory), or a refusal where forwarding headers contradict each other.
+    #[inline]
+    pub fn environ<'py>(
+        &self,
+        py: Python<'py>,
+        exchange: &Exchange,
+        engine: &Engine,
+        origin: &mut Origin,
+    ) -> PyResult<Result<Bound<'py, PyDict>, Fault>> {
+        let head = &*exchange.head;
+        let trusted = head.block.variant & 1 == 1;
+        let environ = match template_of(&head.attachment) {
+            Some(template) => copy_dict(template.0.bind(py))?,
+            None => self.build(py, head, trusted)?,
+        };
+        origin.set(&environ, exchange.peer())?;
+        if trusted && head.block.has_forwarding() {
+            let peer = match exchange.peer() {
+                Address::Ip(ip, port) => Peer::Ip(ip, port),
+                Address::Unix => Peer::Unix,
+            };
+            match effective(head, &peer, &engine.config.trust) {
+                Ok(Some(found)) => self.forward(&environ, &found)?,
+                Ok(None) => {}
+                Err(fault) => return Ok(Err(fault)),
+            }
+        }
+        Ok(Ok(environ))
+    }
+
+    /// Builds what a template would hold, and leaves templates behind for the next time: of
+    /// the block at once, of the whole head when it comes a second time.
+    fn build<'py>(&self, py: Python<'py>, head: &Head, trusted: bool) -> PyResult<Bound<'py, PyDict>> {
+        let environ = match template_of(&head.block.attachment) {
+            Some(template) => copy_dict(template.0.bind(py))?,
+            None => {
+                let template = self.block(py, &head.block, trusted)?;
+                let environ = copy_dict(&template)?;
+                let _ = head.block.attachment.set(Box::new(Template(template.unbind())));
+                environ
+            }
+        };
+        self.request_line(&environ, head)?;
+        if head.seen_before() {
+            let template = copy_dict(&environ)?;
+            let _ = head.attachment.set(Box::new(Template(template.unbind())));
+        }
+        Ok(environ)
+    }
+
+    /// The keys of a header block.
+    fn block<'py>(&self, py: Python<'py>, block: &Block, trusted: bool) -> PyResult<Bound<'py, PyDict>> {
+        let environ = copy_dict(self.base.bind(py))?;
+        for (name, value) in block.fields() {
+            if !trusted && self.guarded && is_forwarding(name) {
+                continue;
+            }
+            let Some(key) = self.key(py, name)? else { continue };
+            let value = latin1(py, value)?;
+            match environ.get_item(&key)? {
+                None => set_item(&environ, &key, &value)?,
+                Some(before) => {
+                    // RFC 9110 §5.3: one list; cookies have a separator of their own
+                    // (RFC 6265 §5.4).
+                    let comma = if name.eq_ignore_ascii_case(b"cookie") { "; " } else { "," };
+                    let joined = before.add(comma)?.add(value)?;
+                    set_item(&environ, &key, &joined)?;
+                }
+            }
+        }
+        Ok(environ)
+    }
+
+    /// The key of a header: none for those that do not get through.
+    fn key<'py>(&self, py: Python<'py>, name: &[u8]) -> PyResult<Option<Bound<'py, PyString>>> {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, key)) = names.iter().find(|(known, _)| **known == *name) {
+            return Ok(Some(key.bind(py).clone()));
+        }
+        let Some(key) = key_bytes(name) else { return Ok(None) };
+        let key = latin1(py, &key)?;
+        if names.len() < KEPT_NAMES && name.len() < 64 {
+            names.push((name.into(), key.clone().unbind()));
+        }
+        Ok(Some(key))
+    }
+
+    /// The keys of a request line.
+    fn request_line(&self, environ: &Bound<'_, PyDict>, head: &Head) -> PyResult<()> {
+        let py = environ.py();
+        let set = |key: &Bound<'_, PyString>, bytes: &[u8]| set_item(environ, key, &latin1(py, bytes)?);
+        set(intern!(py, "REQUEST_METHOD"), head.method())?;
+        set(intern!(py, "QUERY_STRING"), head.query())?;
+        set(intern!(py, "RAW_URI"), head.target())?;
+        set(intern!(py, "REQUEST_URI"), head.target())?;
+        let version = match head.version {
+            Version::Http10 => intern!(py, "HTTP/1.0"),
+            Version::Http11 => intern!(py, "HTTP/1.1"),
+        };
+        set_item(environ, intern!(py, "SERVER_PROTOCOL"), version)?;
+        let path = percent_decoded(head.path());
+        set(intern!(py, "PATH_INFO"), below(&path, &self.script_name))?;
+        // RFC 9112 §3.2.2: the target's authority takes the place of Host.
+        if let Some(authority) = head.authority() {
+            set(intern!(py, "HTTP_HOST"), authority)?;
+        }
+        Ok(())
+    }
+
+    /// What a trusted proxy says of the client.
+    fn forward(&self, environ: &Bound<'_, PyDict>, found: &Effective) -> PyResult<()> {
+        let py = environ.py();
+        let set = |key: &Bound<'_, PyString>, bytes: &[u8]| set_item(environ, key, &latin1(py, bytes)?);
+        if let Some(address) = &found.addr {
+            set(intern!(py, "REMOTE_ADDR"), address.as_bytes())?;
+            match found.port {
+                Some(port) => set(intern!(py, "REMOTE_PORT"), port.to_string().as_bytes())?,
+                // The port that we see is the proxy's, which is nobody's business here.
+                None => environ.del_item(intern!(py, "REMOTE_PORT"))?,
+            }
+        }
+        let mut port = found.server_port;
+        if let Some(scheme) = found.scheme {
+            let (name, default) = match scheme {
+                Scheme::Http => (intern!(py, "http"), 80),
+                Scheme::Https => (intern!(py, "https"), 443),
+            };
+            set_item(environ, intern!(py, "wsgi.url_scheme"), name)?;
+            port = port.or(Some(default));
+        }
+        if let Some(host) = &found.host {
+            set(intern!(py, "HTTP_HOST"), host)?;
+        }
+        if let Some(port) = port {
+            set(intern!(py, "SERVER_PORT"), port.to_string().as_bytes())?;
+        }
+        if let Some(prefix) = &found.prefix {
+            let whole = [prefix.as_slice(), &self.script_name].concat();
+            set(intern!(py, "SCRIPT_NAME"), &whole)?;
+        }
+        Ok(())
+    }
+}
+
+/// The template that hangs on a head or block, if there is one.
+#[inline]
+fn template_of(attachment: &std::sync::OnceLock<Box<dyn std::any::Any + Send + Sync>>) -> Option<&Template> {
+    attachment.get()?.downcast_ref()
+}
+
+/// `HTTP_ACCEPT_LANGUAGE` from `Accept-Language`.
+fn key_bytes(name: &[u8]) -> Option<Vec<u8>> {
+    // With `_` and `-` folded, `X_Forwarded_For` would pass for `X-Forwarded-For`; such names
+    // reach this place only where the policy was relaxed. `Proxy` would become HTTP_PROXY,
+    // which some programs take for their own setting (CVE-2016-5385).
+    if name.eq_ignore_ascii_case(b"proxy") {
+        return None;
+    }
+    let upper = name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() });
+    Some(match name.to_ascii_lowercase().as_slice() {
+        b"content-type" | b"content-length" => upper.collect(),
+        _ => b"HTTP_".iter().copied().chain(upper).collect(),
+    })
+}
+
+/// A path with its percent-encoding undone (RFC 3986 §2.1); what is no encoding stays.
+fn percent_decoded(path: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    if !path.contains(&b'%') {
+        return path.into();
+    }
+    let digit = |at: usize| path.get(at).and_then(|&byte| char::from(byte).to_digit(16));
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut at = 0;
+    while at < path.len() {
+        match (path[at], digit(at + 1), digit(at + 2)) {
+            // Two digits of sixteen make a byte.
+            (b'%', Some(high), Some(low)) => {
+                decoded.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            (byte, ..) => {
+                decoded.push(byte);
+                at += 1;
+            }
+        }
+    }
+    decoded.into()
+}
+
+/// The path below the application's mount point. A proxy that strips the prefix by itself is
+/// common, so that a path without it is left as it is.
+fn below<'a>(path: &'a [u8], script_name: &[u8]) -> &'a [u8] {
+    match path.strip_prefix(script_name) {
+        Some(rest) if rest.is_empty() || rest.starts_with(b"/") => rest,
+        _ => path,
+    }
+}
+
+/// The peer's address and port as strings, which the next request often has again.
+#[derive(Default)]
+pub struct Origin {
+    address: Option<(IpAddr, Py<PyString>)>,
+    port: Option<(u16, Py<PyString>)>,
+}
+
+impl Origin {
+    /// Sets `REMOTE_ADDR` and `REMOTE_PORT`; empty for a unix socket, which has neither.
+    #[inline]
+    fn set(&mut self, environ: &Bound<'_, PyDict>, peer: Address) -> PyResult<()> {
+        let py = environ.py();
+        let Address::Ip(ip, port) = peer else {
+            let empty = intern!(py, "");
+            set_item(environ, intern!(py, "REMOTE_ADDR"), empty)?;
+            return set_item(environ, intern!(py, "REMOTE_PORT"), empty);
+        };
+        if !matches!(&self.address, Some((known, _)) if *known == ip) {
+            self.address = Some((ip, PyString::new(py, &ip.to_string()).unbind()));
+        }
+        if !matches!(&self.port, Some((known, _)) if *known == port) {
+            self.port = Some((port, port_string(py, port)));
+        }
+        if let (Some((_, address)), Some((_, port))) = (&self.address, &self.port) {
+            set_item(environ, intern!(py, "REMOTE_ADDR"), address.bind(py))?;
+            set_item(environ, intern!(py, "REMOTE_PORT"), port.bind(py))?;
+        }
+        Ok(())
+    }
+}
+
+/// A port in decimal, without the formatting machinery: this runs for most requests.
+fn port_string(py: Python<'_>, mut port: u16) -> Py<PyString> {
+    let mut digits = [0u8; 5];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (port % 10) as u8;
+        port /= 10;
+        if port == 0 {
+            break;
+        }
+    }
+    PyString::new(py, std::str::from_utf8(&digits[at..]).unwrap_or("0")).unbind()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_decoded_once_and_what_is_no_encoding_stays() {
+        assert_eq!(&*percent_decoded(b"/a%20b%2Fc%25%zz%4"), b"/a b/c%%zz%4");
+        assert_eq!(&*percent_decoded(b"/%2541"), b"/%41");
+    }
+
+    #[test]
+    fn the_mount_point_is_cut_off_only_where_a_segment_ends() {
+        assert_eq!(below(b"/shop/cart", b"/shop"), b"/cart");
+        assert_eq!(below(b"/shop", b"/shop"), b"");
+        assert_eq!(below(b"/shopping", b"/shop"), b"/shopping");
+        assert_eq!(below(b"/a", b""), b"/a");
+    }
+
+    #[test]
+    fn proxy_never_becomes_a_key() {
+        assert_eq!(key_bytes(b"Proxy"), None);
+        assert_eq!(key_bytes(b"accept-Language").as_deref(), Some(&b"HTTP_ACCEPT_LANGUAGE"[..]));
+        assert_eq!(key_bytes(b"Content-Type").as_deref(), Some(&b"CONTENT_TYPE"[..]));
+    }
+}

@@ -1,0 +1,216 @@
+//! `wsgi.input`: a request body as a binary file that ends where the body does.
+//!
+//! Knows: the methods that PEP 3333 names. Does not know: framing, which is undone already.
+//! Runs on whichever thread the application reads from.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::{Arc, Mutex, TryLockError};
+
+use pyo3::exceptions::{PyConnectionResetError, PyOSError, PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use server::body::Body;
+use server::incoming::{BodyError, Incoming};
+
+use super::call::Detached;
+
+/// How much is read ahead while looking for the end of a line.
+const AHEAD: usize = 16 * 1024;
+
+/// The body's file.
+#[pyclass(frozen, module = "forehand._core")]
+pub struct Input(Mutex<Reading>);
+
+/// Where the bytes come from, and those that were read ahead.
+struct Reading {
+    source: Source,
+    ahead: Vec<u8>,
+    at: usize,
+}
+
+enum Source {
+    /// Nothing more than what was read ahead.
+    Ended,
+    File {
+        file: File,
+        left: u64,
+    },
+    Stream(Arc<Incoming>),
+}
+
+impl Input {
+    pub fn new(body: Body) -> Self {
+        let (source, ahead) = match body {
+            Body::Empty => (Source::Ended, Vec::new()),
+            Body::Memory(bytes) => (Source::Ended, bytes),
+            Body::File { file, length } => (Source::File { file, left: length }, Vec::new()),
+            Body::Stream(incoming) => (Source::Stream(incoming), Vec::new()),
+        };
+        Self(Mutex::new(Reading { source, ahead, at: 0 }))
+    }
+
+    /// The reading, unless another thread is at it: waiting for that one here could be
+    /// waiting for ever, with the interpreter in hand.
+    fn reading(&self) -> PyResult<std::sync::MutexGuard<'_, Reading>> {
+        match self.0.try_lock() {
+            Ok(guard) => Ok(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Err(PyRuntimeError::new_err("wsgi.input is being read by another thread"))
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Input {
+    /// Up to `size` bytes, or all that are left.
+    #[pyo3(signature = (size = None, /))]
+    fn read<'py>(&self, py: Python<'py>, size: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyBytes>> {
+        let most = wanted(size)?;
+        let mut reading = self.reading()?;
+        while reading.rest().len() < most && reading.more(most)? {}
+        Ok(reading.give(py, most))
+    }
+
+    /// Up to `size` bytes, as many as one look brings: none only at the end.
+    #[pyo3(signature = (size = None, /))]
+    fn read1<'py>(&self, py: Python<'py>, size: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyBytes>> {
+        let most = wanted(size)?;
+        let mut reading = self.reading()?;
+        if reading.rest().is_empty() && most > 0 {
+            reading.more(most.min(AHEAD))?;
+        }
+        Ok(reading.give(py, most))
+    }
+
+    /// A line with its newline, or up to `size` bytes of it.
+    #[pyo3(signature = (size = None, /))]
+    fn readline<'py>(
+        &self,
+        py: Python<'py>,
+        size: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let most = wanted(size)?;
+        let mut reading = self.reading()?;
+        let length = reading.line(most)?;
+        Ok(reading.give(py, length))
+    }
+
+    /// All lines that are left, or as many as have `hint` bytes together.
+    #[pyo3(signature = (hint = None, /))]
+    fn readlines<'py>(
+        &self,
+        py: Python<'py>,
+        hint: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        // A hint of zero means none, as in `io.IOBase`.
+        let most = match wanted(hint)? {
+            0 => usize::MAX,
+            most => most,
+        };
+        let mut reading = self.reading()?;
+        let mut lines = Vec::new();
+        let mut total = 0;
+        while total < most {
+            let length = reading.line(usize::MAX)?;
+            if length == 0 {
+                break;
+            }
+            total += length;
+            lines.push(reading.give(py, length));
+        }
+        Ok(lines)
+    }
+
+    fn __iter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let mut reading = self.reading()?;
+        let length = reading.line(usize::MAX)?;
+        Ok(if length == 0 { None } else { Some(reading.give(py, length)) })
+    }
+
+    fn readable(&self) -> bool {
+        true
+    }
+}
+
+/// A size argument: absent, None and negative numbers ask for everything.
+fn wanted(size: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+    let Some(size) = size.filter(|size| !size.is_none()) else { return Ok(usize::MAX) };
+    let number: i128 = size.extract().map_err(|_| {
+        let kind = size.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
+        PyTypeError::new_err(format!("a size must be an int or None, not {kind}"))
+    })?;
+    Ok(usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+impl Reading {
+    fn rest(&self) -> &[u8] {
+        &self.ahead[self.at..]
+    }
+
+    /// Reads more behind what is there. False: the body has ended.
+    fn more(&mut self, most: usize) -> PyResult<bool> {
+        if self.at > 0 {
+            self.ahead.drain(..self.at);
+            self.at = 0;
+        }
+        let most = most.saturating_sub(self.ahead.len()).max(1);
+        match &mut self.source {
+            Source::Ended => Ok(false),
+            Source::File { file, left } => {
+                let most = (*left).min(most as u64);
+                let got =
+                    file.by_ref().take(most).read_to_end(&mut self.ahead).map_err(PyOSError::new_err)?;
+                *left -= got as u64;
+                Ok(got > 0)
+            }
+            Source::Stream(incoming) => match incoming.read(&mut self.ahead, most, &Detached) {
+                Ok(got) => Ok(got > 0),
+                Err(error) => Err(body_error(error)),
+            },
+        }
+    }
+
+    /// Length of the next line, read ahead, at most `most`.
+    fn line(&mut self, most: usize) -> PyResult<usize> {
+        let mut looked = 0;
+        loop {
+            if let Some(at) = self.rest()[looked..].iter().position(|&byte| byte == b'\n') {
+                return Ok((looked + at + 1).min(most));
+            }
+            looked = self.rest().len();
+            if looked >= most || !self.more(looked + AHEAD)? {
+                return Ok(self.rest().len().min(most));
+            }
+        }
+    }
+
+    /// Hands out bytes that were read ahead.
+    fn give<'py>(&mut self, py: Python<'py>, most: usize) -> Bound<'py, PyBytes> {
+        let length = self.rest().len().min(most);
+        let given = PyBytes::new(py, &self.rest()[..length]);
+        self.at += length;
+        if self.at == self.ahead.len() {
+            self.ahead = Vec::new();
+            self.at = 0;
+        }
+        given
+    }
+}
+
+fn body_error(error: BodyError) -> PyErr {
+    match error {
+        BodyError::Incomplete => {
+            PyConnectionResetError::new_err("the client left before its request body was complete")
+        }
+        BodyError::Fault(fault) => PyOSError::new_err(format!("the request body is refused: {}", fault.text)),
+        BodyError::Over => PyRuntimeError::new_err("the request has ended; its body can no longer be read"),
+        BodyError::Io(error) => PyOSError::new_err(error),
+    }
+}

@@ -1,0 +1,16 @@
+//! WSGI (PEP 3333) on the engine.
+//!
+//! Knows: environ, start_response, iterables. Does not know: sockets or framing. `call.rs` is
+//! the way of a request; the other files are what it uses, one a file.
+
+mod call;
+mod environ;
+mod file_wrapper;
+mod input;
+mod iterate;
+mod reply;
+
+pub use call::Wsgi;
+pub use environ::{Gateway, Template};
+pub use file_wrapper::FileWrapper;
+pub use input::Input;

@@ -1,0 +1,188 @@
+//! `start_response` and `write`: the two functions that an application is given.
+//!
+//! Knows: PEP 3333, "The start_response() Callable". Does not know: how bytes travel. One
+//! [`Reply`] serves one thread for call after call; an application that keeps a function for
+//! longer than its call keeps that reply, and the thread makes itself a new one.
+
+use std::sync::Arc;
+
+use pyo3::Borrowed;
+use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use server::engine::Engine;
+use server::exchange::Exchange;
+use server::scribe::Scribe;
+use wire::HeadError;
+
+use super::call::Detached;
+use crate::ffi::{
+    Held, Loan, Starts, Tried, Writes, bytes_of, references, restore_exception, start_function, text_bytes,
+    write_function,
+};
+
+/// One thread's reply under construction.
+#[pyclass(frozen, module = "forehand._core")]
+pub struct Reply {
+    pub exchange: Loan<Exchange>,
+    pub draft: Held<Draft>,
+    pub engine: Arc<Engine>,
+}
+
+/// What `start_response` has said so far.
+pub struct Draft {
+    pub scribe: Scribe,
+    /// `start_response` has been called, and its head stands in the scribe.
+    pub started: bool,
+}
+
+/// What stands behind `start_response`: it gives `write` back, which refers to the reply. In
+/// this order there is no circle of references.
+#[pyclass(frozen, module = "forehand._core")]
+pub struct Starter {
+    reply: Py<Reply>,
+    write: Py<PyAny>,
+}
+
+/// One thread's reply and the function that its applications are given.
+pub struct Desk {
+    pub reply: Py<Reply>,
+    pub start_response: Py<PyAny>,
+    write: Py<PyAny>,
+}
+
+impl Desk {
+    pub fn new(py: Python<'_>, engine: &Arc<Engine>) -> PyResult<Self> {
+        let draft = Held::new(Draft { scribe: Scribe::new(), started: false });
+        let reply = Bound::new(py, Reply { exchange: Loan::new(), draft, engine: Arc::clone(engine) })?;
+        let write = write_function(&reply)?;
+        let reply = reply.unbind();
+        let starter = Starter { reply: reply.clone_ref(py), write: write.clone_ref(py) };
+        let start_response = start_function(&Bound::new(py, starter)?)?;
+        Ok(Self { reply, start_response, write })
+    }
+
+    /// True while nobody else has kept one of the functions.
+    #[inline]
+    pub fn is_ours(&self, py: Python<'_>) -> bool {
+        // `write` is referred to by the starter as well.
+        references(self.start_response.bind(py)) == 1 && references(self.write.bind(py)) == 2
+    }
+}
+
+/// The message where a function is used when it must not be.
+fn over() -> PyErr {
+    PyRuntimeError::new_err(
+        "the request that this function belongs to has ended, or another thread is using it",
+    )
+}
+
+impl Starts for Starter {
+    fn start_response(this: &Bound<'_, Self>, arguments: &[Option<Borrowed<'_, '_, PyAny>>; 3]) -> Tried {
+        let py = this.py();
+        let [Some(status), Some(headers), exc_info] = arguments else {
+            return Err(PyTypeError::new_err(
+                "start_response needs (status, response_headers), see PEP 3333",
+            ));
+        };
+        let reply = this.get().reply.get();
+        let mut draft = reply.draft.borrow(py).ok_or_else(over)?;
+        let exc_info = exc_info.as_ref().filter(|given| !given.is_none());
+        if draft.started {
+            let Some(exc_info) = exc_info else {
+                return Err(PyAssertionError::new_err(
+                    "start_response was called twice without exc_info (PEP 3333, The start_response() Callable)",
+                ));
+            };
+            if reply.exchange.with(py, |exchange| exchange.head_is_sent()).ok_or_else(over)? {
+                // The head is gone: the error that the application has caught is raised again.
+                return Err(restore_exception(&exc_info.to_owned()));
+            }
+            // A reply that was begun with `write(b"")` alone is begun anew.
+            draft.started = false;
+        }
+        if reply.exchange.with(py, |_| ()).is_none() {
+            return Err(over());
+        }
+        draft.scribe.head.clear();
+        let written = text_bytes(*status, "the status", |line| draft.scribe.head.status(line))?;
+        written.map_err(|error| PyValueError::new_err(format!("status {}: {error}", shown(*status))))?;
+        add_headers(&mut draft.scribe, *headers)?;
+        draft.started = true;
+        Ok(this.get().write.clone_ref(py))
+    }
+}
+
+impl Writes for Reply {
+    fn write(this: &Bound<'_, Self>, data: Borrowed<'_, '_, PyAny>) -> Tried {
+        let py = this.py();
+        let reply = this.get();
+        let data = data.to_owned();
+        let Some(bytes) = bytes_of(&data) else {
+            let kind = data.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("write() takes bytes, not {kind}")));
+        };
+        let mut draft = reply.draft.borrow(py).ok_or_else(over)?;
+        let scribe = &mut draft.scribe;
+        let sent = reply.exchange.with(py, |exchange| {
+            if exchange.is_unanswered() {
+                exchange.start(scribe, None, &reply.engine);
+            }
+            exchange.write(scribe, bytes, &reply.engine, &Detached)
+        });
+        match sent {
+            None => Err(over()),
+            Some(Ok(())) => Ok(py.None()),
+            Some(Err(_)) => Err(pyo3::exceptions::PyConnectionResetError::new_err(
+                "the client left before the response was complete",
+            )),
+        }
+    }
+}
+
+/// Checks and adds the response's headers.
+fn add_headers(scribe: &mut Scribe, headers: Borrowed<'_, '_, PyAny>) -> PyResult<()> {
+    if let Ok(list) = headers.cast::<PyList>() {
+        for pair in list.iter() {
+            add_header(scribe, &pair)?;
+        }
+        return Ok(());
+    }
+    // PEP 3333 wants a list; a tuple is as good, and anything else is a mistake.
+    let Ok(tuple) = headers.cast::<PyTuple>() else {
+        let kind = headers.get_type().name()?;
+        return Err(PyTypeError::new_err(format!(
+            "the response headers must be a list of (name, value), not {kind}"
+        )));
+    };
+    for pair in tuple.iter() {
+        add_header(scribe, &pair)?;
+    }
+    Ok(())
+}
+
+fn add_header(scribe: &mut Scribe, pair: &Bound<'_, PyAny>) -> PyResult<()> {
+    let wrong = || {
+        PyTypeError::new_err(format!(
+            "a response header must be a tuple of two str, not {}",
+            shown(pair.as_borrowed())
+        ))
+    };
+    let pair = pair.cast::<PyTuple>().map_err(|_| wrong())?;
+    if pair.len() != 2 {
+        return Err(wrong());
+    }
+    let (name, value) = (pair.get_borrowed_item(0)?, pair.get_borrowed_item(1)?);
+    let head = &mut scribe.head;
+    let added = text_bytes(name, "a header's name", |name| {
+        text_bytes(value, "a header's value", |value| head.field(name, value))
+    })??;
+    added.map_err(|error: HeadError| {
+        PyValueError::new_err(format!("response header {}: {} refused: {error}", shown(name), shown(value)))
+    })
+}
+
+/// An object as an error message shows it.
+fn shown(object: Borrowed<'_, '_, PyAny>) -> String {
+    object.repr().map_or_else(|_| "(not showable)".into(), |text| text.to_string_lossy().into_owned())
+}

@@ -1,0 +1,195 @@
+//! New connections: taken while there is room, refused in words where there is none.
+//!
+//! Knows: listeners, the connection limit, running out of descriptors. Does not know: what a
+//! connection says. Runs under the baton.
+
+use std::io;
+
+use reactor::sys::{ListenerFd, Reserve, accept};
+use reactor::{Accepted, Address, Reactor, Socket};
+use wire::{DateLine, Millis, OVERLOADED, Peer};
+
+use crate::connection::{Connection, Phase};
+use crate::exchange::Exchange;
+use crate::slots::LISTENER;
+use crate::turn::Loop;
+
+/// For how long accepting pauses when room or descriptors have run out. A closing connection
+/// ends the pause earlier.
+const PAUSE_MS: Millis = 250;
+
+/// The listeners of one loop.
+pub struct Listeners {
+    fds: Vec<ListenerFd>,
+    /// Which of them have connections waiting.
+    ready: Vec<u16>,
+    reserve: Reserve,
+    /// Until when nothing is accepted.
+    paused_until: Option<Millis>,
+    open: bool,
+}
+
+impl Listeners {
+    pub fn new(fds: Vec<ListenerFd>) -> Self {
+        Self { fds, ready: Vec::new(), reserve: Reserve::new(), paused_until: None, open: true }
+    }
+
+    /// Watches all of them.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn watch(&self, reactor: &Reactor) -> io::Result<()> {
+        for (index, fd) in self.fds.iter().enumerate() {
+            reactor.watch_listener(fd, LISTENER | index as u64)?;
+        }
+        Ok(())
+    }
+
+    fn unwatch(&self, reactor: &Reactor) {
+        for fd in &self.fds {
+            // It fails only where it is not watched, which is what is wanted.
+            let _ = reactor.unwatch(fd);
+        }
+    }
+
+    /// Notes that a listener has connections waiting.
+    pub fn ready(&mut self, token: u64) {
+        let index = (token & 0xffff) as u16;
+        if self.open && !self.ready.contains(&index) {
+            self.ready.push(index);
+        }
+    }
+
+    #[inline]
+    pub fn any_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// When the pause ends, if there is one.
+    pub fn paused_until(&self) -> Option<Millis> {
+        self.paused_until
+    }
+
+    /// Ends a pause.
+    pub fn resume(&mut self, reactor: &Reactor) {
+        if self.paused_until.take().is_some() && self.open {
+            // It fails only where memory has run out; the next pause tries again.
+            let _ = self.watch(reactor);
+        }
+    }
+
+    /// Marks every listener as having connections, for the last look before the end.
+    pub fn all_ready(&mut self) {
+        self.ready = (0..self.fds.len()).map(|index| index as u16).collect();
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Takes nothing more.
+    pub fn close(&mut self, reactor: &Reactor) {
+        self.unwatch(reactor);
+        self.open = false;
+        self.paused_until = None;
+        self.ready.clear();
+    }
+}
+
+impl Loop {
+    /// Accepts one connection of a listener that is ready, and looks at once whether its
+    /// request is there: where it is, and is the only one, the set never hears of it.
+    pub(crate) fn accept_one(&mut self) -> Option<Exchange> {
+        let listener = *self.listeners.ready.last()?;
+        if !self.make_room() {
+            self.pause();
+            return None;
+        }
+        let fd = &self.listeners.fds[usize::from(listener)];
+        match accept(fd) {
+            Ok(Accepted::Connection(socket, peer)) => self.welcome(socket, peer, listener),
+            Ok(Accepted::Nobody) => {
+                self.listeners.ready.pop();
+                None
+            }
+            Ok(Accepted::Gone) => None,
+            Ok(Accepted::Exhausted) => {
+                self.exhausted(listener);
+                None
+            }
+            Err(error) => {
+                self.engine.log.warn(format!("a listener is broken: {error}; trying again"));
+                self.pause();
+                None
+            }
+        }
+    }
+
+    fn welcome(&mut self, socket: Socket, peer: Address, listener: u16) -> Option<Exchange> {
+        self.engine.counters.connections_accepted.add_alone();
+        let trusted = self.engine.config.trust.trusts(&match peer {
+            Address::Ip(ip, port) => Peer::Ip(ip, port),
+            Address::Unix => Peer::Unix,
+        });
+        let variant = u32::from(listener) << 1 | u32::from(trusted);
+        let token = self.slots.take();
+        self.progress(Box::new(Connection::new(socket, token, (peer, listener), variant, self.now)))
+    }
+
+    /// Sees to it that one more connection is within the limit: the idlest makes room.
+    fn make_room(&mut self) -> bool {
+        (self.slots.len() as u64) < self.engine.config.limits.connections || self.evict_idlest()
+    }
+
+    /// Closes the connection that has been idle longest; its deadline is the earliest, as
+    /// all idle ones have the same patience.
+    fn evict_idlest(&mut self) -> bool {
+        let idlest = self
+            .slots
+            .home()
+            .filter(|(_, connection, _)| {
+                connection.is_idle() || matches!(connection.phase, Phase::Lingering { .. })
+            })
+            .min_by_key(|&(_, _, deadline)| deadline)
+            .map(|(token, _, _)| token);
+        let Some(connection) = idlest.and_then(|token| self.slots.lift(token)) else { return false };
+        self.engine.counters.connections_evicted.add();
+        self.close(connection);
+        true
+    }
+
+    /// No descriptor is left: the idlest gives up its own, or else one peer is told.
+    fn exhausted(&mut self, listener: u16) {
+        if self.evict_idlest() {
+            return;
+        }
+        let counters = &self.engine.counters;
+        let fd = &self.listeners.fds[usize::from(listener)];
+        self.listeners.reserve.lend(|| {
+            if let Ok(Accepted::Connection(socket, _)) = accept(fd) {
+                let mut reply = Vec::new();
+                OVERLOADED.reply(&DateLine::at(reactor::sys::wall_seconds()), false, &mut reply);
+                // A peer that is gone already needs no answer.
+                let _ = socket.send(&reply);
+                counters.connections_refused.add();
+            }
+        });
+        self.engine.log.complain(crate::log::Level::Error, || {
+            "no file descriptor is left for another connection; accepting pauses (raise `ulimit -n`, or \
+             lower --limit-connections)"
+                .into()
+        });
+        self.pause();
+    }
+
+    fn pause(&mut self) {
+        if self.listeners.paused_until.is_some() {
+            return;
+        }
+        self.engine.counters.accept_pauses.add();
+        self.listeners.unwatch(&self.reactor);
+        self.listeners.ready.clear();
+        self.listeners.paused_until = Some(self.now + PAUSE_MS);
+        self.wake_by(self.now + PAUSE_MS);
+    }
+}

@@ -1,0 +1,37 @@
+//! The one open door: who answers requests.
+//!
+//! Knows: nothing but the shape. `bridge` implements it for WSGI; `examples/pong.rs`
+//! implements it in Rust, so that the cost of Python and the cost of the engine can be told
+//! apart.
+
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::exchange::Exchange;
+
+/// Answers requests. One value serves every worker thread at once.
+pub trait App: Send + Sync + 'static {
+    /// Runs a worker thread's whole life inside the interpreter, if there is one.
+    fn live(&self, life: &mut dyn FnMut());
+
+    /// Answers one request, on the calling thread, from start to end. Whatever is not
+    /// answered when it returns is answered with 500 by the engine.
+    fn call(&self, exchange: &mut Exchange, engine: &Arc<Engine>);
+
+    /// Runs something that waits, while other threads may use the interpreter.
+    fn outside<R>(&self, wait: impl FnOnce() -> R) -> R;
+}
+
+/// The same waiting, for code that cannot be generic over the application.
+pub trait Outside {
+    fn outside(&self, wait: &mut dyn FnMut());
+}
+
+/// Waits where it stands: for applications without an interpreter.
+pub struct Inside;
+
+impl Outside for Inside {
+    fn outside(&self, wait: &mut dyn FnMut()) {
+        wait();
+    }
+}

@@ -1,0 +1,362 @@
+//! The baton: one loop, several threads, and no hop between them.
+//!
+//! Knows: who leads, who is spare, who is armed, who comes back late. Does not know: sockets,
+//! HTTP, Python. Runs on every worker thread; the watchdog of `pool.rs` calls [`Baton::look`].
+//!
+//! The thread that holds the baton polls, reads, parses, takes one job out of the loop, lets
+//! go of the baton and does the job itself. Three things keep a slow job from stopping the
+//! others:
+//!
+//! ```text
+//!             take job, let go                      try the baton
+//!   LEADING ───────────────────► PLAYING ──────────────────────────► LEADING   (free: the usual way)
+//!      ▲                             └──── taken: leave the job in the inbox ──► SPARE (parked)
+//!      │                                                                          │ woken
+//!      └──────────── baton free ◄──── ARMED (waits for the interpreter) ◄─────────┘
+//!                                        └── baton taken: the leader only slept ──► SPARE
+//! ```
+//!
+//! - The watchdog sees that a job has run for a millisecond and nobody leads; it wakes a spare.
+//! - From then on, for a second, one spare is kept *armed*: it waits for the interpreter's own
+//!   lock, so that it goes on at the very moment at which a job blocks and lets go of it.
+//! - A late thread leaves its finished job in the inbox and wakes the loop.
+//!
+//! Where no job ever blocks, nobody is armed and the price is one free mutex a request.
+
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, lock, try_lock};
+
+/// For how long after a job has blocked a spare is kept armed, in milliseconds.
+pub const MARK_MS: u64 = 1000;
+
+/// What the loop has for its leader.
+pub enum Next<J> {
+    /// A job to do, taken out of the loop: its owner is now the thread.
+    Ready(J),
+    /// Nothing until something happens: wait.
+    Quiet,
+    /// The loop has ended; there will be no more.
+    Ended,
+}
+
+/// What the baton protects: a loop that gives out jobs and takes them back.
+pub trait Lead {
+    type Job;
+    /// The next job, without waiting.
+    fn next(&mut self) -> Next<Self::Job>;
+    /// Sleeps until there may be something, or until the loop's waker is used.
+    fn wait(&mut self);
+    /// Takes a finished job back.
+    fn home(&mut self, job: Self::Job);
+    /// A spare has taken over from a thread that is stuck in its job.
+    fn relieved(&mut self);
+    /// Coarse monotonic milliseconds, as of the last poll.
+    fn now(&self) -> u64;
+}
+
+/// Who does the jobs.
+pub trait Play<J> {
+    /// Does a job, start to end, on this thread.
+    fn play(&self, job: &mut J);
+    /// Runs something that waits, while others may use the interpreter.
+    fn outside<R>(&self, wait: impl FnOnce() -> R) -> R;
+}
+
+/// One loop and the threads around it.
+pub struct Baton<L: Lead> {
+    held: Mutex<L>,
+    /// Finished jobs of late threads.
+    inbox: Mutex<Vec<L::Job>>,
+    inbox_full: AtomicBool,
+    /// Wakes the sleeping leader.
+    wake: Box<dyn Fn() + Send + Sync>,
+    spares: Spares,
+    /// A spare has been told to take the interpreter and then try the baton.
+    armed: AtomicBool,
+    /// Until when (milliseconds) jobs are expected to block.
+    marked_until: AtomicU64,
+    /// Odd while the last leader plays a job and nobody has led since; even while somebody leads.
+    plays: AtomicU64,
+    /// The watchdog sleeps and wants to be woken when a job starts.
+    watch_sleeps: AtomicBool,
+    ended: AtomicBool,
+}
+
+/// The threads that wait to be of use.
+struct Spares {
+    state: Mutex<SpareState>,
+    called: Condvar,
+    /// A copy of `state.parked`, read without the lock.
+    parked: AtomicUsize,
+}
+
+#[derive(Default)]
+struct SpareState {
+    parked: usize,
+    permits: usize,
+    ended: bool,
+}
+
+/// What the watchdog found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Somebody leads, or the job is young: remember the count for the next look.
+    Fine(u64),
+    /// A job is old and nobody leads: a spare was called.
+    Called(u64),
+    /// The same, and there is no spare to call.
+    NoSpare(u64),
+}
+
+impl<L: Lead> Baton<L> {
+    pub fn new(work: L, wake: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self {
+            held: Mutex::new(work),
+            inbox: Mutex::new(Vec::new()),
+            inbox_full: AtomicBool::new(false),
+            wake,
+            spares: Spares {
+                state: Mutex::new(SpareState::default()),
+                called: Condvar::new(),
+                parked: AtomicUsize::new(0),
+            },
+            armed: AtomicBool::new(false),
+            marked_until: AtomicU64::new(0),
+            plays: AtomicU64::new(0),
+            watch_sleeps: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// A worker thread's life, to the end of the loop. The caller has entered the interpreter.
+    pub fn live<P: Play<L::Job>>(&self, player: &P, pool: &impl Pool) {
+        while !self.ended.load(Ordering::Acquire) {
+            match try_lock(&self.held) {
+                Some(work) => self.lead(work, player, pool),
+                None => {
+                    if !player.outside(|| self.spares.park()) {
+                        return;
+                    }
+                    self.step_up(player, pool);
+                }
+            }
+        }
+    }
+
+    /// A spare that was called: it has the interpreter now, which is the moment an armed
+    /// thread waits for.
+    fn step_up<P: Play<L::Job>>(&self, player: &P, pool: &impl Pool) {
+        self.armed.store(false, Ordering::Release);
+        // Taken: the leader was only about to sleep. Park again; it costs nothing to be wrong.
+        let Some(work) = try_lock(&self.held) else { return };
+        self.mark(work.now());
+        self.lead(work, player, pool);
+    }
+
+    fn mark(&self, now: u64) {
+        self.marked_until.store(now + MARK_MS, Ordering::Relaxed);
+    }
+
+    /// Leads until the baton is lost or the loop ends.
+    fn lead<P: Play<L::Job>>(&self, mut work: MutexGuard<'_, L>, player: &P, pool: &impl Pool) {
+        if self.now_leading() {
+            work.relieved();
+        }
+        loop {
+            if self.inbox_full.load(Ordering::Acquire) {
+                self.empty_inbox(&mut work);
+            }
+            let mut job = match work.next() {
+                Next::Ready(job) => job,
+                Next::Quiet => {
+                    player.outside(|| work.wait());
+                    continue;
+                }
+                Next::Ended => return self.end(),
+            };
+            if work.now() < self.marked_until.load(Ordering::Relaxed) {
+                self.arm(pool);
+            }
+            self.now_playing(pool);
+            drop(work);
+            player.play(&mut job);
+            match try_lock(&self.held) {
+                Some(again) => work = again,
+                None => return self.leave(job),
+            }
+            self.now_leading();
+            work.home(job);
+        }
+    }
+
+    /// True: the thread that led before is still in its job.
+    #[inline]
+    fn now_leading(&self) -> bool {
+        let plays = self.plays.load(Ordering::Relaxed);
+        // Only the holder of the baton writes, so that load and store need not be one.
+        self.plays.store(plays + (plays & 1), Ordering::Release);
+        plays & 1 == 1
+    }
+
+    #[inline]
+    fn now_playing(&self, pool: &impl Pool) {
+        let plays = self.plays.load(Ordering::Relaxed);
+        // One order with the watchdog's own store and load: either it sees that a job has
+        // begun, or this thread sees that it sleeps.
+        self.plays.swap(plays | 1, Ordering::SeqCst);
+        if self.watch_sleeps.load(Ordering::SeqCst) && self.watch_sleeps.swap(false, Ordering::SeqCst) {
+            pool.wake_watchdog();
+        }
+    }
+
+    /// Keeps one spare waiting for the interpreter.
+    fn arm(&self, pool: &impl Pool) {
+        if self.armed.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.spares.parked.load(Ordering::Relaxed) == 0 {
+            pool.grow();
+        } else {
+            self.call_spare();
+        }
+    }
+
+    /// Calls one spare, unless one is on its way already. False: there was none.
+    fn call_spare(&self) -> bool {
+        if self.armed.swap(true, Ordering::AcqRel) {
+            return true;
+        }
+        let called = self.spares.call();
+        if !called {
+            self.armed.store(false, Ordering::Release);
+        }
+        called
+    }
+
+    /// A late thread's finished job: somebody else leads, and shall take it back.
+    fn leave(&self, job: L::Job) {
+        if self.ended() {
+            return;
+        }
+        lock(&self.inbox).push(job);
+        if !self.inbox_full.swap(true, Ordering::AcqRel) {
+            (self.wake)();
+        }
+    }
+
+    fn empty_inbox(&self, work: &mut MutexGuard<'_, L>) {
+        self.inbox_full.store(false, Ordering::Release);
+        let jobs = std::mem::take(&mut *lock(&self.inbox));
+        for job in jobs {
+            work.home(job);
+        }
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.spares.end();
+    }
+
+    /// True when the loop has ended and every thread is on its way out.
+    pub fn ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// The watchdog looks, once a millisecond: `seen` is what it saw the last time.
+    pub fn look(&self, seen: u64) -> Look {
+        let plays = self.plays.load(Ordering::SeqCst);
+        if plays & 1 == 0 || plays != seen {
+            return Look::Fine(plays);
+        }
+        if self.call_spare() { Look::Called(plays) } else { Look::NoSpare(plays) }
+    }
+
+    /// The watchdog wants to sleep until a job starts. False: one has, so stay awake.
+    pub fn watch_may_sleep(&self, seen: u64) -> bool {
+        self.watch_sleeps.store(true, Ordering::SeqCst);
+        let plays = self.plays.load(Ordering::SeqCst);
+        if plays & 1 == 0 && plays == seen {
+            return true;
+        }
+        self.watch_sleeps.store(false, Ordering::SeqCst);
+        false
+    }
+
+    /// Drives the loop from outside (an event loop that polls its descriptor): does every job
+    /// that is ready on this thread, at most `most`, and returns how many. Without `most`
+    /// jobs to do it returns at once.
+    pub fn turn<P: Play<L::Job>>(&self, player: &P, most: usize) -> Option<usize> {
+        let mut work = try_lock(&self.held)?;
+        for done in 0..most {
+            self.empty_inbox(&mut work);
+            match work.next() {
+                Next::Ready(mut job) => {
+                    drop(work);
+                    player.play(&mut job);
+                    work = lock(&self.held);
+                    work.home(job);
+                }
+                Next::Quiet => return Some(done),
+                Next::Ended => {
+                    self.end();
+                    return Some(done);
+                }
+            }
+        }
+        Some(most)
+    }
+
+    /// How many threads are parked.
+    pub fn parked(&self) -> usize {
+        self.spares.parked.load(Ordering::Relaxed)
+    }
+}
+
+/// What the baton asks of those who own the threads.
+pub trait Pool {
+    /// A spare is wanted and none is parked: start one, if the maximum allows.
+    fn grow(&self);
+    /// The watchdog sleeps, and a job has begun.
+    fn wake_watchdog(&self);
+}
+
+impl Spares {
+    /// Waits to be called. False: the loop has ended.
+    fn park(&self) -> bool {
+        let mut state = lock(&self.state);
+        state.parked += 1;
+        self.parked.store(state.parked, Ordering::Relaxed);
+        while state.permits == 0 && !state.ended {
+            state = match self.called.wait(state) {
+                Ok(state) => state,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+        }
+        if state.permits > 0 {
+            // The caller has taken this thread off the count already.
+            state.permits -= 1;
+        } else {
+            state.parked -= 1;
+            self.parked.store(state.parked, Ordering::Relaxed);
+        }
+        !state.ended
+    }
+
+    /// Calls one parked thread. False: none is parked any more.
+    fn call(&self) -> bool {
+        let mut state = lock(&self.state);
+        if state.parked == 0 {
+            return false;
+        }
+        state.parked -= 1;
+        state.permits += 1;
+        self.parked.store(state.parked, Ordering::Relaxed);
+        drop(state);
+        self.called.notify_one();
+        true
+    }
+
+    fn end(&self) {
+        lock(&self.state).ended = true;
+        self.called.notify_all();
+    }
+}

@@ -1,0 +1,194 @@
+//! One socket's life: what has been received, what is being received, what waits to be sent.
+//!
+//! Knows: its machine and its queues. Does not know: the loop, or who answers. Owned by its
+//! slot while it is home and by one thread while its exchange is played.
+//!
+//! ```text
+//!            ┌────────────── the reply is sent, keep-alive ───────────────┐
+//!            ▼                                                            │
+//!   READING ─► (exchange: away with a thread) ─► FLUSHING ─► close        │
+//!      │ fault                                     │  └───────────────────┘
+//!      └────────────── refusal ──► FLUSHING ──► LINGERING ──► close
+//! ```
+
+use std::sync::Arc;
+
+use reactor::{Address, Socket};
+use wire::{Head, Http1, Limits, Millis};
+
+use crate::body::BodyBuffer;
+use crate::output::{Carry, Flushed, Output};
+
+/// What a connection is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Waiting for requests, or in the middle of one.
+    Reading,
+    /// The socket is full; what follows when it has taken everything.
+    Flushing(After),
+    /// Our side has ended; what the peer still sends is read and thrown away, so that it is
+    /// not met with a reset before it has read our reply (RFC 9112 §9.6). With nothing left to
+    /// read, it only waits: the peer's own writing stops when its buffers are full.
+    Lingering { left: u64 },
+}
+
+/// What follows a flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    Continue,
+    Close,
+    /// Read and throw away at most so many bytes.
+    Linger {
+        left: u64,
+    },
+}
+
+/// Bytes that were received together with a request and belong to what follows it.
+#[derive(Default)]
+pub struct Pending {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Pending {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    #[inline]
+    pub fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// Notes how much is left; when nothing is, the memory goes too.
+    pub fn left(&mut self, left: usize) {
+        self.at = self.bytes.len() - left;
+        if left == 0 {
+            *self = Self::default();
+        }
+    }
+
+    /// Keeps bytes. Only called when nothing is pending, so that one buffer's worth is the
+    /// most there is.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The memory itself, to be worked on while the connection is changed.
+    pub fn take(&mut self) -> (Vec<u8>, usize) {
+        let taken = std::mem::take(self);
+        (taken.bytes, taken.at)
+    }
+
+    /// Puts back what [`Pending::take`] gave, read up to `at`.
+    pub fn put(&mut self, bytes: Vec<u8>, at: usize) {
+        if at < bytes.len() {
+            *self = Self { bytes, at };
+        }
+    }
+}
+
+/// A request whose body is being received.
+pub struct Receiving {
+    pub head: Arc<Head>,
+    pub body: BodyBuffer,
+}
+
+/// One connection.
+pub struct Connection {
+    pub socket: Socket,
+    pub token: u64,
+    pub peer: Address,
+    /// Which listener it came from.
+    pub listener: u16,
+    /// The set watches it.
+    pub watched: bool,
+    /// The socket may hold more, and no edge will tell.
+    pub more: bool,
+    pub phase: Phase,
+    /// When the socket last took something while it was full.
+    pub moved: Millis,
+    pub machine: Http1,
+    pub pending: Pending,
+    pub receiving: Option<Box<Receiving>>,
+    pub sending: Sending,
+}
+
+/// What waits to be sent, in its two forms.
+#[derive(Default)]
+pub struct Sending {
+    pub output: Option<Box<Output>>,
+    pub carry: Option<Arc<Carry>>,
+}
+
+impl Sending {
+    /// The queue, made when it is first needed.
+    pub fn queue(&mut self) -> &mut Output {
+        self.output.get_or_insert_with(Box::default)
+    }
+
+    /// Nothing is queued, and nothing is carried.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.output.is_none() && self.carry.as_ref().is_none_or(|carry| carry.is_empty())
+    }
+
+    /// Sends what is carried, then what is queued; drops the queue when it is empty.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn flush(&mut self, socket: &Socket) -> std::io::Result<Flushed> {
+        if let Some(carry) = &self.carry
+            && carry.send()? == Flushed::Full
+        {
+            return Ok(Flushed::Full);
+        }
+        if let Some(output) = &mut self.output {
+            if output.flush(socket)? == Flushed::Full {
+                return Ok(Flushed::Full);
+            }
+            self.output = None;
+        }
+        Ok(Flushed::All)
+    }
+}
+
+impl Connection {
+    /// A connection that was just accepted. `variant` names the listener and the trust in
+    /// the peer for the head cache.
+    pub fn new(socket: Socket, token: u64, peer: (Address, u16), variant: u32, now: Millis) -> Self {
+        Self {
+            socket,
+            token,
+            peer: peer.0,
+            listener: peer.1,
+            watched: false,
+            more: true,
+            phase: Phase::Reading,
+            moved: now,
+            machine: Http1::new(variant, now),
+            pending: Pending::default(),
+            receiving: None,
+            sending: Sending::default(),
+        }
+    }
+
+    /// Between requests, with nothing received and nothing to send.
+    pub fn is_idle(&self) -> bool {
+        self.phase == Phase::Reading
+            && self.machine.idle()
+            && self.pending.is_empty()
+            && self.receiving.is_none()
+            && self.sending.is_empty()
+    }
+
+    /// When its patience ends.
+    pub fn deadline(&self, limits: &Limits) -> Millis {
+        match self.phase {
+            Phase::Reading => self.machine.deadline(limits).unwrap_or(Millis::MAX),
+            Phase::Flushing(_) => self.moved.saturating_add(limits.write_timeout),
+            Phase::Lingering { .. } => self.moved.saturating_add(limits.linger_timeout),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What happened how often. Every limit and every refusal has its number here.
+//!
+//! Knows: numbers. Does not know: who shows them. Any thread adds and reads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wire::{Fault, REASONS};
+
+/// One number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Adds where only the holder of the baton ever adds: without a locked instruction.
+    #[inline]
+    pub fn add_alone(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident)+) => {
+        /// All numbers of one engine.
+        #[derive(Debug)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: Counter,)+
+            /// `http_parse_errors_total{reason}`: refused requests, by `Fault::index`.
+            parse_errors: Vec<Counter>,
+        }
+
+        impl Counters {
+            pub fn new() -> Self {
+                Self {
+                    $($name: Counter::default(),)+
+                    parse_errors: REASONS.iter().map(|_| Counter::default()).collect(),
+                }
+            }
+
+            /// Every name with its value, refusals that never happened left out.
+            pub fn read(&self) -> Vec<(String, u64)> {
+                let mut all = vec![$((stringify!($name).to_string(), self.$name.get()),)+];
+                for (reason, counter) in REASONS.iter().zip(&self.parse_errors) {
+                    if counter.get() > 0 {
+                        all.push((format!("http_parse_errors_total{{reason=\"{reason}\"}}"), counter.get()));
+                    }
+                }
+                all
+            }
+        }
+    };
+}
+
+counters! {
+    /// Connections taken from the listeners.
+    connections_accepted
+    /// Connections closed, whoever began it.
+    connections_closed
+    /// Idle connections closed to make room (limit `connections`).
+    connections_evicted
+    /// Connections turned away because neither room nor descriptors were left.
+    connections_refused
+    /// Accepting was paused for want of room or descriptors.
+    accept_pauses
+    /// Connections that said nothing in time (`first_byte_timeout`, `keep_alive_timeout`).
+    idle_timeouts
+    /// Requests whose head or body came too slowly (`header_timeout`, `body_rate`).
+    request_timeouts
+    /// Replies that the peer did not take in time (`write_timeout`).
+    write_timeouts
+    /// Connections closed while the peer still sent what nobody reads (`linger_timeout`, `drain_bytes`).
+    lingers_cut
+    /// Requests given to the application.
+    requests_total
+    /// Request bodies that went to a temporary file (`body_memory_bytes`).
+    bodies_spooled
+    /// Request bodies that could not be stored (disk full).
+    spool_failures
+    /// Peers that left before their request was complete.
+    requests_incomplete
+    /// Peers that left before their reply was complete.
+    replies_incomplete
+    /// Replies whose length was not what their Content-Length had said.
+    replies_wrong_length
+    /// Requests that the application ended without an answer, or with an error.
+    application_errors
+    /// Threads that waited for a slow reader (`response_buffer_bytes`).
+    reply_waits
+    /// Requests that were still running at the end of the graceful stop (`graceful_timeout`).
+    requests_cut
+    /// Faults of ours that were caught.
+    panics
+    /// Log lines that were left out (`error_log_rate`).
+    log_lines_suppressed
+}
+
+impl Counters {
+    /// Counts a refused request under its reason.
+    pub fn refused(&self, fault: &Fault) {
+        if let Some(counter) = self.parse_errors.get(fault.index()) {
+            counter.add();
+        }
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,548 @@
+//! A request and its reply: taken out of the loop, owned by one thread, handed back.
+//!
+//! Knows: one request, its body, how far the reply has come. Does not know: the loop, Python.
+//! Runs on the thread that owns it.
+//!
+//! ```text
+//!   NOTHING ──start──► OPEN ──finish──► DONE
+//!      └──────whole / refuse──────────────┘     any error ──► BROKEN (the connection is closed)
+//! ```
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use reactor::sys::{monotonic_ms, monotonic_us};
+use reactor::{Address, PIECES, PollFor, Sent};
+use wire::{BodyPlan, Fault, Head, RequestFacts, chunk_prefix};
+
+use crate::app::{Inside, Outside};
+use crate::body::Body;
+use crate::connection::{After, Connection, Phase};
+use crate::engine::{Engine, Stage};
+use crate::output::{Carry, Flushed, Kept};
+use crate::scribe::Scribe;
+
+/// Bodies up to this size are copied behind their head and leave in one `send`; larger ones
+/// leave with their head in one `sendmsg`.
+const COPY_BYTES: usize = 8 * 1024;
+/// How often a thread that waits for a slow reader looks whether the engine still lives.
+const LOOK_MS: u64 = 1000;
+
+/// The connection is gone, or the reply cannot go on: the application may stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone;
+
+/// How far the reply has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reply {
+    Nothing,
+    /// The head is decided; `unsent` while it still waits in the scribe.
+    Open {
+        plan: BodyPlan,
+        unsent: bool,
+    },
+    Done,
+    Broken,
+}
+
+/// One request on its way through an application.
+pub struct Exchange {
+    pub head: Arc<Head>,
+    pub body: Body,
+    connection: Box<Connection>,
+    reply: Reply,
+    keep_alive: bool,
+    /// Content bytes given by the application, and bytes that its Content-Length leaves.
+    written: u64,
+    left: Option<u64>,
+    status: u16,
+    /// When it was taken out, in microseconds; zero where nobody will ask.
+    began: u64,
+}
+
+impl Exchange {
+    /// Takes a request out of the loop, together with its connection.
+    pub fn new(connection: Box<Connection>, head: Arc<Head>, body: Body, timed: bool) -> Self {
+        Self {
+            head,
+            body,
+            connection,
+            reply: Reply::Nothing,
+            keep_alive: false,
+            written: 0,
+            left: None,
+            status: 0,
+            began: if timed { monotonic_us() } else { 0 },
+        }
+    }
+
+    pub fn peer(&self) -> Address {
+        self.connection.peer
+    }
+
+    /// Index of the listener that it came through.
+    pub fn listener(&self) -> u16 {
+        self.connection.listener
+    }
+
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Content bytes of the reply so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Microseconds since it was taken out; zero where it was not timed.
+    pub fn elapsed_us(&self) -> u64 {
+        if self.began == 0 { 0 } else { monotonic_us().saturating_sub(self.began) }
+    }
+
+    /// True while nothing of a reply has been decided.
+    pub fn is_unanswered(&self) -> bool {
+        self.reply == Reply::Nothing
+    }
+
+    /// True once the head is on its way: it can no longer be replaced.
+    pub fn head_is_sent(&self) -> bool {
+        !matches!(self.reply, Reply::Nothing | Reply::Open { unsent: true, .. })
+    }
+
+    /// True when the reply cannot go on.
+    pub fn is_broken(&self) -> bool {
+        self.reply == Reply::Broken
+    }
+
+    /// Bytes that the announced Content-Length still wants; none where it was not announced.
+    pub fn left(&self) -> Option<u64> {
+        self.left
+    }
+
+    /// Decides framing and persistence, and completes the head in the scribe.
+    /// `known`: the whole length of the body, where it is known now.
+    fn end_head(&mut self, scribe: &mut Scribe, known: Option<u64>, engine: &Engine) -> BodyPlan {
+        let request = RequestFacts {
+            version: self.head.version,
+            is_head: self.head.is_head(),
+            persistent: self.head.persistent && engine.stage() == Stage::Serving && self.body_is_read(),
+        };
+        let (head, date) = scribe.head_and_date();
+        let plan = head.finish(&request, known, date, &engine.config.server_header);
+        self.keep_alive = plan.keep_alive;
+        self.status = head.code();
+        plan.body
+    }
+
+    fn body_is_read(&self) -> bool {
+        match &self.body {
+            Body::Stream(incoming) => incoming.settle().0,
+            _ => true,
+        }
+    }
+
+    /// Answers with a body that is complete: the usual way, one system call.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is.
+    #[inline]
+    pub fn whole(
+        &mut self,
+        scribe: &mut Scribe,
+        body: &[u8],
+        engine: &Engine,
+        away: &dyn Outside,
+    ) -> Result<(), Gone> {
+        let plan = self.end_head(scribe, Some(body.len() as u64), engine);
+        let body = self.cut_to_plan(plan, body, engine);
+        self.written = body.len() as u64;
+        self.reply = Reply::Done;
+        if body.len() <= COPY_BYTES {
+            scribe.head.append(body);
+            self.deliver(&[scribe.head.bytes()], engine, away)
+        } else {
+            self.deliver(&[scribe.head.bytes(), body], engine, away)
+        }
+    }
+
+    /// Like [`Exchange::whole`], for a body that its owner lets us keep: what the socket does
+    /// not take is queued without a copy, and the thread is free.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is.
+    pub fn whole_kept(&mut self, scribe: &mut Scribe, body: Kept, engine: &Engine) -> Result<(), Gone> {
+        let bytes = (*body).as_ref();
+        let plan = self.end_head(scribe, Some(bytes.len() as u64), engine);
+        let length = self.cut_to_plan(plan, bytes, engine).len();
+        self.written = length as u64;
+        self.reply = Reply::Done;
+        let whole = length == bytes.len();
+        if !whole || !self.connection.sending.is_empty() {
+            let bytes = bytes[..length].to_vec();
+            return self.deliver(&[scribe.head.bytes(), &bytes], engine, &Inside);
+        }
+        let head = scribe.head.bytes();
+        let mut sent = 0;
+        loop {
+            let (first, second) = rest_of(head, bytes, sent);
+            match self.connection.socket.send_pieces(&[first, second]) {
+                Ok(Sent::Some(n)) => sent += n,
+                Ok(Sent::Full) => break,
+                Err(_) => return Err(self.broke(engine)),
+            }
+            if sent == head.len() + bytes.len() {
+                return Ok(());
+            }
+        }
+        let queue = self.connection.sending.queue();
+        queue.copy(head.get(sent..).unwrap_or_default());
+        queue.keep(body, sent.saturating_sub(head.len()));
+        Ok(())
+    }
+
+    /// How much of a body the plan lets through; what is wrong with its length is counted,
+    /// logged, and closes the connection.
+    fn cut_to_plan<'a>(&mut self, plan: BodyPlan, body: &'a [u8], engine: &Engine) -> &'a [u8] {
+        match plan {
+            BodyPlan::None => &[],
+            BodyPlan::Length(length) if length == body.len() as u64 => body,
+            BodyPlan::Length(length) => {
+                self.wrong_length(length, body.len() as u64, engine);
+                &body[..body.len().min(usize::try_from(length).unwrap_or(usize::MAX))]
+            }
+            BodyPlan::Chunked | BodyPlan::UntilClose => body,
+        }
+    }
+
+    fn wrong_length(&mut self, announced: u64, given: u64, engine: &Engine) {
+        self.keep_alive = false;
+        engine.counters.replies_wrong_length.add();
+        engine.log.complain(crate::log::Level::Error, || {
+            format!(
+                "{}: the application announced Content-Length {announced} and gave {}{given} bytes; \
+                 the connection is closed",
+                String::from_utf8_lossy(self.head.request_line()),
+                if given > announced { "at least " } else { "" },
+            )
+        });
+    }
+
+    /// Begins a reply whose body comes in parts. The head goes out with the first of them
+    /// (PEP 3333: not before there is a first non-empty part), or at the end.
+    /// `known`: the whole length of the body, where it is known now.
+    pub fn start(&mut self, scribe: &mut Scribe, known: Option<u64>, engine: &Engine) {
+        let plan = self.end_head(scribe, known, engine);
+        self.left = match plan {
+            BodyPlan::Length(length) => Some(length),
+            _ => None,
+        };
+        self.reply = Reply::Open { plan, unsent: true };
+    }
+
+    /// Sends a part of the body; waits where the peer is slower than the bound allows.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is, or when the announced length is used up.
+    pub fn write(
+        &mut self,
+        scribe: &mut Scribe,
+        part: &[u8],
+        engine: &Engine,
+        away: &dyn Outside,
+    ) -> Result<(), Gone> {
+        let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
+        if part.is_empty() {
+            return Ok(());
+        }
+        let part = self.within_length(part, engine);
+        let mut scratch = std::mem::take(&mut scribe.scratch);
+        scratch.clear();
+        if unsent {
+            scratch.extend_from_slice(scribe.head.bytes());
+            self.reply = Reply::Open { plan, unsent: false };
+        }
+        let result = match plan {
+            BodyPlan::None => self.deliver(&[&scratch], engine, away),
+            BodyPlan::Chunked => {
+                self.written += part.len() as u64;
+                chunk_prefix(part.len(), &mut scratch);
+                self.deliver(&[&scratch, part, b"\r\n"], engine, away)
+            }
+            BodyPlan::Length(_) | BodyPlan::UntilClose => {
+                self.written += part.len() as u64;
+                self.deliver(&[&scratch, part], engine, away)
+            }
+        };
+        scribe.scratch = scratch;
+        result?;
+        if self.is_broken() { Err(Gone) } else { Ok(()) }
+    }
+
+    /// The part as far as the announced length reaches.
+    fn within_length<'a>(&mut self, part: &'a [u8], engine: &Engine) -> &'a [u8] {
+        let Some(left) = self.left else { return part };
+        if part.len() as u64 <= left {
+            self.left = Some(left - part.len() as u64);
+            return part;
+        }
+        // Counted once: what follows is cut to nothing by a length of zero.
+        if self.keep_alive || left > 0 {
+            self.wrong_length(self.written + left, self.written + part.len() as u64, engine);
+        }
+        self.left = Some(0);
+        &part[..usize::try_from(left).unwrap_or(0)]
+    }
+
+    /// Sends part of a file with sendfile(2); what the socket does not take is left to the
+    /// loop, and the thread is free. The reply must be open with a known length or no framing.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is, or the file is shorter than its length.
+    pub fn file(
+        &mut self,
+        scribe: &mut Scribe,
+        file: File,
+        range: (u64, u64),
+        engine: &Engine,
+        away: &dyn Outside,
+    ) -> Result<(), Gone> {
+        let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
+        let (offset, mut length) = range;
+        if unsent {
+            self.reply = Reply::Open { plan, unsent: false };
+            self.deliver(&[scribe.head.bytes()], engine, away)?;
+        }
+        if plan == BodyPlan::None {
+            return Ok(());
+        }
+        if let Some(left) = self.left {
+            length = length.min(left);
+            self.left = Some(left - length);
+        }
+        self.written += length;
+        self.connection.sending.queue().file(file, offset, length);
+        match self.flush() {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.broke(engine)),
+        }
+    }
+
+    /// Ends a reply that was begun with [`Exchange::start`].
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is.
+    pub fn finish(&mut self, scribe: &mut Scribe, engine: &Engine, away: &dyn Outside) -> Result<(), Gone> {
+        let Reply::Open { plan, unsent } = self.reply else { return Ok(()) };
+        self.reply = Reply::Done;
+        if unsent {
+            self.deliver(&[scribe.head.bytes()], engine, away)?;
+        }
+        match plan {
+            BodyPlan::Chunked => self.deliver(&[wire::LAST_CHUNK], engine, away),
+            BodyPlan::Length(length) if self.left != Some(0) => {
+                // The peer must see that the reply is cut: the connection ends here.
+                self.wrong_length(length, self.written, engine);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Cuts a reply that cannot be completed, so that the peer cannot take it for a whole one.
+    pub fn cut(&mut self) {
+        if let Reply::Open { plan: BodyPlan::UntilClose, .. } = self.reply {
+            // Without a length an orderly end would look like the end of the body.
+            self.connection.socket.reset_at_close();
+        }
+        self.keep_alive = false;
+        self.reply = Reply::Broken;
+    }
+
+    /// Answers with a refusal of ours, in place of the application's reply.
+    pub fn refuse(&mut self, fault: &Fault, scribe: &mut Scribe, engine: &Engine) {
+        if self.head_is_sent() {
+            return self.cut();
+        }
+        let mut bytes = Vec::new();
+        fault.reply(scribe.date(), self.head.is_head(), &mut bytes);
+        self.keep_alive = false;
+        self.status = fault.status;
+        self.reply = Reply::Done;
+        // What cannot be sent to a peer that is gone needs no further word.
+        let _ = self.deliver(&[&bytes], engine, &Inside);
+    }
+
+    /// Ends an exchange whose player has failed: 500, or a cut where something was sent.
+    pub fn fail(&mut self, engine: &Engine) {
+        engine.counters.application_errors.add();
+        self.refuse(&wire::INTERNAL_ERROR, &mut Scribe::new(), engine);
+    }
+
+    /// Sends pieces in order: now as far as the socket takes them, then from the queue as far
+    /// as the bound allows, and beyond it this thread waits.
+    fn deliver(&mut self, pieces: &[&[u8]], engine: &Engine, away: &dyn Outside) -> Result<(), Gone> {
+        debug_assert!(pieces.len() <= PIECES);
+        if self.carry(pieces, engine) {
+            return Ok(());
+        }
+        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let mut sent = 0;
+        if self.connection.sending.is_empty() {
+            match self.send_now(pieces) {
+                Ok(n) if n == total => return Ok(()),
+                Ok(n) => sent = n,
+                Err(_) => return Err(self.broke(engine)),
+            }
+        }
+        self.queue_rest(pieces, sent, engine, away)
+    }
+
+    /// Replies to pipelined requests wait for one another while the next request is at hand.
+    fn carry(&mut self, pieces: &[&[u8]], engine: &Engine) -> bool {
+        let connection = &mut *self.connection;
+        if connection.pending.is_empty() || !self.keep_alive || self.reply != Reply::Done {
+            return false;
+        }
+        if connection.sending.output.is_some() {
+            return false;
+        }
+        if connection.sending.carry.is_none() {
+            connection.sending.carry = Carry::new(&connection.socket).ok();
+        }
+        let Some(carry) = &connection.sending.carry else { return false };
+        if carry.add(pieces) as u64 > engine.config.limits.response_buffer_bytes {
+            // An error shows again when the connection is home.
+            let _ = carry.send();
+        }
+        true
+    }
+
+    /// One send of everything; how much was taken.
+    #[inline]
+    fn send_now(&self, pieces: &[&[u8]]) -> io::Result<usize> {
+        let socket = &self.connection.socket;
+        let sent = match pieces {
+            [one] => socket.send(one)?,
+            many => socket.send_pieces(many)?,
+        };
+        Ok(match sent {
+            Sent::Some(n) => n,
+            Sent::Full => 0,
+        })
+    }
+
+    fn queue_rest(
+        &mut self,
+        pieces: &[&[u8]],
+        sent: usize,
+        engine: &Engine,
+        away: &dyn Outside,
+    ) -> Result<(), Gone> {
+        let bound = usize::try_from(engine.config.limits.response_buffer_bytes).unwrap_or(usize::MAX);
+        let mut skip = sent;
+        for piece in pieces {
+            let mut rest = piece.get(skip..).unwrap_or_default();
+            skip = skip.saturating_sub(piece.len());
+            while !rest.is_empty() {
+                let queue = self.connection.sending.queue();
+                let room = bound.saturating_sub(queue.copied()).min(rest.len());
+                queue.copy(&rest[..room]);
+                rest = &rest[room..];
+                if !rest.is_empty() {
+                    self.make_room(engine, away)?;
+                }
+            }
+        }
+        match self.flush() {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.broke(engine)),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<Flushed> {
+        let connection = &mut *self.connection;
+        connection.sending.flush(&connection.socket)
+    }
+
+    /// Waits until the peer has taken something of a full queue.
+    fn make_room(&mut self, engine: &Engine, away: &dyn Outside) -> Result<(), Gone> {
+        let before = self.connection.sending.queue().copied();
+        let until = monotonic_ms() + engine.config.limits.write_timeout;
+        engine.counters.reply_waits.add();
+        loop {
+            match self.flush() {
+                Ok(Flushed::All) => return Ok(()),
+                Ok(Flushed::Full) if self.connection.sending.queue().copied() < before => return Ok(()),
+                Ok(Flushed::Full) => {}
+                Err(_) => return Err(self.broke(engine)),
+            }
+            let now = monotonic_ms();
+            if now >= until || engine.stage() == Stage::Aborting {
+                engine.counters.write_timeouts.add();
+                self.connection.socket.reset_at_close();
+                return Err(self.broke(engine));
+            }
+            let mut result = Ok(true);
+            let socket = &self.connection.socket;
+            away.outside(&mut || result = socket.wait(PollFor::Writable, (until - now).min(LOOK_MS)));
+            if result.is_err() {
+                return Err(self.broke(engine));
+            }
+        }
+    }
+
+    /// The peer is gone: nothing more is sent.
+    fn broke(&mut self, engine: &Engine) -> Gone {
+        if self.reply != Reply::Broken {
+            engine.counters.replies_incomplete.add();
+        }
+        self.connection.sending = Default::default();
+        self.keep_alive = false;
+        self.reply = Reply::Broken;
+        Gone
+    }
+
+    /// Ends the exchange and gives its connection back, with what shall become of it. An
+    /// exchange that nobody answered is answered with 500.
+    pub fn hand_back(mut self, engine: &Engine) -> Box<Connection> {
+        match self.reply {
+            Reply::Nothing => self.fail(engine),
+            Reply::Open { .. } => self.cut(),
+            Reply::Done | Reply::Broken => {}
+        }
+        if let Some(format) = &engine.config.access {
+            engine.log_access(format, &self);
+        }
+        let mut unread = false;
+        if let Body::Stream(incoming) = &self.body
+            && let Some(flow) = incoming.take_back()
+        {
+            unread = !flow.is_complete();
+            self.connection.machine = flow.machine;
+            self.connection.pending = flow.pending;
+            self.connection.more = true;
+        }
+        let mut connection = self.connection;
+        connection.phase = match (self.reply, self.keep_alive) {
+            (Reply::Done, true) if connection.sending.output.is_none() => Phase::Reading,
+            (Reply::Done, true) => Phase::Flushing(After::Continue),
+            // Bytes that nobody reads would make the kernel reset the connection before the
+            // peer has read the reply (RFC 9112 §9.6).
+            (Reply::Done, false) if unread || !connection.pending.is_empty() => {
+                Phase::Flushing(After::Linger { left: engine.config.limits.drain_bytes })
+            }
+            _ => Phase::Flushing(After::Close),
+        };
+        connection.moved = monotonic_ms();
+        connection
+    }
+}
+
+/// What is left of two pieces after so many bytes of both.
+fn rest_of<'a>(first: &'a [u8], second: &'a [u8], sent: usize) -> (&'a [u8], &'a [u8]) {
+    match first.get(sent..) {
+        Some(rest) => (rest, second),
+        None => (&[], &second[sent - first.len()..]),
+    }
+}

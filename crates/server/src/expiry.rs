@@ -1,0 +1,154 @@
+//! Patience and its end: what is due, and how the whole loop stops.
+//!
+//! Knows: deadlines. Does not know: why they are what they are (the machines and limits.rs
+//! do). Runs under the baton.
+//!
+//! A deadline is a number in the connection's slot, so that setting one costs a store. The
+//! timer is set to the earliest; when it fires, the table is looked through. That is cheaper
+//! than a sorted queue, because almost every deadline is moved before it comes.
+
+use std::sync::Arc;
+
+use wire::{Millis, Tick};
+
+use crate::connection::{Connection, Phase};
+use crate::engine::Stage;
+use crate::slots::NEVER;
+use crate::turn::Loop;
+
+/// Looks through the table are at least so far apart: a deadline is kept to within this.
+const GRAIN_MS: Millis = 100;
+
+impl Loop {
+    /// Sees to it that the loop looks at deadlines no later than `at`.
+    #[inline]
+    pub(crate) fn wake_by(&mut self, at: Millis) {
+        if at < self.due {
+            self.due = at;
+            self.reactor.wake_at(at.max(self.now + GRAIN_MS));
+        }
+    }
+
+    /// Looks through the table for what is due.
+    pub(crate) fn expire(&mut self) {
+        let now = self.now;
+        self.due = NEVER;
+        let mut next = NEVER;
+        let mut over = Vec::new();
+        for (token, _, deadline) in self.slots.home() {
+            if deadline <= now {
+                over.push(token);
+            } else {
+                next = next.min(deadline);
+            }
+        }
+        for token in over {
+            if let Some(connection) = self.slots.lift(token) {
+                self.lose_patience(connection);
+            }
+        }
+        if let Some(sweep) = self.shared.heads.sweep(now) {
+            next = next.min(sweep);
+        }
+        match self.listeners.paused_until() {
+            Some(until) if until <= now => self.listeners.resume(&self.reactor),
+            Some(until) => next = next.min(until),
+            None => {}
+        }
+        if let Some(stop) = self.stop_at {
+            next = next.min(stop);
+        }
+        if next != NEVER {
+            self.wake_by(next);
+        }
+    }
+
+    fn lose_patience(&mut self, mut connection: Box<Connection>) {
+        let engine = Arc::clone(&self.engine);
+        match connection.phase {
+            Phase::Reading => match connection.machine.tick(self.now, &engine.config.limits) {
+                Tick::Nothing => self.park(connection),
+                Tick::Close => {
+                    engine.counters.idle_timeouts.add();
+                    self.close(connection);
+                }
+                Tick::Fault(fault) => {
+                    engine.counters.request_timeouts.add();
+                    self.refuse(&mut connection, &fault);
+                    let none = self.progress(connection);
+                    debug_assert!(none.is_none(), "a refused connection yields no request");
+                }
+            },
+            Phase::Flushing(_) => {
+                engine.counters.write_timeouts.add();
+                // What is queued will not be read; a reset says that the reply is cut.
+                connection.socket.reset_at_close();
+                self.close(connection);
+            }
+            Phase::Lingering { .. } => {
+                engine.counters.lingers_cut.add();
+                self.close(connection);
+            }
+        }
+    }
+
+    /// The word to stop has come: takes what has been accepted by the kernel already, then
+    /// nothing new, and closes what is idle.
+    pub(crate) fn begin_stop(&mut self) {
+        if self.stop_at.is_some() || self.engine.stage() == Stage::Aborting {
+            return;
+        }
+        let stop_at = self.now.saturating_add(self.engine.config.limits.graceful_timeout);
+        self.stop_at = Some(stop_at);
+        self.wake_by(stop_at);
+        self.listeners.all_ready();
+        // Those that are home are looked at once more: a request that has arrived is served,
+        // one that is only idle is closed by `park`.
+        let home: Vec<u64> = self.slots.home().map(|(token, _, _)| token).collect();
+        for token in home {
+            if let Some(row) = self.slots.get(token)
+                && let crate::slots::Place::Home(connection) = &mut row.place
+            {
+                connection.more = true;
+            }
+            self.resume.push_back(token);
+        }
+    }
+
+    /// True when there is nothing left to do and nothing will come.
+    #[inline]
+    pub(crate) fn is_over(&mut self) -> bool {
+        if self.engine.stage() == Stage::Serving {
+            return false;
+        }
+        self.is_over_now()
+    }
+
+    #[cold]
+    fn is_over_now(&mut self) -> bool {
+        if self.engine.stage() == Stage::Aborting {
+            return self.cut();
+        }
+        let Some(stop_at) = self.stop_at else {
+            self.begin_stop();
+            return false;
+        };
+        if self.now >= stop_at {
+            return self.cut();
+        }
+        if self.listeners.any_ready() || !self.resume.is_empty() {
+            return false;
+        }
+        if self.listeners.is_open() {
+            self.listeners.close(&self.reactor);
+        }
+        self.slots.len() == 0
+    }
+
+    fn cut(&mut self) -> bool {
+        for _ in 0..self.slots.away() {
+            self.engine.counters.requests_cut.add();
+        }
+        true
+    }
+}

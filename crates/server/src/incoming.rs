@@ -1,0 +1,214 @@
+//! A request body that is still arriving while the application works (option
+//! `request_buffering` off): the receiving half of a connection, lent to the exchange.
+//!
+//! Knows: the machine and the socket. Does not know: the loop. Runs on whichever thread the
+//! application reads from; a lock keeps two from reading at once.
+
+use std::io;
+use std::sync::Mutex;
+
+use reactor::sys::monotonic_ms;
+use reactor::{PollFor, Reactor, Read, Socket};
+use wire::{Event, Fault, Http1, Limits, Millis, Policy, Tick};
+
+use crate::app::Outside;
+use crate::connection::Pending;
+use crate::sync::lock;
+
+/// How much one read of the socket brings at the most.
+const READ_BYTES: usize = 64 * 1024;
+/// How often a waiting reader looks whether the engine still lives, in milliseconds.
+const LOOK_MS: Millis = 1000;
+
+/// What went wrong with a body. The application's read raises it; it never gets a body that
+/// only looks complete.
+#[derive(Debug)]
+pub enum BodyError {
+    /// The peer left, or the connection broke, before the body was complete.
+    Incomplete,
+    /// What arrived is not a body, or came too slowly, or is too large.
+    Fault(Fault),
+    /// The exchange is over.
+    Over,
+    Io(io::Error),
+}
+
+/// The receiving half.
+pub struct Incoming {
+    flow: Mutex<Option<Flow>>,
+}
+
+/// The half itself, given back to the connection at the end.
+pub struct Flow {
+    pub socket: Socket,
+    pub machine: Http1,
+    pub pending: Pending,
+    shared: wire::Shared,
+    /// `100 Continue` is owed at the first read (RFC 9110 §10.1.1).
+    continue_owed: bool,
+    complete: bool,
+    fault: Option<Fault>,
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Flow {
+    /// A body that begins with `pending`.
+    pub fn new(
+        socket: Socket,
+        machine: Http1,
+        pending: Pending,
+        rules: (&Limits, &Policy),
+        expects: bool,
+    ) -> Self {
+        let mut limits = rules.0.clone();
+        // Only a body passes through here, so no head is worth keeping.
+        limits.cached_heads = 1;
+        Self {
+            socket,
+            machine,
+            pending,
+            shared: wire::Shared::new(limits, rules.1.clone()),
+            continue_owed: expects,
+            complete: false,
+            fault: None,
+            bytes: Vec::new(),
+            at: 0,
+        }
+    }
+
+    /// True once every byte of the body has been received and judged.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// The refusal that ended the body, if one did.
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// Hands out received bytes, at most `most`.
+    fn hand_out(&mut self, into: &mut Vec<u8>, most: usize) -> usize {
+        let rest = &self.bytes[self.at..];
+        let n = rest.len().min(most);
+        into.extend_from_slice(&rest[..n]);
+        self.at += n;
+        if self.at == self.bytes.len() {
+            self.bytes.clear();
+            self.at = 0;
+        }
+        n
+    }
+
+    /// Feeds what is pending to the machine, as far as it goes.
+    fn digest(&mut self, now: Millis) -> Result<(), BodyError> {
+        let (bytes, at) = self.pending.take();
+        let mut input = &bytes[at..];
+        let result = self.advance(&mut input, now);
+        let read = bytes.len() - input.len();
+        self.pending.put(bytes, read);
+        result
+    }
+
+    fn advance(&mut self, input: &mut &[u8], now: Millis) -> Result<(), BodyError> {
+        while !self.complete {
+            match self.machine.advance(input, &mut self.shared, now) {
+                Event::NeedMore => return Ok(()),
+                Event::Body(part) => self.bytes.extend_from_slice(part),
+                Event::End | Event::Request(_) => self.complete = true,
+                Event::Fault(fault) => {
+                    self.fault = Some(fault);
+                    return Err(BodyError::Fault(fault));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives once, waiting as long as the machine has patience. `false`: ask again.
+    fn receive(&mut self, away: &dyn Outside) -> Result<bool, BodyError> {
+        if std::mem::take(&mut self.continue_owed) {
+            // A hundred bytes on a socket that has sent nothing of this reply always fit.
+            self.socket.send(wire::CONTINUE).map_err(BodyError::Io)?;
+        }
+        let mut room = vec![0; READ_BYTES];
+        match Reactor::read(&mut room, &self.socket) {
+            Read::Data { bytes, .. } => {
+                self.pending.keep(bytes);
+                self.digest(monotonic_ms())?;
+                Ok(true)
+            }
+            Read::Ended | Read::Failed(_) => Err(BodyError::Incomplete),
+            Read::Nothing => {
+                self.wait(away)?;
+                Ok(false)
+            }
+        }
+    }
+
+    fn wait(&mut self, away: &dyn Outside) -> Result<(), BodyError> {
+        let now = monotonic_ms();
+        let patience =
+            self.machine.deadline(&self.shared.limits).map_or(LOOK_MS, |at| at.saturating_sub(now));
+        if patience == 0
+            && let Tick::Fault(fault) = self.machine.tick(now, &self.shared.limits)
+        {
+            self.fault = Some(fault);
+            return Err(BodyError::Fault(fault));
+        }
+        let mut result = Ok(true);
+        away.outside(&mut || result = self.socket.wait(PollFor::Readable, patience.clamp(1, LOOK_MS)));
+        result.map(|_| ()).map_err(BodyError::Io)
+    }
+}
+
+impl Incoming {
+    pub fn new(flow: Flow) -> Self {
+        Self { flow: Mutex::new(Some(flow)) }
+    }
+
+    /// Appends up to `most` bytes of the body, at least one unless it is complete; waits for
+    /// them. Zero: the body is complete.
+    ///
+    /// # Errors
+    /// As [`BodyError`] says.
+    pub fn read(&self, into: &mut Vec<u8>, most: usize, away: &dyn Outside) -> Result<usize, BodyError> {
+        let mut guard = lock(&self.flow);
+        let Some(flow) = guard.as_mut() else { return Err(BodyError::Over) };
+        if most == 0 {
+            return Ok(0);
+        }
+        if let Some(fault) = flow.fault {
+            return Err(BodyError::Fault(fault));
+        }
+        loop {
+            let n = flow.hand_out(into, most);
+            if n > 0 || flow.complete {
+                return Ok(n);
+            }
+            if flow.pending.is_empty() {
+                flow.receive(away)?;
+            } else {
+                flow.digest(monotonic_ms())?;
+            }
+        }
+    }
+
+    /// Looks at what has arrived already, without waiting: a small body that the application
+    /// never asked for is complete then, and the connection can be kept. Returns whether it
+    /// is, and the refusal if what arrived is no body.
+    pub fn settle(&self) -> (bool, Option<Fault>) {
+        let mut guard = lock(&self.flow);
+        let Some(flow) = guard.as_mut() else { return (false, None) };
+        if !flow.pending.is_empty() && !flow.complete && flow.fault.is_none() && !flow.continue_owed {
+            // A fault is kept in the flow, which the caller is told of.
+            let _ = flow.digest(monotonic_ms());
+        }
+        (flow.complete, flow.fault)
+    }
+
+    /// Ends the loan: later reads say that the exchange is over.
+    pub fn take_back(&self) -> Option<Flow> {
+        lock(&self.flow).take()
+    }
+}

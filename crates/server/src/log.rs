@@ -1,0 +1,287 @@
+//! Lines for people, written by a thread of their own, so that a slow terminal or a full
+//! pipe never stops the loop.
+//!
+//! Knows: lines and how many a second are too many. Does not know: what they are about. Any
+//! thread adds lines; only the log's own thread writes, and it starts with the first line.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use reactor::sys::{duplicate_file, monotonic_ms, wall_us};
+
+use crate::sync::lock;
+
+/// Lines waiting to be written; more are counted and left out, so that memory is bounded
+/// where the reader of the log has stopped reading.
+const QUEUE: usize = 4096;
+
+/// How grave a line is, in the order and with the numbers of Python's logging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Debug = 10,
+    Info = 20,
+    Warning = 30,
+    Error = 40,
+    Critical = 50,
+}
+
+impl Level {
+    /// By its name, as `--log-level` has it.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "debug" | "trace" => Self::Debug,
+            "info" => Self::Info,
+            "warning" | "warn" => Self::Warning,
+            "error" => Self::Error,
+            "critical" => Self::Critical,
+            _ => return None,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// One file that lines go to.
+#[derive(Clone)]
+pub struct Log {
+    shared: Arc<Shared>,
+    level: Level,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    filled: Condvar,
+    emptied: Condvar,
+}
+
+struct Queue {
+    lines: VecDeque<Vec<u8>>,
+    /// The log's file until its thread has started, which then owns it.
+    file: Option<File>,
+    started: bool,
+    writing: bool,
+    rate: Rate,
+    /// Lines left out because the queue was full.
+    lost: u64,
+}
+
+/// So many lines a second; what is more is counted.
+struct Rate {
+    most: u64,
+    second: u64,
+    used: u64,
+    suppressed: u64,
+}
+
+impl Rate {
+    /// May another line be written? `now` in milliseconds.
+    fn allows(&mut self, now: u64) -> bool {
+        if self.second != now / 1000 {
+            self.second = now / 1000;
+            self.used = 0;
+        }
+        self.used += 1;
+        if self.used > self.most {
+            self.suppressed += 1;
+        }
+        self.used <= self.most
+    }
+
+    /// How many were left out since the last time this was asked in another second.
+    fn owed(&mut self, now: u64) -> u64 {
+        if self.suppressed > 0 && self.second != now / 1000 {
+            std::mem::take(&mut self.suppressed)
+        } else {
+            0
+        }
+    }
+}
+
+impl Log {
+    /// A log into a descriptor (a copy of it is kept). `rate`: lines a second at most for
+    /// [`Log::complain`]; zero stands for no bound.
+    ///
+    /// # Errors
+    /// The kernel's, when the descriptor is not open.
+    pub fn new(fd: RawFd, level: Level, rate: u64) -> std::io::Result<Self> {
+        Ok(Self::with(Some(duplicate_file(fd)?), level, rate))
+    }
+
+    /// A log that goes nowhere.
+    pub fn none() -> Self {
+        Self::with(None, Level::Critical, 0)
+    }
+
+    fn with(file: Option<File>, level: Level, rate: u64) -> Self {
+        let most = if rate == 0 { u64::MAX } else { rate };
+        let queue = Queue {
+            lines: VecDeque::new(),
+            file,
+            started: false,
+            writing: false,
+            rate: Rate { most, second: 0, used: 0, suppressed: 0 },
+            lost: 0,
+        };
+        let shared = Shared { queue: Mutex::new(queue), filled: Condvar::new(), emptied: Condvar::new() };
+        Self { shared: Arc::new(shared), level }
+    }
+
+    /// Something the operator should know.
+    pub fn warn(&self, text: impl AsRef<str>) {
+        self.say(Level::Warning, text.as_ref());
+    }
+
+    /// One line at a level, whatever the rate.
+    pub fn say(&self, level: Level, text: &str) {
+        if level >= self.level {
+            let mut line = stamp(level);
+            push_clean(&mut line, text.as_bytes());
+            line.push(b'\n');
+            self.line(line);
+        }
+    }
+
+    /// One line about something that a peer can cause as often as it likes: beyond the rate
+    /// it is counted and left out. True: it was written or is below the level.
+    pub fn complain(&self, level: Level, text: impl FnOnce() -> String) -> bool {
+        if level < self.level {
+            return true;
+        }
+        let now = monotonic_ms();
+        let (allowed, owed) = {
+            let mut queue = lock(&self.shared.queue);
+            let owed = queue.rate.owed(now);
+            (queue.rate.allows(now), owed)
+        };
+        if owed > 0 {
+            self.say(level, &format!("suppressed {owed} lines like those before"));
+        }
+        if allowed {
+            self.say(level, &text());
+        }
+        allowed
+    }
+
+    /// Queues one whole line, newline included.
+    pub fn line(&self, line: Vec<u8>) {
+        let mut queue = lock(&self.shared.queue);
+        if queue.lines.len() >= QUEUE {
+            queue.lost += 1;
+            return;
+        }
+        queue.lines.push_back(line);
+        if let (false, Some(file)) = (queue.started, queue.file.take()) {
+            queue.started = true;
+            let shared = Arc::clone(&self.shared);
+            let builder = std::thread::Builder::new().name("forehand-log".into()).stack_size(64 << 10);
+            if builder.spawn(move || shared.write(file)).is_err() {
+                queue.lines.clear();
+            }
+        } else if !queue.started {
+            queue.lines.clear();
+        }
+        drop(queue);
+        self.shared.filled.notify_one();
+    }
+
+    /// Waits until what was queued is written, at most so long: before the process ends.
+    pub fn flush(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let mut queue = lock(&self.shared.queue);
+        if queue.started && queue.rate.suppressed > 0 {
+            let owed = std::mem::take(&mut queue.rate.suppressed);
+            let mut line = stamp(Level::Warning);
+            line.extend_from_slice(format!("suppressed {owed} lines like those before\n").as_bytes());
+            queue.lines.push_back(line);
+            self.shared.filled.notify_one();
+        }
+        while queue.started && (queue.writing || !queue.lines.is_empty()) {
+            let Some(left) = until.checked_duration_since(Instant::now()) else { return };
+            queue = match self.shared.emptied.wait_timeout(queue, left) {
+                Ok((queue, _)) => queue,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+}
+
+impl Shared {
+    /// The log thread's life.
+    fn write(&self, mut file: File) {
+        loop {
+            let (lines, lost) = {
+                let mut queue = lock(&self.queue);
+                queue.writing = false;
+                while queue.lines.is_empty() {
+                    self.emptied.notify_all();
+                    queue = self.filled.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
+                }
+                queue.writing = true;
+                (std::mem::take(&mut queue.lines), std::mem::take(&mut queue.lost))
+            };
+            let mut batch: Vec<u8> = lines.into_iter().flatten().collect();
+            if lost > 0 {
+                batch.extend_from_slice(&stamp(Level::Warning));
+                batch.extend_from_slice(format!("{lost} lines were lost: the log was not read\n").as_bytes());
+            }
+            // A log that cannot be written (disk full, reader gone) must not stop anything,
+            // and there is nowhere to say so.
+            let _ = file.write_all(&batch);
+        }
+    }
+}
+
+/// The front of a line: UTC time, process, level.
+fn stamp(level: Level) -> Vec<u8> {
+    let us = wall_us();
+    let (date, time) = crate::calendar::iso(us / 1_000_000);
+    let ms = us / 1000 % 1000;
+    format!("{date} {time}.{ms:03}Z [{}] {}: ", std::process::id(), level.name()).into_bytes()
+}
+
+/// Appends text with control characters shown as escapes, so that no peer writes lines of
+/// its own into the log.
+pub fn push_clean(line: &mut Vec<u8>, text: &[u8]) {
+    for &byte in text {
+        if byte == b'\\' || byte < 0x20 || byte >= 0x7f {
+            line.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
+        } else {
+            line.push(byte);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_the_rate_lines_are_counted_and_told_in_the_next_second() {
+        let mut rate = Rate { most: 2, second: 0, used: 0, suppressed: 0 };
+        assert!(rate.allows(5000) && rate.allows(5001));
+        assert!(!rate.allows(5002) && !rate.allows(5999));
+        assert_eq!(rate.owed(5999), 0);
+        assert_eq!(rate.owed(6000), 2);
+        assert!(rate.allows(6000));
+        assert_eq!(rate.owed(7000), 0);
+    }
+
+    #[test]
+    fn no_peer_writes_lines_of_its_own() {
+        let mut line = Vec::new();
+        push_clean(&mut line, b"GET /a\r\nfake \\ \xff");
+        assert_eq!(line, b"GET /a\\x0d\\x0afake \\x5c \\xff");
+    }
+}

@@ -1,0 +1,209 @@
+//! The threads around a baton: as many as are needed, up to a maximum, and the watchdog.
+//!
+//! Knows: threads and how they begin and end. Does not know: what they do, or for whom.
+//! [`Threads::start`] runs on the caller's thread; the rest says which thread runs it.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use crate::app::App;
+use crate::baton::{Baton, Look, Play, Pool};
+use crate::engine::Engine;
+use crate::exchange::Exchange;
+use crate::sync::lock;
+use crate::turn::Loop;
+
+/// Stack of a worker thread: what a main thread has, for applications recurse. Only pages
+/// that are touched cost memory.
+const STACK_BYTES: usize = 8 << 20;
+/// How long the watchdog goes on looking after the last job it has seen. Long enough that
+/// sparse traffic does not wake it for each request, short enough that idle is free.
+const QUIET_LOOKS: u32 = 64;
+/// How often the watchdog looks: the delay that a first blocking job can cause.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The threads of one engine.
+pub struct Threads<A: App> {
+    pub engine: Arc<Engine>,
+    app: Arc<A>,
+    baton: Baton<Loop>,
+    most: usize,
+    count: Mutex<usize>,
+    all_gone: Condvar,
+    /// Threads ever started: names them.
+    born: AtomicUsize,
+    /// A thread was started and has not yet been of use: one at a time.
+    growing: AtomicBool,
+    watchdog: Mutex<Option<Thread>>,
+}
+
+impl<A: App> Threads<A> {
+    /// `most`: the maximum of worker threads, at least one.
+    pub fn new(app: A, turn: Loop, most: usize) -> Arc<Self> {
+        let engine = Arc::clone(turn.engine());
+        let waker = Arc::clone(&engine.waker);
+        Arc::new(Self {
+            engine,
+            app: Arc::new(app),
+            baton: Baton::new(turn, Box::new(move || waker.wake())),
+            most: most.max(1),
+            count: Mutex::new(0),
+            all_gone: Condvar::new(),
+            born: AtomicUsize::new(0),
+            growing: AtomicBool::new(false),
+            watchdog: Mutex::new(None),
+        })
+    }
+
+    /// Starts the first threads and the watchdog; returns at once.
+    ///
+    /// # Errors
+    /// The system's, when no thread can be started.
+    pub fn start(self: &Arc<Self>) -> io::Result<()> {
+        // One leads and one is spare, so that the first blocking request finds help at once.
+        for _ in 0..self.most.min(2) {
+            self.spawn()?;
+        }
+        if self.most > 1 {
+            let this = Arc::clone(self);
+            let watchdog = thread::Builder::new()
+                .name("forehand-watch".into())
+                .stack_size(64 << 10)
+                .spawn(move || this.watch())?;
+            *lock(&self.watchdog) = Some(watchdog.thread().clone());
+        }
+        Ok(())
+    }
+
+    fn spawn(self: &Arc<Self>) -> io::Result<()> {
+        let mut count = lock(&self.count);
+        if *count >= self.most {
+            return Ok(());
+        }
+        let this = Arc::clone(self);
+        let name = format!("forehand-{}", self.born.fetch_add(1, Ordering::Relaxed) + 1);
+        thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || this.live())?;
+        *count += 1;
+        Ok(())
+    }
+
+    /// A worker thread's life.
+    fn live(self: Arc<Self>) {
+        let crew = Crew(&self);
+        self.app.live(&mut || {
+            self.growing.store(false, Ordering::Release);
+            self.baton.live(&crew, &crew);
+        });
+        let mut count = lock(&self.count);
+        *count -= 1;
+        if *count == 0 {
+            self.wake_watchdog();
+            self.all_gone.notify_all();
+        }
+    }
+
+    /// The watchdog's life: looks once a millisecond while jobs are played, sleeps otherwise.
+    fn watch(self: Arc<Self>) {
+        let mut seen = 0;
+        let mut quiet = 0;
+        while !self.baton.ended() {
+            let found = self.baton.look(seen);
+            let (Look::Fine(now) | Look::Called(now) | Look::NoSpare(now)) = found;
+            if let Look::NoSpare(_) = found {
+                self.grow();
+            }
+            quiet = if now & 1 == 0 && now == seen { quiet + 1 } else { 0 };
+            seen = now;
+            if quiet > QUIET_LOOKS && self.baton.watch_may_sleep(seen) {
+                thread::park();
+                quiet = 0;
+            } else {
+                thread::sleep(LOOK);
+            }
+        }
+    }
+
+    fn grow(self: &Arc<Self>) {
+        if *lock(&self.count) >= self.most || self.growing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Err(error) = self.spawn() {
+            self.growing.store(false, Ordering::Release);
+            self.engine.log.warn(format!("cannot start another thread: {error}; going on with fewer"));
+        }
+    }
+
+    fn wake_watchdog(&self) {
+        if let Some(watchdog) = &*lock(&self.watchdog) {
+            watchdog.unpark();
+        }
+    }
+
+    /// Waits until every worker thread has ended, or so long. True: they have.
+    pub fn join(&self, timeout: Option<Duration>) -> bool {
+        let until = timeout.map(|t| Instant::now() + t);
+        let mut count = lock(&self.count);
+        while *count > 0 {
+            let Some(until) = until else {
+                count = self.all_gone.wait(count).unwrap_or_else(std::sync::PoisonError::into_inner);
+                continue;
+            };
+            let Some(left) = until.checked_duration_since(Instant::now()) else { return false };
+            count = match self.all_gone.wait_timeout(count, left) {
+                Ok((count, _)) => count,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+        true
+    }
+
+    /// True once the loop has ended; late threads may still be in their jobs.
+    pub fn ended(&self) -> bool {
+        self.baton.ended()
+    }
+
+    /// How many threads there are, and how many of them wait to be of use.
+    pub fn numbers(&self) -> (usize, usize) {
+        (*lock(&self.count), self.baton.parked())
+    }
+
+    /// Does what is ready on the calling thread, for a driver that polls the descriptor.
+    /// `None`: another thread leads.
+    pub fn turn(self: &Arc<Self>, most: usize) -> Option<usize> {
+        self.baton.turn(&Crew(self), most)
+    }
+}
+
+/// How a thread sees its engine.
+struct Crew<'a, A: App>(&'a Arc<Threads<A>>);
+
+impl<A: App> Play<Exchange> for Crew<'_, A> {
+    #[inline]
+    fn play(&self, exchange: &mut Exchange) {
+        let (app, engine) = (&*self.0.app, &self.0.engine);
+        let call = std::panic::AssertUnwindSafe(|| app.call(exchange, engine));
+        if std::panic::catch_unwind(call).is_err() {
+            // The fault is ours: this client gets 500, the worker lives.
+            engine.counters.panics.add();
+            exchange.fail(engine);
+        }
+    }
+
+    #[inline]
+    fn outside<R>(&self, wait: impl FnOnce() -> R) -> R {
+        self.0.app.outside(wait)
+    }
+}
+
+impl<A: App> Pool for Crew<'_, A> {
+    fn grow(&self) {
+        self.0.grow();
+    }
+
+    fn wake_watchdog(&self) {
+        self.0.wake_watchdog();
+    }
+}

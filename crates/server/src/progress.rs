@@ -1,0 +1,340 @@
+//! What one connection does next, as far as it goes without waiting.
+//!
+//! Knows: one connection at a time, and the loop that it belongs to. Does not know: threads
+//! or Python. Runs under the baton.
+
+use std::sync::Arc;
+
+use reactor::{Reactor, Read};
+use wire::{Event, Fault, Framing, Head};
+
+use crate::body::{Body, BodyBuffer};
+use crate::connection::{After, Connection, Phase, Receiving};
+use crate::exchange::Exchange;
+use crate::incoming::{Flow, Incoming};
+use crate::log::Level;
+use crate::output::Flushed;
+use crate::slots::Place;
+use crate::turn::Loop;
+
+/// How often one connection is read before others have their turn.
+const READS_A_VISIT: u32 = 16;
+
+/// What came of some input.
+enum Step {
+    /// All of it was taken; more is needed.
+    More,
+    /// A request is complete, or is to be answered while its body arrives.
+    Ready(Arc<Head>, Body),
+    Refuse(Fault),
+    /// The peer has ended.
+    Ended,
+}
+
+impl Loop {
+    /// Carries a connection on until it yields a request, waits at home, or is closed.
+    pub(crate) fn progress(&mut self, mut connection: Box<Connection>) -> Option<Exchange> {
+        let mut reads = 0;
+        loop {
+            match connection.phase {
+                Phase::Reading => {
+                    let step = if !connection.pending.is_empty() {
+                        self.digest_pending(&mut connection)
+                    } else if connection.more && reads < READS_A_VISIT {
+                        reads += 1;
+                        connection.more = false;
+                        self.receive(&mut connection)
+                    } else if connection.sending.is_empty() {
+                        self.park(connection);
+                        return None;
+                    } else {
+                        connection.phase = Phase::Flushing(After::Continue);
+                        continue;
+                    };
+                    match step {
+                        Step::More => {}
+                        Step::Ready(head, body) => return Some(self.take_out(connection, head, body)),
+                        Step::Refuse(fault) => self.refuse(&mut connection, &fault),
+                        Step::Ended => connection.phase = Phase::Flushing(After::Close),
+                    }
+                }
+                Phase::Flushing(after) => match self.flush(&mut connection) {
+                    Ok(Flushed::All) => match after {
+                        After::Continue => connection.phase = Phase::Reading,
+                        After::Linger { left } => self.linger(&mut connection, left),
+                        After::Close => {
+                            self.close(connection);
+                            return None;
+                        }
+                    },
+                    Ok(Flushed::Full) => {
+                        self.park(connection);
+                        return None;
+                    }
+                    Err(_) => {
+                        self.engine.counters.replies_incomplete.add();
+                        self.close(connection);
+                        return None;
+                    }
+                },
+                Phase::Lingering { left } => {
+                    if self.discard(&mut connection, left) {
+                        self.park(connection);
+                    } else {
+                        self.close(connection);
+                    }
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn flush(&mut self, connection: &mut Connection) -> std::io::Result<Flushed> {
+        let before = connection.sending.output.as_ref().map_or(0, |output| output.copied());
+        let flushed = connection.sending.flush(&connection.socket)?;
+        let after = connection.sending.output.as_ref().map_or(0, |output| output.copied());
+        if after < before {
+            connection.moved = self.now;
+        }
+        Ok(flushed)
+    }
+
+    /// Reads once and lets the machine have it.
+    #[inline]
+    fn receive(&mut self, connection: &mut Connection) -> Step {
+        let mut lent = self.reactor.take_lent();
+        let step = match Reactor::read(&mut lent, &connection.socket) {
+            Read::Data { bytes, more } => {
+                connection.more = more;
+                let mut input = bytes;
+                let step = self.digest(connection, &mut input);
+                if !input.is_empty() && matches!(step, Step::Ready(..)) {
+                    connection.pending.keep(input);
+                }
+                self.begin_stream(connection, step)
+            }
+            Read::Nothing => Step::More,
+            Read::Ended => self.ended(connection),
+            Read::Failed(_) => {
+                self.engine.counters.requests_incomplete.add();
+                connection.sending = Default::default();
+                Step::Ended
+            }
+        };
+        self.reactor.give_lent(lent);
+        step
+    }
+
+    /// Goes on with bytes that came together with an earlier request.
+    fn digest_pending(&mut self, connection: &mut Connection) -> Step {
+        let (bytes, at) = connection.pending.take();
+        let mut input = &bytes[at..];
+        let step = self.digest(connection, &mut input);
+        let read = bytes.len() - input.len();
+        if matches!(step, Step::Ready(..)) {
+            connection.pending.put(bytes, read);
+        }
+        self.begin_stream(connection, step)
+    }
+
+    fn ended(&mut self, connection: &mut Connection) -> Step {
+        if let Some(fault) = connection.machine.eof() {
+            self.engine.counters.requests_incomplete.add();
+            self.engine.counters.refused(&fault);
+        }
+        Step::Ended
+    }
+
+    /// Lets the machine read until a request is complete or the input is used up.
+    #[inline]
+    fn digest(&mut self, connection: &mut Connection, input: &mut &[u8]) -> Step {
+        loop {
+            match connection.machine.advance(input, &mut self.shared, self.now) {
+                Event::NeedMore => return Step::More,
+                Event::Request(head) => match head.framing {
+                    Framing::None | Framing::Length(0) => return Step::Ready(head, Body::Empty),
+                    _ => {
+                        if let Some(step) = self.begin_body(connection, head, input.is_empty()) {
+                            return step;
+                        }
+                    }
+                },
+                Event::Body(bytes) => {
+                    if let Err(fault) = self.add_to_body(connection, bytes) {
+                        return Step::Refuse(fault);
+                    }
+                }
+                Event::End => return self.end_body(connection),
+                Event::Fault(fault) => return Step::Refuse(fault),
+            }
+        }
+    }
+
+    /// A head whose body follows.
+    fn begin_body(
+        &mut self,
+        connection: &mut Connection,
+        head: Arc<Head>,
+        nothing_yet: bool,
+    ) -> Option<Step> {
+        if !self.engine.config.request_buffering {
+            return Some(Step::Ready(head, Body::Empty));
+        }
+        // Buffered bodies are wanted at once; one that has begun to arrive needs no word
+        // (RFC 9110 §10.1.1).
+        if head.expects_continue && nothing_yet {
+            connection.sending.queue().copy(wire::CONTINUE);
+            // What the socket does not take now goes when it does.
+            let _ = self.flush(connection);
+        }
+        connection.receiving = Some(Box::new(Receiving { head, body: BodyBuffer::new() }));
+        None
+    }
+
+    fn add_to_body(&mut self, connection: &mut Connection, bytes: &[u8]) -> Result<(), Fault> {
+        let Some(receiving) = &mut connection.receiving else { return Ok(()) };
+        match receiving.body.add(bytes, self.engine.config.limits.body_memory_bytes) {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                self.engine.counters.bodies_spooled.add();
+                Ok(())
+            }
+            Err(error) => Err(self.cannot_store(&error)),
+        }
+    }
+
+    fn end_body(&mut self, connection: &mut Connection) -> Step {
+        let Some(receiving) = connection.receiving.take() else { return Step::More };
+        match receiving.body.finish() {
+            Ok(body) => Step::Ready(receiving.head, body),
+            Err(error) => Step::Refuse(self.cannot_store(&error)),
+        }
+    }
+
+    fn cannot_store(&self, error: &std::io::Error) -> Fault {
+        self.engine.counters.spool_failures.add();
+        self.engine.log.complain(Level::Error, || {
+            format!("a request body cannot be stored in {}: {error}", std::env::temp_dir().display())
+        });
+        wire::NO_STORAGE
+    }
+
+    /// Without buffering, the receiving half goes to the application with the request.
+    fn begin_stream(&self, connection: &mut Connection, step: Step) -> Step {
+        let Step::Ready(head, Body::Empty) = step else { return step };
+        if self.engine.config.request_buffering || matches!(head.framing, Framing::None | Framing::Length(0))
+        {
+            return Step::Ready(head, Body::Empty);
+        }
+        let Ok(socket) = connection.socket.duplicate() else { return Step::Refuse(wire::OVERLOADED) };
+        let variant = u32::from(connection.listener) << 1;
+        let machine = std::mem::replace(&mut connection.machine, wire::Http1::new(variant, self.now));
+        let pending = std::mem::take(&mut connection.pending);
+        let expects = head.expects_continue && pending.is_empty();
+        let config = &self.engine.config;
+        let flow = Flow::new(socket, machine, pending, (&config.limits, &config.policy), expects);
+        Step::Ready(head, Body::Stream(Arc::new(Incoming::new(flow))))
+    }
+
+    #[inline]
+    fn take_out(&mut self, connection: Box<Connection>, head: Arc<Head>, body: Body) -> Exchange {
+        self.engine.counters.requests_total.add_alone();
+        if connection.sending.carry.is_some() && !connection.sending.is_empty() {
+            self.hostage.clone_from(&connection.sending.carry);
+        }
+        Exchange::new(connection, head, body, self.engine.config.access.is_some())
+    }
+
+    /// Answers with a refusal; nothing that follows is read as a request.
+    pub(crate) fn refuse(&mut self, connection: &mut Connection, fault: &Fault) {
+        self.engine.counters.refused(fault);
+        self.engine.log.complain(Level::Info, || {
+            format!("refused a request from {}: {} {}", peer(connection), fault.status, fault.text)
+        });
+        let date = wire::DateLine::at(reactor::sys::wall_seconds());
+        let mut reply = Vec::new();
+        fault.reply(&date, false, &mut reply);
+        connection.sending.queue().copy(&reply);
+        connection.receiving = None;
+        connection.moved = self.now;
+        let limits = &self.engine.config.limits;
+        // A body that is too large is already on its way: as much of it as is allowed is read,
+        // so that the peer comes to read the refusal (RFC 9110 §15.5.14).
+        let body = if fault.status == 413 { limits.body_bytes } else { 0 };
+        let left = limits.drain_bytes.saturating_add(body);
+        connection.phase = Phase::Flushing(After::Linger { left });
+    }
+
+    /// Ends our side and begins to read what the peer still sends.
+    fn linger(&mut self, connection: &mut Connection, left: u64) {
+        connection.socket.shut_write();
+        connection.moved = self.now;
+        connection.more = true;
+        connection.phase = Phase::Lingering { left };
+    }
+
+    /// Reads and throws away. False: the peer has ended.
+    fn discard(&mut self, connection: &mut Connection, mut left: u64) -> bool {
+        let mut lent = self.reactor.take_lent();
+        let mut goes_on = true;
+        for _ in 0..READS_A_VISIT {
+            if !goes_on || left == 0 || !std::mem::take(&mut connection.more) {
+                break;
+            }
+            match Reactor::read(&mut lent, &connection.socket) {
+                Read::Data { bytes, .. } => {
+                    left = left.saturating_sub(bytes.len() as u64);
+                    connection.more = left > 0;
+                }
+                Read::Nothing => {}
+                Read::Ended | Read::Failed(_) => goes_on = false,
+            }
+        }
+        self.reactor.give_lent(lent);
+        connection.more &= left > 0;
+        connection.phase = Phase::Lingering { left };
+        goes_on
+    }
+
+    /// Puts a connection into the table, where an edge or a deadline will find it.
+    #[inline]
+    pub(crate) fn park(&mut self, mut connection: Box<Connection>) {
+        if self.stop_at.is_some() && connection.is_idle() {
+            return self.close(connection);
+        }
+        if !connection.watched {
+            if self.reactor.watch(&connection.socket, connection.token).is_err() {
+                return self.close(connection);
+            }
+            connection.watched = true;
+        }
+        let deadline = connection.deadline(&self.engine.config.limits);
+        self.wake_by(deadline);
+        let token = connection.token;
+        if connection.more {
+            self.resume.push_back(token);
+        }
+        if let Some(row) = self.slots.get(token) {
+            row.deadline = deadline;
+            row.place = Place::Home(connection);
+        }
+    }
+
+    /// Closes a connection and frees its slot.
+    pub(crate) fn close(&mut self, connection: Box<Connection>) {
+        self.slots.free(connection.token);
+        drop(connection);
+        self.engine.counters.connections_closed.add_alone();
+        if self.listeners.paused_until().is_some() {
+            self.listeners.resume(&self.reactor);
+        }
+    }
+}
+
+/// A peer, as a log line names it.
+fn peer(connection: &Connection) -> String {
+    match connection.peer {
+        reactor::Address::Ip(ip, port) => std::net::SocketAddr::new(ip, port).to_string(),
+        reactor::Address::Unix => "unix".into(),
+    }
+}

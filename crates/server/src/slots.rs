@@ -1,0 +1,110 @@
+//! The table of connections: a slot each, named by (index, generation).
+//!
+//! Knows: which slots are free, home or away, and when each is due. Does not know: what a
+//! connection does. Runs under the baton.
+
+use wire::Millis;
+
+use crate::connection::Connection;
+
+/// Tokens of listeners have this bit; a slot's generation never reaches it.
+pub const LISTENER: u64 = 1 << 63;
+
+/// No deadline.
+pub const NEVER: Millis = Millis::MAX;
+
+/// Where a connection is.
+pub enum Place {
+    Free,
+    /// In the table.
+    Home(Box<Connection>),
+    /// With a thread, which hands it back. An edge that comes meanwhile is remembered.
+    Away {
+        missed: bool,
+    },
+}
+
+/// One row.
+pub struct Slot {
+    pub place: Place,
+    pub deadline: Millis,
+    generation: u32,
+}
+
+/// The table.
+#[derive(Default)]
+pub struct Slots {
+    rows: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    /// How many slots are in use.
+    pub fn len(&self) -> usize {
+        self.rows.len() - self.free.len()
+    }
+
+    /// Takes a slot for a connection that is about to be made; it is away until put home.
+    pub fn take(&mut self) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.rows.push(Slot { place: Place::Free, deadline: NEVER, generation: 0 });
+            // The connection limit is far below 2³².
+            (self.rows.len() - 1) as u32
+        });
+        let row = &mut self.rows[index as usize];
+        row.place = Place::Away { missed: false };
+        row.deadline = NEVER;
+        u64::from(row.generation) << 32 | u64::from(index)
+    }
+
+    /// The row that a token names, unless the slot has been used again since.
+    #[inline]
+    pub fn get(&mut self, token: u64) -> Option<&mut Slot> {
+        let row = self.rows.get_mut((token & 0xffff_ffff) as usize)?;
+        (u64::from(row.generation) == token >> 32).then_some(row)
+    }
+
+    /// Frees the slot of a connection that is no more.
+    pub fn free(&mut self, token: u64) {
+        let Some(row) = self.get(token) else { return };
+        row.place = Place::Free;
+        row.deadline = NEVER;
+        // 31 bits: the listeners' bit stays clear, and a token comes again after 2³¹ uses.
+        row.generation = (row.generation + 1) & 0x7fff_ffff;
+        self.free.push((token & 0xffff_ffff) as u32);
+        if self.free.len() == self.rows.len() && self.rows.len() > 1024 {
+            // A crowd has left: its table goes too. Generations start again, which is safe
+            // because no token is outstanding.
+            self.rows = Vec::new();
+            self.free = Vec::new();
+        }
+    }
+
+    /// Takes a connection that is home; away from now on.
+    #[inline]
+    pub fn lift(&mut self, token: u64) -> Option<Box<Connection>> {
+        let row = self.get(token)?;
+        match std::mem::replace(&mut row.place, Place::Away { missed: false }) {
+            Place::Home(connection) => Some(connection),
+            other => {
+                row.place = other;
+                None
+            }
+        }
+    }
+
+    /// All rows that are home, with their tokens.
+    pub fn home(&self) -> impl Iterator<Item = (u64, &Connection, Millis)> {
+        self.rows.iter().enumerate().filter_map(|(index, row)| match &row.place {
+            Place::Home(connection) => {
+                Some((u64::from(row.generation) << 32 | index as u64, &**connection, row.deadline))
+            }
+            _ => None,
+        })
+    }
+
+    /// How many are away.
+    pub fn away(&self) -> usize {
+        self.rows.iter().filter(|row| matches!(row.place, Place::Away { .. })).count()
+    }
+}

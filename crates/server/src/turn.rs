@@ -1,0 +1,204 @@
+//! The loop: what happened, whose it is, and the next request to be answered.
+//!
+//! Knows: everything below it, and stays short because each part has its own file: `accept.rs`
+//! (new connections), `progress.rs` (what one connection does next), `expiry.rs` (what is due,
+//! and the end). Runs on the thread that holds the baton.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use reactor::sys::{ListenerFd, monotonic_ms};
+use reactor::{Happening, Reactor};
+use wire::{Millis, Shared};
+
+use crate::accept::Listeners;
+use crate::baton::{Lead, Next};
+use crate::connection::Connection;
+use crate::engine::{Config, Engine, Stage};
+use crate::exchange::Exchange;
+use crate::log::Log;
+use crate::output::Carry;
+use crate::slots::{LISTENER, NEVER, Place, Slots};
+
+/// How many connections are accepted between two looks at those that are there.
+const ACCEPTS_A_LOOK: u32 = 64;
+
+/// One loop. See [`Lead`] for its verbs.
+pub struct Loop {
+    pub(crate) reactor: Reactor,
+    pub(crate) engine: Arc<Engine>,
+    /// Head cache, limits and policy: what the machines share.
+    pub(crate) shared: Shared,
+    pub(crate) slots: Slots,
+    pub(crate) listeners: Listeners,
+    pub(crate) now: Millis,
+    /// Finished exchanges that have not been looked at.
+    homecoming: VecDeque<Exchange>,
+    /// Connections that go on without an edge: more is in their socket.
+    pub(crate) resume: VecDeque<u64>,
+    /// Replies that wait for the exchange that was taken out last.
+    pub(crate) hostage: Option<Arc<Carry>>,
+    /// No deadline in the table is earlier.
+    pub(crate) due: Millis,
+    /// When the graceful stop ends; none: it has not begun.
+    pub(crate) stop_at: Option<Millis>,
+    accepts: u32,
+}
+
+impl Loop {
+    /// A loop over listeners that somebody else keeps open.
+    ///
+    /// # Errors
+    /// The kernel's, when a descriptor cannot be had or watched.
+    pub fn new(config: Config, log: Log, listeners: Vec<ListenerFd>) -> io::Result<Self> {
+        let reactor = Reactor::new()?;
+        let shared = Shared::new(config.limits.clone(), config.policy.clone());
+        let engine = Arc::new(Engine::new(config, reactor.waker(), log));
+        let listeners = Listeners::new(listeners);
+        listeners.watch(&reactor)?;
+        Ok(Self {
+            reactor,
+            engine,
+            shared,
+            slots: Slots::default(),
+            listeners,
+            now: monotonic_ms(),
+            homecoming: VecDeque::new(),
+            resume: VecDeque::new(),
+            hostage: None,
+            due: NEVER,
+            stop_at: None,
+            accepts: 0,
+        })
+    }
+
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The descriptor to poll, for a driver with an event loop of its own.
+    pub fn fileno(&self) -> i32 {
+        self.reactor.fileno()
+    }
+
+    /// One thing that happened; a request, if that completed one.
+    #[inline]
+    fn look_at(&mut self, happening: Happening) -> Option<Exchange> {
+        match happening {
+            Happening::Edge { token, .. } if token & LISTENER != 0 => {
+                self.listeners.ready(token);
+                None
+            }
+            Happening::Edge { token, readable, hung_up, .. } => self.edge(token, readable || hung_up),
+            Happening::Woken => {
+                if self.engine.stage() != Stage::Serving {
+                    self.begin_stop();
+                }
+                None
+            }
+            Happening::Due => {
+                self.expire();
+                None
+            }
+        }
+    }
+
+    /// An edge belongs to a connection that is home, or is remembered for one that is away,
+    /// or comes too late for one that is gone.
+    #[inline]
+    fn edge(&mut self, token: u64, readable: bool) -> Option<Exchange> {
+        let connection = self.slots.lift(token);
+        let Some(mut connection) = connection else {
+            if let Some(row) = self.slots.get(token)
+                && let Place::Away { missed } = &mut row.place
+            {
+                *missed |= readable;
+            }
+            return None;
+        };
+        connection.more |= readable;
+        self.progress(connection)
+    }
+
+    /// A finished exchange comes home.
+    #[inline]
+    fn settle(&mut self, exchange: Exchange) -> Option<Exchange> {
+        let mut connection = exchange.hand_back(&self.engine);
+        if let Some(row) = self.slots.get(connection.token)
+            && let Place::Away { missed } = &mut row.place
+        {
+            connection.more |= std::mem::take(missed);
+        }
+        connection.machine.answered(self.now);
+        self.progress(connection)
+    }
+
+    /// Goes on with a connection whose socket holds more.
+    fn go_on(&mut self, token: u64) -> Option<Exchange> {
+        let connection: Box<Connection> = self.slots.lift(token)?;
+        self.progress(connection)
+    }
+
+    /// Looks without waiting. True: something happened.
+    fn look(&mut self) -> bool {
+        self.accepts = 0;
+        let found = self.reactor.poll(false).unwrap_or(0);
+        self.now = monotonic_ms();
+        found > 0
+    }
+}
+
+impl Lead for Loop {
+    type Job = Exchange;
+
+    fn next(&mut self) -> Next<Exchange> {
+        loop {
+            if let Some(exchange) = self.homecoming.pop_front() {
+                if let Some(next) = self.settle(exchange) {
+                    return Next::Ready(next);
+                }
+            } else if let Some(happening) = self.reactor.take_next() {
+                if let Some(next) = self.look_at(happening) {
+                    return Next::Ready(next);
+                }
+            } else if self.is_over() {
+                return Next::Ended;
+            } else if self.accepts < ACCEPTS_A_LOOK && self.listeners.any_ready() {
+                self.accepts += 1;
+                if let Some(next) = self.accept_one() {
+                    return Next::Ready(next);
+                }
+            } else if let Some(token) = self.resume.pop_front() {
+                if let Some(next) = self.go_on(token) {
+                    return Next::Ready(next);
+                }
+            } else if !self.look() && !self.listeners.any_ready() {
+                return Next::Quiet;
+            }
+        }
+    }
+
+    fn wait(&mut self) {
+        // A failing wait would be a bug of ours; the loop then goes on looking.
+        let _ = self.reactor.poll(true);
+        self.now = monotonic_ms();
+        self.accepts = 0;
+    }
+
+    #[inline]
+    fn home(&mut self, exchange: Exchange) {
+        self.homecoming.push_back(exchange);
+    }
+
+    fn relieved(&mut self) {
+        if let Some(carry) = self.hostage.take() {
+            // An error shows again when the connection comes home.
+            let _ = carry.send();
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+}

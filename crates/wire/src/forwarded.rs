@@ -1,0 +1,383 @@
+//! What proxies say of their clients, and whom to believe (RFC 7239; X-Forwarded-*).
+//!
+//! Knows: addresses, networks, the headers' grammars. Does not know: environ or scope. Pure.
+//!
+//! Each proxy appends the peer that it saw. The chain is read from the right: the first
+//! address that is not a trusted proxy's is the client; what stands to the left of it was
+//! sent by the client and proves nothing.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use crate::bytes::{is_token, is_visible, trim_ows};
+use crate::fault::{self, Fault};
+use crate::head::Head;
+use crate::request_line::is_authority;
+
+/// A peer, as far as trust is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    Ip(IpAddr, u16),
+    Unix,
+}
+
+/// Whose word is taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trust {
+    all: bool,
+    unix: bool,
+    networks: Vec<(IpAddr, u8)>,
+}
+
+/// What is wrong with a list of trusted peers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadTrust(String);
+
+impl fmt::Display for BadTrust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is no address, no network such as 10.0.0.0/8, and neither 'unix' nor '*'", self.0)
+    }
+}
+
+impl std::error::Error for BadTrust {}
+
+impl Trust {
+    /// Nobody's.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// A list of addresses, networks, `unix` and `*`, with commas or blanks between.
+    ///
+    /// # Errors
+    /// [`BadTrust`] names the first member that is none of these.
+    pub fn parse(text: &str) -> Result<Self, BadTrust> {
+        let mut trust = Self::default();
+        for member in text.split([',', ' ']).filter(|member| !member.is_empty()) {
+            match member {
+                "*" => trust.all = true,
+                "unix" => trust.unix = true,
+                _ => trust.networks.push(network(member).ok_or_else(|| BadTrust(member.to_string()))?),
+            }
+        }
+        Ok(trust)
+    }
+
+    /// True where nobody is trusted: forwarding headers then are headers like others.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub fn trusts(&self, peer: &Peer) -> bool {
+        self.all
+            || match peer {
+                Peer::Unix => self.unix,
+                Peer::Ip(ip, _) => self.has(*ip),
+            }
+    }
+
+    fn has(&self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        self.all || self.networks.iter().any(|&(network, bits)| within(ip, network, bits))
+    }
+}
+
+fn network(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) if bits.bytes().all(|byte| byte.is_ascii_digit()) => (address, Some(bits)),
+        Some(_) => return None,
+        None => (text, None),
+    };
+    let address = address.trim_matches(['[', ']']).parse::<IpAddr>().ok()?.to_canonical();
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.map_or(Some(most), |bits| bits.parse().ok())?;
+    (bits <= most).then_some((address, bits))
+}
+
+fn within(ip: IpAddr, network: IpAddr, bits: u8) -> bool {
+    match (ip, network) {
+        (IpAddr::V4(ip), IpAddr::V4(network)) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+            u32::from(ip) & mask == u32::from(network) & mask
+        }
+        (IpAddr::V6(ip), IpAddr::V6(network)) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+            u128::from(ip) & mask == u128::from(network) & mask
+        }
+        _ => false,
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    Http,
+    Https,
+}
+
+/// What is true of a request behind its proxies, where they have said it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effective {
+    pub addr: Option<String>,
+    pub port: Option<u16>,
+    pub scheme: Option<Scheme>,
+    pub host: Option<Vec<u8>>,
+    pub server_port: Option<u16>,
+    pub prefix: Option<Vec<u8>>,
+}
+
+/// Headers by which a proxy speaks of its client. From anyone else they must not get through.
+pub fn is_forwarding(name: &[u8]) -> bool {
+    const NAMES: [&str; 11] = [
+        "forwarded",
+        "x-forwarded-for",
+        "x-forwarded-proto",
+        "x-forwarded-host",
+        "x-forwarded-port",
+        "x-forwarded-prefix",
+        "x-forwarded-ssl",
+        "x-forwarded-protocol",
+        "x-forwarded-scheme",
+        "x-real-ip",
+        "x-forwarded-by",
+    ];
+    matches!(name.first(), Some(b'f' | b'F' | b'x' | b'X'))
+        && NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// What the forwarding headers of a request mean. None where the peer is not trusted or says
+/// nothing.
+///
+/// # Errors
+/// A refusal where they are malformed or contradict each other: then one of two servers
+/// would believe the wrong one.
+pub fn effective(head: &Head, peer: &Peer, trust: &Trust) -> Result<Option<Effective>, Fault> {
+    if !head.block.has_forwarding() || !trust.trusts(peer) {
+        return Ok(None);
+    }
+    let mut found = Effective::default();
+    let all = |name: &'static str| {
+        head.block
+            .fields()
+            .filter(move |(known, _)| known.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, value)| value)
+    };
+    let chain: Vec<&[u8]> =
+        all("x-forwarded-for").flat_map(|value| value.split(|&byte| byte == b',')).map(trim_ows).collect();
+    if let Some(client) = client(chain.iter().rev().map(|member| node(member)), trust)? {
+        found.addr = Some(client.0);
+        found.port = client.1;
+    }
+    found.scheme = scheme(&all)?;
+    if let Some(host) = last(all("x-forwarded-host")) {
+        found.host = Some(good_host(host)?.to_vec());
+    }
+    if let Some(port) = last(all("x-forwarded-port")) {
+        let port = crate::bytes::decimal(port).and_then(|port| u16::try_from(port).ok());
+        found.server_port = Some(port.ok_or(fault::FORWARDED)?);
+    }
+    if let Some(prefix) = last(all("x-forwarded-prefix")) {
+        found.prefix = Some(good_prefix(prefix)?.to_vec());
+    }
+    standard(all("forwarded"), trust, &mut found)?;
+    Ok(Some(found))
+}
+
+/// The last member of the last line: what the nearest proxy has said.
+fn last<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+    let value = values.last()?;
+    value.rsplit(|&byte| byte == b',').next().map(trim_ows).filter(|member| !member.is_empty())
+}
+
+type Node = (String, Option<u16>);
+
+/// The first from the right that is not a trusted proxy; the left-most where all are.
+fn client(chain: impl Iterator<Item = Option<Node>>, trust: &Trust) -> Result<Option<Node>, Fault> {
+    let mut nearest = None;
+    for node in chain {
+        // A name of a proxy's own (`unknown`, `_hidden`) or no address: it cannot be trusted,
+        // so that the chain ends here, with the address to its right.
+        let Some(node) = node else { return Ok(nearest) };
+        let is_proxy = node.0.parse::<IpAddr>().is_ok_and(|ip| trust.has(ip)) && !trust.all;
+        nearest = Some(node);
+        if !is_proxy && !trust.all {
+            break;
+        }
+    }
+    Ok(nearest)
+}
+
+/// An address with or without a port: `1.2.3.4`, `1.2.3.4:5`, `::1`, `[::1]`, `[::1]:5`.
+fn node(text: &[u8]) -> Option<Node> {
+    let text = std::str::from_utf8(text).ok()?;
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Some((ip.to_string(), None));
+    }
+    if let Ok(socket) = text.parse::<SocketAddr>() {
+        return Some((socket.ip().to_string(), Some(socket.port())));
+    }
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    inner.parse::<Ipv6Addr>().ok().map(|ip| (ip.to_string(), None))
+}
+
+/// The scheme, from all headers that name it: they must agree.
+fn scheme<'a, I: Iterator<Item = &'a [u8]>>(
+    all: &impl Fn(&'static str) -> I,
+) -> Result<Option<Scheme>, Fault> {
+    let mut found = None;
+    for name in ["x-forwarded-proto", "x-forwarded-protocol", "x-forwarded-scheme"] {
+        if let Some(value) = last(all(name)) {
+            agree(&mut found, scheme_of(value)?)?;
+        }
+    }
+    if let Some(value) = last(all("x-forwarded-ssl")) {
+        let scheme = if value.eq_ignore_ascii_case(b"on") { Scheme::Https } else { Scheme::Http };
+        agree(&mut found, scheme)?;
+    }
+    Ok(found)
+}
+
+fn scheme_of(value: &[u8]) -> Result<Scheme, Fault> {
+    // A WebSocket's handshake is a request of http or https.
+    if value.eq_ignore_ascii_case(b"https") || value.eq_ignore_ascii_case(b"wss") {
+        Ok(Scheme::Https)
+    } else if value.eq_ignore_ascii_case(b"http") || value.eq_ignore_ascii_case(b"ws") {
+        Ok(Scheme::Http)
+    } else {
+        Err(fault::FORWARDED)
+    }
+}
+
+fn agree<T: PartialEq>(found: &mut Option<T>, other: T) -> Result<(), Fault> {
+    match found {
+        Some(before) if *before != other => Err(fault::FORWARDED),
+        _ => {
+            *found = Some(other);
+            Ok(())
+        }
+    }
+}
+
+fn good_host(host: &[u8]) -> Result<&[u8], Fault> {
+    if !host.is_empty() && is_authority(host) { Ok(host) } else { Err(fault::FORWARDED) }
+}
+
+/// A path prefix: absolute, without an end slash, nothing that could be a host or a header.
+fn good_prefix(prefix: &[u8]) -> Result<&[u8], Fault> {
+    let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
+    let good =
+        prefix.is_empty() || (prefix.starts_with(b"/") && !prefix.starts_with(b"//") && is_visible(prefix));
+    if good { Ok(prefix) } else { Err(fault::FORWARDED) }
+}
+
+/// RFC 7239 §4: elements with commas between, pairs with semicolons, values quoted or not.
+fn standard<'a>(
+    values: impl Iterator<Item = &'a [u8]>,
+    trust: &Trust,
+    found: &mut Effective,
+) -> Result<(), Fault> {
+    let mut elements = Vec::new();
+    for value in values {
+        parse_elements(value, &mut elements)?;
+    }
+    if elements.is_empty() {
+        return Ok(());
+    }
+    let chain = elements.iter().rev().map(|element| element.client.as_deref().and_then(node));
+    if let Some((address, port)) = client(chain, trust)? {
+        let mut known = found.addr.take();
+        agree(&mut known, address)?;
+        found.addr = known;
+        found.port = port.or(found.port);
+    }
+    // What the nearest proxy says of the connection that reached it.
+    if let Some(nearest) = elements.last() {
+        if let Some(proto) = &nearest.proto {
+            agree(&mut found.scheme, scheme_of(proto)?)?;
+        }
+        if let Some(host) = &nearest.host {
+            agree(&mut found.host, good_host(host)?.to_vec())?;
+        }
+    }
+    Ok(())
+}
+
+/// One element of Forwarded.
+#[derive(Default)]
+struct Element {
+    client: Option<Vec<u8>>,
+    proto: Option<Vec<u8>>,
+    host: Option<Vec<u8>>,
+}
+
+fn parse_elements(mut text: &[u8], elements: &mut Vec<Element>) -> Result<(), Fault> {
+    let mut element = Element::default();
+    loop {
+        text = trim_ows(text);
+        let equals = text.iter().position(|byte| matches!(byte, b'=' | b';' | b','));
+        let Some(equals) = equals.filter(|&at| text[at] == b'=') else {
+            // An empty pair is allowed between separators (RFC 7239 §4).
+            match text.first() {
+                None => break,
+                Some(b';') => text = &text[1..],
+                Some(b',') => {
+                    elements.push(std::mem::take(&mut element));
+                    text = &text[1..];
+                }
+                Some(_) => return Err(fault::FORWARDED),
+            }
+            continue;
+        };
+        let name = &text[..equals];
+        if !is_token(name) {
+            return Err(fault::FORWARDED);
+        }
+        let (value, rest) = value(&text[equals + 1..])?;
+        let place = match name.to_ascii_lowercase().as_slice() {
+            b"for" => Some(&mut element.client),
+            b"proto" => Some(&mut element.proto),
+            b"host" => Some(&mut element.host),
+            _ => None,
+        };
+        if let Some(place) = place
+            && place.replace(value).is_some()
+        {
+            // §4: a parameter must not occur twice in an element.
+            return Err(fault::FORWARDED);
+        }
+        text = trim_ows(rest);
+        match text.first() {
+            None => break,
+            Some(b';') => text = &text[1..],
+            Some(b',') => {
+                elements.push(std::mem::take(&mut element));
+                text = &text[1..];
+            }
+            Some(_) => return Err(fault::FORWARDED),
+        }
+    }
+    elements.push(element);
+    Ok(())
+}
+
+/// A token or a quoted string, and what follows it.
+fn value(text: &[u8]) -> Result<(Vec<u8>, &[u8]), Fault> {
+    if let Some(quoted) = text.strip_prefix(b"\"") {
+        let mut value = Vec::new();
+        let mut bytes = quoted.iter().enumerate();
+        while let Some((at, &byte)) = bytes.next() {
+            match byte {
+                b'"' => return Ok((value, &quoted[at + 1..])),
+                b'\\' => value.push(*bytes.next().ok_or(fault::FORWARDED)?.1),
+                _ => value.push(byte),
+            }
+        }
+        return Err(fault::FORWARDED);
+    }
+    // Many send addresses with colons and brackets unquoted; their meaning is plain.
+    let end = text.iter().position(|byte| matches!(byte, b';' | b',' | b' ' | b'\t')).unwrap_or(text.len());
+    let (value, rest) = text.split_at(end);
+    if value.is_empty() || !is_visible(value) || value.contains(&b'"') {
+        return Err(fault::FORWARDED);
+    }
+    Ok((value.to_vec(), rest))
+}

@@ -1,0 +1,206 @@
+//! A request's head: what was sent, where its parts are, and what it means for framing.
+//!
+//! Knows: one head. Does not know: the connection it came on. Immutable once made, and shared
+//! between all requests that send the same bytes.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::fault::{self, Fault};
+use crate::fields::Facts;
+use crate::limits::Limits;
+use crate::policy::Policy;
+use crate::request_line::{RequestLine, Version};
+
+/// Something that a layer above hangs on a head or block, to find it at the next request
+/// with the same bytes.
+pub type Attachment = OnceLock<Box<dyn Any + Send + Sync>>;
+
+/// How the body is delimited (RFC 9112 §6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    None,
+    Length(u64),
+    Chunked,
+}
+
+/// Where a field is in its block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    pub(crate) name: (u32, u32),
+    pub(crate) value: (u32, u32),
+}
+
+/// The header section, from behind the request line through the empty line, parsed once.
+pub struct Block {
+    /// As received: what the next block is compared with.
+    pub(crate) raw: Box<[u8]>,
+    /// The same with folded lines joined; none where that is the same.
+    pub(crate) unfolded: Option<Box<[u8]>>,
+    pub(crate) fields: Box<[Field]>,
+    pub(crate) facts: Facts,
+    /// Blocks of different variants are never shared (a listener, trust in a peer).
+    pub variant: u32,
+    pub attachment: Attachment,
+}
+
+impl Block {
+    fn text(&self) -> &[u8] {
+        self.unfolded.as_deref().unwrap_or(&self.raw)
+    }
+
+    fn part(&self, (from, to): (u32, u32)) -> &[u8] {
+        &self.text()[from as usize..to as usize]
+    }
+
+    /// Names as sent and values without blanks around them, in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.fields.iter().map(|field| (self.part(field.name), self.part(field.value)))
+    }
+
+    /// The first field of a name, in whatever case.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.fields().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
+    }
+
+    /// As received.
+    pub fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// There is a header by which a proxy speaks of its client.
+    pub fn has_forwarding(&self) -> bool {
+        self.facts.forwarding
+    }
+}
+
+/// A whole head.
+pub struct Head {
+    /// The request line with its line ending.
+    pub(crate) line: Box<[u8]>,
+    pub(crate) parts: RequestLine,
+    pub version: Version,
+    pub block: Arc<Block>,
+    pub framing: Framing,
+    /// The peer wants to go on after this request.
+    pub persistent: bool,
+    /// The peer waits for `100 Continue` (RFC 9110 §10.1.1).
+    pub expects_continue: bool,
+    pub attachment: Attachment,
+    repeated: AtomicBool,
+}
+
+impl Head {
+    /// Joins a request line and a block.
+    ///
+    /// # Errors
+    /// The refusals that need both: Host, and framing by version.
+    pub fn join(
+        line: &[u8],
+        parts: RequestLine,
+        block: Arc<Block>,
+        rules: (&Limits, &Policy),
+    ) -> Result<Self, Fault> {
+        let (limits, policy) = rules;
+        let facts = &block.facts;
+        let is_11 = parts.version == Version::Http11;
+        // RFC 9112 §3.2: every HTTP/1.1 request has exactly one Host, also with a whole URL.
+        if facts.hosts == 0 && is_11 {
+            return Err(fault::NO_HOST);
+        }
+        if facts.host_empty && !policy.empty_host {
+            return Err(fault::BAD_HOST);
+        }
+        let framing = match (facts.chunked, facts.length) {
+            // RFC 9112 §6.1: HTTP/1.0 has no chunked, so that its framing is in doubt.
+            (true, _) if !is_11 => return Err(fault::CHUNKED_IN_10),
+            (true, _) => Framing::Chunked,
+            (false, Some(length)) if length > limits.body_bytes => return Err(fault::BODY_TOO_LARGE),
+            (false, Some(length)) => Framing::Length(length),
+            (false, None) => Framing::None,
+        };
+        if facts.expect_unknown && is_11 && !policy.unknown_expect {
+            return Err(fault::UNKNOWN_EXPECT);
+        }
+        let persistent = match parts.version {
+            Version::Http11 => !facts.close,
+            Version::Http10 => facts.keep_alive_exact && !policy.refuses.http10_keep_alive,
+        };
+        let has_body = !matches!(framing, Framing::None | Framing::Length(0));
+        let expects_continue = facts.expect_continue && is_11 && has_body;
+        Ok(Self {
+            line: line.into(),
+            version: parts.version,
+            parts,
+            framing,
+            persistent,
+            expects_continue,
+            attachment: OnceLock::new(),
+            repeated: AtomicBool::new(false),
+            block,
+        })
+    }
+
+    fn part(&self, (from, to): (usize, usize)) -> &[u8] {
+        &self.line[from..to]
+    }
+
+    pub fn method(&self) -> &[u8] {
+        &self.line[..self.parts.method]
+    }
+
+    /// The target as sent.
+    pub fn target(&self) -> &[u8] {
+        self.part(self.parts.target)
+    }
+
+    /// The path, still encoded; `/` for a URL without one; `*` for `OPTIONS *`.
+    pub fn path(&self) -> &[u8] {
+        match self.part(self.parts.path) {
+            b"" => b"/",
+            path => path,
+        }
+    }
+
+    pub fn query(&self) -> &[u8] {
+        self.part(self.parts.query)
+    }
+
+    /// The authority of a whole URL, which overrides Host (RFC 9112 §3.2.2).
+    pub fn authority(&self) -> Option<&[u8]> {
+        self.parts.authority.map(|part| self.part(part))
+    }
+
+    /// The host that is meant.
+    pub fn host(&self) -> Option<&[u8]> {
+        self.authority().or_else(|| self.block.get("host"))
+    }
+
+    pub fn is_head(&self) -> bool {
+        self.method() == b"HEAD"
+    }
+
+    /// Without its line ending.
+    pub fn request_line(&self) -> &[u8] {
+        let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        line.strip_suffix(b"\r").unwrap_or(line)
+    }
+
+    pub fn raw_len(&self) -> usize {
+        self.line.len() + self.block.raw.len()
+    }
+
+    /// True from the second request with these bytes on: worth a template of its own.
+    #[inline]
+    pub fn seen_before(&self) -> bool {
+        self.repeated.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn repeat(&self) {
+        if !self.repeated.load(Ordering::Relaxed) {
+            self.repeated.store(true, Ordering::Relaxed);
+        }
+    }
+}

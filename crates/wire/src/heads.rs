@@ -1,0 +1,215 @@
+//! Heads that were seen lately: a client that repeats itself is neither parsed nor built again.
+//!
+//! Knows: bytes and what came of them. Does not know: what hangs on them. Used under the
+//! baton. Two levels: header blocks, and request lines in front of a block. Both are tried
+//! first where they matched last, which is one comparison; then through a map with a keyed
+//! hash (SipHash), so that no peer can choose what collides.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use crate::Millis;
+use crate::head::{Block, Head};
+use crate::limits::Limits;
+
+/// One remembered thing.
+struct Entry<T> {
+    item: Arc<T>,
+    hash: u64,
+    used: Millis,
+}
+
+/// A bounded set, oldest out.
+struct Level<T> {
+    entries: Vec<Entry<T>>,
+    places: HashMap<u64, u16>,
+    last: u16,
+}
+
+impl<T> Level<T> {
+    fn new() -> Self {
+        Self { entries: Vec::new(), places: HashMap::new(), last: 0 }
+    }
+
+    #[inline]
+    fn at(&mut self, place: u16, now: Millis, matches: impl Fn(&T) -> bool) -> Option<&Arc<T>> {
+        let entry = self.entries.get_mut(usize::from(place))?;
+        if !matches(&entry.item) {
+            return None;
+        }
+        entry.used = now;
+        self.last = place;
+        Some(&entry.item)
+    }
+
+    fn insert(&mut self, item: Arc<T>, hash: u64, now: Millis, most: usize) -> u16 {
+        if most == 0 {
+            return 0;
+        }
+        let entry = Entry { item, hash, used: now };
+        let place = if self.entries.len() < most.min(usize::from(u16::MAX)) {
+            self.entries.push(entry);
+            self.entries.len() - 1
+        } else {
+            let oldest = self.entries.iter().enumerate().min_by_key(|(_, entry)| entry.used);
+            let place = oldest.map_or(0, |(place, _)| place);
+            self.places.remove(&self.entries[place].hash);
+            self.entries[place] = entry;
+            place
+        } as u16;
+        self.places.insert(hash, place);
+        self.last = place;
+        place
+    }
+
+    /// Drops what was not used since `before`; when the next will be due.
+    fn sweep(&mut self, before: Millis) -> Option<Millis> {
+        let mut place = 0;
+        while place < self.entries.len() {
+            if self.entries[place].used <= before {
+                let gone = self.entries.swap_remove(place);
+                self.places.remove(&gone.hash);
+                if let Some(moved) = self.entries.get(place) {
+                    self.places.insert(moved.hash, place as u16);
+                }
+            } else {
+                place += 1;
+            }
+        }
+        self.entries.iter().map(|entry| entry.used).min()
+    }
+}
+
+/// The cache of one loop.
+pub struct HeadCache {
+    heads: Level<Head>,
+    blocks: Level<Block>,
+    hasher: RandomState,
+    most: usize,
+    most_bytes: usize,
+    idle: Millis,
+    sweep_at: Millis,
+}
+
+/// Where a connection's last head was found.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Hint(u16);
+
+impl HeadCache {
+    pub fn new(limits: &Limits) -> Self {
+        let size = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
+        Self {
+            heads: Level::new(),
+            blocks: Level::new(),
+            hasher: RandomState::new(),
+            most: size(limits.cached_heads),
+            most_bytes: size(limits.cached_head_bytes),
+            idle: limits.cached_head_idle,
+            sweep_at: Millis::MAX,
+        }
+    }
+
+    /// The head that the input begins with, if it is where the hint or the last hit says.
+    #[inline]
+    pub fn front(&mut self, hint: &mut Hint, variant: u32, input: &[u8], now: Millis) -> Option<Arc<Head>> {
+        let last = self.heads.last;
+        for place in [hint.0, last] {
+            let matches = |head: &Head| {
+                head.block.variant == variant
+                    && input.get(..head.line.len()) == Some(&head.line[..])
+                    && input[head.line.len()..].starts_with(&head.block.raw)
+            };
+            if let Some(head) = self.heads.at(place, now, matches) {
+                head.repeat();
+                let head = Arc::clone(head);
+                hint.0 = place;
+                return Some(head);
+            }
+            if hint.0 == last {
+                break;
+            }
+        }
+        None
+    }
+
+    /// The block that the bytes behind a request line begin with, if it is the last that
+    /// was met.
+    #[inline]
+    pub fn front_block(&mut self, variant: u32, rest: &[u8], now: Millis) -> Option<Arc<Block>> {
+        let last = self.blocks.last;
+        self.blocks
+            .at(last, now, |block| block.variant == variant && rest.starts_with(&block.raw))
+            .map(Arc::clone)
+    }
+
+    /// A block by its bytes.
+    pub fn block(&mut self, variant: u32, raw: &[u8], now: Millis) -> Option<Arc<Block>> {
+        let place = *self.blocks.places.get(&self.hasher.hash_one((variant, raw)))?;
+        self.blocks.at(place, now, |block| block.variant == variant && *block.raw == *raw).map(Arc::clone)
+    }
+
+    /// A head by its line and its block.
+    pub fn head(
+        &mut self,
+        hint: &mut Hint,
+        line: &[u8],
+        block: &Arc<Block>,
+        now: Millis,
+    ) -> Option<Arc<Head>> {
+        let place = *self.heads.places.get(&self.head_hash(line, block))?;
+        let matches = |head: &Head| *head.line == *line && Arc::ptr_eq(&head.block, block);
+        let head = self.heads.at(place, now, matches)?;
+        head.repeat();
+        hint.0 = place;
+        Some(Arc::clone(head))
+    }
+
+    fn head_hash(&self, line: &[u8], block: &Arc<Block>) -> u64 {
+        self.hasher.hash_one((Arc::as_ptr(block) as usize, line))
+    }
+
+    /// Remembers a head and its block, unless they are large.
+    pub fn keep(&mut self, hint: &mut Hint, head: &Arc<Head>, now: Millis) {
+        if head.raw_len() > self.most_bytes {
+            return;
+        }
+        let block = &head.block;
+        let hash = self.hasher.hash_one((block.variant, &*block.raw));
+        let known = self.blocks.places.get(&hash).is_some_and(|&place| {
+            self.blocks.entries.get(usize::from(place)).is_some_and(|entry| Arc::ptr_eq(&entry.item, block))
+        });
+        if !known {
+            self.blocks.insert(Arc::clone(block), hash, now, self.most);
+        }
+        let hash = self.head_hash(&head.line, block);
+        hint.0 = self.heads.insert(Arc::clone(head), hash, now, self.most);
+        self.sweep_at = self.sweep_at.min(now.saturating_add(self.idle));
+    }
+
+    /// When [`HeadCache::sweep`] should be called; `Millis::MAX` while there is nothing.
+    #[inline]
+    pub fn sweep_at(&self) -> Millis {
+        self.sweep_at
+    }
+
+    /// Drops what was not used for a while. When to call again; none: it is empty.
+    pub fn sweep(&mut self, now: Millis) -> Option<Millis> {
+        if now < self.sweep_at {
+            return (self.sweep_at != Millis::MAX).then_some(self.sweep_at);
+        }
+        let before = now.saturating_sub(self.idle);
+        let next = [self.heads.sweep(before), self.blocks.sweep(before)].into_iter().flatten().min();
+        self.sweep_at = next.map_or(Millis::MAX, |used| used.saturating_add(self.idle).max(now + 1));
+        next.map(|_| self.sweep_at)
+    }
+
+    /// How many heads and blocks are remembered.
+    pub fn len(&self) -> usize {
+        self.heads.entries.len() + self.blocks.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

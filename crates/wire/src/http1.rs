@@ -1,0 +1,412 @@
+//! HTTP/1.0 and 1.1 requests as a machine: bytes in, events out (RFC 9112).
+//!
+//! Knows: one connection's place in the protocol, and how long it may stay there. Does not
+//! know: sockets or clocks; time is an argument. Used by whoever owns the connection.
+//!
+//! ```text
+//!   HEAD ──(no body)──► HEAD            any ──(fault)──► FAILED, for good
+//!     ├──(length)──► LENGTH ──► HEAD
+//!     └──(chunked)─► CHUNKED ─► HEAD
+//! ```
+
+use std::sync::Arc;
+
+use crate::Millis;
+use crate::bytes::is_tchar;
+use crate::chunked::{Chunk, Chunked};
+use crate::fault::{self, Fault};
+use crate::fields;
+use crate::head::{Framing, Head};
+use crate::heads::{HeadCache, Hint};
+use crate::limits::Limits;
+use crate::policy::Policy;
+use crate::request_line;
+
+/// What the machines of one loop share.
+pub struct Shared {
+    pub heads: HeadCache,
+    pub limits: Limits,
+    pub policy: Policy,
+}
+
+impl Shared {
+    pub fn new(limits: Limits, policy: Policy) -> Self {
+        Self { heads: HeadCache::new(&limits), limits, policy }
+    }
+}
+
+/// What the input meant.
+pub enum Event<'a> {
+    /// All of it was consumed.
+    NeedMore,
+    /// A request begins; its body follows unless its framing says that there is none.
+    Request(Arc<Head>),
+    /// Part of the body.
+    Body(&'a [u8]),
+    /// The body is complete, its trailers are judged.
+    End,
+    /// The message cannot be taken; nothing more will be.
+    Fault(Fault),
+}
+
+/// What the passing of time means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tick {
+    Nothing,
+    /// Nothing was said for too long: close without a word.
+    Close,
+    Fault(Fault),
+}
+
+/// How much of a body is still to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyLeft {
+    None,
+    Length(u64),
+    Unknown,
+}
+
+enum State {
+    Head(Option<Box<Partial>>),
+    Length { left: u64 },
+    Chunked(Box<Chunked>),
+    Failed(Fault),
+}
+
+/// A head that has not arrived as a whole.
+#[derive(Default)]
+struct Partial {
+    bytes: Vec<u8>,
+    scan: Scan,
+}
+
+/// How far the lines of a head have been looked at.
+#[derive(Default, Clone)]
+struct Scan {
+    at: usize,
+    line_start: usize,
+    /// Where the request line begins, behind empty lines.
+    start: usize,
+    empty_lines: u8,
+    /// Where the header section begins; none before the request line is complete.
+    block: Option<usize>,
+    lines: u64,
+}
+
+/// The machine of one connection.
+pub struct Http1 {
+    state: State,
+    variant: u32,
+    hint: Hint,
+    /// Since when it waits for what it waits for now.
+    since: Millis,
+    /// Bytes of the body so far, for its rate.
+    received: u64,
+    /// It has had a request: the next one may take the keep-alive time.
+    used: bool,
+}
+
+impl Http1 {
+    pub fn new(variant: u32, now: Millis) -> Self {
+        Self {
+            state: State::Head(None),
+            variant,
+            hint: Hint::default(),
+            since: now,
+            received: 0,
+            used: false,
+        }
+    }
+
+    /// Consumes from the front of the input and says what it meant. After
+    /// [`Event::NeedMore`] all of the input has been consumed. A body's bytes are borrowed
+    /// from the caller's input, never from inside.
+    #[inline]
+    pub fn advance<'a>(&mut self, input: &mut &'a [u8], shared: &mut Shared, now: Millis) -> Event<'a> {
+        if let State::Head(None) = self.state
+            && let Some(head) = shared.heads.front(&mut self.hint, self.variant, input, now)
+        {
+            *input = &input[head.raw_len()..];
+            return self.begin(head, now);
+        }
+        match self.step(input, shared, now) {
+            Ok(event) => event,
+            Err(fault) => {
+                self.state = State::Failed(fault);
+                Event::Fault(fault)
+            }
+        }
+    }
+
+    fn step<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        shared: &mut Shared,
+        now: Millis,
+    ) -> Result<Event<'a>, Fault> {
+        match &mut self.state {
+            State::Failed(fault) => Err(*fault),
+            State::Head(_) => {
+                if input.is_empty() {
+                    return Ok(Event::NeedMore);
+                }
+                match self.head(input, shared, now)? {
+                    Some(head) => Ok(self.begin(head, now)),
+                    None => Ok(Event::NeedMore),
+                }
+            }
+            State::Length { left: 0 } => Ok(self.end(now)),
+            State::Length { left } => {
+                if input.is_empty() {
+                    return Ok(Event::NeedMore);
+                }
+                let size = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                let (body, rest) = input.split_at(size);
+                *input = rest;
+                *left -= size as u64;
+                self.received += size as u64;
+                Ok(Event::Body(body))
+            }
+            State::Chunked(chunked) => match chunked.advance(input, (&shared.limits, &shared.policy))? {
+                Chunk::NeedMore => Ok(Event::NeedMore),
+                Chunk::End => Ok(self.end(now)),
+                Chunk::Data(data) => {
+                    self.received += data.len() as u64;
+                    Ok(Event::Body(data))
+                }
+            },
+        }
+    }
+
+    #[inline]
+    fn begin<'a>(&mut self, head: Arc<Head>, now: Millis) -> Event<'a> {
+        self.used = true;
+        self.received = 0;
+        self.since = now;
+        self.state = match head.framing {
+            Framing::None | Framing::Length(0) => State::Head(None),
+            Framing::Length(left) => State::Length { left },
+            Framing::Chunked => State::Chunked(Box::default()),
+        };
+        Event::Request(head)
+    }
+
+    fn end<'a>(&mut self, now: Millis) -> Event<'a> {
+        self.state = State::Head(None);
+        self.since = now;
+        Event::End
+    }
+
+    /// Reads a head, from the input alone where it is all there.
+    fn head(
+        &mut self,
+        input: &mut &[u8],
+        shared: &mut Shared,
+        now: Millis,
+    ) -> Result<Option<Arc<Head>>, Fault> {
+        let State::Head(partial) = &mut self.state else { return Ok(None) };
+        let Some(partial) = partial else {
+            let mut scan = Scan::default();
+            if let Some(end) = scan.look(input, shared)? {
+                let whole = &input[scan.start..end];
+                *input = &input[end..];
+                return self.parse(whole, scan.block.unwrap_or(end) - scan.start, shared, now).map(Some);
+            }
+            self.since = now;
+            self.state = State::Head(Some(Box::new(Partial { bytes: input.to_vec(), scan })));
+            *input = &[];
+            return Ok(None);
+        };
+        let before = partial.bytes.len();
+        partial.bytes.extend_from_slice(input);
+        let Some(end) = partial.scan.look(&partial.bytes, shared)? else {
+            *input = &[];
+            return Ok(None);
+        };
+        *input = &input[end - before..];
+        let partial = std::mem::take(&mut **partial);
+        self.state = State::Head(None);
+        let start = partial.scan.start;
+        let line_length = partial.scan.block.unwrap_or(end) - start;
+        self.parse(&partial.bytes[start..end], line_length, shared, now).map(Some)
+    }
+
+    /// A complete head: its line has so many bytes, the rest is the block.
+    fn parse(
+        &mut self,
+        whole: &[u8],
+        line: usize,
+        shared: &mut Shared,
+        now: Millis,
+    ) -> Result<Arc<Head>, Fault> {
+        let (line, raw) = whole.split_at(line);
+        let Shared { heads, limits, policy } = shared;
+        let known = match heads.front_block(self.variant, raw, now) {
+            // The front may be a shorter block only if it is the whole of this one.
+            Some(block) if block.raw().len() == raw.len() => Some(block),
+            _ => heads.block(self.variant, raw, now),
+        };
+        if let Some(block) = &known
+            && let Some(head) = heads.head(&mut self.hint, line, block, now)
+        {
+            return Ok(head);
+        }
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        let parts = request_line::parse(text.strip_suffix(b"\r").unwrap_or(text), policy)?;
+        let block = match known {
+            Some(block) => block,
+            None => fields::parse(raw, self.variant, policy)?,
+        };
+        let head = Arc::new(Head::join(line, parts, block, (limits, policy))?);
+        heads.keep(&mut self.hint, &head, now);
+        Ok(head)
+    }
+
+    /// The peer has ended. A fault if that was in the middle of a message.
+    pub fn eof(&mut self) -> Option<Fault> {
+        match &self.state {
+            State::Head(None) => None,
+            State::Failed(fault) => Some(*fault),
+            _ => {
+                self.state = State::Failed(fault::INCOMPLETE);
+                Some(fault::INCOMPLETE)
+            }
+        }
+    }
+
+    /// When its patience ends.
+    pub fn deadline(&self, limits: &Limits) -> Option<Millis> {
+        let patience = match &self.state {
+            State::Head(Some(_)) => limits.header_timeout,
+            State::Head(None) if self.used => limits.keep_alive_timeout,
+            State::Head(None) => limits.first_byte_timeout,
+            State::Length { .. } | State::Chunked(_) => {
+                // What has come so far has paid for so long.
+                let paid = self.received.saturating_mul(1000).checked_div(limits.body_rate);
+                limits.body_grace.max(paid.unwrap_or(Millis::MAX))
+            }
+            State::Failed(_) => return None,
+        };
+        Some(self.since.saturating_add(patience))
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Millis, limits: &Limits) -> Tick {
+        if self.deadline(limits).is_none_or(|at| now < at) {
+            return Tick::Nothing;
+        }
+        let fault = match &self.state {
+            State::Head(None) => return Tick::Close,
+            State::Head(Some(_)) => fault::HEAD_TOO_SLOW,
+            _ => fault::BODY_TOO_SLOW,
+        };
+        self.state = State::Failed(fault);
+        Tick::Fault(fault)
+    }
+
+    /// Between messages, with nothing of the next received.
+    #[inline]
+    pub fn idle(&self) -> bool {
+        matches!(self.state, State::Head(None))
+    }
+
+    /// The reply is done: the keep-alive time begins.
+    #[inline]
+    pub fn answered(&mut self, now: Millis) {
+        if self.idle() {
+            self.since = now;
+        }
+    }
+
+    /// How much of the body is still to come.
+    pub fn body_left(&self) -> BodyLeft {
+        match &self.state {
+            State::Length { left } => BodyLeft::Length(*left),
+            State::Chunked(_) => BodyLeft::Unknown,
+            State::Head(_) | State::Failed(_) => BodyLeft::None,
+        }
+    }
+}
+
+impl Scan {
+    /// Looks at lines from where it stopped. The end of the head, behind its empty line.
+    fn look(&mut self, bytes: &[u8], shared: &Shared) -> Result<Option<usize>, Fault> {
+        let (limits, policy) = (&shared.limits, &shared.policy);
+        while let Some(found) = memchr::memchr(b'\n', &bytes[self.at..]) {
+            let lf = self.at + found;
+            let line = &bytes[self.line_start..lf];
+            let line = match line.strip_suffix(b"\r") {
+                Some(line) => line,
+                // RFC 9112 §2.2 allows to accept it; what is in front of us may not.
+                None if !policy.bare_lf => return Err(self.without_cr(line)),
+                None => line,
+            };
+            self.at = lf + 1;
+            let start = std::mem::replace(&mut self.line_start, lf + 1);
+            match self.block {
+                None if line.is_empty() => {
+                    self.empty_lines += 1;
+                    if self.empty_lines > policy.leading_lines {
+                        return Err(fault::TOO_MANY_EMPTY_LINES);
+                    }
+                }
+                None => {
+                    if line.len() as u64 > limits.request_line_bytes {
+                        return Err(fault::REQUEST_LINE_TOO_LONG);
+                    }
+                    // At once, for what is no HTTP may never send an empty line.
+                    request_line::parse(line, policy)?;
+                    (self.start, self.block) = (start, Some(lf + 1));
+                }
+                Some(block) if line.is_empty() => {
+                    return if (lf + 1 - block) as u64 > limits.header_bytes.saturating_add(2) {
+                        Err(fault::HEADERS_TOO_LARGE)
+                    } else {
+                        Ok(Some(lf + 1))
+                    };
+                }
+                Some(block) => {
+                    self.lines += 1;
+                    if self.lines > limits.header_lines {
+                        return Err(fault::TOO_MANY_HEADERS);
+                    }
+                    if (lf + 1 - block) as u64 > limits.header_bytes {
+                        return Err(fault::HEADERS_TOO_LARGE);
+                    }
+                }
+            }
+        }
+        self.at = bytes.len();
+        self.unfinished(bytes, limits).map(|()| None)
+    }
+
+    /// What can be said of a line that has not ended.
+    fn unfinished(&self, bytes: &[u8], limits: &Limits) -> Result<(), Fault> {
+        match self.block {
+            // One more for the CR that may be the last byte.
+            Some(block) if (bytes.len() - block) as u64 > limits.header_bytes.saturating_add(1) => {
+                Err(fault::HEADERS_TOO_LARGE)
+            }
+            Some(_) => Ok(()),
+            None => {
+                let line = &bytes[self.line_start..];
+                // TLS, SSH and noise have no line ending to wait for.
+                if line.first().is_some_and(|&byte| !is_tchar(byte) && byte != b'\r') {
+                    return Err(fault::NOT_HTTP);
+                }
+                if line.len() as u64 > limits.request_line_bytes.saturating_add(1) {
+                    return Err(fault::REQUEST_LINE_TOO_LONG);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The reason for refusing a line without CR: a line that is no HTTP at all says so.
+    fn without_cr(&self, line: &[u8]) -> Fault {
+        match (self.block, line.first()) {
+            (None, Some(&byte)) if !is_tchar(byte) => fault::NOT_HTTP,
+            _ => fault::BARE_LF,
+        }
+    }
+}

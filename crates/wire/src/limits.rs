@@ -1,0 +1,161 @@
+//! Every limit of the engine: its name, default, reason, answer and counter.
+//!
+//! Knows: numbers. Does not know: who keeps them. The command line's `--limit-…` options and
+//! timeouts, their help and docs/settings.md follow from this file.
+
+use std::fmt;
+
+/// One limit, as documentation and options show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitDoc {
+    pub name: &'static str,
+    /// `count`, `bytes`, `milliseconds` or `bytes/second`.
+    pub kind: &'static str,
+    pub default: u64,
+    /// Why this default.
+    pub reason: &'static str,
+    /// What happens at the limit.
+    pub answer: &'static str,
+    /// Which number counts that.
+    pub counter: &'static str,
+}
+
+/// There is no limit of this name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownLimit(pub String);
+
+impl fmt::Display for UnknownLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no limit '{}'", self.0)
+    }
+}
+
+impl std::error::Error for UnknownLimit {}
+
+macro_rules! limits {
+    ($($name:ident: $kind:literal = $default:expr, $reason:literal, $answer:literal, $counter:literal;)+) => {
+        /// The limits in force.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Limits {
+            $(#[doc = $reason] pub $name: u64,)+
+        }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Self { $($name: $default,)+ }
+            }
+        }
+
+        /// All limits, in the order in which people meet them.
+        pub const TABLE: &[LimitDoc] = &[$(LimitDoc {
+            name: stringify!($name),
+            kind: $kind,
+            default: $default,
+            reason: $reason,
+            answer: $answer,
+            counter: $counter,
+        },)+];
+
+        impl Limits {
+            /// Sets one by its name.
+            ///
+            /// # Errors
+            /// [`UnknownLimit`] names what was asked for.
+            pub fn set(&mut self, name: &str, value: u64) -> Result<(), UnknownLimit> {
+                match name {
+                    $(stringify!($name) => self.$name = value,)+
+                    _ => return Err(UnknownLimit(name.to_string())),
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+limits! {
+    request_line_bytes: "bytes" = 16 * 1024,
+        "twice what RFC 9112 section 3 asks everybody to take (8,000), as links with long queries exist",
+        "414, then close", "http_parse_errors_total{reason=\"request-line-too-long\"}";
+    header_bytes: "bytes" = 64 * 1024,
+        "a browser sends 1 to 4 KiB; single sign-on cookies have been seen at 32 KiB",
+        "431, then close", "http_parse_errors_total{reason=\"headers-too-large\"}";
+    header_lines: "count" = 100,
+        "what hyper and gunicorn allow; a browser sends 15 to 25",
+        "431, then close", "http_parse_errors_total{reason=\"too-many-headers\"}";
+    body_bytes: "bytes" = 1024 * 1024 * 1024,
+        "uploads of films work out of the box, and a disk is not filled by one request",
+        "413 as soon as it is known, then close", "http_parse_errors_total{reason=\"body-too-large\"}";
+    body_memory_bytes: "bytes" = 256 * 1024,
+        "forms and API calls stay in memory; larger bodies go to an unlinked temporary file",
+        "the body goes to a file", "bodies_spooled";
+    chunk_extension_bytes: "bytes" = 4 * 1024,
+        "nobody uses chunk extensions, and RFC 9112 section 7.1.1 asks for a bound of their total in a message",
+        "400, then close", "http_parse_errors_total{reason=\"chunk-extensions-too-large\"}";
+    trailer_bytes: "bytes" = 16 * 1024,
+        "trailers are checksums and signatures",
+        "431, then close", "http_parse_errors_total{reason=\"trailers-too-large\"}";
+    trailer_lines: "count" = 64,
+        "trailers are checksums and signatures",
+        "431, then close", "http_parse_errors_total{reason=\"too-many-trailers\"}";
+    response_buffer_bytes: "bytes" = 64 * 1024,
+        "a page for a slow reader fits, so that its thread is free",
+        "the writing thread waits for the reader", "reply_waits";
+    drain_bytes: "bytes" = 64 * 1024,
+        "one window of what a peer had under way when it was refused",
+        "nothing more is read; the connection closes", "lingers_cut";
+    connections: "count" = 16 * 1024,
+        "sixteen thousand idle ones need some 10 MiB",
+        "the idlest is closed, or accepting pauses", "connections_evicted";
+    cached_heads: "count" = 64,
+        "a worker meets a few dozen kinds of client at a time",
+        "the oldest makes room", "none: a cache";
+    cached_head_bytes: "bytes" = 8 * 1024,
+        "heads with large cookies are rarely repeated by others",
+        "a larger head is not kept", "none: a cache";
+    cached_head_idle: "milliseconds" = 10_000,
+        "heads may hold cookies, which should not lie about",
+        "it is dropped", "none: a cache";
+    first_byte_timeout: "milliseconds" = 10_000,
+        "browsers open spare connections and use them within seconds",
+        "the connection closes without a word", "idle_timeouts";
+    header_timeout: "milliseconds" = 10_000,
+        "a head is one packet; this is for the whole of it, from its first byte, and no byte extends it",
+        "408, then close", "request_timeouts";
+    keep_alive_timeout: "milliseconds" = 75_000,
+        "longer than the 60 s of common load balancers, so that they close first and no request is lost",
+        "the connection closes without a word", "idle_timeouts";
+    body_rate: "bytes/second" = 240,
+        "a modem of 1990 is faster",
+        "408, then close", "request_timeouts";
+    body_grace: "milliseconds" = 5_000,
+        "a phone may change its cell; the rate is asked for after this",
+        "408, then close", "request_timeouts";
+    write_timeout: "milliseconds" = 30_000,
+        "a reader that takes nothing at all for so long is gone",
+        "the connection is reset", "write_timeouts";
+    linger_timeout: "milliseconds" = 2_000,
+        "time for a peer to read our refusal while it still sends",
+        "the connection closes", "lingers_cut";
+    graceful_timeout: "milliseconds" = 30_000,
+        "what gunicorn waits, and what orchestrators wait before they kill",
+        "requests that still run are cut", "requests_cut";
+    error_log_rate: "count" = 10,
+        "lines a second about what peers can cause at will; enough to see it, too few to fill a disk",
+        "lines are counted, and their number is logged", "log_lines_suppressed";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_can_be_set_by_its_name_and_has_its_words() {
+        let mut limits = Limits::default();
+        for doc in TABLE {
+            limits.set(doc.name, 7).expect(doc.name);
+            assert!(!doc.reason.is_empty() && !doc.answer.is_empty() && !doc.counter.is_empty());
+        }
+        assert_eq!((limits.header_lines, limits.body_rate), (7, 7));
+        assert_eq!(limits.set("nope", 1), Err(UnknownLimit("nope".into())));
+    }
+}

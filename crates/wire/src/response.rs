@@ -1,0 +1,472 @@
+//! Response heads: written once, into one buffer, with the framing that the request allows.
+//!
+//! Knows: RFC 9112 §6 (framing), §9.3 (persistence), RFC 9110 §6.6.1 (Date), §8.6. Does not
+//! know: bodies or sockets. Runs for each response: tables, no allocation once warm.
+
+use std::fmt;
+
+use crate::bytes::{decimal, is_token, is_value};
+use crate::request_line::Version;
+
+/// The last chunk, with no trailers.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// The phrase of a status that this crate answers with by itself.
+pub fn reason_phrase(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        204 => "No Content",
+        400 => "Bad Request",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        417 => "Expectation Failed",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        507 => "Insufficient Storage",
+        _ => "Error",
+    }
+}
+
+/// `Date: Sat, 21 Nov 2026 00:00:00 GMT` with its line ending (RFC 9110 §5.6.7).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DateLine([u8; 37]);
+
+impl DateLine {
+    /// The line for so many seconds after 1970-01-01, UTC.
+    pub fn at(seconds: u64) -> Self {
+        const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let days = seconds / 86_400;
+        let (year, month, day) = civil(days);
+        let line = format!(
+            "Date: {}, {day:02} {} {year:04} {:02}:{:02}:{:02} GMT\r\n",
+            DAYS[(days % 7) as usize],
+            MONTHS[month as usize - 1],
+            seconds / 3600 % 24,
+            seconds / 60 % 60,
+            seconds % 60,
+        );
+        let mut bytes = [b' '; 37];
+        // Years beyond 9999 would be longer; the line is then cut, which nobody will read.
+        let length = line.len().min(37);
+        bytes[..length].copy_from_slice(&line.as_bytes()[..length]);
+        Self(bytes)
+    }
+
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Year, month (1..=12), day (1..=31) of so many days after 1970-01-01 in the Gregorian calendar.
+fn civil(days: u64) -> (u64, u64, u64) {
+    // Counted from a March, so that the leap day ends its year; 146,097 days are 400 years.
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+/// Why a head that an application gave cannot be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadError {
+    Status,
+    Interim,
+    Name,
+    Value,
+    Length,
+    TwoLengths,
+}
+
+impl fmt::Display for HeadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Status => {
+                "a status is three digits from 200 to 999, a blank and a phrase without control characters"
+            }
+            Self::Interim => "a 1xx status is interim and cannot end a request",
+            Self::Name => "a header's name is a token (RFC 9110 section 5.6.2)",
+            Self::Value => {
+                "a header's value has no control characters, so no line of its own (RFC 9110 section 5.5)"
+            }
+            Self::Length => "Content-Length is a number",
+            Self::TwoLengths => "Content-Length was given twice with different values",
+        })
+    }
+}
+
+impl std::error::Error for HeadError {}
+
+/// What of the request decides framing and persistence.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestFacts {
+    pub version: Version,
+    pub is_head: bool,
+    /// The peer wants to go on, and so do we.
+    pub persistent: bool,
+}
+
+/// How the body is delimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyPlan {
+    /// No content, whatever the application gives (HEAD, 204, 304).
+    None,
+    Length(u64),
+    Chunked,
+    /// The end of the connection is the end of the body (HTTP/1.0).
+    UntilClose,
+}
+
+/// What was decided when a head was finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    pub body: BodyPlan,
+    pub keep_alive: bool,
+}
+
+/// A head under construction; reused from response to response.
+#[derive(Debug, Default)]
+pub struct ResponseHead {
+    bytes: Vec<u8>,
+    code: u16,
+    length: Option<u64>,
+    close: bool,
+    date: bool,
+    server: bool,
+    dropped: bool,
+}
+
+/// Memory beyond this is given back after a response.
+const KEPT_BYTES: usize = 64 * 1024;
+
+impl ResponseHead {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Begins anew.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        if self.bytes.capacity() > KEPT_BYTES {
+            self.bytes.shrink_to(KEPT_BYTES);
+        }
+        (self.code, self.length) = (0, None);
+        (self.close, self.date, self.server, self.dropped) = (false, false, false, false);
+    }
+
+    /// The status line from `200 OK`.
+    ///
+    /// # Errors
+    /// [`HeadError`], for what is no final status.
+    #[inline]
+    pub fn status(&mut self, line: &[u8]) -> Result<(), HeadError> {
+        let (code, phrase) = match line {
+            [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] => {
+                let digit = |byte: u8| u16::from(byte - b'0');
+                (digit(*a) * 100 + digit(*b) * 10 + digit(*c), rest)
+            }
+            _ => return Err(HeadError::Status),
+        };
+        if code < 200 {
+            return Err(HeadError::Interim);
+        }
+        if !(phrase.is_empty() || phrase[0] == b' ') || !is_value(phrase) {
+            return Err(HeadError::Status);
+        }
+        self.code = code;
+        self.bytes.extend_from_slice(b"HTTP/1.1 ");
+        self.bytes.extend_from_slice(line);
+        // RFC 9112 §4: the blank is there even where there is no phrase.
+        self.bytes.extend_from_slice(if phrase.is_empty() { b" \r\n" } else { b"\r\n" });
+        Ok(())
+    }
+
+    /// One header. Those that are about the connection are the server's: `Connection: close`
+    /// closes, the others are left out (PEP 3333, "Other HTTP Features").
+    ///
+    /// # Errors
+    /// [`HeadError`], for what would be no header, or more than one.
+    #[inline]
+    pub fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+        if !is_token(name) {
+            return Err(HeadError::Name);
+        }
+        if !is_value(value) {
+            return Err(HeadError::Value);
+        }
+        if matches!(name.len(), 2 | 4 | 6 | 7 | 10 | 14 | 16 | 17 | 18 | 19) && !self.special(name, value)? {
+            return Ok(());
+        }
+        self.bytes.reserve(name.len() + value.len() + 4);
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(b": ");
+        self.bytes.extend_from_slice(value);
+        self.bytes.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    /// Headers that mean something to the server. False: it is not to be sent as given.
+    #[inline]
+    fn special(&mut self, name: &[u8], value: &[u8]) -> Result<bool, HeadError> {
+        let is = |wanted: &[u8]| name.eq_ignore_ascii_case(wanted);
+        match name.len() {
+            14 if is(b"content-length") => {
+                let length = decimal(crate::bytes::trim_ows(value)).ok_or(HeadError::Length)?;
+                if self.length.replace(length).is_some_and(|before| before != length) {
+                    return Err(HeadError::TwoLengths);
+                }
+                // Sent when the head is finished: some responses must not have it.
+                Ok(false)
+            }
+            4 if is(b"date") => {
+                self.date = true;
+                Ok(true)
+            }
+            6 if is(b"server") => {
+                self.server = true;
+                Ok(true)
+            }
+            10 if is(b"connection") => {
+                self.close |= value
+                    .split(|&byte| byte == b',')
+                    .any(|member| crate::bytes::trim_ows(member).eq_ignore_ascii_case(b"close"));
+                self.dropped |= !self.close;
+                Ok(false)
+            }
+            2 if is(b"te") => self.drop_it(),
+            7 if is(b"trailer") || is(b"upgrade") => self.drop_it(),
+            10 if is(b"keep-alive") => self.drop_it(),
+            16 if is(b"proxy-connection") => self.drop_it(),
+            17 if is(b"transfer-encoding") => self.drop_it(),
+            18 if is(b"proxy-authenticate") => self.drop_it(),
+            19 if is(b"proxy-authorization") => self.drop_it(),
+            _ => Ok(true),
+        }
+    }
+
+    fn drop_it(&mut self) -> Result<bool, HeadError> {
+        self.dropped = true;
+        Ok(false)
+    }
+
+    /// The status; zero before there is one.
+    pub fn code(&self) -> u16 {
+        self.code
+    }
+
+    /// The length that the application has announced.
+    pub fn content_length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// A header that is the server's business was left out.
+    pub fn dropped(&self) -> bool {
+        self.dropped
+    }
+
+    /// Ends the head. `known`: the whole length of the body, where it is known now; what the
+    /// application has announced goes first. `server`: the Server header, empty for none.
+    #[inline]
+    pub fn finish(
+        &mut self,
+        request: &RequestFacts,
+        known: Option<u64>,
+        date: &DateLine,
+        server: &[u8],
+    ) -> Plan {
+        let is_11 = request.version == Version::Http11;
+        let length = self.length.or(known);
+        let body = match (self.code, length) {
+            // RFC 9110 §15.3.5, §8.6: no content and no length.
+            (204, _) => BodyPlan::None,
+            // §15.4.5, §9.3.2: the length, if given, is that of another response.
+            (304, _) => BodyPlan::None,
+            _ if request.is_head => BodyPlan::None,
+            (_, Some(length)) => BodyPlan::Length(length),
+            (_, None) if is_11 => BodyPlan::Chunked,
+            (_, None) => BodyPlan::UntilClose,
+        };
+        match body {
+            BodyPlan::Length(length) => self.length_line(length),
+            BodyPlan::Chunked => self.bytes.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            BodyPlan::None if self.code != 204 => {
+                // What the application said of the content it would have sent; an empty body
+                // of ours says nothing of it (RFC 9110 §8.6).
+                if let Some(length) = self.length {
+                    self.length_line(length);
+                }
+            }
+            BodyPlan::None | BodyPlan::UntilClose => {}
+        }
+        if !self.date {
+            self.bytes.extend_from_slice(date.bytes());
+        }
+        if !self.server && !server.is_empty() {
+            self.bytes.extend_from_slice(b"Server: ");
+            self.bytes.extend_from_slice(server);
+            self.bytes.extend_from_slice(b"\r\n");
+        }
+        let keep_alive = request.persistent && !self.close && body != BodyPlan::UntilClose;
+        self.bytes.extend_from_slice(match (keep_alive, is_11) {
+            (true, true) => b"\r\n",
+            (true, false) => b"Connection: keep-alive\r\n\r\n",
+            (false, _) => b"Connection: close\r\n\r\n",
+        });
+        Plan { body, keep_alive }
+    }
+
+    #[inline]
+    fn length_line(&mut self, length: u64) {
+        self.bytes.extend_from_slice(b"Content-Length: ");
+        push_number(length, 10, &mut self.bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// The finished head.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Puts a small body behind the head, so that both leave in one piece.
+    #[inline]
+    pub fn append(&mut self, body: &[u8]) {
+        self.bytes.extend_from_slice(body);
+    }
+}
+
+/// Digits of a number in base 10 or 16, without the formatting machinery.
+#[inline]
+fn push_number(mut number: u64, base: u64, out: &mut Vec<u8>) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b"0123456789abcdef"[(number % base) as usize];
+        number /= base;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// The line in front of a chunk's data.
+#[inline]
+pub fn chunk_prefix(length: usize, out: &mut Vec<u8>) {
+    push_number(length as u64, 16, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: RequestFacts = RequestFacts { version: Version::Http11, is_head: false, persistent: true };
+
+    fn finished(
+        status: &str,
+        fields: &[(&str, &str)],
+        request: RequestFacts,
+        known: Option<u64>,
+    ) -> (Plan, String) {
+        let mut head = ResponseHead::new();
+        head.status(status.as_bytes()).expect("a status");
+        for (name, value) in fields {
+            head.field(name.as_bytes(), value.as_bytes()).expect("a field");
+        }
+        let plan = head.finish(&request, known, &DateLine::at(0), b"");
+        (plan, String::from_utf8(head.bytes().to_vec()).expect("text"))
+    }
+
+    #[test]
+    fn dates_that_are_known_come_out_right() {
+        for (seconds, text) in [
+            (0, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"),
+            (784_111_777, "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"),
+            (951_782_400, "Date: Tue, 29 Feb 2000 00:00:00 GMT\r\n"),
+            (1_795_234_353, "Date: Sat, 21 Nov 2026 04:12:33 GMT\r\n"),
+        ] {
+            assert_eq!(DateLine::at(seconds).bytes(), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn framing_follows_from_version_method_status_and_what_is_known() {
+        let old = RequestFacts { version: Version::Http10, is_head: false, persistent: true };
+        let head = RequestFacts { is_head: true, ..PLAIN };
+        let length = [("Content-Length", "7")];
+        for (status, fields, request, known, plan, keep) in [
+            ("200 OK", &[][..], PLAIN, Some(5), BodyPlan::Length(5), true),
+            ("200 OK", &length[..], PLAIN, Some(5), BodyPlan::Length(7), true),
+            ("200 OK", &[][..], PLAIN, None, BodyPlan::Chunked, true),
+            ("200 OK", &[][..], old, None, BodyPlan::UntilClose, false),
+            ("200 OK", &[][..], old, Some(5), BodyPlan::Length(5), true),
+            ("200 OK", &length[..], head, Some(0), BodyPlan::None, true),
+            ("204 No Content", &length[..], PLAIN, Some(0), BodyPlan::None, true),
+            ("304 Not Modified", &length[..], PLAIN, Some(0), BodyPlan::None, true),
+            ("200 OK", &[("Connection", "x, Close")][..], PLAIN, Some(5), BodyPlan::Length(5), false),
+        ] {
+            let (found, text) = finished(status, fields, request, known);
+            assert_eq!((found.body, found.keep_alive), (plan, keep), "{text}");
+            assert_eq!(
+                text.contains("Content-Length"),
+                matches!(plan, BodyPlan::Length(_)) || (plan == BodyPlan::None && !status.starts_with("204")),
+                "{text}"
+            );
+            assert_eq!(text.contains("Connection: close"), !keep, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_would_break_the_head_is_refused() {
+        let mut head = ResponseHead::new();
+        for status in ["", "20", "2000", "200OK", "200 O\nK", "abc OK", "099 X", "200 \0"] {
+            assert_eq!(head.status(status.as_bytes()), Err(HeadError::Status), "{status:?}");
+        }
+        assert_eq!(head.status(b"101 Switching"), Err(HeadError::Interim));
+        for (name, value, error) in [
+            ("X Y", "a", HeadError::Name),
+            ("", "a", HeadError::Name),
+            ("X:", "a", HeadError::Name),
+            ("X", "a\r\nSet-Cookie: b", HeadError::Value),
+            ("X", "a\0", HeadError::Value),
+            ("X", "a\x7f", HeadError::Value),
+            ("Content-Length", "1x", HeadError::Length),
+        ] {
+            assert_eq!(head.field(name.as_bytes(), value.as_bytes()), Err(error), "{name}: {value:?}");
+        }
+        head.field(b"content-length", b"5").expect("a length");
+        assert_eq!(head.field(b"Content-Length", b"6"), Err(HeadError::TwoLengths));
+        assert_eq!(head.field(b"Content-Length", b"5"), Ok(()));
+    }
+
+    #[test]
+    fn what_is_the_servers_business_is_left_out() {
+        let fields = [
+            ("Transfer-Encoding", "chunked"),
+            ("Keep-Alive", "timeout=5"),
+            ("Upgrade", "h2c"),
+            ("X-Te", "1"),
+        ];
+        let (plan, text) = finished("200 OK", &fields, PLAIN, Some(2));
+        assert_eq!(plan.body, BodyPlan::Length(2));
+        assert!(
+            !text.contains("chunked") && !text.contains("Keep-Alive") && !text.contains("Upgrade"),
+            "{text}"
+        );
+        assert!(text.contains("X-Te: 1"), "{text}");
+    }
+}
