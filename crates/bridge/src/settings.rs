@@ -29,7 +29,7 @@ fn get<'py, T: FromPyObjectOwned<'py>>(settings: &Bound<'py, PyDict>, name: &str
     match settings.get_item(name)? {
         Some(value) if !value.is_none() => value
             .extract()
-            .map_err(|error| PyValueError::new_err(format!("setting {name}: {}", error.into()))),
+            .map_err(|error| PyValueError::new_err(format!("setting {name}: {}", Into::<PyErr>::into(error)))),
         _ => Ok(default),
     }
 }

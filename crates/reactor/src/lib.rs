@@ -13,4 +13,4 @@ mod poll;
 pub mod sys;
 
 pub use poll::{Happening, Reactor, Read, WAKE_TOKENS_FROM};
-pub use sys::{Accepted, Address, PollFor, Sent, Socket, Waker};
+pub use sys::{Accepted, Address, PIECES, PollFor, Sent, Socket, Waker};

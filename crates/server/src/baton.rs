@@ -157,7 +157,7 @@ impl<L: Lead> Baton<L> {
     }
 
     /// Leads until the baton is lost or the loop ends.
-    fn lead<P: Play<L::Job>>(&self, mut work: MutexGuard<'_, L>, player: &P, pool: &impl Pool) {
+    fn lead<'a, P: Play<L::Job>>(&'a self, mut work: MutexGuard<'a, L>, player: &P, pool: &impl Pool) {
         if self.now_leading() {
             work.relieved();
         }

@@ -255,7 +255,7 @@ fn stamp(level: Level) -> Vec<u8> {
 /// its own into the log.
 pub fn push_clean(line: &mut Vec<u8>, text: &[u8]) {
     for &byte in text {
-        if byte == b'\\' || byte < 0x20 || byte >= 0x7f {
+        if byte == b'\\' || !(0x20..0x7f).contains(&byte) {
             line.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
         } else {
             line.push(byte);

@@ -106,9 +106,8 @@ fn field(line: &[u8], at: usize, policy: &Policy) -> Result<Option<Field>, Fault
         return Err(fault::FIELD_NAME);
     }
     let rest = &line[colon + 1..];
-    if !is_value(rest)
-        && !(policy.control_chars && !rest.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')))
-    {
+    let allowed = |byte: &u8| !matches!(byte, 0 | b'\r' | b'\n');
+    if !(is_value(rest) || policy.control_chars && rest.iter().all(allowed)) {
         return Err(fault::FIELD_VALUE);
     }
     if policy.underscore != Underscore::Keep && name.contains(&b'_') {

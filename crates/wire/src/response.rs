@@ -224,9 +224,10 @@ impl ResponseHead {
         match name.len() {
             14 if is(b"content-length") => {
                 let length = decimal(crate::bytes::trim_ows(value)).ok_or(HeadError::Length)?;
-                if self.length.replace(length).is_some_and(|before| before != length) {
+                if self.length.is_some_and(|before| before != length) {
                     return Err(HeadError::TwoLengths);
                 }
+                self.length = Some(length);
                 // Sent when the head is finished: some responses must not have it.
                 Ok(false)
             }

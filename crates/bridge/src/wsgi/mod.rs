@@ -11,6 +11,6 @@ mod iterate;
 mod reply;
 
 pub use call::Wsgi;
-pub use environ::{Gateway, Template};
+pub use environ::Gateway;
 pub use file_wrapper::FileWrapper;
 pub use input::Input;
