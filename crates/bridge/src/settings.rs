@@ -27,9 +27,9 @@ pub struct Settings {
 /// One setting, or its default.
 fn get<'py, T: FromPyObjectOwned<'py>>(settings: &Bound<'py, PyDict>, name: &str, default: T) -> PyResult<T> {
     match settings.get_item(name)? {
-        Some(value) if !value.is_none() => value
-            .extract()
-            .map_err(|error| PyValueError::new_err(format!("setting {name}: {}", Into::<PyErr>::into(error)))),
+        Some(value) if !value.is_none() => value.extract().map_err(|error| {
+            PyValueError::new_err(format!("setting {name}: {}", Into::<PyErr>::into(error)))
+        }),
         _ => Ok(default),
     }
 }

@@ -107,7 +107,13 @@ impl Loop {
         }
         let fd = &self.listeners.fds[usize::from(listener)];
         match accept(fd) {
-            Ok(Accepted::Connection(socket, peer)) => self.welcome(socket, peer, listener),
+            Ok(Accepted::Connection(socket, peer)) => {
+                if !self.brisk && self.listeners.is_open() && self.stop_at.is_none() {
+                    // The listener tells again if there are more.
+                    self.listeners.ready.pop();
+                }
+                self.welcome(socket, peer, listener)
+            }
             Ok(Accepted::Nobody) => {
                 self.listeners.ready.pop();
                 None

@@ -28,6 +28,10 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard
 /// For how long after a job has blocked a spare is kept armed, in milliseconds.
 pub const MARK_MS: u64 = 1000;
 
+/// A spare that waits for the interpreter longer than this has got it because its turn came
+/// (CPython's switch interval is 5 ms), not because a job let go of it.
+const TURNS_US: u64 = 4000;
+
 /// What the loop has for its leader.
 pub enum Next<J> {
     /// A job to do, taken out of the loop: its owner is now the thread.
@@ -133,22 +137,35 @@ impl<L: Lead> Baton<L> {
             match try_lock(&self.held) {
                 Some(work) => self.lead(work, player, pool),
                 None => {
-                    if !player.outside(|| self.spares.park()) {
-                        return;
-                    }
-                    self.step_up(player, pool);
+                    let called = player.outside(|| {
+                        let goes_on = self.spares.park();
+                        goes_on.then(|| (self.plays.load(Ordering::Relaxed), pool.clock()))
+                    });
+                    let Some(called) = called else { return };
+                    self.step_up(called, player, pool);
                 }
             }
         }
     }
 
     /// A spare that was called: it has the interpreter now, which is the moment an armed
-    /// thread waits for.
-    fn step_up<P: Play<L::Job>>(&self, player: &P, pool: &impl Pool) {
+    /// thread waits for. `called`: the count of plays and the time (in microseconds) at which
+    /// it began to wait for the interpreter.
+    fn step_up<P: Play<L::Job>>(&self, called: (u64, u64), player: &P, pool: &impl Pool) {
         self.armed.store(false, Ordering::Release);
+        // Two ways lead here. A job has blocked and let go of the interpreter: that is quick.
+        // Or the interpreter took turns after its switch interval: then nobody has blocked,
+        // unless the job is still the one that was played when this thread was called.
+        let (plays, since) = called;
+        let blocked = pool.clock().saturating_sub(since) < TURNS_US;
+        if !blocked && self.plays.load(Ordering::Relaxed) != plays {
+            return;
+        }
         // Taken: the leader was only about to sleep. Park again; it costs nothing to be wrong.
         let Some(work) = try_lock(&self.held) else { return };
-        self.mark(work.now());
+        if blocked {
+            self.mark(work.now());
+        }
         self.lead(work, player, pool);
     }
 
@@ -317,6 +334,8 @@ pub trait Pool {
     fn grow(&self);
     /// The watchdog sleeps, and a job has begun.
     fn wake_watchdog(&self);
+    /// Monotonic microseconds.
+    fn clock(&self) -> u64;
 }
 
 impl Spares {

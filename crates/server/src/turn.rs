@@ -24,6 +24,9 @@ use crate::slots::{LISTENER, NEVER, Place, Slots};
 /// How many connections are accepted between two looks at those that are there.
 const ACCEPTS_A_LOOK: u32 = 64;
 
+/// From so many happenings at once on, more are expected at once.
+const BRISK: usize = 4;
+
 /// One loop. See [`Lead`] for its verbs.
 pub struct Loop {
     pub(crate) reactor: Reactor,
@@ -44,6 +47,9 @@ pub struct Loop {
     /// When the graceful stop ends; none: it has not begun.
     pub(crate) stop_at: Option<Millis>,
     accepts: u32,
+    /// The last look found much: another one without waiting is worth its system call, and
+    /// so is another accept. Where little happens at a time both would mostly find nothing.
+    pub(crate) brisk: bool,
 }
 
 impl Loop {
@@ -70,6 +76,7 @@ impl Loop {
             due: NEVER,
             stop_at: None,
             accepts: 0,
+            brisk: false,
         })
     }
 
@@ -145,6 +152,7 @@ impl Loop {
         self.accepts = 0;
         let found = self.reactor.poll(false).unwrap_or(0);
         self.now = monotonic_ms();
+        self.brisk = found >= BRISK;
         found > 0
     }
 }
@@ -173,7 +181,7 @@ impl Lead for Loop {
                 if let Some(next) = self.go_on(token) {
                     return Next::Ready(next);
                 }
-            } else if !self.look() && !self.listeners.any_ready() {
+            } else if !(self.brisk && self.look()) && !self.listeners.any_ready() {
                 return Next::Quiet;
             }
         }
@@ -181,7 +189,8 @@ impl Lead for Loop {
 
     fn wait(&mut self) {
         // A failing wait would be a bug of ours; the loop then goes on looking.
-        let _ = self.reactor.poll(true);
+        let found = self.reactor.poll(true).unwrap_or(0);
+        self.brisk = found >= BRISK;
         self.now = monotonic_ms();
         self.accepts = 0;
     }

@@ -30,7 +30,7 @@ pub use limits::{LimitDoc, Limits, TABLE, UnknownLimit};
 pub use policy::{Policy, REFUSABLE, RELAXABLE, Underscore, UnknownName};
 pub use request_line::Version;
 pub use response::{
-    BodyPlan, DateLine, HeadError, LAST_CHUNK, Plan, RequestFacts, ResponseHead, chunk_prefix,
+    BodyPlan, DateLine, FieldName, HeadError, LAST_CHUNK, Plan, RequestFacts, ResponseHead, chunk_prefix,
 };
 
 /// Monotonic milliseconds.

@@ -115,8 +115,8 @@ limits! {
     cached_head_idle: "milliseconds" = 10_000,
         "heads may hold cookies, which should not lie about",
         "it is dropped", "none: a cache";
-    first_byte_timeout: "milliseconds" = 10_000,
-        "browsers open spare connections and use them within seconds",
+    first_byte_timeout: "milliseconds" = 8_000,
+        "browsers open spare connections and use them within seconds; the kernel may add one (--defer-accept)",
         "the connection closes without a word", "idle_timeouts";
     header_timeout: "milliseconds" = 10_000,
         "a head is one packet; this is for the whole of it, from its first byte, and no byte extends it",

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::bytes::{decimal, is_token, is_value};
+use crate::bytes::{decimal, is_token, is_value, trim_ows};
 use crate::request_line::Version;
 
 /// The last chunk, with no trailers.
@@ -147,6 +147,58 @@ pub struct ResponseHead {
     dropped: bool,
 }
 
+/// What a header's name means to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Plain,
+    Length,
+    Date,
+    Server,
+    Connection,
+    /// The server's own business: left out.
+    Dropped,
+}
+
+/// A header's name, judged once: applications use the same few again and again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldName {
+    /// As it is sent, with colon and blank.
+    line: Box<[u8]>,
+    meaning: Meaning,
+}
+
+impl FieldName {
+    /// Judges a name.
+    ///
+    /// # Errors
+    /// [`HeadError::Name`] for what is no token.
+    pub fn new(name: &[u8]) -> Result<Self, HeadError> {
+        let meaning = meaning(name)?;
+        Ok(Self { line: [name, b": "].concat().into_boxed_slice(), meaning })
+    }
+}
+
+fn meaning(name: &[u8]) -> Result<Meaning, HeadError> {
+    if !is_token(name) {
+        return Err(HeadError::Name);
+    }
+    let is = |wanted: &[u8]| name.eq_ignore_ascii_case(wanted);
+    Ok(match name.len() {
+        14 if is(b"content-length") => Meaning::Length,
+        4 if is(b"date") => Meaning::Date,
+        6 if is(b"server") => Meaning::Server,
+        10 if is(b"connection") => Meaning::Connection,
+        2 if is(b"te") => Meaning::Dropped,
+        7 if is(b"trailer") || is(b"upgrade") => Meaning::Dropped,
+        10 if is(b"keep-alive") => Meaning::Dropped,
+        16 if is(b"proxy-connection") => Meaning::Dropped,
+        17 if is(b"transfer-encoding") => Meaning::Dropped,
+        18 if is(b"proxy-authenticate") => Meaning::Dropped,
+        19 if is(b"proxy-authorization") => Meaning::Dropped,
+        _ => Meaning::Plain,
+    })
+}
+
 /// Memory beyond this is given back after a response.
 const KEPT_BYTES: usize = 64 * 1024;
 
@@ -198,20 +250,24 @@ impl ResponseHead {
     ///
     /// # Errors
     /// [`HeadError`], for what would be no header, or more than one.
-    #[inline]
     pub fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
-        if !is_token(name) {
-            return Err(HeadError::Name);
-        }
+        self.named(&FieldName::new(name)?, value)
+    }
+
+    /// The same for a name that was judged before.
+    ///
+    /// # Errors
+    /// As [`ResponseHead::field`].
+    #[inline]
+    pub fn named(&mut self, name: &FieldName, value: &[u8]) -> Result<(), HeadError> {
         if !is_value(value) {
             return Err(HeadError::Value);
         }
-        if matches!(name.len(), 2 | 4 | 6 | 7 | 10 | 14 | 16 | 17 | 18 | 19) && !self.special(name, value)? {
+        if name.meaning != Meaning::Plain && !self.special(name.meaning, value)? {
             return Ok(());
         }
-        self.bytes.reserve(name.len() + value.len() + 4);
-        self.bytes.extend_from_slice(name);
-        self.bytes.extend_from_slice(b": ");
+        self.bytes.reserve(name.line.len() + value.len() + 2);
+        self.bytes.extend_from_slice(&name.line);
         self.bytes.extend_from_slice(value);
         self.bytes.extend_from_slice(b"\r\n");
         Ok(())
@@ -219,47 +275,32 @@ impl ResponseHead {
 
     /// Headers that mean something to the server. False: it is not to be sent as given.
     #[inline]
-    fn special(&mut self, name: &[u8], value: &[u8]) -> Result<bool, HeadError> {
-        let is = |wanted: &[u8]| name.eq_ignore_ascii_case(wanted);
-        match name.len() {
-            14 if is(b"content-length") => {
-                let length = decimal(crate::bytes::trim_ows(value)).ok_or(HeadError::Length)?;
+    fn special(&mut self, meaning: Meaning, value: &[u8]) -> Result<bool, HeadError> {
+        match meaning {
+            Meaning::Length => {
+                let length = decimal(trim_ows(value)).ok_or(HeadError::Length)?;
                 if self.length.is_some_and(|before| before != length) {
                     return Err(HeadError::TwoLengths);
                 }
-                self.length = Some(length);
                 // Sent when the head is finished: some responses must not have it.
-                Ok(false)
+                self.length = Some(length);
+                return Ok(false);
             }
-            4 if is(b"date") => {
-                self.date = true;
-                Ok(true)
-            }
-            6 if is(b"server") => {
-                self.server = true;
-                Ok(true)
-            }
-            10 if is(b"connection") => {
-                self.close |= value
-                    .split(|&byte| byte == b',')
-                    .any(|member| crate::bytes::trim_ows(member).eq_ignore_ascii_case(b"close"));
+            Meaning::Date => self.date = true,
+            Meaning::Server => self.server = true,
+            Meaning::Connection => {
+                let mut members = value.split(|&byte| byte == b',').map(trim_ows);
+                self.close |= members.any(|member| member.eq_ignore_ascii_case(b"close"));
                 self.dropped |= !self.close;
-                Ok(false)
+                return Ok(false);
             }
-            2 if is(b"te") => self.drop_it(),
-            7 if is(b"trailer") || is(b"upgrade") => self.drop_it(),
-            10 if is(b"keep-alive") => self.drop_it(),
-            16 if is(b"proxy-connection") => self.drop_it(),
-            17 if is(b"transfer-encoding") => self.drop_it(),
-            18 if is(b"proxy-authenticate") => self.drop_it(),
-            19 if is(b"proxy-authorization") => self.drop_it(),
-            _ => Ok(true),
+            Meaning::Dropped => {
+                self.dropped = true;
+                return Ok(false);
+            }
+            Meaning::Plain => {}
         }
-    }
-
-    fn drop_it(&mut self) -> Result<bool, HeadError> {
-        self.dropped = true;
-        Ok(false)
+        Ok(true)
     }
 
     /// The status; zero before there is one.

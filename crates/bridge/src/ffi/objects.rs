@@ -17,7 +17,11 @@ pub fn copy_dict<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>>
 
 /// Sets one key.
 #[inline]
-pub fn set_item<V>(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyString>, value: &Bound<'_, V>) -> PyResult<()> {
+pub fn set_item<V>(
+    dict: &Bound<'_, PyDict>,
+    key: &Bound<'_, PyString>,
+    value: &Bound<'_, V>,
+) -> PyResult<()> {
     // SAFETY: three live objects, the first a dictionary; the call takes references of its own.
     match unsafe { ffi::PyDict_SetItem(dict.as_ptr(), key.as_ptr(), value.as_ptr()) } {
         0 => Ok(()),

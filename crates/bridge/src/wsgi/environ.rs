@@ -30,11 +30,18 @@ pub struct Gateway {
     script_name: Vec<u8>,
     /// A trusted-proxy mode is on: forwarding headers of others do not get through.
     guarded: bool,
-    names: Mutex<Vec<(Box<[u8]>, Py<PyString>)>>,
+    names: Mutex<Vec<Name>>,
 }
 
+/// A header's name as received, and its key.
+type Name = (Box<[u8]>, Py<PyString>);
+
 /// A dictionary that hangs on a head or on a block.
-pub struct Template(Py<PyDict>);
+struct Template {
+    dict: Py<PyDict>,
+    /// The peer's address that stands in it already.
+    address: Option<IpAddr>,
+}
 
 impl Gateway {
     /// `base`: the keys that no request changes.
@@ -62,10 +69,13 @@ impl Gateway {
         let head = &*exchange.head;
         let trusted = head.block.variant & 1 == 1;
         let environ = match template_of(&head.attachment) {
-            Some(template) => copy_dict(template.0.bind(py))?,
-            None => self.build(py, head, trusted)?,
+            Some(template) => {
+                let environ = copy_dict(template.dict.bind(py))?;
+                origin.set(&environ, exchange.peer(), template.address)?;
+                environ
+            }
+            None => self.build(py, exchange, trusted, origin)?,
         };
-        origin.set(&environ, exchange.peer())?;
         if trusted && head.block.has_forwarding() {
             let peer = match exchange.peer() {
                 Address::Ip(ip, port) => Peer::Ip(ip, port),
@@ -82,20 +92,33 @@ impl Gateway {
 
     /// Builds what a template would hold, and leaves templates behind for the next time: of
     /// the block at once, of the whole head when it comes a second time.
-    fn build<'py>(&self, py: Python<'py>, head: &Head, trusted: bool) -> PyResult<Bound<'py, PyDict>> {
+    fn build<'py>(
+        &self,
+        py: Python<'py>,
+        exchange: &Exchange,
+        trusted: bool,
+        origin: &mut Origin,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let head = &*exchange.head;
         let environ = match template_of(&head.block.attachment) {
-            Some(template) => copy_dict(template.0.bind(py))?,
+            Some(template) => copy_dict(template.dict.bind(py))?,
             None => {
-                let template = self.block(py, &head.block, trusted)?;
-                let environ = copy_dict(&template)?;
-                let _ = head.block.attachment.set(Box::new(Template(template.unbind())));
+                let dict = self.block(py, &head.block, trusted)?;
+                let environ = copy_dict(&dict)?;
+                let template = Template { dict: dict.unbind(), address: None };
+                let _ = head.block.attachment.set(Box::new(template));
                 environ
             }
         };
         self.request_line(&environ, head)?;
+        origin.set(&environ, exchange.peer(), None)?;
         if head.seen_before() {
-            let template = copy_dict(&environ)?;
-            let _ = head.attachment.set(Box::new(Template(template.unbind())));
+            let dict = copy_dict(&environ)?.unbind();
+            let address = match exchange.peer() {
+                Address::Ip(ip, _) => Some(ip),
+                Address::Unix => None,
+            };
+            let _ = head.attachment.set(Box::new(Template { dict, address }));
         }
         Ok(environ)
     }
@@ -248,34 +271,44 @@ fn below<'a>(path: &'a [u8], script_name: &[u8]) -> &'a [u8] {
     }
 }
 
+/// Ports whose strings are kept: those of as many connections as a busy worker has at a time.
+const KEPT_PORTS: usize = 256;
+
 /// The peer's address and port as strings, which the next request often has again.
 #[derive(Default)]
 pub struct Origin {
     address: Option<(IpAddr, Py<PyString>)>,
-    port: Option<(u16, Py<PyString>)>,
+    ports: Vec<Option<(u16, Py<PyString>)>>,
 }
 
 impl Origin {
     /// Sets `REMOTE_ADDR` and `REMOTE_PORT`; empty for a unix socket, which has neither.
+    /// `standing`: the address that the dictionary has already.
     #[inline]
-    fn set(&mut self, environ: &Bound<'_, PyDict>, peer: Address) -> PyResult<()> {
+    fn set(&mut self, environ: &Bound<'_, PyDict>, peer: Address, standing: Option<IpAddr>) -> PyResult<()> {
         let py = environ.py();
         let Address::Ip(ip, port) = peer else {
             let empty = intern!(py, "");
             set_item(environ, intern!(py, "REMOTE_ADDR"), empty)?;
             return set_item(environ, intern!(py, "REMOTE_PORT"), empty);
         };
-        if !matches!(&self.address, Some((known, _)) if *known == ip) {
-            self.address = Some((ip, PyString::new(py, &ip.to_string()).unbind()));
+        if standing != Some(ip) {
+            if !matches!(&self.address, Some((known, _)) if *known == ip) {
+                self.address = Some((ip, PyString::new(py, &ip.to_string()).unbind()));
+            }
+            if let Some((_, address)) = &self.address {
+                set_item(environ, intern!(py, "REMOTE_ADDR"), address.bind(py))?;
+            }
         }
-        if !matches!(&self.port, Some((known, _)) if *known == port) {
-            self.port = Some((port, port_string(py, port)));
+        if self.ports.is_empty() {
+            self.ports.resize_with(KEPT_PORTS, || None);
         }
-        if let (Some((_, address)), Some((_, port))) = (&self.address, &self.port) {
-            set_item(environ, intern!(py, "REMOTE_ADDR"), address.bind(py))?;
-            set_item(environ, intern!(py, "REMOTE_PORT"), port.bind(py))?;
-        }
-        Ok(())
+        let place = &mut self.ports[usize::from(port) % KEPT_PORTS];
+        let kept = match place {
+            Some((known, text)) if *known == port => text,
+            _ => &mut place.insert((port, port_string(py, port))).1,
+        };
+        set_item(environ, intern!(py, "REMOTE_PORT"), kept.bind(py))
     }
 }
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use pyo3::Borrowed;
 use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyList, PyString, PyTuple};
 use server::engine::Engine;
 use server::exchange::Exchange;
 use server::scribe::Scribe;
-use wire::HeadError;
+use wire::{FieldName, HeadError};
 
 use super::call::Detached;
 use crate::ffi::{
@@ -34,6 +34,48 @@ pub struct Draft {
     pub scribe: Scribe,
     /// `start_response` has been called, and its head stands in the scribe.
     pub started: bool,
+    names: Names,
+}
+
+/// Header names that were judged before, found by the identity of their string: those of an
+/// application are constants. A string that is kept here cannot be another one meanwhile.
+struct Names(Vec<Option<(Py<PyString>, FieldName)>>);
+
+/// How many names are kept.
+const KEPT_NAMES: usize = 64;
+/// Longer names are not kept.
+const KEPT_NAME_BYTES: usize = 64;
+
+impl Names {
+    /// Uses the judgement on a name, made now if it is not kept.
+    #[inline]
+    fn with<R>(
+        &mut self,
+        name: Borrowed<'_, '_, PyAny>,
+        work: impl FnOnce(&FieldName) -> R,
+    ) -> PyResult<Result<R, HeadError>> {
+        let address = name.as_ptr() as usize;
+        let place = (address >> 4 ^ address >> 11) % KEPT_NAMES;
+        if let Some(Some((known, judged))) = self.0.get(place)
+            && known.as_ptr() == name.as_ptr()
+        {
+            return Ok(Ok(work(judged)));
+        }
+        let judged = match text_bytes(name, "a header's name", FieldName::new)? {
+            Ok(judged) => judged,
+            Err(error) => return Ok(Err(error)),
+        };
+        let result = work(&judged);
+        if let Ok(text) = name.cast_exact::<PyString>()
+            && text.len()? <= KEPT_NAME_BYTES
+        {
+            if self.0.is_empty() {
+                self.0.resize_with(KEPT_NAMES, || None);
+            }
+            self.0[place] = Some((text.to_owned().unbind(), judged));
+        }
+        Ok(Ok(result))
+    }
 }
 
 /// What stands behind `start_response`: it gives `write` back, which refers to the reply. In
@@ -53,7 +95,7 @@ pub struct Desk {
 
 impl Desk {
     pub fn new(py: Python<'_>, engine: &Arc<Engine>) -> PyResult<Self> {
-        let draft = Held::new(Draft { scribe: Scribe::new(), started: false });
+        let draft = Held::new(Draft { scribe: Scribe::new(), started: false, names: Names(Vec::new()) });
         let reply = Bound::new(py, Reply { exchange: Loan::new(), draft, engine: Arc::clone(engine) })?;
         let write = write_function(&reply)?;
         let reply = reply.unbind();
@@ -107,7 +149,7 @@ impl Starts for Starter {
         draft.scribe.head.clear();
         let written = text_bytes(*status, "the status", |line| draft.scribe.head.status(line))?;
         written.map_err(|error| PyValueError::new_err(format!("status {}: {error}", shown(*status))))?;
-        add_headers(&mut draft.scribe, *headers)?;
+        add_headers(&mut draft, *headers)?;
         draft.started = true;
         Ok(this.get().write.clone_ref(py))
     }
@@ -141,10 +183,10 @@ impl Writes for Reply {
 }
 
 /// Checks and adds the response's headers.
-fn add_headers(scribe: &mut Scribe, headers: Borrowed<'_, '_, PyAny>) -> PyResult<()> {
+fn add_headers(draft: &mut Draft, headers: Borrowed<'_, '_, PyAny>) -> PyResult<()> {
     if let Ok(list) = headers.cast::<PyList>() {
         for pair in list.iter() {
-            add_header(scribe, &pair)?;
+            add_header(draft, &pair)?;
         }
         return Ok(());
     }
@@ -156,12 +198,12 @@ fn add_headers(scribe: &mut Scribe, headers: Borrowed<'_, '_, PyAny>) -> PyResul
         )));
     };
     for pair in tuple.iter() {
-        add_header(scribe, &pair)?;
+        add_header(draft, &pair)?;
     }
     Ok(())
 }
 
-fn add_header(scribe: &mut Scribe, pair: &Bound<'_, PyAny>) -> PyResult<()> {
+fn add_header(draft: &mut Draft, pair: &Bound<'_, PyAny>) -> PyResult<()> {
     let wrong = || {
         PyTypeError::new_err(format!(
             "a response header must be a tuple of two str, not {}",
@@ -173,10 +215,14 @@ fn add_header(scribe: &mut Scribe, pair: &Bound<'_, PyAny>) -> PyResult<()> {
         return Err(wrong());
     }
     let (name, value) = (pair.get_borrowed_item(0)?, pair.get_borrowed_item(1)?);
-    let head = &mut scribe.head;
-    let added = text_bytes(name, "a header's name", |name| {
-        text_bytes(value, "a header's value", |value| head.field(name, value))
-    })??;
+    let head = &mut draft.scribe.head;
+    let named = draft
+        .names
+        .with(name, |name| text_bytes(value, "a header's value", |value| head.named(name, value)))?;
+    let added = match named {
+        Ok(written) => written?,
+        Err(error) => Err(error),
+    };
     added.map_err(|error: HeadError| {
         PyValueError::new_err(format!("response header {}: {} refused: {error}", shown(name), shown(value)))
     })
