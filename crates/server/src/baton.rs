@@ -51,7 +51,7 @@ pub trait Lead {
     fn wait(&mut self);
     /// Takes a finished job back.
     fn home(&mut self, job: Self::Job);
-    /// A spare has taken over from a thread that is stuck in its job.
+    /// A thread is stuck in its job: what waits for it is sent. Without the interpreter.
     fn relieved(&mut self);
     /// Coarse monotonic milliseconds, as of the last poll.
     fn now(&self) -> u64;
@@ -61,6 +61,8 @@ pub trait Lead {
 pub trait Play<J> {
     /// Does a job, start to end, on this thread.
     fn play(&self, job: &mut J);
+    /// Somebody else leads: what was left for the loop to do with a finished job is done now.
+    fn late(&self, job: &mut J);
     /// Runs something that waits, while others may use the interpreter.
     fn outside<R>(&self, wait: impl FnOnce() -> R) -> R;
 }
@@ -198,7 +200,10 @@ impl<L: Lead> Baton<L> {
             player.play(&mut job);
             match try_lock(&self.held) {
                 Some(again) => work = again,
-                None => return self.leave(job),
+                None => {
+                    player.late(&mut job);
+                    return self.leave(job);
+                }
             }
             self.now_leading();
             work.home(job);
@@ -285,6 +290,17 @@ impl<L: Lead> Baton<L> {
             return Look::Fine(plays);
         }
         if self.call_spare() { Look::Called(plays) } else { Look::NoSpare(plays) }
+    }
+
+    /// What waits for the thread that is stuck goes out now, without the interpreter, which
+    /// that thread may be holding. Should it come back at this very moment and find the baton
+    /// taken, it leaves its job in the inbox, and the next look finds nobody leading.
+    pub fn relieve(&self, seen: u64) {
+        if let Some(mut work) = try_lock(&self.held)
+            && self.plays.load(Ordering::SeqCst) == seen
+        {
+            work.relieved();
+        }
     }
 
     /// The watchdog wants to sleep until a job starts. False: one has, so stay awake.

@@ -57,6 +57,8 @@ pub struct Exchange {
     written: u64,
     left: Option<u64>,
     status: u16,
+    /// A small whole reply may wait here until the loop sends those of a batch together.
+    parcel: Option<Vec<u8>>,
     /// When it was taken out, in microseconds; zero where nobody will ask.
     began: u64,
 }
@@ -73,7 +75,37 @@ impl Exchange {
             written: 0,
             left: None,
             status: 0,
+            parcel: None,
             began: if timed { monotonic_us() } else { 0 },
+        }
+    }
+
+    /// Lets a small whole reply wait in `parcel`, which is empty, until its batch is sent.
+    pub fn lend_parcel(&mut self, parcel: Vec<u8>) {
+        self.parcel = Some(parcel);
+    }
+
+    /// Sends a reply that waits: the thread is late, and the batch has gone without it.
+    pub fn send_parcel(&mut self, engine: &Engine) {
+        if let Some(parcel) = self.parcel.take()
+            && !parcel.is_empty()
+        {
+            // A peer that is gone shows when the connection is home.
+            let _ = self.deliver(&[&parcel], engine, &Inside);
+        }
+    }
+
+    /// Replies of this connection that wait for the one to this request.
+    #[inline]
+    pub fn carry_that_waits(&self) -> Option<&Arc<Carry>> {
+        self.connection.sending.carry.as_ref().filter(|carry| !carry.is_empty())
+    }
+
+    /// Sends what waits of earlier pipelined requests of this connection.
+    pub fn send_carried(&self) {
+        if let Some(carry) = &self.connection.sending.carry {
+            // An error shows again when the connection comes home.
+            let _ = carry.send();
         }
     }
 
@@ -160,6 +192,13 @@ impl Exchange {
         self.reply = Reply::Done;
         if body.len() <= COPY_BYTES {
             scribe.head.append(body);
+            if let Some(parcel) = &mut self.parcel
+                && self.connection.sending.is_empty()
+                && self.connection.pending.is_empty()
+            {
+                scribe.head.swap(parcel);
+                return Ok(());
+            }
             self.deliver(&[scribe.head.bytes()], engine, away)
         } else {
             self.deliver(&[scribe.head.bytes(), body], engine, away)
@@ -504,8 +543,9 @@ impl Exchange {
     }
 
     /// Ends the exchange and gives its connection back, with what shall become of it. An
-    /// exchange that nobody answered is answered with 500.
-    pub fn hand_back(mut self, engine: &Engine) -> Box<Connection> {
+    /// exchange that nobody answered is answered with 500. With it comes the parcel that was
+    /// lent, with the reply in it if that still waits.
+    pub fn hand_back(mut self, engine: &Engine) -> (Box<Connection>, Option<Vec<u8>>) {
         match self.reply {
             Reply::Nothing => self.fail(engine),
             Reply::Open { .. } => self.cut(),
@@ -535,7 +575,7 @@ impl Exchange {
             _ => Phase::Flushing(After::Close),
         };
         connection.moved = monotonic_ms();
-        connection
+        (connection, self.parcel)
     }
 }
 

@@ -11,6 +11,8 @@ mod accept;
 pub mod access;
 #[cfg(not(loom))]
 pub mod app;
+#[cfg(not(loom))]
+mod batch;
 pub mod baton;
 #[cfg(not(loom))]
 pub mod body;

@@ -116,8 +116,13 @@ impl<A: App> Threads<A> {
         while !self.baton.ended() {
             let found = self.baton.look(seen);
             let (Look::Fine(now) | Look::Called(now) | Look::NoSpare(now)) = found;
-            if let Look::NoSpare(_) = found {
-                self.grow();
+            match found {
+                Look::Fine(_) => {}
+                Look::Called(_) => self.baton.relieve(now),
+                Look::NoSpare(_) => {
+                    self.baton.relieve(now);
+                    self.grow();
+                }
             }
             quiet = if now & 1 == 0 && now == seen { quiet + 1 } else { 0 };
             seen = now;
@@ -195,6 +200,10 @@ impl<A: App> Play<Exchange> for Crew<'_, A> {
             engine.counters.panics.add();
             exchange.fail(engine);
         }
+    }
+
+    fn late(&self, exchange: &mut Exchange) {
+        exchange.send_parcel(&self.0.engine);
     }
 
     #[inline]

@@ -239,9 +239,6 @@ impl Loop {
     #[inline]
     fn take_out(&mut self, connection: Box<Connection>, head: Arc<Head>, body: Body) -> Exchange {
         self.engine.counters.requests_total.add_alone();
-        if connection.sending.carry.is_some() && !connection.sending.is_empty() {
-            self.hostage.clone_from(&connection.sending.carry);
-        }
         Exchange::new(connection, head, body, self.engine.config.access.is_some())
     }
 

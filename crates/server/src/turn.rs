@@ -13,6 +13,7 @@ use reactor::{Happening, Reactor};
 use wire::{Millis, Shared};
 
 use crate::accept::Listeners;
+use crate::batch::Batch;
 use crate::baton::{Lead, Next};
 use crate::connection::Connection;
 use crate::engine::{Config, Engine, Stage};
@@ -38,6 +39,8 @@ pub struct Loop {
     pub(crate) now: Millis,
     /// Finished exchanges that have not been looked at.
     homecoming: VecDeque<Exchange>,
+    /// Requests that nobody has begun, and replies of the same batch that have not been sent.
+    pub(crate) batch: Batch,
     /// Connections that go on without an edge: more is in their socket.
     pub(crate) resume: VecDeque<u64>,
     /// Replies that wait for the exchange that was taken out last.
@@ -71,6 +74,7 @@ impl Loop {
             listeners,
             now: monotonic_ms(),
             homecoming: VecDeque::new(),
+            batch: Batch::default(),
             resume: VecDeque::new(),
             hostage: None,
             due: NEVER,
@@ -128,17 +132,40 @@ impl Loop {
         self.progress(connection)
     }
 
+    /// Reads what has arrived, up to a batch. True: there is something to answer.
+    fn gather(&mut self) -> bool {
+        while !self.batch.is_full() {
+            let Some(happening) = self.reactor.take_next() else { break };
+            if let Some(exchange) = self.look_at(happening) {
+                self.batch.add(exchange);
+            }
+        }
+        !self.batch.is_empty()
+    }
+
+    /// Remembers whose earlier replies wait for the exchange that is about to be played.
+    #[inline]
+    fn note_hostage(&mut self, exchange: &Exchange) {
+        if let Some(carry) = exchange.carry_that_waits() {
+            self.hostage = Some(Arc::clone(carry));
+        }
+    }
+
     /// A finished exchange comes home.
     #[inline]
     fn settle(&mut self, exchange: Exchange) -> Option<Exchange> {
-        let mut connection = exchange.hand_back(&self.engine);
+        let (mut connection, parcel) = exchange.hand_back(&self.engine);
         if let Some(row) = self.slots.get(connection.token)
             && let Place::Away { missed } = &mut row.place
         {
             connection.more |= std::mem::take(missed);
         }
         connection.machine.answered(self.now);
-        self.progress(connection)
+        match parcel {
+            Some(parcel) => self.batch.keep(connection, parcel),
+            None => return self.progress(connection),
+        }
+        None
     }
 
     /// Goes on with a connection whose socket holds more.
@@ -164,12 +191,15 @@ impl Lead for Loop {
         loop {
             if let Some(exchange) = self.homecoming.pop_front() {
                 if let Some(next) = self.settle(exchange) {
-                    return Next::Ready(next);
+                    self.batch.add(next);
                 }
-            } else if let Some(happening) = self.reactor.take_next() {
-                if let Some(next) = self.look_at(happening) {
-                    return Next::Ready(next);
-                }
+            } else if let Some(next) = self.batch.take() {
+                self.note_hostage(&next);
+                return Next::Ready(next);
+            } else if self.batch.has_replies() {
+                self.send_batch();
+            } else if self.gather() {
+                self.batch.begin();
             } else if self.is_over() {
                 return Next::Ended;
             } else if self.accepts < ACCEPTS_A_LOOK && self.listeners.any_ready() {
@@ -205,6 +235,7 @@ impl Lead for Loop {
             // An error shows again when the connection comes home.
             let _ = carry.send();
         }
+        self.batch.relieve();
     }
 
     fn now(&self) -> u64 {

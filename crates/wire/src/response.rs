@@ -382,6 +382,12 @@ impl ResponseHead {
         &self.bytes
     }
 
+    /// Gives the finished bytes away for an empty buffer.
+    #[inline]
+    pub fn swap(&mut self, other: &mut Vec<u8>) {
+        std::mem::swap(&mut self.bytes, other);
+    }
+
     /// Puts a small body behind the head, so that both leave in one piece.
     #[inline]
     pub fn append(&mut self, body: &[u8]) {

@@ -1,0 +1,155 @@
+//! A batch: requests that were read together are answered together, and their replies sent
+//! together.
+//!
+//! Knows: what is waiting, and whether waiting is right. Does not know: what the requests ask
+//! for. Runs under the baton.
+//!
+//! The kernel's network code, the engine and the interpreter each fill a processor's first
+//! level of cache. Going through them once for each request loads all three each time; going
+//! through each of them for a batch of requests does so once a batch (docs/performance.md).
+//! Nothing is lost by it: requests that nobody has begun belong to the loop, so that whoever
+//! leads goes on with them, and replies wait only while calls are quick. Should one of them
+//! not be, the watchdog sends what waits.
+
+use std::collections::VecDeque;
+
+use reactor::Sent;
+use reactor::sys::monotonic_us;
+
+use crate::connection::{After, Connection, Phase};
+use crate::exchange::Exchange;
+use crate::turn::Loop;
+
+/// How many requests are read before the first is answered.
+const MOST: usize = 16;
+/// Replies wait for one another only while a call takes no longer than this on average.
+const QUICK_US: u64 = 30;
+/// After a batch that was not quick, so many go by without waiting.
+const PATIENCE: u32 = 64;
+
+/// A reply that waits.
+struct Reply {
+    connection: Box<Connection>,
+    parcel: Vec<u8>,
+    /// How much of it is sent.
+    sent: usize,
+    failed: bool,
+}
+
+/// What one loop has read and not sent.
+#[derive(Default)]
+pub struct Batch {
+    requests: VecDeque<Exchange>,
+    replies: Vec<Reply>,
+    /// Buffers that were used before.
+    parcels: Vec<Vec<u8>>,
+    began: u64,
+    size: u32,
+    /// Batches that go by before replies may wait again.
+    wary: u32,
+}
+
+impl Batch {
+    /// A request that was read.
+    #[inline]
+    pub fn add(&mut self, exchange: Exchange) {
+        self.requests.push_back(exchange);
+    }
+
+    /// The next request to be answered.
+    #[inline]
+    pub fn take(&mut self) -> Option<Exchange> {
+        let mut exchange = self.requests.pop_front()?;
+        if self.wary == 0 && self.size > 1 {
+            exchange.lend_parcel(self.parcels.pop().unwrap_or_default());
+        }
+        Some(exchange)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.requests.len() >= MOST
+    }
+
+    pub fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
+    /// All requests of a batch are read.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.size = self.requests.len() as u32;
+        if self.size > 1 {
+            self.began = monotonic_us();
+        }
+        self.wary = self.wary.saturating_sub(1);
+    }
+
+    /// A finished reply waits.
+    #[inline]
+    pub fn keep(&mut self, connection: Box<Connection>, parcel: Vec<u8>) {
+        self.replies.push(Reply { connection, parcel, sent: 0, failed: false });
+    }
+
+    /// Sends what waits, as far as the sockets take it.
+    fn send(&mut self) {
+        for reply in &mut self.replies {
+            while !reply.failed && reply.sent < reply.parcel.len() {
+                match reply.connection.socket.send(&reply.parcel[reply.sent..]) {
+                    Ok(Sent::Some(n)) => reply.sent += n,
+                    Ok(Sent::Full) => break,
+                    Err(_) => reply.failed = true,
+                }
+            }
+        }
+    }
+
+    /// A call takes long: nothing waits for it, nor for those after it for a while.
+    pub fn relieve(&mut self) {
+        self.wary = PATIENCE;
+        self.send();
+        for exchange in &self.requests {
+            exchange.send_carried();
+        }
+    }
+
+    /// Judges how quick the calls of the batch were.
+    fn judge(&mut self) {
+        if self.size > 1 && (monotonic_us() - self.began) / u64::from(self.size) > QUICK_US {
+            self.wary = PATIENCE;
+        }
+        self.size = 0;
+    }
+}
+
+impl Loop {
+    /// Sends the replies of a batch, then goes on with their connections.
+    pub(crate) fn send_batch(&mut self) {
+        self.batch.judge();
+        self.batch.send();
+        let mut replies = std::mem::take(&mut self.batch.replies);
+        for Reply { mut connection, mut parcel, sent, failed } in replies.drain(..) {
+            if failed {
+                self.engine.counters.replies_incomplete.add();
+                connection.phase = Phase::Flushing(After::Close);
+            } else if sent < parcel.len() {
+                connection.sending.queue().copy(&parcel[sent..]);
+                if connection.phase == Phase::Reading {
+                    connection.phase = Phase::Flushing(After::Continue);
+                }
+            }
+            parcel.clear();
+            if self.batch.parcels.len() < MOST {
+                self.batch.parcels.push(parcel);
+            }
+            if let Some(exchange) = self.progress(connection) {
+                self.batch.add(exchange);
+            }
+        }
+        // Its room is used again.
+        self.batch.replies = replies;
+    }
+}
