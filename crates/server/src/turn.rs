@@ -211,7 +211,7 @@ impl Lead for Loop {
                 if let Some(next) = self.go_on(token) {
                     return Next::Ready(next);
                 }
-            } else if !(self.brisk && self.look()) && !self.listeners.any_ready() {
+            } else if !(self.listeners.any_ready() || self.brisk && self.look()) {
                 return Next::Quiet;
             }
         }

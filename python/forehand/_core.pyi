@@ -1,0 +1,74 @@
+"""The engine, written in Rust (crates/bridge)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+def limits() -> list[tuple[str, str, int, str, str, str]]:
+    """Every limit: (name, kind, default, reason, answer, counter)."""
+
+def relaxable() -> list[tuple[str, str]]:
+    """Names for `http_relax`, and what each allows."""
+
+def refusable() -> list[tuple[str, str]]:
+    """Names for `http_refuse`, and what each refuses."""
+
+def check_access_format(format: str) -> None:
+    """ValueError says what is wrong with an access log's format."""
+
+def check_trust(value: str) -> None:
+    """ValueError says what is wrong with a list of trusted peers."""
+
+class Server:
+    """One WSGI server over listeners that the caller keeps open."""
+
+    def __init__(
+        self,
+        application: Callable[..., Any],
+        listeners: Sequence[tuple[int, str]],
+        settings: Mapping[str, object],
+        /,
+    ) -> None: ...
+    def start(self) -> None:
+        """Start the threads; returns at once."""
+
+    def stop(self) -> None:
+        """Begin a graceful stop; may be called again, and from a signal handler."""
+
+    def abort(self) -> None:
+        """End at once: connections are cut, late threads are not waited for."""
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until every thread has ended, at most so many seconds. True: they have."""
+
+    def ended(self) -> bool:
+        """True once the loop has ended; threads stuck in the application may be left."""
+
+    def counters(self) -> dict[str, int]:
+        """What happened how often, by name."""
+
+    def fileno(self) -> int:
+        """The engine's descriptor, for an event loop that drives it instead of threads."""
+
+    def turn(self, most: int = 64) -> int | None:
+        """Do what is ready on this thread, at most so many requests; None: a worker leads."""
+
+class FileWrapper:
+    """`wsgi.file_wrapper`: a file-like object as an iterable of blocks."""
+
+    filelike: Any
+    blksize: int
+    def __init__(self, filelike: Any, blksize: int = 8192) -> None: ...
+    def __iter__(self) -> FileWrapper: ...
+    def __next__(self) -> bytes: ...
+    def close(self) -> None: ...
+
+class Input:
+    """`wsgi.input`: a request body as a binary file."""
+
+    def read(self, size: int | None = None, /) -> bytes: ...
+    def read1(self, size: int | None = None, /) -> bytes: ...
+    def readline(self, size: int | None = None, /) -> bytes: ...
+    def readlines(self, hint: int | None = None, /) -> list[bytes]: ...
+    def __iter__(self) -> Input: ...
+    def __next__(self) -> bytes: ...
+    def readable(self) -> bool: ...

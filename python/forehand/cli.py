@@ -1,0 +1,202 @@
+"""The command `forehand`.
+
+Knows: flags, help, and the order of things before a server runs. Does not know: how anything
+is done. What a normal start does not need is imported where it is needed: a server answers its
+first request a tenth of a second after it was started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from forehand import __version__, errors
+from forehand.errors import Problem, near
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
+    from forehand.settings import Option
+
+EPILOG = """\
+Each option is also a variable (FOREHAND_THREADS) and a key of forehand.toml or of
+[tool.forehand] in pyproject.toml (threads). The command line goes first, then variables,
+then the file. docs/settings.md has all of them with their reasons.
+
+exit statuses: {}
+"""
+
+LATER = {
+    "-w": "several processes",
+    "--workers": "several processes",
+    "-k": "other kinds of workers",
+    "--worker-class": "other kinds of workers",
+    "--reload": "reloading",
+    "--preload": "preloading",
+    "--certfile": "TLS",
+    "--keyfile": "TLS",
+    "--ssl-certfile": "TLS",
+    "--ssl-keyfile": "TLS",
+    "-D": "running in the background",
+    "--daemon": "running in the background",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with our exit status and the nearest option."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Problem(errors.USAGE, message, hint="`forehand --help` lists the options")
+
+
+def parser() -> Parser:
+    """The command line's grammar, from the table of options."""
+    from forehand.settings import GROUPS, OPTIONS
+
+    statuses = "; ".join(f"{status} {meaning}" for status, meaning in errors.MEANINGS.items())
+    made = Parser(
+        prog="forehand",
+        usage="forehand [options] MODULE[:ATTRIBUTE]",
+        description="Serve a Python application: WSGI over HTTP/1.0 and 1.1.",
+        epilog=EPILOG.format(statuses),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    made.add_argument(
+        "target",
+        nargs="?",
+        metavar="MODULE[:ATTRIBUTE]",
+        help="the application: shop.wsgi, shop.wsgi:application, 'shop:make()'",
+    )
+    general = made.add_argument_group("General")
+    general.add_argument("-h", "--help", action="store_true", help="show this and end")
+    general.add_argument("-V", "--version", action="store_true", help="show the version and end")
+    general.add_argument("-c", "--config", metavar="FILE", help="read this TOML file instead of forehand.toml")
+    general.add_argument("--check", "--check-config", action="store_true", help="load everything, bind nothing, end")
+    general.add_argument("--print-config", action="store_true", help="show all settings and their sources, and end")
+    general.add_argument("--completion", choices=("bash", "zsh", "fish"), help="print a completion script and end")
+    general.add_argument("--ready-fd", type=int, metavar="N", help="write a JSON line there when requests are answered")
+    for title, description in GROUPS.items():
+        group = made.add_argument_group(title, description)
+        for option in OPTIONS.values():
+            if option.group == title:
+                _add(group, option)
+    return made
+
+
+def _add(group: argparse._ArgumentGroup, option: Option) -> None:
+    shown = ",".join(option.default) if option.kind == "list" else option.default
+    words = option.help.replace("%", "%%")
+    text = f"{words} (default: {shown if shown != '' else 'none'})"
+    if option.kind == "bool":
+        group.add_argument(option.flag, dest=option.name, action=argparse.BooleanOptionalAction, help=text)
+        return
+    group.add_argument(
+        option.flag,
+        *option.aliases,
+        dest=option.name,
+        action="append" if option.kind == "list" else "store",
+        metavar=option.metavar,
+        help=text + (f"; {', '.join(option.choices)}" if option.choices else ""),
+    )
+
+
+def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """What was asked for, and the options that were given, judged. Raises Problem."""
+    from forehand.settings import OPTIONS
+
+    grammar = parser()
+    known, unknown = grammar.parse_known_args(arguments)
+    if unknown:
+        word = unknown[0].partition("=")[0]
+        if word in LATER:
+            raise Problem(errors.USAGE, f"{word}: {LATER[word]} is not in this version; it comes with a later one")
+        if not word.startswith("-"):
+            raise Problem(errors.USAGE, f"there is one target, and '{word}' is another word")
+        raise Problem(
+            errors.USAGE,
+            f"there is no option {word}{near(word, list(grammar._option_string_actions))}",
+            hint="`forehand --help` lists the options",
+        )
+    given: dict[str, Any] = {}
+    for name, option in OPTIONS.items():
+        value = getattr(known, name)
+        if value is None:
+            continue
+        try:
+            if option.kind == "list":
+                # A variable's value may have commas; other lists are split at them.
+                parts = value if name == "env" else [part for text in value for part in option.parse(text)]
+                given[name] = option.judge(parts)
+            else:
+                given[name] = value if option.kind == "bool" else option.parse(value)
+        except ValueError as error:
+            raise Problem(errors.USAGE, f"{option.flag}: {error}", hint=option.help) from None
+    return known, given
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; the exit status."""
+    try:
+        return _main(sys.argv[1:] if arguments is None else arguments)
+    except Problem as problem:
+        sys.stderr.write(problem.text() + "\n")
+        return problem.status
+    except KeyboardInterrupt:
+        return 130
+
+
+def _main(arguments: Sequence[str]) -> int:
+    asked, given = parse(arguments)
+    if asked.help:
+        parser().print_help()
+        return errors.OK
+    if asked.version:
+        print(f"forehand {__version__} (Python {sys.version.split()[0]})")
+        return errors.OK
+    if asked.completion:
+        from forehand.completion import script
+
+        print(script(asked.completion, parser()), end="")
+        return errors.OK
+    from forehand.sources import as_toml, gather
+
+    settings = gather(given, asked.config, given.get("chdir") or ".")
+    if asked.print_config:
+        print(as_toml(settings), end="")
+        return errors.OK
+    _surroundings(settings)
+    from forehand import target
+
+    if not asked.target:
+        raise Problem(errors.USAGE, "no application was named", hint=target.suggestion())
+    application = target.load(asked.target, factory=settings["factory"])
+    if asked.check:
+        print(f"forehand: {asked.target} loads, and all settings can be used")
+        return errors.OK
+    from forehand.run import run
+
+    return run(application, asked.target, settings, asked.ready_fd)
+
+
+def _surroundings(settings: Any) -> None:
+    """Folder, variables and module path, as the application will find them."""
+    for pair in settings["env"]:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise Problem(errors.USAGE, f"--env: '{pair}' is not NAME=VALUE")
+        os.environ[name] = value
+    if settings["chdir"]:
+        try:
+            os.chdir(settings["chdir"])
+        except OSError as error:
+            raise Problem(errors.USAGE, f"--chdir: {settings['chdir']}: {error.strerror}") from None
+    here = os.getcwd()
+    # What the console script has put first is its own folder, which is nobody's project.
+    sys.path[:] = [here, *(path for path in sys.path if path not in ("", here))]
+    for folder in reversed([part for part in settings["pythonpath"].split(",") if part]):
+        sys.path.insert(0, os.path.abspath(folder))

@@ -1,0 +1,54 @@
+"""What can go wrong before the first request, and with which exit status the process ends.
+
+Knows: the causes. Does not know: how they are found.
+"""
+
+from __future__ import annotations
+
+OK = 0
+INTERNAL = 1
+USAGE = 2
+CONFIG = 3
+APPLICATION = 4
+ADDRESS = 5
+PERMISSION = 6
+
+MEANINGS = {
+    OK: "stopped as asked; with --check: all is well",
+    INTERNAL: "stopped by force while requests were running, or a fault of the server",
+    USAGE: "the command line or a FOREHAND_ variable cannot be used",
+    CONFIG: "the configuration file cannot be used",
+    APPLICATION: "the application could not be loaded",
+    ADDRESS: "an address could not be bound",
+    PERMISSION: "the system does not permit it",
+}
+
+
+class Problem(Exception):
+    """Something a person has to mend: what was tried, what is wrong, what to do next.
+
+    `status` is the exit status. `traceback` is text that goes before the message: the
+    application's own, never ours.
+    """
+
+    def __init__(self, status: int, message: str, *, hint: str = "", traceback: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.hint = hint
+        self.traceback = traceback
+
+    def text(self) -> str:
+        """The whole message, as it is printed."""
+        parts = [self.traceback.rstrip("\n")] if self.traceback else []
+        parts.append(f"forehand: {self}")
+        if self.hint:
+            parts.append("\n".join(f"  {line}" for line in self.hint.splitlines()))
+        return "\n".join(parts)
+
+
+def near(word: str, known: list[str]) -> str:
+    """`; did you mean 'x'?` for the nearest of the known words, or nothing."""
+    import difflib
+
+    found = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean '{found[0]}'?" if found else ""

@@ -1,0 +1,241 @@
+"""Addresses into listening sockets, and what to say where that fails.
+
+Knows: `HOST:PORT`, `[V6]:PORT`, `:PORT`, `unix:PATH`, `fd://N`. Does not know: who accepts.
+The sockets stay Python's: the engine borrows their descriptors.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+
+from forehand import errors
+from forehand.errors import Problem
+
+
+class Listener:
+    """One listening socket, its URL, and the path that is to be removed at the end."""
+
+    __slots__ = ("path", "socket", "url")
+
+    def __init__(self, sock: socket.socket, url: str, path: str = "") -> None:
+        self.socket = sock
+        self.url = url
+        self.path = path
+
+    def close(self) -> None:
+        """Close the socket; remove a unix socket's path if it is still this socket's."""
+        try:
+            if self.path and os.path.exists(self.path) and stat.S_ISSOCK(os.stat(self.path).st_mode):
+                os.unlink(self.path)
+        except OSError:
+            pass  # somebody else has removed it, or may not be disturbed
+        self.socket.close()
+
+
+def listen(addresses: list[str], *, backlog: int = 2048, defer: bool = True) -> list[Listener]:
+    """A listener for each address. Raises Problem, and then none is left open."""
+    if not addresses:
+        raise Problem(errors.USAGE, "there is no address to listen on", hint="such as --bind 127.0.0.1:8000")
+    listeners: list[Listener] = []
+    try:
+        for address in addresses:
+            listeners += _open(address, backlog, defer)
+    except BaseException:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners
+
+
+def _open(address: str, backlog: int, defer: bool) -> list[Listener]:
+    if address.startswith("unix:"):
+        return [_unix(address[5:], backlog)]
+    if address.startswith("fd://"):
+        return [_inherited(address, backlog)]
+    host, port = split(address)
+    if host == "localhost":
+        return _localhost(port, backlog, defer)
+    return [_inet(host, port, backlog, defer)]
+
+
+def split(address: str) -> tuple[str, int]:
+    """Host and port of an address; the port defaults to 8000. Raises Problem."""
+    text = address.removeprefix("http://").rstrip("/")
+    if text.isdigit():
+        return "127.0.0.1", _port(text, address)
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise _bad(address)
+        return host, _port(rest[1:] or "8000", address)
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        return text, 8000
+    if ":" in host:
+        raise Problem(
+            errors.USAGE, f"the address '{address}' is ambiguous", hint=f"write an IPv6 address as [{host}]:{port}"
+        )
+    return host or "0.0.0.0", _port(port, address)
+
+
+def _port(text: str, address: str) -> int:
+    if not text.isdigit() or int(text) > 65535:
+        raise _bad(address)
+    return int(text)
+
+
+def _bad(address: str) -> Problem:
+    return Problem(
+        errors.USAGE,
+        f"'{address}' is no address",
+        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N",
+    )
+
+
+def _localhost(port: int, backlog: int, defer: bool) -> list[Listener]:
+    """Both loopback addresses, as browsers try both; one port for both."""
+    first = _inet("127.0.0.1", port, backlog, defer)
+    try:
+        return [first, _inet("::1", first.socket.getsockname()[1], backlog, defer)]
+    except Problem:
+        return [first]  # there is no IPv6 here
+
+
+def _inet(host: str, port: int, backlog: int, defer: bool) -> Listener:
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise Problem(errors.ADDRESS, f"the host of '{where}' is not known: {error.strerror or error}") from None
+    family, kind, protocol, _, name = found[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted connections inherit it: replies are written whole, and nothing is to wait.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if defer and hasattr(socket, "TCP_DEFER_ACCEPT"):
+            # One wake-up for a connection and its request instead of two (docs/performance.md).
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(name)
+        sock.listen(backlog)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise _refused(where, port, error) from None
+    bound = sock.getsockname()
+    shown = f"[{bound[0]}]" if family == socket.AF_INET6 else bound[0]
+    return Listener(sock, f"http://{shown}:{bound[1]}")
+
+
+def _refused(where: str, port: int, error: OSError) -> Problem:
+    if error.errno == errno.EADDRINUSE:
+        holder = _holder(port)
+        return Problem(
+            errors.ADDRESS,
+            f"{where} is in use{f' by {holder}' if holder else ''}",
+            hint="stop that process, or choose another port with --bind",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return Problem(
+            errors.PERMISSION,
+            f"{where} cannot be bound: ports below 1024 need a privilege",
+            hint="choose a port from 1024 on, put a proxy in front, or let systemd open the socket (fd://3)",
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        return Problem(
+            errors.ADDRESS,
+            f"{where} is not an address of this machine",
+            hint="0.0.0.0 listens on all of them, 127.0.0.1 on none that others can reach",
+        )
+    return Problem(errors.ADDRESS, f"{where} cannot be bound: {error.strerror}")
+
+
+def _holder(port: int) -> str:
+    """Who listens on a port: `process 123 (python manage.py …)`, if the system tells us."""
+    inodes = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table, encoding="ascii") as file:
+                rows = [line.split() for line in file.readlines()[1:]]
+        except OSError:
+            continue
+        # Column 1 is the local address, 3 the state (0A listens), 9 the inode.
+        inodes |= {row[9] for row in rows if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port}
+    if not inodes:
+        return ""
+    wanted = {f"socket:[{inode}]" for inode in inodes}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                if os.readlink(f"/proc/{pid}/fd/{fd}") in wanted:
+                    with open(f"/proc/{pid}/cmdline", "rb") as file:
+                        command = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
+                    return f"process {pid} ({command[:80]})"
+        except OSError:
+            continue  # not ours to look at, or gone
+    return ""
+
+
+def _unix(path: str, backlog: int) -> Listener:
+    if not path:
+        raise _bad("unix:")
+    name = "\0" + path[1:] if path.startswith("@") else path
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if not path.startswith("@"):
+            _clear(path)
+        sock.bind(name)
+        sock.listen(backlog)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        status = errors.PERMISSION if error.errno in (errno.EACCES, errno.EPERM) else errors.ADDRESS
+        raise Problem(status, f"the unix socket {path} cannot be bound: {error.strerror or error}") from None
+    except Problem:
+        sock.close()
+        raise
+    return Listener(sock, f"unix:{path}", "" if path.startswith("@") else os.path.abspath(path))
+
+
+def _clear(path: str) -> None:
+    """Remove what a dead server has left; never what is alive or no socket."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise Problem(errors.ADDRESS, f"{path} exists and is no socket", hint="remove it, or choose another path")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+        except OSError as error:
+            raise Problem(errors.PERMISSION, f"{path} exists and cannot be examined: {error.strerror}") from None
+    raise Problem(errors.ADDRESS, f"{path} is in use: a server answers there", hint="stop it, or choose another path")
+
+
+def _inherited(address: str, backlog: int) -> Listener:
+    number = address[5:]
+    if not number.isdigit():
+        raise _bad(address)
+    try:
+        sock = socket.socket(fileno=int(number))
+        sock.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE)
+        sock.listen(backlog)
+        sock.setblocking(False)
+    except OSError as error:
+        raise Problem(
+            errors.ADDRESS, f"{address} is no socket that can listen: {error.strerror}", hint="systemd starts at fd://3"
+        ) from None
+    name = sock.getsockname()
+    if sock.family == socket.AF_UNIX:
+        return Listener(sock, f"unix:{name if isinstance(name, str) else name.decode(errors='replace')}")
+    shown = f"[{name[0]}]" if sock.family == socket.AF_INET6 else name[0]
+    return Listener(sock, f"http://{shown}:{name[1]}")

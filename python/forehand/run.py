@@ -1,0 +1,150 @@
+"""A server's life in this process: bind, start, tell, wait, stop.
+
+Knows: the order, and the signals. Does not know: options' sources or HTTP. Runs on the main
+thread, which waits in the kernel while the engine's threads work.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from forehand import __version__, _core, errors
+from forehand.errors import Problem
+from forehand.listen import Listener, listen
+from forehand.settings import OPTIONS, Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+STOPPING = "stopping: waiting up to {:g} s for what is running (once more to stop at once)"
+
+
+def serve_application(application: Callable[..., Any], options: dict[str, Any]) -> int:
+    """Serve with options from Python; `forehand.serve`. Raises Problem."""
+    from forehand.target import check
+
+    settings = Settings()
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise Problem(errors.USAGE, f"'{name}' is no option{errors.near(name, list(OPTIONS))}")
+        option = OPTIONS[name]
+        if option.kind == "list" and isinstance(value, str):
+            value = [value]
+        try:
+            settings.put(name, option.judge(value), "serve()")
+        except ValueError as error:
+            raise Problem(errors.USAGE, f"{name}: {error}") from None
+    name = getattr(application, "__qualname__", type(application).__name__)
+    return run(check(application, name), name, settings)
+
+
+def run(application: Callable[..., Any], name: str, settings: Settings, ready_fd: int | None = None) -> int:
+    """Serve until told to stop; the exit status. Raises Problem before the first request."""
+    listeners = listen(settings.addresses(), backlog=settings["backlog"], defer=settings["defer_accept"])
+    try:
+        for_engine = settings.for_engine()
+        for_engine["access_log_fd"] = _log_file(settings)
+        server = _core.Server(
+            application, [(listener.socket.fileno(), listener.url) for listener in listeners], for_engine
+        )
+        waiting = Waiting(server, settings["graceful_timeout"])
+        server.start()
+        _banner(listeners, name, settings)
+        if ready_fd is not None:
+            _ready(ready_fd, listeners)
+        return waiting.wait()
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+def _log_file(settings: Settings) -> int:
+    path = settings["access_log_file"]
+    if not settings["access_log"] or path == "-":
+        return 1
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        status = errors.PERMISSION if isinstance(error, PermissionError) else errors.USAGE
+        raise Problem(status, f"the access log {path} cannot be opened: {error.strerror}") from None
+
+
+def _banner(listeners: list[Listener], name: str, settings: Settings) -> None:
+    if settings["log_level"] in ("warning", "error", "critical"):
+        return
+    bold, plain = ("\033[1m", "\033[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
+    python = ".".join(map(str, sys.version_info[:3]))
+    urls = "  ".join(listener.url for listener in listeners)
+    sys.stderr.write(
+        f"{bold}Forehand {__version__}{plain}  {bold}{urls}{plain}\n"
+        f"  application  {name} (WSGI)\n"
+        f"  Python       {python}, up to {settings['threads']} threads, process {os.getpid()}\n"
+        "  Ctrl-C stops\n"
+    )
+    sys.stderr.flush()
+
+
+def _ready(fd: int, listeners: list[Listener]) -> None:
+    """Tell a supervisor or a test, in one JSON line, that requests are answered."""
+    urls = ", ".join('"' + listener.url.replace("\\", "\\\\").replace('"', '\\"') + '"' for listener in listeners)
+    os.write(fd, f'{{"pid": {os.getpid()}, "listeners": [{urls}]}}\n'.encode())
+    os.close(fd)
+
+
+class Waiting:
+    """Waits for the word to stop: a signal in the main thread, the engine's end elsewhere."""
+
+    def __init__(self, server: _core.Server, patience: float) -> None:
+        self.server = server
+        self.patience = patience
+        self.asked = 0
+        self.wake: tuple[int, int] | None = None
+        self._take_signals()
+
+    def _take_signals(self) -> None:
+        import _signal as signal  # the module `signal` would bring `enum`
+
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self._signalled)
+        except ValueError:
+            return  # not the main thread: the process's signals are somebody else's
+        # The handler runs when the main thread runs; a byte in this pipe makes it run.
+        self.wake = os.pipe()
+        for fd in self.wake:
+            os.set_blocking(fd, fd == self.wake[0])
+        signal.set_wakeup_fd(self.wake[1])
+
+    def _signalled(self, number: int, frame: object) -> None:
+        self.asked += 1
+
+    def wait(self) -> int:
+        """Wait for the end; the exit status."""
+        if self.wake is None:
+            self.server.join()
+            return errors.OK
+        while self.asked == 0:
+            os.read(self.wake[0], 64)
+        sys.stderr.write(f"forehand: {STOPPING.format(self.patience)}\n")
+        self.server.stop()
+        # The engine keeps the time; a second signal, or its end, ends the waiting.
+        while self.asked == 1 and not self.server.ended():
+            self.server.join(0.05)
+        if self.asked > 1:
+            self.server.abort()
+        return self._end()
+
+    def _end(self) -> int:
+        done = self.server.join(1)
+        cut = self.server.counters()["requests_cut"]
+        if done and not cut:
+            return errors.OK
+        sys.stderr.write(f"forehand: stopped while {max(cut, 1)} requests were running\n")
+        sys.stderr.flush()
+        # Threads that are stuck in the application would keep the interpreter from ending.
+        if not done:
+            os._exit(errors.INTERNAL)
+        return errors.INTERNAL

@@ -1,0 +1,238 @@
+"""The application that a target names: `shop.wsgi:application`, `shop.wsgi`, `shop:make()`.
+
+Knows: modules and attributes. Does not know: how the application is served. Each mistake is
+told with what was tried, what is wrong and what to do next; a traceback that is shown is the
+application's own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from forehand import errors
+from forehand.errors import Problem, near
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType, TracebackType
+    from typing import Any
+
+DEFAULTS = ("application", "app")
+
+
+def load(target: str, *, factory: bool = False) -> Callable[..., Any]:
+    """The WSGI application that a target names. Raises Problem."""
+    module_name, _, attribute = target.partition(":")
+    if module_name.endswith(".py") or "/" in module_name:
+        dotted = os.path.splitext(os.path.normpath(module_name))[0].replace(os.sep, ".").strip(".")
+        suggestion = f"{dotted}:{attribute}" if attribute else dotted
+        raise Problem(
+            errors.APPLICATION,
+            f"'{module_name}' is a file, and a target names a module",
+            hint=f"try: forehand {suggestion}",
+        )
+    if not module_name or not all(part.isidentifier() for part in module_name.split(".")):
+        raise Problem(
+            errors.APPLICATION,
+            f"'{target}' is no target: '{module_name}' is no module's name",
+            hint="a target is MODULE or MODULE:ATTRIBUTE, such as shop.wsgi:application",
+        )
+    module = _import(module_name, target)
+    application = _attribute(module, attribute, target, factory)
+    return check(application, target)
+
+
+def _import(name: str, target: str) -> ModuleType:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        # The module itself, or a package that it is in: otherwise it is an import inside it.
+        if missing and (name == missing or name.startswith(missing + ".")):
+            raise _not_found(name, missing, target) from None
+        raise _failed(name, error) from None
+    except SyntaxError as error:
+        raise _failed(name, error) from None
+    except BaseException as error:  # SystemExit too: an import that exits is a failure
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise _failed(name, error) from None
+
+
+def _not_found(name: str, missing: str, target: str) -> Problem:
+    places = "\n".join(f"  {path or '.'}" for path in sys.path)
+    found = near(name, _modules())
+    message = f"there is no module '{missing}' (for the target '{target}'){found}"
+    return Problem(
+        errors.APPLICATION,
+        message,
+        hint=f"looked in:\n{places}\nrun forehand in the project's folder, or name it with --chdir or --pythonpath",
+    )
+
+
+def _modules() -> list[str]:
+    """Modules near at hand, as dotted names: those of the first folder, two levels deep."""
+    found = []
+    root = sys.path[0] or "."
+    try:
+        entries = sorted(os.scandir(root), key=lambda entry: entry.name)[:500]
+    except OSError:
+        return []
+    for entry in entries:
+        if entry.name.endswith(".py"):
+            found.append(entry.name[:-3])
+        elif entry.name.isidentifier() and entry.is_dir():
+            found.append(entry.name)
+            try:
+                inner = sorted(os.listdir(entry.path))[:500]
+            except OSError:
+                continue
+            found += [f"{entry.name}.{name[:-3]}" for name in inner if name.endswith(".py") and name != "__init__.py"]
+    return found
+
+
+def _failed(name: str, error: BaseException) -> Problem:
+    import traceback
+
+    shown = _own_frames(error.__traceback__)
+    text = "".join(traceback.format_exception(type(error), error.with_traceback(shown), shown))
+    what = f"exited with {error.code!r}" if isinstance(error, SystemExit) else f"raised {type(error).__name__}"
+    return Problem(
+        errors.APPLICATION,
+        f"importing '{name}' {what}",
+        hint="the traceback above is the application's own",
+        traceback=text,
+    )
+
+
+def _own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first frame that is neither ours nor the import system's."""
+    here = os.path.dirname(__file__)
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith((here, "<frozen importlib")) and os.path.basename(os.path.dirname(file)) != "importlib":
+            return trace
+        trace = trace.tb_next
+    return None
+
+
+def _attribute(module: ModuleType, attribute: str, target: str, factory: bool) -> Any:
+    if not attribute:
+        for name in DEFAULTS:
+            if hasattr(module, name):
+                return _made(getattr(module, name), target) if factory else getattr(module, name)
+        raise Problem(
+            errors.APPLICATION,
+            f"the module '{module.__name__}' has neither 'application' nor 'app'",
+            hint=f"name the attribute: forehand {module.__name__}:NAME{_candidates(module)}",
+        )
+    path, call, arguments = attribute.partition("(")
+    value: Any = module
+    for part in path.split("."):
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            owner = "module" if value is module else "object"
+            names = [name for name in dir(value) if not name.startswith("_")]
+            raise Problem(
+                errors.APPLICATION,
+                f"the {owner} '{getattr(value, '__name__', value)}' has no attribute '{part}'{near(part, names)}",
+                hint=f"in the target '{target}'{_candidates(module)}",
+            ) from None
+    if call:
+        return _made(value, target, _arguments(arguments, target))
+    return _made(value, target) if factory else value
+
+
+def _candidates(module: ModuleType) -> str:
+    names = [
+        name
+        for name, value in vars(module).items()
+        if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+    ]
+    return f"; callable there: {', '.join(names[:8])}" if names else ""
+
+
+def _arguments(text: str, target: str) -> tuple[list[Any], dict[str, Any]]:
+    """Literal arguments of a call, without running anything."""
+    import ast
+
+    try:
+        call = ast.parse(f"f({text}", mode="eval").body
+        if not isinstance(call, ast.Call):
+            raise ValueError
+        positional = [ast.literal_eval(argument) for argument in call.args]
+        named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
+    except (SyntaxError, ValueError):
+        raise Problem(
+            errors.APPLICATION,
+            f"the call in the target '{target}' cannot be read",
+            hint="arguments are literals, such as 'shop:make(\"production\", debug=False)'",
+        ) from None
+    return positional, named
+
+
+def _made(function: Any, target: str, arguments: tuple[list[Any], dict[str, Any]] | None = None) -> Any:
+    positional, named = arguments or ([], {})
+    if not callable(function):
+        raise Problem(errors.APPLICATION, f"'{target}': a {type(function).__name__} cannot be called as a factory")
+    try:
+        return function(*positional, **named)
+    except Exception as error:
+        problem = _failed(target, error)
+        raise Problem(
+            errors.APPLICATION, f"the factory of '{target}' raised {type(error).__name__}", traceback=problem.traceback
+        ) from None
+
+
+def check(application: Any, target: str) -> Callable[..., Any]:
+    """The application, if it is one that WSGI can call. Raises Problem."""
+    if not callable(application):
+        raise Problem(
+            errors.APPLICATION,
+            f"'{target}' is a {type(application).__name__}, which is not callable",
+            hint="a WSGI application is called with (environ, start_response)",
+        )
+    if _is_asgi(application):
+        hint = "serve its WSGI application instead"
+        if type(application).__module__.startswith("django."):
+            module = target.partition(":")[0]
+            hint = f"Django has both: try `forehand {module.rpartition('.')[0] or 'PROJECT'}.wsgi`"
+        raise Problem(
+            errors.APPLICATION, f"'{target}' is an ASGI application, and this version serves WSGI", hint=hint
+        )
+    return application  # type: ignore[no-any-return]
+
+
+def _is_asgi(application: Any) -> bool:
+    """True for what is called with (scope, receive, send)."""
+    # Code flags instead of `inspect`, which costs a megabyte: 0x80 is CO_COROUTINE.
+    for function in (application, getattr(type(application), "__call__", None)):
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        if code is None:
+            continue
+        if code.co_flags & 0x80:
+            return True
+        names = [name for name in code.co_varnames[: code.co_argcount] if name != "self"]
+        if names[:3] == ["scope", "receive", "send"]:
+            return True
+    return False
+
+
+def suggestion() -> str:
+    """What to type, from the files of this folder."""
+    guesses = []
+    for name in ("wsgi", "app", "main"):
+        if os.path.isfile(f"{name}.py"):
+            guesses.append(name)
+    if os.path.isfile("manage.py"):
+        for entry in sorted(os.listdir(".")):
+            if os.path.isfile(os.path.join(entry, "wsgi.py")):
+                guesses.insert(0, f"{entry}.wsgi")
+    if guesses:
+        return f"in this folder, try: forehand {guesses[0]}"
+    return "such as: forehand shop.wsgi, or forehand app:application"
