@@ -169,22 +169,41 @@ def _main(arguments: Sequence[str]) -> int:
     if asked.print_config:
         print(as_toml(settings), end="")
         return errors.OK
-    _surroundings(settings)
-    from forehand import target
-
+    path = _surroundings(settings)
     if not asked.target:
-        raise Problem(errors.USAGE, "no application was named", hint=target.suggestion())
-    application = target.load(asked.target, factory=settings["factory"])
-    if asked.check:
-        print(f"forehand: {asked.target} loads, and all settings can be used")
-        return errors.OK
-    from forehand.run import run
+        from forehand.target import suggestion
 
-    return run(application, asked.target, settings, asked.ready_fd)
+        raise Problem(errors.USAGE, "no application was named", hint=suggestion())
+    plan = settings.plan()
+    plan |= {"target": asked.target, "factory": settings["factory"], "path": path, "check": asked.check}
+    plan["ready_fd"] = asked.ready_fd
+    if getattr(sys, "orig_argv", [])[1:2] == sys.argv[:1] and not asked.check:
+        _start_afresh(plan)
+    from forehand.run import launch
+
+    return launch(plan)
 
 
-def _surroundings(settings: Any) -> None:
-    """Folder, variables and module path, as the application will find them."""
+def _start_afresh(plan: dict[str, Any]) -> NoReturn:
+    """Go on in a fresh interpreter, in this process: what reading a command line needs, some
+    three megabytes, is not to be held for as long as the server runs. An interpreter that was
+    started with options of its own, or with `-m`, goes on as it is."""
+    import marshal
+
+    reader, writer = os.pipe()
+    os.set_inheritable(reader, True)
+    with os.fdopen(writer, "wb") as file:
+        # A plan has a few kilobytes; a pipe takes 64 without anybody reading.
+        marshal.dump(plan, file)
+    if plan["ready_fd"] is not None:
+        os.set_inheritable(plan["ready_fd"], True)
+    sys.stdout.flush()
+    code = f"from forehand.fresh import main; main({reader})"
+    os.execv(sys.executable, [sys.executable, "-c", code, *sys.argv])
+
+
+def _surroundings(settings: Any) -> list[str]:
+    """Sets folder and variables as the application will find them; the module path for it."""
     for pair in settings["env"]:
         name, equals, value = pair.partition("=")
         if not name or not equals:
@@ -197,6 +216,6 @@ def _surroundings(settings: Any) -> None:
             raise Problem(errors.USAGE, f"--chdir: {settings['chdir']}: {error.strerror}") from None
     here = os.getcwd()
     # What the console script has put first is its own folder, which is nobody's project.
-    sys.path[:] = [here, *(path for path in sys.path if path not in ("", here))]
-    for folder in reversed([part for part in settings["pythonpath"].split(",") if part]):
-        sys.path.insert(0, os.path.abspath(folder))
+    scripts = os.path.dirname(os.path.abspath(sys.argv[0]))
+    first = [os.path.abspath(part) for part in settings["pythonpath"].split(",") if part]
+    return [*first, here, *(path for path in sys.path if path not in ("", here, scripts))]

@@ -6,9 +6,9 @@ The sockets stay Python's: the engine borrows their descriptors.
 
 from __future__ import annotations
 
+import _socket as socket  # without the enumerations that `socket` makes of its numbers
 import errno
 import os
-import socket
 import stat
 
 from forehand import errors
@@ -107,7 +107,9 @@ def _localhost(port: int, backlog: int, defer: bool) -> list[Listener]:
 def _inet(host: str, port: int, backlog: int, defer: bool) -> Listener:
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # As bytes where that is the same: text would bring the whole of IDNA, a megabyte.
+        wanted = host.encode() if host.isascii() else host
+        found = socket.getaddrinfo(wanted, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise Problem(errors.ADDRESS, f"the host of '{where}' is not known: {error.strerror or error}") from None
     family, kind, protocol, _, name = found[0]
@@ -210,14 +212,16 @@ def _clear(path: str) -> None:
         return
     if not stat.S_ISSOCK(mode):
         raise Problem(errors.ADDRESS, f"{path} exists and is no socket", hint="remove it, or choose another path")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            os.unlink(path)
-            return
-        except OSError as error:
-            raise Problem(errors.PERMISSION, f"{path} exists and cannot be examined: {error.strerror}") from None
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        probe.connect(path)
+    except ConnectionRefusedError:
+        os.unlink(path)
+        return
+    except OSError as error:
+        raise Problem(errors.PERMISSION, f"{path} exists and cannot be examined: {error.strerror}") from None
+    finally:
+        probe.close()
     raise Problem(errors.ADDRESS, f"{path} is in use: a server answers there", hint="stop it, or choose another path")
 
 

@@ -1,18 +1,19 @@
 """A server's life in this process: bind, start, tell, wait, stop.
 
 Knows: the order, and the signals. Does not know: options' sources or HTTP. Runs on the main
-thread, which waits in the kernel while the engine's threads work.
+thread, which waits in the kernel while the engine's threads work. It imports little on
+purpose: what a server's process holds, it holds for months.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
 from forehand import __version__, _core, errors
 from forehand.errors import Problem
 from forehand.listen import Listener, listen
-from forehand.settings import OPTIONS, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ STOPPING = "stopping: waiting up to {:g} s for what is running (once more to sto
 
 def serve_application(application: Callable[..., Any], options: dict[str, Any]) -> int:
     """Serve with options from Python; `forehand.serve`. Raises Problem."""
+    from forehand.settings import OPTIONS, Settings
     from forehand.target import check
 
     settings = Settings()
@@ -38,32 +40,48 @@ def serve_application(application: Callable[..., Any], options: dict[str, Any]) 
         except ValueError as error:
             raise Problem(errors.USAGE, f"{name}: {error}") from None
     name = getattr(application, "__qualname__", type(application).__name__)
-    return run(check(application, name), name, settings)
+    return run(check(application, name), name, settings.plan())
 
 
-def run(application: Callable[..., Any], name: str, settings: Settings, ready_fd: int | None = None) -> int:
-    """Serve until told to stop; the exit status. Raises Problem before the first request."""
-    listeners = listen(settings.addresses(), backlog=settings["backlog"], defer=settings["defer_accept"])
+def launch(plan: dict[str, Any]) -> int:
+    """Load the application that a plan names, and serve it; the exit status. Raises Problem."""
+    from forehand import target
+
+    sys.path[:] = plan["path"]
+    application = target.load(plan["target"], factory=plan["factory"])
+    if plan["check"]:
+        print(f"forehand: {plan['target']} loads, and all settings can be used")
+        return errors.OK
+    return run(application, plan["target"], plan)
+
+
+def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int:
+    """Serve until told to stop; the exit status. Raises Problem before the first request.
+
+    `plan` is that of `Settings.plan`, with `ready_fd` where somebody waits for readiness.
+    """
+    listeners = listen(plan["addresses"], backlog=plan["backlog"], defer=plan["defer_accept"])
     try:
-        for_engine = settings.for_engine()
-        for_engine["access_log_fd"] = _log_file(settings)
+        engine = {**plan["engine"], "access_log_fd": _log_file(plan["access_log_file"])}
         server = _core.Server(
-            application, [(listener.socket.fileno(), listener.url) for listener in listeners], for_engine
+            application, [(listener.socket.fileno(), listener.url) for listener in listeners], engine
         )
-        waiting = Waiting(server, settings["graceful_timeout"])
+        waiting = Waiting(server, plan["patience"])
+        # What loading has left goes back to the system when the server starts.
+        gc.collect()
         server.start()
-        _banner(listeners, name, settings)
-        if ready_fd is not None:
-            _ready(ready_fd, listeners)
+        if not plan["quiet"]:
+            _banner(listeners, name, plan["threads"])
+        if plan.get("ready_fd") is not None:
+            _ready(plan["ready_fd"], listeners)
         return waiting.wait()
     finally:
         for listener in listeners:
             listener.close()
 
 
-def _log_file(settings: Settings) -> int:
-    path = settings["access_log_file"]
-    if not settings["access_log"] or path == "-":
+def _log_file(path: str) -> int:
+    if path == "-":
         return 1
     try:
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -72,16 +90,14 @@ def _log_file(settings: Settings) -> int:
         raise Problem(status, f"the access log {path} cannot be opened: {error.strerror}") from None
 
 
-def _banner(listeners: list[Listener], name: str, settings: Settings) -> None:
-    if settings["log_level"] in ("warning", "error", "critical"):
-        return
+def _banner(listeners: list[Listener], name: str, threads: int) -> None:
     bold, plain = ("\033[1m", "\033[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
     python = ".".join(map(str, sys.version_info[:3]))
     urls = "  ".join(listener.url for listener in listeners)
     sys.stderr.write(
         f"{bold}Forehand {__version__}{plain}  {bold}{urls}{plain}\n"
         f"  application  {name} (WSGI)\n"
-        f"  Python       {python}, up to {settings['threads']} threads, process {os.getpid()}\n"
+        f"  Python       {python}, up to {threads} threads, process {os.getpid()}\n"
         "  Ctrl-C stops\n"
     )
     sys.stderr.flush()

@@ -294,6 +294,19 @@ class Settings:
         host = f"[{host}]" if ":" in host and not host.startswith("[") else host
         return [f"{host}:{self['port'] if self.sources['port'] != 'default' else 8000}"]
 
+    def plan(self) -> dict[str, Any]:
+        """All that a server's process needs to know, in types that `marshal` can write."""
+        return {
+            "addresses": self.addresses(),
+            "backlog": self["backlog"],
+            "defer_accept": self["defer_accept"],
+            "access_log_file": self["access_log_file"] if self["access_log"] else "-",
+            "quiet": self["log_level"] in ("warning", "error", "critical"),
+            "threads": self["threads"],
+            "patience": self["graceful_timeout"],
+            "engine": self.for_engine(),
+        }
+
     def for_engine(self) -> dict[str, object]:
         """What `_core.Server` reads."""
         names = (

@@ -45,10 +45,10 @@ def load(target: str, *, factory: bool = False) -> Callable[..., Any]:
 
 
 def _import(name: str, target: str) -> ModuleType:
-    import importlib
-
     try:
-        return importlib.import_module(name)
+        # The package `importlib` is not needed for this, and would stay.
+        __import__(name)
+        return sys.modules[name]
     except ModuleNotFoundError as error:
         missing = error.name or ""
         # The module itself, or a package that it is in: otherwise it is an import inside it.

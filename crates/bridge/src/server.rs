@@ -50,15 +50,15 @@ impl Server {
             gateways.push(Gateway::new(base(py, url, &settings)?, &settings.script_name, guarded));
             fds.push(ListenerFd::new(*fd)?);
         }
-        let report = py.import(intern!(py, "forehand.logs"))?.getattr(intern!(py, "application_error"))?;
         let turn = Loop::new(settings.config, settings.log, fds)?;
         let fileno = turn.fileno();
-        let wsgi = Wsgi::new(application, gateways, report.unbind());
+        let wsgi = Wsgi::new(application, gateways);
         Ok(Self { threads: Threads::new(wsgi, turn, settings.threads), fileno })
     }
 
     /// Starts the threads; returns at once.
     fn start(&self) -> PyResult<()> {
+        reactor::sys::give_back();
         self.threads.start().map_err(PyOSError::new_err)
     }
 

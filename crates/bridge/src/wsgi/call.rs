@@ -28,8 +28,6 @@ pub struct Wsgi {
     application: Py<PyAny>,
     /// One for each listener.
     gateways: Vec<Gateway>,
-    /// `forehand.logs.application_error(request_line, exception)`.
-    report: Py<PyAny>,
 }
 
 /// Waits without the interpreter.
@@ -74,8 +72,8 @@ impl App for Wsgi {
 
 impl Wsgi {
     /// `gateways`: one for each listener, in the engine's order.
-    pub fn new(application: Py<PyAny>, gateways: Vec<Gateway>, report: Py<PyAny>) -> Self {
-        Self { application, gateways, report }
+    pub fn new(application: Py<PyAny>, gateways: Vec<Gateway>) -> Self {
+        Self { application, gateways }
     }
 
     /// Answers one request.
@@ -150,8 +148,12 @@ impl Wsgi {
             return exchange.refuse(&fault, &mut Scribe::new(), engine);
         }
         let line = String::from_utf8_lossy(exchange.head.request_line()).into_owned();
-        if let Err(unreported) = self.report.call1(py, (line, error.value(py))) {
-            unreported.print(py);
+        // Imported when the first application fails: most processes never need it.
+        let told = py
+            .import(intern!(py, "forehand.logs"))
+            .and_then(|logs| logs.call_method1(intern!(py, "application_error"), (line, error.value(py))));
+        if let Err(untold) = told {
+            untold.print(py);
         }
         exchange.fail(engine);
     }

@@ -7,11 +7,13 @@
 
 mod clock;
 mod epoll;
+mod memory;
 mod socket;
 mod timer;
 
 pub use clock::{monotonic_ms, monotonic_us, wall_seconds, wall_us};
 pub use epoll::{Poll, PollEvent, PollEvents};
+pub use memory::give_back;
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
 };

@@ -1,0 +1,34 @@
+"""Where the command goes on after it has read its options: a fresh interpreter.
+
+Knows: how the plan is handed over (`cli._start_afresh`). Does not know: what is in it.
+"""
+
+from __future__ import annotations
+
+import marshal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def main(reader: int) -> NoReturn:
+    """Read the plan and serve; ends the process."""
+    from forehand.errors import Problem
+    from forehand.run import launch
+
+    with open(reader, "rb") as file:
+        plan = marshal.load(file)
+    # As the application would have found it: the command, and not `-c`.
+    sys.argv[:] = sys.argv[1:]
+    try:
+        status = launch(plan)
+    except Problem as problem:
+        sys.stderr.write(problem.text() + "\n")
+        status = problem.status
+    except KeyboardInterrupt:
+        status = 130
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.exit(status)
