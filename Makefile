@@ -28,8 +28,8 @@ tools:
 	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet
 	touch $@
 
-.venv/tested-with: .venv/built pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group test
+.venv/tested-with: .venv/built tests/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
 	touch $@
 
 serve: build

@@ -267,6 +267,21 @@ impl Exchange {
         });
     }
 
+    /// `OPTIONS *` asks the server, not an application (RFC 9110 §9.3.7).
+    #[inline]
+    pub fn is_for_the_server(&self) -> bool {
+        self.head.path() == b"*"
+    }
+
+    /// Answers `OPTIONS *`: nothing but that the server is there.
+    pub fn answer_options(&mut self, engine: &Engine) {
+        let mut scribe = Scribe::new();
+        if scribe.head.status(b"200 OK").is_ok() {
+            // A peer that is gone shows when the connection is home.
+            let _ = self.whole(&mut scribe, b"", engine, &Inside);
+        }
+    }
+
     /// Begins a reply whose body comes in parts. The head goes out with the first of them
     /// (PEP 3333: not before there is a first non-empty part), or at the end.
     /// `known`: the whole length of the body, where it is known now.

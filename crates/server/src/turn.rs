@@ -193,7 +193,12 @@ impl Lead for Loop {
                 if let Some(next) = self.settle(exchange) {
                     self.batch.add(next);
                 }
-            } else if let Some(next) = self.batch.take() {
+            } else if let Some(mut next) = self.batch.take() {
+                if next.is_for_the_server() {
+                    next.answer_options(&self.engine);
+                    self.homecoming.push_back(next);
+                    continue;
+                }
                 self.note_hostage(&next);
                 return Next::Ready(next);
             } else if self.batch.has_replies() {
@@ -205,11 +210,11 @@ impl Lead for Loop {
             } else if self.accepts < ACCEPTS_A_LOOK && self.listeners.any_ready() {
                 self.accepts += 1;
                 if let Some(next) = self.accept_one() {
-                    return Next::Ready(next);
+                    self.batch.add(next);
                 }
             } else if let Some(token) = self.resume.pop_front() {
                 if let Some(next) = self.go_on(token) {
-                    return Next::Ready(next);
+                    self.batch.add(next);
                 }
             } else if !(self.listeners.any_ready() || self.brisk && self.look()) {
                 return Next::Quiet;

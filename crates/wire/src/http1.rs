@@ -355,6 +355,9 @@ impl Scan {
                         return Err(fault::REQUEST_LINE_TOO_LONG);
                     }
                     // At once, for what is no HTTP may never send an empty line.
+                    if !is_tchar(line[0]) {
+                        return Err(fault::NOT_HTTP);
+                    }
                     request_line::parse(line, policy)?;
                     (self.start, self.block) = (start, Some(lf + 1));
                 }

@@ -15,7 +15,7 @@ use server::body::Body;
 use server::engine::Engine;
 use server::exchange::Exchange;
 use server::scribe::Scribe;
-use wire::{Fault, Framing};
+use wire::Fault;
 
 use super::environ::{Gateway, Origin};
 use super::input::Input;
@@ -160,7 +160,8 @@ impl Wsgi {
 }
 
 /// `wsgi.input`, and the length that is known because the body is complete: applications
-/// that read by CONTENT_LENGTH alone (Django) understand chunked uploads so.
+/// that read by CONTENT_LENGTH alone (Django) understand chunked uploads so. It is one number,
+/// whatever a relaxed policy has let through.
 fn add_body(environ: &Bound<'_, PyDict>, exchange: &mut Exchange) -> PyResult<()> {
     let py = environ.py();
     let known = match &exchange.body {
@@ -168,7 +169,7 @@ fn add_body(environ: &Bound<'_, PyDict>, exchange: &mut Exchange) -> PyResult<()
         Body::File { length, .. } => Some(*length),
         Body::Empty | Body::Stream(_) => None,
     };
-    if let (Framing::Chunked, Some(length)) = (exchange.head.framing, known) {
+    if let Some(length) = known {
         set_item(environ, intern!(py, "CONTENT_LENGTH"), &latin1(py, length.to_string().as_bytes())?)?;
     }
     let input = Bound::new(py, Input::new(take_body(&mut exchange.body)))?;

@@ -128,6 +128,7 @@ impl Starts for Starter {
             ));
         };
         let reply = this.get().reply.get();
+        reply.exchange.with(py, |_| ()).ok_or_else(over)?;
         let mut draft = reply.draft.borrow(py).ok_or_else(over)?;
         let exc_info = exc_info.as_ref().filter(|given| !given.is_none());
         if draft.started {
@@ -142,9 +143,6 @@ impl Starts for Starter {
             }
             // A reply that was begun with `write(b"")` alone is begun anew.
             draft.started = false;
-        }
-        if reply.exchange.with(py, |_| ()).is_none() {
-            return Err(over());
         }
         draft.scribe.head.clear();
         let written = text_bytes(*status, "the status", |line| draft.scribe.head.status(line))?;

@@ -1,0 +1,129 @@
+"""Servers for tests: started on a free port, waited for by their readiness, stopped by their id."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PYTHON = os.environ.get("FOREHAND_TEST_PYTHON", sys.executable)
+HERE = Path(__file__).resolve().parent
+PATIENCE = 20
+
+
+class Serving:
+    """A running `forehand`. `url`, `port`, `pid`; `log()` is what it has written so far."""
+
+    def __init__(self, target: str, *options: str, cwd: Path | str = HERE / "apps", env: dict[str, str] | None = None):
+        self._log = tempfile.TemporaryFile()
+        reader, writer = os.pipe()
+        bind = () if any(option.startswith("--bind") for option in options) else ("--bind", "127.0.0.1:0")
+        command = [PYTHON, "-m", "forehand", target, *bind, "--ready-fd", str(writer), *options]
+        self.process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env={**{k: v for k, v in os.environ.items() if not k.startswith("FOREHAND_")}, **(env or {})},
+            stdout=self._log,
+            stderr=self._log,
+            pass_fds=[writer],
+        )
+        os.close(writer)
+        with os.fdopen(reader) as ready:
+            line = ready.readline()
+        if not line:
+            self.process.wait(PATIENCE)
+            raise AssertionError(f"{command} ended with {self.process.returncode}:\n{self.log()}")
+        told = json.loads(line)
+        self.pid: int = told["pid"]
+        self.urls: list[str] = told["listeners"]
+        self.url = self.urls[0]
+        self.port = int(self.url.rpartition(":")[2]) if self.url.startswith("http") else 0
+
+    def log(self) -> str:
+        """What the server has written."""
+        size = os.fstat(self._log.fileno()).st_size
+        return os.pread(self._log.fileno(), size, 0).decode(errors="replace")
+
+    def connect(self, timeout: float = PATIENCE) -> socket.socket:
+        """A connection to the first address."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout)
+
+    def raw(self, data: bytes, *, end: bool = False) -> bytes:
+        """Send bytes, read until the server closes or, without `end`, has nothing more to say."""
+        with self.connect() as sock:
+            sock.sendall(data)
+            if end:
+                sock.shutdown(socket.SHUT_WR)
+            return read_all(sock)
+
+    def stop(self, signum: int = signal.SIGTERM) -> int:
+        """Stop gracefully; the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signum)
+        return self.process.wait(PATIENCE)
+
+    def kill(self) -> None:
+        """The end, whatever happens."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE)
+        self._log.close()
+
+
+def read_all(sock: socket.socket) -> bytes:
+    """All bytes until the peer closes."""
+    parts = []
+    while True:
+        try:
+            part = sock.recv(65536)
+        except ConnectionResetError:
+            break
+        if not part:
+            break
+        parts.append(part)
+    return b"".join(parts)
+
+
+def read_reply(sock: socket.socket, buffer: bytearray, *, head: bool = False) -> tuple[int, dict[str, str], bytes]:
+    """One reply with a Content-Length, chunked or without content; what follows stays in `buffer`."""
+    while b"\r\n\r\n" not in buffer:
+        _more(sock, buffer)
+    raw, _, rest = bytes(buffer).partition(b"\r\n\r\n")
+    lines = raw.decode("latin-1").split("\r\n")
+    status = int(lines[0].split()[1])
+    fields = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
+    buffer[:] = rest
+    if head or status in (204, 304) or status < 200:
+        return status, fields, b""
+    if "content-length" in fields:
+        return status, fields, _take(sock, buffer, int(fields["content-length"]))
+    body = b""
+    while True:
+        while b"\r\n" not in buffer:
+            _more(sock, buffer)
+        size = int(bytes(buffer).partition(b"\r\n")[0], 16)
+        del buffer[: buffer.index(b"\r\n") + 2]
+        part = _take(sock, buffer, size + 2)
+        if size == 0:
+            return status, fields, body
+        body += part[:-2]
+
+
+def _more(sock: socket.socket, buffer: bytearray) -> None:
+    part = sock.recv(65536)
+    if not part:
+        raise AssertionError(f"the server closed after {bytes(buffer)!r}")
+    buffer += part
+
+
+def _take(sock: socket.socket, buffer: bytearray, size: int) -> bytes:
+    while len(buffer) < size:
+        _more(sock, buffer)
+    taken = bytes(buffer[:size])
+    del buffer[:size]
+    return taken
