@@ -1,0 +1,279 @@
+"""How the server lives: threads, stops, limits of time and number, the access log."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from serving import Serving, read_all, read_reply
+
+
+def get(server: Serving, path: str) -> tuple[int, bytes]:
+    with server.connect() as sock:
+        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+        status, _, body = read_reply(sock, bytearray())
+        return status, body
+
+
+def in_threads(count: int, work: Callable[[], object]) -> list[threading.Thread]:
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_a_blocking_view_does_not_hold_up_another(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours")
+    results: list[int] = []
+    slow = in_threads(10, lambda: results.append(get(server, "/sleep?2")[0]))
+    until = time.monotonic() + 1
+    fast = 0
+    while time.monotonic() < until:
+        assert get(server, "/hello") == (200, b"hello")
+        fast += 1
+    assert not results, "the slow ones are still running"
+    assert fast > 50
+    for thread in slow:
+        thread.join()
+    assert results == [200] * 10
+
+
+def test_a_view_that_burns_does_not_hold_up_another(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours")
+    done: list[bytes] = []
+    threads = in_threads(1, lambda: done.append(get(server, "/burn?1.5")[1]))
+    time.sleep(0.1)  # it burns by now, or the test proves less
+    assert get(server, "/hello") == (200, b"hello")
+    assert not done
+    for thread in threads:
+        thread.join()
+    assert done == [b"burnt"]
+
+
+def test_with_no_thread_free_requests_wait_in_order_and_none_is_lost(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours", "--threads", "2")
+    results: list[int] = []
+    for thread in in_threads(12, lambda: results.append(get(server, "/sleep?0.1")[0])):
+        thread.join()
+    assert results == [200] * 12
+
+
+def test_a_pipelined_reply_is_not_kept_back_by_a_slow_one(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours")
+    with server.connect() as sock:
+        request = b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n"
+        sock.sendall(request % b"/hello" + request % b"/sleep?1")
+        begun = time.monotonic()
+        buffer = bytearray()
+        assert read_reply(sock, buffer)[2] == b"hello"
+        assert time.monotonic() - begun < 0.7
+        assert read_reply(sock, buffer)[2] == b"slept"
+
+
+@pytest.mark.interpreters
+def test_what_runs_is_finished_before_the_end(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours")
+    replies: list[tuple[int, dict[str, str], bytes]] = []
+    ready = threading.Semaphore(0)
+
+    def ask() -> None:
+        with server.connect() as sock:
+            sock.sendall(b"GET /sleep?0.5 HTTP/1.1\r\nHost: a\r\n\r\n")
+            ready.release()
+            replies.append(read_reply(sock, bytearray()))
+
+    idle = server.connect()
+    idle.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+    read_reply(idle, bytearray())
+    threads = in_threads(20, ask)
+    for _ in threads:
+        ready.acquire()
+    time.sleep(0.1)  # the requests are with the server by now
+    assert server.stop() == 0
+    for thread in threads:
+        thread.join()
+    assert [(status, fields["connection"], body) for status, fields, body in replies] == [(200, "close", b"slept")] * 20
+    assert read_all(idle) == b"", "an idle connection is closed"
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_at_once(serve: Callable[..., Serving], signum: int) -> None:
+    server = serve("behaviours")
+    threads = in_threads(1, lambda: pytest.raises(Exception, get, server, "/sleep?20"))
+    time.sleep(0.2)
+    os.kill(server.pid, signum)
+    while "once more" not in server.log():
+        time.sleep(0.01)
+    begun = time.monotonic()
+    assert server.stop(signum) == 1
+    assert time.monotonic() - begun < 5
+    assert "while 1 requests were running" in server.log()
+    for thread in threads:
+        thread.join()
+
+
+def test_the_graceful_timeout_ends_what_does_not_end(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours", "--graceful-timeout", "0.3")
+    threads = in_threads(1, lambda: pytest.raises(Exception, get, server, "/sleep?20"))
+    time.sleep(0.2)
+    assert server.stop() == 1
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("options", "sent", "status"),
+    [
+        (("--first-byte-timeout", "0.3"), b"", None),
+        (("--header-timeout", "0.3"), b"GET / HT", 408),
+        (("--body-grace", "0.3"), b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe", 408),
+        (("--keep-alive", "0.3"), b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n", 200),
+    ],
+)
+def test_patience_ends(serve: Callable[..., Serving], options: tuple[str, str], sent: bytes, status: int | None) -> None:
+    server = serve("behaviours", *options, "--no-defer-accept")
+    begun = time.monotonic()
+    reply = server.raw(sent)
+    assert time.monotonic() - begun < 5
+    assert (int(reply.split()[1]) if reply else None) == status
+
+
+def test_a_slow_reader_frees_the_thread_and_is_reset_in_the_end(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours", "--threads", "1", "--write-timeout", "0.5")
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.connect(("127.0.0.1", server.port))
+        sock.sendall(b"GET /big?20000000 HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert get(server, "/hello") == (200, b"hello"), "the only thread is free"
+        time.sleep(1.2)
+        received = len(read_all(sock))
+        assert received < 20_000_000
+
+
+def test_a_refusal_reaches_a_peer_that_goes_on_sending(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours", "--limit-body-bytes", "1M")
+    with server.connect() as sock:
+        sock.sendall(b"POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n")
+        try:
+            for _ in range(40):
+                sock.sendall(b"x" * 65536)
+        except OSError:
+            pass  # the server has heard enough
+        assert read_all(sock).startswith(b"HTTP/1.1 413 ")
+
+
+def test_the_idlest_makes_room(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours", "--limit-connections", "3", "--no-defer-accept")
+    socks = [server.connect() for _ in range(3)]
+    for sock in socks:
+        sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert read_reply(sock, bytearray())[0] == 200
+        time.sleep(0.02)
+    assert get(server, "/hello") == (200, b"hello")
+    assert read_all(socks[0]) == b"", "the first was idle longest"
+    for sock in socks[1:]:
+        sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert read_reply(sock, bytearray())[0] == 200
+    for sock in socks:
+        sock.close()
+
+
+def test_running_out_of_descriptors_is_survived(tmp_path: Path) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    try:
+        server = Serving("behaviours")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    socks = []
+    for _ in range(100):
+        sock = server.connect(5)
+        sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+        socks.append(sock)
+    for sock in socks[90:]:
+        assert read_reply(sock, bytearray())[2] == b"hello", "the idlest have given up their descriptors"
+    before = _cpu(server.pid)
+    time.sleep(0.5)
+    assert _cpu(server.pid) - before < 0.1, "no busy loop"
+    for sock in socks:
+        sock.close()
+    assert get(server, "/hello") == (200, b"hello")
+    assert server.stop() == 0
+    server.kill()
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_peers_that_leave_at_any_moment_leave_nothing_behind(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours")
+    whole = b"POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n" + b"x" * 20
+    for reset in (False, True):
+        for cut in range(0, len(whole) + 1, 3):
+            with server.connect() as sock:
+                if reset:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                sock.sendall(whole[:cut])
+    assert get(server, "/hello") == (200, b"hello")
+    for _ in range(200):
+        if len(os.listdir(f"/proc/{server.pid}/fd")) < 20:
+            return
+        time.sleep(0.02)
+    raise AssertionError(os.listdir(f"/proc/{server.pid}/fd"))
+
+
+def test_the_log_of_refusals_is_bounded(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours")
+    for _ in range(300):
+        server.raw(b"NONSENSE\r\n\r\n")
+    assert server.stop() == 0
+    lines = [line for line in server.log().splitlines() if "refused a request" in line]
+    assert 0 < len(lines) <= 60
+    assert "suppressed" in server.log()
+
+
+def test_a_peer_cannot_write_lines_into_the_log(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    server = serve("behaviours", "--access-log", "combined", "--access-log-file", str(tmp_path / "log"))
+    server.raw(b'GET /hello?"x HTTP/1.1\r\nHost: a\r\nUser-Agent: a"b\xff\r\nConnection: close\r\n\r\n')
+    server.raw(b"GET /raises?%0d%0afake HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    assert server.stop() == 0
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("127.0.0.1 - - [")
+    assert '"GET /hello?\\x22x HTTP/1.1" 200 5 "-" "a\\x22b\\xff"' in lines[0]
+    assert " 500 " in lines[1]
+
+
+def test_the_access_log_in_json(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    server = serve("behaviours", "--access-log", "json", "--access-log-file", str(tmp_path / "log"))
+    server.raw(b"GET /sleep?0.05 HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 203.0.113.7\r\nConnection: close\r\n\r\n")
+    assert server.stop() == 0
+    line = json.loads((tmp_path / "log").read_text())
+    assert (line["remote_addr"], line["method"], line["target"]) == ("203.0.113.7", "GET", "/sleep?0.05")
+    assert (line["status"], line["bytes"], line["host"]) == (200, 5, "h")
+    assert line["duration_us"] >= 50_000
+
+
+def test_idle_costs_nothing(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours")
+    socks = [server.connect() for _ in range(50)]
+    for sock in socks:
+        sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+        read_reply(sock, bytearray())
+    time.sleep(0.3)  # the watchdog has gone to sleep
+    before = _cpu(server.pid)
+    time.sleep(1)
+    assert _cpu(server.pid) - before <= 0.01
+    for sock in socks:
+        sock.close()
