@@ -23,8 +23,11 @@ use wire::{Limits, Policy, REFUSABLE, RELAXABLE, Shared};
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: &[(&str, Target)] =
-    &[("machine", machine), ("every_split_agrees", every_split_agrees), ("against_httparse", against_httparse)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("machine", machine),
+    ("every_split_agrees", every_split_agrees),
+    ("against_httparse", against_httparse),
+];
 
 /// An input taken apart.
 pub struct Input<'a> {

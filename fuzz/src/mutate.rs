@@ -185,7 +185,8 @@ fn repeat_or_drop_a_line(sent: &mut Vec<u8>, at: usize, random: &mut Random) {
 /// Changes the next number by a little, or wholly.
 fn number(sent: &mut Vec<u8>, at: usize, random: &mut Random) {
     let Some(start) = sent[at..].iter().position(u8::is_ascii_digit).map(|found| at + found) else { return };
-    let end = sent[start..].iter().position(|byte| !byte.is_ascii_digit()).map_or(sent.len(), |it| start + it);
+    let end =
+        sent[start..].iter().position(|byte| !byte.is_ascii_digit()).map_or(sent.len(), |it| start + it);
     let value = std::str::from_utf8(&sent[start..end]).ok().and_then(|text| text.parse::<u64>().ok());
     let value = value.unwrap_or(0);
     let value = match random.below(4) {

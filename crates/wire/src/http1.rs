@@ -334,53 +334,81 @@ impl Scan {
         let (limits, policy) = (&shared.limits, &shared.policy);
         while let Some(found) = memchr::memchr(b'\n', &bytes[self.at..]) {
             let lf = self.at + found;
-            let line = &bytes[self.line_start..lf];
-            let line = match line.strip_suffix(b"\r") {
-                Some(line) => line,
-                // RFC 9112 §2.2 allows to accept it; what is in front of us may not.
-                None if !policy.bare_lf => return Err(self.without_cr(line)),
-                None => line,
-            };
-            self.at = lf + 1;
             let start = std::mem::replace(&mut self.line_start, lf + 1);
+            self.at = lf + 1;
+            let line = &bytes[start..lf];
             match self.block {
-                None if line.is_empty() => {
-                    self.empty_lines += 1;
-                    if self.empty_lines > policy.leading_lines {
-                        return Err(fault::TOO_MANY_EMPTY_LINES);
-                    }
-                }
-                None => {
-                    if line.len() as u64 > limits.request_line_bytes {
-                        return Err(fault::REQUEST_LINE_TOO_LONG);
-                    }
-                    // At once, for what is no HTTP may never send an empty line.
-                    if !is_tchar(line[0]) {
-                        return Err(fault::NOT_HTTP);
-                    }
-                    request_line::parse(line, policy)?;
-                    (self.start, self.block) = (start, Some(lf + 1));
-                }
-                Some(block) if line.is_empty() => {
-                    return if (lf + 1 - block) as u64 > limits.header_bytes.saturating_add(2) {
-                        Err(fault::HEADERS_TOO_LARGE)
-                    } else {
-                        Ok(Some(lf + 1))
-                    };
-                }
+                None => self.before_block(line, start, limits, policy)?,
                 Some(block) => {
-                    self.lines += 1;
-                    if self.lines > limits.header_lines {
-                        return Err(fault::TOO_MANY_HEADERS);
-                    }
-                    if (lf + 1 - block) as u64 > limits.header_bytes {
-                        return Err(fault::HEADERS_TOO_LARGE);
+                    if self.in_block(line, lf + 1 - block, limits, policy)? {
+                        return Ok(Some(lf + 1));
                     }
                 }
             }
         }
         self.at = bytes.len();
         self.unfinished(bytes, limits).map(|()| None)
+    }
+
+    /// An empty line or the request line. The order of what is asked is the order in which
+    /// bytes show it, so that it does not matter how they are cut: the first byte, the
+    /// length, the ending.
+    fn before_block(
+        &mut self,
+        line: &[u8],
+        start: usize,
+        limits: &Limits,
+        policy: &Policy,
+    ) -> Result<(), Fault> {
+        let text = line.strip_suffix(b"\r").unwrap_or(line);
+        if text.first().is_some_and(|&byte| !is_tchar(byte)) {
+            return Err(fault::NOT_HTTP);
+        }
+        if text.len() as u64 > limits.request_line_bytes {
+            return Err(fault::REQUEST_LINE_TOO_LONG);
+        }
+        // RFC 9112 §2.2 allows to accept a bare LF; what is in front of us may not.
+        if text.len() == line.len() && !policy.bare_lf {
+            return Err(fault::BARE_LF);
+        }
+        if text.is_empty() {
+            self.empty_lines += 1;
+            return if self.empty_lines > policy.leading_lines {
+                Err(fault::TOO_MANY_EMPTY_LINES)
+            } else {
+                Ok(())
+            };
+        }
+        // At once, for what is no HTTP may never send an empty line.
+        request_line::parse(text, policy)?;
+        (self.start, self.block) = (start, Some(self.at));
+        Ok(())
+    }
+
+    /// A header line, or the empty one that ends the section: true. `size`: bytes of the
+    /// section through this line.
+    fn in_block(
+        &mut self,
+        line: &[u8],
+        size: usize,
+        limits: &Limits,
+        policy: &Policy,
+    ) -> Result<bool, Fault> {
+        let ends = matches!(line, b"" | b"\r");
+        // The empty line is no part of what is measured.
+        if size as u64 > limits.header_bytes.saturating_add(if ends { 2 } else { 0 }) {
+            return Err(fault::HEADERS_TOO_LARGE);
+        }
+        if !line.ends_with(b"\r") && !policy.bare_lf {
+            return Err(fault::BARE_LF);
+        }
+        if !ends {
+            self.lines += 1;
+            if self.lines > limits.header_lines {
+                return Err(fault::TOO_MANY_HEADERS);
+            }
+        }
+        Ok(ends)
     }
 
     /// What can be said of a line that has not ended.
@@ -394,22 +422,16 @@ impl Scan {
             None => {
                 let line = &bytes[self.line_start..];
                 // TLS, SSH and noise have no line ending to wait for.
-                if line.first().is_some_and(|&byte| !is_tchar(byte) && byte != b'\r') {
-                    return Err(fault::NOT_HTTP);
+                match line {
+                    [b'\r'] | [] => {}
+                    [byte, ..] if is_tchar(*byte) => {}
+                    _ => return Err(fault::NOT_HTTP),
                 }
                 if line.len() as u64 > limits.request_line_bytes.saturating_add(1) {
                     return Err(fault::REQUEST_LINE_TOO_LONG);
                 }
                 Ok(())
             }
-        }
-    }
-
-    /// The reason for refusing a line without CR: a line that is no HTTP at all says so.
-    fn without_cr(&self, line: &[u8]) -> Fault {
-        match (self.block, line.first()) {
-            (None, Some(&byte)) if !is_tchar(byte) => fault::NOT_HTTP,
-            _ => fault::BARE_LF,
         }
     }
 }

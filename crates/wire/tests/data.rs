@@ -54,7 +54,9 @@ fn play(case: &Case, pieces: &[&[u8]], end: bool) -> Outcome {
                     outcome.refuse(fault);
                     // T10: after a fault nothing more is a request, whatever comes.
                     let mut more: &[u8] = b"GET /more HTTP/1.1\r\nHost: a\r\n\r\n";
-                    assert!(matches!(machine.advance(&mut more, &mut shared, 0), Event::Fault(again) if again == fault));
+                    assert!(
+                        matches!(machine.advance(&mut more, &mut shared, 0), Event::Fault(again) if again == fault)
+                    );
                     return outcome;
                 }
             }
@@ -130,7 +132,11 @@ fn every_case_holds_with_further_bytes_behind_it() {
         if case.refuse.is_none() {
             let last = outcome.requests.pop().expect("the tail's request");
             assert_eq!(last.line, b"GET /tail HTTP/1.1", "{}", case.name);
-        } else if outcome.refused.as_ref().is_some_and(|(_, reason)| reason == "request-line" || reason == "target") {
+        } else if outcome
+            .refused
+            .as_ref()
+            .is_some_and(|(_, reason)| reason == "request-line" || reason == "target")
+        {
             // A case that is refused for lack of more may be refused for the tail instead.
             continue;
         }

@@ -51,7 +51,9 @@ fn main() -> ExitCode {
 
 fn usage() -> ExitCode {
     let names: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
-    eprintln!("drive all|TARGET|transcripts [--seconds N] [--seed N]; drive again TARGET HEX; drive transcript");
+    eprintln!(
+        "drive all|TARGET|transcripts [--seconds N] [--seed N]; drive again TARGET HEX; drive transcript"
+    );
     eprintln!("targets: {}", names.join(", "));
     ExitCode::from(2)
 }
@@ -85,6 +87,8 @@ fn input(seeds: &[Vec<u8>], seed: u64, place: u64) -> Vec<u8> {
 /// Gives each target its share of the time.
 fn try_all(targets: &[(&str, Target)], options: &Options) -> ExitCode {
     let seeds = seeds::all();
+    // What failed, without a backtrace: that is there under `drive again`.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     let share = Duration::from_millis(options.seconds * 1000 / targets.len() as u64);
     for (name, target) in targets {
         let end = Instant::now() + share;
