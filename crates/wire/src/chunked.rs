@@ -53,6 +53,10 @@ enum At {
         escaped: bool,
     },
     QuotedEnd,
+    /// Blanks behind a name: an equals sign or a semicolon may follow.
+    NameBlank,
+    /// Blanks behind a value: only a semicolon may follow.
+    ValueBlank,
     SizeLf,
     Data,
     DataCr,
@@ -150,9 +154,17 @@ impl Chunked {
             (At::Blank, _) => Err(fault::CHUNK_SIZE),
             (At::Name { .. }, _) if is_tchar(byte) => self.extension(limits, At::Name { empty: false }),
             (At::Name { empty: true }, b' ' | b'\t') => self.extension(limits, At::Name { empty: true }),
-            (At::Name { empty: false }, b'=') => self.extension(limits, At::Value { empty: true }),
-            (At::Name { empty: false } | At::Value { empty: false }, b';') => {
-                self.extension(limits, At::Name { empty: true })
+            (At::Name { empty: false } | At::NameBlank, b'=') => {
+                self.extension(limits, At::Value { empty: true })
+            }
+            (At::Name { empty: false } | At::Value { empty: false }, b';')
+            | (At::NameBlank | At::ValueBlank, b';') => self.extension(limits, At::Name { empty: true }),
+            (At::Name { empty: false } | At::NameBlank, b' ' | b'\t') => {
+                self.extension(limits, At::NameBlank)
+            }
+            (At::Value { empty: true }, b' ' | b'\t') => self.extension(limits, At::Value { empty: true }),
+            (At::Value { empty: false } | At::QuotedEnd | At::ValueBlank, b' ' | b'\t') => {
+                self.extension(limits, At::ValueBlank)
             }
             (At::Name { empty: false } | At::Value { empty: false } | At::QuotedEnd, b'\r') => {
                 self.sized(limits)

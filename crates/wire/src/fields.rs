@@ -21,7 +21,8 @@ pub struct Facts {
     pub length: Option<u64>,
     pub chunked: bool,
     pub close: bool,
-    pub keep_alive_exact: bool,
+    /// The one Connection line is exactly `keep-alive`; none where there is no such line.
+    pub keep_alive: Option<bool>,
     pub expect_continue: bool,
     pub expect_unknown: bool,
     pub forwarding: bool,
@@ -132,7 +133,8 @@ fn note(facts: &mut Facts, name: &[u8], value: &[u8], policy: &Policy) -> Result
     match name.len() {
         4 if is(name, "host") => {
             facts.hosts = facts.hosts.saturating_add(1);
-            facts.host_empty = value.is_empty();
+            // A port alone names no host either (RFC 9110 §4.2.1).
+            facts.host_empty = value.is_empty() || value.starts_with(b":");
             match facts.hosts {
                 1 if is_authority(value) => {}
                 1 => return Err(fault::BAD_HOST),
@@ -169,7 +171,7 @@ fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 fn connection(facts: &mut Facts, value: &[u8]) {
-    facts.keep_alive_exact = value.eq_ignore_ascii_case(b"keep-alive");
+    facts.keep_alive = Some(facts.keep_alive.is_none() && value.eq_ignore_ascii_case(b"keep-alive"));
     facts.close |= members(value).any(|member| member.eq_ignore_ascii_case(b"close"));
 }
 

@@ -307,6 +307,18 @@ struct Element {
     client: Option<Vec<u8>>,
     proto: Option<Vec<u8>>,
     host: Option<Vec<u8>>,
+    said: bool,
+}
+
+impl Element {
+    /// Joins the others and begins anew. An empty member of a list is no element (RFC 9110
+    /// §5.6.1.2): it must not hide what the nearest proxy says.
+    fn leave(&mut self, others: &mut Vec<Self>) {
+        let element = std::mem::take(self);
+        if element.said {
+            others.push(element);
+        }
+    }
 }
 
 fn parse_elements(mut text: &[u8], elements: &mut Vec<Element>) -> Result<(), Fault> {
@@ -320,7 +332,7 @@ fn parse_elements(mut text: &[u8], elements: &mut Vec<Element>) -> Result<(), Fa
                 None => break,
                 Some(b';') => text = &text[1..],
                 Some(b',') => {
-                    elements.push(std::mem::take(&mut element));
+                    element.leave(elements);
                     text = &text[1..];
                 }
                 Some(_) => return Err(fault::FORWARDED),
@@ -332,6 +344,7 @@ fn parse_elements(mut text: &[u8], elements: &mut Vec<Element>) -> Result<(), Fa
             return Err(fault::FORWARDED);
         }
         let (value, rest) = value(&text[equals + 1..])?;
+        element.said = true;
         let place = match name.to_ascii_lowercase().as_slice() {
             b"for" => Some(&mut element.client),
             b"proto" => Some(&mut element.proto),
@@ -349,13 +362,13 @@ fn parse_elements(mut text: &[u8], elements: &mut Vec<Element>) -> Result<(), Fa
             None => break,
             Some(b';') => text = &text[1..],
             Some(b',') => {
-                elements.push(std::mem::take(&mut element));
+                element.leave(elements);
                 text = &text[1..];
             }
             Some(_) => return Err(fault::FORWARDED),
         }
     }
-    elements.push(element);
+    element.leave(elements);
     Ok(())
 }
 

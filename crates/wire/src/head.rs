@@ -125,7 +125,7 @@ impl Head {
         }
         let persistent = match parts.version {
             Version::Http11 => !facts.close,
-            Version::Http10 => facts.keep_alive_exact && !policy.refuses.http10_keep_alive,
+            Version::Http10 => facts.keep_alive == Some(true) && !policy.refuses.http10_keep_alive,
         };
         let has_body = !matches!(framing, Framing::None | Framing::Length(0));
         let expects_continue = facts.expect_continue && is_11 && has_body;

@@ -92,9 +92,12 @@ pub struct HeadCache {
     sweep_at: Millis,
 }
 
-/// Where a connection's last head was found.
+/// Where a connection's last head and its block were found.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Hint(u16);
+pub struct Hint {
+    head: u16,
+    block: u16,
+}
 
 impl HeadCache {
     pub fn new(limits: &Limits) -> Self {
@@ -114,7 +117,7 @@ impl HeadCache {
     #[inline]
     pub fn front(&mut self, hint: &mut Hint, variant: u32, input: &[u8], now: Millis) -> Option<Arc<Head>> {
         let last = self.heads.last;
-        for place in [hint.0, last] {
+        for place in [hint.head, last] {
             let matches = |head: &Head| {
                 head.block.variant == variant
                     && input.get(..head.line.len()) == Some(&head.line[..])
@@ -123,30 +126,42 @@ impl HeadCache {
             if let Some(head) = self.heads.at(place, now, matches) {
                 head.repeat();
                 let head = Arc::clone(head);
-                hint.0 = place;
+                hint.head = place;
                 return Some(head);
             }
-            if hint.0 == last {
+            if hint.head == last {
                 break;
             }
         }
         None
     }
 
-    /// The block that the bytes behind a request line begin with, if it is the last that
-    /// was met.
+    /// The block that the bytes behind a request line begin with, if it is where the hint or
+    /// the last hit says. A block ends in its empty line: where it matches, it is the whole.
     #[inline]
-    pub fn front_block(&mut self, variant: u32, rest: &[u8], now: Millis) -> Option<Arc<Block>> {
-        let last = self.blocks.last;
-        self.blocks
-            .at(last, now, |block| block.variant == variant && rest.starts_with(&block.raw))
-            .map(Arc::clone)
+    pub fn front_block(
+        &mut self,
+        hint: &mut Hint,
+        variant: u32,
+        rest: &[u8],
+        now: Millis,
+    ) -> Option<Arc<Block>> {
+        for place in [hint.block, self.blocks.last] {
+            let matches = |block: &Block| block.variant == variant && rest.starts_with(&block.raw);
+            if let Some(block) = self.blocks.at(place, now, matches) {
+                hint.block = place;
+                return Some(Arc::clone(block));
+            }
+        }
+        None
     }
 
     /// A block by its bytes.
-    pub fn block(&mut self, variant: u32, raw: &[u8], now: Millis) -> Option<Arc<Block>> {
+    pub fn block(&mut self, hint: &mut Hint, variant: u32, raw: &[u8], now: Millis) -> Option<Arc<Block>> {
         let place = *self.blocks.places.get(&self.hasher.hash_one((variant, raw)))?;
-        self.blocks.at(place, now, |block| block.variant == variant && *block.raw == *raw).map(Arc::clone)
+        let block = self.blocks.at(place, now, |block| block.variant == variant && *block.raw == *raw)?;
+        hint.block = place;
+        Some(Arc::clone(block))
     }
 
     /// A head by its line and its block.
@@ -161,7 +176,7 @@ impl HeadCache {
         let matches = |head: &Head| *head.line == *line && Arc::ptr_eq(&head.block, block);
         let head = self.heads.at(place, now, matches)?;
         head.repeat();
-        hint.0 = place;
+        hint.head = place;
         Some(Arc::clone(head))
     }
 
@@ -175,15 +190,14 @@ impl HeadCache {
             return;
         }
         let block = &head.block;
-        let hash = self.hasher.hash_one((block.variant, &*block.raw));
-        let known = self.blocks.places.get(&hash).is_some_and(|&place| {
-            self.blocks.entries.get(usize::from(place)).is_some_and(|entry| Arc::ptr_eq(&entry.item, block))
-        });
-        if !known {
-            self.blocks.insert(Arc::clone(block), hash, now, self.most);
+        // A block that was met a moment ago is where the hint says: no need to hash it.
+        let entry = self.blocks.entries.get(usize::from(hint.block));
+        if !entry.is_some_and(|entry| Arc::ptr_eq(&entry.item, block)) {
+            let hash = self.hasher.hash_one((block.variant, &*block.raw));
+            hint.block = self.blocks.insert(Arc::clone(block), hash, now, self.most);
         }
         let hash = self.head_hash(&head.line, block);
-        hint.0 = self.heads.insert(Arc::clone(head), hash, now, self.most);
+        hint.head = self.heads.insert(Arc::clone(head), hash, now, self.most);
         self.sweep_at = self.sweep_at.min(now.saturating_add(self.idle));
     }
 

@@ -16,7 +16,7 @@ use crate::bytes::is_tchar;
 use crate::chunked::{Chunk, Chunked};
 use crate::fault::{self, Fault};
 use crate::fields;
-use crate::head::{Framing, Head};
+use crate::head::{Block, Framing, Head};
 use crate::heads::{HeadCache, Hint};
 use crate::limits::Limits;
 use crate::policy::Policy;
@@ -206,6 +206,10 @@ impl Http1 {
     ) -> Result<Option<Arc<Head>>, Fault> {
         let State::Head(partial) = &mut self.state else { return Ok(None) };
         let Some(partial) = partial else {
+            if let Some(head) = self.beside_known_block(input, shared, now) {
+                *input = &input[head.raw_len()..];
+                return Ok(Some(head));
+            }
             let mut scan = Scan::default();
             if let Some(end) = scan.look(input, shared)? {
                 let whole = &input[scan.start..end];
@@ -231,6 +235,38 @@ impl Http1 {
         self.parse(&partial.bytes[start..end], line_length, shared, now).map(Some)
     }
 
+    /// A request of another path by a client that was met: only its line is read. None for
+    /// whatever is not plainly so; then all of it is read, and refused where it must be.
+    fn beside_known_block(&mut self, input: &[u8], shared: &mut Shared, now: Millis) -> Option<Arc<Head>> {
+        let end = memchr::memchr(b'\n', input)? + 1;
+        let (line, rest) = input.split_at(end);
+        let text = line.strip_suffix(b"\r\n")?;
+        let block = shared.heads.front_block(&mut self.hint, self.variant, rest, now)?;
+        if text.len() as u64 > shared.limits.request_line_bytes {
+            return None;
+        }
+        self.join(line, text, block, shared, now).ok()
+    }
+
+    /// A line, also without its ending, and a block.
+    fn join(
+        &mut self,
+        line: &[u8],
+        text: &[u8],
+        block: Arc<Block>,
+        shared: &mut Shared,
+        now: Millis,
+    ) -> Result<Arc<Head>, Fault> {
+        let Shared { heads, limits, policy } = shared;
+        if let Some(head) = heads.head(&mut self.hint, line, &block, now) {
+            return Ok(head);
+        }
+        let parts = request_line::parse(text, policy)?;
+        let head = Arc::new(Head::join(line, parts, block, (limits, policy))?);
+        heads.keep(&mut self.hint, &head, now);
+        Ok(head)
+    }
+
     /// A complete head: its line has so many bytes, the rest is the block.
     fn parse(
         &mut self,
@@ -240,26 +276,13 @@ impl Http1 {
         now: Millis,
     ) -> Result<Arc<Head>, Fault> {
         let (line, raw) = whole.split_at(line);
-        let Shared { heads, limits, policy } = shared;
-        let known = match heads.front_block(self.variant, raw, now) {
-            // The front may be a shorter block only if it is the whole of this one.
-            Some(block) if block.raw().len() == raw.len() => Some(block),
-            _ => heads.block(self.variant, raw, now),
-        };
-        if let Some(block) = &known
-            && let Some(head) = heads.head(&mut self.hint, line, block, now)
-        {
-            return Ok(head);
-        }
         let text = line.strip_suffix(b"\n").unwrap_or(line);
-        let parts = request_line::parse(text.strip_suffix(b"\r").unwrap_or(text), policy)?;
-        let block = match known {
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        let block = match shared.heads.block(&mut self.hint, self.variant, raw, now) {
             Some(block) => block,
-            None => fields::parse(raw, self.variant, policy)?,
+            None => fields::parse(raw, self.variant, &shared.policy)?,
         };
-        let head = Arc::new(Head::join(line, parts, block, (limits, policy))?);
-        heads.keep(&mut self.hint, &head, now);
-        Ok(head)
+        self.join(line, text, block, shared, now)
     }
 
     /// The peer has ended. A fault if that was in the middle of a message.
@@ -267,6 +290,8 @@ impl Http1 {
         match &self.state {
             State::Head(None) => None,
             State::Failed(fault) => Some(*fault),
+            // Empty lines alone are no message (RFC 9112 §2.2).
+            State::Head(Some(partial)) if partial.bytes.iter().all(|byte| b"\r\n".contains(byte)) => None,
             _ => {
                 self.state = State::Failed(fault::INCOMPLETE);
                 Some(fault::INCOMPLETE)

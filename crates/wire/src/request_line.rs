@@ -145,7 +145,7 @@ fn form(method: &[u8], target: &[u8], policy: &Policy) -> Result<(Option<Part>, 
     let Some(scheme) = scheme.filter(|_| !policy.refuses.absolute_form) else { return Err(fault::TARGET) };
     let from = scheme.len();
     let to = memchr::memchr2(b'/', b'?', &target[from..]).map_or(target.len(), |at| from + at);
-    if to == from || !is_authority(&target[from..to]) {
+    if to == from || target[from] == b':' || !is_authority(&target[from..to]) {
         return Err(fault::BAD_HOST);
     }
     Ok((Some((from, to)), (to, target.len())))
