@@ -82,9 +82,7 @@ fn heads_that_nobody_sends_any_more_are_forgotten() {
 
 #[test]
 fn the_cache_is_bounded_and_large_heads_are_not_kept() {
-    let mut limits = Limits::default();
-    limits.cached_heads = 4;
-    limits.cached_head_bytes = 100;
+    let limits = Limits { cached_heads: 4, cached_head_bytes: 100, ..Limits::default() };
     let mut shared = Shared::new(limits, Policy::default());
     let mut machine = Http1::new(0, 0);
     for number in 0..20 {
@@ -100,4 +98,57 @@ fn the_cache_is_bounded_and_large_heads_are_not_kept() {
         assert_eq!(!shared.heads.is_empty(), total <= 100, "{total} bytes");
         assert_eq!(kept, total <= 100, "the lengths of this test are wrong: {total}");
     }
+}
+
+#[test]
+fn an_empty_line_is_a_first_byte() {
+    let (mut machine, mut shared, limits) = start(0);
+    feed(&mut machine, &mut shared, b"\r\n", 100);
+    assert_eq!(machine.deadline(&limits), Some(100 + limits.header_timeout));
+    assert!(!machine.idle());
+    assert_eq!(machine.eof(), None, "empty lines alone are no message");
+}
+
+#[test]
+fn a_chunked_body_is_paid_for_by_its_data_not_by_its_framing() {
+    let (mut machine, mut shared, limits) = start(0);
+    let head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    assert_eq!(feed(&mut machine, &mut shared, head, 0), ["request"]);
+    // Leading zeros and extensions by the byte buy no time.
+    for second in 0..5 {
+        feed(&mut machine, &mut shared, b"0", second * 1000);
+    }
+    assert_eq!(machine.deadline(&limits), Some(limits.body_grace));
+    let Tick::Fault(fault) = machine.tick(limits.body_grace, &limits) else { panic!("no fault") };
+    assert_eq!((fault.status, fault.reason), (408, "body-too-slow"));
+}
+
+#[test]
+fn the_time_of_a_body_begins_with_its_head() {
+    let (mut machine, mut shared, limits) = start(0);
+    let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n";
+    feed(&mut machine, &mut shared, &head[..20], 1000);
+    assert_eq!(feed(&mut machine, &mut shared, &head[20..], 7000), ["request"]);
+    assert_eq!(machine.deadline(&limits), Some(7000 + limits.body_grace));
+    assert_eq!(feed(&mut machine, &mut shared, b"123456789", 8000), ["body", "end"]);
+    assert_eq!(machine.deadline(&limits), Some(8000 + limits.keep_alive_timeout));
+}
+
+#[test]
+fn a_reply_that_ends_while_the_next_head_arrives_extends_nothing() {
+    let (mut machine, mut shared, limits) = start(0);
+    let bytes = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /next";
+    assert_eq!(feed(&mut machine, &mut shared, bytes, 100), ["request"]);
+    machine.answered(5000);
+    assert_eq!(machine.deadline(&limits), Some(100 + limits.header_timeout));
+}
+
+#[test]
+fn a_rate_of_nothing_asks_for_nothing() {
+    let limits = Limits { body_rate: 0, ..Limits::default() };
+    let mut shared = Shared::new(limits.clone(), Policy::default());
+    let mut machine = Http1::new(0, 0);
+    let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n";
+    feed(&mut machine, &mut shared, head, 0);
+    assert_eq!(machine.tick(u64::MAX - 1, &limits), Tick::Nothing);
 }
