@@ -51,7 +51,7 @@ lint: .venv/tested-with
 	$(BIN)/mypy
 
 loom:
-	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 cargo test --release -p server --test loom --target-dir target/loom
+	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=4 cargo test --release -p server --test loom --target-dir target/loom
 
 fuzz: .venv/tested-with
 	cargo build --release --manifest-path fuzz/Cargo.toml

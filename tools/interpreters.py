@@ -47,11 +47,29 @@ def test(version: str, path: str) -> None:
     wheel_folder = venv / "wheel"
     shutil.rmtree(wheel_folder, ignore_errors=True)
     environment = {**os.environ, "PYO3_PYTHON": str(python)}
-    maturin = [ROOT / ".venv/bin/maturin", "build", "--release", "--quiet", "-i", str(python), "-o", str(wheel_folder)]
+    maturin: list[str] = [
+        str(ROOT / ".venv/bin/maturin"),
+        "build",
+        "--release",
+        "--quiet",
+        "-i",
+        str(python),
+        "-o",
+        str(wheel_folder),
+    ]
     target = ["--target-dir", str(ROOT / "target" / "interpreters")]
     subprocess.run([*maturin, *target], check=True, cwd=ROOT, env=environment)
     wheel = next(iter(wheel_folder.glob("*.whl")))
-    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--force-reinstall", str(wheel)]
+    install = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        "--force-reinstall",
+        str(wheel),
+    ]
     subprocess.run(install, check=True)
     print(f"Python {version}: {path}", flush=True)
     subprocess.run([python, "-m", "pytest", "-q", "-m", "interpreters", "tests/wsgi", "tests/cli", "tests/server"],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from forehand.settings import GROUPS, OPTIONS, Option
 
 
 def _default(option: Option) -> str:
-    value = ",".join(option.default) if option.kind == "list" else option.default
+    value: Any = ",".join(option.default) if option.kind == "list" else option.default
     if isinstance(value, bool):
         return "on" if value else "off"
     if option.kind == "time":
@@ -25,11 +27,19 @@ def page() -> str:
         "",
         "Made by `make docs` from the one definition (`python/forehand/settings.py`, `crates/wire/src/limits.rs`).",
         "",
-        "Each option is a flag, a variable and a TOML key: `--access-log`, `FOREHAND_ACCESS_LOG`, `access_log`. The command",
-        "line goes first, then variables, then `forehand.toml` or `[tool.forehand]` of `pyproject.toml`.",
+        "Each option is a flag, a variable and a TOML key: `--access-log`, `FOREHAND_ACCESS_LOG`, `access_log`. The",
+        "command line goes first, then variables, then `forehand.toml` or `[tool.forehand]` of `pyproject.toml`.",
     ]
     for group, words in GROUPS.items():
-        lines += ["", f"## {group}", "", words[0].upper() + words[1:] + ".", "", "| option | default | |", "| --- | --- | --- |"]
+        lines += [
+            "",
+            f"## {group}",
+            "",
+            words[0].upper() + words[1:] + ".",
+            "",
+            "| option | default | |",
+            "| --- | --- | --- |",
+        ]
         for option in OPTIONS.values():
             if option.group == group:
                 names = ", ".join(f"`{flag}`" for flag in (option.flag, *option.aliases))

@@ -63,9 +63,7 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
     listeners = listen(plan["addresses"], backlog=plan["backlog"], defer=plan["defer_accept"])
     try:
         engine = {**plan["engine"], "access_log_fd": _log_file(plan["access_log_file"])}
-        server = _core.Server(
-            application, [(listener.socket.fileno(), listener.url) for listener in listeners], engine
-        )
+        server = _core.Server(application, [(listener.socket.fileno(), listener.url) for listener in listeners], engine)
         waiting = Waiting(server, plan["patience"])
         # What loading has left goes back to the system when the server starts.
         gc.collect()

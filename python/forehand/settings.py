@@ -73,10 +73,12 @@ class Option:
 
     def judge(self, value: Any) -> Any:
         """A value of the right type, if it is one that can be used."""
-        expected = {"str": str, "choice": str, "list": list, "bool": bool}.get(self.kind, (int, float))
+        types: dict[str, type] = {"str": str, "choice": str, "list": list, "bool": bool}
+        expected: Any = types.get(self.kind, (int, float))
         if isinstance(value, str) and self.kind != "str" and self.kind != "choice":
             value = PARSERS[self.kind](value)
-        if not isinstance(value, expected) or (isinstance(value, bool) and self.kind != "bool"):
+        good = isinstance(value, expected) and (self.kind == "bool" or not isinstance(value, bool))
+        if not good:
             raise ValueError(f"{value!r} is not {WORDS[self.kind]}")
         if self.kind in ("int", "size", "time") and value < 0:
             raise ValueError(f"{value!r} is below zero")
@@ -131,9 +133,18 @@ def _scaled(text: str, units: dict[str, float], words: str) -> float:
     return number * units[unit]
 
 
-SIZES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20}
+SIZES: dict[str, float] = {
+    "": 1,
+    "b": 1,
+    "k": 1 << 10,
+    "kb": 1 << 10,
+    "kib": 1 << 10,
+    "m": 1 << 20,
+    "mb": 1 << 20,
+    "mib": 1 << 20,
+}
 SIZES.update({"g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30})
-TIMES = {"": 1, "s": 1, "ms": 0.001, "m": 60, "min": 60, "h": 3600}
+TIMES: dict[str, float] = {"": 1, "s": 1, "ms": 0.001, "m": 60, "min": 60, "h": 3600}
 
 
 def _size(text: str) -> int:

@@ -116,7 +116,7 @@ def _line(path: str, key: str) -> int:
 
 def as_toml(settings: Settings) -> str:
     """All settings as a TOML file that means the same, with the source of each."""
-    lines = []
+    lines: list[str] = []
     group = ""
     for name, option in OPTIONS.items():
         if option.group != group:

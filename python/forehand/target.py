@@ -202,9 +202,7 @@ def check(application: Any, target: str) -> Callable[..., Any]:
         if type(application).__module__.startswith("django."):
             module = target.partition(":")[0]
             hint = f"Django has both: try `forehand {module.rpartition('.')[0] or 'PROJECT'}.wsgi`"
-        raise Problem(
-            errors.APPLICATION, f"'{target}' is an ASGI application, and this version serves WSGI", hint=hint
-        )
+        raise Problem(errors.APPLICATION, f"'{target}' is an ASGI application, and this version serves WSGI", hint=hint)
     return application  # type: ignore[no-any-return]
 
 

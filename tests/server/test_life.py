@@ -137,7 +137,9 @@ def test_the_graceful_timeout_ends_what_does_not_end(serve: Callable[..., Servin
         (("--keep-alive", "0.3"), b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n", 200),
     ],
 )
-def test_patience_ends(serve: Callable[..., Serving], options: tuple[str, str], sent: bytes, status: int | None) -> None:
+def test_patience_ends(
+    serve: Callable[..., Serving], options: tuple[str, str], sent: bytes, status: int | None
+) -> None:
     server = serve("behaviours", *options, "--no-defer-accept")
     begun = time.monotonic()
     reply = server.raw(sent)

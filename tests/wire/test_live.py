@@ -11,7 +11,7 @@ import pytest
 from serving import Serving, read_all, read_reply
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
-from parse import Case, cases  # noqa: E402
+from parse import Case, cases
 
 CASES = cases()
 

@@ -128,7 +128,7 @@ def test_uploads_arrive_whole(serve: Callable[..., Serving], options: tuple[str,
     server = serve("behaviours", *options)
     data = bytes(i * 7 % 251 for i in range(1000)) * (size // 1000 + 1)
     data = data[:size]
-    for form in (_forms(data) if size < 2000 else _forms(data)[:1]):
+    for form in _forms(data) if size < 2000 else _forms(data)[:1]:
         answer = ask(server, b"POST /upload HTTP/1.1\r\nHost: a\r\n" + form).decode().split()
         assert (int(answer[0]), answer[2]) == (size, hashlib.sha256(data).hexdigest())
 
@@ -137,7 +137,9 @@ def test_100_continue_is_said_when_the_body_is_wanted(serve: Callable[..., Servi
     for options, path in [((), "/upload"), (("--no-request-buffering",), "/upload")]:
         server = serve("behaviours", *options)
         with server.connect() as sock:
-            sock.sendall(f"POST {path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n".encode())
+            sock.sendall(
+                f"POST {path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n".encode()
+            )
             buffer = bytearray()
             assert read_reply(sock, buffer)[0] == 100
             sock.sendall(b"hello")

@@ -23,7 +23,9 @@
 //!
 //! Where no job ever blocks, nobody is armed and the price is one free mutex a request.
 
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, lock, try_lock};
+use crate::sync::{
+    AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, Tried, TriedGuard, lock, try_lock,
+};
 
 /// For how long after a job has blocked a spare is kept armed, in milliseconds.
 pub const MARK_MS: u64 = 1000;
@@ -69,7 +71,7 @@ pub trait Play<J> {
 
 /// One loop and the threads around it.
 pub struct Baton<L: Lead> {
-    held: Mutex<L>,
+    held: Tried<L>,
     /// Finished jobs of late threads.
     inbox: Mutex<Vec<L::Job>>,
     inbox_full: AtomicBool,
@@ -99,6 +101,8 @@ struct Spares {
 struct SpareState {
     parked: usize,
     permits: usize,
+    /// Whoever would park next shall look for the baton once more instead.
+    next_is_called: bool,
     ended: bool,
 }
 
@@ -116,7 +120,7 @@ pub enum Look {
 impl<L: Lead> Baton<L> {
     pub fn new(work: L, wake: Box<dyn Fn() + Send + Sync>) -> Self {
         Self {
-            held: Mutex::new(work),
+            held: Tried::new(work),
             inbox: Mutex::new(Vec::new()),
             inbox_full: AtomicBool::new(false),
             wake,
@@ -176,7 +180,7 @@ impl<L: Lead> Baton<L> {
     }
 
     /// Leads until the baton is lost or the loop ends.
-    fn lead<'a, P: Play<L::Job>>(&'a self, mut work: MutexGuard<'a, L>, player: &P, pool: &impl Pool) {
+    fn lead<'a, P: Play<L::Job>>(&'a self, mut work: TriedGuard<'a, L>, player: &P, pool: &impl Pool) {
         if self.now_leading() {
             work.relieved();
         }
@@ -260,12 +264,12 @@ impl<L: Lead> Baton<L> {
             return;
         }
         lock(&self.inbox).push(job);
-        if !self.inbox_full.swap(true, Ordering::AcqRel) {
+        if !self.inbox_full.swap(true, Ordering::SeqCst) {
             (self.wake)();
         }
     }
 
-    fn empty_inbox(&self, work: &mut MutexGuard<'_, L>) {
+    fn empty_inbox(&self, work: &mut TriedGuard<'_, L>) {
         self.inbox_full.store(false, Ordering::Release);
         let jobs = std::mem::take(&mut *lock(&self.inbox));
         for job in jobs {
@@ -294,12 +298,16 @@ impl<L: Lead> Baton<L> {
 
     /// What waits for the thread that is stuck goes out now, without the interpreter, which
     /// that thread may be holding. Should it come back at this very moment and find the baton
-    /// taken, it leaves its job in the inbox, and the next look finds nobody leading.
+    /// taken, it leaves its job in the inbox and parks; then somebody is called to lead. If its
+    /// job comes into the inbox only after this has looked, it finds the baton free again.
     pub fn relieve(&self, seen: u64) {
-        if let Some(mut work) = try_lock(&self.held)
-            && self.plays.load(Ordering::SeqCst) == seen
-        {
+        let Some(mut work) = try_lock(&self.held) else { return };
+        if self.plays.load(Ordering::SeqCst) == seen {
             work.relieved();
+        }
+        drop(work);
+        if self.inbox_full.load(Ordering::SeqCst) {
+            self.spares.call_the_next();
         }
     }
 
@@ -325,7 +333,14 @@ impl<L: Lead> Baton<L> {
                 Next::Ready(mut job) => {
                     drop(work);
                     player.play(&mut job);
-                    work = lock(&self.held);
+                    match try_lock(&self.held) {
+                        Some(again) => work = again,
+                        None => {
+                            player.late(&mut job);
+                            self.leave(job);
+                            return Some(done + 1);
+                        }
+                    }
                     work.home(job);
                 }
                 Next::Quiet => return Some(done),
@@ -358,6 +373,9 @@ impl Spares {
     /// Waits to be called. False: the loop has ended.
     fn park(&self) -> bool {
         let mut state = lock(&self.state);
+        if std::mem::take(&mut state.next_is_called) {
+            return !state.ended;
+        }
         state.parked += 1;
         self.parked.store(state.parked, Ordering::Relaxed);
         while state.permits == 0 && !state.ended {
@@ -388,6 +406,17 @@ impl Spares {
         drop(state);
         self.called.notify_one();
         true
+    }
+
+    /// Calls one parked thread, or else the next that would park.
+    fn call_the_next(&self) {
+        let mut state = lock(&self.state);
+        if state.parked == 0 {
+            state.next_is_called = true;
+            return;
+        }
+        drop(state);
+        self.call();
     }
 
     fn end(&self) {

@@ -23,15 +23,76 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     }
 }
 
+/// What is only ever tried, and never waited for.
+#[cfg(not(loom))]
+pub type Tried<T> = Mutex<T>;
+/// What a successful try gives.
+#[cfg(not(loom))]
+pub type TriedGuard<'a, T> = MutexGuard<'a, T>;
+#[cfg(loom)]
+pub use model::{Tried, TriedGuard};
+
 /// Locks if nobody has it.
+#[cfg(not(loom))]
 #[inline]
-pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    #[cfg(not(loom))]
+pub fn try_lock<T>(mutex: &Tried<T>) -> Option<TriedGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
         Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
         Err(std::sync::TryLockError::WouldBlock) => None,
     }
-    #[cfg(loom)]
-    mutex.try_lock().ok()
+}
+#[cfg(loom)]
+pub use model::try_lock;
+
+/// loom's own `try_lock` waits where the lock is taken between its two halves, which it takes
+/// for a deadlock. Here a flag says whether the lock is free, and the lock itself is.
+#[cfg(loom)]
+mod model {
+    use std::ops::{Deref, DerefMut};
+
+    use super::{Mutex, MutexGuard, lock};
+
+    pub struct Tried<T> {
+        taken: Mutex<bool>,
+        value: Mutex<T>,
+    }
+
+    pub struct TriedGuard<'a, T> {
+        taken: &'a Mutex<bool>,
+        value: Option<MutexGuard<'a, T>>,
+    }
+
+    impl<T> Tried<T> {
+        pub fn new(value: T) -> Self {
+            Self { taken: Mutex::new(false), value: Mutex::new(value) }
+        }
+    }
+
+    pub fn try_lock<T>(tried: &Tried<T>) -> Option<TriedGuard<'_, T>> {
+        if std::mem::replace(&mut *lock(&tried.taken), true) {
+            return None;
+        }
+        Some(TriedGuard { taken: &tried.taken, value: Some(lock(&tried.value)) })
+    }
+
+    impl<T> Deref for TriedGuard<'_, T> {
+        type Target = T;
+        fn deref(&self) -> &T {
+            self.value.as_ref().expect("held until it is dropped")
+        }
+    }
+
+    impl<T> DerefMut for TriedGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.value.as_mut().expect("held until it is dropped")
+        }
+    }
+
+    impl<T> Drop for TriedGuard<'_, T> {
+        fn drop(&mut self) {
+            self.value = None;
+            *lock(self.taken) = false;
+        }
+    }
 }
