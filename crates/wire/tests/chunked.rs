@@ -83,14 +83,13 @@ fn at_once(mut bytes: &[u8]) -> Body {
 /// Whether some ending makes a good line of it.
 fn open_line(line: &[u8]) -> bool {
     let endings: [&[u8]; 6] = [b"", b"1", b"a", b"=a", b"\"", b"a\""];
-    let line = line.strip_suffix(b"\r").map_or(line.to_vec(), |line| [line, b"\r"].concat());
     if let Some(line) = line.strip_suffix(b"\r") {
         return size_of_line(line).is_some();
     }
     let tries = [&b""[..], b";a", b"1"];
     tries
         .iter()
-        .any(|more| endings.iter().any(|ending| size_of_line(&[&line[..], ending, more].concat()).is_some()))
+        .any(|more| endings.iter().any(|ending| size_of_line(&[line, *ending, more].concat()).is_some()))
 }
 
 /// `1*HEXDIG *( BWS ";" BWS token [ BWS "=" BWS ( token / quoted-string ) ] )`.
