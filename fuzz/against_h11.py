@@ -19,8 +19,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "data"))
 from parse import cases  # noqa: E402
 
-WORDS = [b"\r\n", b" ", b"\t", b":", b",", b";a", b"0", b"5", b"Host: a\r\n", b"Content-Length: 5\r\n", b"\xff", b"\x00",
-         b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"HTTP/1.1", b"X-Y: z\r\n"]  # fmt: skip
+WORDS = [
+    *(b"\r\n", b" ", b"\t", b":", b",", b";a", b"0", b"5", b"Host: a\r\n", b"Content-Length: 5\r\n", b"\xff", b"\x00"),
+    *(b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"HTTP/1.1", b"X-Y: z\r\n"),
+]
 
 
 def mutated(seed: bytes, choose: random.Random) -> bytes:

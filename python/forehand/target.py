@@ -209,7 +209,8 @@ def check(application: Any, target: str) -> Callable[..., Any]:
 def _is_asgi(application: Any) -> bool:
     """True for what is called with (scope, receive, send)."""
     # Code flags instead of `inspect`, which costs a megabyte: 0x80 is CO_COROUTINE.
-    for function in (application, getattr(type(application), "__call__", None)):
+    inherited = [vars(kind).get("__call__") for kind in type(application).__mro__]
+    for function in (application, *inherited):
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         if code is None:
             continue

@@ -115,7 +115,7 @@ def test_django_chunked_upload(shop: Serving) -> None:
 
 
 NGINX = """
-daemon off; pid {folder}/pid; error_log stderr; worker_processes 1;
+{user} daemon off; pid {folder}/pid; error_log stderr; worker_processes 1;
 events {{ worker_connections 64; }}
 http {{
   access_log off;
@@ -143,7 +143,15 @@ def test_behind_nginx(serve: Callable[..., Serving], tmp_path: Path) -> None:
         port = probe.getsockname()[1]
     server = serve("echo", f"--bind=unix:{tmp_path}/sock")
     config = tmp_path / "nginx.conf"
-    config.write_text(NGINX.format(folder=tmp_path, upstream=f"unix:{tmp_path}/sock", port=port, locations=location[1]))
+    config.write_text(
+        NGINX.format(
+            user="user root;" if os.geteuid() == 0 else "",
+            folder=tmp_path,
+            upstream=f"unix:{tmp_path}/sock",
+            port=port,
+            locations=location[1],
+        )
+    )
     process = subprocess.Popen([nginx, "-c", str(config), "-p", str(tmp_path)])
     try:
         adapter = requests.adapters.HTTPAdapter(max_retries=requests.adapters.Retry(20, backoff_factor=0.05))

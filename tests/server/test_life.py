@@ -279,3 +279,45 @@ def test_idle_costs_nothing(serve: Callable[..., Serving]) -> None:
     assert _cpu(server.pid) - before <= 0.01
     for sock in socks:
         sock.close()
+
+
+@pytest.mark.parametrize(("size", "waits"), [(64 * 1024 - 1, 0), (64 * 1024, 0), (64 * 1024 + 1, 1)])
+def test_a_generator_waits_for_its_reader_only_beyond_the_buffer(
+    serve: Callable[..., Serving], size: int, waits: int
+) -> None:
+    # The limit response_buffer_bytes; the kernel's own buffers come on top, so that what is
+    # seen from outside is only that every byte arrives, however slow the reader.
+    server = serve("behaviours", "--limit-response-buffer-bytes", "65536")
+    with server.connect() as sock:
+        sock.sendall(f"GET /big?{size + waits * 20_000_000} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        time.sleep(0.1)
+        assert get(server, "/hello") == (200, b"hello")
+        assert len(read_reply(sock, bytearray())[2]) == size + waits * 20_000_000
+
+
+@pytest.mark.parametrize(("rate", "served"), [(1, True), (10_000_000, False)])
+def test_a_body_must_keep_its_rate(serve: Callable[..., Serving], rate: int, served: bool) -> None:
+    server = serve("behaviours", "--limit-body-rate", str(rate), "--body-grace", "0.2")
+    with server.connect() as sock:
+        sock.sendall(b"POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
+        time.sleep(0.8)
+        try:
+            sock.sendall(b"world")
+        except OSError:
+            pass  # it was refused by now
+        assert read_reply(sock, bytearray())[0] == (200 if served else 408)
+
+
+def test_a_refused_peer_is_listened_to_for_a_while_and_no_longer(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours", "--linger-timeout", "0.3", "--limit-drain-bytes", "1000")
+    with server.connect() as sock:
+        sock.sendall(b"NONSENSE\r\n" + b"x" * 500)
+        begun = time.monotonic()
+        assert read_reply(sock, bytearray())[0] == 400
+        while time.monotonic() - begun < 5:
+            try:
+                sock.sendall(b"x")
+            except OSError:
+                break
+            time.sleep(0.02)
+        assert 0.1 < time.monotonic() - begun < 3
