@@ -1,10 +1,11 @@
-"""Settings of the example: the usual ones, on SQLite."""
+"""Settings of the example: the usual ones, on SQLite. SHOP_DATA says where database and uploads go."""
 
 import os
 from pathlib import Path
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("SHOP_DATA", BASE_DIR))
+# A fixed key and any host: right for an example on loopback, and nowhere else.
 SECRET_KEY = os.environ.get("SHOP_SECRET_KEY", "only for this example")
 DEBUG = False
 ALLOWED_HOSTS = ["*"]
@@ -14,6 +15,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
+    "django.contrib.staticfiles",
     "catalogue",
 ]
 MIDDLEWARE = [
@@ -45,5 +47,7 @@ DATABASES = {
 }
 MEDIA_ROOT = DATA / "media"
 STATIC_URL = "static/"
+LOGIN_REDIRECT_URL = "index"
+LOGOUT_REDIRECT_URL = "index"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
