@@ -1,21 +1,36 @@
-"""Notes: a small Flask application with a JSON API, a form, a session, a stream and an upload."""
+"""Notes: a small Flask application with a JSON API, a form, a session, a stream, an upload and error pages.
+
+Notes live in the process, bounded, and are gone with it: an example of serving, not of storing.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator
 
 from flask import Flask, Response, abort, redirect, render_template_string, request, session
+from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as Reply
 
 app = Flask(__name__)
 app.secret_key = "only for this example"  # a real one comes from the environment
-notes: list[str] = []
+# A deque with a bound: append is atomic among threads, and visitors cannot fill the memory.
+notes: deque[str] = deque(maxlen=1000)
 
-PAGE = """<!doctype html><title>Notes</title><h1>Notes</h1>
-<p>You have been here {{ visits }} times.</p>
-<form method="post"><input name="text" aria-label="A note"><button>Add</button></form>
-<ul>{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>"""
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"><title>{{ title }}</title>
+<style>body { max-width: 40rem; margin: 0 auto; padding: 1.5rem; font: 16px/1.5 system-ui, sans-serif }</style>
+<h1>{{ title }}</h1>
+{% if visits is defined %}
+<p>You have been here {{ visits }} times. The same as <a href="/api/notes">JSON</a>.</p>
+<form method="post"><input name="text" required aria-label="A note"> <button>Add</button></form>
+<ul>{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>
+{% else %}
+<p>{{ words }}</p>
+{% endif %}
+</html>"""
 
 
 @app.route("/", methods=["GET", "POST"])
@@ -25,19 +40,22 @@ def index() -> str | Reply:
         notes.append(request.form["text"])
         return redirect("/", 303)
     session["visits"] = session.get("visits", 0) + 1
-    return render_template_string(PAGE, notes=notes, visits=session["visits"])
+    return render_template_string(PAGE, title="Notes", notes=list(notes), visits=session["visits"])
 
 
 @app.get("/api/notes")
 def listed() -> dict[str, list[str]]:
     """All notes as JSON."""
-    return {"notes": notes}
+    return {"notes": list(notes)}
 
 
 @app.post("/api/notes")
 def added() -> tuple[dict[str, int], int]:
     """Add a note from JSON."""
-    notes.append(str(request.get_json()["text"]))
+    sent = request.get_json()
+    if not isinstance(sent, dict) or not isinstance(sent.get("text"), str):
+        abort(400, 'Send {"text": "..."}.')
+    notes.append(sent["text"])
     return {"number": len(notes)}, 201
 
 
@@ -54,14 +72,17 @@ def count(most: int) -> Response:
 
 @app.post("/upload")
 def upload() -> dict[str, str | int]:
-    """Size and hash of a file."""
-    data = request.files["file"].read()
-    return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    """Size and hash of a file, read in parts."""
+    digest, size = hashlib.sha256(), 0
+    while part := request.files["file"].read(65536):
+        digest.update(part)
+        size += len(part)
+    return {"size": size, "sha256": digest.hexdigest()}
 
 
 @app.get("/broken")
 def broken() -> None:
-    """Flask's own error page: 500."""
+    """A fault of the application: its traceback is logged, the client gets the page below."""
     raise RuntimeError("broken on purpose")
 
 
@@ -69,3 +90,12 @@ def broken() -> None:
 def teapot() -> None:
     """418."""
     abort(418)
+
+
+@app.errorhandler(HTTPException)
+def told(error: HTTPException) -> tuple[Reply | str | dict[str, str], int]:
+    """An error as a page, or as JSON under /api. A fault arrives here as 500."""
+    status = error.code or 500
+    if request.path.startswith("/api/"):
+        return {"error": error.description or error.name}, status
+    return render_template_string(PAGE, title=error.name, words=error.description), status

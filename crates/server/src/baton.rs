@@ -31,8 +31,8 @@ use crate::sync::{
 pub const MARK_MS: u64 = 1000;
 
 /// A spare that waits for the interpreter longer than this has got it because its turn came
-/// (CPython's switch interval is 5 ms), not because a job let go of it.
-const TURNS_US: u64 = 4000;
+/// (the bridge sets CPython's switch interval to 500 µs), not because a job let go of it.
+const TURNS_US: u64 = 400;
 
 /// What the loop has for its leader.
 pub enum Next<J> {

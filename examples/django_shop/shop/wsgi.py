@@ -1,4 +1,4 @@
-"""`forehand shop.wsgi`; with SHOP_VALIDATE set, through `wsgiref.validate`."""
+"""`forehand shop.wsgi`."""
 
 import os
 
@@ -9,7 +9,3 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
 # Style sheets of the admin from Django itself, so that the example needs nothing in front of it.
 # A site in production lets its proxy serve them: docs/behind-nginx.md.
 application = StaticFilesHandler(get_wsgi_application())
-if os.environ.get("SHOP_VALIDATE"):
-    from wsgiref.validate import validator
-
-    application = validator(application)
