@@ -11,7 +11,7 @@ impl Random {
         Self(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -20,7 +20,7 @@ impl Random {
 
     /// A number from 0 up to, and without, `end`; 0 where that is 0.
     pub fn below(&mut self, end: usize) -> usize {
-        if end == 0 { 0 } else { (self.next() % end as u64) as usize }
+        if end == 0 { 0 } else { (self.number() % end as u64) as usize }
     }
 
     fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
@@ -114,7 +114,7 @@ pub fn input(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
         change(&mut sent, seeds, random);
         sent.truncate(MOST);
     }
-    let head = random.next().to_ne_bytes();
+    let head = random.number().to_ne_bytes();
     // Every other input meets the default rules and limits.
     let rules = if head[2] & 1 == 0 { 0 } else { head[0] };
     [&[rules, head[1]][..], &sent].concat()
@@ -123,7 +123,7 @@ pub fn input(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
 fn change(sent: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
     let at = random.below(sent.len() + 1);
     match random.below(11) {
-        0 if at < sent.len() => sent[at] = random.next() as u8,
+        0 if at < sent.len() => sent[at] = random.number() as u8,
         1 if at < sent.len() => sent[at] ^= 1 << random.below(8),
         2 => {
             let word = random.pick(WORDS);
@@ -154,7 +154,7 @@ fn change(sent: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
             let other = &seeds[random.below(seeds.len())];
             sent.extend_from_slice(other);
         }
-        9 => number(sent, at, random),
+        9 => change_number(sent, at, random),
         _ => {
             let end = (at + random.below(6)).min(sent.len());
             let times = 1 << random.below(6);
@@ -183,7 +183,7 @@ fn repeat_or_drop_a_line(sent: &mut Vec<u8>, at: usize, random: &mut Random) {
 }
 
 /// Changes the next number by a little, or wholly.
-fn number(sent: &mut Vec<u8>, at: usize, random: &mut Random) {
+fn change_number(sent: &mut Vec<u8>, at: usize, random: &mut Random) {
     let Some(start) = sent[at..].iter().position(u8::is_ascii_digit).map(|found| at + found) else { return };
     let end =
         sent[start..].iter().position(|byte| !byte.is_ascii_digit()).map_or(sent.len(), |it| start + it);
@@ -192,8 +192,8 @@ fn number(sent: &mut Vec<u8>, at: usize, random: &mut Random) {
     let value = match random.below(4) {
         0 => value.wrapping_add(1),
         1 => value.saturating_sub(1),
-        2 => random.next() % 100,
-        _ => random.next(),
+        2 => random.number() % 100,
+        _ => random.number(),
     };
     sent.splice(start..end, value.to_string().into_bytes());
 }

@@ -1,156 +1,192 @@
-//! Drives the targets on stable Rust: mutated cases of tests/data, bounded in time, from a seed
-//! that is printed with what fails.
+//! Runs the fuzz targets anywhere: no nightly compiler, no libFuzzer.
 //!
-//! `drive TARGET|all --seconds N [--seed N]`; `drive outcome` reads inputs as lines of hex from
-//! standard input and prints what the machine made of each, for comparison with other parsers.
+//! ```text
+//! drive all|TARGET [--seconds N] [--seed N]     tries inputs; ends at the first that fails
+//! drive again TARGET HEX                        tries one input again
+//! drive transcripts [--seconds N] [--seed N]    inputs and what came of them, for against_h11.py
+//! drive transcript                              the same for inputs on stdin, one a line, in hexadecimal
+//! ```
+//!
+//! Exit status: 0 nothing failed, 1 an input failed, 2 the command line is wrong.
 
-use std::io::BufRead;
-use std::time::{Duration, Instant};
+use std::io::{BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use forehand_fuzz::{TARGETS, play};
+use fuzz::mutate::{self, Random};
+use fuzz::transcript::play;
+use fuzz::{TARGETS, Target, seeds, shared};
 
-/// xorshift64*: small, and the same everywhere.
-struct Random(u64);
+struct Options {
+    seconds: u64,
+    seed: u64,
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["again", name, text] => match (target(name), unhex(text)) {
+            (Some(target), Some(bytes)) => {
+                target(&bytes);
+                println!("{name}: it holds");
+                ExitCode::SUCCESS
+            }
+            _ => usage(),
+        },
+        ["transcript"] => tell_stdin(),
+        [name, rest @ ..] => match (options(rest), *name) {
+            (Some(options), "transcripts") => tell_random(&options),
+            (Some(options), "all") => try_all(TARGETS, &options),
+            (Some(options), name) => match TARGETS.iter().find(|(known, _)| *known == name) {
+                Some(found) => try_all(&[*found], &options),
+                None => usage(),
+            },
+            (None, _) => usage(),
+        },
+        [] => usage(),
     }
 }
 
-/// Pieces that matter to an HTTP parser.
-const WORDS: &[&[u8]] = &[
-    b"\r\n",
-    b"\n",
-    b"\r",
-    b"\r\n\r\n",
-    b" ",
-    b"\t",
-    b":",
-    b",",
-    b";",
-    b"=",
-    b"\"",
-    b"\0",
-    b"\x0b",
-    b"\x7f",
-    b"\xff",
-    b"0",
-    b"5",
-    b"10",
-    b"0x5",
-    b"+5",
-    b"FFFFFFFFFFFFFFFF",
-    b"Host: a\r\n",
-    b"Content-Length: 5\r\n",
-    b"Transfer-Encoding: chunked\r\n",
-    b"Connection: close\r\n",
-    b"Expect: 100-continue\r\n",
-    b"GET / HTTP/1.1\r\n",
-    b"POST / HTTP/1.0\r\n",
-    b"HTTP/1.1",
-    b"chunked",
-    b"gzip",
-    b"5\r\nhello\r\n",
-    b"0\r\n\r\n",
-    b"0\r\nX: y\r\n\r\n",
-    b";a=b",
-    b"_",
-    b"{",
-    b"http://b/",
-    b"*",
-    b"[::1]",
-];
+fn usage() -> ExitCode {
+    let names: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+    eprintln!(
+        "drive all|TARGET|transcripts [--seconds N] [--seed N]; drive again TARGET HEX; drive transcript"
+    );
+    eprintln!("targets: {}", names.join(", "));
+    ExitCode::from(2)
+}
 
-fn mutate(seed: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut bytes = seed.to_vec();
-    for _ in 0..=random.below(5) {
-        let at = random.below(bytes.len() + 1);
-        match random.below(6) {
-            0 => drop(bytes.splice(at..at, WORDS[random.below(WORDS.len())].iter().copied())),
-            1 if at < bytes.len() => bytes[at] = random.next() as u8,
-            2 if at < bytes.len() => drop(bytes.remove(at)),
-            3 => bytes.truncate(at),
-            4 => {
-                let end = at + random.below(bytes.len() - at + 1).min(40);
-                let copy = bytes[at..end].to_vec();
-                bytes.splice(at..at, copy);
-            }
-            _ if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
-            _ => {}
+fn target(name: &str) -> Option<Target> {
+    TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
+}
+
+fn options(words: &[&str]) -> Option<Options> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let mut options = Options { seconds: 10, seed: now };
+    for pair in words.chunks(2) {
+        let [name, value] = pair else { return None };
+        let value = value.parse().ok()?;
+        match *name {
+            "--seconds" => options.seconds = value,
+            "--seed" => options.seed = value,
+            _ => return None,
         }
     }
-    bytes.truncate(1200);
+    Some(options)
+}
+
+/// The input of a place in a seed's sequence: each can be made without those before it.
+fn input(seeds: &[Vec<u8>], seed: u64, place: u64) -> Vec<u8> {
+    let mut mixed = Random::new(seed);
+    let mut random = Random::new(mixed.number() ^ place.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    mutate::input(seeds, &mut random)
+}
+
+/// Gives each target its share of the time.
+fn try_all(targets: &[(&str, Target)], options: &Options) -> ExitCode {
+    let seeds = seeds::all();
+    // What failed, without a backtrace: that is there under `drive again`.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
+    let share = Duration::from_millis(options.seconds * 1000 / targets.len() as u64);
+    for (name, target) in targets {
+        let end = Instant::now() + share;
+        let mut place = 0;
+        // Every seed as it is, under the strict rules, before any is changed.
+        for seed in &seeds {
+            let bytes = [&[0, 0][..], seed].concat();
+            if !holds(*target, &bytes) {
+                return failed(name, *target, bytes, "a case of tests/data");
+            }
+        }
+        while Instant::now() < end {
+            // The clock is asked once in a hundred.
+            for _ in 0..100 {
+                let bytes = input(&seeds, options.seed, place);
+                if !holds(*target, &bytes) {
+                    return failed(name, *target, bytes, &format!("seed {}, place {place}", options.seed));
+                }
+                place += 1;
+            }
+        }
+        println!("{name}: {} inputs held (seed {})", place + seeds.len() as u64, options.seed);
+    }
+    ExitCode::SUCCESS
+}
+
+fn holds(target: Target, bytes: &[u8]) -> bool {
+    catch_unwind(AssertUnwindSafe(|| target(bytes))).is_ok()
+}
+
+/// Tells of a failure: the bytes, as found and as short as they get while they still fail.
+fn failed(name: &str, target: Target, bytes: Vec<u8>, origin: &str) -> ExitCode {
+    eprintln!("{name} failed on {origin}:\n  {}", bytes.escape_ascii());
+    std::panic::set_hook(Box::new(|_| {}));
+    let shorter = shorten(target, bytes);
+    eprintln!("shortest that fails:\n  {}", shorter.escape_ascii());
+    eprintln!("try it again with: drive again {name} {}", hex(&shorter));
+    ExitCode::FAILURE
+}
+
+/// Leaves out pieces, from halves down to single bytes, as long as it still fails.
+fn shorten(target: Target, mut bytes: Vec<u8>) -> Vec<u8> {
+    let mut size = bytes.len() / 2;
+    while size > 0 {
+        let mut at = 2;
+        while at < bytes.len() {
+            let end = (at + size).min(bytes.len());
+            let without = [&bytes[..at], &bytes[end..]].concat();
+            if holds(target, &without) {
+                at += size;
+            } else {
+                bytes = without;
+            }
+        }
+        size /= 2;
+    }
     bytes
 }
 
-fn seeds() -> Vec<Vec<u8>> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data");
-    let mut seeds = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("tests/data").flatten() {
-        let Ok(text) = std::fs::read_to_string(entry.path()) else { continue };
-        for line in text.lines().filter_map(|line| line.strip_prefix("send: ")) {
-            let bytes =
-                line.replace("\\r", "\r").replace("\\n", "\n").replace("\\t", "\t").replace("\\0", "\0");
-            seeds.push(bytes.into_bytes());
-        }
-    }
-    seeds.retain(|seed| seed.len() < 1000);
-    seeds
+fn tell(bytes: &[u8], out: &mut impl Write) -> bool {
+    let found = play(&mut shared(0), [bytes]);
+    writeln!(out, "{}", found.json(bytes)).is_ok()
 }
 
-fn outcomes() {
-    for line in std::io::stdin().lock().lines() {
-        let line = line.expect("a line");
-        let digits = line.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("hex"));
-        let bytes: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).expect("hex")).collect();
-        let outcome = play(std::iter::once(bytes.as_slice()));
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let requests: Vec<_> =
-            outcome.requests.iter().map(|(line, body)| format!("{} {}", hex(line), hex(body))).collect();
-        println!("{}|{}|{}", requests.join(","), outcome.complete, outcome.fault.map_or("", |fault| fault.1));
+fn tell_stdin() -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let Some(bytes) = unhex(line.trim()) else { return usage() };
+        if !tell(&bytes, &mut out) {
+            break;
+        }
     }
+    ExitCode::SUCCESS
 }
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let value = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1)?.parse::<u64>().ok()
-    };
-    let wanted = arguments.first().map_or("all", String::as_str);
-    if wanted == "outcome" {
-        return outcomes();
+fn tell_random(options: &Options) -> ExitCode {
+    let seeds = seeds::all();
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let end = Instant::now() + Duration::from_secs(options.seconds);
+    for seed in &seeds {
+        tell(seed, &mut out);
     }
-    let seconds = value("--seconds").unwrap_or(10);
-    let clock = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(1, |now| now.as_nanos() as u64);
-    let seed = value("--seed").unwrap_or(clock) | 1;
-    let targets: Vec<_> = TARGETS.iter().filter(|(name, _)| wanted == "all" || wanted == *name).collect();
-    assert!(!targets.is_empty(), "there is no target '{wanted}'");
-    let seeds = seeds();
-    let mut random = Random(seed);
-    let share = Duration::from_secs(seconds) / targets.len() as u32;
-    for (name, target) in targets {
-        let until = Instant::now() + share;
-        let mut runs = 0u64;
-        while Instant::now() < until {
-            let bytes = mutate(&seeds[random.below(seeds.len())], &mut random);
-            let tried = std::panic::catch_unwind(|| target(&bytes));
-            if tried.is_err() {
-                eprintln!("{name} failed (seed {seed}) for:\n  {}", bytes.escape_ascii());
-                std::process::exit(1);
-            }
-            runs += 1;
+    for place in 0.. {
+        // A reader that has seen enough closes the pipe.
+        if Instant::now() >= end || !tell(&input(&seeds, options.seed, place)[2..], &mut out) {
+            break;
         }
-        println!("{name}: {runs} inputs, no failure (seed {seed})");
     }
+    ExitCode::SUCCESS
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.is_ascii() {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
 }
