@@ -30,9 +30,10 @@ use crate::sync::{
 /// For how long after a job has blocked a spare is kept armed, in milliseconds.
 pub const MARK_MS: u64 = 1000;
 
-/// A spare that waits for the interpreter longer than this has got it because its turn came
-/// (the bridge sets CPython's switch interval to 500 µs), not because a job let go of it.
-const TURNS_US: u64 = 400;
+/// A spare that waits for the interpreter at least so long has got it because its turn came,
+/// not because a job let go of it. CPython's switch interval, exactly: the bridge sets it to
+/// 500 µs, and no turn is enforced earlier. Less would miss jobs that block late in the wait.
+const TURNS_US: u64 = 500;
 
 /// What the loop has for its leader.
 pub enum Next<J> {
