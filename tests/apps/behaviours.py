@@ -328,3 +328,10 @@ def view_environ(environ, start_response):
 
 def view_exits(environ, start_response):
     raise SystemExit(3)
+
+
+def validated(environ, start_response):
+    """The same views through `wsgiref.validate`, for those that keep to PEP 3333."""
+    from wsgiref.validate import validator
+
+    return validator(application)(environ, start_response)

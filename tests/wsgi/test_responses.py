@@ -172,3 +172,14 @@ def test_a_file_is_sent_from_where_it_stands(serve: object, tmp_path: object) ->
         assert f"Content-Length: {len(data) - offset}".encode() in head
         assert body == data[offset:]
     assert get(server, "/file", method="HEAD")[1] == b""
+
+
+def test_the_views_that_keep_to_the_rules_are_served_through_a_validator(serve: object, tmp_path: object) -> None:
+    (tmp_path / "file").write_bytes(b"f" * 100_000)
+    server = serve("behaviours:validated", env={"TEST_FILE": str(tmp_path / "file")})
+    for path in ("/hello", "/generator", "/sized", "/write", "/replaced", "/big?100000", "/sleep?0.01", "/file",
+                 "/memory-file", "/closed", "/environ", "/nothing-there"):  # fmt: skip
+        for method in ("GET", "POST"):
+            head, _ = get(server, path, method=method)
+            assert head.split()[1] in (b"200", b"404", b"503"), (path, head, server.log())
+    assert "AssertionError" not in server.log()
