@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "serve"]
+__all__ = ["RequestTimeout", "__version__", "serve"]
+
+
+class RequestTimeout(BaseException):
+    """Raised in the thread of a request that is overdue (`--request-timeout`), wherever it is.
+
+    Not an Exception, so that `except Exception` does not swallow it; `finally` blocks run, and
+    what the application returns after it goes nowhere: its client has had 504 already.
+    """
 
 
 def serve(application: Callable[..., Any], **options: Any) -> int:

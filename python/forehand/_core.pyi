@@ -18,6 +18,15 @@ def check_access_format(format: str) -> None:
 def check_trust(value: str) -> None:
     """ValueError says what is wrong with a list of trusted peers."""
 
+#: The signal on which a worker writes the stacks of its threads.
+STACKS_SIGNAL: int
+
+def watch_parent(fd: int, patience_ms: int, /) -> None:
+    """End this process so many milliseconds after a pipe has ended: its supervisor is gone."""
+
+def take_orphans() -> bool:
+    """Become the parent of descendants whose parents have ended. False: there is no such thing here."""
+
 class Server:
     """One WSGI server over listeners that the caller keeps open."""
 
@@ -33,6 +42,27 @@ class Server:
 
     def stop(self) -> None:
         """Begin a graceful stop; may be called again, and from a signal handler."""
+
+    def retire(self) -> None:
+        """Let other workers go on: accept nothing more, finish what runs, answer idle connections once more."""
+
+    def kick(self) -> None:
+        """Look at the listeners: a connection may wait for a worker that is no more."""
+
+    def reopen_access_log(self, fd: int, /) -> None:
+        """Go on with another file for the access log, of which a copy is kept."""
+
+    def overdue_fd(self) -> int:
+        """A descriptor that can be read when `overdue` has something to tell."""
+
+    def overdue(self) -> list[tuple[int, str, float, int]]:
+        """Requests that have become overdue: (thread, request line, seconds, serial)."""
+
+    def interrupt(self, thread: int, serial: int, exception: type[BaseException], /) -> bool:
+        """Raise an exception in a thread, if it is still inside the request of that serial."""
+
+    def routes(self) -> list[tuple[str, int, int]]:
+        """Routes that have grown most: (route, KiB, requests)."""
 
     def abort(self) -> None:
         """End at once: connections are cut, late threads are not waited for."""

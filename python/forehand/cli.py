@@ -26,16 +26,15 @@ Each option is also a variable (FOREHAND_THREADS) and a key of forehand.toml or 
 [tool.forehand] in pyproject.toml (threads). The command line goes first, then variables,
 then the file. docs/settings.md has all of them with their reasons.
 
+orders to a running server: forehand status | reload | upgrade | stop | workers | stacks | reopen
+(each has --help).
+
 exit statuses: {}
 """
 
 LATER = {
-    "-w": "several processes",
-    "--workers": "several processes",
     "-k": "other kinds of workers",
     "--worker-class": "other kinds of workers",
-    "--reload": "reloading",
-    "--preload": "preloading",
     "--certfile": "TLS",
     "--keyfile": "TLS",
     "--ssl-certfile": "TLS",
@@ -43,6 +42,10 @@ LATER = {
     "-D": "running in the background",
     "--daemon": "running in the background",
 }
+
+
+#: Orders to a server that runs (`supervisor/client.py`).
+COMMANDS = ("status", "reload", "upgrade", "stop", "workers", "stacks", "reopen")
 
 
 class Parser(argparse.ArgumentParser):
@@ -80,6 +83,9 @@ def parser() -> Parser:
     general.add_argument("--print-config", action="store_true", help="show all settings and their sources, and end")
     general.add_argument("--completion", choices=("bash", "zsh", "fish"), help="print a completion script and end")
     general.add_argument("--ready-fd", type=int, metavar="N", help="write a JSON line there when requests are answered")
+    # Between one process of ours and the next.
+    general.add_argument("--print-plan", action="store_true", help=argparse.SUPPRESS)
+    general.add_argument("--adopt", type=int, help=argparse.SUPPRESS)
     for title, description in GROUPS.items():
         group = made.add_argument_group(title, description)
         for option in OPTIONS.values():
@@ -151,6 +157,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] in COMMANDS:
+        from forehand.supervisor import client
+
+        return client.main(arguments)
+    origin = {"folder": os.getcwd(), "arguments": _own_words(arguments)}
     asked, given = parse(arguments)
     if asked.help:
         parser().print_help()
@@ -169,25 +180,63 @@ def _main(arguments: Sequence[str]) -> int:
     if asked.print_config:
         print(as_toml(settings), end="")
         return errors.OK
-    path = _surroundings(settings)
-    if not asked.target:
-        from forehand.target import suggestion
+    plan = _plan(asked, settings, origin)
+    if asked.print_plan:
+        import marshal
 
-        raise Problem(errors.USAGE, "no application was named", hint=suggestion())
-    plan = settings.plan()
-    plan |= {"target": asked.target, "factory": settings["factory"], "path": path, "check": asked.check}
-    plan["ready_fd"] = asked.ready_fd
-    if getattr(sys, "orig_argv", [])[1:2] == sys.argv[:1] and not asked.check:
+        os.write(1, b"PLAN\n" + marshal.dumps(plan))
+        return errors.OK
+    if getattr(sys, "orig_argv", [])[1:2] in (sys.argv[:1], ["-m"]) and not asked.check:
         _start_afresh(plan)
     from forehand.run import launch
 
     return launch(plan)
 
 
+def _plan(asked: argparse.Namespace, settings: Any, origin: dict[str, Any]) -> dict[str, Any]:
+    """All that the process needs to know from here on. Raises Problem."""
+    from forehand.supervisor import notify, watch
+
+    path = _surroundings(settings)
+    if not asked.target:
+        from forehand.target import suggestion
+
+        raise Problem(errors.USAGE, "no application was named", hint=suggestion())
+    plan: dict[str, Any] = settings.plan()
+    plan |= {"target": asked.target, "factory": settings["factory"], "path": path, "check": asked.check}
+    plan |= {"ready_fd": asked.ready_fd, "adopt": asked.adopt, "folder": os.getcwd(), "origin": origin}
+    plan["interface_name"] = "WSGI"
+    plan["variables"] = dict(pair.split("=", 1) for pair in settings["env"])
+    opened = notify.sockets()
+    if opened and all(settings.sources[name] == "default" for name in ("bind", "host", "port")):
+        plan["addresses"] = opened
+    if plan["reload"]:
+        if plan["workers"] == 0:
+            raise Problem(
+                errors.USAGE,
+                "--reload replaces workers, and with --workers 0 there are none",
+                hint="leave --workers 0 out: one worker is the default",
+            )
+        watch.check()
+    return plan
+
+
+def _own_words(arguments: Sequence[str]) -> list[str]:
+    """The command line as it was typed, without what one process of ours has told the next."""
+    words, skip = [], False
+    for word in arguments:
+        if skip or word in ("--adopt", "--ready-fd"):
+            skip = not skip
+            continue
+        if word != "--print-plan" and not word.startswith(("--adopt=", "--ready-fd=")):
+            words.append(word)
+    return words
+
+
 def _start_afresh(plan: dict[str, Any]) -> NoReturn:
     """Go on in a fresh interpreter, in this process: what reading a command line needs, some
     three megabytes, is not to be held for as long as the server runs. An interpreter that was
-    started with options of its own, or with `-m`, goes on as it is."""
+    started with options of its own goes on as it is."""
     import marshal
 
     reader, writer = os.pipe()
@@ -195,8 +244,9 @@ def _start_afresh(plan: dict[str, Any]) -> NoReturn:
     with os.fdopen(writer, "wb") as file:
         # A plan has a few kilobytes; a pipe takes 64 without anybody reading.
         marshal.dump(plan, file)
-    if plan["ready_fd"] is not None:
-        os.set_inheritable(plan["ready_fd"], True)
+    for name in ("ready_fd", "adopt"):
+        if plan[name] is not None:
+            os.set_inheritable(plan[name], True)
     sys.stdout.flush()
     code = f"from forehand.fresh import main; main({reader})"
     os.execv(sys.executable, [sys.executable, "-c", code, *sys.argv])

@@ -47,12 +47,34 @@ def launch(plan: dict[str, Any]) -> int:
     """Load the application that a plan names, and serve it; the exit status. Raises Problem."""
     from forehand import target
 
+    _process(plan)
+    if plan["workers"] and not plan["check"]:
+        from forehand.supervisor import run as supervise
+        from forehand.supervisor import upgrade
+
+        return supervise.run(plan, None if plan["adopt"] is None else upgrade.read(plan["adopt"]))
     sys.path[:] = plan["path"]
+    if plan["user"] or plan["group"]:
+        from forehand.supervisor import privileges
+
+        privileges.drop(plan["user"], plan["group"])
     application = target.load(plan["target"], factory=plan["factory"])
     if plan["check"]:
         print(f"forehand: {plan['target']} loads, and all settings can be used")
         return errors.OK
     return run(application, plan["target"], plan)
+
+
+def _process(plan: dict[str, Any]) -> None:
+    """What concerns the process as a whole, before anything is opened. Raises Problem."""
+    from forehand.supervisor import logs, privileges
+
+    if plan["user"] or plan["group"]:
+        privileges.resolve(plan["user"], plan["group"])
+    if plan["umask"]:
+        os.umask(int(plan["umask"], 8))
+    if plan["log_file"] != "-" or plan["access_log_file"] != "-":
+        logs.open_own(plan, first=True)
 
 
 def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int:
@@ -129,7 +151,7 @@ class Waiting:
         # The handler runs when the main thread runs; a byte in this pipe makes it run.
         self.wake = os.pipe()
         for fd in self.wake:
-            os.set_blocking(fd, fd == self.wake[0])
+            os.set_blocking(fd, False)
         signal.set_wakeup_fd(self.wake[1])
 
     def _signalled(self, number: int, frame: object) -> None:
@@ -140,8 +162,21 @@ class Waiting:
         if self.wake is None:
             self.server.join()
             return errors.OK
+        import select
+
+        poll = select.poll()
+        poll.register(self.wake[0], select.POLLIN)
+        poll.register(self.server.overdue_fd(), select.POLLIN)
         while self.asked == 0:
-            os.read(self.wake[0], 64)
+            poll.poll()
+            try:
+                os.read(self.wake[0], 64)
+            except BlockingIOError:
+                pass  # a request is overdue, and no signal has come
+            for ticket in self.server.overdue():
+                from forehand.supervisor import deadlines
+
+                deadlines.act(self.server, *ticket)
         sys.stderr.write(f"forehand: {STOPPING.format(self.patience)}\n")
         self.server.stop()
         # The engine keeps the time; a second signal, or its end, ends the waiting.

@@ -9,6 +9,7 @@ which defines them. Does not know: what an option does.
 from __future__ import annotations
 
 from forehand import _core
+from forehand.supervisor import options as supervision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,18 +20,21 @@ GROUPS = {
     "Application": "what is served",
     "Address": "where it listens",
     "Work": "how requests are worked on",
+    "Workers": supervision.GROUPS["Workers"],
     "Proxies": "what stands in front of the server",
     "Logs": "what is told",
     "Timeouts": "how long the server waits; 30, 0.5, 30s and 500ms are understood",
     "Limits": "how much the server takes; 65536, 64K, 1M and 1G are understood",
     "Strictness": "what the RFCs leave to the server's choice (docs/protocol-policy.md)",
+    "Process": supervision.GROUPS["Process"],
+    "Hooks": supervision.GROUPS["Hooks"],
 }
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 class Option:
-    """One option: `kind` is str, int, bool, size, time, list or choice."""
+    """One option: `kind` is str, int, bool, size, time, list, choice or workers."""
 
     __slots__ = ("aliases", "check", "choices", "default", "group", "help", "kind", "metavar", "name")
 
@@ -75,14 +79,19 @@ class Option:
         """A value of the right type, if it is one that can be used."""
         types: dict[str, type] = {"str": str, "choice": str, "list": list, "bool": bool}
         expected: Any = types.get(self.kind, (int, float))
+        if isinstance(value, dict) and self.kind == "list":
+            # A table in TOML: its pairs.
+            value = [f"{key}={member}" for key, member in value.items()]
         if isinstance(value, str) and self.kind != "str" and self.kind != "choice":
             value = PARSERS[self.kind](value)
+        if value == "auto" and self.kind == "workers":
+            return value
         good = isinstance(value, expected) and (self.kind == "bool" or not isinstance(value, bool))
         if not good:
             raise ValueError(f"{value!r} is not {WORDS[self.kind]}")
-        if self.kind in ("int", "size", "time") and value < 0:
+        if self.kind in ("int", "size", "time", "workers") and value < 0:
             raise ValueError(f"{value!r} is below zero")
-        if self.kind in ("int", "size") and value != int(value):
+        if self.kind in ("int", "size", "workers") and value != int(value):
             raise ValueError(f"{value!r} is not a whole number")
         for member in value if self.kind == "list" else [value]:
             if self.kind == "list" and not isinstance(member, str):
@@ -104,6 +113,7 @@ WORDS = {
     "size": "a size such as 65536, 64K, 1M or 1G",
     "time": "a time such as 30, 0.5, 30s or 500ms",
     "list": "a list of names",
+    "workers": "a number of processes or 'auto'",
 }
 
 
@@ -155,6 +165,13 @@ def _time(text: str) -> float:
     return _scaled(text, TIMES, WORDS["time"])
 
 
+def _workers(text: str) -> int | str:
+    try:
+        return "auto" if text.strip().lower() == "auto" else int(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not {WORDS['workers']}") from None
+
+
 def _list(text: str) -> list[str]:
     return [member.strip() for member in text.split(",") if member.strip()]
 
@@ -167,6 +184,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "size": _size,
     "time": _time,
     "list": _list,
+    "workers": _workers,
 }
 
 
@@ -195,7 +213,12 @@ def _limit_name(name: str, kind: str) -> str:
     return name if kind == "milliseconds" or name == "error_log_rate" else f"limit_{name}"
 
 
-ALIASES = {"keep_alive_timeout": ("--keep-alive",), "body_rate": (), "limit_connections": ("--worker-connections",)}
+ALIASES = {
+    "keep_alive_timeout": ("--keep-alive",),
+    "limit_connections": ("--worker-connections",),
+    "request_timeout": ("--timeout", "-t"),
+    "graceful_timeout": ("--timeout-graceful-shutdown", "--workers-kill-timeout"),
+}
 
 
 def _limits() -> Iterator[tuple[str, Option]]:
@@ -266,6 +289,7 @@ def _own() -> Iterator[Option]:
     yield Option("access_log_file", "str", "-", "Logs", "where those lines go; - is standard output",
                  metavar="FILE", aliases=("--access-logfile",))  # fmt: skip
     yield Option("log_level", "choice", "info", "Logs", "the least grave lines that are told", choices=LEVELS)
+    yield from supervision.options(Option)
     yield Option(
         "http_relax", "list", [], "Strictness", "allow what is refused by default",
         metavar="RULES", choices=tuple(name for name, _ in _core.relaxable()),
@@ -278,6 +302,13 @@ def _own() -> Iterator[Option]:
 
 LIMITS: dict[str, Option] = dict(_limits())
 OPTIONS: dict[str, Option] = {option.name: option for option in (*_own(), *LIMITS.values())}
+
+
+#: What a supervisor reads of them, as it stands.
+SUPERVISED = (
+    "preload", "reload", "reload_dir", "reload_strategy", "readiness", "startup_timeout", "max_worker_age",
+    "max_worker_memory", "worker_memory_kind", "control", "pid_file", "user", "group", "umask", "log_file", "log_level",
+)  # fmt: skip
 
 
 class Settings:
@@ -316,6 +347,9 @@ class Settings:
             "threads": self["threads"],
             "patience": self["graceful_timeout"],
             "engine": self.for_engine(),
+            "workers": supervision.cpus() if self["workers"] == "auto" else int(self["workers"]),
+            "hooks": {name: self[name] for name in OPTIONS if name.startswith("on_")},
+            **{name: self[name] for name in SUPERVISED},
         }
 
     def for_engine(self) -> dict[str, object]:
@@ -329,4 +363,10 @@ class Settings:
             name: round(self[option.name] * 1000) if option.kind == "time" else int(self[option.name])
             for name, option in LIMITS.items()
         }
+        pairs = [supervision.prefix_time(member) for member in self["request_timeouts"]]
+        # The longest prefix decides, so that it is looked at first.
+        pairs.sort(key=lambda pair: -len(pair[0]))
+        settings["request_timeouts"] = [(prefix, round(time * 1000)) for prefix, time in pairs]
+        settings["max_requests"] = (self["max_requests"], self["max_requests_jitter"])
+        settings["watch_routes"] = self["max_worker_memory"] > 0
         return settings

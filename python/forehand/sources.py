@@ -34,6 +34,12 @@ def gather(given: dict[str, Any], config: str | None, folder: str) -> Settings:
 
 def _from_environment(settings: Settings) -> None:
     known = {option.variable: option for option in OPTIONS.values()}
+    if os.environ.get("WEB_CONCURRENCY"):
+        # What platforms set for any server.
+        try:
+            settings.put("workers", OPTIONS["workers"].parse(os.environ["WEB_CONCURRENCY"]), "WEB_CONCURRENCY")
+        except ValueError as error:
+            raise Problem(errors.USAGE, f"the variable WEB_CONCURRENCY: {error}") from None
     for variable in sorted(os.environ):
         if not variable.startswith("FOREHAND_"):
             continue

@@ -44,6 +44,12 @@ def load(target: str, *, factory: bool = False) -> Callable[..., Any]:
     return check(application, target)
 
 
+def find(target: str) -> Any:
+    """What `module:attribute` names, whatever it is. Raises Problem."""
+    module_name, _, attribute = target.partition(":")
+    return _attribute(_import(module_name, target), attribute, target, False)
+
+
 def _import(name: str, target: str) -> ModuleType:
     try:
         # The package `importlib` is not needed for this, and would stay.

@@ -99,8 +99,14 @@ def test_no_target_suggests_one(project: Path) -> None:
         (["--http-relax", "bare-l"], 2, ["did you mean 'bare-lf'"]),
         (["--access-log", "%Z"], 2, ["'%Z' is not known"]),
         (["--forwarded-allow-ips", "10.0.0.0/33"], 2, ["'10.0.0.0/33' is no address"]),
-        (["--workers", "4"], 2, ["several processes is not in this version"]),
-        (["--certfile", "x"], 2, ["TLS is not in this version"]),
+        (["--certfile", "x.pem"], 2, ["TLS is not in this version"]),
+        (["--workers", "0", "--reload"], 2, ["with --workers 0 there are none"]),
+        (["--workers", "many"], 2, ["'many' is not a number of processes or 'auto'"]),
+        (["--workers", "1000"], 2, ["1000 is not between 0 and 256"]),
+        (["--readiness", "nowhere"], 2, ["'nowhere' is not module:callable"]),
+        (["--user", "nobody-at-all"], 2, ["there is no user 'nobody-at-all'"]),
+        (["--umask", "999"], 2, ["'999' is no octal mask"]),
+        (["--request-timeouts", "export=3"], 2, ["'export=3' is not /PREFIX=TIME"]),
         (["--bind", "127.0.0.1:http"], 2, ["is no address"]),
         (["--bind", "::1:80"], 2, ["ambiguous", "[::1]:80"]),
         (["--bind", "192.0.2.1:80"], 5, ["is not an address of this machine"]),
@@ -179,8 +185,11 @@ def test_command_line_goes_before_environment_before_file(tmp_path: Path) -> Non
     assert threads("--threads=6", env={"FOREHAND_THREADS": "5"}) == "threads = 6  # command line"
 
 
-SAMPLES = {"str": "x", "int": "7", "bool": "false", "size": "7K", "time": "7s", "list": "x"}
+SAMPLES = {"str": "x", "int": "7", "bool": "false", "size": "7K", "time": "7s", "list": "x", "workers": "auto"}
 SPECIAL = {
+    "umask": "027", "readiness": "/ready", "request_timeouts": "/a=7s", "reload_strategy": "together",
+    "worker_memory_kind": "rss", **{f"on_{what}": "hooks:call" for what in (
+        "start", "worker_start", "worker_ready", "worker_exit", "reload", "stop")},
     "bind": "127.0.0.1:1", "env": "A=b", "script_name": "/x", "forwarded_allow_ips": "10.0.0.1", "url_scheme": "https",
     "access_log": "json", "log_level": "error", "http_relax": "trace", "http_refuse": "trailers", "chdir": ".",
 }  # fmt: skip

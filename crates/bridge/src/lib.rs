@@ -4,6 +4,7 @@
 //! The only crate that knows Python; unsafe code is in `ffi/` and nowhere else.
 
 mod ffi;
+mod parent;
 mod server;
 mod settings;
 mod wsgi;
@@ -13,13 +14,34 @@ use pyo3::prelude::*;
 /// The engine behind `forehand`.
 #[pymodule]
 mod _core {
-    use super::{PyResult, pyfunction, settings};
+    use std::os::fd::RawFd;
+
+    use super::{PyModule, PyResult, parent, pyfunction, settings};
     use pyo3::exceptions::PyValueError;
+    use pyo3::prelude::*;
 
     #[pymodule_export]
     use super::server::Server;
     #[pymodule_export]
     use super::wsgi::{FileWrapper, Input};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("STACKS_SIGNAL", reactor::sys::stacks_signal())
+    }
+
+    /// Ends this process so many milliseconds after a pipe has ended: its supervisor is gone.
+    #[pyfunction]
+    fn watch_parent(fd: RawFd, patience_ms: u64) -> PyResult<()> {
+        Ok(parent::watch(fd, patience_ms)?)
+    }
+
+    /// Makes this process the parent of its descendants whose parents have ended. False: the
+    /// system has no such thing.
+    #[pyfunction]
+    fn take_orphans() -> bool {
+        reactor::sys::take_orphans().is_ok()
+    }
 
     /// Every limit: (name, kind, default, reason, answer, counter).
     #[pyfunction]

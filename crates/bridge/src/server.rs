@@ -3,7 +3,9 @@
 //! Knows: how the pieces are put together and stopped. Does not know: options' sources or
 //! signals (Python does). Runs on the thread that calls it, usually the main thread.
 
-use std::os::fd::RawFd;
+use std::io::Read;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +30,8 @@ const JOIN_LOOK: Duration = Duration::from_millis(200);
 pub struct Server {
     threads: Arc<Threads<Wsgi>>,
     fileno: RawFd,
+    /// Rings when a request is overdue.
+    bell: UnixStream,
 }
 
 #[pymethods]
@@ -52,8 +56,9 @@ impl Server {
         }
         let turn = Loop::new(settings.config, settings.log, fds)?;
         let fileno = turn.fileno();
-        let wsgi = Wsgi::new(application, gateways);
-        Ok(Self { threads: Threads::new(wsgi, turn, settings.threads), fileno })
+        let bell = turn.engine().tickets.listen()?;
+        let wsgi = Wsgi::new(application, gateways, settings.watch_routes);
+        Ok(Self { threads: Threads::new(wsgi, turn, settings.threads), fileno, bell })
     }
 
     /// Starts the threads; returns at once.
@@ -67,6 +72,54 @@ impl Server {
     /// again, and from a signal handler.
     fn stop(&self) {
         self.threads.engine.drain();
+    }
+
+    /// Lets other workers go on: accepts nothing more, finishes what runs, answers idle
+    /// connections once more if they come back in time.
+    fn retire(&self) {
+        self.threads.engine.retire();
+    }
+
+    /// Has the listeners looked at: a connection may wait for a worker that is no more.
+    fn kick(&self) {
+        self.threads.engine.kick();
+    }
+
+    /// Goes on with another file for the access log, of which a copy is kept.
+    fn reopen_access_log(&self, fd: RawFd) -> PyResult<()> {
+        if let Some(access) = &self.threads.engine.config.access {
+            access.log.reopen(fd)?;
+        }
+        Ok(())
+    }
+
+    /// A descriptor that can be read when `overdue` has something to tell.
+    fn overdue_fd(&self) -> RawFd {
+        self.bell.as_raw_fd()
+    }
+
+    /// Requests that have become overdue since the last time: (thread, request line, seconds,
+    /// serial), for `interrupt`.
+    fn overdue(&self) -> Vec<(u64, String, f64, u64)> {
+        let mut rung = [0; 64];
+        while (&self.bell).read(&mut rung).is_ok_and(|count| count == rung.len()) {}
+        let tickets = self.threads.engine.tickets.take_overdue();
+        tickets.into_iter().map(|one| (one.thread, one.line, one.seconds, one.serial)).collect()
+    }
+
+    /// Raises an exception in a thread, if it is still inside the request of that serial.
+    fn interrupt(&self, thread: u64, serial: u64, exception: &Bound<'_, PyAny>) -> bool {
+        // The thread needs the interpreter to leave the application, and this one has it.
+        let inside = self.threads.engine.tickets.is_inside(serial);
+        if inside {
+            crate::ffi::raise_in_thread(thread, Some(exception));
+        }
+        inside
+    }
+
+    /// Routes that have grown most: (route, KiB, requests).
+    fn routes(&self) -> Vec<(String, i64, u64)> {
+        self.threads.app().routes.as_ref().map_or_else(Vec::new, |routes| routes.most(5))
     }
 
     /// Ends at once: connections are cut, late threads are not waited for.

@@ -9,9 +9,12 @@ use std::sync::Once;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use reactor::sys::duplicate_file;
 use server::access::{AccessLog, Format};
+use server::board::Board;
 use server::engine::Config;
 use server::log::{Level, Log};
+use server::tickets::Deadlines;
 use wire::{Limits, Policy, Trust};
 
 /// What the engine does not need to know, but the bridge does.
@@ -22,6 +25,7 @@ pub struct Settings {
     pub script_name: String,
     pub url_scheme: String,
     pub multiprocess: bool,
+    pub watch_routes: bool,
 }
 
 /// One setting, or its default.
@@ -46,7 +50,17 @@ impl Settings {
             .ok_or_else(|| PyValueError::new_err(format!("setting log_level: '{log_level}' is no level")))?;
         let log = Log::new(2, level, limits.error_log_rate).unwrap_or_else(|_| Log::none());
         let trust: String = get(settings, "forwarded_allow_ips", "127.0.0.0/8,::1,unix".into())?;
+        let threads: usize = get(settings, "threads", 1)?;
         let config = Config {
+            threads: u32::try_from(threads).unwrap_or(u32::MAX),
+            board: board(settings)?,
+            shared_listeners: get(settings, "shared_listeners", false)?,
+            report: match get::<Option<RawFd>>(settings, "report_fd", None)? {
+                Some(fd) => Some(duplicate_file(fd)?),
+                None => None,
+            },
+            max_requests: max_requests(settings)?,
+            deadlines: deadlines(settings, &limits)?,
             policy: policy(settings)?,
             trust: parse_trust(&trust)?,
             server_header: get::<String>(settings, "server_header", String::new())?.into_bytes(),
@@ -58,7 +72,8 @@ impl Settings {
         Ok(Self {
             config,
             log,
-            threads: get(settings, "threads", 1)?,
+            threads,
+            watch_routes: get(settings, "watch_routes", false)?,
             script_name: script_name.trim_end_matches('/').to_string(),
             url_scheme: get(settings, "url_scheme", "http".into())?,
             multiprocess: get(settings, "multiprocess", false)?,
@@ -75,6 +90,32 @@ fn limits(settings: &Bound<'_, PyDict>) -> PyResult<Limits> {
         }
     }
     Ok(limits)
+}
+
+fn board(settings: &Bound<'_, PyDict>) -> PyResult<Option<Board>> {
+    let place: Option<(RawFd, usize)> = get(settings, "board", None)?;
+    Ok(match place {
+        Some((fd, row)) => Some(Board::join(fd, row)?),
+        None => None,
+    })
+}
+
+/// After how many requests this worker asks to be replaced: the bound, and up to the jitter
+/// more, so that workers do not leave together.
+fn max_requests(settings: &Bound<'_, PyDict>) -> PyResult<u64> {
+    let (most, jitter): (u64, u64) = get(settings, "max_requests", (0, 0))?;
+    if most == 0 || jitter == 0 {
+        return Ok(most);
+    }
+    let random = settings.py().import("_random")?.getattr("Random")?.call0()?;
+    let part: f64 = random.call_method0("random")?.extract()?;
+    Ok(most + (part * (jitter + 1) as f64) as u64)
+}
+
+fn deadlines(settings: &Bound<'_, PyDict>, limits: &Limits) -> PyResult<Deadlines> {
+    let by_path: Vec<(String, u64)> = get(settings, "request_timeouts", Vec::new())?;
+    let by_path = by_path.into_iter().map(|(prefix, time)| (prefix.into_bytes(), time)).collect();
+    Ok(Deadlines { usual: limits.request_timeout, by_path })
 }
 
 fn policy(settings: &Bound<'_, PyDict>) -> PyResult<Policy> {

@@ -80,12 +80,16 @@ impl Reactor {
         Arc::clone(&self.waker)
     }
 
-    /// Watches a listener, level-triggered: it is told again while connections wait.
+    /// Watches a listener, level-triggered: it is told again while connections wait. `shared`:
+    /// other processes watch it too, and one of those that wait is woken, not all.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn watch_listener(&self, listener: &impl AsFd, token: u64) -> io::Result<()> {
-        self.poll.watch_level(listener.as_fd(), token)
+    pub fn watch_listener(&self, listener: &impl AsFd, token: u64, shared: bool) -> io::Result<()> {
+        match shared {
+            true => self.poll.watch_shared(listener.as_fd(), token),
+            false => self.poll.watch_level(listener.as_fd(), token),
+        }
     }
 
     /// Stops watching a listener, or a connection that stays open.

@@ -27,11 +27,36 @@ pub struct Listeners {
     /// Until when nothing is accepted.
     paused_until: Option<Millis>,
     open: bool,
+    /// Other processes watch them too.
+    shared: bool,
+    /// False: left to the other processes for the time being.
+    watched: bool,
 }
 
 impl Listeners {
-    pub fn new(fds: Vec<ListenerFd>) -> Self {
-        Self { fds, ready: Vec::new(), reserve: Reserve::new(), paused_until: None, open: true }
+    pub fn new(fds: Vec<ListenerFd>, shared: bool) -> Self {
+        let reserve = Reserve::new();
+        Self { fds, ready: Vec::new(), reserve, paused_until: None, open: true, shared, watched: true }
+    }
+
+    pub fn are_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// Leaves new connections to other processes.
+    pub fn step_back(&mut self, reactor: &Reactor) {
+        self.watched = false;
+        self.ready.clear();
+        self.unwatch(reactor);
+    }
+
+    /// Takes new connections again.
+    pub fn step_forward(&mut self, reactor: &Reactor) {
+        self.watched = true;
+        if self.paused_until.is_none() && self.open {
+            // It fails only where memory has run out; the next pause tries again.
+            let _ = self.watch(reactor);
+        }
     }
 
     /// Watches all of them.
@@ -40,7 +65,7 @@ impl Listeners {
     /// The kernel's.
     pub fn watch(&self, reactor: &Reactor) -> io::Result<()> {
         for (index, fd) in self.fds.iter().enumerate() {
-            reactor.watch_listener(fd, LISTENER | index as u64)?;
+            reactor.watch_listener(fd, LISTENER | index as u64, self.shared)?;
         }
         Ok(())
     }
@@ -55,7 +80,7 @@ impl Listeners {
     /// Notes that a listener has connections waiting.
     pub fn ready(&mut self, token: u64) {
         let index = (token & 0xffff) as u16;
-        if self.open && !self.ready.contains(&index) {
+        if self.open && self.watched && !self.ready.contains(&index) {
             self.ready.push(index);
         }
     }
@@ -72,7 +97,7 @@ impl Listeners {
 
     /// Ends a pause.
     pub fn resume(&mut self, reactor: &Reactor) {
-        if self.paused_until.take().is_some() && self.open {
+        if self.paused_until.take().is_some() && self.open && self.watched {
             // It fails only where memory has run out; the next pause tries again.
             let _ = self.watch(reactor);
         }

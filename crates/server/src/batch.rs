@@ -66,6 +66,22 @@ impl Batch {
         Some(exchange)
     }
 
+    /// The oldest request, if it is one of those that are asked for.
+    pub fn take_if(&mut self, wanted: impl FnOnce(&Exchange) -> bool) -> Option<Exchange> {
+        if wanted(self.requests.front()?) { self.requests.pop_front() } else { None }
+    }
+
+    /// How many requests wait.
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Calls have not been quick: what is taken may have waited.
+    #[inline]
+    pub fn is_wary(&self) -> bool {
+        self.wary > 0
+    }
+
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }

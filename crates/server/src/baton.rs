@@ -56,6 +56,11 @@ pub trait Lead {
     fn home(&mut self, job: Self::Job);
     /// A thread is stuck in its job: what waits for it is sent. Without the interpreter.
     fn relieved(&mut self);
+    /// Every thread is in a job: what can be done without one is done, and without the
+    /// interpreter. True: the loop has ended.
+    fn tend(&mut self) -> bool {
+        false
+    }
     /// Coarse monotonic milliseconds, as of the last poll.
     fn now(&self) -> u64;
 }
@@ -306,6 +311,24 @@ impl<L: Lead> Baton<L> {
         if self.plays.load(Ordering::SeqCst) == seen {
             work.relieved();
         }
+        self.give_up(work);
+    }
+
+    /// Every thread is in its job, and no more may be started: keeps the loop's house. The
+    /// watchdog does it, for as long as that lasts.
+    pub fn tend(&self) {
+        let Some(mut work) = try_lock(&self.held) else { return };
+        self.empty_inbox(&mut work);
+        if work.tend() {
+            drop(work);
+            return self.end();
+        }
+        self.give_up(work);
+    }
+
+    /// Lets go of the baton without having led: whoever came meanwhile, and found it taken,
+    /// is called.
+    fn give_up(&self, work: TriedGuard<'_, L>) {
         drop(work);
         if self.inbox_full.load(Ordering::SeqCst) {
             self.spares.call_the_next();

@@ -97,7 +97,8 @@ pub struct Receiving {
 
 /// One connection.
 pub struct Connection {
-    pub socket: Socket,
+    /// Shared with what may have to speak for a thread that is stuck (`tickets.rs`, `Carry`).
+    pub socket: Arc<Socket>,
     pub token: u64,
     pub peer: Address,
     /// Which listener it came from.
@@ -159,7 +160,7 @@ impl Connection {
     /// the peer for the head cache.
     pub fn new(socket: Socket, token: u64, peer: (Address, u16), variant: u32, now: Millis) -> Self {
         Self {
-            socket,
+            socket: Arc::new(socket),
             token,
             peer: peer.0,
             listener: peer.1,

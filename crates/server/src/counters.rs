@@ -96,6 +96,18 @@ counters! {
     reply_waits
     /// Requests that were still running at the end of the graceful stop (`graceful_timeout`).
     requests_cut
+    /// Idle connections that a worker on its way out has closed (`drain_keep_alive`).
+    connections_drained
+    /// Requests that were overdue (`request_timeout`).
+    request_deadlines
+    /// Overdue requests whose thread did not come back (`request_timeout_grace`).
+    request_deadlines_ignored
+    /// Requests that were not begun because they had waited too long (`queue_timeout`).
+    requests_waited_too_long
+    /// Requests that were refused because too many waited (`queue`).
+    requests_not_queued
+    /// Requests that were not begun because their client had left.
+    requests_abandoned
     /// Faults of ours that were caught.
     panics
     /// Log lines that were left out (`error_log_rate`).

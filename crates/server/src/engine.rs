@@ -3,15 +3,19 @@
 //! Knows: no connection and no request. Any thread reads it; nothing in it is locked on the
 //! way of a request.
 
+use std::fs::File;
+use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use reactor::Waker;
 use wire::{Limits, Policy, Trust};
 
 use crate::access::AccessLog;
+use crate::board::{Board, Field};
 use crate::counters::Counters;
 use crate::log::Log;
+use crate::tickets::{Deadlines, Tickets};
 
 /// How an engine shall behave; fixed for its life.
 pub struct Config {
@@ -25,6 +29,17 @@ pub struct Config {
     pub request_buffering: bool,
     /// The access log, if one is kept.
     pub access: Option<AccessLog>,
+    /// Threads that may be inside the application at a time.
+    pub threads: u32,
+    /// Where this worker's numbers are seen by its supervisor and the other workers.
+    pub board: Option<Board>,
+    /// Other processes watch the same listeners.
+    pub shared_listeners: bool,
+    /// The line to the supervisor.
+    pub report: Option<File>,
+    /// After so many requests the worker asks to be replaced; zero: never.
+    pub max_requests: u64,
+    pub deadlines: Deadlines,
 }
 
 impl Default for Config {
@@ -36,6 +51,12 @@ impl Default for Config {
             server_header: Vec::new(),
             request_buffering: true,
             access: None,
+            threads: 1,
+            board: None,
+            shared_listeners: false,
+            report: None,
+            max_requests: 0,
+            deadlines: Deadlines::default(),
         }
     }
 }
@@ -45,10 +66,12 @@ impl Default for Config {
 #[repr(u8)]
 pub enum Stage {
     Serving = 0,
-    /// Finish what runs, take nothing new.
-    Draining = 1,
+    /// Others go on: accept nothing, finish what runs, answer idle connections once more.
+    Retiring = 1,
+    /// Nobody goes on: finish what runs, take nothing new.
+    Draining = 2,
     /// Cut everything.
-    Aborting = 2,
+    Aborting = 3,
 }
 
 /// One engine: shared by its loop, its threads and its owner.
@@ -57,12 +80,93 @@ pub struct Engine {
     pub counters: Counters,
     pub waker: Arc<Waker>,
     pub log: Log,
+    pub tickets: Tickets,
     stage: AtomicU8,
+    /// Threads inside the application.
+    playing: AtomicU32,
+    queued: AtomicU32,
+    max_requests_told: AtomicBool,
+    /// How often listeners shall be looked at whether or not the kernel has told of them.
+    kicks: AtomicU64,
 }
 
 impl Engine {
     pub fn new(config: Config, waker: Arc<Waker>, log: Log) -> Self {
-        Self { config, counters: Counters::new(), waker, log, stage: AtomicU8::new(Stage::Serving as u8) }
+        Self {
+            tickets: Tickets::new(config.deadlines.clone()),
+            config,
+            counters: Counters::new(),
+            waker,
+            log,
+            stage: AtomicU8::new(Stage::Serving as u8),
+            playing: AtomicU32::new(0),
+            queued: AtomicU32::new(0),
+            max_requests_told: AtomicBool::new(false),
+            kicks: AtomicU64::new(0),
+        }
+    }
+
+    /// Threads inside the application.
+    #[inline]
+    pub fn playing(&self) -> u32 {
+        self.playing.load(Ordering::Relaxed)
+    }
+
+    /// A thread enters the application, or leaves it.
+    #[inline]
+    pub(crate) fn count_playing(&self, enters: bool) {
+        if enters {
+            self.playing.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.playing.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// So many requests wait for a thread.
+    pub(crate) fn note_queued(&self, count: usize) {
+        self.queued.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    /// Says something to the supervisor, if there is one: a word, and a text to its end.
+    pub fn report(&self, line: &str) {
+        if let Some(mut report) = self.config.report.as_ref() {
+            let line = format!("{}\n", line.replace('\\', "\\\\").replace('\n', "\\n"));
+            // A supervisor that is gone takes this process with it in a moment.
+            let _ = report.write_all(line.as_bytes());
+        }
+    }
+
+    /// Shows this worker's numbers, and asks to be replaced when it is time. `now` in
+    /// monotonic milliseconds.
+    pub(crate) fn publish(&self, now: u64) {
+        let requests = self.counters.requests_total.get();
+        let most = self.config.max_requests;
+        if most > 0 && requests >= most && !self.max_requests_told.swap(true, Ordering::Relaxed) {
+            self.report(&format!("stale it has served {requests} requests (--max-requests)"));
+        }
+        let Some(board) = &self.config.board else { return };
+        let counters = &self.counters;
+        let accepted = counters.connections_accepted.get();
+        board.set(Field::Requests, requests);
+        board.set(Field::Connections, accepted.saturating_sub(counters.connections_closed.get()));
+        board.set(Field::Busy, u64::from(self.playing()));
+        board.set(Field::Threads, u64::from(self.config.threads));
+        board.set(Field::Queued, u64::from(self.queued.load(Ordering::Relaxed)));
+        let refused = counters.requests_not_queued.get() + counters.requests_waited_too_long.get();
+        board.set(Field::Refused, refused + counters.requests_abandoned.get());
+        board.set(Field::Timeouts, counters.request_deadlines.get());
+        board.set(Field::Errors, counters.application_errors.get());
+        board.set(Field::Updated, now);
+    }
+
+    /// Has the listeners looked at: a connection may wait for a worker that is no more.
+    pub fn kick(&self) {
+        self.kicks.fetch_add(1, Ordering::Relaxed);
+        self.waker.wake();
+    }
+
+    pub(crate) fn kicks(&self) -> u64 {
+        self.kicks.load(Ordering::Relaxed)
     }
 
     /// Where the engine is between serving and gone.
@@ -70,9 +174,17 @@ impl Engine {
     pub fn stage(&self) -> Stage {
         match self.stage.load(Ordering::Relaxed) {
             0 => Stage::Serving,
-            1 => Stage::Draining,
+            1 => Stage::Retiring,
+            2 => Stage::Draining,
             _ => Stage::Aborting,
         }
+    }
+
+    /// Lets others go on: accepts nothing more, finishes what runs, and answers connections
+    /// that are idle once more if they come back in time (limit `drain_keep_alive`).
+    pub fn retire(&self) {
+        self.stage.fetch_max(Stage::Retiring as u8, Ordering::Relaxed);
+        self.waker.wake();
     }
 
     /// Begins a graceful stop: what runs is finished, nothing new is taken.

@@ -22,6 +22,7 @@ use crate::connection::{After, Connection, Phase};
 use crate::engine::{Engine, Stage};
 use crate::output::{Carry, Flushed, Kept};
 use crate::scribe::Scribe;
+use crate::tickets::Ticket;
 
 /// Bodies up to this size are copied behind their head and leave in one `send`; larger ones
 /// leave with their head in one `sendmsg`.
@@ -61,12 +62,19 @@ pub struct Exchange {
     parcel: Option<Vec<u8>>,
     /// When it was taken out, in microseconds; zero where nobody will ask.
     began: u64,
+    /// When it had arrived, in the loop's milliseconds.
+    arrived: u64,
+    /// Its deadline, if it has one.
+    pub ticket: Option<Arc<Ticket>>,
 }
 
 impl Exchange {
     /// Takes a request out of the loop, together with its connection.
-    pub fn new(connection: Box<Connection>, head: Arc<Head>, body: Body, timed: bool) -> Self {
+    pub fn new(connection: Box<Connection>, head: Arc<Head>, body: Body, engine: &Engine, now: u64) -> Self {
+        let timed = engine.config.access.is_some();
         Self {
+            ticket: engine.tickets.issue(&connection, &head, now),
+            arrived: now,
             head,
             body,
             connection,
@@ -106,6 +114,35 @@ impl Exchange {
         if let Some(carry) = &self.connection.sending.carry {
             // An error shows again when the connection comes home.
             let _ = carry.send();
+        }
+    }
+
+    /// When it had arrived, in the loop's milliseconds.
+    pub fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// True when its deadline has passed: its client has been answered, or cut off.
+    pub fn is_overdue(&self) -> bool {
+        self.ticket.as_ref().is_some_and(|ticket| ticket.is_overdue())
+    }
+
+    /// True when the client has ended its side, with nothing more to be read. A client that
+    /// only ends its side and waits is rare, so that this is asked of those that had to wait.
+    pub fn client_has_left(&self) -> bool {
+        self.connection.pending.is_empty() && self.connection.socket.peer_has_left()
+    }
+
+    /// The reply is about to go out. False: its deadline was first.
+    fn claim(&mut self) -> bool {
+        match &self.ticket {
+            Some(ticket) if !ticket.claim() => {
+                self.keep_alive = false;
+                self.status = wire::REQUEST_TIMEOUT.status;
+                self.reply = Reply::Broken;
+                false
+            }
+            _ => true,
         }
     }
 
@@ -186,6 +223,9 @@ impl Exchange {
         engine: &Engine,
         away: &dyn Outside,
     ) -> Result<(), Gone> {
+        if !self.claim() {
+            return Err(Gone);
+        }
         let plan = self.end_head(scribe, Some(body.len() as u64), engine);
         let body = self.cut_to_plan(plan, body, engine);
         self.written = body.len() as u64;
@@ -211,6 +251,9 @@ impl Exchange {
     /// # Errors
     /// [`Gone`] when the peer is.
     pub fn whole_kept(&mut self, scribe: &mut Scribe, body: Kept, engine: &Engine) -> Result<(), Gone> {
+        if !self.claim() {
+            return Err(Gone);
+        }
         let bytes = (*body).as_ref();
         let plan = self.end_head(scribe, Some(bytes.len() as u64), engine);
         let length = self.cut_to_plan(plan, bytes, engine).len();
@@ -286,6 +329,9 @@ impl Exchange {
     /// (PEP 3333: not before there is a first non-empty part), or at the end.
     /// `known`: the whole length of the body, where it is known now.
     pub fn start(&mut self, scribe: &mut Scribe, known: Option<u64>, engine: &Engine) {
+        if !self.claim() {
+            return;
+        }
         let plan = self.end_head(scribe, known, engine);
         self.left = match plan {
             BodyPlan::Length(length) => Some(length),
@@ -418,6 +464,9 @@ impl Exchange {
         if self.head_is_sent() {
             return self.cut();
         }
+        if !self.claim() {
+            return;
+        }
         let mut bytes = Vec::new();
         fault.reply(scribe.date(), self.head.is_head(), &mut bytes);
         self.keep_alive = false;
@@ -462,7 +511,7 @@ impl Exchange {
             return false;
         }
         if connection.sending.carry.is_none() {
-            connection.sending.carry = Carry::new(&connection.socket).ok();
+            connection.sending.carry = Some(Carry::new(&connection.socket));
         }
         let Some(carry) = &connection.sending.carry else { return false };
         if carry.add(pieces) as u64 > engine.config.limits.response_buffer_bytes {
@@ -561,6 +610,17 @@ impl Exchange {
     /// exchange that nobody answered is answered with 500. With it comes the parcel that was
     /// lent, with the reply in it if that still waits.
     pub fn hand_back(mut self, engine: &Engine) -> (Box<Connection>, Option<Vec<u8>>) {
+        if let Some(ticket) = self.ticket.take() {
+            engine.tickets.settle(&ticket);
+            if ticket.is_overdue() {
+                if self.reply == Reply::Nothing {
+                    self.status = wire::REQUEST_TIMEOUT.status;
+                }
+                self.keep_alive = false;
+                self.connection.sending = Default::default();
+                self.reply = Reply::Broken;
+            }
+        }
         match self.reply {
             Reply::Nothing => self.fail(engine),
             Reply::Open { .. } => self.cut(),

@@ -66,6 +66,13 @@ impl Loop {
     fn lose_patience(&mut self, mut connection: Box<Connection>) {
         let engine = Arc::clone(&self.engine);
         match connection.phase {
+            // A worker that leaves has waited for it long enough.
+            Phase::Reading
+                if self.stop_at.is_some() && connection.is_idle() && self.now >= self.idle_until =>
+            {
+                engine.counters.connections_drained.add();
+                self.close(connection);
+            }
             Phase::Reading => match connection.machine.tick(self.now, &engine.config.limits) {
                 Tick::Nothing => self.park(connection),
                 Tick::Close => {
@@ -93,15 +100,25 @@ impl Loop {
     }
 
     /// The word to stop has come: takes what has been accepted by the kernel already, then
-    /// nothing new, and closes what is idle.
+    /// nothing new, and closes what is idle. Where others go on, what the kernel holds is
+    /// theirs, and what is idle has time to come back once more.
     pub(crate) fn begin_stop(&mut self) {
-        if self.stop_at.is_some() || self.engine.stage() == Stage::Aborting {
+        let stage = self.engine.stage();
+        if self.stopping >= stage || stage == Stage::Aborting {
             return;
         }
-        let stop_at = self.now.saturating_add(self.engine.config.limits.graceful_timeout);
+        self.stopping = stage;
+        let limits = &self.engine.config.limits;
+        let stop_at = self.now.saturating_add(limits.graceful_timeout);
+        let grace = if stage == Stage::Retiring { limits.drain_keep_alive } else { 0 };
+        self.idle_until = self.now.saturating_add(grace.min(limits.graceful_timeout));
         self.stop_at = Some(stop_at);
         self.wake_by(stop_at);
-        self.listeners.all_ready();
+        if stage == Stage::Retiring {
+            self.listeners.close(&self.reactor);
+        } else if self.listeners.is_open() {
+            self.listeners.all_ready();
+        }
         // Those that are home are looked at once more: a request that has arrived is served,
         // one that is only idle is closed by `park`.
         let home: Vec<u64> = self.slots.home().map(|(token, _, _)| token).collect();
@@ -129,10 +146,8 @@ impl Loop {
         if self.engine.stage() == Stage::Aborting {
             return self.cut();
         }
-        let Some(stop_at) = self.stop_at else {
-            self.begin_stop();
-            return false;
-        };
+        self.begin_stop();
+        let Some(stop_at) = self.stop_at else { return false };
         if self.now >= stop_at {
             return self.cut();
         }

@@ -15,6 +15,8 @@ pub mod app;
 mod batch;
 pub mod baton;
 #[cfg(not(loom))]
+pub mod board;
+#[cfg(not(loom))]
 pub mod body;
 #[cfg(not(loom))]
 mod calendar;
@@ -39,9 +41,15 @@ pub mod pool;
 #[cfg(not(loom))]
 mod progress;
 #[cfg(not(loom))]
+mod queue;
+#[cfg(not(loom))]
 pub mod scribe;
+#[cfg(not(loom))]
+mod share;
 #[cfg(not(loom))]
 mod slots;
 pub mod sync;
+#[cfg(not(loom))]
+pub mod tickets;
 #[cfg(not(loom))]
 pub mod turn;

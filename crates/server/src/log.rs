@@ -73,8 +73,10 @@ struct Queue {
     started: bool,
     writing: bool,
     rate: Rate,
-    /// Lines left out because the queue was full.
+    /// Lines left out because the queue was full, or the file could not be written.
     lost: u64,
+    /// A file to go on with.
+    next: Option<File>,
 }
 
 /// So many lines a second; what is more is counted.
@@ -133,9 +135,25 @@ impl Log {
             writing: false,
             rate: Rate { most, second: 0, used: 0, suppressed: 0 },
             lost: 0,
+            next: None,
         };
         let shared = Shared { queue: Mutex::new(queue), filled: Condvar::new(), emptied: Condvar::new() };
         Self { shared: Arc::new(shared), level }
+    }
+
+    /// Goes on with another file (a copy of the descriptor is kept): the old one was moved away.
+    ///
+    /// # Errors
+    /// The kernel's, when the descriptor is not open.
+    pub fn reopen(&self, fd: RawFd) -> std::io::Result<()> {
+        let file = duplicate_file(fd)?;
+        let mut queue = lock(&self.shared.queue);
+        if queue.started {
+            queue.next = Some(file);
+        } else {
+            queue.file = Some(file);
+        }
+        Ok(())
     }
 
     /// Something the operator should know.
@@ -221,7 +239,7 @@ impl Shared {
     /// The log thread's life.
     fn write(&self, mut file: File) {
         loop {
-            let (lines, lost) = {
+            let (lines, lost, next) = {
                 let mut queue = lock(&self.queue);
                 queue.writing = false;
                 while queue.lines.is_empty() {
@@ -229,16 +247,25 @@ impl Shared {
                     queue = self.filled.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
                 }
                 queue.writing = true;
-                (std::mem::take(&mut queue.lines), std::mem::take(&mut queue.lost))
+                (std::mem::take(&mut queue.lines), std::mem::take(&mut queue.lost), queue.next.take())
             };
+            if let Some(next) = next {
+                file = next;
+            }
+            let count = lines.len() as u64;
             let mut batch: Vec<u8> = lines.into_iter().flatten().collect();
             if lost > 0 {
                 batch.extend_from_slice(&stamp(Level::Warning));
-                batch.extend_from_slice(format!("{lost} lines were lost: the log was not read\n").as_bytes());
+                batch.extend_from_slice(
+                    format!("{lost} lines were lost: the log was not read, or could not be written\n")
+                        .as_bytes(),
+                );
             }
-            // A log that cannot be written (disk full, reader gone) must not stop anything,
-            // and there is nowhere to say so.
-            let _ = file.write_all(&batch);
+            // A log that cannot be written (disk full, reader gone) must not stop anything. How
+            // many lines that cost is said when it can be written again.
+            if file.write_all(&batch).is_err() {
+                lock(&self.queue).lost += lost + count;
+            }
         }
     }
 }

@@ -133,18 +133,14 @@ fn send_from(socket: &Socket, bytes: &[u8], at: &mut usize) -> io::Result<Sent> 
 /// write. They wait only while a next request of the same connection is at hand; should that
 /// one block its thread, whoever leads next sends what waits here.
 pub struct Carry {
-    /// A second descriptor of the connection, for the thread that does not own it.
-    socket: Socket,
+    socket: Arc<Socket>,
     waiting: Mutex<Vec<u8>>,
 }
 
 impl Carry {
     /// Room for replies of this connection.
-    ///
-    /// # Errors
-    /// The kernel's, when no descriptor is left: then nothing is carried.
-    pub fn new(socket: &Socket) -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self { socket: socket.duplicate()?, waiting: Mutex::new(Vec::new()) }))
+    pub fn new(socket: &Arc<Socket>) -> Arc<Self> {
+        Arc::new(Self { socket: Arc::clone(socket), waiting: Mutex::new(Vec::new()) })
     }
 
     /// Adds pieces of a reply; returns how many bytes wait now.

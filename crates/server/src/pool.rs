@@ -9,10 +9,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use reactor::sys::monotonic_ms;
+
 use crate::app::App;
 use crate::baton::{Baton, Look, Play, Pool};
 use crate::engine::Engine;
 use crate::exchange::Exchange;
+use crate::slots::NEVER;
 use crate::sync::lock;
 use crate::turn::Loop;
 
@@ -70,14 +73,12 @@ impl<A: App> Threads<A> {
         for _ in 0..self.most.min(2) {
             self.spawn()?;
         }
-        if self.most > 1 {
-            let this = Arc::clone(self);
-            let watchdog = thread::Builder::new()
-                .name("forehand-watch".into())
-                .stack_size(64 << 10)
-                .spawn(move || this.watch())?;
-            *lock(&self.watchdog) = Some(watchdog.thread().clone());
-        }
+        let this = Arc::clone(self);
+        let watchdog = thread::Builder::new()
+            .name("forehand-watch".into())
+            .stack_size(256 << 10)
+            .spawn(move || this.watch())?;
+        *lock(&self.watchdog) = Some(watchdog.thread().clone());
         Ok(())
     }
 
@@ -121,14 +122,22 @@ impl<A: App> Threads<A> {
                 Look::Called(_) => self.baton.relieve(now),
                 Look::NoSpare(_) => {
                     self.baton.relieve(now);
-                    self.grow();
+                    if !self.grow() {
+                        self.baton.tend();
+                    }
                 }
             }
+            let ms = monotonic_ms();
+            self.engine.tickets.look(&self.engine, ms);
+            self.engine.publish(ms);
             quiet = if now & 1 == 0 && now == seen { quiet + 1 } else { 0 };
             seen = now;
             again = now & 1 == 1 && !again;
             if quiet > QUIET_LOOKS && self.baton.watch_may_sleep(seen) {
-                thread::park();
+                match self.engine.tickets.next() {
+                    NEVER => thread::park(),
+                    next => thread::park_timeout(Duration::from_millis(next.saturating_sub(ms).max(1))),
+                }
                 quiet = 0;
             } else {
                 thread::sleep(if again { LOOK_AGAIN } else { LOOK });
@@ -136,14 +145,20 @@ impl<A: App> Threads<A> {
         }
     }
 
-    fn grow(self: &Arc<Self>) {
-        if *lock(&self.count) >= self.most || self.growing.swap(true, Ordering::AcqRel) {
-            return;
+    /// Starts another thread, one at a time. False: there are as many as there may be.
+    fn grow(self: &Arc<Self>) -> bool {
+        if *lock(&self.count) >= self.most {
+            return false;
+        }
+        if self.growing.swap(true, Ordering::AcqRel) {
+            return true;
         }
         if let Err(error) = self.spawn() {
             self.growing.store(false, Ordering::Release);
             self.engine.log.warn(format!("cannot start another thread: {error}; going on with fewer"));
+            return false;
         }
+        true
     }
 
     fn wake_watchdog(&self) {
@@ -170,6 +185,11 @@ impl<A: App> Threads<A> {
         true
     }
 
+    /// Who answers requests.
+    pub fn app(&self) -> &A {
+        &self.app
+    }
+
     /// True once the loop has ended; late threads may still be in their jobs.
     pub fn ended(&self) -> bool {
         self.baton.ended()
@@ -194,12 +214,14 @@ impl<A: App> Play<Exchange> for Crew<'_, A> {
     #[inline]
     fn play(&self, exchange: &mut Exchange) {
         let (app, engine) = (&*self.0.app, &self.0.engine);
+        engine.count_playing(true);
         let call = std::panic::AssertUnwindSafe(|| app.call(exchange, engine));
         if std::panic::catch_unwind(call).is_err() {
             // The fault is ours: this client gets 500, the worker lives.
             engine.counters.panics.add();
             exchange.fail(engine);
         }
+        engine.count_playing(false);
     }
 
     fn late(&self, exchange: &mut Exchange) {
@@ -214,7 +236,8 @@ impl<A: App> Play<Exchange> for Crew<'_, A> {
 
 impl<A: App> Pool for Crew<'_, A> {
     fn grow(&self) {
-        self.0.grow();
+        // With none to be had the one that leads goes on alone.
+        let _ = self.0.grow();
     }
 
     fn wake_watchdog(&self) {

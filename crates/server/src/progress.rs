@@ -239,7 +239,7 @@ impl Loop {
     #[inline]
     fn take_out(&mut self, connection: Box<Connection>, head: Arc<Head>, body: Body) -> Exchange {
         self.engine.counters.requests_total.add_alone();
-        Exchange::new(connection, head, body, self.engine.config.access.is_some())
+        Exchange::new(connection, head, body, &self.engine, self.now)
     }
 
     /// Answers with a refusal; nothing that follows is read as a request.
@@ -296,7 +296,9 @@ impl Loop {
     /// Puts a connection into the table, where an edge or a deadline will find it.
     #[inline]
     pub(crate) fn park(&mut self, mut connection: Box<Connection>) {
-        if self.stop_at.is_some() && connection.is_idle() {
+        let leaving = self.stop_at.is_some() && connection.is_idle();
+        if leaving && self.now >= self.idle_until {
+            self.engine.counters.connections_drained.add();
             return self.close(connection);
         }
         if !connection.watched {
@@ -305,7 +307,10 @@ impl Loop {
             }
             connection.watched = true;
         }
-        let deadline = connection.deadline(&self.engine.config.limits);
+        let mut deadline = connection.deadline(&self.engine.config.limits);
+        if leaving {
+            deadline = deadline.min(self.idle_until);
+        }
         self.wake_by(deadline);
         let token = connection.token;
         if connection.more {

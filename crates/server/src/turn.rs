@@ -15,11 +15,13 @@ use wire::{Millis, Shared};
 use crate::accept::Listeners;
 use crate::batch::Batch;
 use crate::baton::{Lead, Next};
+use crate::board::Field;
 use crate::connection::Connection;
 use crate::engine::{Config, Engine, Stage};
 use crate::exchange::Exchange;
 use crate::log::Log;
 use crate::output::Carry;
+use crate::queue::Pace;
 use crate::slots::{LISTENER, NEVER, Place, Slots};
 
 /// How many connections are accepted between two looks at those that are there.
@@ -49,6 +51,14 @@ pub struct Loop {
     pub(crate) due: Millis,
     /// When the graceful stop ends; none: it has not begun.
     pub(crate) stop_at: Option<Millis>,
+    /// How far the stop has come that this loop knows of.
+    pub(crate) stopping: Stage,
+    /// Until when idle connections may come back while it lasts.
+    pub(crate) idle_until: Millis,
+    /// How busy this worker was when it last decided whether to watch the listeners.
+    pub(crate) level: u64,
+    pub(crate) pace: Pace,
+    kicks: u64,
     accepts: u32,
     /// The last look found much: another one without waiting is worth its system call, and
     /// so is another accept. Where little happens at a time both would mostly find nothing.
@@ -63,8 +73,12 @@ impl Loop {
     pub fn new(config: Config, log: Log, listeners: Vec<ListenerFd>) -> io::Result<Self> {
         let reactor = Reactor::new()?;
         let shared = Shared::new(config.limits.clone(), config.policy.clone());
+        let shared_listeners = config.shared_listeners;
+        if let Some(board) = &config.board {
+            board.set(Field::Watching, 1);
+        }
         let engine = Arc::new(Engine::new(config, reactor.waker(), log));
-        let listeners = Listeners::new(listeners);
+        let listeners = Listeners::new(listeners, shared_listeners);
         listeners.watch(&reactor)?;
         Ok(Self {
             reactor,
@@ -79,6 +93,11 @@ impl Loop {
             hostage: None,
             due: NEVER,
             stop_at: None,
+            stopping: Stage::Serving,
+            idle_until: NEVER,
+            level: 0,
+            pace: Pace::default(),
+            kicks: 0,
             accepts: 0,
             brisk: false,
         })
@@ -95,7 +114,7 @@ impl Loop {
 
     /// One thing that happened; a request, if that completed one.
     #[inline]
-    fn look_at(&mut self, happening: Happening) -> Option<Exchange> {
+    pub(crate) fn look_at(&mut self, happening: Happening) -> Option<Exchange> {
         match happening {
             Happening::Edge { token, .. } if token & LISTENER != 0 => {
                 self.listeners.ready(token);
@@ -105,6 +124,13 @@ impl Loop {
             Happening::Woken => {
                 if self.engine.stage() != Stage::Serving {
                     self.begin_stop();
+                }
+                if self.kicks != self.engine.kicks()
+                    && self.listeners.are_watched()
+                    && self.listeners.is_open()
+                {
+                    self.kicks = self.engine.kicks();
+                    self.listeners.all_ready();
                 }
                 None
             }
@@ -161,6 +187,7 @@ impl Loop {
             connection.more |= std::mem::take(missed);
         }
         connection.machine.answered(self.now);
+        self.pace.count();
         match parcel {
             Some(parcel) => self.batch.keep(connection, parcel),
             None => return self.progress(connection),
@@ -168,14 +195,25 @@ impl Loop {
         None
     }
 
+    /// Settles one finished exchange, and says what its connection has next.
+    pub(crate) fn take_homecoming(&mut self) -> Option<Option<Exchange>> {
+        let exchange = self.homecoming.pop_front()?;
+        Some(self.settle(exchange))
+    }
+
+    /// An exchange that was answered here comes home.
+    pub(crate) fn come_home(&mut self, exchange: Exchange) {
+        self.homecoming.push_back(exchange);
+    }
+
     /// Goes on with a connection whose socket holds more.
-    fn go_on(&mut self, token: u64) -> Option<Exchange> {
+    pub(crate) fn go_on(&mut self, token: u64) -> Option<Exchange> {
         let connection: Box<Connection> = self.slots.lift(token)?;
         self.progress(connection)
     }
 
     /// Looks without waiting. True: something happened.
-    fn look(&mut self) -> bool {
+    pub(crate) fn look(&mut self) -> bool {
         self.accepts = 0;
         let found = self.reactor.poll(false).unwrap_or(0);
         self.now = monotonic_ms();
@@ -194,6 +232,13 @@ impl Lead for Loop {
                     self.batch.add(next);
                 }
             } else if let Some(mut next) = self.batch.take() {
+                if self.batch.is_wary() {
+                    self.now = monotonic_ms();
+                    match self.worth_beginning(next) {
+                        Some(worth) => next = worth,
+                        None => continue,
+                    }
+                }
                 if next.is_for_the_server() {
                     next.answer_options(&self.engine);
                     self.homecoming.push_back(next);
@@ -223,6 +268,7 @@ impl Lead for Loop {
     }
 
     fn wait(&mut self) {
+        self.heed();
         // A failing wait would be a bug of ours; the loop then goes on looking.
         let found = self.reactor.poll(true).unwrap_or(0);
         self.brisk = found >= BRISK;
@@ -241,6 +287,10 @@ impl Lead for Loop {
             let _ = carry.send();
         }
         self.batch.relieve();
+    }
+
+    fn tend(&mut self) -> bool {
+        self.keep_house()
     }
 
     fn now(&self) -> u64 {

@@ -75,6 +75,9 @@ faults! {
     FORWARDED = 400 Peer "forwarded" "the forwarding headers contradict each other or are malformed";
     INTERNAL_ERROR = 500 Us "internal-error" "the application failed to answer";
     OVERLOADED = 503 Us "overloaded" "the server has no room for another connection";
+    QUEUE_FULL = 503 Us "queue-full" "too many requests are waiting";
+    QUEUE_TIMEOUT = 503 Us "queue-timeout" "the request has waited too long for its turn";
+    REQUEST_TIMEOUT = 504 Us "request-timeout" "the application did not answer in time";
     NO_STORAGE = 507 Us "no-storage" "the server cannot store the request's body";
 }
 

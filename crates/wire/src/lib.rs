@@ -21,7 +21,9 @@ mod policy;
 mod request_line;
 mod response;
 
-pub use fault::{Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, REASONS, Whose};
+pub use fault::{
+    Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, Whose,
+};
 pub use forwarded::{BadTrust, Effective, Peer, Scheme, Trust, effective, is_forwarding};
 pub use head::{Attachment, Block, Framing, Head};
 pub use heads::{HeadCache, Hint};

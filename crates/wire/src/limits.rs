@@ -139,6 +139,21 @@ limits! {
     graceful_timeout: "milliseconds" = 30_000,
         "what gunicorn waits, and what orchestrators wait before they kill",
         "requests that still run are cut", "requests_cut";
+    drain_keep_alive: "milliseconds" = 10_000,
+        "clients think for seconds between requests; one that does not come back in that time meets a closed connection",
+        "idle connections of a worker that is being replaced are closed", "connections_drained";
+    request_timeout: "milliseconds" = 0,
+        "from a request's arrival to the end of its reply, its wait in the queue included; 0: none, as downloads may last; --request-timeouts has others by path",
+        "504 at once, the stack is logged, forehand.RequestTimeout is raised in the thread", "request_deadlines";
+    request_timeout_grace: "milliseconds" = 5_000,
+        "time for a thread to come back after forehand.RequestTimeout was raised in it",
+        "the worker is replaced", "request_deadlines_ignored";
+    queue_timeout: "milliseconds" = 10_000,
+        "nobody waits longer for a page, and what nobody waits for need not be begun; 0: no bound",
+        "503 with Retry-After, and the request is not begun", "requests_waited_too_long";
+    queue: "count" = 1024,
+        "requests that have been read and wait for a thread; they need 1 KiB each",
+        "503 with Retry-After", "requests_not_queued";
     error_log_rate: "count" = 10,
         "lines a second about what peers can cause at will; enough to see it, too few to fill a disk",
         "lines are counted, and their number is logged", "log_lines_suppressed";

@@ -1,5 +1,6 @@
 //! Letting go of the interpreter and taking it back.
 
+use pyo3::prelude::*;
 use pyo3::{Python, ffi};
 
 /// The token of a thread that is known to be attached: worker threads are, from the first
@@ -29,4 +30,26 @@ pub fn outside<R>(wait: impl FnOnce() -> R) -> R {
     // SAFETY: called by attached threads only (see `attached`); `Away` restores the state.
     let _away = Away(unsafe { ffi::PyEval_SaveThread() });
     wait()
+}
+
+/// This thread, as the interpreter names it (`threading.get_ident()`).
+pub fn thread_ident() -> u64 {
+    // SAFETY: takes no pointer; any thread may ask.
+    unsafe { PyThread_get_thread_ident() as u64 }
+}
+
+/// Has another thread raise an exception as soon as it runs Python code; without one, an
+/// exception that has not been raised yet is taken back. The caller is attached.
+pub fn raise_in_thread(thread: u64, exception: Option<&Bound<'_, PyAny>>) {
+    let raised = exception.map_or(std::ptr::null_mut(), |exception| exception.as_ptr());
+    // SAFETY: the caller is attached; `raised` is null or a live exception class, of which the
+    // interpreter takes a reference of its own. A thread that is gone is not found.
+    unsafe { PyThreadState_SetAsyncExc(thread as std::ffi::c_ulong, raised) };
+}
+
+unsafe extern "C" {
+    /// Part of the stable interface; see "Thread State and the Global Interpreter Lock".
+    fn PyThreadState_SetAsyncExc(id: std::ffi::c_ulong, exception: *mut ffi::PyObject) -> std::ffi::c_int;
+    /// Part of the stable interface.
+    fn PyThread_get_thread_ident() -> std::ffi::c_ulong;
 }

@@ -10,7 +10,7 @@ mod loan;
 mod objects;
 
 pub use callable::{Starts, Tried, Writes, start_function, write_function};
-pub use gil::{attached, outside};
+pub use gil::{attached, outside, raise_in_thread, thread_ident};
 pub use loan::{Held, Loan};
 pub use objects::{
     Iteration, bytes_of, call_two, copy_dict, first_bytes, iterate, lasting_bytes, latin1, references,

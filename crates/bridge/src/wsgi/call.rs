@@ -21,13 +21,16 @@ use super::environ::{Gateway, Origin};
 use super::input::Input;
 use super::iterate::{Failure, send_result};
 use super::reply::Desk;
-use crate::ffi::{attached, call_two, latin1, outside, set_item};
+use super::routes::{Routes, resident_kib};
+use crate::ffi::{attached, call_two, latin1, outside, raise_in_thread, set_item, thread_ident};
 
 /// A WSGI application on the engine.
 pub struct Wsgi {
     application: Py<PyAny>,
     /// One for each listener.
     gateways: Vec<Gateway>,
+    /// Memory by route, where it is watched.
+    pub routes: Option<Routes>,
 }
 
 /// Waits without the interpreter.
@@ -61,7 +64,13 @@ impl App for Wsgi {
 
     #[inline]
     fn call(&self, exchange: &mut Exchange, engine: &Arc<Engine>) {
-        attached(|py| self.answer(py, exchange, engine));
+        attached(|py| {
+            if exchange.ticket.is_none() && self.routes.is_none() {
+                self.answer(py, exchange, engine);
+            } else {
+                self.answer_watched(py, exchange, engine);
+            }
+        });
     }
 
     #[inline]
@@ -72,8 +81,8 @@ impl App for Wsgi {
 
 impl Wsgi {
     /// `gateways`: one for each listener, in the engine's order.
-    pub fn new(application: Py<PyAny>, gateways: Vec<Gateway>) -> Self {
-        Self { application, gateways }
+    pub fn new(application: Py<PyAny>, gateways: Vec<Gateway>, watch_routes: bool) -> Self {
+        Self { application, gateways, routes: watch_routes.then(Routes::default) }
     }
 
     /// Answers one request.
@@ -95,6 +104,28 @@ impl Wsgi {
         BENCH.set(bench);
     }
 
+    /// Answers one request that has a deadline, or whose memory is watched.
+    #[cold]
+    fn answer_watched(&self, py: Python<'_>, exchange: &mut Exchange, engine: &Arc<Engine>) {
+        let ticket = exchange.ticket.clone();
+        let thread = thread_ident();
+        if let Some(ticket) = &ticket {
+            ticket.begin(thread);
+        }
+        let before = self.routes.as_ref().map(|_| resident_kib());
+        self.answer(py, exchange, engine);
+        if let (Some(routes), Some(before)) = (&self.routes, before) {
+            routes.add(&exchange.head, before);
+        }
+        if let Some(ticket) = &ticket {
+            ticket.end();
+            if ticket.is_overdue() {
+                // An exception that came too late for this request is not for the next one.
+                raise_in_thread(thread, None);
+            }
+        }
+    }
+
     /// What the application is called with.
     #[inline]
     fn prepare<'py>(
@@ -111,6 +142,9 @@ impl Wsgi {
         };
         if !matches!(exchange.body, Body::Empty) {
             add_body(&environ, exchange)?;
+        }
+        if let Some(ticket) = &exchange.ticket {
+            environ.set_item(intern!(py, "forehand.deadline"), ticket.left())?;
         }
         let desk = match bench.desk.take().filter(|desk| desk.is_ours(py)) {
             Some(desk) => desk,

@@ -9,6 +9,7 @@ mod file_wrapper;
 mod input;
 mod iterate;
 mod reply;
+mod routes;
 
 pub use call::Wsgi;
 pub use environ::Gateway;

@@ -73,6 +73,11 @@ impl Poll {
         self.control(libc::EPOLL_CTL_ADD, fd, LEVEL, token)
     }
 
+    /// The same, where several processes watch one listener: of those that wait, one is woken.
+    pub fn watch_shared(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, LEVEL | libc::EPOLLEXCLUSIVE as u32, token)
+    }
+
     /// Watches both directions, told once per change.
     pub fn watch_edge(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd, EDGE, token)

@@ -3,17 +3,20 @@
 //! A port to another system writes these names again:
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
-//! `accept`, `Reserve`, `monotonic_ms`, `wall_seconds`.
+//! `accept`, `Reserve`, `monotonic_ms`, `wall_seconds`, `SharedNumbers` (memory between processes),
+//! `take_orphans`, `end_now`, `stacks_signal`.
 
 mod clock;
 mod epoll;
 mod memory;
+mod process;
 mod socket;
 mod timer;
 
 pub use clock::{monotonic_ms, monotonic_us, wall_seconds, wall_us};
 pub use epoll::{Poll, PollEvent, PollEvents};
 pub use memory::give_back;
+pub use process::{SharedNumbers, end_now, stacks_signal, take_orphans};
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
 };

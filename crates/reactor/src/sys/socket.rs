@@ -243,6 +243,26 @@ impl Socket {
         unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_WR) };
     }
 
+    /// Ends both sides at once: the peer, and whoever here reads or writes, see the end.
+    pub fn shut_both(&self) {
+        // SAFETY: takes no pointer. It fails only on a connection that is gone already.
+        unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
+    }
+
+    /// True when the peer has ended its side and nothing of what it sent is unread. Looks
+    /// without taking anything.
+    pub fn peer_has_left(&self) -> bool {
+        let mut one = 0_u8;
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        // SAFETY: room for the one byte that is asked for.
+        let seen = unsafe { libc::recv(self.fd.as_raw_fd(), (&raw mut one).cast(), 1, flags) };
+        match check_size(seen) {
+            Ok(Some(bytes)) => bytes == 0,
+            Ok(None) => false,
+            Err(error) => error.kind() != io::ErrorKind::Interrupted,
+        }
+    }
+
     /// Makes the close that follows a reset: what is queued is thrown away, and the peer
     /// cannot take a cut reply for a whole one.
     pub fn reset_at_close(&self) {

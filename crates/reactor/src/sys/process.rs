@@ -1,0 +1,91 @@
+//! This process among others: memory that processes share, and ends that cannot be put off.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use super::check;
+
+/// Memory behind a descriptor, shared by all who map it, seen as numbers.
+#[derive(Debug)]
+pub struct SharedNumbers {
+    start: NonNull<AtomicU64>,
+    count: usize,
+}
+
+// SAFETY: it is memory of atomic numbers, which any thread may use, and nothing else.
+unsafe impl Send for SharedNumbers {}
+// SAFETY: as above.
+unsafe impl Sync for SharedNumbers {}
+
+impl SharedNumbers {
+    /// Maps the first `count` numbers behind a descriptor.
+    ///
+    /// # Errors
+    /// The kernel's; or `InvalidInput`, when there are fewer numbers behind it.
+    pub fn map(fd: RawFd, count: usize) -> io::Result<Self> {
+        let size = count * size_of::<AtomicU64>();
+        // SAFETY: `stat` is plain data that the call fills; its result is checked.
+        let held = unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            check(libc::fstat(fd, &raw mut stat))?;
+            usize::try_from(stat.st_size).unwrap_or(0)
+        };
+        if count == 0 || held < size {
+            // Reading beyond the end of the file would be a bus error.
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "too few numbers behind the descriptor"));
+        }
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        // SAFETY: a new mapping at a place of the kernel's choice; the result is checked.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, fd, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { start, count })
+    }
+
+    /// All of them.
+    pub fn numbers(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is as long as `count` numbers, aligned to a page, and lives as
+        // long as `self`; any bits are a number, and all access is atomic.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
+    }
+}
+
+impl Drop for SharedNumbers {
+    fn drop(&mut self) {
+        // SAFETY: unmaps what `map` has mapped, once.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.count * size_of::<AtomicU64>()) };
+    }
+}
+
+/// Makes this process the parent of its descendants whose own parents have ended.
+///
+/// # Errors
+/// The kernel's; `Unsupported` where there is no such thing.
+pub fn take_orphans() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: takes numbers only.
+        check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })?;
+        Ok(())
+    }
+    #[cfg(not(target_os = "linux"))]
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Ends the process on the spot: no handler runs, nothing is flushed, nobody is waited for.
+pub fn end_now(status: i32) -> ! {
+    // SAFETY: takes a number and does not return.
+    unsafe { libc::_exit(status) }
+}
+
+/// The signal on which a process shows its stacks: a real-time one, which nobody else uses.
+pub fn stacks_signal() -> i32 {
+    #[cfg(target_os = "linux")]
+    return libc::SIGRTMIN() + 5;
+    #[cfg(not(target_os = "linux"))]
+    libc::SIGINFO
+}

@@ -1,0 +1,75 @@
+//! Several workers, one listener: who takes the next connection.
+//!
+//! Knows: how busy this worker is, and the board where the others say how busy they are. Does
+//! not know: processes. Runs under the baton.
+//!
+//! A worker that waits is woken by the kernel, one a connection (EPOLLEXCLUSIVE); one that is
+//! at work is passed over. What is left to decide is whether a worker should wait for new
+//! connections at all while some of its threads are inside the application: it steps back as
+//! long as another one watches that is less busy. Both things are written to the board before
+//! the other's are read, so that two never step back for one another, and a connection always
+//! finds somebody.
+
+use wire::Millis;
+
+use crate::board::Field;
+use crate::engine::Engine;
+use crate::turn::Loop;
+
+/// Every thread is inside the application.
+const FULL: u64 = 200;
+/// A request is overdue: its thread may be lost, and the interpreter with it.
+const OVERDUE: u64 = 100;
+/// How often a worker that has stepped back looks whether it is needed.
+const LOOK_MS: Millis = 100;
+
+impl Engine {
+    /// How unwilling this worker is: 0 is idle. Doubling the threads that are busy is a step,
+    /// so that workers that are busy alike do not step back for one another.
+    pub(crate) fn level(&self) -> u64 {
+        let busy = self.playing();
+        if busy >= self.config.threads {
+            return FULL;
+        }
+        let step = u64::from(u32::BITS - busy.leading_zeros());
+        if self.tickets.any_lost() { OVERDUE + step } else { step }
+    }
+}
+
+impl Loop {
+    /// Watches the listeners, or leaves them to others. Called before every wait.
+    #[inline]
+    pub(crate) fn heed(&mut self) {
+        if self.engine.config.board.is_some() && self.listeners.is_open() {
+            let level = self.engine.level();
+            if level != self.level || !self.listeners.are_watched() || level > 0 {
+                self.reconsider(level);
+            }
+        }
+    }
+
+    fn reconsider(&mut self, level: u64) {
+        let engine = self.engine.clone();
+        let Some(board) = &engine.config.board else { return };
+        self.level = level;
+        board.set(Field::Level, level);
+        let watched = self.listeners.are_watched();
+        if level == 0 || !board.somebody_better(level) {
+            if !watched {
+                board.set(Field::Watching, 1);
+                self.listeners.step_forward(&self.reactor);
+            }
+            return;
+        }
+        if watched {
+            board.set(Field::Watching, 0);
+            if !board.somebody_better(level) {
+                // The other one has stepped back for us at this very moment.
+                board.set(Field::Watching, 1);
+                return;
+            }
+            self.listeners.step_back(&self.reactor);
+        }
+        self.wake_by(self.now + LOOK_MS);
+    }
+}

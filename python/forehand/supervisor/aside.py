@@ -1,0 +1,86 @@
+"""A process that finds something out while the supervisor goes on.
+
+Knows: the command itself, run with one option more. Does not know: what its answer means.
+Reading a configuration takes modules that a supervisor does not want to hold for ever, and
+may fail or hang; here neither matters.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from forehand import errors
+from forehand.supervisor import plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    from forehand.supervisor.run import Supervisor
+
+#: Reading the configuration again, and checking a new program, take no longer than this.
+PATIENCE = 60.0
+
+
+class Aside:
+    """A process that finds something out while the supervisor goes on: its output, its end."""
+
+    def __init__(
+        self, supervisor: Supervisor, arguments: list[str], then: Callable[[int, bytes], None], where: dict[str, Any]
+    ) -> None:
+        self.supervisor = supervisor
+        self.then = then
+        self.output = b""
+        self.deadline = time.monotonic() + PATIENCE
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        self.fd = reader
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(supervisor, arguments, writer, where)
+        os.close(writer)
+        supervisor.aside[self.pid] = self
+        supervisor.hear(reader, self._read)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:
+            return
+        self.output += data
+        if not data:
+            self.supervisor.unhear(self.fd)
+
+    def too_late(self) -> None:
+        """It hangs: its end is its answer."""
+        import _signal
+
+        self.deadline = plan.NEVER
+        os.kill(self.pid, _signal.SIGKILL)
+
+    def ended(self, status: int) -> None:
+        """It has ended; what it wrote is its answer."""
+        while True:
+            before = len(self.output)
+            self._read()
+            if len(self.output) == before:
+                break
+        self.supervisor.unhear(self.fd)
+        os.close(self.fd)
+        self.then(os.waitstatus_to_exitcode(status), self.output)
+
+
+def _become(supervisor: Supervisor, arguments: list[str], writer: int, where: dict[str, Any]) -> NoReturn:
+    """In the child: the command itself, with its output in the pipe."""
+    try:
+        assert supervisor.children is not None
+        supervisor.children.leave_parent()
+        os.dup2(writer, 1)
+        os.dup2(writer, 2)
+        os.chdir(where["folder"])
+        os.execv(sys.executable, [sys.executable, "-m", "forehand", *where["arguments"], *arguments])
+    finally:
+        os._exit(errors.INTERNAL)

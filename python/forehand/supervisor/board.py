@@ -1,0 +1,50 @@
+"""The board: a page of memory where each worker keeps its numbers, for all to read.
+
+Knows: rows and fields, the same as `server/board.rs`. Does not know: what follows from them.
+The supervisor makes it and hands out rows; each worker's engine writes its own row, also when
+its interpreter is stuck, and reads the others' to see who is free.
+"""
+
+from __future__ import annotations
+
+import os
+
+#: The order is that of `server/board.rs`.
+FIELDS = (
+    "pid", "level", "watching", "requests", "connections", "busy", "threads", "queued", "refused", "timeouts",
+    "errors", "updated_ms",
+)  # fmt: skip
+ROW = 128
+ROWS = 512
+
+
+class Board:
+    """The page. Raises OSError where the system gives no memory."""
+
+    def __init__(self, fd: int | None = None) -> None:
+        if fd is None:
+            fd = os.memfd_create("forehand-board")
+            os.ftruncate(fd, ROW * ROWS)
+        self.fd = fd
+        self.taken: set[int] = set()
+
+    def take(self) -> int:
+        """A free row, cleared. With none free (which takes 512 workers) the last is shared."""
+        row = next((row for row in range(ROWS - 1) if row not in self.taken), ROWS - 1)
+        self.taken.add(row)
+        self.clear(row)
+        return row
+
+    def clear(self, row: int) -> None:
+        """Zeros: nobody lives here, so that nobody counts on it."""
+        os.pwrite(self.fd, bytes(ROW), row * ROW)
+
+    def free(self, row: int) -> None:
+        """Give a row back."""
+        self.clear(row)
+        self.taken.discard(row)
+
+    def read(self, row: int) -> dict[str, int]:
+        """A worker's numbers."""
+        data = os.pread(self.fd, ROW, row * ROW)
+        return {name: int.from_bytes(data[index * 8 : index * 8 + 8], "little") for index, name in enumerate(FIELDS)}

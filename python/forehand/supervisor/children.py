@@ -1,0 +1,133 @@
+"""Processes: how a worker comes to be, what a supervisor holds of it, and how it is reaped.
+
+Knows: fork, pipes, process ids. Does not know: why one is started or ended. Runs in the
+supervisor, and for one line in each child.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+
+from forehand.supervisor import channel, worker
+from forehand.supervisor.board import Board
+from forehand.supervisor.channel import Channel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forehand.listen import Listener
+    from forehand.supervisor.mould import Mould
+
+
+class Child:
+    """One worker's process: its line, its row on the board, the file that its stacks go to."""
+
+    __slots__ = ("channel", "generation", "number", "pid", "row", "stacks", "told")
+
+    def __init__(self, number: int, generation: int, line: int, row: int, stacks: int) -> None:
+        self.number = number
+        self.generation = generation
+        #: Zero until it is known: a worker out of a mould tells it itself.
+        self.pid = 0
+        self.channel = Channel(line)
+        self.row = row
+        self.stacks = stacks
+        #: What it said of its failure: (exit status, text).
+        self.told: tuple[int, str] | None = None
+
+
+class Children:
+    """All workers' processes, and what they share: listeners, board, the parent's pipe."""
+
+    def __init__(self, listeners: list[Listener], board: Board, life: tuple[int, int]) -> None:
+        self.listeners = listeners
+        self.board = board
+        #: Read end, write end. Only the supervisor holds the write end, so that its death is
+        #: the end of the pipe for all who hold the other.
+        self.life = life
+        self.all: dict[int, Child] = {}
+        #: Descriptors that no child may keep.
+        self.private: set[int] = set()
+
+    def make(self, number: int, generation: int) -> tuple[Child, int]:
+        """A child that is about to be: with it the descriptor of its own end."""
+        ours, theirs = channel.pair()
+        stacks = os.memfd_create("forehand-stacks")
+        child = Child(number, generation, ours, self.board.take(), stacks)
+        self.all[number] = child
+        return child, theirs
+
+    def fork(self, number: int, generation: int, plan: dict[str, Any]) -> Child:
+        """Start a worker that imports the application itself. Raises OSError."""
+        child, theirs = self.make(number, generation)
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(theirs)
+            self.drop(child)
+            raise
+        if pid == 0:
+            self.leave_parent()
+            worker.run(self.place(child, theirs), plan)
+        os.close(theirs)
+        child.pid = pid
+        return child
+
+    def place(self, child: Child, line: int) -> worker.Place:
+        """What the worker is given."""
+        pairs = [(listener.socket.fileno(), listener.url) for listener in self.listeners]
+        fds = (line, self.life[0], self.board.fd, child.stacks)
+        return worker.Place(child.number, child.generation, fds, child.row, pairs)
+
+    def leave_parent(self) -> None:
+        """In a new child: let go of what is the supervisor's."""
+        import _signal as signal
+
+        signal.set_wakeup_fd(-1)
+        os.close(self.life[1])
+        for child in self.all.values():
+            child.channel.close()
+        for fd in self.private:
+            try:
+                os.close(fd)
+            except OSError:
+                pass  # it was closed before
+        # What the supervisor has made is not looked through again by a worker's collector.
+        gc.freeze()
+
+    def from_mould(self, mould: Mould, number: int, generation: int) -> Child:
+        """Ask a mould for a worker. Raises OSError where the mould is gone."""
+        child, theirs = self.make(number, generation)
+        try:
+            mould.ask(child, theirs)
+        except OSError:
+            self.drop(child)
+            raise
+        finally:
+            os.close(theirs)
+        return child
+
+    def by_pid(self, pid: int) -> Child | None:
+        """The child that a process is."""
+        return next((child for child in self.all.values() if child.pid == pid), None)
+
+    def drop(self, child: Child) -> None:
+        """Its process is no more."""
+        self.all.pop(child.number, None)
+        child.channel.close()
+        os.close(child.stacks)
+        self.board.free(child.row)
+
+
+def how(status: int) -> tuple[str, bool]:
+    """A wait status in words, and whether it was a failure."""
+    if os.WIFSIGNALED(status):
+        import _signal as signal
+
+        number = os.WTERMSIG(status)
+        name = next((n for n in dir(signal) if n.startswith("SIG") and getattr(signal, n) == number), "")
+        return f"was ended by signal {number}{f' ({name})' if name else ''}", True
+    code = os.WEXITSTATUS(status)
+    return f"ended with status {code}", code != 0

@@ -1,0 +1,159 @@
+"""`forehand status`, `reload`, `upgrade`, `stop`, `workers`, `stacks`, `reopen`.
+
+Knows: the control socket's lines, and how to show them. Does not know: the supervisor's
+insides. A process of its own; imports what it likes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from forehand import errors
+from forehand.errors import Problem
+from forehand.supervisor.control import ask_holder, folder
+
+ORDERS = {
+    "status": "show workers, memory and numbers of a running server",
+    "reload": "bring up new workers with the code and configuration of now, then let the old ones leave",
+    "upgrade": "replace the server's program itself, with its sockets open",
+    "stop": "finish what runs, then end (--now: at once)",
+    "workers": "one more, one fewer, or so many: +1, -1, 4",
+    "stacks": "show what every thread of every worker is doing",
+    "reopen": "open the log files again, after they were moved away",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Give one order; the exit status. Raises Problem."""
+    order = arguments[0]
+    parser = argparse.ArgumentParser(prog=f"forehand {order}", description=ORDERS[order] + ".")
+    parser.add_argument(
+        "--control", "-C", metavar="PATH", default=os.environ.get("FOREHAND_CONTROL", ""),
+        help="the server's control socket, or its port; needed only where several servers run",
+    )  # fmt: skip
+    parser.add_argument(
+        "--timeout", type=float, default=0, metavar="SECONDS", help="wait no longer (default: for ever)"
+    )
+    if order == "status":
+        parser.add_argument("--json", action="store_true", help="all numbers, for programs")
+    if order == "stop":
+        parser.add_argument("--now", action="store_true", help="do not wait for what runs")
+    if order == "workers":
+        # `-1` is a number here and no option.
+        parser.add_argument("count", metavar="+1|-1|N")
+    words = list(arguments[1:])
+    given = parser.parse_args([f" {word}" if word[:1] == "-" and word[1:].isdigit() else word for word in words])
+    line = order
+    if order == "workers":
+        line += f" {given.count.strip()}"
+    elif order == "stop" and given.now:
+        line += " now"
+    return _give(order, line, find(given.control), given)
+
+
+def find(named: str) -> str:
+    """The control socket: the one that is named, or the only one that answers. Raises Problem."""
+    if named and not named.isdigit():
+        return named
+    place = folder()
+    if named:
+        return os.path.join(place, f"{named}.sock")
+    try:
+        paths = sorted(os.path.join(place, name) for name in os.listdir(place) if name.endswith(".sock"))
+    except OSError:
+        paths = []
+    alive = [path for path in paths if ask_holder(path)]
+    if len(alive) == 1:
+        return alive[0]
+    if not alive:
+        raise Problem(
+            errors.ADDRESS,
+            f"no server was found: nobody answers in {place}",
+            hint="a server that was started with --control PATH, or by another user, is named with --control PATH",
+        )
+    names = "\n".join(f"--control {path}" for path in alive)
+    raise Problem(errors.USAGE, f"{len(alive)} servers are running; say which one", hint=names)
+
+
+def _give(order: str, line: str, path: str, given: argparse.Namespace) -> int:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    if given.timeout:
+        sock.settimeout(given.timeout)
+    with sock:
+        try:
+            sock.connect(path)
+        except OSError as error:
+            status = errors.PERMISSION if isinstance(error, PermissionError) else errors.ADDRESS
+            raise Problem(
+                status,
+                f"no server answers at {path}: {error.strerror or error}",
+                hint="is it running, and is it yours? Its first lines name its control socket",
+            ) from None
+        sock.sendall(line.encode() + b"\n")
+        last: dict[str, Any] = {}
+        for last in _answers(sock, given.timeout):
+            if "stacks" in last:
+                print(f"== worker {last['worker']}, process {last['pid']}\n{last['stacks']}", flush=True)
+    if "ok" not in last:
+        raise Problem(errors.INTERNAL, "the server ended before it had answered")
+    if not last["ok"]:
+        sys.stderr.write(f"forehand {order}: {last.get('text', 'it failed')}\n")
+        return errors.APPLICATION
+    if order == "status":
+        print(json.dumps(last, indent=2) if given.json else _shown(last))
+    elif last.get("text"):
+        print(last["text"])
+    return errors.OK
+
+
+def _answers(sock: socket.socket, timeout: float) -> Iterator[dict[str, Any]]:
+    try:
+        with sock.makefile("r", encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
+    except TimeoutError:
+        raise Problem(
+            errors.INTERNAL, f"no answer within {timeout:g} s", hint="what was asked for may still be done"
+        ) from None
+    except ConnectionResetError:
+        return
+
+
+def _shown(found: dict[str, Any]) -> str:
+    """A status as people read it."""
+    pss = found["memory_kib"].get("pss", 0) / 1024
+    state = "reloading" if found["reloading"] else found["phase"]
+    preload = ", preloaded" if found["preload"] else ""
+    lines = [
+        f"Forehand {found['version']}, Python {found['python']}: {state} for {_span(found['uptime'])}",
+        f"  {found['target']} at {'  '.join(found['addresses'])}",
+        f"  supervisor {found['pid']} ({pss:.1f} MiB), generation {found['generation']}, "
+        f"{found['wanted']} workers wanted{preload}",
+        "",
+        f"  {'worker':>6} {'pid':>8} {'gen':>4} {'state':<9}{'age':>8} {'requests':>10} {'open':>6} {'busy':>9} "
+        f"{'queued':>7} {'504s':>6} {'PSS':>8} {'shared':>8} {'private':>8}  MiB",
+    ]
+    for one in found["workers"]:
+        memory = one["memory_kib"]
+        pss, shared, private = (f"{memory.get(kind, 0) / 1024:.1f}" for kind in ("pss", "shared", "private"))
+        busy = f"{one['busy']}/{one['threads']}"
+        lines.append(
+            f"  {one['worker']:>6} {one['pid']:>8} {one['generation']:>4} {one['state']:<9}{_span(one['age']):>8} "
+            f"{one['requests']:>10} {one['connections']:>6} {busy:>9} {one['queued']:>7} {one['timeouts']:>6} "
+            f"{pss:>8} {shared:>8} {private:>8}  {one['why']}".rstrip()
+        )
+    return "\n".join(lines)
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,184 @@
+"""The control socket: a unix socket (mode 0600) on which a supervisor takes orders.
+
+Knows: lines. An order is one line; the answer is lines of JSON, of which the last has `ok`.
+Does not know: what an order does (`run.py`). Runs on the supervisor's only thread, so that
+nothing here waits for a client.
+"""
+
+from __future__ import annotations
+
+import _socket as socket
+import errno
+import os
+import stat
+
+from forehand import errors
+from forehand.errors import Problem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Orders are a word and a number; a client that sends more is none of ours.
+LONGEST = 256
+#: Clients at a time; more wait in the kernel's queue.
+MOST_CLIENTS = 16
+
+
+def folder() -> str:
+    """Where control sockets are by default: a folder that only this user can enter."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.geteuid() == 0:
+        return "/run/forehand"
+    if runtime and os.path.isdir(runtime):
+        return os.path.join(runtime, "forehand")
+    return f"/tmp/forehand-{os.geteuid()}"
+
+
+def path_for(option: str, url: str) -> str:
+    """The socket's path: what `--control` names, or one made from the first address."""
+    if option == "none":
+        return ""
+    if option != "auto":
+        return os.path.abspath(option)
+    name = url.rpartition(":")[2] if url.startswith("http") else url.removeprefix("unix:").strip("/@").replace("/", "-")
+    return os.path.join(folder(), f"{name or 'server'}.sock")
+
+
+class Client:
+    """Somebody who gave an order, or is about to."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.order = b""
+
+    def tell(self, **words: Any) -> None:
+        """One line of the answer. A client that is gone, or reads too slowly, misses it."""
+        import json
+
+        try:
+            os.write(self.fd, json.dumps(words).encode() + b"\n")
+        except OSError:
+            pass  # its order is carried out all the same
+
+    def close(self) -> None:
+        """The answer is complete."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class Control:
+    """The listening end."""
+
+    def __init__(self, path: str, fd: int = -1) -> None:
+        self.path = path
+        self.clients: dict[int, Client] = {}
+        if fd >= 0:
+            self.sock = socket.socket(fileno=fd)
+            return
+        _make_room(path)
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        mask = os.umask(0o177)
+        try:
+            self.sock.bind(path)
+            self.sock.listen(MOST_CLIENTS)
+            self.sock.setblocking(False)
+        except OSError as error:
+            self.sock.close()
+            raise Problem(
+                errors.ADDRESS,
+                f"the control socket {path} cannot be made: {error.strerror or error}",
+                hint="choose another place with --control PATH, or do without: --control none",
+            ) from None
+        finally:
+            os.umask(mask)
+
+    def fileno(self) -> int:
+        """The listening descriptor."""
+        return self.sock.fileno()
+
+    def accept(self) -> Client | None:
+        """A client that has come."""
+        try:
+            fd, _ = self.sock._accept()  # type: ignore[attr-defined]
+        except OSError:
+            return None
+        os.set_blocking(fd, False)
+        client = Client(fd)
+        if len(self.clients) >= MOST_CLIENTS:
+            client.tell(ok=False, text="too many orders at a time; try again")
+            client.close()
+            return None
+        self.clients[fd] = client
+        return client
+
+    def read(self, client: Client) -> str | None:
+        """The order, when it is complete. An empty one: the client has gone."""
+        try:
+            data = os.read(client.fd, LONGEST)
+        except BlockingIOError:
+            return None
+        except OSError:
+            data = b""
+        client.order += data
+        if not data or len(client.order) > LONGEST:
+            return ""
+        line, end, _ = client.order.partition(b"\n")
+        return line.decode(errors="replace") if end else None
+
+    def forget(self, client: Client) -> None:
+        """Ends with a client."""
+        self.clients.pop(client.fd, None)
+        client.close()
+
+    def close(self) -> None:
+        """Close the socket, and remove its path."""
+        for client in list(self.clients.values()):
+            self.forget(client)
+        try:
+            os.unlink(self.path)
+        except OSError:
+            pass  # somebody else has
+        self.sock.close()
+
+
+def _make_room(path: str) -> None:
+    """The folder, and a socket that a dead server has left."""
+    place = os.path.dirname(path)
+    try:
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Problem(
+            errors.PERMISSION,
+            f"the control socket's folder {place} cannot be used: {error.strerror}",
+            hint="choose another place with --control PATH, or do without: --control none",
+        ) from None
+    if not stat.S_ISSOCK(mode):
+        raise Problem(errors.ADDRESS, f"--control: {path} exists and is no socket", hint="choose another path")
+    holder = ask_holder(path)
+    if holder:
+        raise Problem(
+            errors.ADDRESS,
+            f"another server (process {holder}) takes its orders at {path}",
+            hint="stop it with `forehand stop`, or choose another path with --control",
+        )
+    os.unlink(path)
+
+
+def ask_holder(path: str) -> int:
+    """The process that listens on a unix socket; zero where nobody does. -1: it is not known."""
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    probe.settimeout(1)
+    try:
+        probe.connect(path)
+        if hasattr(socket, "SO_PEERCRED"):
+            return int.from_bytes(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), "little")
+        return -1
+    except OSError as error:
+        return 0 if error.errno in (errno.ECONNREFUSED, errno.ENOENT) else -1
+    finally:
+        probe.close()

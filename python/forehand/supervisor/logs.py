@@ -1,0 +1,35 @@
+"""The supervisor's own log file, which workers inherit as their stderr.
+
+Knows: a path. Does not know: lines. `--log-file` takes the place of descriptor 2, so that what
+an application prints, and a crash of the interpreter itself, are found in it as well.
+"""
+
+from __future__ import annotations
+
+import os
+
+from forehand.errors import Problem
+from forehand.supervisor import privileges, say, worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def open_own(settings: dict[str, Any], *, first: bool = False) -> None:
+    """Open the log files (again). Raises Problem the first time; later it is told."""
+    for name in ("log_file", "access_log_file"):
+        path = settings[name]
+        if path == "-":
+            continue
+        try:
+            fd = worker.open_log(path)
+            privileges.give(path, settings["user"], settings["group"])
+        except (Problem, OSError) as error:
+            if first:
+                raise
+            say.say("error", f"going on with the old file: {error}")
+            continue
+        if name == "log_file":
+            os.dup2(fd, 2)
+        os.close(fd)

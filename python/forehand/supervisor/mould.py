@@ -1,0 +1,143 @@
+"""`--preload`: a process that imports the application once, and of which workers are copies.
+
+Knows: importing, forking, the collector. Does not know: when a worker is wanted. The import
+runs here and not in the supervisor, so that the supervisor stays small, can be told to give
+up while an import hangs, and takes a new mould for each reload.
+
+A worker is forked twice, so that it is nobody's child but the supervisor's, which the system
+has asked to take orphans (prctl PR_SET_CHILD_SUBREAPER): the mould may go, and its workers stay.
+
+Memory is shared until it is written. `gc.freeze` keeps the collector from touching what was
+there before the fork.
+"""
+
+from __future__ import annotations
+
+import _socket as socket
+import gc
+import os
+import sys
+
+from forehand import errors
+from forehand.errors import Problem
+from forehand.supervisor import channel, worker
+from forehand.supervisor.channel import Channel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    from forehand.supervisor.children import Child, Children
+
+
+class Mould:
+    """The supervisor's view of one."""
+
+    def __init__(self, children: Children, generation: int, plan: dict[str, Any]) -> None:
+        ours, theirs = channel.pair()
+        self.generation = generation
+        self.loaded = False
+        self.pid = os.fork()
+        if self.pid == 0:
+            children.leave_parent()
+            os.close(ours)
+            _run(children, theirs, plan)
+        os.close(theirs)
+        self.channel = Channel(ours)
+
+    def ask(self, child: Child, line: int) -> None:
+        """Have a worker made; `line` and its file for stacks go with the word. Raises OSError."""
+        import array
+
+        order = f"{child.number} {child.generation} {child.row}".encode()
+        fds = array.array("i", [line, child.stacks]).tobytes()
+        with _borrowed(self.channel.fd) as sock:
+            sock.sendmsg([order], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+
+    def close(self) -> None:
+        """Let it end: it does when its line is closed."""
+        self.channel.close()
+
+
+class _borrowed:
+    """A socket object over a descriptor that stays somebody else's."""
+
+    def __init__(self, fd: int) -> None:
+        self.sock = socket.socket(fileno=fd)
+
+    def __enter__(self) -> socket.socket:
+        return self.sock
+
+    def __exit__(self, *_: object) -> None:
+        self.sock.detach()
+
+
+def _run(children: Children, line: int, plan: dict[str, Any]) -> NoReturn:
+    status = errors.INTERNAL
+    told = Channel(line)
+    try:
+        worker.Signals()
+        from forehand import _core
+
+        _core.watch_parent(children.life[0], 0)
+        application = _load(plan, told)
+        status = _serve(children, told, plan, application)
+    except Problem as problem:
+        told.tell("fail", f"{problem.status} {problem.text()}")
+        status = problem.status
+    except BaseException as error:
+        import traceback
+
+        told.tell("fail", f"{errors.INTERNAL} {''.join(traceback.format_exception(error))}")
+    finally:
+        worker._flush()
+        os._exit(status)
+
+
+def _load(plan: dict[str, Any], told: Channel) -> Callable[..., Any]:
+    """Import, and make what was imported good to share. Raises Problem."""
+    from forehand.supervisor import sharing
+
+    worker.surroundings(plan)
+    # Collections while importing leave holes that later objects fill, which unshares pages.
+    gc.disable()
+    application = worker.load(plan)
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    for warning in sharing.warnings():
+        told.tell("warn", warning)
+    told.tell("loaded")
+    return application
+
+
+def _serve(children: Children, told: Channel, plan: dict[str, Any], application: Callable[..., Any]) -> int:
+    while True:
+        with _borrowed(told.fd) as sock:
+            order, ancillary, _, _ = sock.recvmsg(256, socket.CMSG_SPACE(2 * 4))
+        if not order:
+            return errors.OK
+        fds = [int.from_bytes(data[at : at + 4], sys.byteorder) for _, _, data in ancillary for at in (0, 4)]
+        number, generation, row = (int(word) for word in order.split())
+        pid = os.fork()
+        if pid == 0:
+            _make(children, told, plan, application, (number, generation, row), (fds[0], fds[1]))
+        os.waitpid(pid, 0)
+        for fd in fds:
+            os.close(fd)
+
+
+def _make(
+    children: Children, told: Channel, plan: dict[str, Any], application: Callable[..., Any],
+    order: tuple[int, int, int], fds: tuple[int, int],
+) -> NoReturn:  # fmt: skip
+    """In the child of the mould: leave the worker behind, as the supervisor's own."""
+    if os.fork() != 0:
+        os._exit(0)
+    told.close()
+    line, stacks = fds
+    Channel(line).tell("pid", str(os.getpid()))
+    pairs = [(listener.socket.fileno(), listener.url) for listener in children.listeners]
+    place = worker.Place(order[0], order[1], (line, children.life[0], children.board.fd, stacks), order[2], pairs)
+    worker.run(place, plan, application)

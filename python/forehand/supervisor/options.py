@@ -1,0 +1,149 @@
+"""The options of supervision: how many workers, how they come and go, who is told.
+
+Knows: names, defaults and reasons. Does not know: what is done with them. Part of the one
+table of `forehand.settings`.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+GROUPS = {
+    "Workers": "processes, and how they are replaced",
+    "Process": "the server as the system sees it",
+    "Hooks": "functions of yours, module:callable, called with a dictionary of facts",
+}
+STRATEGIES = ("rolling", "together")
+
+
+def cpus() -> int:
+    """CPUs that this process may use: by affinity, and by its control group's quota, rounded up."""
+    import os
+
+    try:
+        count = len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        count = os.cpu_count() or 1
+    quota = _quota()
+    return max(1, min(count, -(-quota[0] // quota[1]) if quota else count))
+
+
+def _quota() -> tuple[int, int] | None:
+    """(quota, period) of the control group, version 2 or 1; None where there is none."""
+    try:
+        with open("/proc/self/cgroup", encoding="ascii") as file:
+            own = next((line.rpartition(":")[2].strip() for line in file if line.startswith("0::")), "/")
+        for place in (f"/sys/fs/cgroup{own.rstrip('/')}/cpu.max", "/sys/fs/cgroup/cpu.max"):
+            try:
+                with open(place, encoding="ascii") as file:
+                    quota, period = file.read().split()
+                return None if quota == "max" else (int(quota), int(period))
+            except OSError:
+                continue
+        with open("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", encoding="ascii") as file:
+            quota_us = int(file.read())
+        with open("/sys/fs/cgroup/cpu/cpu.cfs_period_us", encoding="ascii") as file:
+            return (quota_us, int(file.read())) if quota_us > 0 else None
+    except (OSError, ValueError):
+        return None
+
+
+def _workers(value: Any) -> None:
+    if value != "auto" and not 0 <= value <= 256:
+        raise ValueError(f"{value} is not between 0 and 256")
+
+
+def _hook(value: str) -> None:
+    if value and not (value.partition(":")[1] and value.partition(":")[2]):
+        raise ValueError(f"'{value}' is not module:callable")
+
+
+def _readiness(value: str) -> None:
+    if value and not value.startswith("/"):
+        _hook(value)
+
+
+def _umask(value: str) -> None:
+    try:
+        good = not value or 0 <= int(value, 8) <= 0o777
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(f"'{value}' is no octal mask such as 022")
+
+
+def _prefixes(value: list[str]) -> None:
+    for member in value:
+        prefix, equals, _ = member.rpartition("=")
+        if not equals or not prefix.startswith("/"):
+            raise ValueError(f"'{member}' is not /PREFIX=TIME")
+        prefix_time(member)
+
+
+def prefix_time(member: str) -> tuple[str, float]:
+    """`/export=300` as (prefix, seconds). ValueError says what is allowed."""
+    from forehand.settings import PARSERS
+
+    prefix, _, time = member.rpartition("=")
+    return prefix, PARSERS["time"](time)
+
+
+def options(make: Any) -> Iterator[Any]:
+    """All of them; `make` is `settings.Option`."""
+    yield make(
+        "workers", "workers", 1, "Workers",
+        "processes; auto: as many as this machine or container has CPUs; 0: serve in this process, unsupervised",
+        metavar="N|auto", aliases=("-w",), check=_workers,
+    )  # fmt: skip
+    yield make("preload", "bool", False, "Workers", "import once, and share that memory among the workers",
+               aliases=("--preload-app",))  # fmt: skip
+    yield make("reload", "bool", False, "Workers", "watch the code, and reload when it changes (for development)")
+    yield make("reload_dir", "list", [], "Workers", "folders to watch, instead of the application's; may be repeated",
+               metavar="DIRS", aliases=("--reload-dirs",))  # fmt: skip
+    yield make("reload_strategy", "choice", "rolling", "Workers",
+               "replace workers one by one, or all of them together", choices=STRATEGIES)  # fmt: skip
+    yield make("readiness", "str", "", "Workers",
+               "what a new worker must do before it is given requests: answer GET /path below 400, or module:callable",
+               metavar="CALL", check=_readiness)  # fmt: skip
+    yield make("startup_timeout", "time", 60, "Workers",
+               "a worker that is not ready by then is killed: its import hangs; 0: wait for ever")  # fmt: skip
+    yield make("max_requests", "int", 0, "Workers", "replace a worker after so many requests; 0: never")
+    yield make("max_requests_jitter", "int", 0, "Workers",
+               "and up to so many more, by chance, so that workers do not leave together")  # fmt: skip
+    yield make("max_worker_age", "time", 0, "Workers", "replace a worker after so long; 0: never",
+               aliases=("--max-worker-lifetime",))  # fmt: skip
+    yield make("max_worker_memory", "size", 0, "Workers", "replace a worker that holds more; 0: never")
+    yield make("worker_memory_kind", "choice", "pss", "Workers",
+               "how that is counted: shared pages divided among those who share them, or whole",
+               choices=("pss", "rss"))  # fmt: skip
+    yield make("request_timeouts", "list", [], "Timeouts",
+               "other request timeouts below a path, /PREFIX=TIME; a table in TOML; 0: none", metavar="PAIRS",
+               check=_prefixes)  # fmt: skip
+    yield from _process(make)
+    for name, when in (
+        ("on_start", "before the first worker, in the supervisor"),
+        ("on_worker_start", "in each worker, before it imports the application"),
+        ("on_worker_ready", "in each worker, when it takes requests"),
+        ("on_worker_exit", "in each worker, when it ends"),
+        ("on_reload", "after a reload, in the supervisor; the facts say whether it succeeded"),
+        ("on_stop", "at the end, in the supervisor"),
+    ):
+        yield make(name, "str", "", "Hooks", when, metavar="CALLABLE", check=_hook)
+
+
+def _process(make: Any) -> Iterator[Any]:
+    yield make("control", "str", "auto", "Process",
+               "the unix socket for `forehand status` and its kin (mode 0600); auto: a folder of your own; none",
+               metavar="PATH", aliases=("--control-socket",))  # fmt: skip
+    yield make("pid_file", "str", "", "Process", "write the supervisor's process id there", metavar="FILE",
+               aliases=("--pid", "-p"))  # fmt: skip
+    yield make("user", "str", "", "Process", "workers run as this user, with its supplementary groups",
+               aliases=("-u",))  # fmt: skip
+    yield make("group", "str", "", "Process", "and this group", aliases=("-g",))
+    yield make("umask", "str", "", "Process", "mask of the modes of new files and sockets, octal", metavar="MASK",
+               aliases=("-m",), check=_umask)  # fmt: skip
+    yield make("log_file", "str", "-", "Logs", "where errors and notices go, and what the application prints to "
+               "stderr; - is stderr", metavar="FILE", aliases=("--error-logfile", "--log-output"))  # fmt: skip

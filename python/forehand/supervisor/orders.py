@@ -1,0 +1,213 @@
+"""What signals and the control socket can ask for.
+
+Knows: the words. Does not know: how workers are made or ended. Runs in the supervisor.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from forehand import __version__
+from forehand.supervisor import aside, gathering, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forehand.supervisor.control import Client
+    from forehand.supervisor.run import Supervisor
+
+
+def signal(supervisor: Supervisor, word: str) -> None:
+    """A signal has come."""
+    stopping = supervisor.state.phase == "stopping"
+    if word in ("stop", "interrupt"):
+        _say_stop(supervisor)
+        supervisor.decide("stop")
+    elif word == "quit":
+        supervisor.decide("quit")
+    elif stopping:
+        return
+    elif word == "reload":
+        reload(supervisor, None)
+    elif word == "upgrade":
+        from forehand.supervisor import upgrade
+
+        upgrade.begin(supervisor, None)
+    elif word in ("more", "fewer"):
+        supervisor.decide("wanted", supervisor.state.rules.wanted + (1 if word == "more" else -1))
+    elif word == "reopen":
+        reopen(supervisor)
+    elif word == "rest":
+        # gunicorn ends the workers of a daemon here; a terminal sends the same signal whenever
+        # its window changes, so that a server that belongs to one must not heed it.
+        if not sys.stderr.isatty():
+            say.say("info", "SIGWINCH: nothing is done; SIGTTOU has one worker fewer, SIGTERM stops")
+
+
+def _say_stop(supervisor: Supervisor) -> None:
+    running = supervisor.state.phase != "stopping"
+    patience = supervisor.settings["patience"]
+    what = f"stopping: waiting up to {patience:g} s for what is running (once more to stop at once)"
+    say.say("plain", f"forehand: {what if running else 'stopping at once'}")
+
+
+def plain(text: str) -> str:
+    """A failure as the command line shows it."""
+    return text if "forehand: " in text else f"forehand: {text}"
+
+
+def banner(supervisor: Supervisor) -> None:
+    """Tell people, and whoever waits at `ready_fd`, that the server serves."""
+    settings = supervisor.settings
+    assert supervisor.children is not None
+    listeners = supervisor.children.listeners
+    if not settings["quiet"]:
+        bold, end = ("\033[1m", "\033[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
+        python = ".".join(map(str, sys.version_info[:3]))
+        workers = supervisor.state.rules.wanted
+        preloaded = ", preloaded" if settings["preload"] else ""
+        reloads = ", reloads when files change" if settings["reload"] else ""
+        lines = [
+            f"{bold}Forehand {__version__}{end}  {bold}{'  '.join(one.url for one in listeners)}{end}",
+            f"  application  {settings['target']} ({settings['interface_name']})",
+            f"  Python       {python}, up to {settings['threads']} threads",
+            f"  workers      {workers}{preloaded}, supervised by process {os.getpid()}{reloads}",
+        ]
+        if supervisor.control is not None:
+            lines.append(f"  control      {supervisor.control.path}")
+        say.say("plain", "\n".join([*lines, "  Ctrl-C stops"]))
+    fd = settings.get("ready_fd")
+    if fd is not None:
+        urls = ", ".join('"' + one.url.replace("\\", "\\\\").replace('"', '\\"') + '"' for one in listeners)
+        pids = ", ".join(str(child.pid) for child in supervisor.children.all.values())
+        control = supervisor.control.path if supervisor.control is not None else ""
+        text = f'{{"pid": {os.getpid()}, "listeners": [{urls}], "workers": [{pids}], "control": "{control}"}}\n'
+        os.write(fd, text.encode())
+        os.close(fd)
+        settings["ready_fd"] = None
+
+
+def reload(supervisor: Supervisor, client: Client | None) -> None:
+    """Read the configuration again, then bring up a new generation."""
+    origin = supervisor.settings.get("origin")
+    if client is not None:
+        supervisor.waiting.append(client)
+    if origin is None:
+        # Started from Python: there is no command line to read again.
+        _reload_with(supervisor, supervisor.settings)
+        return
+    say.say("info", "reload: reading the configuration again")
+    supervisor.notify.reloading()
+    aside.Aside(supervisor, ["--print-plan"], lambda code, output: _replanned(supervisor, code, output), origin)
+
+
+def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
+    if supervisor.state.phase != "serving":
+        return
+    mark = output.find(b"PLAN\n")
+    if code != 0 or mark < 0:
+        text = output.decode(errors="replace").strip() or f"reading the configuration ended with status {code}"
+        supervisor.carry_out([("reloaded", False, text)])
+        return
+    import marshal
+
+    settings = marshal.loads(output[mark + 5 :])
+    old = supervisor.settings
+    if settings["addresses"] != old["addresses"]:
+        say.say("warning", f"reload: addresses stay {', '.join(old['addresses'])}; others need a restart")
+    for name in ("addresses", "origin", "control", "pid_file"):
+        settings[name] = old[name]
+    _reload_with(supervisor, settings)
+
+
+def _reload_with(supervisor: Supervisor, settings: dict[str, Any]) -> None:
+    from forehand.supervisor.run import rules_of
+
+    # The plan of the generation that the decision is about to begin, or of the one after it.
+    coming = supervisor.state.generations + 1
+    supervisor.plans[coming] = settings
+    supervisor.decide("reload", rules_of(settings))
+
+
+def reopen(supervisor: Supervisor) -> None:
+    """Log files are opened again, after they were moved away (logrotate)."""
+    from forehand.supervisor import logs
+
+    logs.open_own(supervisor.settings)
+    assert supervisor.children is not None
+    for child in supervisor.children.all.values():
+        child.channel.tell("reopen")
+    say.say("info", "log files were opened again")
+
+
+def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
+    """An order has come over the control socket."""
+    word, _, rest = order.partition(" ")
+    if word == "status":
+        client.tell(ok=True, **status(supervisor))
+        supervisor.dismiss(client)
+    elif word == "reload":
+        reload(supervisor, client)
+    elif word == "upgrade":
+        from forehand.supervisor import upgrade
+
+        upgrade.begin(supervisor, client)
+    elif word == "stop":
+        supervisor.waiting.append(client)
+        supervisor.decide("quit" if rest == "now" else "stop")
+    elif word == "workers":
+        _scale(supervisor, client, rest)
+    elif word == "stacks":
+        gathering.begin(supervisor, client)
+    elif word == "reopen":
+        reopen(supervisor)
+        client.tell(ok=True, text="log files were opened again")
+        supervisor.dismiss(client)
+    else:
+        client.tell(ok=False, text=f"'{order}' is no order")
+        supervisor.dismiss(client)
+
+
+def _scale(supervisor: Supervisor, client: Client, rest: str) -> None:
+    now = supervisor.state.rules.wanted
+    try:
+        count = now + int(rest) if rest[:1] in "+-" else int(rest)
+    except ValueError:
+        client.tell(ok=False, text=f"'{rest}' is no number of workers: +1, -1 or a number")
+    else:
+        supervisor.decide("wanted", count)
+        client.tell(ok=True, text=f"{supervisor.state.rules.wanted} workers are wanted now; there were {now}")
+    supervisor.dismiss(client)
+
+
+def status(supervisor: Supervisor) -> dict[str, Any]:
+    """All that is known of the server."""
+    from forehand.supervisor import memory
+
+    assert supervisor.children is not None
+    now = time.monotonic()
+    workers = []
+    for number, worker in supervisor.state.workers.items():
+        child = supervisor.children.all.get(number)
+        if child is None:
+            continue
+        row = {
+            "worker": number, "pid": child.pid, "generation": worker.generation, "state": worker.state,
+            "age": round(now - worker.since, 1), "why": worker.stale,
+        }  # fmt: skip
+        row.update(supervisor.children.board.read(child.row))
+        row["pid"] = child.pid
+        row["memory_kib"] = memory.read(child.pid)
+        workers.append(row)
+    settings = supervisor.settings
+    return {
+        "version": __version__, "python": sys.version.split()[0], "pid": os.getpid(), "target": settings["target"],
+        "phase": supervisor.state.phase, "generation": supervisor.state.generation,
+        "reloading": supervisor.state.coming is not None, "wanted": supervisor.state.rules.wanted,
+        "preload": settings["preload"], "uptime": round(time.time() - supervisor.started, 1),
+        "addresses": [one.url for one in supervisor.children.listeners],
+        "memory_kib": memory.read(os.getpid()), "workers": workers,
+    }  # fmt: skip

@@ -1,0 +1,423 @@
+"""What a supervisor does next: (state, event, now) → actions.
+
+Knows: workers by number, what became of them, times in seconds. Does not know: processes,
+pipes, signals: `run.py` carries the actions out and tells what came of them. Nothing here
+waits, reads a clock or fails, so that every story can be told in a table (tests/supervisor).
+
+    STARTING ──ready──► READY ──retire──► LEAVING ──died──► gone
+        │ failed, too late                   │ too late
+        └──────────────► KILLED ◄────────────┘
+
+Two rules hold everything together. *Replacement first*: as long as a stale worker (of an older
+generation, or due for recycling) answers, it is told to leave only when there are more ready
+workers than are wanted. *A generation proves itself*: until one of its workers is ready, a
+reload can be given up, and the old generation has lost nothing.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    Action = tuple[Any, ...]
+    Event = tuple[Any, ...]
+
+STARTING, READY, LEAVING, KILLED = "starting", "ready", "leaving", "killed"
+
+#: A worker that dies before it is so old has not begun to serve: its kind may be in a loop.
+YOUNG = 0.5
+#: A worker that was started after the last young death and has lived so long ends the loop.
+HEALED = 2.0
+#: So many young deaths in a row are still replaced at once.
+FREE_DEATHS = 2
+FIRST_DELAY, LONGEST_DELAY = 0.25, 30.0
+#: How long after its graceful timeout a worker is killed: it has to say what it cut.
+KILL_AFTER = 2.0
+#: How long one that was told to end at once may take to say what it cut.
+QUIT_AFTER = 2.0
+
+
+class Rules:
+    """What is asked of workers; times in seconds, zero stands for never."""
+
+    __slots__ = ("graceful", "max_age", "startup", "strategy", "wanted")
+
+    def __init__(
+        self,
+        *,
+        wanted: int = 1,
+        startup: float = 60,
+        graceful: float = 30,
+        strategy: str = "rolling",
+        max_age: float = 0,
+    ) -> None:
+        self.wanted = wanted
+        self.startup = startup
+        self.graceful = graceful
+        self.strategy = strategy
+        self.max_age = max_age
+
+
+class Worker:
+    """One worker: its number, which is never used again, and where it is in its life."""
+
+    __slots__ = ("age_limit", "deadline", "generation", "number", "ready_at", "since", "stale", "state")
+
+    def __init__(self, number: int, generation: int, now: float, deadline: float) -> None:
+        self.number = number
+        self.generation = generation
+        self.state = STARTING
+        self.since = now
+        self.ready_at = 0.0
+        self.deadline = deadline
+        #: Why it is to be replaced; empty while it is as good as any.
+        self.stale = ""
+        self.age_limit = NEVER
+
+
+NEVER = float("inf")
+
+
+class State:
+    """All that is decided from. `spread` gives a number from 0 to 1 for each worker (jitter)."""
+
+    def __init__(self, rules: Rules, spread: Callable[[], float] = lambda: 0.5) -> None:
+        self.rules = rules
+        self.spread = spread
+        self.workers: dict[int, Worker] = {}
+        self.generation = 1
+        #: The generation that a reload brings up; none: no reload is under way.
+        self.coming: int | None = None
+        self.proven = False
+        self.reload_again = False
+        self.coming_rules: Rules | None = None
+        self.phase = "beginning"
+        self.stop_at = NEVER
+        self.exit = 0
+        self.born = 0
+        self.generations = 1
+        self.deaths = 0
+        self.last_death = -NEVER
+        self.spawn_at = 0.0
+
+    @property
+    def target(self) -> int:
+        """The generation that new workers belong to."""
+        return self.generation if self.coming is None else self.coming
+
+    def active(self) -> list[Worker]:
+        """Those that serve or are about to, oldest first."""
+        return [worker for worker in self.workers.values() if worker.state in (STARTING, READY)]
+
+    def fresh(self) -> list[Worker]:
+        """The active ones that may stay."""
+        return [worker for worker in self.active() if not worker.stale and worker.generation == self.target]
+
+    def ready(self) -> list[Worker]:
+        """Those that serve."""
+        return [worker for worker in self.workers.values() if worker.state == READY]
+
+
+def decide(state: State, event: Event, now: float) -> list[Action]:
+    """The actions that an event calls for. Events and what they carry:
+
+    `tick`; `ready` number; `died` number, how (text), crashed, cause (status, text) or None;
+    `stale` number, why; `reload` rules; `unloadable` cause (a preloaded application did not
+    come up); `wanted` count; `stop`, `quit`.
+
+    Actions: `spawn` number generation; `retire` number why; `stop` number; `quit` number; `kill` number why;
+    `load` generation (bring the application up for preloading, where that is asked for);
+    `forget` generation; `say` level text; `serving`; `reloaded` ok text; `exit` status.
+    """
+    actions = list(_HANDLERS[event[0]](state, now, *event[1:]))
+    actions += _settle(state, now)
+    return actions
+
+
+def next_look(state: State, now: float) -> float:
+    """When `tick` is due: infinity if nothing has a date."""
+    times = [worker.deadline for worker in state.workers.values()]
+    times += [worker.age_limit for worker in state.ready() if not worker.stale]
+    if state.spawn_at > now:
+        times.append(state.spawn_at)
+    return min(times, default=NEVER)
+
+
+def _tick(state: State, now: float) -> Iterable[Action]:
+    return ()
+
+
+def _ready(state: State, now: float, number: int) -> Iterable[Action]:
+    worker = state.workers.get(number)
+    if worker is None or worker.state != STARTING:
+        return ()
+    worker.state = READY
+    worker.ready_at = now
+    worker.deadline = NEVER
+    if state.rules.max_age:
+        # Up to a tenth earlier, so that workers of one age do not leave together.
+        worker.age_limit = now + state.rules.max_age * (1 - 0.1 * state.spread())
+    if state.coming == worker.generation and not state.proven:
+        waited_for = state.rules.wanted if state.rules.strategy == "together" else 1
+        state.proven = sum(1 for other in state.fresh() if other.state == READY) >= waited_for
+    return ()
+
+
+def _died(
+    state: State, now: float, number: int, how: str, crashed: bool, cause: tuple[int, str] | None
+) -> Iterable[Action]:
+    worker = state.workers.pop(number, None)
+    if worker is None:
+        return
+    if worker.state in (LEAVING, KILLED) or state.phase == "stopping":
+        if worker.state == LEAVING and crashed:
+            yield ("say", "warning", f"worker {number} {how} while it was leaving")
+        if state.phase == "stopping" and (crashed or worker.state == KILLED):
+            state.exit = state.exit or 1
+        if worker.state == LEAVING or worker.ready_at or state.phase == "stopping":
+            return
+    young = not worker.ready_at or now - worker.ready_at < YOUNG
+    if worker.state == KILLED:
+        how = f"was killed: {worker.stale}"
+    status, text = cause or (1, f"worker {number} {how}{'' if worker.ready_at else ' before it was ready'}")
+    if state.phase == "beginning":
+        yield from _give_up(state, status, text)
+        return
+    if state.coming == worker.generation and not state.proven:
+        yield from _abandon(state, now, text)
+        return
+    if young:
+        state.deaths += 1
+        state.last_death = now
+        state.spawn_at = now + _delay(state.deaths)
+    wait = max(0.0, state.spawn_at - now)
+    when = "at once" if wait == 0 else f"in {wait:g} s, as {state.deaths} in a row have died young"
+    yield ("say", "error", f"{text}; it is replaced {when}")
+
+
+def _delay(deaths: int) -> float:
+    if deaths <= FREE_DEATHS:
+        return 0.0
+    # The exponent is bounded because 2.0 ** 1100 is an error.
+    return float(min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(deaths - FREE_DEATHS - 1, 20)))
+
+
+def _give_up(state: State, status: int, text: str) -> Iterable[Action]:
+    """The first start has failed: nobody is served by trying again unseen."""
+    state.phase = "stopping"
+    state.exit = status
+    yield ("say", "plain", text)
+    for worker in state.workers.values():
+        worker.state = KILLED
+        worker.deadline = NEVER
+        yield ("kill", worker.number, "")
+
+
+def _abandon(state: State, now: float, text: str) -> Iterable[Action]:
+    """The coming generation does not come up: the old one goes on as if nothing had been."""
+    coming = state.coming
+    state.coming = None
+    state.coming_rules = None
+    state.reload_again = False
+    for worker in state.workers.values():
+        if worker.generation == coming and worker.state in (STARTING, READY):
+            worker.state = KILLED
+            worker.ready_at = now  # its end is no failure
+            worker.deadline = NEVER
+            yield ("kill", worker.number, "")
+    yield ("forget", coming)
+    yield ("reloaded", False, text)
+
+
+def _stale(state: State, now: float, number: int, why: str) -> Iterable[Action]:
+    worker = state.workers.get(number)
+    if worker is not None and worker.state == READY and not worker.stale:
+        worker.stale = why
+        yield ("say", "info", f"worker {number} is replaced: {why}")
+
+
+def _reload(state: State, now: float, rules: Rules | None = None) -> Iterable[Action]:
+    if state.phase != "serving":
+        yield ("reloaded", False, "the server is starting or stopping, and cannot reload now")
+        return
+    if state.coming is not None:
+        # Whoever asks has changed something since: what is coming may be without it.
+        state.reload_again = True
+        state.coming_rules = rules or state.coming_rules
+        return
+    yield from _begin_reload(state, rules)
+
+
+def _begin_reload(state: State, rules: Rules | None) -> Iterable[Action]:
+    state.generations += 1
+    state.coming = state.generations
+    state.proven = False
+    state.deaths = 0
+    state.spawn_at = 0.0
+    if rules is not None:
+        rules.wanted = rules.wanted or state.rules.wanted
+        state.rules = rules
+    yield ("load", state.coming)
+
+
+def _unloadable(state: State, now: float, generation: int, cause: tuple[int, str]) -> Iterable[Action]:
+    if state.phase == "beginning":
+        yield from _give_up(state, *cause)
+    elif state.coming == generation:
+        yield from _abandon(state, now, cause[1])
+
+
+def _wanted(state: State, now: float, count: int) -> Iterable[Action]:
+    state.rules.wanted = max(1, count)
+    yield ("say", "info", f"workers: {state.rules.wanted} are wanted now")
+
+
+def _stop(state: State, now: float) -> Iterable[Action]:
+    if state.phase == "stopping":
+        yield from _quit(state, now)
+        return
+    if state.coming is not None:
+        yield ("reloaded", False, "the server was stopped")
+        state.coming = None
+    state.phase = "stopping"
+    for worker in state.workers.values():
+        if worker.state == STARTING:
+            worker.state = KILLED
+            yield ("kill", worker.number, "")
+        elif worker.state != KILLED:
+            # Those that were leaving already leave faster: nobody will take their place.
+            worker.state = LEAVING
+            worker.deadline = now + state.rules.graceful + KILL_AFTER
+            yield ("stop", worker.number)
+
+
+def _quit(state: State, now: float) -> Iterable[Action]:
+    if state.coming is not None:
+        yield ("reloaded", False, "the server was stopped")
+        state.coming = None
+    state.phase = "stopping"
+    for worker in state.workers.values():
+        if worker.state == STARTING:
+            yield ("kill", worker.number, "")
+        elif worker.state != KILLED:
+            yield ("quit", worker.number)
+            worker.deadline = now + QUIT_AFTER
+        worker.state = KILLED
+
+
+_HANDLERS: dict[str, Callable[..., Iterable[Action]]] = {
+    "tick": _tick,
+    "ready": _ready,
+    "died": _died,
+    "stale": _stale,
+    "reload": _reload,
+    "unloadable": _unloadable,
+    "wanted": _wanted,
+    "stop": _stop,
+    "quit": _quit,
+}
+
+
+def _settle(state: State, now: float) -> Iterable[Action]:
+    """What follows from the state alone."""
+    yield from _overdue(state, now)
+    if state.phase == "stopping":
+        if not state.workers:
+            state.phase = "ended"
+            yield ("exit", state.exit)
+        return
+    if state.phase == "ended":
+        return
+    yield from _replace(state, now)
+    yield from _spawn(state, now)
+    fresh_ready = sum(1 for worker in state.fresh() if worker.state == READY)
+    if state.phase == "beginning" and fresh_ready >= state.rules.wanted:
+        state.phase = "serving"
+        yield ("serving",)
+    if state.coming is not None and fresh_ready >= state.rules.wanted and len(state.active()) == fresh_ready:
+        yield from _end_reload(state, now)
+
+
+def _end_reload(state: State, now: float) -> Iterable[Action]:
+    old, state.generation, state.coming = state.generation, state.target, None
+    yield ("forget", old)
+    yield ("reloaded", True, f"generation {state.generation} serves")
+    if state.reload_again:
+        state.reload_again = False
+        rules, state.coming_rules = state.coming_rules, None
+        yield from _begin_reload(state, rules)
+        yield from _spawn(state, now)
+
+
+def _overdue(state: State, now: float) -> Iterable[Action]:
+    for worker in list(state.workers.values()):
+        if worker.state == READY and not worker.stale and worker.age_limit <= now:
+            why = f"it has served for {now - worker.ready_at:.0f} s (--max-worker-age)"
+            yield from _stale(state, now, worker.number, why)
+        if worker.deadline > now:
+            continue
+        worker.deadline = NEVER
+        if worker.state == KILLED:
+            why = ""
+        elif worker.state == STARTING:
+            why = f"it was not ready after {state.rules.startup:g} s (--startup-timeout): does its import hang?"
+        else:
+            why = f"it had not ended {state.rules.graceful:g} s after it was told to (--graceful-timeout)"
+        worker.state = KILLED
+        worker.stale = why or worker.stale
+        yield ("kill", worker.number, why)
+
+
+def _replace(state: State, now: float) -> Iterable[Action]:
+    """Lets those leave whose places are taken."""
+    rules = state.rules
+    ready = state.ready()
+    stale = [worker for worker in ready if worker.stale or worker.generation != state.target]
+    if state.coming is not None and not state.proven:
+        # The old generation stays whole; what is due for recycling waits for the new one.
+        return
+    spare = len(ready) - rules.wanted
+    for worker in stale:
+        if spare <= 0:
+            break
+        spare -= 1
+        yield _leave(state, worker, now, worker.stale or "a new generation has taken its place")
+    if state.coming is None:
+        fresh = state.fresh()
+        # Fewer are wanted: those that have not begun first, then the oldest.
+        fresh.sort(key=lambda worker: (worker.state == READY, worker.since))
+        for worker in fresh[: max(0, len(fresh) - rules.wanted)]:
+            yield _leave(state, worker, now, "fewer workers are wanted")
+
+
+def _leave(state: State, worker: Worker, now: float, why: str) -> Action:
+    if worker.state == STARTING:
+        worker.state = KILLED
+        worker.ready_at = now  # its end is no failure
+        worker.deadline = NEVER
+        return ("kill", worker.number, "")
+    worker.state = LEAVING
+    worker.deadline = now + state.rules.graceful + KILL_AFTER
+    return ("retire", worker.number, why)
+
+
+def _spawn(state: State, now: float) -> Iterable[Action]:
+    healed = any(w.since > state.last_death and now - w.ready_at >= HEALED for w in state.ready())
+    if state.deaths and healed:
+        state.deaths = 0
+    if now < state.spawn_at:
+        return
+    fresh = state.fresh()
+    missing = state.rules.wanted - len(fresh)
+    if state.coming is not None and state.rules.strategy == "rolling":
+        missing = min(missing, 1 - sum(1 for worker in fresh if worker.state == STARTING))
+    if state.deaths > FREE_DEATHS:
+        # One at a time shows whether the trouble is over.
+        missing = min(missing, 1)
+    for _ in range(missing):
+        state.born += 1
+        worker = Worker(state.born, state.target, now, now + state.rules.startup if state.rules.startup else NEVER)
+        state.workers[worker.number] = worker
+        yield ("spawn", worker.number, worker.generation)

@@ -1,0 +1,58 @@
+"""The supervisor's signals: gunicorn's, as words.
+
+Knows: numbers and names. Does not know: what is done (`orders.py`). A handler notes its word;
+a byte in a pipe wakes the loop, which takes the words in order.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Signal → word. SIGCHLD only wakes.
+WORDS = {
+    "SIGHUP": "reload",
+    "SIGTERM": "stop",
+    "SIGINT": "interrupt",
+    "SIGQUIT": "quit",
+    "SIGTTIN": "more",
+    "SIGTTOU": "fewer",
+    "SIGUSR1": "reopen",
+    "SIGUSR2": "upgrade",
+    "SIGWINCH": "rest",
+    "SIGCHLD": "",
+}
+
+
+class Signals:
+    """Takes the process's signals. `reader` can be polled."""
+
+    def __init__(self) -> None:
+        import _signal as signal  # the module `signal` would bring `enum`
+
+        self.asked: list[str] = []
+        for name, word in WORDS.items():
+            signal.signal(getattr(signal, name), self._noter(word))
+        self.reader, self.writer = os.pipe()
+        for fd in (self.reader, self.writer):
+            os.set_blocking(fd, False)
+        signal.set_wakeup_fd(self.writer, warn_on_full_buffer=False)
+
+    def take(self) -> list[str]:
+        """The words since the last time."""
+        try:
+            os.read(self.reader, 512)
+        except OSError:
+            pass  # woken for nothing
+        words, self.asked = self.asked, []
+        return words
+
+    def _noter(self, word: str) -> Callable[[int, object], None]:
+        def note(number: int, frame: object) -> None:
+            if word:
+                self.asked.append(word)
+
+        return note

@@ -1,0 +1,159 @@
+"""SIGUSR2, `forehand upgrade`: the program itself is replaced, with its sockets open.
+
+Knows: what has to survive exec(3). Does not know: what the new program does with it. The
+process stays the same one, so that service managers, containers and pid files see nothing: the
+new program first tries its whole start in a process of its own (`--check`); then this process
+becomes the new program, which adopts listeners and workers, brings up a generation of its own,
+and only then lets the old workers go. Where its generation does not come up, the old workers
+go on serving.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from forehand.listen import Listener
+from forehand.supervisor import aside, plan, say
+from forehand.supervisor.board import Board
+from forehand.supervisor.children import Child, Children
+from forehand.supervisor.control import Client, Control
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forehand.supervisor.run import Supervisor
+
+#: What one program leaves for the next has this form.
+FORM = 1
+
+
+def begin(supervisor: Supervisor, client: Client | None) -> None:
+    """Check the new program; what follows is `_checked`."""
+    origin = supervisor.settings.get("origin")
+    if client is not None:
+        supervisor.waiting.append(client)
+    if origin is None:
+        supervisor.carry_out([("reloaded", False, "a server that was started from Python cannot be upgraded")])
+        return
+    if supervisor.state.phase != "serving" or supervisor.state.coming is not None:
+        supervisor.carry_out([("reloaded", False, "a start, stop or reload is under way; try again")])
+        return
+    say.say("info", "upgrade: checking the new program")
+    aside.Aside(supervisor, ["--check"], lambda code, output: _checked(supervisor, code, output), origin)
+
+
+def _checked(supervisor: Supervisor, code: int, output: bytes) -> None:
+    if code != 0:
+        text = output.decode(errors="replace").strip() or f"the new program's check ended with status {code}"
+        supervisor.carry_out([("reloaded", False, text)])
+        return
+    if supervisor.state.phase != "serving" or supervisor.state.coming is not None:
+        supervisor.carry_out([("reloaded", False, "a stop or reload came first; try again")])
+        return
+    _become(supervisor)
+
+
+def _become(supervisor: Supervisor) -> None:
+    """Leave everything where the new program finds it, and become it."""
+    import json
+
+    kept = supervisor.children
+    assert kept is not None and supervisor.signals is not None
+    for mould in supervisor.moulds.values():
+        mould.close()
+    if supervisor.watcher:
+        os.kill(supervisor.watcher, 9)
+    state = _left(supervisor, kept)
+    fds = [*kept.life, kept.board.fd, *(one["fd"] for one in state["listeners"])]
+    fds += [fd for one in state["workers"] for fd in (one["line"], one["stacks"])]
+    fds += [fd for fd in (state["control"], *state["clients"]) if fd >= 0]
+    note = os.memfd_create("forehand-upgrade")
+    os.write(note, json.dumps(state).encode())
+    for fd in [*fds, note]:
+        os.set_inheritable(fd, True)
+    import _signal as signal
+
+    signal.set_wakeup_fd(-1)
+    origin = supervisor.settings["origin"]
+    os.environ.update(supervisor.notify.variables())
+    os.chdir(origin["folder"])
+    say.say("info", "upgrade: the new program takes over")
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "forehand", *origin["arguments"], "--adopt", str(note)])
+
+
+def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:
+    workers = []
+    for number, worker in supervisor.state.workers.items():
+        child = kept.all.get(number)
+        if child is not None and child.pid and worker.state in (plan.READY, plan.LEAVING):
+            workers.append(
+                {"number": number, "pid": child.pid, "line": child.channel.fd, "stacks": child.stacks,
+                 "row": child.row, "generation": worker.generation, "state": worker.state}
+            )  # fmt: skip
+    return {
+        "form": FORM, "life": list(kept.life), "board": kept.board.fd, "workers": workers,
+        "listeners": [{"fd": one.socket.fileno(), "url": one.url, "path": one.path} for one in kept.listeners],
+        "control": supervisor.control.fileno() if supervisor.control else -1,
+        "control_path": supervisor.control.path if supervisor.control else "",
+        "clients": [client.fd for client in supervisor.waiting],
+        "born": supervisor.state.born, "generations": supervisor.state.generations,
+        "generation": supervisor.state.generation, "started": supervisor.started,
+    }  # fmt: skip
+
+
+def read(fd: int) -> dict[str, Any]:
+    """What the program before has left."""
+    import json
+
+    left: dict[str, Any] = json.loads(os.pread(fd, 1 << 20, 0))
+    os.close(fd)
+    return left
+
+
+def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
+    """In the new program: take everything over, then bring up a generation of our own."""
+    import _socket as socket
+
+    now = time.monotonic()
+    listeners = [Listener(socket.socket(fileno=one["fd"]), one["url"], one["path"]) for one in left["listeners"]]
+    kept = Children(listeners, Board(left["board"]), (left["life"][0], left["life"][1]))
+    state = supervisor.state
+    state.phase = "serving"
+    state.born, state.generation, state.generations = left["born"], left["generation"], left["generations"]
+    state.rules.wanted = max(1, state.rules.wanted)
+    supervisor.started = left["started"]
+    supervisor.banner_due = False
+    if left["control"] >= 0:
+        supervisor.control = Control(left["control_path"], left["control"])
+    supervisor.hold(kept, listeners)
+    for fd in left["clients"]:
+        client = Client(fd)
+        supervisor.waiting.append(client)
+        if supervisor.control is not None:
+            supervisor.control.clients[fd] = client
+        supervisor.hear(fd, lambda client=client: supervisor._on_order(client))  # type: ignore[misc]
+    for one in left["workers"]:
+        _adopt_worker(supervisor, kept, one, now)
+    for fd in [*left["life"], left["board"], *(one["fd"] for one in left["listeners"])]:
+        os.set_inheritable(fd, False)
+    supervisor.plans = {left["generations"] + 1: supervisor.settings, left["generation"]: supervisor.settings}
+    supervisor.decide("reload", None)
+
+
+def _adopt_worker(supervisor: Supervisor, kept: Children, one: dict[str, Any], now: float) -> None:
+    child = Child(one["number"], one["generation"], one["line"], one["row"], one["stacks"])
+    child.pid = one["pid"]
+    for fd in (one["line"], one["stacks"]):
+        os.set_inheritable(fd, False)
+    kept.board.taken.add(one["row"])
+    kept.all[child.number] = child
+    deadline = plan.NEVER if one["state"] == plan.READY else now + supervisor.state.rules.graceful
+    worker = plan.Worker(child.number, child.generation, now, deadline)
+    worker.state = one["state"]
+    worker.ready_at = now
+    supervisor.state.workers[child.number] = worker
+    supervisor.hear(child.channel.fd, lambda: supervisor._on_child(child))

@@ -1,0 +1,72 @@
+"""`--reload`: files are watched, and a change brings up new workers.
+
+Knows: watchfiles. Does not know: what a reload is: it sends SIGHUP to the supervisor. A process
+of its own, so that the watcher's threads and memory stay out of the supervisor.
+"""
+
+from __future__ import annotations
+
+import os
+
+from forehand import errors
+from forehand.errors import Problem
+from forehand.supervisor import say, worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from forehand.supervisor.children import Children
+
+ENDINGS = (".py", ".toml", ".ini", ".cfg", ".env", ".html", ".jinja", ".jinja2", ".j2")
+
+
+def check() -> None:
+    """Is what is needed at hand? Raises Problem."""
+    # Looked for and not imported: the supervisor stays small.
+    import importlib.machinery as machinery
+
+    if machinery.PathFinder.find_spec("watchfiles") is None:
+        raise Problem(
+            errors.USAGE, "--reload needs the package watchfiles", hint="install it: pip install 'forehand[reload]'"
+        )
+
+
+def start(children: Children, plan: dict[str, Any]) -> int:
+    """Start the watcher; its process id."""
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        children.leave_parent()
+        _watch(children, plan, parent)
+    return pid
+
+
+def _watch(children: Children, plan: dict[str, Any], parent: int) -> NoReturn:
+    import signal
+
+    try:
+        from forehand import _core
+
+        for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGINT", "SIGUSR1", "SIGUSR2"):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+        _core.watch_parent(children.life[0], 0)
+        worker._name("forehand-watch")
+        from watchfiles import DefaultFilter, watch
+
+        class Sources(DefaultFilter):
+            """Sources and configuration, outside of caches and version control."""
+
+            def __call__(self, change: Any, path: str) -> bool:
+                return path.endswith(ENDINGS) and super().__call__(change, path)
+
+        folders = plan["reload_dir"] or [plan["folder"]]
+        for changes in watch(*folders, watch_filter=Sources(), raise_interrupt=False):
+            names = sorted({os.path.relpath(path, plan["folder"]) for _, path in changes})
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            say.say("info", f"{', '.join(names[:3])}{more} changed: reloading")
+            os.kill(parent, signal.SIGHUP)
+    except Exception as error:
+        say.say("error", f"files are not watched any more: {type(error).__name__}: {error}")
+    finally:
+        os._exit(0)
