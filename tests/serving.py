@@ -9,7 +9,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 PYTHON = os.environ.get("FOREHAND_TEST_PYTHON", sys.executable)
 HERE = Path(__file__).resolve().parent
@@ -42,6 +45,8 @@ class Serving:
         self.pid: int = told["pid"]
         self.urls: list[str] = told["listeners"]
         self.url = self.urls[0]
+        self.workers: list[int] = told.get("workers", [])
+        self.control: str = told.get("control", "")
         self.port = int(self.url.rpartition(":")[2]) if self.url.startswith("http") else 0
 
     def log(self) -> str:
@@ -60,6 +65,29 @@ class Serving:
             if end:
                 sock.shutdown(socket.SHUT_WR)
             return read_all(sock)
+
+    def order(self, *words: str, timeout: float = PATIENCE) -> tuple[int, str]:
+        """Give an order over the control socket: the exit status, and what was said."""
+        command = [PYTHON, "-m", "forehand", words[0], "--control", self.control, *words[1:]]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def status(self) -> dict[str, Any]:
+        """What `forehand status` knows."""
+        code, text = self.order("status", "--json")
+        assert code == 0, text
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def until(self, what: Callable[[], Any], patience: float = PATIENCE) -> Any:
+        """Wait for something that shows, at most so long; what it was."""
+        end = time.monotonic() + patience
+        while True:
+            found = what()
+            if found:
+                return found
+            assert time.monotonic() < end, f"it did not come to pass; the log:\n{self.log()}"
+            time.sleep(0.02)
 
     def stop(self, signum: int = signal.SIGTERM) -> int:
         """Stop gracefully; the exit status."""

@@ -32,7 +32,15 @@ UNSAFE = ("crates/reactor/src/sys/", "crates/bridge/src/ffi/")
 FORBIDDEN = {"util", "utils", "common", "helper", "helpers", "misc", "manager", "handler", "context"}
 LINES, LINES_HOPED_FOR, FUNCTION_LINES = 800, 350, 70
 # Whose job it is to print: the command, and programs that are run by hand or by make.
-PRINTS = ("python/forehand/supervisor/client.py", "python/forehand/cli.py", "python/forehand/run.py", "tools/", "bench/", "fuzz/", "examples/django_shop/")
+PRINTS = (
+    "python/forehand/supervisor/client.py",
+    "python/forehand/cli.py",
+    "python/forehand/run.py",
+    "tools/",
+    "bench/",
+    "fuzz/",
+    "examples/django_shop/",
+)
 
 
 def shown(path: Path) -> str:

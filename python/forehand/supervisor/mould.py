@@ -97,8 +97,9 @@ def _run(children: Children, line: int, plan: dict[str, Any]) -> NoReturn:
 
 def _load(plan: dict[str, Any], told: Channel) -> Callable[..., Any]:
     """Import, and make what was imported good to share. Raises Problem."""
-    from forehand.supervisor import sharing
+    from forehand.supervisor import privileges, sharing
 
+    privileges.drop(plan["user"], plan["group"])
     worker.surroundings(plan)
     # Collections while importing leave holes that later objects fill, which unshares pages.
     gc.disable()

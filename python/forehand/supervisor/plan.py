@@ -174,7 +174,7 @@ def _died(
     if worker.state in (LEAVING, KILLED) or state.phase == "stopping":
         if worker.state == LEAVING and crashed:
             yield ("say", "warning", f"worker {number} {how} while it was leaving")
-        if state.phase == "stopping" and (crashed or worker.state == KILLED):
+        if state.phase == "stopping" and crashed and worker.ready_at:
             state.exit = state.exit or 1
         if worker.state == LEAVING or worker.ready_at or state.phase == "stopping":
             return
@@ -408,6 +408,10 @@ def _spawn(state: State, now: float) -> Iterable[Action]:
     if state.deaths and healed:
         state.deaths = 0
     if now < state.spawn_at:
+        return
+    unsure = state.phase == "beginning" or state.coming is not None and not state.proven
+    if unsure and any(w.state == KILLED and w.generation == state.target for w in state.workers.values()):
+        # What becomes of the start, or of the reload, shows when that one is gone.
         return
     fresh = state.fresh()
     missing = state.rules.wanted - len(fresh)

@@ -57,6 +57,17 @@ def drop(user: str, group: str) -> None:
             f"cannot become user '{user or os.getuid()}', group '{group or 'unchanged'}': only root may",
             hint="start as root, or leave --user and --group out",
         ) from None
+    check(user or group)
+
+
+def check(who: str) -> None:
+    """Can whom we have become run Python at all? Raises Problem."""
+    if not os.access(os.__file__, os.R_OK):
+        raise Problem(
+            errors.PERMISSION,
+            f"the user {who} cannot read Python's own library, {os.path.dirname(os.__file__)}",
+            hint="use an interpreter that is installed for all users",
+        )
 
 
 def give(path: str, user: str, group: str) -> None:

@@ -80,6 +80,8 @@ class Supervisor:
         self.aside: dict[int, aside.Aside] = {}
         self.gathering: list[gathering.Stacks] = []
         self.banner_due = True
+        #: Events that are being decided, or wait for it.
+        self.events: list[tuple[Any, ...]] = []
         #: The process that watches files; zero: none.
         self.watcher = 0
 
@@ -178,8 +180,13 @@ class Supervisor:
         return self.status
 
     def decide(self, *event: Any) -> None:
-        """Let the plan decide, and carry it out."""
-        self.carry_out(plan.decide(self.state, event, time.monotonic()))
+        """Let the plan decide, and carry it out. What happens meanwhile has its turn after it."""
+        self.events.append(event)
+        if len(self.events) > 1:
+            return
+        while self.events:
+            self.carry_out(plan.decide(self.state, self.events[0], time.monotonic()))
+            self.events.pop(0)
 
     def carry_out(self, actions: list[plan.Action]) -> None:
         """Does what was decided, in order."""

@@ -109,8 +109,8 @@ def _live(place: Place, plan: dict[str, Any], channel: Channel, application: Cal
 
     signals = Signals()
     facts = {"worker": place.number, "generation": place.generation, "pid": os.getpid()}
-    privileges.drop(plan["user"], plan["group"])
     if application is None:
+        privileges.drop(plan["user"], plan["group"])
         surroundings(plan)
         hooks.call(plan, "on_worker_start", facts)
         application = load(plan)
