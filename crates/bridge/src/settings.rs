@@ -93,9 +93,9 @@ fn limits(settings: &Bound<'_, PyDict>) -> PyResult<Limits> {
 }
 
 fn board(settings: &Bound<'_, PyDict>) -> PyResult<Option<Board>> {
-    let place: Option<(RawFd, usize)> = get(settings, "board", None)?;
+    let place: Option<(RawFd, usize, RawFd)> = get(settings, "board", None)?;
     Ok(match place {
-        Some((fd, row)) => Some(Board::join(fd, row)?),
+        Some((fd, row, bell)) => Some(Board::join(fd, row, bell)?),
         None => None,
     })
 }

@@ -92,6 +92,15 @@ impl Reactor {
         }
     }
 
+    /// Watches something that other processes write to, and that nobody reads: each writing is
+    /// told once.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn watch_bell(&self, bell: &impl AsFd, token: u64) -> io::Result<()> {
+        self.poll.watch_edge(bell.as_fd(), token)
+    }
+
     /// Stops watching a listener, or a connection that stays open.
     ///
     /// # Errors

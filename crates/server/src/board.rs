@@ -5,11 +5,12 @@
 //! what follows from them. A worker writes its own row and reads the others'; a supervisor
 //! clears the row of one that is gone. Any thread.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use reactor::sys::SharedNumbers;
+use reactor::sys::{SharedNumbers, duplicate_file};
 
 /// Numbers in a row; those behind the last field are room for more.
 const WIDTH: usize = 16;
@@ -41,11 +42,12 @@ pub enum Field {
     Updated,
 }
 
-/// The page, and which row is ours.
+/// The page, which row is ours, and the bell that all workers hear.
 #[derive(Debug)]
 pub struct Board {
     page: SharedNumbers,
     row: usize,
+    bell: File,
 }
 
 impl Board {
@@ -53,13 +55,28 @@ impl Board {
     ///
     /// # Errors
     /// The kernel's; `InvalidInput` when there is no such row.
-    pub fn join(fd: RawFd, row: usize) -> io::Result<Self> {
+    pub fn join(fd: RawFd, row: usize, bell: RawFd) -> io::Result<Self> {
         if row >= ROWS {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the board has no such row"));
         }
-        let board = Self { page: SharedNumbers::map(fd, ROWS * WIDTH)?, row };
-        board.set(Field::Pid, u64::from(std::process::id()));
-        Ok(board)
+        Ok(Self { page: SharedNumbers::map(fd, ROWS * WIDTH)?, row, bell: duplicate_file(bell)? })
+    }
+
+    /// From now on this worker takes connections.
+    pub fn enter(&self) {
+        self.set(Field::Watching, 1);
+        self.set(Field::Pid, u64::from(std::process::id()));
+    }
+
+    /// What can be watched for [`Board::ring`].
+    pub fn bell(&self) -> &File {
+        &self.bell
+    }
+
+    /// Has workers that have stepped back look again whether they are needed.
+    pub fn ring(&self) {
+        // An eventfd takes a number of eight bytes; one that is full has been heard.
+        let _ = (&self.bell).write(&1_u64.to_ne_bytes());
     }
 
     fn at(&self, row: usize, field: Field) -> &AtomicU64 {
@@ -74,10 +91,25 @@ impl Board {
 
     /// True when another worker watches the listeners and is more willing than `level`.
     pub fn somebody_better(&self, level: u64) -> bool {
+        self.anybody(level, Some(1))
+    }
+
+    /// True when another worker is more willing than `level` and does not watch the listeners.
+    pub fn somebody_could_help(&self, level: u64) -> bool {
+        self.anybody(level, Some(0))
+    }
+
+    /// True when another worker is more willing than `level`, whether it watches or not.
+    pub fn somebody_is_freer(&self, level: u64) -> bool {
+        self.anybody(level, None)
+    }
+
+    fn anybody(&self, level: u64, watching: Option<u64>) -> bool {
         (0..ROWS).filter(|&row| row != self.row).any(|row| {
-            self.at(row, Field::Pid).load(Ordering::SeqCst) != 0
-                && self.at(row, Field::Watching).load(Ordering::SeqCst) != 0
-                && self.at(row, Field::Level).load(Ordering::SeqCst) < level
+            let read = |field| self.at(row, field).load(Ordering::SeqCst);
+            read(Field::Pid) != 0
+                && watching.is_none_or(|wanted| read(Field::Watching) == wanted)
+                && read(Field::Level) < level
         })
     }
 }

@@ -114,6 +114,7 @@ impl Loop {
         self.idle_until = self.now.saturating_add(grace.min(limits.graceful_timeout));
         self.stop_at = Some(stop_at);
         self.wake_by(stop_at);
+        self.leave_board();
         if stage == Stage::Retiring {
             self.listeners.close(&self.reactor);
         } else if self.listeners.is_open() {

@@ -69,6 +69,9 @@ impl<A: App> Threads<A> {
     /// # Errors
     /// The system's, when no thread can be started.
     pub fn start(self: &Arc<Self>) -> io::Result<()> {
+        if let Some(board) = &self.engine.config.board {
+            board.enter();
+        }
         // One leads and one is spare, so that the first blocking request finds help at once.
         for _ in 0..self.most.min(2) {
             self.spawn()?;

@@ -80,7 +80,7 @@ impl Loop {
             }
         }
         for _ in 0..ACCEPTS {
-            if !self.listeners.any_ready() {
+            if !(self.listeners.any_ready() && self.nobody_is_free()) {
                 break;
             }
             let exchange = self.accept_one();

@@ -8,7 +8,8 @@
 //! connections at all while some of its threads are inside the application: it steps back as
 //! long as another one watches that is less busy. Both things are written to the board before
 //! the other's are read, so that two never step back for one another, and a connection always
-//! finds somebody.
+//! finds somebody. A worker that gets busier than one that has stepped back rings a bell, on
+//! which that one looks again.
 
 use wire::Millis;
 
@@ -16,6 +17,8 @@ use crate::board::Field;
 use crate::engine::Engine;
 use crate::turn::Loop;
 
+/// Takes no connections any more.
+const LEAVING: u64 = 1000;
 /// Every thread is inside the application.
 const FULL: u64 = 200;
 /// A request is overdue: its thread may be lost, and the interpreter with it.
@@ -48,11 +51,29 @@ impl Loop {
         }
     }
 
+    /// True when connections that wait may be taken by a worker without a free thread: no
+    /// other worker has one.
+    pub(crate) fn nobody_is_free(&self) -> bool {
+        self.engine.config.board.as_ref().is_none_or(|board| !board.somebody_is_freer(FULL))
+    }
+
+    /// This worker is on its way out.
+    pub(crate) fn leave_board(&self) {
+        if let Some(board) = &self.engine.config.board {
+            board.set(Field::Level, LEAVING);
+            board.set(Field::Watching, 0);
+            board.ring();
+        }
+    }
+
     fn reconsider(&mut self, level: u64) {
         let engine = self.engine.clone();
         let Some(board) = &engine.config.board else { return };
         self.level = level;
         board.set(Field::Level, level);
+        if board.somebody_could_help(level) {
+            board.ring();
+        }
         let watched = self.listeners.are_watched();
         if level == 0 || !board.somebody_better(level) {
             if !watched {

@@ -10,6 +10,9 @@ use crate::connection::Connection;
 /// Tokens of listeners have this bit; a slot's generation never reaches it.
 pub const LISTENER: u64 = 1 << 63;
 
+/// The token of the bell that other workers ring.
+pub const BELL: u64 = LISTENER | 1 << 62;
+
 /// No deadline.
 pub const NEVER: Millis = Millis::MAX;
 

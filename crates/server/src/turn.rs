@@ -15,14 +15,13 @@ use wire::{Millis, Shared};
 use crate::accept::Listeners;
 use crate::batch::Batch;
 use crate::baton::{Lead, Next};
-use crate::board::Field;
 use crate::connection::Connection;
 use crate::engine::{Config, Engine, Stage};
 use crate::exchange::Exchange;
 use crate::log::Log;
 use crate::output::Carry;
 use crate::queue::Pace;
-use crate::slots::{LISTENER, NEVER, Place, Slots};
+use crate::slots::{BELL, LISTENER, NEVER, Place, Slots};
 
 /// How many connections are accepted between two looks at those that are there.
 const ACCEPTS_A_LOOK: u32 = 64;
@@ -75,7 +74,7 @@ impl Loop {
         let shared = Shared::new(config.limits.clone(), config.policy.clone());
         let shared_listeners = config.shared_listeners;
         if let Some(board) = &config.board {
-            board.set(Field::Watching, 1);
+            reactor.watch_bell(board.bell(), BELL)?;
         }
         let engine = Arc::new(Engine::new(config, reactor.waker(), log));
         let listeners = Listeners::new(listeners, shared_listeners);
@@ -116,6 +115,8 @@ impl Loop {
     #[inline]
     pub(crate) fn look_at(&mut self, happening: Happening) -> Option<Exchange> {
         match happening {
+            // It has woken the loop, which is all that it is for (`share.rs`).
+            Happening::Edge { token: BELL, .. } => None,
             Happening::Edge { token, .. } if token & LISTENER != 0 => {
                 self.listeners.ready(token);
                 None

@@ -21,11 +21,14 @@ ROWS = 512
 class Board:
     """The page. Raises OSError where the system gives no memory."""
 
-    def __init__(self, fd: int | None = None) -> None:
-        if fd is None:
+    def __init__(self, fd: int = -1, bell: int = -1) -> None:
+        if fd < 0:
             fd = os.memfd_create("forehand-board")
             os.ftruncate(fd, ROW * ROWS)
+            bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.fd = fd
+        #: Workers ring it for one another (`server/share.rs`).
+        self.bell = bell
         self.taken: set[int] = set()
 
     def take(self) -> int:

@@ -140,5 +140,6 @@ def _make(
     line, stacks = fds
     Channel(line).tell("pid", str(os.getpid()))
     pairs = [(listener.socket.fileno(), listener.url) for listener in children.listeners]
-    place = worker.Place(order[0], order[1], (line, children.life[0], children.board.fd, stacks), order[2], pairs)
+    board = (children.board.fd, order[2], children.board.bell)
+    place = worker.Place(order[0], order[1], (line, children.life[0], stacks), board, pairs)
     worker.run(place, plan, application)

@@ -31,17 +31,23 @@ ORPHAN_MS = 600
 
 class Place:
     """What a worker is given: its number, its line, the pipe that tells of the parent's death,
-    its row on the board, the listeners (descriptor, URL) and a file for stacks."""
+    its row on the board (descriptor, row, bell), the listeners (descriptor, URL) and a file for
+    stacks."""
 
-    __slots__ = ("board", "generation", "life", "line", "listeners", "number", "row", "stacks")
+    __slots__ = ("board", "generation", "life", "line", "listeners", "number", "stacks")
 
     def __init__(
-        self, number: int, generation: int, fds: tuple[int, int, int, int], row: int, listeners: list[tuple[int, str]]
+        self,
+        number: int,
+        generation: int,
+        fds: tuple[int, int, int],
+        board: tuple[int, int, int],
+        listeners: list[tuple[int, str]],
     ) -> None:
         self.number = number
         self.generation = generation
-        self.line, self.life, self.board, self.stacks = fds
-        self.row = row
+        self.line, self.life, self.stacks = fds
+        self.board = board
         self.listeners = listeners
 
 
@@ -120,7 +126,7 @@ def _live(place: Place, plan: dict[str, Any], channel: Channel, application: Cal
         **plan["engine"],
         "multiprocess": plan["workers"] > 1,
         "shared_listeners": True,
-        "board": (place.board, place.row),
+        "board": place.board,
         "report_fd": place.line,
         "access_log_fd": 1 if plan["access_log_file"] == "-" else open_log(plan["access_log_file"]),
     }

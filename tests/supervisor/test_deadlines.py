@@ -1,0 +1,258 @@
+"""Requests that take too long, wait too long, or are not wanted any more."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import PATIENCE, Serving, read_all, read_reply
+
+Shop = Callable[..., Path]
+Serve = Callable[..., Serving]
+
+
+def ask(server: Serving, path: str, *, method: str = "GET") -> socket.socket:
+    """A request that is on its way."""
+    sock = server.connect()
+    sock.sendall(f"{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    return sock
+
+
+def answer(sock: socket.socket, *, head: bool = False) -> tuple[int, dict[str, str], bytes]:
+    with sock:
+        return read_reply(sock, bytearray(), head=head)
+
+
+def busy(server: Serving) -> int:
+    return sum(worker["busy"] for worker in server.status()["workers"])
+
+
+@pytest.mark.parametrize("path", ["/spin", "/deadlock", "/sleep?30"])
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_at_the_deadline_the_client_has_504_and_the_log_has_the_line(
+    serve: Serve, shop: Shop, path: str, threads: str
+) -> None:
+    server = serve("shop", "--request-timeout", "600ms", "--threads", threads, cwd=shop())
+    begun = time.monotonic()
+    status, fields, body = answer(ask(server, path))
+    assert status == 504 and fields["connection"] == "close"
+    assert b"did not answer in time" in body
+    assert time.monotonic() - begun > 0.55
+    line = {"/spin": "while True", "/deadlock": "lock.acquire()", "/sleep?30": "time.sleep(float("}[path]
+    log = server.until(lambda: server.log() if "its thread stands at" in server.log() else "")
+    assert f"GET {path} HTTP/1.1: overdue after 0.6" in log
+    assert line in log.partition("its thread stands at")[2]
+
+
+def test_a_head_request_has_504_without_content(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--request-timeout", "300ms", cwd=shop())
+    with ask(server, "/sleep?5", method="HEAD") as sock:
+        raw = read_all(sock)
+    assert raw.startswith(b"HTTP/1.1 504 ") and raw.endswith(b"\r\n\r\n")
+
+
+def test_a_thread_that_is_interrupted_serves_again(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--request-timeout", "300ms", "--threads", "1", cwd=shop())
+    for _ in range(3):
+        assert answer(ask(server, "/spin"))[0] == 504
+        server.until(lambda: busy(server) == 0)
+        assert answer(ask(server, "/"))[0] == 200
+    assert "RequestTimeout" in server.log()
+    assert server.status()["workers"][0]["pid"] == server.workers[0], "nobody had to be replaced"
+
+
+def test_one_that_does_not_come_back_costs_its_worker_which_is_replaced_first(serve: Serve, shop: Shop) -> None:
+    options = ("--request-timeout", "300ms", "--request-timeout-grace", "300ms", "--graceful-timeout", "1s")
+    server = serve("shop", *options, cwd=shop())
+    first = server.workers[0]
+    assert answer(ask(server, "/stubborn"))[0] == 504
+
+    def replaced() -> bool:
+        assert answer(ask(server, "/"))[0] == 200, "somebody serves all the time"
+        found = server.status()["workers"]
+        return len(found) == 1 and found[0]["pid"] != first
+
+    server.until(replaced)
+    log = server.log()
+    assert "its thread has not come back 0.3 s after its deadline" in log
+    assert "while 1 requests were running" in log
+
+
+def test_other_paths_have_other_deadlines(serve: Serve, shop: Shop) -> None:
+    folder = shop()
+    (folder / "forehand.toml").write_text('request_timeout = 0.3\n[request_timeouts]\n"/sleep" = 5\n"/" = 0\n')
+    server = serve("shop", cwd=folder)
+    assert answer(ask(server, "/sleep?0.6"))[0] == 200
+    assert answer(ask(server, "/sleep?0.6"))[2].split()[-1].startswith(b"5"), "the remaining time is told"
+    assert len(answer(ask(server, "/"))[2].split()) == 3, "there is none here"
+
+
+def test_the_remaining_time_counts_what_the_queue_has_taken(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--request-timeout", "5s", "--threads", "1", cwd=shop())
+    first = ask(server, "/sleep?0.7")
+    server.until(lambda: busy(server) == 1)
+    second = ask(server, "/")
+    left = float(answer(second)[2].split()[-1])
+    assert 3 < left < 4.9
+    assert answer(first)[0] == 200
+
+
+def test_a_deadline_in_the_queue_is_answered_in_time(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--request-timeout", "1s", "--request-timeout-grace", "30s", "--threads", "1", cwd=shop())
+    first = ask(server, "/stubborn")
+    server.until(lambda: busy(server) == 1)
+    begun = time.monotonic()
+    assert answer(ask(server, "/"))[0] == 504
+    assert time.monotonic() - begun < 5
+    assert answer(first)[0] == 504
+
+
+STREAM = """
+def streaming(environ, start_response):
+    start_response("200 OK", [])
+    yield b"begun"
+    while True:
+        time.sleep(0.05)
+"""
+
+
+def test_a_reply_that_was_begun_is_cut_and_never_looks_complete(serve: Serve, shop: Shop) -> None:
+    server = serve("shop:streaming", "--request-timeout", "400ms", cwd=shop(extra=STREAM))
+    with ask(server, "/") as sock:
+        raw = read_all(sock)
+    assert b"begun" in raw and b"504" not in raw
+    assert not raw.endswith(b"0\r\n\r\n")
+
+
+def test_a_request_that_waited_too_long_is_not_begun(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--queue-timeout", "300ms", "--threads", "1", cwd=shop())
+    first = ask(server, "/sleep?3")
+    server.until(lambda: busy(server) == 1)
+    status, fields, body = answer(ask(server, "/"))
+    assert status == 503 and fields["retry-after"] == "1" and b"waited too long" in body
+    assert answer(first)[0] == 200
+    assert server.status()["workers"][0]["refused"] == 1
+
+
+@pytest.mark.parametrize(("waiting", "refused"), [(2, 0), (3, 0), (4, 1)])
+def test_so_many_wait_and_the_next_is_refused_at_once(serve: Serve, shop: Shop, waiting: int, refused: int) -> None:
+    # limit-queue at limit - 1, limit, limit + 1.
+    server = serve("shop", "--limit-queue", "3", "--threads", "1", cwd=shop())
+    first = ask(server, "/sleep?1.5")
+    server.until(lambda: busy(server) == 1)
+    others = []
+    for count in range(1, waiting + 1):
+        others.append(ask(server, "/"))
+        wanted = min(count, 3)
+        server.until(lambda wanted=wanted: server.status()["workers"][0]["queued"] == wanted)
+    codes = [answer(sock)[0] for sock in others]
+    assert codes.count(503) == refused and codes.count(200) == waiting - refused
+    assert answer(first)[0] == 200
+
+
+def test_a_request_whose_client_has_left_is_not_begun(serve: Serve, shop: Shop) -> None:
+    extra = "SEEN = []"
+    folder = shop(extra=extra)
+    text = (folder / "shop.py").read_text().replace("body = environ", "SEEN.append(path)\n    body = environ")
+    text = text.replace('text = f"', 'text = f"{SEEN} ')
+    (folder / "shop.py").write_text(text)
+    server = serve("shop", "--threads", "1", cwd=folder)
+    first = ask(server, "/sleep?1")
+    server.until(lambda: busy(server) == 1)
+    for _ in range(5):
+        ask(server, "/left").close()
+    assert answer(first)[0] == 200
+    assert b"/left" not in answer(ask(server, "/"))[2]
+
+
+def test_with_every_thread_busy_timeouts_and_refusals_go_on(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--threads", "1", "--header-timeout", "300ms", cwd=shop())
+    first = ask(server, "/sleep?2")
+    server.until(lambda: busy(server) == 1)
+    with server.connect() as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\n")
+        assert read_all(slow).startswith(b"HTTP/1.1 408 ")
+    with server.connect() as bad:
+        bad.sendall(b"nonsense\r\n\r\n")
+        assert read_all(bad).startswith(b"HTTP/1.1 400 ")
+    assert not first_is_answered(first), "all that happened while the only thread was asleep"
+    assert answer(first)[0] == 200
+
+
+def first_is_answered(sock: socket.socket) -> bool:
+    sock.setblocking(False)
+    try:
+        return bool(sock.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
+    finally:
+        sock.settimeout(PATIENCE)
+
+
+def test_no_new_connection_lands_on_a_worker_that_is_stuck(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--workers", "4", cwd=shop())
+    stuck = ask(server, "/spin")
+    server.until(lambda: busy(server) == 1)
+    [lost] = [worker["pid"] for worker in server.status()["workers"] if worker["busy"]]
+    pids = [int(answer(ask(server, "/"))[2].split()[1]) for _ in range(200)]
+    assert lost not in pids
+    assert len(set(pids)) >= 1
+    stuck.close()
+
+
+def test_where_all_are_stuck_new_connections_are_still_taken(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--workers", "2", "--threads", "4", cwd=shop())
+    stuck = [ask(server, "/sleep?1.5") for _ in range(8)]
+    server.until(lambda: busy(server) == 8)
+    late = ask(server, "/")
+    assert answer(late)[0] == 200
+    assert [answer(sock)[0] for sock in stuck] == [200] * 8
+
+
+def test_a_worker_that_leaves_answers_idle_connections_once_more(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", cwd=shop("one"))
+    with server.connect() as idle, server.connect() as silent:
+        buffer = bytearray()
+        idle.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert read_reply(idle, buffer)[2].startswith(b"one")
+        silent.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        read_reply(silent, bytearray())
+        shop("two")
+        assert server.order("reload")[0] == 0
+        idle.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        status, fields, body = read_reply(idle, buffer)
+        assert status == 200 and body.startswith(b"one") and fields["connection"] == "close"
+        assert idle.recv(1) == b""
+
+
+def test_idle_connections_of_a_leaving_worker_are_closed_after_their_time(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--drain-keep-alive", "500ms", cwd=shop())
+    first = server.workers[0]
+    with server.connect() as silent:
+        silent.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        read_reply(silent, bytearray())
+        assert server.order("reload")[0] == 0
+        assert silent.recv(1) == b""
+    server.until(lambda: all(worker["pid"] != first for worker in server.status()["workers"]))
+
+
+def test_at_a_stop_what_runs_is_finished_by_all_workers(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--workers", "2", cwd=shop())
+    running = [ask(server, f"/sleep?{index % 10 / 10 + 0.3}") for index in range(40)]
+    server.until(lambda: busy(server) == 40)
+    results: list[Any] = []
+    readers = [threading.Thread(target=lambda sock=sock: results.append(answer(sock)[0])) for sock in running]
+    for reader in readers:
+        reader.start()
+    os.kill(server.pid, signal.SIGTERM)
+    assert server.process.wait(PATIENCE) == 0
+    for reader in readers:
+        reader.join()
+    assert results == [200] * 40
