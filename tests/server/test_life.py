@@ -321,3 +321,20 @@ def test_a_refused_peer_is_listened_to_for_a_while_and_no_longer(serve: Callable
                 break
             time.sleep(0.02)
         assert 0.1 < time.monotonic() - begun < 3
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_many_requests_at_one_moment_all_have_their_turn(serve: Callable[..., Serving], threads: str) -> None:
+    server = serve("behaviours", "--threads", threads, "--workers", "0")
+    socks = [server.connect() for _ in range(60)]
+    for sock in socks:
+        sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert read_reply(sock, bytearray())[0] == 200
+    # Stopped, the server finds all of them in one look: more than it reads before it answers.
+    os.kill(server.pid, signal.SIGSTOP)
+    for sock in socks:
+        sock.sendall(b"GET /sleep?0.02 HTTP/1.1\r\nHost: a\r\n\r\n")
+    os.kill(server.pid, signal.SIGCONT)
+    for sock in socks:
+        assert read_reply(sock, bytearray())[0] == 200
+        sock.close()

@@ -19,6 +19,8 @@ use crate::turn::Loop;
 const WINDOW_MS: Millis = 200;
 /// A request that has waited so long is looked at before it is begun: is its client there?
 const LOOK_AFTER_MS: Millis = 250;
+/// How many things one pass goes through: peers that send without end get no more of it.
+const VISITS: u32 = 4096;
 /// How many connections one look accepts.
 const ACCEPTS: u32 = 256;
 
@@ -61,10 +63,30 @@ impl Loop {
     /// Does what needs no thread of the application's: reads, queues, refuses, closes. True:
     /// the loop has ended.
     pub(crate) fn keep_house(&mut self) -> bool {
+        // What the last look found is told once: it comes before another look.
+        self.read_what_is_there();
         self.look();
         self.pace.look(self.now);
         self.heed();
-        loop {
+        self.read_what_is_there();
+        for _ in 0..ACCEPTS {
+            if !(self.listeners.any_ready() && self.nobody_is_free()) {
+                break;
+            }
+            let exchange = self.accept_one();
+            self.enqueue(exchange);
+        }
+        self.refuse_those_that_waited();
+        while let Some(exchange) = self.take_homecoming() {
+            self.enqueue(exchange);
+        }
+        self.engine.note_queued(self.batch.len());
+        self.is_over()
+    }
+
+    /// Goes through all that has happened, as far as there is no end to it.
+    fn read_what_is_there(&mut self) {
+        for _ in 0..VISITS {
             if let Some(exchange) = self.take_homecoming() {
                 self.enqueue(exchange);
             } else if self.batch.has_replies() {
@@ -79,19 +101,6 @@ impl Loop {
                 break;
             }
         }
-        for _ in 0..ACCEPTS {
-            if !(self.listeners.any_ready() && self.nobody_is_free()) {
-                break;
-            }
-            let exchange = self.accept_one();
-            self.enqueue(exchange);
-        }
-        self.refuse_those_that_waited();
-        while let Some(exchange) = self.take_homecoming() {
-            self.enqueue(exchange);
-        }
-        self.engine.note_queued(self.batch.len());
-        self.is_over()
     }
 
     /// A request that has been read, if there is one: it waits, or is refused.
