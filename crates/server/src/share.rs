@@ -69,9 +69,11 @@ impl Loop {
     fn reconsider(&mut self, level: u64) {
         let engine = self.engine.clone();
         let Some(board) = &engine.config.board else { return };
-        self.level = level;
+        let before = std::mem::replace(&mut self.level, level);
         board.set(Field::Level, level);
-        if board.somebody_could_help(level) {
+        // Only when it has become busier: the bell is heard here as well, and whoever rang at
+        // each hearing would never come to rest.
+        if level > before && board.somebody_could_help(level) {
             board.ring();
         }
         let watched = self.listeners.are_watched();
