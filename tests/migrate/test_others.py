@@ -57,6 +57,19 @@ def test_conditions_loops_and_sections_of_uwsgi(port: str | None, bound: str) ->
     assert outcome.target == "shop.wsgi:application"
 
 
+def test_loops_over_files_and_lines_of_uwsgi(tmp_path: Path) -> None:
+    (tmp_path / "variables").write_text("A=1\nB=2\n")
+    (tmp_path / "a.ini").write_text(
+        f"[uwsgi]\nhttp = :1\nmodule = a\nfor-readline = {tmp_path}/variables\nenv = %(_)\nendfor =\n"
+        f"for-glob = {tmp_path}/*.ini\npythonpath = %(_)\nendfor =\nfor-times = 2\nenv = T%(_)=x\nend-for =\n"
+        "if-hostname = no.such.host\nthreads = 9\nendif =\nif-not-dir = /no/such\nprocesses = 3\nendif =\n"
+    )
+    found = recognised("a.ini", str(tmp_path), {}).settings
+    assert found["env"] == ["A=1", "B=2", "T1=x", "T2=x"]
+    assert found["pythonpath"] == f"{tmp_path}/a.ini"
+    assert found["workers"] == 3 and "threads" not in found
+
+
 def test_a_section_is_named_as_uwsgi_has_it() -> None:
     assert recognised(str(DATA / "logic.ini:other"), ".", {}).settings["workers"] == 99
     with pytest.raises(Problem, match="has no section nosuch; it has: uwsgi, app, other"):

@@ -7,6 +7,7 @@ version 2.0 reads files: everything after the equals sign is the value, even wha
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -183,6 +184,11 @@ class Reading:
             yield from value.split()
         elif key == "for-times" and value.isdigit():
             yield from (str(number) for number in range(1, min(int(value), 1000) + 1))
+        elif key == "for-glob":
+            yield from sorted(glob.glob(os.path.join(self.folder, value)))
+            self.unclear.append((key, value, "it was looked at on this machine"))
+        elif key == "for-readline":
+            yield from self._content(key, value).splitlines()
         elif key.startswith("for-"):
             self.unclear.append((key, value, "this loop is not gone through"))
         else:
@@ -204,6 +210,9 @@ class Reading:
             name, equals, wanted = value.partition("=")
             options = dict(self.found)
             return options[name] if name in options and (not equals or options[name] == wanted) else None
+        if condition == "hostname":
+            self.unclear.append(("if-hostname", value, "it was looked at on this machine"))
+            return value if value == socket.gethostname() else None
         tests = {"exists": os.path.exists, "file": os.path.isfile, "dir": os.path.isdir, "directory": os.path.isdir}
         if condition in tests:
             self.unclear.append((f"if-{condition}", value, "it was looked at on this machine"))
