@@ -179,6 +179,27 @@ def test_an_unknown_flag_is_told_with_the_nearest(tmp_path: Path) -> None:
     assert "did you mean '--threads'" in outcome.remarks[-1].reason
 
 
+def test_a_value_under_a_condition_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "conf.py").write_text(
+        "import os\nif os.getenv('MODE') == 'production':\n    workers = 8\nelse:\n    workers = 2\n"
+        "try:\n    import no_such_module\nexcept ImportError:\n    backlog = 10\n"
+    )
+    outcome = recognised("conf.py", str(tmp_path), {"MODE": "production"})
+    assert outcome.settings["workers"] == 8
+    assert outcome.about("workers")[0].value == "if os.getenv('MODE') == 'production'"
+    assert outcome.about("backlog")[0].value == "except ImportError"
+
+
+def test_settings_from_variables_in_a_loop(tmp_path: Path) -> None:
+    # A common idiom: every GUNICORN_ variable becomes a setting, and so a text.
+    (tmp_path / "conf.py").write_text(
+        "import os\nfor name, value in os.environ.items():\n    if name.startswith('GUNICORN_'):\n"
+        "        locals()[name.split('_', 1)[1].lower()] = value\n"
+    )
+    found = recognised("conf.py", str(tmp_path), {"GUNICORN_WORKERS": "4", "GUNICORN_BIND": "[::]:80"}).settings
+    assert found == {"workers": 4, "bind": ["[::]:80"]}
+
+
 @pytest.mark.parametrize(("name", "value"), [("umask", "9x"), ("bind", 80), ("raw_env", 3)])
 def test_a_value_of_a_wrong_kind_is_told_of(tmp_path: Path, name: str, value: object) -> None:
     (tmp_path / "conf.py").write_text(f"{name} = {value!r}\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import forehand.migrate
 import pytest
-from forehand.migrate import coming, granian, gunicorn, mod_wsgi, uvicorn, uwsgi, uwsgi_file, waitress
+from forehand.migrate import coming, granian, gunicorn, gunicorn_flags, mod_wsgi, uvicorn, uwsgi, uwsgi_file, waitress
 from forehand.migrate.outcome import Outcome
 from forehand.settings import OPTIONS
 
@@ -30,7 +30,7 @@ def test_each_setting_of_gunicorn_has_an_answer() -> None:
 
 
 def test_each_flag_of_gunicorn_names_its_setting() -> None:
-    flags = {**gunicorn.FLAGS, **{flag: name for flag, (name, _) in gunicorn.SWITCHES.items()}}
+    flags = {**gunicorn_flags.FLAGS, **{flag: name for flag, (name, _) in gunicorn_flags.SWITCHES.items()}}
     assert {flag: name for name, *given in listed("gunicorn.txt") for flag in given} == flags
 
 

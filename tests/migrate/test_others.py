@@ -171,6 +171,25 @@ def test_a_systemd_unit_gives_folder_variables_and_command() -> None:
     assert [remark.kind for remark in outcome.about("User")] == [IDLE]
 
 
+def test_specifiers_of_systemd_are_told_of(tmp_path: Path) -> None:
+    (tmp_path / "a.service").write_text(
+        "[Service]\nExecStart=\nExecStart=%h/venv/bin/gunicorn3 --bind unix:/run/%i.sock --access-logfile - "
+        '--access-logformat "%%h %%r" a:app\n'
+    )
+    outcome = recognised("a.service", str(tmp_path), {})
+    assert outcome.settings["access_log"] == "%h %r"
+    assert [remark.kind for option in ("%h", "%i") for remark in outcome.about(option)] == [OTHER, OTHER]
+
+
+@pytest.mark.parametrize("address", ["{eth0.ipv4.address}:port", "127.0.0.1:http", "a:b:c"])
+def test_an_address_that_is_none_is_told_of(tmp_path: Path, address: str) -> None:
+    (tmp_path / "a.ini").write_text(f"[uwsgi]\nhttp-socket = {address}\nmodule = a\nenv = NOTHING\n")
+    outcome = recognised("a.ini", str(tmp_path), {})
+    assert "bind" not in outcome.settings and "env" not in outcome.settings
+    assert [remark.kind for remark in outcome.about("http-socket")] == [GONE]
+    assert [remark.kind for remark in outcome.about("env")] == [GONE]
+
+
 def test_a_dockerfile_and_a_script() -> None:
     assert recognised(str(DATA / "Dockerfile.txt"), ".", {}).settings["bind"] == ["0.0.0.0:5000"]
     script = recognised(str(DATA / "start.sh"), ".", {})

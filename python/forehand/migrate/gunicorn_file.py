@@ -91,7 +91,8 @@ def tell(outcome: Outcome, path: str, names: Mapping[str, Any], overridden: set[
         tree = ast.parse(file.read())
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     texts: dict[str, str] = {}
-    for node in tree.body:
+    told: set[str] = set()
+    for node, condition in _statements(tree.body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in gunicorn.HOOKS:
             _hook(outcome, node)
         for name, value in _assigned(node):
@@ -99,12 +100,28 @@ def tell(outcome: Outcome, path: str, names: Mapping[str, Any], overridden: set[
                 _told_hook(outcome, name, node.lineno)
             elif name in NAMES and name not in overridden:
                 _computed(outcome, name, value, texts)
+                if condition and outcome.took_any(name) and condition not in told:
+                    told.add(condition)
+                    outcome.differs(name, condition, f"line {node.lineno}: what holds here and now is written")
             elif name not in NAMES and name not in used and not name.startswith("_"):
                 nearest = near(name, NAMES)
                 if nearest:
                     outcome.idle(name, ast.unparse(value), f"gunicorn has no such setting and ignores it{nearest}")
             # What names stand for, so that a variable is seen behind two of them.
             texts[name] = " ".join([ast.unparse(value), *(texts.get(part, "") for part in _names(value))])
+
+
+def _statements(body: list[ast.stmt], condition: str = "") -> Iterator[tuple[ast.stmt, str]]:
+    """The file's own statements, those of functions and classes left out, with the condition that they are under."""
+    for node in body:
+        yield node, condition
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        inside = f"if {ast.unparse(node.test)}" if isinstance(node, ast.If) else condition
+        for part in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(node, part, []), inside)
+        for handler in getattr(node, "handlers", []):
+            yield from _statements(handler.body, f"except {ast.unparse(handler.type)}" if handler.type else "except")
 
 
 def _assigned(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
@@ -128,7 +145,7 @@ def _computed(outcome: Outcome, name: str, value: ast.expr, texts: Mapping[str, 
         return
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         text = ast.unparse(value)
-    if name not in outcome.origins.values():
+    if not outcome.took_any(name):
         return
     behind = " ".join([text, *(texts.get(part, "") for part in _names(value))])
     advice = "a forehand.toml computes nothing"

@@ -15,6 +15,7 @@ from forehand.migrate import (
     granian,
     gunicorn,
     gunicorn_file,
+    gunicorn_flags,
     mod_wsgi,
     service,
     unit,
@@ -94,7 +95,7 @@ def _gunicorn_file(path: str, folder: str, environment: Mapping[str, str]) -> Ou
     outcome = Outcome("gunicorn")
     names = gunicorn_file.executed(path, folder, environment)
     values = gunicorn_file.settings(names)
-    extra, _, _ = gunicorn.read_words(shlex.split(environment.get("GUNICORN_CMD_ARGS", "")))
+    extra, _, _ = gunicorn_flags.read_words(shlex.split(environment.get("GUNICORN_CMD_ARGS", "")))
     if not values and not any(name in names for name in gunicorn.HOOKS):
         raise Problem(errors.CONFIG, f"{path} sets none of gunicorn's settings", hint=UNDERSTOOD)
     gunicorn.settle(outcome, {**values, **extra})
@@ -104,8 +105,8 @@ def _gunicorn_file(path: str, folder: str, environment: Mapping[str, str]) -> Ou
 
 def _gunicorn(command: Command, folder: str) -> Outcome:
     outcome = Outcome("gunicorn")
-    given, others, unknown = gunicorn.read_words(command.words)
-    extra, _, more = gunicorn.read_words(shlex.split(command.environment.get("GUNICORN_CMD_ARGS", "")))
+    given, others, unknown = gunicorn_flags.read_words(command.words)
+    extra, _, more = gunicorn_flags.read_words(shlex.split(command.environment.get("GUNICORN_CMD_ARGS", "")))
     outcome.target = others[0] if others else ""
     named = {**extra, **given}.get("config")
     name = str(named or "gunicorn.conf.py").removeprefix("file:")
@@ -126,7 +127,7 @@ def _gunicorn(command: Command, folder: str) -> Outcome:
         gunicorn_file.tell(outcome, path, names, {*extra, *given})
     if "bind" not in values:
         _port(outcome, command)
-    uvicorn.tell_unknown(outcome, gunicorn.GRAMMAR, [*unknown, *more])
+    uvicorn.tell_unknown(outcome, gunicorn_flags.GRAMMAR, [*unknown, *more])
     return outcome
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from forehand.errors import Problem
+from forehand.listen import split
 from forehand.migrate.coming import option as known
 
 TYPE_CHECKING = False
@@ -83,6 +85,7 @@ class Outcome:
             elif option.kind == "str":
                 value = str(value)
             value = value if value == "auto" else option.judge(value)
+            _check_members(name, value)
         except ValueError as error:
             self.gone(origin, value, f"{name} does not take it: {error}")
             return
@@ -117,9 +120,29 @@ class Outcome:
         """This needs nothing: it is so already, or there is nothing that it could change."""
         self.remarks.append(Remark(IDLE, origin, value, reason))
 
+    def took(self, name: str, origin: str) -> bool:
+        """Whether our option has its value from there."""
+        return origin in self.origins.get(name, "").split(", ")
+
+    def took_any(self, origin: str) -> bool:
+        """Whether any of our options has its value from there."""
+        return any(origin in origins.split(", ") for origins in self.origins.values())
+
     def about(self, option: str) -> list[Remark]:
         """The remarks about an option of the other server."""
         return [remark for remark in self.remarks if remark.option == option]
+
+
+def _check_members(name: str, value: Any) -> None:
+    """What the table of options leaves to the start: addresses, and pairs of variables. ValueError."""
+    for member in value if name in ("bind", "env") else []:
+        if name == "env" and not member.partition("=")[1]:
+            raise ValueError(f"'{member}' is not NAME=VALUE")
+        if name == "bind" and not member.startswith(("unix:", "fd://")):
+            try:
+                split(member)
+            except Problem as problem:
+                raise ValueError(str(problem)) from None
 
 
 def same(name: str, remark: str = "") -> Rule:
@@ -127,7 +150,7 @@ def same(name: str, remark: str = "") -> Rule:
 
     def rule(outcome: Outcome, origin: str, value: Any) -> None:
         outcome.put(name, value, origin)
-        if remark:
+        if remark and outcome.took(name, origin):
             outcome.differs(origin, value, remark)
 
     return rule

@@ -28,12 +28,15 @@ class Service:
         self.environment: dict[str, str] = {}
         self.settings: list[tuple[str, str, str]] = []  # our option, value, where it is said
         self.remarks: list[tuple[str, str, str]] = []  # option, value, why
+        self.differing: list[tuple[str, str, str]] = []  # the same, where the page needs a second look
 
     def tell(self, outcome: Outcome) -> None:
         """What the file itself adds to an outcome; the server's own options go before it."""
         for name, value, origin in self.settings:
             if name not in outcome.settings:
                 outcome.put(name, value, origin)
+        for option, value, reason in self.differing:
+            outcome.differs(option, value, reason)
         for option, value, reason in self.remarks:
             outcome.idle(option, value, reason)
 
@@ -61,7 +64,11 @@ def unit(text: str) -> Service:
         if not equals:
             continue
         if key == "ExecStart" and value:
-            service.lines.append(value.lstrip("@-:+!"))
+            command = value.lstrip("@-:+!").replace("%%", "\0")
+            for specifier in dict.fromkeys(re.findall(r"%[a-zA-Z]", command)):
+                service.differing.append((specifier, "", "systemd fills it in in a unit, and nobody in a TOML: write what "
+                                          "it stands for, or leave the option in ExecStart="))  # fmt: skip
+            service.lines.append(command.replace("\0", "%"))
         elif key == "Environment":
             for word in split(value):
                 name, _, text = word.partition("=")

@@ -46,13 +46,14 @@ def _http(outcome: Outcome, origin: str, value: Any) -> None:
 
 def _socket(outcome: Outcome, origin: str, value: Any) -> None:
     outcome.put("bind", [address(value)], origin)
-    outcome.differs(origin, value, PROTOCOL)
+    if outcome.took("bind", origin):
+        outcome.differs(origin, value, PROTOCOL)
 
 
 def _whole(name: str, unit: str = "", remark: str = "") -> Rule:
     def rule(outcome: Outcome, origin: str, value: Any) -> None:
         outcome.put(name, number(value) + unit, origin)
-        if remark:
+        if remark and outcome.took(name, origin):
             outcome.differs(origin, value, remark)
 
     return rule
