@@ -66,8 +66,8 @@ def unit(text: str) -> Service:
         if key == "ExecStart" and value:
             command = value.lstrip("@-:+!").replace("%%", "\0")
             for specifier in dict.fromkeys(re.findall(r"%[a-zA-Z]", command)):
-                service.differing.append((specifier, "", "systemd fills it in in a unit, and nobody in a TOML: write what "
-                                          "it stands for, or leave the option in ExecStart="))  # fmt: skip
+                reason = "systemd fills it in in a unit, and nobody in a TOML: write what it stands for, or use a flag"
+                service.differing.append((specifier, "", reason))
             service.lines.append(command.replace("\0", "%"))
         elif key == "Environment":
             for word in split(value):
