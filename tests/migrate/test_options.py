@@ -10,7 +10,7 @@ from pathlib import Path
 
 import forehand.migrate
 import pytest
-from forehand.migrate import coming, granian, gunicorn, gunicorn_flags, mod_wsgi, uvicorn, uwsgi, uwsgi_file, waitress
+from forehand.migrate import granian, gunicorn, gunicorn_flags, mod_wsgi, uvicorn, uwsgi, uwsgi_file, waitress
 from forehand.migrate.outcome import Outcome
 from forehand.settings import OPTIONS
 
@@ -67,7 +67,7 @@ def test_rules_name_settings_that_exist() -> None:
                 if called in ("same", "wider", "put", "raise_limit", "_whole"):
                     names.add(node.args[0].value)
     assert len(names) > 30
-    assert names - OPTIONS.keys() - coming.COMING.keys() == set()
+    assert names - OPTIONS.keys() == set()
 
 
 def test_hooks_become_hooks_that_exist_or_are_told_of() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from forehand.migrate.outcome import Outcome, differs, gone, idle, same, switch, wider
+from forehand.migrate.outcome import Outcome, gone, idle, same, switch, wider
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ SETTINGS: dict[str, Rule] = {
     "print_config": switch(idle("`forehand --print-config` does it")),
     "control_socket": same("control", "other commands: `forehand status`, `reload`, `stop`"),
     "control_socket_mode": idle("the control socket is the user's alone (0600)"),
-    "control_socket_disable": switch(differs("the control socket is only made where `control` names it")),
+    "control_socket_disable": switch(lambda outcome, origin, _: outcome.put("control", "none", origin)),
     **dict.fromkeys(
         ("certfile", "keyfile", "ca_certs", "ciphers", "ssl_version", "cert_reqs", "do_handshake_on_connect"),
         gone(TLS),

@@ -10,7 +10,7 @@ import re
 
 from forehand.errors import Problem
 from forehand.listen import split
-from forehand.migrate.coming import option as known
+from forehand.settings import OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Outcome:
     def put(self, name: str, value: Any, origin: str) -> None:
         """Take a value for our option, or say why it cannot be taken. Lists grow; the rest is replaced.
         Of a value with a shell's variable the command line takes care: TOML has none."""
-        option = known(name)
+        option = OPTIONS[name]
         if isinstance(value, str) and option.kind != "str":
             value = value.strip()
         shell = value if isinstance(value, str) else ""
@@ -80,11 +80,11 @@ class Outcome:
             if option.kind == "list":
                 value = [*self.settings.get(name, []), *([value] if isinstance(value, str) else value)]
                 value = list(dict.fromkeys(value))
-            elif isinstance(value, str) and value != "auto":
+            elif isinstance(value, str):
                 value = option.parse(value)
             elif option.kind == "str":
                 value = str(value)
-            value = value if value == "auto" else option.judge(value)
+            value = option.judge(value)
             _check_members(name, value)
         except ValueError as error:
             self.gone(origin, value, f"{name} does not take it: {error}")
@@ -95,9 +95,9 @@ class Outcome:
 
     def raise_limit(self, name: str, value: Any, origin: str) -> None:
         """Take a limit where it is wider than ours already is; 0 often means none, which we do not have."""
-        own = known(name).default
+        own = OPTIONS[name].default
         try:
-            wanted = known(name).judge(value)
+            wanted = OPTIONS[name].judge(value)
         except ValueError as error:
             self.gone(origin, value, f"{name} does not take it: {error}")
             return
