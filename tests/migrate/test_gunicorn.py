@@ -134,6 +134,13 @@ def test_the_command_line_goes_before_variables_and_those_before_the_file(tmp_pa
     }  # fmt: skip
 
 
+def test_a_configuration_that_is_a_module(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "conf.py").write_text("workers = 6\n")
+    assert recognised("gunicorn -c python:shop.conf a:b", str(tmp_path), {}).settings["workers"] == 6
+    assert kinds(recognised("gunicorn -c python:elsewhere a:b", str(tmp_path), {}), "config") == [GONE]
+
+
 def test_a_file_that_is_named_has_to_be_there(tmp_path: Path) -> None:
     with pytest.raises(Problem, match="names nowhere.py, which is not in"):
         recognised("gunicorn app:app -c nowhere.py", str(tmp_path), {})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 
 from forehand import errors
 from forehand.errors import Problem
@@ -25,7 +24,7 @@ from forehand.migrate import (
     waitress,
 )
 from forehand.migrate.outcome import Outcome
-from forehand.migrate.words import Command, commands
+from forehand.migrate.words import Command, commands, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def _gunicorn_file(path: str, folder: str, environment: Mapping[str, str]) -> Ou
     outcome = Outcome("gunicorn")
     names = gunicorn_file.executed(path, folder, environment)
     values = gunicorn_file.settings(names)
-    extra, _, _ = gunicorn_flags.read_words(shlex.split(environment.get("GUNICORN_CMD_ARGS", "")))
+    extra, _, _ = gunicorn_flags.read_words(split(environment.get("GUNICORN_CMD_ARGS", "")))
     if not values and not any(name in names for name in gunicorn.HOOKS):
         raise Problem(errors.CONFIG, f"{path} sets none of gunicorn's settings", hint=UNDERSTOOD)
     gunicorn.settle(outcome, {**values, **extra})
@@ -106,20 +105,25 @@ def _gunicorn_file(path: str, folder: str, environment: Mapping[str, str]) -> Ou
 def _gunicorn(command: Command, folder: str) -> Outcome:
     outcome = Outcome("gunicorn")
     given, others, unknown = gunicorn_flags.read_words(command.words)
-    extra, _, more = gunicorn_flags.read_words(shlex.split(command.environment.get("GUNICORN_CMD_ARGS", "")))
+    extra, _, more = gunicorn_flags.read_words(split(command.environment.get("GUNICORN_CMD_ARGS", "")))
     outcome.target = others[0] if others else ""
     named = {**extra, **given}.get("config")
     name = str(named or "gunicorn.conf.py").removeprefix("file:")
     path = os.path.join(folder, name)
     names: dict[str, object] = {}
     if name.startswith("python:"):
-        outcome.gone("config", name, "a module is not read: give the file itself to `forehand migrate`")
+        path = os.path.join(folder, name.removeprefix("python:").replace(".", "/") + ".py")
+        name = path if os.path.isfile(path) else name
+    if name.startswith("python:"):
+        outcome.gone("config", name, "this module is not here: give its file to `forehand migrate`")
     elif os.path.isfile(path):
         names = gunicorn_file.executed(path, folder, command.environment)
     elif named:
         raise Problem(errors.CONFIG, f"the command line names {name}, which is not in {os.path.abspath(folder)}",
                       hint="run `forehand migrate` where gunicorn is started")  # fmt: skip
     values = {**gunicorn_file.settings(names), **extra, **given}
+    if outcome.about("config"):
+        del values["config"]
     if "workers" not in values and command.environment.get("WEB_CONCURRENCY"):
         values["workers"] = command.environment["WEB_CONCURRENCY"]
     gunicorn.settle(outcome, values)

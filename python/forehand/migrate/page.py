@@ -39,13 +39,13 @@ def written(outcome: Outcome, source: str) -> str:
             lines += ["", f"# {kind}:"]
             for remark in remarks:
                 lines += _wrapped(f"{remark.option}{_value(remark.value)}: {remark.reason}")
-    return "\n".join(lines) + "\n"
+    # TOML has no control characters, not even in comments; in values they are escaped already.
+    return "".join("".join(c if c.isprintable() else " " for c in line) + "\n" for line in lines)
 
 
 def _start(outcome: Outcome) -> str:
     target = outcome.target or "MODULE:ATTRIBUTE"
-    # In a comment nothing may end the line; a target has no line ends, but a configuration is anybody's.
-    return " ".join([shlex.quote(outcome.program), shlex.quote(target), *outcome.flags]).replace("\n", " ")
+    return " ".join([shlex.quote(outcome.program), shlex.quote(target), *outcome.flags])
 
 
 def _value(value: object) -> str:
