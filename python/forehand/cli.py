@@ -27,7 +27,7 @@ Each option is also a variable (FOREHAND_THREADS) and a key of forehand.toml or 
 then the file. docs/settings.md has all of them with their reasons.
 
 orders to a running server: forehand status | reload | upgrade | stop | workers | stacks | reopen
-(each has --help).
+(each has --help). Another server's configuration: forehand migrate FILE | 'COMMAND LINE'.
 
 exit statuses: {}
 """
@@ -161,6 +161,10 @@ def _main(arguments: Sequence[str]) -> int:
         from forehand.supervisor import client
 
         return client.main(arguments)
+    if arguments[:1] == ["migrate"]:
+        from forehand.migrate.command import main as migrate
+
+        return migrate(arguments[1:])
     origin = {"folder": os.getcwd(), "arguments": _own_words(arguments)}
     asked, given = parse(arguments)
     if asked.help:

@@ -1,0 +1,166 @@
+"""granian's flags and what becomes of each. Facts: `granian --help`, up to version 2.6 and its successors."""
+
+from __future__ import annotations
+
+from forehand.migrate.outcome import Outcome, differs, gone, idle, same, switch
+from forehand.migrate.uvicorn import tell_unknown
+from forehand.migrate.words import Command, Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forehand.migrate.outcome import Rule
+
+TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
+STATIC = "static files are a proxy's work (docs/behind-nginx.md), or WhiteNoise's"
+METRICS = "there is no metrics endpoint; `forehand status` tells what is counted"
+HTTP2 = "HTTP/1.0 and 1.1 are spoken; a proxy speaks HTTP/2"
+LOOP = "there is one loop a worker, and nothing to choose"
+
+
+def _unix(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("bind", f"unix:{value}", origin)
+
+
+def _level(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("log_level", {"warn": "warning", "notset": "debug"}.get(str(value).lower(), value), origin)
+
+
+def _memory(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("max_worker_memory", f"{value}M", origin)
+
+
+def _milliseconds(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("header_timeout", f"{value}ms", origin)
+
+
+def _access(outcome: Outcome, origin: str, value: Any) -> None:
+    if value:
+        outcome.put("access_log", "common", origin)
+
+
+def _format(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.gone(origin, value, "its atoms are granian's own; access_log takes common, combined, json or a format "
+                 "such as '%h %r %s %D'")  # fmt: skip
+
+
+def _interface(outcome: Outcome, origin: str, value: Any) -> None:
+    if value == "wsgi":
+        outcome.idle(origin, value, "WSGI is what is served")
+    else:
+        outcome.gone(origin, value, "`forehand --check` says whether this application can be served")
+
+
+def _keep_alive(outcome: Outcome, origin: str, value: Any) -> None:
+    if value:
+        outcome.idle(origin, value, "connections are kept")
+    else:
+        outcome.gone(origin, value, "connections are kept; an idle one costs some 400 bytes")
+
+
+RULES: dict[str, Rule] = {
+    "--host": same("host"),
+    "--port": same("port"),
+    "--uds": _unix,
+    "--uds-permissions": gone("a unix socket has the permissions that umask leaves"),
+    "--interface": _interface,
+    "--http": gone(HTTP2),
+    "--ws": gone("there are no WebSockets yet"),
+    "--no-ws": idle("there are none"),
+    "--workers": same("workers"),
+    "--blocking-threads": same("threads"),
+    "--blocking-threads-idle-timeout": idle("a thread that is not needed sleeps and costs nothing"),
+    "--runtime-threads": idle(LOOP),
+    "--runtime-blocking-threads": idle(LOOP),
+    "--runtime-mode": idle(LOOP),
+    "--loop": gone("there is no event loop to choose for a WSGI application"),
+    "--task-impl": gone("it is about ASGI"),
+    "--backlog": same("backlog"),
+    "--backpressure": differs("requests beyond `threads` wait; a worker whose threads are all busy accepts nothing"),
+    "--http1-buffer-size": idle("heads have limits of their own: limit_header_bytes"),
+    "--http1-header-read-timeout": _milliseconds,
+    "--http1-keep-alive": _keep_alive,
+    "--http1-pipeline-flush": idle("replies to pipelined requests go out together"),
+    **dict.fromkeys(
+        ("--http2-adaptive-window", "--http2-initial-connection-window-size", "--http2-initial-stream-window-size",
+         "--http2-keep-alive-interval", "--http2-keep-alive-timeout", "--http2-max-concurrent-streams",
+         "--http2-max-frame-size", "--http2-max-headers-size", "--http2-max-send-buffer-size"),
+        gone(HTTP2),
+    ),
+    "--log": idle("lines go to standard error"),
+    "--no-log": lambda outcome, origin, _: outcome.put("log_level", "critical", origin),
+    "--log-level": _level,
+    "--log-config": gone("the server's own lines are not made by Python's logging"),
+    "--access-log": _access,
+    "--access-log-fmt": _format,
+    **dict.fromkeys(
+        ("--ssl-certificate", "--ssl-keyfile", "--ssl-keyfile-password", "--ssl-protocol-min", "--ssl-ca", "--ssl-crl",
+         "--ssl-client-verify"),
+        gone(TLS),
+    ),
+    "--url-path-prefix": same("script_name"),
+    "--respawn-failed-workers": idle("a worker that dies is replaced"),
+    "--no-respawn-failed-workers": differs("a worker that dies is replaced, always"),
+    "--respawn-interval": idle("the replacement comes first"),
+    "--rss-sample-interval": idle("memory is looked at often enough for max_worker_memory"),
+    "--rss-samples": idle("memory is looked at often enough for max_worker_memory"),
+    "--workers-lifetime": same("max_worker_age"),
+    "--workers-max-rss": _memory,
+    "--workers-kill-timeout": same("graceful_timeout"),
+    "--factory": switch(same("factory")),
+    "--working-dir": same("chdir"),
+    "--env-files": gone("`set -a; . FILE` in a shell, EnvironmentFile= of systemd, or `env` in the TOML"),
+    **dict.fromkeys(
+        ("--static-path-route", "--static-path-mount", "--static-path-dir-to-file", "--static-path-expires"),
+        gone(STATIC),
+    ),
+    **dict.fromkeys(
+        ("--metrics", "--metrics-scrape-interval", "--metrics-address", "--metrics-port"), switch(gone(METRICS))
+    ),
+    "--reload": switch(same("reload")),
+    "--reload-paths": same("reload_dir"),
+    **dict.fromkeys(
+        ("--reload-ignore-dirs", "--reload-ignore-patterns", "--reload-ignore-paths"),
+        gone("watch fewer folders with reload_dir"),
+    ),
+    "--reload-tick": idle("changes are told by the kernel where it can"),
+    "--reload-ignore-worker-failure": idle("a reload that fails leaves the old workers serving"),
+    "--process-name": gone("processes are not renamed"),
+    "--pid-file": same("pid_file"),
+    "--version": idle("it only shows the version"),
+}  # fmt: skip
+
+TURNED = (
+    "ws", "http1-keep-alive", "http1-pipeline-flush", "http2-adaptive-window", "log", "access-log",
+    "ssl-client-verify", "respawn-failed-workers", "factory", "metrics", "reload", "reload-ignore-worker-failure",
+)  # fmt: skip
+GRAMMAR = Grammar(
+    {flag: flag for flag in RULES if flag[2:] not in (*TURNED, "version") and not flag.startswith("--no-")},
+    {
+        **{f"--{name}": (f"--{name}", True) for name in (*TURNED, "version")},
+        **{f"--no-{name}": (f"--no-{name}" if f"--no-{name}" in RULES else f"--{name}", False) for name in TURNED},
+    },
+)
+
+
+def settle(outcome: Outcome, command: Command) -> None:
+    """What becomes of a command line, with the GRANIAN_ variables that it is given."""
+    given, others, unknown = GRAMMAR.read(command.words)
+    outcome.target = others[0] if others else ""
+    flags = {flag for flag, _ in given}
+    for variable, text in sorted(command.environment.items()):
+        flag = "--" + variable.removeprefix("GRANIAN_").lower().replace("_", "-")
+        if not variable.startswith("GRANIAN_") or flag in flags:
+            continue
+        if flag in GRAMMAR.valued:
+            given.append((flag, text))
+        else:
+            outcome.gone(variable, text, "only variables for options with a value are read here")
+    for flag, value in given:
+        outcome.take(RULES[flag], flag, value)
+    if "--interface" not in {flag for flag, _ in given}:
+        outcome.differs(
+            "--interface", "rsgi", "granian's default is not WSGI; `forehand --check` says whether this can be served"
+        )
+    tell_unknown(outcome, GRAMMAR, unknown)

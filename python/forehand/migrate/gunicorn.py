@@ -1,0 +1,288 @@
+"""gunicorn's settings and what becomes of each. Names are those of its configuration file.
+
+Knows: what gunicorn's settings mean. Does not know: how they are given; `gunicorn_file.py` and the flags
+below do. Facts: gunicorn's own documentation of its settings, up to version 27.
+"""
+
+from __future__ import annotations
+
+import re
+
+from forehand.migrate.outcome import Outcome, gone, idle, same, switch, wider
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from forehand.migrate.outcome import Rule
+
+# gunicorn's own default format is Apache's "combined".
+COMBINED = '%(h)s %(l)s %(u)s %(t)s "%(r)s" %(s)s %(b)s "%(f)s" "%(a)s"'
+SYNC = ("sync", "gunicorn.workers.sync.SyncWorker", "egg:gunicorn#sync")
+THREADS = ("gthread", "gunicorn.workers.gthread.ThreadWorker", "egg:gunicorn#gthread")
+
+TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
+NO_ASGI = "this is about ASGI; the page is for a WSGI application"
+NO_HTTP2 = "HTTP/1.0 and 1.1 are spoken; a proxy speaks HTTP/2"
+NO_DIRTY = "there are no workers of a second kind; use a task queue"
+SYSLOG = "lines go to standard error: systemd and containers collect them there"
+LOGGING = "the server's own lines are not made by Python's logging; your application's logging is its own as before"
+STATSD = "no metrics are sent"
+
+
+def _bind(outcome: Outcome, origin: str, value: Any) -> None:
+    for address in [value] if isinstance(value, str) else value:
+        for one in str(address).split(","):
+            text = re.sub(r"^unix:(//)(?=/)", "unix:", one.strip())
+            outcome.put("bind", [text] if "$" not in text else text, origin)
+
+
+def _worker_class(outcome: Outcome, origin: str, value: Any) -> None:
+    name = value if isinstance(value, str) else getattr(value, "__name__", str(value))
+    if name in SYNC or name in THREADS:
+        outcome.idle(origin, name, "nothing to choose: threads start when a request blocks")
+    elif "uvicorn" in name.lower() or "asgi" in name.lower():
+        outcome.gone(origin, name, "the application is ASGI; `forehand --check` says whether it can be served")
+    elif "gevent" in name.lower() or "eventlet" in name.lower():
+        outcome.gone(origin, name, "no greenlets: requests run in threads, as many as `threads` at a time; "
+                     "remove monkey patching, and see whether `threads` suffices")  # fmt: skip
+    else:
+        outcome.gone(origin, name, "there is one kind of worker")
+
+
+def _level(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("log_level", str(value).lower().replace("trace", "debug"), origin)
+
+
+def _umask(outcome: Outcome, origin: str, value: Any) -> None:
+    # gunicorn reads 027 as octal, as C does.
+    octal = isinstance(value, str) and value.isdigit() and value.startswith("0")
+    number = int(value, 8 if octal else 0) if isinstance(value, str) else int(value)
+    if number:
+        outcome.put("umask", f"{number:03o}", origin)
+
+
+def _error_log(outcome: Outcome, origin: str, value: Any) -> None:
+    if value and value != "-":
+        outcome.put("log_file", value, origin)
+    else:
+        outcome.idle(origin, value, "lines go to standard error already")
+
+
+def _relaxed(name: str) -> Rule:
+    return switch(lambda outcome, origin, value: outcome.put("http_relax", [name], origin))
+
+
+def _header_map(outcome: Outcome, origin: str, value: Any) -> None:
+    if value == "drop":
+        outcome.idle(origin, value, "header names with an underscore are dropped")
+    else:
+        ours = "http_refuse" if value == "refuse" else "http_relax"
+        outcome.put(ours, ["underscore-names"], origin)
+
+
+def _scheme_headers(outcome: Outcome, origin: str, value: Any) -> None:
+    names = {str(name).upper() for name in value} if isinstance(value, dict) else set()
+    if names <= {"X-FORWARDED-PROTO", "X-FORWARDED-PROTOCOL", "X-FORWARDED-SSL"}:
+        outcome.idle(origin, value, "X-Forwarded-Proto and Forwarded are understood, from trusted peers")
+    else:
+        outcome.gone(origin, value, "let the proxy send X-Forwarded-Proto; other headers are not asked")
+
+
+def _paste(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.gone(origin, value, "PasteDeploy files are not read: write a module with "
+                 "`application = paste.deploy.loadapp('config:/path/file.ini')` and name it as the target")  # fmt: skip
+
+
+def _env(outcome: Outcome, origin: str, value: Any) -> None:
+    for pair in [value] if isinstance(value, str) else value:
+        outcome.put("env", pair if "$" in pair else [pair], origin)
+
+
+def _allowed(outcome: Outcome, origin: str, value: Any) -> None:
+    text = value if isinstance(value, str) else ",".join(value)
+    outcome.put("forwarded_allow_ips", ",".join(part.strip() for part in text.split(",")), origin)
+
+
+def _application(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.target = outcome.target or str(value)
+
+
+SETTINGS: dict[str, Rule] = {
+    "wsgi_app": _application,
+    "bind": _bind,
+    "backlog": same("backlog"),
+    "workers": same("workers"),
+    "worker_class": _worker_class,
+    "threads": same("threads"),
+    "max_requests": same("max_requests"),
+    "max_requests_jitter": same("max_requests_jitter"),
+    "graceful_timeout": same("graceful_timeout"),
+    "limit_request_line": wider("limit_request_line_bytes"),
+    "limit_request_fields": wider("limit_header_lines"),
+    "limit_request_field_size": wider("limit_header_bytes"),
+    "reload": switch(same("reload")),
+    "reload_engine": idle("changes are told by the kernel where it can"),
+    "reload_extra_files": gone("name folders to watch with reload_dir"),
+    "spew": switch(gone("`forehand stacks` shows what every thread is doing")),
+    "preload_app": switch(same("preload")),
+    "sendfile": idle("wsgi.file_wrapper uses sendfile(2)"),
+    "reuse_port": switch(idle("workers share one listener; a connection goes to one that is free")),
+    "chdir": same("chdir"),
+    "pythonpath": same("pythonpath"),
+    "raw_env": _env,
+    "user": same("user"),
+    "group": same("group"),
+    "umask": _umask,
+    "initgroups": switch(idle("the supplementary groups of `user` are taken")),
+    "daemon": switch(gone("let systemd run it: deploy/forehand.service")),
+    "pidfile": same("pid_file"),
+    "proc_name": gone("processes are not renamed"),
+    "worker_tmp_dir": idle("workers beat on a pipe, not on a file"),
+    "tmp_upload_dir": gone("bodies that do not fit into memory go to TMPDIR, into files without a name"),
+    "errorlog": _error_log,
+    "loglevel": _level,
+    "capture_output": switch(idle("what the application prints goes where the server's output goes")),
+    "enable_stdio_inheritance": switch(idle("set PYTHONUNBUFFERED=1 where lines come late")),
+    "logger_class": gone(LOGGING),
+    "logconfig": gone(LOGGING),
+    "logconfig_dict": switch(gone(LOGGING)),
+    "logconfig_json": gone(LOGGING),
+    "syslog": switch(gone(SYSLOG)),
+    "syslog_addr": gone(SYSLOG),
+    "syslog_prefix": gone(SYSLOG),
+    "syslog_facility": gone(SYSLOG),
+    "disable_redirect_access_to_syslog": switch(gone(SYSLOG)),
+    "statsd_host": gone(STATSD),
+    "statsd_prefix": gone(STATSD),
+    "dogstatsd_tags": gone(STATSD),
+    "enable_backlog_metric": switch(gone(STATSD)),
+    "forwarded_allow_ips": _allowed,
+    "forwarder_headers": gone("SCRIPT_NAME comes from X-Forwarded-Prefix of a trusted peer, or from script_name"),
+    "secure_scheme_headers": _scheme_headers,
+    "proxy_protocol": switch(gone("the PROXY protocol is not spoken yet; let the proxy send X-Forwarded-For")),
+    "proxy_allow_ips": gone("the PROXY protocol is not spoken yet"),
+    "protocol": gone("HTTP is spoken: nginx needs proxy_pass instead of uwsgi_pass (docs/behind-nginx.md)"),
+    "uwsgi_allow_ips": gone("HTTP is spoken, and not the uwsgi protocol"),
+    "header_map": _header_map,
+    "strip_header_spaces": switch(gone("a space before the colon is refused: it hides headers from proxies")),
+    "permit_obsolete_folding": _relaxed("obs-fold"),
+    "permit_unconventional_http_method": switch(idle("methods that are tokens reach the application")),
+    "permit_unconventional_http_version": switch(gone("HTTP/1.0 and 1.1 are spoken")),
+    "casefold_http_method": switch(gone("methods are taken as they are written (RFC 9110 section 9.1)")),
+    "http_parser": idle("there is one parser, written in Rust"),
+    "root_path": same("script_name"),
+    "paste": _paste,
+    "raw_paste_global_conf": gone("PasteDeploy files are not read"),
+    "config": idle("it was read"),
+    "check_config": switch(idle("`forehand --check` does it")),
+    "print_config": switch(idle("`forehand --print-config` does it")),
+    "control_socket": same("control", "other commands: `forehand status`, `reload`, `stop`"),
+    "control_socket_mode": idle("the control socket is the user's alone (0600)"),
+    "control_socket_disable": switch(lambda outcome, origin, _: outcome.put("control", "none", origin)),
+    **dict.fromkeys(
+        ("certfile", "keyfile", "ca_certs", "ciphers", "ssl_version", "cert_reqs", "do_handshake_on_connect"),
+        gone(TLS),
+    ),
+    "suppress_ragged_eofs": idle("it is about TLS"),
+    **dict.fromkeys(("asgi_loop", "asgi_lifespan", "asgi_disconnect_grace_period"), gone(NO_ASGI)),
+    "websocket_max_message_size": gone("there are no WebSockets yet"),
+    **dict.fromkeys(
+        ("http_protocols", "http2_max_concurrent_streams", "http2_initial_window_size", "http2_max_frame_size",
+         "http2_max_header_list_size", "http2_cleartext"),
+        gone(NO_HTTP2),
+    ),
+    **dict.fromkeys(
+        ("dirty_apps", "dirty_workers", "dirty_timeout", "dirty_threads", "dirty_graceful_timeout"), gone(NO_DIRTY)
+    ),
+    "default_proc_name": gone("processes are not renamed"),
+}  # fmt: skip
+
+# Read together, in `settle`: what they mean depends on the kind of worker, or on one another.
+TOGETHER = ("timeout", "keepalive", "worker_connections", "accesslog", "access_log_format")
+
+# gunicorn's function, our option, and what else differs.
+HOOKS = {
+    "on_starting": ("on_start", ""),
+    "when_ready": ("on_start", "it runs before the application is there; `readiness` waits for it"),
+    "on_reload": ("on_reload", ""),
+    "post_fork": ("on_worker_start", ""),
+    "post_worker_init": ("on_worker_ready", ""),
+    "worker_exit": ("on_worker_exit", ""),
+    "child_exit": ("on_worker_exit", "it runs in the worker"),
+    "on_exit": ("on_stop", ""),
+    "pre_fork": ("", "what is to happen before workers start goes to on_start"),
+    "pre_exec": ("", "an upgrade runs no code of the application"),
+    "pre_request": ("", "a WSGI middleware sees every request"),
+    "post_request": ("", "a WSGI middleware sees every reply"),
+    "worker_int": ("", "a stop runs on_worker_exit"),
+    "worker_abort": ("", "a request that is late is logged with its stack (request_timeout)"),
+    "nworkers_changed": ("", "`forehand status` tells how many workers there are"),
+    "ssl_context": ("", TLS),
+    **dict.fromkeys(("on_dirty_starting", "dirty_post_fork", "dirty_worker_init", "dirty_worker_exit"), ("", NO_DIRTY)),
+}
+
+
+def settle(outcome: Outcome, values: Mapping[str, Any]) -> None:
+    """What becomes of gunicorn's settings, given with their names there."""
+    for name, value in values.items():
+        if value is None or name in HOOKS or name in TOGETHER:
+            continue
+        outcome.take(SETTINGS[name], name, value)
+    kind = str(values.get("worker_class") or "sync")
+    sync = kind in SYNC and str(values.get("threads", 1)) == "1"
+    _deadline(outcome, values.get("timeout"), sync)
+    _connections(outcome, values, sync)
+    _access_log(outcome, values)
+    if sync and "threads" not in values:
+        outcome.differs("worker_class", kind, "a sync worker runs one request at a time; here up to 32 run in each. "
+                        "Where the application is not made for threads: threads = 1")  # fmt: skip
+
+
+def _deadline(outcome: Outcome, value: Any, sync: bool) -> None:
+    if not sync:
+        if value is not None:
+            outcome.gone("timeout", value, "with this worker it is a heartbeat of the process and ends no request; "
+                         "a deadline for requests is request_timeout")  # fmt: skip
+    elif value is None:
+        outcome.differs("timeout", "", "gunicorn kills a sync worker whose request takes 30 s; "
+                        "here nothing is ended unless request_timeout says so")  # fmt: skip
+    elif str(value) == "0":
+        outcome.idle("timeout", value, "no request is ended")
+    else:
+        outcome.put("request_timeout", value, "timeout")
+        outcome.differs("timeout", value, "the client gets 504 and the others go on; gunicorn kills "
+                        "the worker. The whole reply counts, downloads too: request_timeouts has others")  # fmt: skip
+
+
+def _connections(outcome: Outcome, values: Mapping[str, Any], sync: bool) -> None:
+    if (connections := values.get("worker_connections")) is not None:
+        if sync:
+            outcome.idle("worker_connections", connections, "a sync worker does not read it")
+        else:
+            outcome.put("limit_connections", connections, "worker_connections")
+    if (seconds := values.get("keepalive")) is not None:
+        if sync:
+            outcome.differs("keepalive", seconds, "a sync worker keeps no connection; here they are kept for 75 s, "
+                            "which costs nothing and outlasts load balancers")  # fmt: skip
+        elif str(seconds) != "0":
+            outcome.put("keep_alive_timeout", seconds, "keepalive")
+            outcome.differs("keepalive", seconds, "idle connections hold no thread here: the default of 75 s outlasts "
+                            "load balancers, so that they close first")  # fmt: skip
+        else:
+            outcome.gone("keepalive", seconds, "connections are kept; an idle one costs some 400 bytes")
+
+
+def _access_log(outcome: Outcome, values: Mapping[str, Any]) -> None:
+    where, form = values.get("accesslog"), values.get("access_log_format") or COMBINED
+    if not where:
+        if values.get("access_log_format"):
+            outcome.idle("access_log_format", form, "gunicorn writes no access log unless accesslog says where")
+        return
+    before = len(outcome.remarks)
+    outcome.put("access_log", "combined" if form == COMBINED else form,
+                "access_log_format" if values.get("access_log_format") else "accesslog")  # fmt: skip
+    if len(outcome.remarks) > before and "access_log" not in outcome.settings:
+        outcome.put("access_log", "combined", "accesslog")
+    outcome.put("access_log_file", where, "accesslog")

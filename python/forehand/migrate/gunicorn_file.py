@@ -1,0 +1,176 @@
+"""gunicorn's configuration file: a Python program, run here as gunicorn runs it.
+
+Knows: how it is run, which of its names are settings, and which values were computed. Does not know: what
+a setting means (`gunicorn.py`). It is the user's own code and may do anything; nothing else of this package runs code.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import sys
+import traceback
+
+from forehand import errors
+from forehand.errors import Problem, near
+from forehand.migrate import gunicorn
+from forehand.migrate.outcome import Outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+NAMES = [*gunicorn.SETTINGS, *gunicorn.TOGETHER, *gunicorn.HOOKS]
+
+
+def executed(path: str, folder: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """All names that the file leaves behind. Raises Problem with the file's own traceback where it fails."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            source = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Problem(errors.CONFIG, f"{path} cannot be read: {error}") from None
+    names: dict[str, Any] = {"__file__": path, "__name__": "__config__"}
+    try:
+        code = compile(source, path, "exec")
+        # What the file prints is not part of the page.
+        with _surroundings(folder, environment), contextlib.redirect_stdout(sys.stderr):
+            exec(code, names)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a file that calls sys.exit has failed too
+        raise _failed(path, error) from None
+    return names
+
+
+@contextlib.contextmanager
+def _surroundings(folder: str, environment: Mapping[str, str]) -> Iterator[None]:
+    """The folder first among the modules', and the variables that a unit or a command line gives."""
+    before = dict(os.environ)
+    path = list(sys.path)
+    try:
+        os.environ.update(environment)
+        sys.path.insert(0, os.path.abspath(folder))
+        yield
+    finally:
+        sys.path[:] = path
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _failed(path: str, error: BaseException) -> Problem:
+    frames = error.__traceback__
+    while frames and frames.tb_frame.f_code.co_filename != path:
+        frames = frames.tb_next
+    hint = "mend the file, or give the variables that it asks for"
+    if isinstance(error, ModuleNotFoundError):
+        hint = "run `forehand migrate` with the Python that gunicorn runs with, where the project's packages are"
+    text = "".join(traceback.format_exception(type(error), error, frames))
+    line = frames.tb_lineno if frames else getattr(error, "lineno", None)
+    where = f"{path}:{line}" if line else path
+    said = str(error).partition("\n")[0]
+    return Problem(errors.CONFIG, f"{where}: the file raised {type(error).__name__}{': ' if said else ''}{said}",
+                   hint=hint, traceback=text)  # fmt: skip
+
+
+def settings(names: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a file's names that are gunicorn's settings; gunicorn does not look at others."""
+    found = {}
+    for name in NAMES:
+        if name in names and name not in gunicorn.HOOKS:
+            value = names[name]
+            found[name] = list(value) if isinstance(value, (tuple, set)) else value
+    return found
+
+
+def tell(outcome: Outcome, path: str, names: Mapping[str, Any], overridden: set[str]) -> None:
+    """Remarks that only the file's text allows: computed values, hooks, names that gunicorn ignores."""
+    with open(path, encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    texts: dict[str, str] = {}
+    told: set[str] = set()
+    for node, condition in _statements(tree.body):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in gunicorn.HOOKS:
+            _hook(outcome, node)
+        for name, value in _assigned(node):
+            if name in gunicorn.HOOKS and callable(names.get(name)):
+                _told_hook(outcome, name, node.lineno)
+            elif name in NAMES and name not in overridden:
+                _computed(outcome, name, value, texts)
+                if condition and outcome.took_any(name) and condition not in told:
+                    told.add(condition)
+                    outcome.differs(name, condition, f"line {node.lineno}: what holds here and now is written")
+            elif name not in NAMES and name not in used and not name.startswith("_"):
+                nearest = near(name, NAMES)
+                if nearest:
+                    outcome.idle(name, ast.unparse(value), f"gunicorn has no such setting and ignores it{nearest}")
+            # What names stand for, so that a variable is seen behind two of them.
+            texts[name] = " ".join([ast.unparse(value), *(texts.get(part, "") for part in _names(value))])
+
+
+def _statements(body: list[ast.stmt], condition: str = "") -> Iterator[tuple[ast.stmt, str]]:
+    """The file's own statements, those of functions and classes left out, with the condition that they are under."""
+    for node in body:
+        yield node, condition
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        inside = f"if {ast.unparse(node.test)}" if isinstance(node, ast.If) else condition
+        for part in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(node, part, []), inside)
+        for handler in getattr(node, "handlers", []):
+            yield from _statements(handler.body, f"except {ast.unparse(handler.type)}" if handler.type else "except")
+
+
+def _assigned(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign) and node.value:
+        targets = [node.target]
+    for target in targets:
+        if isinstance(target, ast.Name) and isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value:
+            yield target.id, node.value
+
+
+def _names(value: ast.expr) -> list[str]:
+    return [node.id for node in ast.walk(value) if isinstance(node, ast.Name)]
+
+
+def _computed(outcome: Outcome, name: str, value: ast.expr, texts: Mapping[str, str]) -> None:
+    try:
+        ast.literal_eval(value)
+        return
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        text = ast.unparse(value)
+    if not outcome.took_any(name):
+        return
+    behind = " ".join([text, *(texts.get(part, "") for part in _names(value))])
+    advice = "a forehand.toml computes nothing"
+    if "cpu_count" in behind or "sched_getaffinity" in behind:
+        advice = 'here it stays what it is on this machine; workers = "auto" counts the CPUs that it may use'
+    elif "environ" in behind or "getenv" in behind:
+        ours = next((ours for ours, origin in outcome.origins.items() if origin == name), name)
+        advice = f"it is what the variables say now; FOREHAND_{ours.upper()} sets it from outside"
+    outcome.differs(name, text, advice)
+
+
+def _hook(outcome: Outcome, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    body = [part for part in node.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
+    if all(isinstance(part, ast.Pass) for part in body):
+        outcome.idle(node.name, "", f"line {node.lineno}: it does nothing")
+    else:
+        _told_hook(outcome, node.name, node.lineno)
+
+
+def _told_hook(outcome: Outcome, name: str, line: int) -> None:
+    ours, more = gunicorn.HOOKS[name]
+    if ours:
+        more = f"; {more}" if more else ""
+        named = f'{ours} = "MODULE:{name}"'
+        reason = f"move it to a module of the project: {named}. It is called with a dictionary of facts{more}"
+    else:
+        reason = more
+    outcome.gone(name, "", f"line {line}: {reason}")

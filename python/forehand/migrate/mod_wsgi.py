@@ -1,0 +1,232 @@
+"""mod_wsgi-express's flags and what becomes of each. Facts: its own option list, version 4 and 5.
+
+What Apache did beside running the application is a proxy's work here, and said to be so.
+"""
+
+from __future__ import annotations
+
+import os
+
+from forehand.migrate.outcome import Outcome, gone, idle, same, switch, wider
+from forehand.migrate.uvicorn import tell_unknown
+from forehand.migrate.words import Command, Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forehand.migrate.outcome import Rule
+
+PROXY = "Apache's part: a proxy's work (docs/behind-nginx.md)"
+APACHE = "Apache's inside: there is none here"
+DEBUG = "a development tool of mod_wsgi-express; run the framework's own server for that"
+AUTH = "Apache's part: a proxy's work, or a WSGI middleware's"
+NEWRELIC = "start with `newrelic-admin run-program forehand …`"
+
+
+def _port(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("port", value, origin)
+
+
+def _environment(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.gone(origin, value, "it sets keys of each request's environ; `env` sets variables of the process")
+
+
+def _mount(outcome: Outcome, origin: str, value: Any) -> None:
+    if str(value).strip("/"):
+        outcome.put("script_name", "/" + str(value).strip("/"), origin)
+
+
+def _level(outcome: Outcome, origin: str, value: Any) -> None:
+    levels = {"emerg": "critical", "alert": "critical", "crit": "critical", "warn": "warning", "notice": "info"}
+    outcome.put("log_level", levels.get(str(value).lower(), str(value).lower()), origin)
+
+
+def _format(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("access_log", value, origin)
+
+
+def _paths(outcome: Outcome, origin: str, value: Any) -> None:
+    before = outcome.settings.get("pythonpath", "")
+    outcome.put("pythonpath", f"{before},{value}".strip(","), origin)
+
+
+RULES: dict[str, Rule] = {
+    "--host": same("host"),
+    "--port": _port,
+    "--processes": same("workers"),
+    "--threads": same("threads"),
+    "--max-clients": same("limit_connections"),
+    "--limit-request-body": same("limit_body_bytes"),
+    "--maximum-requests": same("max_requests"),
+    "--restart-interval": same("max_worker_age"),
+    "--shutdown-timeout": idle("graceful_timeout is the whole time"),
+    "--graceful-timeout": same("graceful_timeout"),
+    "--eviction-timeout": gone("there is no eviction"),
+    "--deadlock-timeout": idle("a request that is late is logged with its stack (request_timeout)"),
+    "--inactivity-timeout": gone("idle workers stay"),
+    "--startup-timeout": same("startup_timeout"),
+    "--request-timeout": same("request_timeout", "mod_wsgi takes the average of all threads, and restarts the process; "
+                              "here it is each request's deadline"),
+    "--connect-timeout": gone("there is no hop between a proxy's process and the workers"),
+    "--socket-timeout": same("write_timeout"),
+    "--queue-timeout": same("queue_timeout"),
+    "--header-timeout": same("header_timeout"),
+    "--header-max-timeout": idle("header_timeout is not extended by bytes that arrive"),
+    "--header-min-rate": idle("header_timeout is not extended by bytes that arrive"),
+    "--body-timeout": same("body_grace"),
+    "--body-max-timeout": gone("a body may take as long as it keeps to limit_body_rate"),
+    "--body-min-rate": same("limit_body_rate"),
+    "--server-backlog": same("backlog"),
+    "--keep-alive-timeout": same("keep_alive_timeout"),
+    "--reload-on-changes": switch(same("reload")),
+    "--user": same("user"),
+    "--group": same("group"),
+    "--mount-point": _mount,
+    "--server-name": gone(PROXY),
+    "--setenv": _environment,
+    "--passenv": _environment,
+    "--working-directory": same("chdir"),
+    "--pid-file": same("pid_file"),
+    "--log-level": _level,
+    "--access-log": switch(lambda outcome, origin, _: outcome.put("access_log", "common", origin)),
+    "--access-log-format": _format,
+    "--access-log-name": gone("access_log_file says where the access log goes"),
+    "--error-log-name": gone("log_file says where the log goes"),
+    "--error-log-format": gone("the log has one format"),
+    "--log-to-terminal": switch(idle("the log is standard error")),
+    "--log-directory": gone("log_file and access_log_file name files"),
+    "--rotate-logs": gone("logrotate, and SIGUSR1 reopens"),
+    "--max-log-size": gone("logrotate, and SIGUSR1 reopens"),
+    "--startup-log": idle("what goes wrong at the start is told on standard error"),
+    "--python-path": _paths,
+    "--limit-request-line": wider("limit_request_line_bytes"),
+    "--chunked-request": switch(idle("chunked bodies are taken")),
+    "--trust-proxy-header": idle("forwarding headers are understood, from the peers in forwarded_allow_ips"),
+    "--trust-proxy": same("forwarded_allow_ips"),
+    "--map-head-to-get": idle("HEAD reaches the application as HEAD"),
+    "--with-newrelic": switch(gone(NEWRELIC)),
+    "--with-newrelic-agent": switch(gone(NEWRELIC)),
+    "--with-newrelic-platform": switch(gone(NEWRELIC)),
+    "--newrelic-config-file": gone(NEWRELIC),
+    "--newrelic-environment": gone(NEWRELIC),
+    "--service-script": gone("run it as a service of its own"),
+    "--service-user": gone("run it as a service of its own"),
+    "--service-group": gone("run it as a service of its own"),
+    "--service-log-file": gone("run it as a service of its own"),
+    "--server-metrics": switch(gone("`forehand status` tells what is counted")),
+    "--server-status": switch(gone("`forehand status` tells what is counted")),
+    "--disable-reloading": idle("nothing is reloaded unless `reload` says so"),
+    "--isatty": idle("nothing depends on a terminal"),
+    "--lang": gone("set LANG in the environment"),
+    "--locale": gone("set LC_ALL in the environment"),
+    "--ignore-activity": gone("idle workers stay"),
+    "--enable-sendfile": switch(idle("wsgi.file_wrapper uses sendfile(2)")),
+    "--interval": gone("idle workers stay"),
+    "--cpu-time-limit": gone("systemd: LimitCPU="),
+    "--cpu-priority": gone("systemd: Nice="),
+    "--memory-limit": gone("systemd: MemoryMax=; max_worker_memory replaces a worker that has grown"),
+    "--virtual-memory-limit": gone("systemd: LimitAS="),
+    "--thread-request-timeout": same("request_timeout"),
+    "--switch-interval": gone("the engine sets it"),
+    "--python-eggs": idle("eggs are not unpacked any more"),
+    **dict.fromkeys(
+        ("--url-alias", "--document-root", "--directory-index", "--directory-listing", "--error-document",
+         "--error-override", "--compress-responses", "--https-only", "--https-port", "--ssl-port", "--hsts-policy",
+         "--ssl-certificate", "--ssl-certificate-file", "--ssl-certificate-key-file", "--ssl-certificate-chain-file",
+         "--ssl-ca-certificate-file", "--ssl-verify-client", "--ssl-environment", "--http2", "--server-alias",
+         "--allow-localhost", "--proxy-mount-point", "--proxy-url-alias", "--proxy-virtual-host", "--add-handler",
+         "--include-file", "--with-cgi", "--with-php5", "--rewrite-rules", "--destroy-interpreter", "--allow-override",
+         "--cache-control", "--mime-types"),
+        gone(PROXY),
+    ),
+    **dict.fromkeys(
+        ("--server-root", "--server-mpm", "--httpd-executable", "--modules-directory", "--process-name",
+         "--initial-workers", "--minimum-spare-workers", "--maximum-spare-workers", "--daemon-backlog",
+         "--send-buffer-size", "--receive-buffer-size", "--header-buffer-size", "--response-buffer-size",
+         "--response-socket-timeout", "--proxy-buffer-size", "--rotatelogs-executable", "--envvars-script",
+         "--embedded-mode", "--setup-only", "--enable-docs", "--daemon-name", "--verbose-debugging"),
+        idle(APACHE),
+    ),
+    **dict.fromkeys(
+        ("--host-access-script", "--auth-user-script", "--auth-type", "--auth-group-script", "--auth-group"), gone(AUTH)
+    ),
+    **dict.fromkeys(
+        ("--debug-mode", "--enable-debugger", "--debugger-startup", "--enable-coverage", "--coverage-directory",
+         "--enable-profiler", "--profiler-directory", "--enable-recorder", "--recorder-directory", "--enable-gdb",
+         "--gdb-executable"),
+        gone(DEBUG),
+    ),
+}  # fmt: skip
+
+# Read in `_target`.
+TARGET = ("--application-type", "--entry-point", "--callable-object")
+SWITCHED = (
+    "reload-on-changes", "error-override", "compress-responses", "server-metrics", "server-status", "access-log",
+    "startup-log", "log-to-terminal", "rotate-logs", "chunked-request", "with-newrelic", "with-newrelic-agent",
+    "with-newrelic-platform", "with-php5", "with-cgi", "enable-docs", "debug-mode", "enable-debugger",
+    "debugger-startup", "enable-coverage", "enable-profiler", "enable-recorder", "enable-gdb", "setup-only",
+    "https-only", "allow-localhost", "disable-reloading", "isatty", "ignore-activity", "enable-sendfile",
+    "embedded-mode", "ssl-environment", "http2", "directory-listing", "verbose-debugging",
+)  # fmt: skip
+GRAMMAR = Grammar(
+    {flag: flag for flag in (*RULES, *TARGET) if flag[2:] not in SWITCHED},
+    {f"--{name}": (f"--{name}", True) for name in SWITCHED},
+    pairs=("--url-alias", "--error-document", "--setenv", "--add-handler", "--proxy-mount-point", "--proxy-url-alias",
+           "--proxy-virtual-host", "--service-script", "--service-user", "--service-group", "--service-log-file"),
+)  # fmt: skip
+
+
+def settle(outcome: Outcome, command: Command) -> None:
+    """What becomes of a command line: `start-server`, `setup-server` or Django's `runmodwsgi`."""
+    given, others, unknown = GRAMMAR.read(command.words)
+    values = {flag: str(value) for flag, value in given if flag in TARGET}
+    for flag, value in given:
+        if flag not in TARGET:
+            outcome.take(RULES[flag], flag, value)
+    flags = {flag for flag, _ in given}
+    _target(outcome, [word for word in others if word not in ("start-server", "setup-server")], values)
+    if "--host" not in flags:
+        outcome.put("host", "0.0.0.0", "mod_wsgi-express's default")
+    if "--threads" not in flags:
+        outcome.put("threads", 5, "mod_wsgi-express's default")
+    if "--limit-request-body" not in flags:
+        outcome.put("limit_body_bytes", 10485760, "mod_wsgi-express's default")
+    if "--request-timeout" not in flags:
+        outcome.differs("--request-timeout", "", "a process whose requests take 60 s on average is restarted; "
+                        "here nothing is ended unless request_timeout says so")  # fmt: skip
+    if "--access-log-format" in flags and "--access-log" not in flags:
+        outcome.settings.pop("access_log", None)
+        outcome.idle("--access-log-format", "", "without --access-log there is none")
+    tell_unknown(outcome, GRAMMAR, unknown)
+
+
+def _target(outcome: Outcome, words: list[str], values: dict[str, str]) -> None:
+    kind = values.get("--application-type", "script")
+    name = values.get("--entry-point") or (words[0] if words else "")
+    attribute = values.get("--callable-object", "application")
+    if kind == "module":
+        outcome.target = f"{name}:{attribute}"
+    elif kind in ("paste", "static") or not name:
+        outcome.gone("--application-type", kind, "a module with the application in it is to be named as the target")
+    else:
+        script_target(outcome, name, attribute, outcome.settings.get("chdir", ""))
+
+
+def script_target(outcome: Outcome, path: str, attribute: str, folder: str) -> None:
+    """The target for a file: the module's name as seen from the folder, or from its own."""
+    stem, suffix = os.path.splitext(os.path.normpath(path))
+    if suffix != ".py":
+        outcome.gone("the script", path, f"a target is a module: rename it to {os.path.basename(stem)}.py")
+    if os.path.isabs(stem):
+        inside = folder and os.path.isabs(folder) and (stem + "/").startswith(os.path.normpath(folder) + "/")
+        if inside:
+            stem = os.path.relpath(stem, folder)
+        else:
+            parts = [outcome.settings.get("pythonpath", ""), os.path.dirname(stem)]
+            outcome.put("pythonpath", ",".join(filter(None, parts)), "the script's folder")
+            stem = os.path.basename(stem)
+    module = stem.replace("/", ".").lstrip(".")
+    outcome.target = f"{module}:{attribute}" if attribute else module
+    if not all(part.isidentifier() for part in module.split(".")):
+        outcome.gone("the script", path, f"'{module}' is no module's name; rename the file")

@@ -1,0 +1,186 @@
+"""What came of a migration: settings, and a word about everything that is not among them.
+
+Knows: our options, and which of them a value suits. Does not know: other servers.
+Every value is judged by the table of options before it is taken, so that what is written loads.
+"""
+
+from __future__ import annotations
+
+import re
+
+from forehand.errors import Problem
+from forehand.listen import split
+from forehand.settings import OPTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    # What becomes of one option of another server: (outcome, the option's name there, its value).
+    Rule = Callable[["Outcome", str, Any], None]
+
+# Three ways in which an option does not simply become one of ours.
+GONE = "No counterpart"
+OTHER = "Different here"
+IDLE = "Nothing to carry over"
+KINDS = (GONE, OTHER, IDLE)
+
+# A shell's variable, which a TOML file cannot have.
+VARIABLE = re.compile(r"\$(\{[^}]*\}|\w+)")
+
+
+class Remark:
+    """A word about one option of the other server: which, of which value, and why."""
+
+    __slots__ = ("kind", "option", "reason", "value")
+
+    def __init__(self, kind: str, option: str, value: object, reason: str) -> None:
+        self.kind = kind
+        self.option = option
+        self.value = value
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return f"{self.kind}: {self.option} = {self.value!r}: {self.reason}"
+
+
+class Outcome:
+    """Settings with the option that each came from, remarks, the target, and how to start."""
+
+    def __init__(self, server: str) -> None:
+        self.server = server
+        self.target = ""
+        self.program = "forehand"
+        self.settings: dict[str, Any] = {}
+        self.origins: dict[str, str] = {}
+        self.path_timeouts: dict[str, float] = {}
+        self.flags: list[str] = []
+        self.remarks: list[Remark] = []
+
+    def take(self, rule: Rule, origin: str, value: Any) -> None:
+        """Carry out a rule for a value that may be of a kind that the other server refuses too."""
+        try:
+            rule(self, origin, value)
+        except (TypeError, ValueError, AttributeError) as error:
+            self.gone(origin, value, f"this value cannot be read: {error}")
+
+    def put(self, name: str, value: Any, origin: str) -> None:
+        """Take a value for our option, or say why it cannot be taken. Lists grow; the rest is replaced.
+        Of a value with a shell's variable the command line takes care: TOML has none."""
+        option = OPTIONS[name]
+        if isinstance(value, str) and option.kind != "str":
+            value = value.strip()
+        shell = value if isinstance(value, str) else ""
+        if VARIABLE.search(shell) and option.kind != "bool":
+            self.flags.append(f'{option.flag} "{shell}"')
+            self.differs(origin, value, f"TOML has no variables: the command line below gives {option.flag}")
+            return
+        try:
+            if option.kind == "list":
+                value = [*self.settings.get(name, []), *([value] if isinstance(value, str) else value)]
+                value = list(dict.fromkeys(value))
+            elif isinstance(value, str):
+                value = option.parse(value)
+            elif option.kind == "str":
+                value = str(value)
+            value = option.judge(value)
+            _check_members(name, value)
+        except ValueError as error:
+            self.gone(origin, value, f"{name} does not take it: {error}")
+            return
+        self.settings[name] = value
+        seen = self.origins.get(name, "").split(", ") if option.kind == "list" else []
+        self.origins[name] = ", ".join(dict.fromkeys([*filter(None, seen), origin]))
+
+    def raise_limit(self, name: str, value: Any, origin: str) -> None:
+        """Take a limit where it is wider than ours already is; 0 often means none, which we do not have."""
+        own = OPTIONS[name].default
+        try:
+            wanted = OPTIONS[name].judge(value)
+        except ValueError as error:
+            self.gone(origin, value, f"{name} does not take it: {error}")
+            return
+        if not wanted:
+            self.gone(origin, value, f"nothing is unlimited here; {name} is {own}")
+        elif wanted > own:
+            self.put(name, value, origin)
+        else:
+            self.idle(origin, value, f"{name} is {own} already")
+
+    def gone(self, origin: str, value: object, reason: str) -> None:
+        """This has no counterpart."""
+        self.remarks.append(Remark(GONE, origin, value, reason))
+
+    def differs(self, origin: str, value: object, reason: str) -> None:
+        """This is taken, or taken care of, but means something else here."""
+        self.remarks.append(Remark(OTHER, origin, value, reason))
+
+    def idle(self, origin: str, value: object, reason: str) -> None:
+        """This needs nothing: it is so already, or there is nothing that it could change."""
+        self.remarks.append(Remark(IDLE, origin, value, reason))
+
+    def took(self, name: str, origin: str) -> bool:
+        """Whether our option has its value from there."""
+        return origin in self.origins.get(name, "").split(", ")
+
+    def took_any(self, origin: str) -> bool:
+        """Whether any of our options has its value from there."""
+        return any(origin in origins.split(", ") for origins in self.origins.values())
+
+    def about(self, option: str) -> list[Remark]:
+        """The remarks about an option of the other server."""
+        return [remark for remark in self.remarks if remark.option == option]
+
+
+def _check_members(name: str, value: Any) -> None:
+    """What the table of options leaves to the start: addresses, and pairs of variables. ValueError."""
+    for member in value if name in ("bind", "env") else []:
+        if name == "env" and not member.partition("=")[1]:
+            raise ValueError(f"'{member}' is not NAME=VALUE")
+        if name == "bind" and not member.startswith(("unix:", "fd://")):
+            try:
+                split(member)
+            except Problem as problem:
+                raise ValueError(str(problem)) from None
+
+
+def same(name: str, remark: str = "") -> Rule:
+    """A rule: our option has the same meaning, but for what the remark says."""
+
+    def rule(outcome: Outcome, origin: str, value: Any) -> None:
+        outcome.put(name, value, origin)
+        if remark and outcome.took(name, origin):
+            outcome.differs(origin, value, remark)
+
+    return rule
+
+
+def wider(name: str) -> Rule:
+    """A rule: ours is the same limit, and wide enough for most."""
+    return lambda outcome, origin, value: outcome.raise_limit(name, value, origin)
+
+
+def gone(reason: str) -> Rule:
+    """A rule: there is no counterpart, and what to do instead."""
+    return lambda outcome, origin, value: outcome.gone(origin, value, reason)
+
+
+def differs(reason: str) -> Rule:
+    """A rule: nothing is set, and what is otherwise here."""
+    return lambda outcome, origin, value: outcome.differs(origin, value, reason)
+
+
+def idle(reason: str) -> Rule:
+    """A rule: it is so already."""
+    return lambda outcome, origin, value: outcome.idle(origin, value, reason)
+
+
+def switch(on: Rule) -> Rule:
+    """A rule for an option that says nothing where it is off, false or empty."""
+
+    def rule(outcome: Outcome, origin: str, value: Any) -> None:
+        if value and str(value).lower() not in ("0", "false", "no", "off", "none"):
+            on(outcome, origin, value)
+
+    return rule

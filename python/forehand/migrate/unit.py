@@ -1,0 +1,199 @@
+"""NGINX Unit's configuration, JSON, and what becomes of it. Facts: Unit's documentation, version 1.34.
+
+One Python application is taken: the only one, or that of the first listener that leads to one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from forehand import errors
+from forehand.errors import Problem
+from forehand.migrate.outcome import Outcome, differs, gone, idle, same, wider
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from forehand.migrate.outcome import Rule
+
+# Strings first, so that what looks like a comment inside of one stays.
+COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|#[^\n]*', re.S)
+STATIC = "static files and routes are a proxy's work (docs/behind-nginx.md)"
+
+
+def read(text: str, path: str) -> dict[str, Any]:
+    """The configuration of a file; Unit allows comments. Raises Problem."""
+    try:
+        document = json.loads(COMMENT.sub(lambda match: match[1] or " ", text))
+    except ValueError as error:
+        raise Problem(errors.CONFIG, f"{path} is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise Problem(errors.CONFIG, f"{path}: the JSON is no object, and so neither Unit's configuration nor uWSGI's")
+    # As `GET /` tells it, or as `PUT /config` takes it.
+    inner = document.get("config", document)
+    return inner if isinstance(inner, dict) else {}
+
+
+def _environment(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("env", [f"{name}={text}" for name, text in value.items()], origin)
+
+
+def _processes(outcome: Outcome, origin: str, value: Any) -> None:
+    if isinstance(value, dict):
+        outcome.put("workers", value.get("max", 1), f"{origin}.max")
+        outcome.gone(origin, value, "as many workers run as `workers` says; `forehand workers +1` adds one")
+    else:
+        outcome.put("workers", value, origin)
+
+
+def _path(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("pythonpath", value if isinstance(value, str) else ",".join(value), origin)
+
+
+def _home(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.program = f"{str(value).rstrip('/')}/bin/forehand"
+    outcome.differs(origin, value, "install forehand there, and start it from there")
+
+
+def _protocol(outcome: Outcome, origin: str, value: Any) -> None:
+    if value == "asgi":
+        outcome.gone(origin, value, "`forehand --check` says whether this application can be served")
+    else:
+        outcome.idle(origin, value, "WSGI is what is served")
+
+
+def _version(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.idle(origin, value, "the Python that runs forehand is the one")
+
+
+APPLICATION: dict[str, Rule] = {
+    "type": _version,
+    "environment": _environment,
+    "group": same("group"),
+    "user": same("user"),
+    "working_directory": same("chdir"),
+    "processes": _processes,
+    "threads": same("threads"),
+    "path": _path,
+    "home": _home,
+    "protocol": _protocol,
+    "prefix": same("script_name"),
+    "factory": same("factory"),
+    "isolation": gone("systemd: PrivateTmp=, ProtectSystem= and others (deploy/forehand.service)"),
+    "stderr": same("log_file"),
+    "stdout": idle("what the application prints goes where the server's output goes"),
+    "thread_stack_size": gone("threads have the system's stack size: ulimit -s"),
+    "limits.timeout": same("request_timeout"),
+    "limits.requests": same("max_requests"),
+    "limits.reschedule_timeout": gone(
+        "a worker whose threads are all busy accepts nothing; queue_timeout bounds the wait"
+    ),
+}
+SETTINGS: dict[str, Rule] = {
+    "http.header_read_timeout": same("header_timeout"),
+    "http.body_read_timeout": differs("a body may take as long as it keeps to limit_body_rate, after body_grace"),
+    "http.send_timeout": same("write_timeout"),
+    "http.idle_timeout": same("keep_alive_timeout"),
+    "http.max_body_size": same("limit_body_bytes"),
+    "http.body_buffer_size": same("limit_body_memory_bytes"),
+    "http.body_temp_path": gone("bodies that do not fit into memory go to TMPDIR, into files without a name"),
+    "http.large_header_buffer_size": wider("limit_header_bytes"),
+    "http.discard_unsafe_fields": idle("header names with an underscore are dropped"),
+    "http.server_version": idle("no Server header is sent unless server_header says what"),
+    "http.log_route": gone(STATIC),
+    "http.chunked_transform": idle("chunked bodies are taken"),
+    "http.static": gone(STATIC),
+}
+
+
+def settle(outcome: Outcome, config: Mapping[str, Any], path: str) -> None:
+    """What becomes of a configuration. Raises Problem where there is no Python application."""
+    applications = {
+        name: app
+        for name, app in (config.get("applications") or {}).items()
+        if isinstance(app, dict) and str(app.get("type", "")).startswith("python")
+    }
+    if not applications:
+        raise Problem(errors.CONFIG, f"{path} has no Python application under 'applications'",
+                      hint="of the JSON files those of NGINX Unit and of uWSGI are understood")  # fmt: skip
+    chosen = next((name for name in _led_to(config) if name in applications), next(iter(applications)))
+    for name in applications:
+        if name != chosen:
+            outcome.gone(f"applications.{name}", "", f"one server runs one application, here {chosen}: give this one a "
+                         "forehand.toml and a service of its own")  # fmt: skip
+    _listeners(outcome, config, chosen)
+    _application(outcome, f"applications.{chosen}", applications[chosen])
+    for key, value in _flat(config.get("settings") or {}):
+        key = key if key in SETTINGS else ".".join(key.split(".")[:2])
+        outcome.take(SETTINGS.get(key, gone("there is no such setting here")), f"settings.{key}", value)
+    if config.get("access_log"):
+        _access_log(outcome, config["access_log"])
+    for key in ("routes", "upstreams"):
+        if config.get(key):
+            outcome.gone(key, "", STATIC)
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict) and key != "environment" and key != "processes":
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield before + key, value
+
+
+def _application(outcome: Outcome, where: str, app: Mapping[str, Any]) -> None:
+    targets = app.get("targets") or {}
+    named = next(iter(targets.values()), app)
+    outcome.target = f"{named.get('module', '')}:{named.get('callable', 'application')}"
+    for name in list(targets)[1:]:
+        outcome.gone(f"{where}.targets.{name}", "", "one target is served; route inside of the application")
+    for key, value in _flat(app):
+        if key in ("module", "callable") or key.startswith("targets.") or "comment" in key:
+            continue
+        key = "isolation" if key.startswith("isolation.") else key
+        if not (key == "isolation" and outcome.about(f"{where}.isolation")):
+            outcome.take(APPLICATION.get(key, gone("there is no such option here")), f"{where}.{key}", value)
+    for key in ("prefix", "factory"):
+        if targets and key in named:
+            outcome.take(APPLICATION[key], f"{where}.targets.{key}", named[key])
+
+
+def _led_to(config: Mapping[str, Any]) -> Iterator[str]:
+    """The applications that listeners and routes lead to, in order."""
+    for found in re.findall(
+        r'"pass": "applications/([^"/$]+)', json.dumps([config.get("listeners"), config.get("routes")])
+    ):
+        yield found
+
+
+def _listeners(outcome: Outcome, config: Mapping[str, Any], chosen: str) -> None:
+    for address, listener in (config.get("listeners") or {}).items():
+        where = f"listeners.{address}"
+        lead = str(listener.get("pass", listener.get("application", "")))
+        if lead.startswith("applications/") and lead.split("/")[1] != chosen:
+            outcome.gone(where, lead, "it leads to another application")
+            continue
+        outcome.put("bind", [re.sub(r"^\*:", ":", address)], where)
+        if listener.get("tls"):
+            outcome.gone(f"{where}.tls", "", "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)")
+        if listener.get("backlog"):
+            outcome.put("backlog", listener["backlog"], f"{where}.backlog")
+        forwarded = listener.get("forwarded") or listener.get("client_ip")
+        if forwarded:
+            source = forwarded.get("source", "")
+            outcome.put(
+                "forwarded_allow_ips", source if isinstance(source, str) else ",".join(source), f"{where}.forwarded"
+            )
+
+
+def _access_log(outcome: Outcome, value: Any) -> None:
+    table = value if isinstance(value, dict) else {"path": value}
+    outcome.put("access_log", "combined", "access_log")
+    if table.get("path"):
+        outcome.put("access_log_file", table["path"], "access_log.path")
+    if table.get("format"):
+        outcome.gone("access_log.format", table["format"], "its variables are nginx's; access_log takes a format "
+                     "such as '%h %r %s %D'")  # fmt: skip

@@ -1,0 +1,126 @@
+"""uvicorn's flags and what becomes of each. Facts: `uvicorn --help`, up to version 0.40 and its successors."""
+
+from __future__ import annotations
+
+from forehand.migrate.outcome import Outcome, gone, idle, same, switch
+from forehand.migrate.words import Command, Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forehand.migrate.outcome import Rule
+
+TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
+WEBSOCKETS = "there are no WebSockets yet"
+
+
+def _unix(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("bind", f"unix:{value}" if "$" in str(value) else [f"unix:{value}"], origin)
+
+
+def _descriptor(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("bind", f"fd://{value}", origin)
+
+
+def _level(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("log_level", str(value).lower().replace("trace", "debug"), origin)
+
+
+def _access(outcome: Outcome, origin: str, value: Any) -> None:
+    if value:
+        outcome.put("access_log", "common", origin)
+
+
+def _interface(outcome: Outcome, origin: str, value: Any) -> None:
+    if value == "wsgi":
+        outcome.idle(origin, value, "WSGI is what is served")
+
+
+RULES: dict[str, Rule] = {
+    "--host": same("host"),
+    "--port": same("port"),
+    "--uds": _unix,
+    "--fd": _descriptor,
+    "--reload": switch(same("reload")),
+    "--reload-dir": same("reload_dir"),
+    "--reload-include": gone("Python files are watched"),
+    "--reload-exclude": gone("watch fewer folders with reload_dir"),
+    "--reload-delay": idle("changes are told by the kernel where it can"),
+    "--workers": same("workers"),
+    "--loop": gone("there is no event loop to choose for a WSGI application"),
+    "--http": idle("there is one parser, written in Rust"),
+    "--http2": gone("HTTP/1.0 and 1.1 are spoken; a proxy speaks HTTP/2"),
+    "--ws": gone(WEBSOCKETS),
+    "--ws-max-size": gone(WEBSOCKETS),
+    "--ws-max-queue": gone(WEBSOCKETS),
+    "--ws-ping-interval": gone(WEBSOCKETS),
+    "--ws-ping-timeout": gone(WEBSOCKETS),
+    "--ws-per-message-deflate": gone(WEBSOCKETS),
+    "--lifespan": gone("it is about ASGI"),
+    "--interface": _interface,
+    "--env-file": gone("`set -a; . FILE` in a shell, EnvironmentFile= of systemd, or `env` in the TOML"),
+    "--log-config": gone("the server's own lines are not made by Python's logging"),
+    "--log-level": _level,
+    "--access-log": _access,
+    "--use-colors": idle("no colours are written"),
+    "--proxy-headers": idle("forwarding headers are understood, from the peers in forwarded_allow_ips"),
+    "--no-proxy-headers": lambda outcome, origin, _: outcome.put("forwarded_allow_ips", "", origin),
+    "--server-header": idle("no Server header is sent unless server_header says what"),
+    "--date-header": idle("a Date is sent, as RFC 9110 section 6.6.1 asks"),
+    "--no-date-header": gone("a Date is sent, as RFC 9110 section 6.6.1 asks"),
+    "--forwarded-allow-ips": same("forwarded_allow_ips"),
+    "--root-path": same("script_name"),
+    "--limit-concurrency": gone("a request beyond `threads` waits; queue_timeout says how long it may"),
+    "--backlog": same("backlog"),
+    "--limit-max-requests": same("max_requests"),
+    "--limit-max-requests-jitter": same("max_requests_jitter"),
+    "--timeout-keep-alive": same("keep_alive_timeout", "75 s cost nothing here and outlast load balancers"),
+    "--timeout-graceful-shutdown": same("graceful_timeout"),
+    "--timeout-worker-healthcheck": idle("a worker that dies is replaced at once"),
+    **dict.fromkeys(
+        ("--ssl-keyfile", "--ssl-certfile", "--ssl-keyfile-password", "--ssl-version", "--ssl-cert-reqs",
+         "--ssl-ca-certs", "--ssl-ciphers"),
+        gone(TLS),
+    ),
+    "--header": gone("let the application or the proxy add headers"),
+    "--app-dir": same("pythonpath"),
+    "--h11-max-incomplete-event-size": idle("heads have limits of their own: limit_header_bytes"),
+    "--reset-contextvars": gone("it is about ASGI"),
+    "--factory": switch(same("factory")),
+    "--version": idle("it only shows the version"),
+}  # fmt: skip
+
+SWITCHED = ("reload", "http2", "factory", "reset-contextvars", "version")
+TURNED = ("access-log", "use-colors", "proxy-headers", "server-header", "date-header")
+GRAMMAR = Grammar(
+    {flag: flag for flag in RULES if flag[2:] not in (*SWITCHED, *TURNED) and not flag.startswith("--no-")},
+    {
+        **{f"--{name}": (f"--{name}", True) for name in (*SWITCHED, *TURNED)},
+        **{f"--no-{name}": (f"--no-{name}" if f"--no-{name}" in RULES else f"--{name}", False) for name in TURNED},
+    },
+)
+
+
+def settle(outcome: Outcome, command: Command) -> None:
+    """What becomes of a command line."""
+    given, others, unknown = GRAMMAR.read(command.words)
+    outcome.target = others[0] if others else ""
+    for flag, value in given:
+        outcome.take(RULES[flag], flag, value)
+    flags = {flag for flag, _ in given}
+    if not flags & {"--access-log"}:
+        outcome.put("access_log", "common", "uvicorn writes one unless told not to")
+    if not flags & {"--interface"} or ("--interface", "wsgi") not in given:
+        outcome.differs(
+            "application", outcome.target, "uvicorn serves ASGI; `forehand --check` says whether this can be served"
+        )
+    if "--workers" not in flags and (count := command.environment.get("WEB_CONCURRENCY")):
+        outcome.put("workers", count, "WEB_CONCURRENCY")
+    tell_unknown(outcome, GRAMMAR, unknown)
+
+
+def tell_unknown(outcome: Outcome, grammar: Grammar, unknown: list[str]) -> None:
+    """A remark for each flag that the server does not have, as far as is known here."""
+    for flag in unknown:
+        outcome.gone(flag, "", f"{outcome.server} is not known to have this option{grammar.nearest(flag)}")

@@ -1,0 +1,340 @@
+"""uWSGI's options and what becomes of each, by name and, for the many that belong together, by family.
+
+Knows: what uWSGI's options mean. Does not know: how files are read (`uwsgi_file.py`).
+Facts: `uwsgi --help` of version 2.0 and uWSGI's documentation.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from forehand.migrate.mod_wsgi import script_target
+from forehand.migrate.outcome import Outcome, differs, gone, idle, same, switch
+from forehand.migrate.uwsgi_families import PROTOCOL, SYSTEMD, reason
+from forehand.migrate.uwsgi_log import access_format
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from forehand.migrate.outcome import Rule
+
+ROTATE = "logrotate, and SIGUSR1 reopens the files"
+GREENLETS = "no greenlets: requests run in threads, as many as `threads` at a time"
+ALWAYS = "it is always so"
+
+
+def number(value: str) -> str:
+    """The number that a value begins with, as C's atoi has it: `4 ; four` is 4."""
+    found = re.match(r"\s*\d+", value)
+    return found[0].strip() if found else value
+
+
+def address(value: str) -> str:
+    """An address of uWSGI's as one of ours."""
+    text = value.split(",")[0].strip()
+    if text.startswith(("/", "./", "../")) or (":" not in text and not text.isdigit()):
+        return f"unix:{text}"
+    return re.sub(r"^\*:", ":", text)
+
+
+def _http(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("bind", [address(value)], origin)
+
+
+def _socket(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("bind", [address(value)], origin)
+    if outcome.took("bind", origin):
+        outcome.differs(origin, value, PROTOCOL)
+
+
+def _whole(name: str, unit: str = "", remark: str = "") -> Rule:
+    def rule(outcome: Outcome, origin: str, value: Any) -> None:
+        outcome.put(name, number(value) + unit, origin)
+        if remark and outcome.took(name, origin):
+            outcome.differs(origin, value, remark)
+
+    return rule
+
+
+def _workers(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("workers", "auto" if value == "auto" else number(value), origin)
+
+
+def _buffer(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.raise_limit("limit_header_bytes", int(number(value)) if number(value).isdigit() else value, origin)
+
+
+def _home(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.program = f"{value.rstrip('/')}/bin/forehand"
+    outcome.differs(origin, value, "install forehand there, and start it from there")
+
+
+def _paths(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("pythonpath", f"{outcome.settings.get('pythonpath', '')},{value}".strip(","), origin)
+
+
+def _environment(outcome: Outcome, origin: str, value: Any) -> None:
+    if "=" in value:
+        outcome.put("env", value if "$" in value else [value], origin)
+    else:
+        outcome.gone(origin, value, "it sets no value")
+
+
+def _umask(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("umask", f"{int(value, 8):03o}" if re.fullmatch("[0-7]+", value) else value, origin)
+
+
+def _socket_mode(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.gone(
+        origin, value, "a unix socket has the permissions that umask leaves; deploy/forehand.socket sets SocketMode="
+    )
+
+
+def _log(outcome: Outcome, origin: str, value: Any) -> None:
+    if value.startswith("/dev/std"):
+        outcome.idle(origin, value, "lines go to standard error")
+    elif re.match(r"[a-z]+:", value) and not value.startswith("file:"):
+        outcome.gone(origin, value, "lines go to standard error or to a file: systemd and containers collect them")
+    else:
+        outcome.put("log_file", value.removeprefix("file:"), origin)
+
+
+def _daemonize(outcome: Outcome, origin: str, value: Any) -> None:
+    _log(outcome, origin, value)
+    outcome.gone(origin, value, SYSTEMD)
+
+
+def _route(outcome: Outcome, origin: str, value: Any) -> None:
+    found = re.fullmatch(r"\^(/[\w/.-]*) harakiri:(\d+)", value)
+    if found and origin == "route":
+        outcome.path_timeouts[found[1]] = float(found[2])
+    else:
+        outcome.gone(origin, value, "there is no routing language: a proxy's work, or a WSGI middleware's")
+
+
+def _reload(outcome: Outcome, origin: str, value: Any) -> None:
+    if value not in ("0", "false"):
+        outcome.put("reload", True, origin)
+
+
+RULES: dict[str, Rule] = {
+    # Address
+    **dict.fromkeys(("http", "http-socket", "http11-socket", "httprouter"), _http),
+    **dict.fromkeys(("socket", "uwsgi-socket", "puwsgi-socket"), _socket),
+    "listen": _whole("backlog"),
+    "chmod-socket": _socket_mode,
+    "chown-socket": _socket_mode,
+    "chmod": _socket_mode,
+    "vacuum": switch(idle("unix sockets and the pid file are removed at the end")),
+    # Application
+    **dict.fromkeys(("home", "virtualenv", "venv", "pyhome"), _home),
+    **dict.fromkeys(("pythonpath", "python-path", "pp"), _paths),
+    "chdir": same("chdir"),
+    "chdir2": same("chdir"),
+    "env": _environment,
+    "need-app": switch(idle("a first start without an application ends with status 4")),
+    "single-interpreter": switch(idle(ALWAYS)),
+    "enable-threads": switch(idle(ALWAYS)),
+    "manage-script-name": switch(idle("script_name is for all requests")),
+    "plugins": idle("Python is what is run"),
+    "plugin": idle("Python is what is run"),
+    "plugins-dir": idle("there are no plugins"),
+    "plugin-dir": idle("there are no plugins"),
+    "strict": switch(idle(ALWAYS)),
+    # Work
+    "processes": _workers,
+    "workers": _workers,
+    "threads": _whole("threads"),
+    "master": switch(idle("workers are supervised, always")),
+    "lazy-apps": switch(idle("each worker imports the application, unless preload says otherwise")),
+    "lazy": switch(idle("each worker imports the application, unless preload says otherwise")),
+    "thunder-lock": switch(idle("a worker whose threads are all busy does not accept")),
+    "offload-threads": idle("a slow reader holds no thread, up to limit_response_buffer_bytes"),
+    "harakiri": _whole("request_timeout", remark="the client gets 504 and the others go on; uWSGI kills the worker"),
+    "harakiri-verbose": switch(idle("the stack of the late request is logged")),
+    "max-requests": _whole("max_requests"),
+    "max-requests-delta": _whole("max_requests_jitter", remark="uWSGI adds it by worker number; here by chance"),
+    "max-worker-lifetime": _whole("max_worker_age"),
+    "max-worker-lifetime-delta": idle("replacements come first, one after the other"),
+    "min-worker-lifetime": idle("crash loops back off"),
+    "reload-on-rss": _whole("max_worker_memory", "M"),
+    "evil-reload-on-rss": _whole("max_worker_memory", "M"),
+    "reload-on-as": gone("memory is counted as it is used (max_worker_memory), not as it is addressed"),
+    "evil-reload-on-as": gone("memory is counted as it is used (max_worker_memory), not as it is addressed"),
+    "worker-reload-mercy": _whole("graceful_timeout"),
+    "reload-mercy": _whole("graceful_timeout"),
+    "buffer-size": _buffer,
+    "limit-post": _whole("limit_body_bytes"),
+    "post-buffering": idle("bodies are received before a thread is taken"),
+    "post-buffering-bufsize": idle("bodies are received before a thread is taken"),
+    "socket-timeout": _whole("write_timeout"),
+    "so-write-timeout": _whole("write_timeout"),
+    "http-timeout": differs("there is no hop between a router and the workers; request_timeout ends late requests"),
+    "http-connect-timeout": idle("there is no hop between a router and the workers"),
+    "http-headers-timeout": _whole("header_timeout"),
+    "http-keepalive": idle("connections are kept; keep_alive_timeout says for how long"),
+    "add-header": gone("let the application or the proxy add headers; `Connection: close` is not needed"),
+    "py-auto-reload": _reload,
+    "py-autoreload": _reload,
+    "python-auto-reload": _reload,
+    "python-autoreload": _reload,
+    "log-x-forwarded-for": switch(idle("the access log has the client's address, behind trusted proxies too")),
+    # Process
+    "uid": same("user"),
+    "gid": same("group"),
+    "umask": _umask,
+    "pidfile": same("pid_file"),
+    "pidfile2": same("pid_file"),
+    "safe-pidfile": same("pid_file"),
+    "safe-pidfile2": same("pid_file"),
+    "daemonize": _daemonize,
+    "daemonize2": _daemonize,
+    "die-on-term": switch(idle("SIGTERM stops")),
+    "exit-on-reload": switch(gone("a reload reloads")),
+    "no-orphans": switch(idle("workers end with their parent")),
+    "master-fifo": gone("`forehand reload`, `stop` and `workers +1` over the socket that `control` names"),
+    "max-fd": gone("systemd: LimitNOFILE="),
+    "limit-as": gone("systemd: MemoryMax=; max_worker_memory replaces a worker that has grown"),
+    "limit-nproc": gone("systemd: LimitNPROC="),
+    "cpu-affinity": gone("systemd: CPUAffinity="),
+    "prio": gone("systemd: Nice="),
+    "auto-procname": switch(gone("processes are not renamed")),
+    "chroot": gone("systemd: RootDirectory="),
+    "close-on-exec": switch(idle(ALWAYS)),
+    "no-defer-accept": lambda outcome, origin, _: outcome.put("defer_accept", False, origin),
+    "tcp-nodelay": switch(idle(ALWAYS)),
+    "reuse-port": switch(idle("workers share one listener; a connection goes to one that is free")),
+    "thread-stacksize": gone("threads have the system's stack size: ulimit -s"),
+    "disable-sendfile": switch(gone("sendfile(2) is used for what wsgi.file_wrapper returns")),
+    "py-call-osafterfork": switch(idle("Python is told of forks")),
+    "py-tracebacker": gone("`forehand stacks` shows what every thread is doing"),
+    "wsgi-env-behaviour": idle("each request has an environ of its own"),
+    "wsgi-env-behavior": idle("each request has an environ of its own"),
+    "wsgi-disable-file-wrapper": gone("wsgi.file_wrapper is there"),
+    "catch-exceptions": switch(gone("tracebacks go to the log, and never to a client")),
+    # Logs
+    **dict.fromkeys(("logto", "logto2", "logger", "log-socket"), _log),
+    "memory-report": switch(gone("`forehand status` tells the memory of each worker")),
+    "log-date": idle("lines have the time"),
+    "logdate": idle("lines have the time"),
+    **dict.fromkeys(("log-maxsize", "log-backupname", "log-truncate", "log-reopen", "touch-logrotate",
+                     "touch-logreopen"), gone(ROTATE)),
+    "logfile-chmod": gone("files have the permissions that umask leaves"),
+    "logfile-chown": gone("files belong to whom the server runs as"),
+    "log-master": switch(idle("each line is written whole")),
+    "threaded-logger": switch(idle("no worker waits for a log")),
+    **dict.fromkeys(("ignore-sigpipe", "ignore-write-errors", "disable-write-exception", "write-errors-tolerance",
+                     "write-errors-exception-only"), idle("a client that leaves is no error")),
+    "stats": gone("`forehand status` tells what is counted"),
+    "show-config": switch(idle("`forehand --print-config` does it")),
+    "gevent": gone(GREENLETS),
+    "gevent-monkey-patch": switch(gone("remove monkey patching: requests run in threads")),
+    "ugreen": switch(gone(GREENLETS)),
+    "async": gone(GREENLETS),
+    "route": _route,
+    "print": idle("it only prints"),
+    "autoload": switch(idle("there are no plugins")),
+    "so-keepalive": switch(idle("keep_alive_timeout ends connections that are idle")),
+}  # fmt: skip
+
+TARGET = ("module", "wsgi", "wsgi-file", "file", "callable", "mount")
+TOGETHER = (
+    *TARGET,
+    "protocol",
+    "disable-logging",
+    "log-format",
+    "logformat",
+    "req-logger",
+    "log-4xx",
+    "log-5xx",
+    "lazy-apps",
+)
+
+
+def rule(name: str) -> Rule | None:
+    """What becomes of an option; None for a name that is no option of uWSGI's as far as is known here."""
+    family = reason(name)
+    return RULES.get(name) or (gone(family) if family else None)
+
+
+def settle(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[str]) -> None:
+    """What becomes of options in order. `placed` are names that placeholders asked for."""
+    pairs = [(key, _plain(outcome, key, value)) for key, value in pairs]
+    values = dict(pairs)
+    http = values.get("protocol", values.get("socket-protocol", "uwsgi")) == "http"
+    for key, value in pairs:
+        if key in TARGET or key in ("protocol", "disable-logging", "log-format", "logformat", "req-logger"):
+            continue
+        known = rule(key) if key in RULES or key not in placed else None
+        if key == "socket" and http:
+            _http(outcome, key, value)
+        elif known:
+            outcome.take(known, key, value)
+        elif key not in placed:
+            outcome.gone(key, value, "it is no option of uWSGI's that is known here; perhaps a placeholder")
+    _target(outcome, pairs)
+    _access_log(outcome, values)
+    processes = outcome.settings.get("workers", "1")
+    if str(processes) != "1" and not {"lazy-apps", "lazy"} & values.keys():
+        outcome.put("preload", True, "no lazy-apps")
+        outcome.differs("lazy-apps", "", "without it uWSGI imports the application before it forks, as preload does")
+    if "threads" not in values:
+        outcome.differs("threads", "", "a worker of uWSGI's runs one request at a time; here up to 32 run in each. "
+                        "Where the application is not made for threads: threads = 1")  # fmt: skip
+
+
+def _plain(outcome: Outcome, key: str, value: str) -> str:
+    """A value without what looks like a comment: uWSGI keeps it, and reads numbers up to it."""
+    found = re.match(r"(.*?)\s+[#;](?!\S*=).*$", value)
+    if not found or key.startswith("log") or key in ("print", "route"):
+        return value
+    outcome.differs(key, value, "uWSGI takes what follows the value for a part of it; here it is left out")
+    return found[1]
+
+
+def _target(outcome: Outcome, pairs: list[tuple[str, str]]) -> None:
+    values = dict(pairs)
+    named = values.get("callable", "")
+    module = values.get("module") or values.get("wsgi")
+    path = values.get("wsgi-file") or values.get("file")
+    mounts = [value for key, value in pairs if key == "mount"]
+    if module:
+        outcome.target = module if ":" in module or not named else f"{module}:{named}"
+    elif path:
+        script_target(outcome, path, named or "application", outcome.settings.get("chdir", ""))
+    for value in mounts:
+        where, _, what = value.partition("=")
+        if outcome.target:
+            if len(mounts) > 1 or module or path:
+                outcome.gone("mount", value, "one target is served; route inside of the application")
+            continue
+        if where.strip("/"):
+            outcome.put("script_name", "/" + where.strip("/"), "mount")
+        if what.endswith(".py"):
+            script_target(outcome, what, named or "application", outcome.settings.get("chdir", ""))
+        else:
+            outcome.target = what if ":" in what or not named else f"{what}:{named}"
+    if outcome.target and os.path.splitext(outcome.target.partition(":")[0])[1] == ".py":
+        script_target(outcome, outcome.target.partition(":")[0], outcome.target.partition(":")[2], "")
+
+
+def _access_log(outcome: Outcome, values: dict[str, str]) -> None:
+    if values.get("disable-logging", "false").lower() not in ("false", "0", "no", "off"):
+        outcome.idle("disable-logging", "", "no access log is written unless access_log says how")
+        return
+    form = values.get("log-format") or values.get("logformat")
+    if not form:
+        outcome.put("access_log", "combined", "uWSGI logs each request unless told not to")
+    elif access_format(form):
+        outcome.put("access_log", access_format(form), "log-format")
+    else:
+        outcome.put("access_log", "combined", "log-format")
+        outcome.gone("log-format", form, "not all of its parts are known here; combined is the nearest")
+    where = values.get("req-logger", "")
+    if where.startswith(("file:", "/")):
+        outcome.put("access_log_file", where.removeprefix("file:"), "req-logger")
+    elif where:
+        outcome.gone("req-logger", where, "the access log goes to standard output or to a file")

@@ -1,0 +1,109 @@
+"""waitress-serve's flags and what becomes of each. Facts: `waitress-serve --help`, version 3."""
+
+from __future__ import annotations
+
+from forehand.migrate.outcome import Outcome, gone, idle, same, switch, wider
+from forehand.migrate.uvicorn import tell_unknown
+from forehand.migrate.words import Command, Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forehand.migrate.outcome import Rule
+
+OWN = "the engine chooses this by itself"
+
+
+def _listen(outcome: Outcome, origin: str, value: Any) -> None:
+    for address in str(value).split():
+        text = address.replace("*:", ":", 1)
+        outcome.put("bind", text if "$" in text else [text], origin)
+
+
+def _unix(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("bind", f"unix:{value}", origin)
+
+
+def _prefix(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("script_name", "/" + str(value).strip("/"), origin)
+
+
+RULES: dict[str, Rule] = {
+    "--host": same("host"),
+    "--port": same("port"),
+    "--listen": _listen,
+    "--unix-socket": _unix,
+    "--unix-socket-perms": gone("a unix socket has the permissions that umask leaves"),
+    "--ipv4": idle("an address says what it is"),
+    "--no-ipv4": gone("name the addresses: --bind [::]:8080"),
+    "--ipv6": idle("an address says what it is"),
+    "--no-ipv6": idle("an address says what it is"),
+    "--url-scheme": same("url_scheme"),
+    "--url-prefix": _prefix,
+    "--ident": same("server_header"),
+    "--threads": same("threads"),
+    "--backlog": same("backlog"),
+    "--recv-bytes": idle(OWN),
+    "--send-bytes": idle(OWN),
+    "--outbuf-overflow": gone("a reply is not written to a file: its thread waits for a slow reader beyond "
+                              "limit_response_buffer_bytes"),
+    "--outbuf-high-watermark": gone("limit_response_buffer_bytes is the bound for a slow reader"),
+    "--inbuf-overflow": same("limit_body_memory_bytes"),
+    "--connection-limit": same("limit_connections"),
+    "--cleanup-interval": idle("connections have timers of their own"),
+    "--channel-timeout": same("keep_alive_timeout"),
+    "--log-socket-errors": idle("a client that leaves is no error"),
+    "--no-log-socket-errors": idle("a client that leaves is no error"),
+    "--max-request-header-size": wider("limit_header_bytes"),
+    "--max-request-body-size": same("limit_body_bytes"),
+    "--expose-tracebacks": gone("tracebacks go to the log, and never to a client"),
+    "--no-expose-tracebacks": idle("tracebacks go to the log, and never to a client"),
+    "--asyncore-loop-timeout": idle(OWN),
+    "--asyncore-use-poll": idle(OWN),
+    "--channel-request-lookahead": idle("a client that leaves while its request waits is noticed"),
+    "--trusted-proxy": same("forwarded_allow_ips"),
+    "--trusted-proxy-count": gone("name every proxy in forwarded_allow_ips: the right-most address that is not "
+                                  "trusted is the client"),
+    "--trusted-proxy-headers": idle("X-Forwarded-For, -Proto, -Host, -Port, -Prefix and Forwarded are understood"),
+    "--clear-untrusted-proxy-headers": idle("from anybody else they do not reach the application"),
+    "--no-clear-untrusted-proxy-headers": gone("from anybody else they do not reach the application"),
+    "--log-untrusted-proxy-headers": gone("they are dropped without a line"),
+    "--no-log-untrusted-proxy-headers": idle("they are dropped without a line"),
+    "--server-name": gone("SERVER_NAME is the Host of the request"),
+    "--call": switch(same("factory")),
+    "--app": lambda outcome, _origin, value: setattr(outcome, "target", str(value)),
+    "--help": idle("it only shows help"),
+}  # fmt: skip
+
+TURNED = ("ipv4", "ipv6", "log-socket-errors", "expose-tracebacks", "clear-untrusted-proxy-headers",
+          "log-untrusted-proxy-headers")  # fmt: skip
+SWITCHED = ("call", "asyncore-use-poll", "help")
+GRAMMAR = Grammar(
+    {flag: flag for flag in RULES if flag[2:] not in (*TURNED, *SWITCHED) and not flag.startswith("--no-")},
+    {
+        **{f"--{name}": (f"--{name}", True) for name in (*TURNED, *SWITCHED)},
+        **{f"--no-{name}": (f"--no-{name}", False) for name in TURNED},
+    },
+)
+
+
+def settle(outcome: Outcome, command: Command) -> None:
+    """What becomes of a command line."""
+    given, others, unknown = GRAMMAR.read(command.words)
+    outcome.target = others[0] if others else ""
+    flags = {flag for flag, _ in given}
+    for flag, value in given:
+        outcome.take(RULES[flag], flag, value)
+    if not flags & {"--listen", "--unix-socket"}:
+        # waitress listens everywhere on 8080; Forehand on loopback.
+        if "--host" not in flags:
+            outcome.put("host", "0.0.0.0", "waitress's default")
+        if "--port" not in flags:
+            outcome.put("port", 8080, "waitress's default")
+    if "--threads" not in flags:
+        outcome.put("threads", 4, "waitress's default")
+    if not flags & {"--trusted-proxy", "--clear-untrusted-proxy-headers"}:
+        outcome.differs("--trusted-proxy", "", "waitress believes no proxy unless told; here loopback and unix sockets "
+                        'are believed. forwarded_allow_ips = "" believes nobody')  # fmt: skip
+    tell_unknown(outcome, GRAMMAR, unknown)

@@ -1,0 +1,234 @@
+"""uWSGI, NGINX Unit, the servers that only have flags, and files that have a command line in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from forehand.errors import Problem
+from forehand.migrate import page, recognised
+from forehand.migrate.outcome import GONE, IDLE, OTHER
+
+DATA = Path(__file__).parent / "data"
+
+
+def test_a_uwsgi_file() -> None:
+    outcome = recognised(str(DATA / "flask.ini"), ".", {})
+    assert outcome.target == "run:app"
+    assert outcome.program == "/srv/shop/venv/bin/forehand"
+    assert outcome.path_timeouts == {"/export": 600.0}
+    assert outcome.settings == {
+        "bind": ["unix:/srv/shop/flask.sock"],
+        "pythonpath": "/srv/shop,/srv/shop/lib",
+        "workers": 8,
+        "threads": 4,
+        "preload": True,
+        "request_timeout": 60,
+        "max_requests": 5000,
+        "max_requests_jitter": 500,
+        "max_worker_age": 3600,
+        "max_worker_memory": 300 << 20,
+        "graceful_timeout": 60,
+        "backlog": 1024,
+        "limit_body_bytes": 20971520,
+        "log_file": "/var/log/uwsgi/flask.log",
+        "access_log": '%h - %u %t "%r" %s %b "%{Referer}i" "%{User-Agent}i" %M',
+        "user": "www-data",
+        "group": "www-data",
+        "env": ["SHOP_MODE=production", f"SHOP_HOME={DATA}/"],
+    }
+    said = {remark.option: remark.kind for remark in outcome.remarks}
+    for option in ("cheaper", "stats", "static-map", "spooler", "cron", "touch-reload", "chmod-socket"):
+        assert said[option] == GONE, option
+    for option in ("socket", "threads", "lazy-apps", "home"):
+        assert said[option] == OTHER, option
+    for option in ("master", "enable-threads", "vacuum", "buffer-size", "die-on-term"):
+        assert said[option] == IDLE, option
+    assert "base" not in said and "app" not in said, "placeholders are no options"
+
+
+@pytest.mark.parametrize(("port", "bound"), [(None, "127.0.0.1:9009"), ("81", ":81")])
+def test_conditions_loops_and_sections_of_uwsgi(port: str | None, bound: str) -> None:
+    outcome = recognised(str(DATA / "logic.ini"), ".", {"SHOP_PORT": port} if port else {})
+    assert outcome.settings == {
+        "bind": [bound], "env": ["FLAG_one=1", "FLAG_two=1"], "chdir": "/srv/shop", "threads": 2, "workers": "auto",
+        "umask": "002",
+    }  # fmt: skip
+    assert outcome.target == "shop.wsgi:application"
+
+
+def test_loops_over_files_and_lines_of_uwsgi(tmp_path: Path) -> None:
+    (tmp_path / "variables").write_text("A=1\nB=2\n")
+    (tmp_path / "a.ini").write_text(
+        f"[uwsgi]\nhttp = :1\nmodule = a\nfor-readline = {tmp_path}/variables\nenv = %(_)\nendfor =\n"
+        f"for-glob = {tmp_path}/*.ini\npythonpath = %(_)\nendfor =\nfor-times = 2\nenv = T%(_)=x\nend-for =\n"
+        "if-hostname = no.such.host\nthreads = 9\nendif =\nif-not-dir = /no/such\nprocesses = 3\nendif =\n"
+    )
+    found = recognised("a.ini", str(tmp_path), {}).settings
+    assert found["env"] == ["A=1", "B=2", "T1=x", "T2=x"]
+    assert found["pythonpath"] == f"{tmp_path}/a.ini"
+    assert found["workers"] == 3 and "threads" not in found
+
+
+def test_a_section_is_named_as_uwsgi_has_it() -> None:
+    assert recognised(str(DATA / "logic.ini:other"), ".", {}).settings["workers"] == 99
+    with pytest.raises(Problem, match="has no section nosuch; it has: uwsgi, app, other"):
+        recognised(str(DATA / "logic.ini:nosuch"), ".", {})
+
+
+def test_the_four_forms_of_uwsgi_say_the_same() -> None:
+    made = {form: recognised(str(DATA / f"django.{form}"), ".", {}) for form in ("yaml", "json", "xml")}
+    assert {form: outcome.target for form, outcome in made.items()} == dict.fromkeys(made, "site.wsgi:application")
+    assert made["yaml"].settings["env"] == ["A=1", "B=2"]
+    assert made["yaml"].settings["pythonpath"] == "/srv/site,/srv/lib"
+    assert made["json"].settings["bind"] == ["127.0.0.1:8000", "unix:/run/site.sock"]
+    assert "access_log" not in made["json"].settings
+    assert made["xml"].settings["bind"] == ["127.0.0.1:8000", ":8001"]
+    assert made["xml"].settings["script_name"] == "/shop"
+    assert [remark.kind for remark in made["xml"].about("gevent")] == [GONE]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.ini", "processes = 2\n", "line 1 stands before the first"),
+        ("a.ini", "[uwsgi]\nini = a.ini\n", "deep"),
+        ("a.xml", "<uwsgi><a></uwsgi>", "cannot be read"),
+        ("a.json", "{", "is not JSON"),
+        ("a.json", "[1]", "is no object"),
+        ("a.json", '{"applications": {}, "listeners": {}}', "has no Python application"),
+        ("a.yaml", "  a: 1\n", "stands before the first section"),
+        ("Procfile", "web: node server.js\n", "no line of this Procfile starts a server"),
+        ("a.service", "[Service]\nExecStart=/bin/true\n", "no line of this systemd unit"),
+        ("a.txt", "x", "this form is not known"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, name: str, text: str, words: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(Problem, match=words) as caught:
+        page(name, str(tmp_path), {})
+    assert "Traceback" not in caught.value.text()
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [("nosuch.ini", "there is no file nosuch.ini"), ("node server.js", "no server that is known here"),
+     (".", "is a folder"),
+     ("gunicorn 'a", "cannot be read"), ("gunicorn -w", "-w has no value")],
+)  # fmt: skip
+def test_a_source_that_is_none_says_what_is_understood(tmp_path: Path, source: str, words: str) -> None:
+    with pytest.raises(Problem, match=words):
+        page(source, str(tmp_path), {})
+
+
+def test_a_placeholder_that_nobody_set_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "a.ini").write_text("[uwsgi]\nmodule = %(nobody).wsgi\nhttp = :1\nchdir = $(NO_SUCH)/x\n")
+    text = page("a.ini", str(tmp_path), {})
+    assert "the placeholder %(nobody) is not known" in text
+    assert "the variable NO_SUCH is not set" in text
+
+
+def test_a_unit_configuration() -> None:
+    outcome = recognised(str(DATA / "unit.json"), ".", {})
+    assert (outcome.target, outcome.program) == ("shop.wsgi:app", "/srv/shop/venv/bin/forehand")
+    assert outcome.settings == {
+        "bind": [":8000", "127.0.0.1:8443"],
+        "forwarded_allow_ips": "10.0.0.0/8",
+        "pythonpath": "/srv/shop,/srv/lib",
+        "user": "shop",
+        "group": "shop",
+        "threads": 4,
+        "workers": 6,
+        "request_timeout": 45,
+        "max_requests": 10000,
+        "env": ["SHOP_MODE=production"],
+        "chdir": "/srv/shop",
+        "limit_body_bytes": 22020096,
+        "header_timeout": 20,
+        "keep_alive_timeout": 90,
+        "access_log": "combined",
+        "access_log_file": "/var/log/unit/access.log",
+    }
+    lost = {remark.option for remark in outcome.remarks if remark.kind == GONE}
+    assert {"applications.admin", "listeners.127.0.0.1:8443.tls", "listeners.*:9000", "routes"} <= lost
+    assert "applications.shop.isolation" in lost
+
+
+def test_a_procfile_s_web_line_counts() -> None:
+    outcome = recognised(str(DATA / "Procfile"), ".", {})
+    assert (outcome.target, outcome.settings) == ("shop.wsgi", {"request_timeout": 120})
+    assert outcome.flags == ['--workers "${WEB_CONCURRENCY:-3}"']
+
+
+def test_a_systemd_unit_gives_folder_variables_and_command() -> None:
+    outcome = recognised(str(DATA / "shop.service"), ".", {})
+    assert outcome.program == "/srv/shop/venv/bin/forehand"
+    assert outcome.target == "shop.wsgi:application"
+    assert outcome.settings == {
+        "bind": ["127.0.0.1:8123"], "workers": 3, "threads": 4, "access_log": "combined", "access_log_file": "-",
+        "chdir": "/srv/shop",
+    }  # fmt: skip
+    assert [remark.kind for remark in outcome.about("User")] == [IDLE]
+
+
+def test_specifiers_of_systemd_are_told_of(tmp_path: Path) -> None:
+    (tmp_path / "a.service").write_text(
+        "[Service]\nExecStart=\nExecStart=%h/venv/bin/gunicorn3 --bind unix:/run/%i.sock --access-logfile - "
+        '--access-logformat "%%h %%r" a:app\n'
+    )
+    outcome = recognised("a.service", str(tmp_path), {})
+    assert outcome.settings["access_log"] == "%h %r"
+    assert [remark.kind for option in ("%h", "%i") for remark in outcome.about(option)] == [OTHER, OTHER]
+
+
+@pytest.mark.parametrize("address", ["{eth0.ipv4.address}:port", "127.0.0.1:http", "a:b:c"])
+def test_an_address_that_is_none_is_told_of(tmp_path: Path, address: str) -> None:
+    (tmp_path / "a.ini").write_text(f"[uwsgi]\nhttp-socket = {address}\nmodule = a\nenv = NOTHING\n")
+    outcome = recognised("a.ini", str(tmp_path), {})
+    assert "bind" not in outcome.settings and "env" not in outcome.settings
+    assert [remark.kind for remark in outcome.about("http-socket")] == [GONE]
+    assert [remark.kind for remark in outcome.about("env")] == [GONE]
+
+
+def test_a_dockerfile_and_a_script() -> None:
+    assert recognised(str(DATA / "Dockerfile.txt"), ".", {}).settings["bind"] == ["0.0.0.0:5000"]
+    script = recognised(str(DATA / "start.sh"), ".", {})
+    assert (script.target, script.settings) == ("shop.wsgi", {"bind": ["0.0.0.0:8000"], "workers": 4})
+
+
+@pytest.mark.parametrize(
+    ("line", "settings", "target"),
+    [
+        ("uvicorn a:b --host 0.0.0.0 --port 80 --workers 2 --no-access-log",
+         {"host": "0.0.0.0", "port": 80, "workers": 2}, "a:b"),
+        ("uvicorn --factory --interface wsgi a:make --uds /x",
+         {"factory": True, "bind": ["unix:/x"], "access_log": "common"}, "a:make"),
+        ("uvicorn a:b --no-access-log --no-proxy-headers", {"forwarded_allow_ips": ""}, "a:b"),
+        ("granian --interface wsgi a:b --workers 2 --blocking-threads 8 --workers-max-rss 300",
+         {"workers": 2, "threads": 8, "max_worker_memory": 300 << 20}, "a:b"),
+        ("GRANIAN_WORKERS=3 granian --interface wsgi a:b --reload --no-reload-ignore-worker-failure",
+         {"reload": True, "workers": 3}, "a:b"),
+        ("waitress-serve --listen=*:81 --listen=[::1]:82 --threads=8 --call a:make",
+         {"bind": [":81", "[::1]:82"], "threads": 8, "factory": True}, "a:make"),
+        ("waitress-serve a:b", {"host": "0.0.0.0", "port": 8080, "threads": 4}, "a:b"),
+        ("mod_wsgi-express start-server --application-type module a.wsgi --processes 2 --url-alias /s static",
+         {"workers": 2, "threads": 5, "host": "0.0.0.0", "limit_body_bytes": 10485760}, "a.wsgi:application"),
+        ("mod_wsgi-express start-server /a/b/wsgi.py --working-directory /a --threads 2 --host x --limit-request-bo 5",
+         {"threads": 2, "host": "x", "limit_body_bytes": 5, "chdir": "/a"}, "b.wsgi:application"),
+        ("uwsgi --http-socket :80 -w a.wsgi:app -M -p 4 --lazy-apps --threads 2 -L",
+         {"bind": [":80"], "workers": 4, "threads": 2}, "a.wsgi:app"),
+        ("uwsgi --socket /run/x.sock --protocol=http --wsgi-file a.py --callable app --threads 1 --disable-logging",
+         {"bind": ["unix:/run/x.sock"], "threads": 1}, "a:app"),
+    ],
+)  # fmt: skip
+def test_command_lines(line: str, settings: dict[str, object], target: str, tmp_path: Path) -> None:
+    outcome = recognised(line, str(tmp_path), {})
+    assert (outcome.settings, outcome.target) == (settings, target)
+
+
+def test_what_apache_did_is_told_of() -> None:
+    outcome = recognised(
+        "mod_wsgi-express start-server a.wsgi --url-alias /static /srv/static --compress-responses", ".", {}
+    )
+    told = [remark.option for remark in outcome.remarks if remark.kind == GONE]
+    assert {"--url-alias", "--compress-responses", "the script"} <= set(told)
