@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -43,3 +44,15 @@ def stream() -> Iterator[bytes]:
     for _ in range(20):
         yield b"part\n"
         time.sleep(0.05)
+
+
+def stuck(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """The same, and two paths that never come back."""
+    if environ["PATH_INFO"] == "/spin":
+        while True:
+            pass
+    if environ["PATH_INFO"] == "/deadlock":
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+    return application(environ, start_response)

@@ -116,7 +116,9 @@ class Crowd:
             "done": sum(self.done.values()), "lost": sum(self.lost.values()), "by_kind": dict(self.done),
             "lost_by_kind": dict(self.lost), "told": self.told, "seconds": time.monotonic() - self.begun,
             "p50_ms": quantile(everything, 0.5) * 1000, "p99_ms": quantile(everything, 0.99) * 1000,
-            "p99_ms_by_second": {str(second): quantile(sorted(some), 0.99) * 1000 for second, some in self.latencies.items()},
+            "p99_ms_by_second": {
+                str(second): quantile(sorted(some), 0.99) * 1000 for second, some in self.latencies.items()
+            },
         }  # fmt: skip
 
 
@@ -190,7 +192,7 @@ class Connection:
         assert self.reader is not None
         if "content-length" in fields:
             return await self.reader.readexactly(int(fields["content-length"]))
-        parts = []
+        parts: list[bytes] = []
         while True:
             size = int(await self.reader.readline(), 16)
             part = await self.reader.readexactly(size + 2)

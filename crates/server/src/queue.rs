@@ -29,6 +29,8 @@ const ACCEPTS: u32 = 256;
 pub struct Pace {
     since: Millis,
     done: u64,
+    /// How many of them were only refused.
+    refused: u64,
     /// Requests a second; zero while it is not known.
     rate: u64,
 }
@@ -44,12 +46,13 @@ impl Pace {
     fn look(&mut self, now: Millis) {
         let span = now.saturating_sub(self.since);
         if span > 5 * WINDOW_MS {
-            *self = Self { since: now, done: 0, rate: 0 };
+            *self = Self { since: now, ..Self::default() };
         } else if span >= WINDOW_MS {
-            let measured = self.done * 1000 / span;
+            let measured = self.done.saturating_sub(self.refused) * 1000 / span;
             self.rate = if self.rate == 0 { measured } else { (self.rate + measured) / 2 };
             self.since = now;
             self.done = 0;
+            self.refused = 0;
         }
     }
 
@@ -109,7 +112,8 @@ impl Loop {
         let limits = &self.engine.config.limits;
         let waiting = self.batch.len();
         let patience = limits.queue_timeout;
-        let too_long = patience > 0 && self.pace.wait_of(waiting).is_some_and(|wait| wait > patience);
+        // Half of what is allowed: the pace is an estimate, and a refusal should come at once.
+        let too_long = patience > 0 && self.pace.wait_of(waiting).is_some_and(|wait| wait > patience / 2);
         if waiting as u64 >= limits.queue || too_long {
             self.engine.counters.requests_not_queued.add();
             return self.turn_away(exchange, &wire::QUEUE_FULL);
@@ -119,6 +123,7 @@ impl Loop {
 
     fn turn_away(&mut self, mut exchange: Exchange, fault: &Fault) {
         self.engine.counters.refused(fault);
+        self.pace.refused += 1;
         exchange.refuse(fault, &mut Scribe::new(), &self.engine);
         self.come_home(exchange);
     }
