@@ -211,6 +211,7 @@ def test_options_that_pages_name_exist() -> None:
     known = set(re.findall(r"`(--[\w-]+)`", (ROOT / "docs/settings.md").read_text()))
     told = subprocess.run([sys.executable, "-m", "forehand", "--help"], capture_output=True, text=True, check=True)
     known |= set(re.findall(r"--[\w-]+", told.stdout))
+    known |= set(re.findall(r'"(--[\w-]+)"', (ROOT / "python/forehand/supervisor/client.py").read_text()))
     # In the gunicorn page's tables the first column is gunicorn's.
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         text = re.sub(r"^\| [^|]*\|", "", page.read_text(), flags=re.M) if "gunicorn" in page.name else page.read_text()
@@ -220,7 +221,7 @@ def test_options_that_pages_name_exist() -> None:
 
 
 # Options of other programs that pages mention.
-FOREIGN = {"--workers", "--header-map", "--secure-scheme-headers"}
+FOREIGN = {"--header-map", "--secure-scheme-headers"}
 
 
 def test_no_file_names_a_machine() -> None:
