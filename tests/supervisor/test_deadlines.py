@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from serving import PATIENCE, Serving, read_all, read_reply
 
+pytestmark = pytest.mark.interpreters
+
 Shop = Callable[..., Path]
 Serve = Callable[..., Serving]
 
@@ -246,7 +248,7 @@ def test_idle_connections_of_a_leaving_worker_are_closed_after_their_time(serve:
 def test_at_a_stop_what_runs_is_finished_by_all_workers(serve: Serve, shop: Shop) -> None:
     server = serve("shop", "--workers", "2", cwd=shop())
     running = [ask(server, f"/sleep?{index % 10 / 10 + 0.3}") for index in range(40)]
-    server.until(lambda: busy(server) == 40)
+    server.until(lambda: sum(worker["requests"] for worker in server.status()["workers"]) == 40)
     results: list[Any] = []
     readers = [threading.Thread(target=lambda sock=sock: results.append(answer(sock)[0])) for sock in running]
     for reader in readers:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from forehand.supervisor.plan import LONGEST_DELAY, Rules, State, decide, next_look
 
+pytestmark = pytest.mark.interpreters
+
 Actions = list[tuple[Any, ...]]
 
 
