@@ -47,15 +47,17 @@ def main() -> int:
         sock.recv(1000)
         print(f"first reply after {(time.monotonic() - begun) * 1000:.0f} ms")
         answers(port)
+        worker = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+        print(f"the supervisor: PSS {kib(process.pid)} KiB")
         subprocess.run(
             ["wrk", "-t1", "-c64", "-d2", f"http://127.0.0.1:{port}/"], stdout=subprocess.DEVNULL, check=True
         )
-        before = kib(process.pid)
+        before = kib(worker)
         print(f"after keep-alive load: PSS {before} KiB")
         subprocess.run(
             ["wrk", "-t1", "-c64", "-d3", f"http://127.0.0.1:{port}/"], stdout=subprocess.DEVNULL, check=True
         )
-        print(f"after some 300,000 requests more: PSS {kib(process.pid)} KiB")
+        print(f"after some 300,000 requests more: PSS {kib(worker)} KiB")
         socks = []
         for number in range(IDLE):
             one = socket.socket()
@@ -65,7 +67,7 @@ def main() -> int:
             one.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             one.recv(1000)
             socks.append(one)
-        after = kib(process.pid)
+        after = kib(worker)
         print(f"{IDLE} idle connections: PSS {after} KiB, {(after - before) * 1024 / IDLE:.0f} bytes each")
     finally:
         process.send_signal(signal.SIGKILL)

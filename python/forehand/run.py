@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+#: Options that mean nothing where there are no workers.
+NEED_A_SUPERVISOR = (
+    "workers", "preload", "reload", "reload_dir", "max_requests", "max_worker_age", "max_worker_memory", "pid_file",
+    "user", "group", "umask", "log_file",
+)  # fmt: skip
+
 STOPPING = "stopping: waiting up to {:g} s for what is running (once more to stop at once)"
 
 
@@ -39,6 +45,13 @@ def serve_application(application: Callable[..., Any], options: dict[str, Any]) 
             settings.put(name, option.judge(value), "serve()")
         except ValueError as error:
             raise Problem(errors.USAGE, f"{name}: {error}") from None
+    for name in NEED_A_SUPERVISOR:
+        if settings.sources[name] != "default" and settings[name] not in (0, 1, False, "", []):
+            raise Problem(
+                errors.USAGE,
+                f"{name}: serve() serves in the process that calls it, and has no workers to replace",
+                hint="start the command `forehand` for that, or leave the option out",
+            )
     name = getattr(application, "__qualname__", type(application).__name__)
     return run(check(application, name), name, settings.plan())
 
@@ -58,11 +71,35 @@ def launch(plan: dict[str, Any]) -> int:
         from forehand.supervisor import privileges
 
         privileges.drop(plan["user"], plan["group"])
+    if not plan["check"]:
+        from forehand.supervisor import hooks
+
+        for name in ("on_start", "on_worker_start"):
+            hooks.call(plan, name, {"pid": os.getpid(), "worker": 0, "workers": 0, "generation": 1})
     application = target.load(plan["target"], factory=plan["factory"])
     if plan["check"]:
         print(f"forehand: {plan['target']} loads, and all settings can be used")
         return errors.OK
-    return run(application, plan["target"], plan)
+    return _unsupervised(application, plan)
+
+
+def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
+    """`--workers 0`: this process is supervisor and worker in one. Raises Problem."""
+    from forehand.supervisor import hooks, pidfile, readiness
+
+    facts = {"pid": os.getpid(), "worker": 0, "generation": 1}
+    pidfile.write(plan["pid_file"])
+    status = errors.INTERNAL
+    try:
+        if plan["readiness"]:
+            readiness.prove(plan["readiness"], application)
+        plan["then"] = lambda: hooks.call(plan, "on_worker_ready", facts)
+        status = run(application, plan["target"], plan)
+    finally:
+        hooks.call(plan, "on_worker_exit", {**facts, "status": status})
+        hooks.call(plan, "on_stop", {**facts, "status": status})
+        pidfile.remove(plan["pid_file"])
+    return status
 
 
 def _process(plan: dict[str, Any]) -> None:
@@ -94,6 +131,7 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
             _banner(listeners, name, plan["threads"])
         if plan.get("ready_fd") is not None:
             _ready(plan["ready_fd"], listeners)
+        plan.get("then", int)()
         return waiting.wait()
     finally:
         for listener in listeners:

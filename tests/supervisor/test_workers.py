@@ -526,3 +526,27 @@ def test_a_full_disk_for_logs_stops_nothing(serve: Serve, shop: Shop) -> None:
         assert get(server)[0] == 200
     assert server.order("reload")[0] == 0
     assert server.stop() == 0
+
+
+def test_without_a_supervisor_hooks_readiness_and_the_pid_file_work_too(
+    serve: Serve, shop: Shop, tmp_path: Path
+) -> None:
+    (tmp_path / "hooks.py").write_text(HOOKS.replace("\\\\", "\\"))
+    options = [f"--on-{name.replace('_', '-')}=hooks:on_{name}" for name in NAMES if name != "reload"]
+    pid_file = tmp_path / "pid"
+    folder = shop()
+    server = serve("shop", "--workers", "0", "--readiness", "/", "--pid-file", str(pid_file), *options, cwd=folder)
+    assert pid_file.read_text() == f"{server.pid}\n"
+    assert version(server) == "one"
+    assert server.stop() == 0
+    told = [line.split()[0] for line in (tmp_path / "told").read_text().splitlines()]
+    assert told == ["start", "worker_start", "worker_ready", "worker_exit", "stop"]
+    assert not pid_file.exists()
+
+
+def test_serve_refuses_what_needs_a_supervisor() -> None:
+    import forehand
+    from forehand.errors import Problem
+
+    with pytest.raises(Problem, match="workers: serve\\(\\) serves in the process that calls it"):
+        forehand.serve(lambda environ, start_response: [], workers=4)

@@ -28,6 +28,8 @@ STARTING, READY, LEAVING, KILLED = "starting", "ready", "leaving", "killed"
 
 #: A worker that dies before it is so old has not begun to serve: its kind may be in a loop.
 YOUNG = 0.5
+#: Workers that there may be: as many again fit on the board while they are replaced.
+MOST = 256
 #: A worker that was started after the last young death and has lived so long ends the loop.
 HEALED = 2.0
 #: So many young deaths in a row are still replaced at once.
@@ -270,7 +272,7 @@ def _unloadable(state: State, now: float, generation: int, cause: tuple[int, str
 
 
 def _wanted(state: State, now: float, count: int) -> Iterable[Action]:
-    state.rules.wanted = max(1, count)
+    state.rules.wanted = min(MOST, max(1, count))
     yield ("say", "info", f"workers: {state.rules.wanted} are wanted now")
 
 
