@@ -249,6 +249,15 @@ def _own() -> Iterator[Option]:
         metavar="NAME=VALUE", aliases=("-e",),
     )  # fmt: skip
     yield Option("factory", "bool", False, "Application", "the target is a function that makes the application")
+    yield Option(
+        "interface", "choice", "auto", "Application", "what the application is called with; auto looks at it",
+        choices=("auto", "wsgi", "asgi"),
+    )  # fmt: skip
+    yield Option(
+        "lifespan", "choice", "auto", "Application",
+        "whether an ASGI application is told of start and stop; auto: unless it refuses to hear of it",
+        choices=("auto", "on", "off"),
+    )  # fmt: skip
     yield Option("script_name", "str", "", "Application", "the path that the application is mounted at: SCRIPT_NAME",
                  metavar="PATH", aliases=("--root-path",), check=_mount)  # fmt: skip
     yield Option(
@@ -269,8 +278,13 @@ def _own() -> Iterator[Option]:
         check=_threads,
     )  # fmt: skip
     yield Option(
+        "loop", "choice", "auto", "Work", "the event loop of ASGI applications; auto: uvloop where it is installed",
+        choices=("auto", "asyncio", "uvloop"),
+    )  # fmt: skip
+    yield Option(
         "request_buffering", "bool", True, "Work",
-        "receive a request's whole body before a thread is taken; off: the application reads it as it arrives",
+        "receive a request's whole body before a thread is taken; off: the application reads it as it arrives, "
+        "as ASGI applications always do",
     )  # fmt: skip
     yield Option("server_header", "str", "", "Work", "the value of the Server header; empty: none is sent",
                  check=_header)  # fmt: skip
@@ -346,6 +360,9 @@ class Settings:
             "quiet": self["log_level"] in ("warning", "error", "critical"),
             "threads": self["threads"],
             "patience": self["graceful_timeout"],
+            "interface": self["interface"],
+            "lifespan": self["lifespan"],
+            "loop": self["loop"],
             "engine": self.for_engine(),
             "workers": supervision.cpus() if self["workers"] == "auto" else int(self["workers"]),
             "hooks": {name: self[name] for name in OPTIONS if name.startswith("on_")},

@@ -8,6 +8,10 @@
 //!      └──────whole / refuse──────────────┘     any error ──► BROKEN (the connection is closed)
 //! ```
 
+mod evented;
+
+pub use evented::Never;
+
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -542,7 +546,10 @@ impl Exchange {
         engine: &Engine,
         away: &dyn Outside,
     ) -> Result<(), Gone> {
-        let bound = usize::try_from(engine.config.limits.response_buffer_bytes).unwrap_or(usize::MAX);
+        let bound = match away.may_wait() {
+            true => usize::try_from(engine.config.limits.response_buffer_bytes).unwrap_or(usize::MAX),
+            false => usize::MAX,
+        };
         let mut skip = sent;
         for piece in pieces {
             let mut rest = piece.get(skip..).unwrap_or_default();

@@ -78,6 +78,7 @@ faults! {
     QUEUE_FULL = 503 Us "queue-full" "too many requests are waiting";
     QUEUE_TIMEOUT = 503 Us "queue-timeout" "the request has waited too long for its turn";
     REQUEST_TIMEOUT = 504 Us "request-timeout" "the application did not answer in time";
+    STOPPING = 503 Us "stopping" "the server is stopping";
     NO_STORAGE = 507 Us "no-storage" "the server cannot store the request's body";
 }
 

@@ -22,7 +22,8 @@ mod request_line;
 mod response;
 
 pub use fault::{
-    Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, Whose,
+    Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, STOPPING,
+    Whose,
 };
 pub use forwarded::{BadTrust, Effective, Peer, Scheme, Trust, effective, is_forwarding};
 pub use head::{Attachment, Block, Framing, Head};
@@ -33,6 +34,7 @@ pub use policy::{Policy, REFUSABLE, RELAXABLE, Underscore, UnknownName};
 pub use request_line::Version;
 pub use response::{
     BodyPlan, DateLine, FieldName, HeadError, LAST_CHUNK, Plan, RequestFacts, ResponseHead, chunk_prefix,
+    reason_phrase,
 };
 
 /// Monotonic milliseconds.
