@@ -81,7 +81,8 @@ def _process(plan: dict[str, Any]) -> None:
 def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int:
     """Serve until told to stop; the exit status. Raises Problem before the first request.
 
-    An ASGI application goes the way of `forehand.asgi`. `plan` is that of `Settings.plan`, with `ready_fd` where somebody waits for readiness.
+    An ASGI application goes the way of `forehand.asgi`.
+    `plan` is that of `Settings.plan`, with `ready_fd` where somebody waits for readiness.
     """
     asynchronous = is_asgi(application, plan["interface"])
     listeners = listen(plan["addresses"], backlog=plan["backlog"], defer=plan["defer_accept"])

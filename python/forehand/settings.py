@@ -238,6 +238,22 @@ def _limits() -> Iterator[tuple[str, Option]]:
         )
 
 
+def _asgi() -> Iterator[Option]:
+    yield Option(
+        "interface", "choice", "auto", "Application", "what the application is called with; auto looks at it",
+        choices=("auto", "wsgi", "asgi"),
+    )  # fmt: skip
+    yield Option(
+        "lifespan", "choice", "auto", "Application",
+        "whether an ASGI application is told of start and stop; auto: unless it refuses to hear of it",
+        choices=("auto", "on", "off"),
+    )  # fmt: skip
+    yield Option(
+        "loop", "choice", "auto", "Work", "the event loop of ASGI applications; auto: uvloop where it is installed",
+        choices=("auto", "asyncio", "uvloop"),
+    )  # fmt: skip
+
+
 def _own() -> Iterator[Option]:
     yield Option("chdir", "str", "", "Application", "go to this folder first", metavar="DIR")
     yield Option(
@@ -249,15 +265,6 @@ def _own() -> Iterator[Option]:
         metavar="NAME=VALUE", aliases=("-e",),
     )  # fmt: skip
     yield Option("factory", "bool", False, "Application", "the target is a function that makes the application")
-    yield Option(
-        "interface", "choice", "auto", "Application", "what the application is called with; auto looks at it",
-        choices=("auto", "wsgi", "asgi"),
-    )  # fmt: skip
-    yield Option(
-        "lifespan", "choice", "auto", "Application",
-        "whether an ASGI application is told of start and stop; auto: unless it refuses to hear of it",
-        choices=("auto", "on", "off"),
-    )  # fmt: skip
     yield Option("script_name", "str", "", "Application", "the path that the application is mounted at: SCRIPT_NAME",
                  metavar="PATH", aliases=("--root-path",), check=_mount)  # fmt: skip
     yield Option(
@@ -276,10 +283,6 @@ def _own() -> Iterator[Option]:
         "requests that may block at the same time; threads start when they are needed. 32 keep three servers "
         "below the 100 connections that PostgreSQL allows",
         check=_threads,
-    )  # fmt: skip
-    yield Option(
-        "loop", "choice", "auto", "Work", "the event loop of ASGI applications; auto: uvloop where it is installed",
-        choices=("auto", "asyncio", "uvloop"),
     )  # fmt: skip
     yield Option(
         "request_buffering", "bool", True, "Work",
@@ -315,7 +318,7 @@ def _own() -> Iterator[Option]:
 
 
 LIMITS: dict[str, Option] = dict(_limits())
-OPTIONS: dict[str, Option] = {option.name: option for option in (*_own(), *LIMITS.values())}
+OPTIONS: dict[str, Option] = {option.name: option for option in (*_own(), *_asgi(), *LIMITS.values())}
 
 
 #: What a supervisor reads of them, as it stands.

@@ -59,7 +59,10 @@ class Lifespan:
         error = None if self.task.cancelled() else self.task.exception()
         self.task = None
         if self.mode == "auto":
-            # The specification's way of not taking part: raise, or return.
+            # The specification's way of not taking part: raise, or return. Whoever has heard of
+            # the start and raises then is served as well, and what it raised is told.
+            if error is not None and self.heard.empty():
+                application_error("lifespan.startup, so it is served without a lifespan", error)
             return
         if error is None:
             raise Problem(
@@ -105,7 +108,8 @@ class Lifespan:
         assert self.task is not None
         self.asked = event
         self.heard.put_nowait({"type": event})
-        await asyncio.wait({self.task, self.answers[event]}, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {self.task, self.answers[event]}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
 
     async def _let_go(self) -> None:
         """The application has answered its last question; it may end, and is cancelled if it does not."""

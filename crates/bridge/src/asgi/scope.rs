@@ -20,6 +20,9 @@ use crate::wsgi::percent_decoded;
 /// Names of headers that are kept as bytes objects; a browser's are always the same.
 const KEPT_NAMES: usize = 256;
 
+/// Whether WebSockets are spoken; where not, `Upgrade` is ignored (RFC 9110 §7.8).
+const WEBSOCKETS: bool = false;
+
 /// What is the same for every request of one listener.
 pub struct Gateway {
     /// `(host, port)`, or `(path, None)` for a unix socket.
@@ -135,7 +138,8 @@ impl Gateway {
             }
             headers.append((self.name(py, name), PyBytes::new(py, value)))?;
         }
-        let websocket = block.get("upgrade").is_some_and(|value| has_member(value, b"websocket"));
+        let websocket =
+            WEBSOCKETS && block.get("upgrade").is_some_and(|value| has_member(value, b"websocket"));
         Ok(BlockTemplate { headers: headers.unbind(), websocket })
     }
 
