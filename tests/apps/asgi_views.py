@@ -31,7 +31,7 @@ async def lifespan(scope, receive, send):
     scope["state"]["opened"] = "at the start"
     await send({"type": "lifespan.startup.complete"})
     assert (await receive())["type"] == "lifespan.shutdown"
-    print("closed at the end", flush=True)
+    sys.stderr.write("closed at the end\n")
     await send({"type": "lifespan.shutdown.complete"})
 
 
@@ -293,7 +293,7 @@ async def view_slow(scope, receive, send):
     try:
         await asyncio.sleep(60)
     except asyncio.CancelledError:
-        print("cancelled once", flush=True)
+        sys.stderr.write("cancelled once\n")
         await asyncio.sleep(0.01)
         raise
     await reply(send, b"slow")
@@ -305,7 +305,7 @@ async def view_stubborn(scope, receive, send):
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
-            print("cancellation swallowed", flush=True)
+            sys.stderr.write("cancellation swallowed\n")
 
 
 async def view_group(scope, receive, send):

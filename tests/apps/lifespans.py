@@ -27,7 +27,7 @@ def made(*, start=None, stop=None):
 def complete(what):
     async def step(scope, send):
         scope["state"]["number"] = 7
-        print(f"{what} is complete", flush=True)
+        sys.stderr.write(f"{what} is complete\n")
         await send({"type": f"lifespan.{what}.complete"})
 
     return step
@@ -52,7 +52,7 @@ async def hanging(scope, send):
     try:
         await asyncio.sleep(600)
     finally:
-        print("the hanging stop was cancelled", flush=True)
+        sys.stderr.write("the hanging stop was cancelled\n")
 
 
 class Refusing:
