@@ -1,6 +1,6 @@
 //! Protocols as pure machines: bytes in, events out.
 //!
-//! Knows: HTTP/1 (RFC 9110, 9112), forwarding headers (RFC 7239), and every limit of the
+//! Knows: HTTP/1 (RFC 9110, 9112), WebSocket (RFC 6455, 7692), forwarding headers (RFC 7239), and every limit of the
 //! engine. Does not know: sockets, clocks, threads, Python; there is no unsafe code. Time is
 //! always an argument, so that tests run on virtual time.
 //!
@@ -20,6 +20,7 @@ mod limits;
 mod policy;
 mod request_line;
 mod response;
+pub mod ws;
 
 pub use fault::{
     Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, STOPPING,
