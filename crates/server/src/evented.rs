@@ -128,13 +128,6 @@ impl Evented {
         }
     }
 
-    /// Forgets a deadline that was set for a connection that is away.
-    pub fn never_rouse(&mut self, token: u64) {
-        if let Some(row) = self.turn.slots.get(token) {
-            row.deadline = NEVER;
-        }
-    }
-
     /// The time of the last look.
     pub fn now(&self) -> Millis {
         self.turn.now

@@ -24,7 +24,7 @@ pub mod ws;
 
 pub use fault::{
     Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, STOPPING,
-    Whose,
+    WS_KEY, WS_VERSION, Whose,
 };
 pub use forwarded::{BadTrust, Effective, Peer, Scheme, Trust, effective, is_forwarding};
 pub use head::{Attachment, Block, Framing, Head};

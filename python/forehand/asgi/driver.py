@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 STOPPING = "stopping: waiting up to {:g} s for what is running (once more to stop at once)"
 # Tasks that were cancelled have so long to clean up, in seconds.
-FAREWELL = 5.0
+FAREWELL = 3.0
 
 
 def new_loop(wanted: str) -> tuple[asyncio.AbstractEventLoop, str]:
@@ -74,7 +74,7 @@ def _tidy(loop: asyncio.AbstractEventLoop) -> None:
     for task in left:
         task.cancel()
     if left:
-        loop.run_until_complete(asyncio.wait(left, timeout=FAREWELL))
+        loop.run_until_complete(asyncio.wait(left, timeout=1))
     loop.run_until_complete(loop.shutdown_asyncgens())
 
 

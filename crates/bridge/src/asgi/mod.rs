@@ -4,6 +4,7 @@
 //! of it runs on the event loop's thread. `server.rs` joins the loop and the engine,
 //! `request.rs` is one request's life, the other files are what it uses, one a file.
 
+mod accept;
 mod awaitable;
 mod events;
 mod receive;
@@ -11,5 +12,6 @@ mod reply;
 mod request;
 mod scope;
 mod server;
+mod websocket;
 
 pub use server::AsgiServer;

@@ -285,7 +285,7 @@ fn position(file: &File) -> u64 {
     file.stream_position().unwrap_or(0)
 }
 
-fn header_refused(name: &[u8], value: &[u8], error: HeadError) -> PyErr {
+pub fn header_refused(name: &[u8], value: &[u8], error: HeadError) -> PyErr {
     PyValueError::new_err(format!(
         "response header '{}': '{}' refused: {error}",
         name.escape_ascii(),

@@ -16,11 +16,15 @@ use super::events::{event, kind_of};
 use super::receive::disconnect;
 use super::reply::{Http, Refused, Stage};
 use super::server::AsgiServer;
+use super::websocket::{Socket, Stage as SocketStage};
+use wire::ws::code;
+
 use crate::ffi::{Held, Stepped, Talks, Tried, is_coroutine, step};
 
 /// What the application may still say and hear.
 pub enum Talk {
     Http(Box<Http>),
+    Socket(Box<Socket>),
     /// The response is complete, or will never be; `gone`: the client left before.
     Over {
         gone: bool,
@@ -103,7 +107,7 @@ impl Request {
                 this.get().suspended(py);
                 Ok(Some(waits))
             }
-            Ok(Stepped::Returned(_)) => {
+            Ok(Stepped::Returned) => {
                 Self::ended(this, None)?;
                 Ok(None)
             }
@@ -121,8 +125,13 @@ impl Request {
             return;
         }
         state.watched = true;
-        if let Talk::Http(http) = &mut state.talk {
-            self.server.get().watch(py, &mut http.exchange);
+        let exchange = match &mut state.talk {
+            Talk::Http(http) => Some(&mut http.exchange),
+            Talk::Socket(socket) => socket.exchange.as_mut(),
+            Talk::Over { .. } => None,
+        };
+        if let Some(exchange) = exchange {
+            self.server.get().watch(py, exchange);
         }
     }
 
@@ -133,14 +142,21 @@ impl Request {
         let server = this.get().server.get();
         let (talk, coroutine, task, place) = {
             let mut state = this.get().state.borrow(py).ok_or_else(busy)?;
-            let talk = std::mem::replace(&mut state.talk, Talk::Over { gone: false });
+            let talk = match &mut state.talk {
+                // It goes on until it is closed in order, and stays where its edges find it.
+                Talk::Socket(_) => Talk::Over { gone: false },
+                other => std::mem::replace(other, Talk::Over { gone: false }),
+            };
             (talk, state.coroutine.take(), state.task.take(), state.place)
         };
         server.leave(py, place);
         let cancelled =
             error.as_ref().is_some_and(|error| error.is_instance(py, server.tools.cancelled.bind(py)));
+        let socket = Self::socket_ended(this, error.as_ref(), cancelled);
         match talk {
             Talk::Http(http) => server.conclude(py, *http, error.as_ref(), cancelled),
+            _ if socket => {}
+            Talk::Socket(_) => {}
             Talk::Over { gone } => {
                 if let Some(error) = &error
                     && !cancelled
@@ -154,6 +170,71 @@ impl Request {
         match error {
             Some(error) if cancelled || error.is_instance_of::<PyKeyboardInterrupt>(py) => Err(error),
             _ => Ok(()),
+        }
+    }
+
+    /// The application of a WebSocket has returned or raised. False: it is none.
+    fn socket_ended(this: &Bound<'_, Self>, error: Option<&PyErr>, cancelled: bool) -> bool {
+        let py = this.py();
+        let server = this.get().server.get();
+        let (unanswered, untold) = {
+            let Some(mut state) = this.get().state.borrow(py) else { return false };
+            let Talk::Socket(socket) = &mut state.talk else { return false };
+            let unanswered = match socket.stage {
+                SocketStage::Connecting { .. } if !socket.is_gone() => {
+                    socket.stage = SocketStage::Over;
+                    socket.exchange.take().map(|exchange| Http::new(exchange, server.scribe(py)))
+                }
+                SocketStage::Denying => socket.denial.take().map(|http| *http),
+                _ => None,
+            };
+            let gone = socket.ended.is_some() && !socket.by_us;
+            let code = if error.is_none() { code::NORMAL } else { code::INTERNAL };
+            socket.close(code, "", server, py);
+            (unanswered, error.filter(|error| !(cancelled || gone && is_farewell(py, error))))
+        };
+        match (unanswered, untold) {
+            (Some(http), _) => server.conclude(py, http, error, cancelled),
+            (None, Some(error)) => server.tell(py, "a WebSocket", error),
+            (None, None) => {}
+        }
+        Self::settle(this);
+        true
+    }
+
+    /// A WebSocket is closed because the server stops.
+    pub fn go_away(this: &Bound<'_, Self>, code: u16) {
+        let py = this.py();
+        let server = this.get().server.get();
+        if let Some(mut state) = this.get().state.borrow(py)
+            && let Talk::Socket(socket) = &mut state.talk
+        {
+            socket.close(code, "", server, py);
+        }
+        Self::settle(this);
+    }
+
+    /// Whatever has happened to a WebSocket: it goes home if it is over, and those that wait
+    /// look again.
+    fn settle(this: &Bound<'_, Self>) {
+        let py = this.py();
+        let server = this.get().server.get();
+        let (home, waiters) = {
+            let Some(mut state) = this.get().state.borrow(py) else { return };
+            let Talk::Socket(socket) = &mut state.talk else { return };
+            let home = if socket.wants_home() { socket.exchange.take() } else { None };
+            let (heard, room) = (socket.has_event(), socket.is_gone() || socket.unsent() * 2 <= server.room);
+            let mut waiters = if heard { std::mem::take(&mut state.receivers) } else { Vec::new() };
+            if room {
+                waiters.append(&mut state.senders);
+            }
+            (home, waiters)
+        };
+        if let Some(exchange) = home {
+            server.home(py, Http::new(exchange, server.scribe(py)));
+        }
+        for waiter in waiters {
+            server.wake(py, &waiter);
         }
     }
 
@@ -180,6 +261,24 @@ impl Request {
                 }
                 Ok(Attempt::Ready(py.None()))
             }
+            (Talk::Socket(socket), For::Event) => {
+                let attempt = socket.next_event(server, py);
+                let home = if socket.wants_home() { socket.exchange.take() } else { None };
+                if let Some(exchange) = home {
+                    server.home(py, Http::new(exchange, server.scribe(py)));
+                }
+                attempt
+            }
+            (Talk::Socket(socket), For::Room) => {
+                if socket.is_gone() {
+                    return Err(left());
+                }
+                if socket.unsent() * 2 > server.room {
+                    Ok(Attempt::Wait)
+                } else {
+                    Ok(Attempt::Ready(py.None()))
+                }
+            }
             (Talk::Over { .. }, For::Event) => Ok(Attempt::Ready(disconnect(server, py)?)),
             (Talk::Over { gone: true }, For::Room) => Err(left()),
             (Talk::Over { gone: false }, For::Room) => Ok(Attempt::Ready(py.None())),
@@ -205,7 +304,15 @@ impl Request {
         let server = this.get().server.get();
         let waiters = {
             let Some(mut state) = this.get().state.borrow(py) else { return };
-            let Talk::Http(http) = &mut state.talk else { return };
+            let http = match &mut state.talk {
+                Talk::Http(http) => http,
+                Talk::Socket(socket) => {
+                    socket.roused(hung_up, server, py);
+                    drop(state);
+                    return Self::settle(this);
+                }
+                Talk::Over { .. } => return,
+            };
             http.peer_left |= hung_up;
             // What cannot be sent any more shows as a broken exchange below.
             let gone = http.exchange.push(&server.engine).is_err();
@@ -231,6 +338,24 @@ impl Request {
             let mut state = this.get().state.borrow(py).ok_or_else(busy)?;
             let http = match &mut state.talk {
                 Talk::Http(http) => http,
+                Talk::Socket(socket) => {
+                    let taken = socket.take(event, kind, server);
+                    let waits = taken.is_ok() && socket.unsent() > server.room;
+                    let over = socket.wants_home() || socket.ended.is_some();
+                    drop(state);
+                    if over {
+                        Self::settle(this);
+                    }
+                    return match taken {
+                        Ok(()) if waits => {
+                            let waiting = Waiting::new(this.clone().unbind(), For::Room);
+                            Ok(Bound::new(py, waiting)?.into_any().unbind())
+                        }
+                        Ok(()) => Ok(server.tools.done.clone_ref(py)),
+                        Err(Refused::Wrong(error)) => Err(error),
+                        Err(Refused::Gone) => Err(left()),
+                    };
+                }
                 Talk::Over { gone: true } => return Err(left()),
                 // "Any further messages on the channel will be ignored."
                 Talk::Over { gone: false } => return Ok(server.tools.done.clone_ref(py)),
@@ -336,9 +461,7 @@ impl Request {
         let advanced = Self::advance(this, |coroutine| {
             match coroutine.call_method1(intern!(py, "throw"), (error.value(py),)) {
                 Ok(waits) => Ok(Stepped::Yielded(waits)),
-                Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
-                    Ok(Stepped::Returned(py.None().into_bound(py)))
-                }
+                Err(error) if error.is_instance_of::<PyStopIteration>(py) => Ok(Stepped::Returned),
                 Err(error) => Err(error),
             }
         })?;

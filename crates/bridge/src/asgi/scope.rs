@@ -12,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use reactor::Address;
 use server::engine::Engine;
 use server::exchange::Exchange;
+use wire::ws::Handshake;
 use wire::{Block, Effective, Fault, Head, Peer, Scheme, Version, effective, is_forwarding};
 
 use crate::ffi::{Held, copy_dict, copy_list, latin1, set_item};
@@ -19,9 +20,6 @@ use crate::wsgi::percent_decoded;
 
 /// Names of headers that are kept as bytes objects; a browser's are always the same.
 const KEPT_NAMES: usize = 256;
-
-/// Whether WebSockets are spoken; where not, `Upgrade` is ignored (RFC 9110 §7.8).
-const WEBSOCKETS: bool = false;
 
 /// What is the same for every request of one listener.
 pub struct Gateway {
@@ -31,9 +29,12 @@ pub struct Gateway {
     root_path: String,
     guarded: bool,
     common: Common,
-    names: Held<Vec<(Box<[u8]>, Py<PyBytes>)>>,
+    names: Held<Vec<Name>>,
     client: Held<Option<(IpAddr, Py<PyString>)>>,
 }
+
+/// A header's name as received, and in lower case as an object.
+type Name = (Box<[u8]>, Py<PyBytes>);
 
 /// Dictionaries that each request gets a copy of.
 pub struct Common {
@@ -46,8 +47,8 @@ pub struct Common {
 /// What hangs on a header block.
 struct BlockTemplate {
     headers: Py<PyList>,
-    /// It asks for a WebSocket.
-    websocket: bool,
+    /// It may ask for a WebSocket, if the request line does.
+    upgrade: bool,
 }
 
 /// What hangs on a head.
@@ -91,11 +92,12 @@ impl Gateway {
         }
         let block = head.block.attachment.get().and_then(|kept| kept.downcast_ref::<BlockTemplate>());
         let Some(block) = block else { return Ok(Err(wire::INTERNAL_ERROR)) };
+        let websocket = block.upgrade && Handshake::is_asked_for(head);
         let template = head.attachment.get().and_then(|kept| kept.downcast_ref::<HeadTemplate>());
         let dict = match template {
             Some(HeadTemplate(dict)) => copy_dict(dict.bind(py))?,
             None => {
-                let dict = self.head(py, head, block.websocket)?;
+                let dict = self.head(py, head, websocket)?;
                 if head.seen_before() {
                     let _ = head.attachment.set(Box::new(HeadTemplate(copy_dict(&dict)?.unbind())));
                 }
@@ -103,13 +105,13 @@ impl Gateway {
             }
         };
         let common = &self.common;
-        let extensions = if block.websocket { &common.websocket_extensions } else { &common.extensions };
+        let extensions = if websocket { &common.websocket_extensions } else { &common.extensions };
         set_item(&dict, intern!(py, "asgi"), &copy_dict(common.asgi.bind(py))?)?;
         set_item(&dict, intern!(py, "headers"), &copy_list(block.headers.bind(py))?)?;
         set_item(&dict, intern!(py, "state"), &copy_dict(common.state.bind(py))?)?;
         set_item(&dict, intern!(py, "extensions"), &copy_dict(extensions.bind(py))?)?;
         set_item(&dict, intern!(py, "client"), &self.client(py, exchange.peer())?)?;
-        if block.websocket {
+        if websocket {
             set_item(&dict, intern!(py, "subprotocols"), &subprotocols(py, &head.block)?)?;
         }
         if head.authority().is_some() {
@@ -121,12 +123,12 @@ impl Gateway {
                 Address::Unix => Peer::Unix,
             };
             match effective(head, &peer, &engine.config.trust) {
-                Ok(Some(found)) => self.forward(&dict, &found, block.websocket)?,
+                Ok(Some(found)) => self.forward(&dict, &found, websocket)?,
                 Ok(None) => {}
                 Err(fault) => return Ok(Err(fault)),
             }
         }
-        Ok(Ok(Scope { dict, websocket: block.websocket }))
+        Ok(Ok(Scope { dict, websocket }))
     }
 
     /// The headers of a block: names in lower case, in the order in which they came.
@@ -138,9 +140,8 @@ impl Gateway {
             }
             headers.append((self.name(py, name), PyBytes::new(py, value)))?;
         }
-        let websocket =
-            WEBSOCKETS && block.get("upgrade").is_some_and(|value| has_member(value, b"websocket"));
-        Ok(BlockTemplate { headers: headers.unbind(), websocket })
+        let upgrade = block.get("upgrade").is_some();
+        Ok(BlockTemplate { headers: headers.unbind(), upgrade })
     }
 
     fn name<'py>(&self, py: Python<'py>, name: &[u8]) -> Bound<'py, PyBytes> {

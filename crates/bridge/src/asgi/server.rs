@@ -16,11 +16,13 @@ use server::exchange::Exchange;
 use server::scribe::Scribe;
 use server::turn::Loop;
 use wire::Millis;
+use wire::ws::{Deflater, Handshake, NoHandshake, code};
 
 use super::awaitable::Done;
 use super::reply::Http;
 use super::request::{Request, Talk, is_farewell};
 use super::scope::{Common, Gateway};
+use super::websocket::Socket;
 use crate::ffi::{Held, call_three, make_with, talk_functions};
 use crate::server::{LOG_PATIENCE, name_and_port};
 use crate::settings::{Settings, quiet_panics};
@@ -61,6 +63,9 @@ pub struct AsgiServer {
     pub tools: Tools,
     running: Held<Running>,
     scribes: Held<Vec<Scribe>>,
+    /// What all WebSockets of the loop share, one after the other.
+    pub deflater: Held<Deflater>,
+    pub room_to_read: Held<Vec<u8>>,
     /// The bound method `turn`, and whether the event loop will call it soon by itself.
     soon: Held<(Option<Py<PyAny>>, bool)>,
     on_end: Held<Option<Py<PyAny>>>,
@@ -105,6 +110,8 @@ impl AsgiServer {
             tools: Tools::new(event_loop.bind(py))?,
             running: Held::new(Running::default()),
             scribes: Held::new(Vec::new()),
+            deflater: Held::new(Deflater::new()),
+            room_to_read: Held::new(Vec::new()),
             soon: Held::new((None, false)),
             on_end: Held::new(Some(on_end)),
         })
@@ -178,9 +185,17 @@ impl AsgiServer {
         Ok(())
     }
 
-    /// Begins a graceful stop: what runs is finished, nothing new is taken.
-    fn stop(&self) {
+    /// Begins a graceful stop: what runs is finished, nothing new is taken, and WebSockets
+    /// are closed in order, with 1012 where somebody else goes on serving, else with 1001.
+    #[pyo3(signature = (restart = false))]
+    fn stop(&self, py: Python<'_>, restart: bool) {
         self.engine.drain();
+        let holders: Vec<Py<Request>> = self.running.borrow(py).map_or_else(Vec::new, |running| {
+            running.by_slot.iter().flatten().map(|(_, request)| request.clone_ref(py)).collect()
+        });
+        for request in holders {
+            Request::go_away(request.bind(py), if restart { code::RESTART } else { code::GOING_AWAY });
+        }
     }
 
     /// Ends at once: connections are cut.
@@ -236,7 +251,19 @@ impl AsgiServer {
             Err(error) => return self.conclude(py, Http::new(exchange, scribe), Some(&error), false),
         };
         let token = exchange.token();
-        let talk = Talk::Http(Box::new(Http::new(exchange, scribe)));
+        let talk = if scope.websocket {
+            match Handshake::read(&exchange.head) {
+                Ok(handshake) => Talk::Socket(Box::new(Socket::new(exchange, handshake))),
+                Err(why) => {
+                    let fault = if why == NoHandshake::Version { wire::WS_VERSION } else { wire::WS_KEY };
+                    self.engine.counters.refused(&fault);
+                    exchange.refuse(&fault, &mut scribe, &self.engine);
+                    return self.home(py, Http::new(exchange, scribe));
+                }
+            }
+        } else {
+            Talk::Http(Box::new(Http::new(exchange, scribe)))
+        };
         let request = Request::new(this.clone().unbind(), talk);
         let Ok(request) = Bound::new(py, request) else { return };
         if let Err(error) = self.call(&request, &scope.dict, token) {
@@ -276,8 +303,14 @@ impl AsgiServer {
         });
         let Some((talk, place)) = taken else { return };
         self.leave(py, place);
-        if let Talk::Http(http) = talk {
-            self.conclude(py, *http, Some(error), false);
+        match talk {
+            Talk::Http(http) => self.conclude(py, *http, Some(error), false),
+            Talk::Socket(mut socket) => {
+                if let Some(exchange) = socket.exchange.take() {
+                    self.conclude(py, Http::new(exchange, self.scribe(py)), Some(error), false);
+                }
+            }
+            Talk::Over { .. } => {}
         }
     }
 
@@ -352,7 +385,7 @@ impl AsgiServer {
         }
     }
 
-    fn scribe(&self, py: Python<'_>) -> Scribe {
+    pub fn scribe(&self, py: Python<'_>) -> Scribe {
         self.scribes.borrow(py).and_then(|mut scribes| scribes.pop()).unwrap_or_default()
     }
 

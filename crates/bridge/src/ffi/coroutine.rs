@@ -73,7 +73,7 @@ unsafe extern "C" fn send<O: Talks>(
 pub enum Stepped<'py> {
     /// It waits: what it yielded is for the event loop.
     Yielded(Bound<'py, PyAny>),
-    Returned(Bound<'py, PyAny>),
+    Returned,
 }
 
 /// One step of a coroutine or iterator.
@@ -86,7 +86,10 @@ pub fn step<'py>(coroutine: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> Py
     unsafe {
         match ffi::PyIter_Send(coroutine.as_ptr(), value.as_ptr(), &raw mut result) {
             ffi::PySendResult::PYGEN_NEXT => Ok(Stepped::Yielded(Bound::from_owned_ptr(py, result))),
-            ffi::PySendResult::PYGEN_RETURN => Ok(Stepped::Returned(Bound::from_owned_ptr(py, result))),
+            ffi::PySendResult::PYGEN_RETURN => {
+                drop(Bound::from_owned_ptr(py, result));
+                Ok(Stepped::Returned)
+            }
             ffi::PySendResult::PYGEN_ERROR => Err(PyErr::fetch(py)),
         }
     }

@@ -17,6 +17,16 @@ use crate::engine::Engine;
 use crate::output::Flushed;
 use crate::scribe::Scribe;
 
+/// How much of another protocol one read may bring.
+const RAW_BYTES: usize = 64 * 1024;
+
+/// What a read of another protocol brought.
+pub enum Raw<'a> {
+    Data(&'a [u8]),
+    Nothing,
+    Ended,
+}
+
 /// How much is read of what follows a request while it is answered.
 const AHEAD: usize = 16 * 1024;
 
@@ -202,5 +212,65 @@ impl Exchange {
     /// A connection that broke while nothing was being sent.
     pub fn lose(&mut self, engine: &Engine) {
         let _ = self.broke(engine);
+    }
+
+    /// Leaves HTTP: the answer to an upgrade, after which the connection's bytes are not ours
+    /// to frame any more (RFC 9110 §15.2.2).
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is.
+    pub fn upgrade(&mut self, head: &[u8], engine: &Engine) -> Result<(), Gone> {
+        self.status = 101;
+        self.keep_alive = false;
+        self.reply = Reply::Open { plan: BodyPlan::UntilClose, unsent: false };
+        self.raw(&[head], engine)
+    }
+
+    /// Sends bytes of the other protocol.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is.
+    pub fn raw(&mut self, pieces: &[&[u8]], engine: &Engine) -> Result<(), Gone> {
+        if self.reply == Reply::Broken {
+            return Err(Gone);
+        }
+        self.written += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        if self.connection.sending.is_empty() {
+            self.begin_waiting();
+        }
+        self.deliver(pieces, engine, &Never)
+    }
+
+    /// Reads bytes of the other protocol, those first that came behind the request.
+    pub fn read_raw<'a>(&mut self, room: &'a mut Vec<u8>) -> Raw<'a> {
+        let connection = &mut *self.connection;
+        if !connection.pending.is_empty() {
+            let (bytes, at) = connection.pending.take();
+            *room = bytes;
+            return Raw::Data(&room[at..]);
+        }
+        if room.len() < RAW_BYTES {
+            room.resize(RAW_BYTES, 0);
+        }
+        match Reactor::read(room, &connection.socket) {
+            Read::Data { bytes, .. } => Raw::Data(bytes),
+            Read::Nothing => Raw::Nothing,
+            Read::Ended | Read::Failed(_) => Raw::Ended,
+        }
+    }
+
+    /// Keeps bytes that were read and are not wanted yet. Only what the last read gave.
+    pub fn unread(&mut self, bytes: &[u8]) {
+        self.connection.pending.keep(bytes);
+    }
+
+    /// Ends the other protocol in order: what waits is sent, then the connection closes.
+    pub fn end_raw(&mut self) {
+        if self.reply != Reply::Broken {
+            self.reply = Reply::Done;
+            self.lingers = true;
+            // What is left of the other protocol is no request.
+            self.connection.pending = Default::default();
+        }
     }
 }
