@@ -107,6 +107,15 @@ class AsgiServer:
     def stop(self) -> None:
         """Begin a graceful stop: what runs is finished, nothing new is taken."""
 
+    def retire(self) -> None:
+        """Let other workers go on: finish what runs, answer idle connections once more."""
+
+    def kick(self) -> None:
+        """Have the listeners looked at."""
+
+    def reopen_access_log(self, fd: int) -> None:
+        """Go on with another file, of which a copy is kept."""
+
     def abort(self) -> None:
         """End at once: connections are cut."""
 

@@ -40,17 +40,21 @@ pub enum After {
     Ended,
 }
 
+/// How often the worker's numbers are shown, in milliseconds.
+const PUBLISH_MS: Millis = 100;
+
 /// A loop and its driver's end of it.
 pub struct Evented {
     turn: Loop,
     ended: bool,
+    publish_at: Millis,
 }
 
 impl Evented {
     /// Takes a loop whose configuration says `evented`.
     pub fn new(mut turn: Loop) -> Self {
         turn.roused = Some(Vec::new());
-        Self { turn, ended: false }
+        Self { turn, ended: false, publish_at: 0 }
     }
 
     pub fn engine(&self) -> &Arc<Engine> {
@@ -76,6 +80,7 @@ impl Evented {
                     // Replies do not wait for one another here: each has a task of its own.
                     exchange.decline_parcel();
                     self.turn.hostage = None;
+                    self.turn.engine.count_playing(true);
                     requests.push(exchange);
                 }
                 Next::Quiet => break After::Quiet,
@@ -88,11 +93,35 @@ impl Evented {
         if let Some(noted) = &mut self.turn.roused {
             roused.append(noted);
         }
+        self.keep_house();
         after
+    }
+
+    /// What a watchdog does beside threads: deadlines, this worker's numbers, and whether it
+    /// shall take new connections. A quiet worker has shown its last numbers.
+    fn keep_house(&mut self) {
+        let engine = Arc::clone(&self.turn.engine);
+        let turn = &mut self.turn;
+        let next = engine.tickets.next();
+        if next <= turn.now {
+            engine.tickets.look(&engine, turn.now);
+        }
+        let next = engine.tickets.next();
+        if next != NEVER {
+            turn.wake_by(next);
+        }
+        if turn.now >= self.publish_at {
+            engine.publish(turn.now);
+            self.publish_at = turn.now + PUBLISH_MS;
+        } else if engine.config.board.is_some() && engine.playing() > 0 {
+            turn.wake_by(self.publish_at);
+        }
+        turn.heed();
     }
 
     /// A finished exchange comes home. True: something is ready by it, so turn soon.
     pub fn home(&mut self, exchange: Exchange) -> bool {
+        self.turn.engine.count_playing(false);
         if self.ended {
             return false;
         }

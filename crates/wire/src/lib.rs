@@ -23,8 +23,8 @@ mod response;
 pub mod ws;
 
 pub use fault::{
-    Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, STOPPING,
-    WS_KEY, WS_VERSION, Whose,
+    Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT,
+    STOPPING, WS_KEY, WS_VERSION, Whose,
 };
 pub use forwarded::{BadTrust, Effective, Peer, Scheme, Trust, effective, is_forwarding};
 pub use head::{Attachment, Block, Framing, Head};

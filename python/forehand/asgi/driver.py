@@ -17,14 +17,15 @@ from forehand.logs import error_logger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
     from forehand.listen import Listener
 
 STOPPING = "stopping: waiting up to {:g} s for what is running (once more to stop at once)"
-# Tasks that were cancelled have so long to clean up, in seconds.
-FAREWELL = 3.0
+# Tasks that were cancelled have so long to clean up, in seconds, and the lifespan's end at least
+# so long: a supervisor kills two seconds after the graceful timeout.
+FAREWELL, LAST_WORD = 1.0, 0.5
 
 
 def new_loop(wanted: str) -> tuple[asyncio.AbstractEventLoop, str]:
@@ -51,15 +52,22 @@ def serve(
     plan: dict[str, Any],
     tell: Callable[[str], object],
 ) -> int:
-    """Serve until told to stop; the exit status. `tell` is called when requests are answered.
-
-    Raises Problem where the application cannot start.
-    """
+    """Serve in this process until a signal says to stop; the exit status. `tell` is called when
+    requests are answered. Raises Problem where the application cannot start."""
     loop, name = new_loop(plan["loop"])
+    driver = Driver(application, plan)
+    pairs = [(listener.socket.fileno(), listener.url) for listener in listeners]
+    status = run(loop, driver.live(pairs, settings, Signals(driver), lambda: tell(name)))
+    if driver.cut:
+        sys.stderr.write(f"forehand: stopped while {driver.cut} requests were running\n")
+    return status
+
+
+def run(loop: asyncio.AbstractEventLoop, life: Coroutine[Any, Any, int]) -> int:
+    """Run a life in its loop to the end, and tidy up behind it; the exit status."""
     try:
         asyncio.set_event_loop(loop)
-        driver = Driver(application, plan, lambda: tell(name))
-        return loop.run_until_complete(driver.live(listeners, settings))
+        return loop.run_until_complete(life)
     finally:
         try:
             _tidy(loop)
@@ -78,73 +86,118 @@ def _tidy(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_until_complete(loop.shutdown_asyncgens())
 
 
-class Driver:
-    """One server's life in an event loop."""
+class Orders:
+    """Where the word to stop comes from."""
 
-    def __init__(self, application: Callable[..., Any], plan: dict[str, Any], tell: Callable[[], object]) -> None:
-        self.application = application
-        self.patience: float = plan["patience"]
-        self.lifespan = Lifespan(application, plan["lifespan"])
-        self.tell = tell
-        self.asked = 0
-        self.stop_asked = asyncio.Event()
-        self.force_asked = asyncio.Event()
-        self.engine_ended = asyncio.Event()
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Listen from now on."""
 
-    async def live(self, listeners: list[Listener], settings: dict[str, object]) -> int:
-        """From start to stop."""
-        loop = asyncio.get_running_loop()
-        signals = self._take_signals(loop)
-        await self.lifespan.start()
-        pairs = [(listener.socket.fileno(), listener.url) for listener in listeners]
-        life = (loop, self.lifespan.state, self._engine_has_ended)
-        server = _core.AsgiServer(self.application, pairs, settings, life)
-        # What loading has left goes back to the system when the server starts.
-        gc.collect()
-        server.start()
-        loop.add_reader(server.fileno(), server.turn)
-        try:
-            self.tell()
-            await self._either(self.stop_asked, self.engine_ended)
-            sys.stderr.write(f"forehand: {STOPPING.format(self.patience)}\n")
-            left = await self._drain(server)
-            await self.lifespan.stop(min(self.patience, FAREWELL) if self.force_asked.is_set() else self.patience)
-        finally:
-            loop.remove_reader(server.fileno())
-            for number in signals:
-                loop.remove_signal_handler(number)
-            server.flush_logs()
-        cut = max(server.counters()["requests_cut"], left)
-        if cut:
-            sys.stderr.write(f"forehand: stopped while {cut} requests were running\n")
-        return errors.INTERNAL if cut else errors.OK
+    def detach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Listen no more."""
 
-    def _take_signals(self, loop: asyncio.AbstractEventLoop) -> list[int]:
+
+class Signals(Orders):
+    """A process of its own: SIGTERM and SIGINT stop, a second one stops at once."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.taken: list[int] = []
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the main thread only: elsewhere the process's signals are somebody else's."""
         import signal
 
-        taken: list[int] = []
         for number in (signal.SIGTERM, signal.SIGINT):
             try:
                 loop.add_signal_handler(number, self._signalled)
             except (ValueError, RuntimeError):
-                return taken  # not the main thread: the process's signals are somebody else's
-            taken.append(number)
-        return taken
+                return
+            self.taken.append(number)
 
     def _signalled(self) -> None:
-        self.asked += 1
-        self.stop_asked.set()
-        if self.asked > 1:
-            self.force_asked.set()
+        if self.driver.order:
+            self.driver.stop("quit")
+        else:
+            sys.stderr.write(f"forehand: {STOPPING.format(self.driver.patience)}\n")
+            self.driver.stop("stop")
 
-    def _engine_has_ended(self) -> None:
-        self.engine_ended.set()
+    def detach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Signals are the process's own again."""
+        for number in self.taken:
+            loop.remove_signal_handler(number)
 
-    async def _either(self, *events: asyncio.Event, timeout: float | None = None) -> None:
-        waits = [asyncio.ensure_future(event.wait()) for event in events]
-        await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
+
+class Driver:
+    """One server's life in an event loop."""
+
+    def __init__(self, application: Callable[..., Any], plan: dict[str, Any]) -> None:
+        self.application = application
+        self.patience: float = plan["patience"]
+        self.mode: str = plan["lifespan"]
+        #: `stop` (nobody goes on), `retire` (others do) or `quit` (at once); empty while serving.
+        self.order = ""
+        self.server: _core.AsgiServer | None = None
+        self.cut = 0
+
+    def stop(self, order: str) -> None:
+        """What `orders` has heard. Runs in the loop."""
+        if order == "quit" or not self.order:
+            self.order = order
+        self.ordered.set()
+        if order == "quit":
+            self.forced.set()
+
+    async def live(
+        self,
+        listeners: list[tuple[int, str]],
+        settings: dict[str, object],
+        orders: Orders,
+        tell: Callable[[], object],
+    ) -> int:
+        """From start to stop; the exit status."""
+        loop = asyncio.get_running_loop()
+        self.ordered, self.forced, self.engine_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        orders.attach(loop)
+        try:
+            lifespan = Lifespan(self.application, self.mode)
+            if not await self._started(lifespan):
+                return errors.OK
+            life = (loop, lifespan.state, self.engine_ended.set)
+            server = self.server = _core.AsgiServer(self.application, listeners, settings, life)
+            # What loading has left goes back to the system when the server starts.
+            gc.collect()
+            await self.before_serving(lifespan)
+            server.start()
+            loop.add_reader(server.fileno(), server.turn)
+            try:
+                tell()
+                await _first(self.ordered, self.engine_ended)
+                until = loop.time() + self.patience
+                left = await self._drain(server)
+                rest = 0.0 if self.forced.is_set() else until - loop.time()
+                await lifespan.stop(max(rest, LAST_WORD))
+            finally:
+                loop.remove_reader(server.fileno())
+                server.flush_logs()
+        finally:
+            orders.detach(loop)
+        self.cut = max(server.counters()["requests_cut"], left)
+        return errors.INTERNAL if self.cut else errors.OK
+
+    async def _started(self, lifespan: Lifespan) -> bool:
+        """Start the application. False: the word to stop came first. Raises Problem."""
+        starting = asyncio.ensure_future(lifespan.start())
+        ordered = asyncio.ensure_future(self.ordered.wait())
+        await asyncio.wait({starting, ordered}, return_when=asyncio.FIRST_COMPLETED)
+        ordered.cancel()
+        if starting.done():
+            starting.result()
+            return True
+        starting.cancel()
+        return False
+
+    async def before_serving(self, lifespan: Lifespan) -> None:
+        """The last chance to refuse: nothing has been accepted yet. Raises Problem."""
 
     async def _all_end(self, server: _core.AsgiServer) -> None:
         """Wait until nothing runs and nothing more will come."""
@@ -155,10 +208,13 @@ class Driver:
             await asyncio.wait(tasks)
 
     async def _drain(self, server: _core.AsgiServer) -> int:
-        """Let what runs finish, then cancel it once; how many would not end."""
-        server.stop()
+        """Let what runs finish, then cancel it once; how many did not finish."""
+        if self.order == "retire":
+            server.retire()
+        else:
+            server.stop()
         all_end = asyncio.ensure_future(self._all_end(server))
-        forced = asyncio.ensure_future(self.force_asked.wait())
+        forced = asyncio.ensure_future(self.forced.wait())
         await asyncio.wait({all_end, forced}, timeout=self.patience, return_when=asyncio.FIRST_COMPLETED)
         all_end.cancel()
         forced.cancel()
@@ -176,3 +232,11 @@ class Driver:
             )
         server.abort()
         return len(tasks)
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Wait until one of them is set."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()

@@ -115,10 +115,10 @@ class Lifespan:
         """The application has answered its last question; it may end, and is cancelled if it does not."""
         if self.task is None:
             return
-        done, _ = await asyncio.wait({self.task}, timeout=1)
+        done, _ = await asyncio.wait({self.task}, timeout=0.2)
         if not done:
             self.task.cancel()
-            await asyncio.wait({self.task}, timeout=1)
+            await asyncio.wait({self.task}, timeout=0.2)
 
     async def _live(self) -> None:
         scope = {

@@ -13,6 +13,7 @@ use reactor::sys::ListenerFd;
 use server::engine::Engine;
 use server::evented::{After, Evented, Roused};
 use server::exchange::Exchange;
+use server::log::Level;
 use server::scribe::Scribe;
 use server::turn::Loop;
 use wire::Millis;
@@ -27,6 +28,8 @@ use crate::ffi::{Held, call_three, make_with, talk_functions};
 use crate::server::{LOG_PATIENCE, name_and_port};
 use crate::settings::{Settings, quiet_panics};
 
+/// What stands for the thread of a request with a deadline: the event loop's.
+const EVENT_LOOP: u64 = 1;
 /// Scribes that are kept for the next request.
 const KEPT_SCRIBES: usize = 64;
 
@@ -131,6 +134,9 @@ impl AsgiServer {
             let Some(mut driver) = server.driver.borrow(py) else { return };
             driver.turn(&mut requests, &mut roused)
         };
+        if server.engine.tickets.any_found() {
+            server.overdue(py);
+        }
         for Roused { token, hung_up } in roused {
             if let Some(request) = server.find(py, token) {
                 Request::roused(request.bind(py), hung_up);
@@ -186,16 +192,30 @@ impl AsgiServer {
     }
 
     /// Begins a graceful stop: what runs is finished, nothing new is taken, and WebSockets
-    /// are closed in order, with 1012 where somebody else goes on serving, else with 1001.
-    #[pyo3(signature = (restart = false))]
-    fn stop(&self, py: Python<'_>, restart: bool) {
+    /// are closed with 1001.
+    fn stop(&self, py: Python<'_>) {
         self.engine.drain();
-        let holders: Vec<Py<Request>> = self.running.borrow(py).map_or_else(Vec::new, |running| {
-            running.by_slot.iter().flatten().map(|(_, request)| request.clone_ref(py)).collect()
-        });
-        for request in holders {
-            Request::go_away(request.bind(py), if restart { code::RESTART } else { code::GOING_AWAY });
+        self.close_sockets(py, code::GOING_AWAY);
+    }
+
+    /// Lets other workers go on: accepts nothing more, finishes what runs, answers idle
+    /// connections once more if they come back in time. WebSockets are closed with 1012.
+    fn retire(&self, py: Python<'_>) {
+        self.engine.retire();
+        self.close_sockets(py, code::RESTART);
+    }
+
+    /// Has the listeners looked at: a connection may wait for a worker that is no more.
+    fn kick(&self) {
+        self.engine.kick();
+    }
+
+    /// Goes on with another file for the access log, of which a copy is kept.
+    fn reopen_access_log(&self, fd: RawFd) -> PyResult<()> {
+        if let Some(access) = &self.engine.config.access {
+            access.log.reopen(fd)?;
         }
+        Ok(())
     }
 
     /// Ends at once: connections are cut.
@@ -251,6 +271,9 @@ impl AsgiServer {
             Err(error) => return self.conclude(py, Http::new(exchange, scribe), Some(&error), false),
         };
         let token = exchange.token();
+        if let Some(ticket) = &exchange.ticket {
+            ticket.begin(EVENT_LOOP);
+        }
         let talk = if scope.websocket {
             match Handshake::read(&exchange.head) {
                 Ok(handshake) => Talk::Socket(Box::new(Socket::new(exchange, handshake))),
@@ -293,6 +316,41 @@ impl AsgiServer {
         Ok(())
     }
 
+    fn close_sockets(&self, py: Python<'_>, code: u16) {
+        let holders: Vec<Py<Request>> = self.running.borrow(py).map_or_else(Vec::new, |running| {
+            running.by_slot.iter().flatten().map(|(_, request)| request.clone_ref(py)).collect()
+        });
+        for request in holders {
+            Request::go_away(request.bind(py), code);
+        }
+    }
+
+    /// Requests have become overdue, and their clients have had 504: their tasks are cancelled.
+    fn overdue(&self, py: Python<'_>) {
+        for found in self.engine.tickets.take_overdue() {
+            let (line, seconds) = (found.line, found.seconds);
+            self.engine.log.complain(Level::Error, || {
+                format!("{line}: overdue after {seconds:.2} s (--request-timeout); its task is cancelled")
+            });
+        }
+        let running: Vec<Py<Request>> = self.running.borrow(py).map_or_else(Vec::new, |running| {
+            running.all.iter().flatten().map(|request| request.clone_ref(py)).collect()
+        });
+        for request in running {
+            let task = request.get().state.borrow(py).and_then(|state| match &state.talk {
+                Talk::Http(http) if http.exchange.is_overdue() => {
+                    state.task.as_ref().map(|task| task.clone_ref(py))
+                }
+                _ => None,
+            });
+            if let Some(task) = task
+                && let Err(error) = task.bind(py).call_method0(intern!(py, "cancel"))
+            {
+                error.print(py);
+            }
+        }
+    }
+
     fn failed_to_begin(&self, request: &Bound<'_, Request>, error: &PyErr) {
         let py = request.py();
         let taken = request.get().state.borrow(py).map(|mut state| {
@@ -319,7 +377,8 @@ impl AsgiServer {
         let exchange = &mut http.exchange;
         let broken = exchange.is_broken() || http.peer_left;
         match error {
-            _ if exchange.is_over() => {}
+            // An overdue one has been answered for already.
+            _ if exchange.is_over() || exchange.is_overdue() => {}
             Some(_) if cancelled => {
                 let fault = if self.engine.stage() == server::engine::Stage::Serving {
                     wire::INTERNAL_ERROR

@@ -220,6 +220,13 @@ impl Exchange {
     /// # Errors
     /// [`Gone`] when the peer is.
     pub fn upgrade(&mut self, head: &[u8], engine: &Engine) -> Result<(), Gone> {
+        if self.ticket.as_ref().is_some_and(|ticket| !ticket.claim()) {
+            return Err(self.broke(engine));
+        }
+        if let Some(ticket) = self.ticket.take() {
+            // The deadline was for the handshake.
+            engine.tickets.settle(&ticket);
+        }
         self.status = 101;
         self.keep_alive = false;
         self.reply = Reply::Open { plan: BodyPlan::UntilClose, unsent: false };
