@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from serving import PATIENCE, Serving, read_reply
-from test_http import ask, noted, wait_for  # type: ignore[import-not-found]
+from test_http import ask, wait_for  # type: ignore[import-not-found]
 from test_lifespan import refused  # type: ignore[import-not-found]
 from wsclient import Client, frame  # type: ignore[import-not-found]
 
