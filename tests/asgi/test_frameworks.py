@@ -130,6 +130,7 @@ def test_items(serve: Callable[..., Serving]) -> None:
 
 
 def test_the_shop(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    pytest.importorskip("django")
     env = {**os.environ, "SHOP_DATA": str(tmp_path)}
     migrate = [sys.executable, "manage.py", "migrate", "--verbosity=0"]
     subprocess.run(migrate, cwd=EXAMPLES / "django_shop", env=env, timeout=120, check=True)

@@ -184,6 +184,18 @@ def test_waiting_requests_do_not_hold_up_others(views: Serving) -> None:
     noted(views)
 
 
+def test_a_crowd_at_once_is_answered_to_the_last(views: Serving) -> None:
+    # More than one turn of the loop takes: what a look has found must not be lost for the next.
+    socks = [views.connect() for _ in range(300)]
+    for _ in range(5):
+        for sock in socks:
+            sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+        for sock in socks:
+            assert read_reply(sock, bytearray())[2] == b"hello"
+    for sock in socks:
+        sock.close()
+
+
 def test_a_client_that_leaves_is_heard_of_at_once(views: Serving) -> None:
     noted(views)
     sock = views.connect()

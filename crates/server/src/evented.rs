@@ -70,7 +70,8 @@ impl Evented {
         if self.ended {
             return After::Ended;
         }
-        self.turn.look();
+        // What the last look found is told once: it comes before another look.
+        let mut looked = false;
         let after = loop {
             if requests.len() >= MOST {
                 break After::Again;
@@ -83,7 +84,11 @@ impl Evented {
                     self.turn.engine.count_playing(true);
                     requests.push(exchange);
                 }
-                Next::Quiet => break After::Quiet,
+                Next::Quiet if looked => break After::Quiet,
+                Next::Quiet => {
+                    looked = true;
+                    self.turn.look();
+                }
                 Next::Ended => {
                     self.ended = true;
                     break After::Ended;

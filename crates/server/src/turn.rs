@@ -270,7 +270,11 @@ impl Lead for Loop {
                 if let Some(next) = self.go_on(token) {
                     self.batch.add(next);
                 }
-            } else if !(self.listeners.any_ready() || self.brisk && self.look()) {
+            } else if self.listeners.any_ready() {
+                // As many were accepted as one look allows: those that are there come next,
+                // then more are accepted.
+                self.look();
+            } else if !(self.brisk && self.look()) {
                 return Next::Quiet;
             }
         }
