@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all: three targets, for libFuzzer and for the driver.
+//! What must hold for any bytes at all: four targets, for libFuzzer and for the driver.
 //!
 //! Knows: the machine's contract. Does not know: where inputs come from (`mutate.rs` makes
 //! them for the driver, libFuzzer its own). One thread.
@@ -12,10 +12,12 @@ pub mod mutate;
 pub mod seeds;
 mod splits;
 pub mod transcript;
+mod websocket;
 
 pub use httparse_beside::against_httparse;
 pub use machine::machine;
 pub use splits::every_split_agrees;
+pub use websocket::websocket;
 
 use wire::{Limits, Policy, REFUSABLE, RELAXABLE, Shared};
 
@@ -27,6 +29,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("machine", machine),
     ("every_split_agrees", every_split_agrees),
     ("against_httparse", against_httparse),
+    ("websocket", websocket),
 ];
 
 /// An input taken apart.

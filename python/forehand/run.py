@@ -14,6 +14,7 @@ import sys
 from forehand import __version__, _core, errors
 from forehand.errors import Problem
 from forehand.listen import Listener, listen
+from forehand.target import is_asgi
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,21 +118,25 @@ def _process(plan: dict[str, Any]) -> None:
 def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int:
     """Serve until told to stop; the exit status. Raises Problem before the first request.
 
+    An ASGI application goes the way of `forehand.asgi`.
     `plan` is that of `Settings.plan`, with `ready_fd` where somebody waits for readiness.
     """
+    asynchronous = is_asgi(application, plan["interface"])
     listeners = listen(plan["addresses"], backlog=plan["backlog"], defer=plan["defer_accept"])
     try:
         engine = {**plan["engine"], "access_log_fd": _log_file(plan["access_log_file"])}
+        if asynchronous:
+            from forehand.asgi import serve
+
+            return serve(
+                application, listeners, engine, plan, lambda work: _tell(plan, listeners, f"{name} (ASGI)", work)
+            )
         server = _core.Server(application, [(listener.socket.fileno(), listener.url) for listener in listeners], engine)
         waiting = Waiting(server, plan["patience"])
         # What loading has left goes back to the system when the server starts.
         gc.collect()
         server.start()
-        if not plan["quiet"]:
-            _banner(listeners, name, plan["threads"])
-        if plan.get("ready_fd") is not None:
-            _ready(plan["ready_fd"], listeners)
-        plan.get("then", int)()
+        _tell(plan, listeners, f"{name} (WSGI)", f"up to {plan['threads']} threads")
         return waiting.wait()
     finally:
         for listener in listeners:
@@ -148,14 +153,23 @@ def _log_file(path: str) -> int:
         raise Problem(status, f"the access log {path} cannot be opened: {error.strerror}") from None
 
 
-def _banner(listeners: list[Listener], name: str, threads: int) -> None:
+def _tell(plan: dict[str, Any], listeners: list[Listener], name: str, work: str) -> None:
+    """Tell people and whoever waits for it that requests are answered."""
+    if not plan["quiet"]:
+        _banner(listeners, name, work)
+    if plan.get("ready_fd") is not None:
+        _ready(plan["ready_fd"], listeners)
+    plan.get("then", int)()
+
+
+def _banner(listeners: list[Listener], name: str, work: str) -> None:
     bold, plain = ("\033[1m", "\033[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
     python = ".".join(map(str, sys.version_info[:3]))
     urls = "  ".join(listener.url for listener in listeners)
     sys.stderr.write(
         f"{bold}Forehand {__version__}{plain}  {bold}{urls}{plain}\n"
-        f"  application  {name} (WSGI)\n"
-        f"  Python       {python}, up to {threads} threads, process {os.getpid()}\n"
+        f"  application  {name}\n"
+        f"  Python       {python}, {work}, process {os.getpid()}\n"
         "  Ctrl-C stops\n"
     )
     sys.stderr.flush()

@@ -238,6 +238,22 @@ def _limits() -> Iterator[tuple[str, Option]]:
         )
 
 
+def _asgi() -> Iterator[Option]:
+    yield Option(
+        "interface", "choice", "auto", "Application", "what the application is called with; auto looks at it",
+        choices=("auto", "wsgi", "asgi"),
+    )  # fmt: skip
+    yield Option(
+        "lifespan", "choice", "auto", "Application",
+        "whether an ASGI application is told of start and stop; auto: unless it refuses to hear of it",
+        choices=("auto", "on", "off"),
+    )  # fmt: skip
+    yield Option(
+        "loop", "choice", "auto", "Work", "the event loop of ASGI applications; auto: uvloop where it is installed",
+        choices=("auto", "asyncio", "uvloop"),
+    )  # fmt: skip
+
+
 def _own() -> Iterator[Option]:
     yield Option("chdir", "str", "", "Application", "go to this folder first", metavar="DIR")
     yield Option(
@@ -270,7 +286,8 @@ def _own() -> Iterator[Option]:
     )  # fmt: skip
     yield Option(
         "request_buffering", "bool", True, "Work",
-        "receive a request's whole body before a thread is taken; off: the application reads it as it arrives",
+        "receive a request's whole body before a thread is taken; off: the application reads it as it arrives, "
+        "as ASGI applications always do",
     )  # fmt: skip
     yield Option("server_header", "str", "", "Work", "the value of the Server header; empty: none is sent",
                  check=_header)  # fmt: skip
@@ -301,7 +318,7 @@ def _own() -> Iterator[Option]:
 
 
 LIMITS: dict[str, Option] = dict(_limits())
-OPTIONS: dict[str, Option] = {option.name: option for option in (*_own(), *LIMITS.values())}
+OPTIONS: dict[str, Option] = {option.name: option for option in (*_own(), *_asgi(), *LIMITS.values())}
 
 
 #: What a supervisor reads of them, as it stands.
@@ -346,6 +363,9 @@ class Settings:
             "quiet": self["log_level"] in ("warning", "error", "critical"),
             "threads": self["threads"],
             "patience": self["graceful_timeout"],
+            "interface": self["interface"],
+            "lifespan": self["lifespan"],
+            "loop": self["loop"],
             "engine": self.for_engine(),
             "workers": supervision.cpus() if self["workers"] == "auto" else int(self["workers"]),
             "hooks": {name: self[name] for name in OPTIONS if name.startswith("on_")},

@@ -23,7 +23,7 @@ DEFAULTS = ("application", "app")
 
 
 def load(target: str, *, factory: bool = False) -> Callable[..., Any]:
-    """The WSGI application that a target names. Raises Problem."""
+    """The application that a target names. Raises Problem."""
     module_name, _, attribute = target.partition(":")
     if module_name.endswith(".py") or "/" in module_name:
         dotted = os.path.splitext(os.path.normpath(module_name))[0].replace(os.sep, ".").strip(".")
@@ -196,20 +196,19 @@ def _made(function: Any, target: str, arguments: tuple[list[Any], dict[str, Any]
 
 
 def check(application: Any, target: str) -> Callable[..., Any]:
-    """The application, if it is one that WSGI can call. Raises Problem."""
+    """The application, if it is one that can be called. Raises Problem."""
     if not callable(application):
         raise Problem(
             errors.APPLICATION,
             f"'{target}' is a {type(application).__name__}, which is not callable",
-            hint="a WSGI application is called with (environ, start_response)",
+            hint="a WSGI application is called with (environ, start_response), an ASGI one with (scope, receive, send)",
         )
-    if _is_asgi(application):
-        hint = "serve its WSGI application instead"
-        if type(application).__module__.startswith("django."):
-            module = target.partition(":")[0]
-            hint = f"Django has both: try `forehand {module.rpartition('.')[0] or 'PROJECT'}.wsgi`"
-        raise Problem(errors.APPLICATION, f"'{target}' is an ASGI application, and this version serves WSGI", hint=hint)
     return application  # type: ignore[no-any-return]
+
+
+def is_asgi(application: Any, interface: str) -> bool:
+    """True where the application is to be called as ASGI: by `--interface`, or by its looks."""
+    return interface == "asgi" or interface == "auto" and _is_asgi(application)
 
 
 def _is_asgi(application: Any) -> bool:

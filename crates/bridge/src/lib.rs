@@ -3,6 +3,7 @@
 //! Knows: Python, and how an application is called. Does not know: sockets or HTTP's grammar.
 //! The only crate that knows Python; unsafe code is in `ffi/` and nowhere else.
 
+mod asgi;
 mod ffi;
 mod parent;
 mod server;
@@ -20,6 +21,8 @@ mod _core {
     use pyo3::exceptions::PyValueError;
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::asgi::AsgiServer;
     #[pymodule_export]
     use super::server::Server;
     #[pymodule_export]

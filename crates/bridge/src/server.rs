@@ -21,7 +21,7 @@ use crate::settings::{Settings, quiet_panics};
 use crate::wsgi::{FileWrapper, Gateway, Input, Wsgi};
 
 /// How long a stop waits for lines that are still to be written.
-const LOG_PATIENCE: Duration = Duration::from_millis(500);
+pub const LOG_PATIENCE: Duration = Duration::from_millis(500);
 /// Between two looks for a signal while waiting.
 const JOIN_LOOK: Duration = Duration::from_millis(200);
 
@@ -229,7 +229,7 @@ fn base<'py>(py: Python<'py>, url: &str, settings: &Settings) -> PyResult<Bound<
 
 /// Host and port of a listener's URL. PEP 3333 wants both never to be empty: a unix socket
 /// is `localhost` and its scheme's port.
-fn name_and_port(url: &str) -> (String, String) {
+pub fn name_and_port(url: &str) -> (String, String) {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     match rest.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() => {

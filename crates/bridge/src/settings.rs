@@ -65,6 +65,7 @@ impl Settings {
             trust: parse_trust(&trust)?,
             server_header: get::<String>(settings, "server_header", String::new())?.into_bytes(),
             request_buffering: get(settings, "request_buffering", true)?,
+            evented: false,
             access: access(settings)?,
             limits,
         };

@@ -25,6 +25,11 @@ pub trait App: Send + Sync + 'static {
 /// The same waiting, for code that cannot be generic over the application.
 pub trait Outside {
     fn outside(&self, wait: &mut dyn FnMut());
+
+    /// False: this thread must not wait, so that what a peer does not take is queued.
+    fn may_wait(&self) -> bool {
+        true
+    }
 }
 
 /// Waits where it stands: for applications without an interpreter.

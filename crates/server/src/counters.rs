@@ -76,6 +76,12 @@ counters! {
     request_timeouts
     /// Replies that the peer did not take in time (`write_timeout`).
     write_timeouts
+    /// WebSockets closed because the client broke a rule or a limit.
+    ws_faults
+    /// WebSockets whose client did not answer a ping (`ws_ping_timeout`).
+    ws_ping_timeouts
+    /// WebSockets whose client did not answer a close frame (`ws_close_timeout`).
+    ws_close_timeouts
     /// Connections closed while the peer still sent what nobody reads (`linger_timeout`, `drain_bytes`).
     lingers_cut
     /// Requests given to the application.

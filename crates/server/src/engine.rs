@@ -27,6 +27,8 @@ pub struct Config {
     pub server_header: Vec<u8>,
     /// Request bodies are complete before a thread is taken.
     pub request_buffering: bool,
+    /// An event loop answers: what has not arrived of a body is left to the application.
+    pub evented: bool,
     /// The access log, if one is kept.
     pub access: Option<AccessLog>,
     /// Threads that may be inside the application at a time.
@@ -50,6 +52,7 @@ impl Default for Config {
             trust: Trust::none(),
             server_header: Vec::new(),
             request_buffering: true,
+            evented: false,
             access: None,
             threads: 1,
             board: None,

@@ -8,6 +8,10 @@
 //!      └──────whole / refuse──────────────┘     any error ──► BROKEN (the connection is closed)
 //! ```
 
+mod evented;
+
+pub use evented::{Never, Raw};
+
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -58,6 +62,8 @@ pub struct Exchange {
     written: u64,
     left: Option<u64>,
     status: u16,
+    /// The peer may still be sending what nobody will read.
+    lingers: bool,
     /// A small whole reply may wait here until the loop sends those of a batch together.
     parcel: Option<Vec<u8>>,
     /// When it was taken out, in microseconds; zero where nobody will ask.
@@ -83,6 +89,7 @@ impl Exchange {
             written: 0,
             left: None,
             status: 0,
+            lingers: false,
             parcel: None,
             began: if timed { monotonic_us() } else { 0 },
         }
@@ -542,7 +549,10 @@ impl Exchange {
         engine: &Engine,
         away: &dyn Outside,
     ) -> Result<(), Gone> {
-        let bound = usize::try_from(engine.config.limits.response_buffer_bytes).unwrap_or(usize::MAX);
+        let bound = match away.may_wait() {
+            true => usize::try_from(engine.config.limits.response_buffer_bytes).unwrap_or(usize::MAX),
+            false => usize::MAX,
+        };
         let mut skip = sent;
         for piece in pieces {
             let mut rest = piece.get(skip..).unwrap_or_default();
@@ -644,7 +654,7 @@ impl Exchange {
             (Reply::Done, true) => Phase::Flushing(After::Continue),
             // Bytes that nobody reads would make the kernel reset the connection before the
             // peer has read the reply (RFC 9112 §9.6).
-            (Reply::Done, false) if unread || !connection.pending.is_empty() => {
+            (Reply::Done, false) if unread || self.lingers || !connection.pending.is_empty() => {
                 Phase::Flushing(After::Linger { left: engine.config.limits.drain_bytes })
             }
             _ => Phase::Flushing(After::Close),

@@ -47,6 +47,9 @@ impl Loop {
                 self.lose_patience(connection);
             }
         }
+        if let Some(roused) = &mut self.roused {
+            next = next.min(self.slots.away_due(now, roused));
+        }
         if let Some(sweep) = self.shared.heads.sweep(now) {
             next = next.min(sweep);
         }

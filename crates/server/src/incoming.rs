@@ -33,6 +33,15 @@ pub enum BodyError {
     Io(io::Error),
 }
 
+/// What a look at a body found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// Bytes were appended, or none because there are no more.
+    Some { last: bool },
+    /// Nothing has arrived.
+    None { until: Millis },
+}
+
 /// The receiving half.
 pub struct Incoming {
     flow: Mutex<Option<Flow>>,
@@ -75,6 +84,13 @@ impl Flow {
             bytes: Vec::new(),
             at: 0,
         }
+    }
+
+    /// With what has been received of the body already.
+    #[must_use]
+    pub fn seeded(mut self, bytes: Vec<u8>) -> Self {
+        self.bytes = bytes;
+        self
     }
 
     /// True once every byte of the body has been received and judged.
@@ -127,6 +143,15 @@ impl Flow {
 
     /// Receives once, waiting as long as the machine has patience. `false`: ask again.
     fn receive(&mut self, away: &dyn Outside) -> Result<bool, BodyError> {
+        if self.look()? {
+            return Ok(true);
+        }
+        self.wait(away)?;
+        Ok(false)
+    }
+
+    /// Receives once, if something is there.
+    fn look(&mut self) -> Result<bool, BodyError> {
         if std::mem::take(&mut self.continue_owed) {
             // A hundred bytes on a socket that has sent nothing of this reply always fit.
             self.socket.send(wire::CONTINUE).map_err(BodyError::Io)?;
@@ -139,11 +164,17 @@ impl Flow {
                 Ok(true)
             }
             Read::Ended | Read::Failed(_) => Err(BodyError::Incomplete),
-            Read::Nothing => {
-                self.wait(away)?;
-                Ok(false)
-            }
+            Read::Nothing => Ok(false),
         }
+    }
+
+    /// The fault, if the machine's patience has ended; or else when it will.
+    fn patience(&mut self) -> Result<Millis, BodyError> {
+        if let Tick::Fault(fault) = self.machine.tick(monotonic_ms(), &self.shared.limits) {
+            self.fault = Some(fault);
+            return Err(BodyError::Fault(fault));
+        }
+        Ok(self.machine.deadline(&self.shared.limits).unwrap_or(Millis::MAX))
     }
 
     fn wait(&mut self, away: &dyn Outside) -> Result<(), BodyError> {
@@ -188,6 +219,35 @@ impl Incoming {
             }
             if flow.pending.is_empty() {
                 flow.receive(away)?;
+            } else {
+                flow.digest(monotonic_ms())?;
+            }
+        }
+    }
+
+    /// Like [`Incoming::read`], without waiting: where nothing has arrived, until when the
+    /// peer has time.
+    ///
+    /// # Errors
+    /// As [`BodyError`] says.
+    pub fn try_read(&self, into: &mut Vec<u8>, most: usize) -> Result<Arrival, BodyError> {
+        let mut guard = lock(&self.flow);
+        let Some(flow) = guard.as_mut() else { return Err(BodyError::Over) };
+        if let Some(fault) = flow.fault {
+            return Err(BodyError::Fault(fault));
+        }
+        loop {
+            if flow.hand_out(into, most) > 0 || flow.complete {
+                // What is at hand tells whether this was the last of it.
+                if !flow.complete && flow.bytes.is_empty() && !flow.pending.is_empty() {
+                    flow.digest(monotonic_ms())?;
+                }
+                return Ok(Arrival::Some { last: flow.complete && flow.bytes.is_empty() });
+            }
+            if flow.pending.is_empty() {
+                if !flow.look()? {
+                    return Ok(Arrival::None { until: flow.patience()? });
+                }
             } else {
                 flow.digest(monotonic_ms())?;
             }

@@ -27,6 +27,8 @@ pub mod counters;
 #[cfg(not(loom))]
 pub mod engine;
 #[cfg(not(loom))]
+pub mod evented;
+#[cfg(not(loom))]
 pub mod exchange;
 #[cfg(not(loom))]
 mod expiry;

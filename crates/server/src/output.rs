@@ -29,6 +29,8 @@ pub struct Output {
     pieces: VecDeque<Piece>,
     /// Bytes of our own memory that wait here.
     copied: usize,
+    /// Bytes that the socket has taken, of whatever kind.
+    taken: u64,
 }
 
 /// How far a flush came.
@@ -44,6 +46,21 @@ impl Output {
     /// Bytes of our own memory that wait.
     pub fn copied(&self) -> usize {
         self.copied
+    }
+
+    /// Bytes that the socket has taken since this queue was made.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Bytes that wait, files included.
+    pub fn left(&self) -> u64 {
+        let left = |piece: &Piece| match piece {
+            Piece::Copied { bytes, at } => (bytes.len() - at) as u64,
+            Piece::Kept { bytes, at } => ((**bytes).as_ref().len().saturating_sub(*at)) as u64,
+            Piece::File { left, .. } => *left,
+        };
+        self.pieces.iter().map(left).sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -107,6 +124,9 @@ impl Output {
                     (sent, *left == 0)
                 }
             };
+            if let Sent::Some(n) = sent {
+                self.taken += n as u64;
+            }
             if done {
                 self.pieces.pop_front();
             } else if sent == Sent::Full {

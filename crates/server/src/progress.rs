@@ -21,7 +21,7 @@ use crate::turn::Loop;
 const READS_A_VISIT: u32 = 16;
 
 /// What came of some input.
-enum Step {
+pub(crate) enum Step {
     /// All of it was taken; more is needed.
     More,
     /// A request is complete, or is to be answered while its body arrives.
@@ -90,10 +90,11 @@ impl Loop {
     }
 
     fn flush(&mut self, connection: &mut Connection) -> std::io::Result<Flushed> {
-        let before = connection.sending.output.as_ref().map_or(0, |output| output.copied());
+        let before = connection.sending.output.as_ref().map_or(0, |output| output.taken());
         let flushed = connection.sending.flush(&connection.socket)?;
-        let after = connection.sending.output.as_ref().map_or(0, |output| output.copied());
-        if after < before {
+        // Files count too: a slow reader of a large one is not a reader that takes nothing.
+        let after = connection.sending.output.as_ref().map_or(u64::MAX, |output| output.taken());
+        if after > before {
             connection.moved = self.now;
         }
         Ok(flushed)
@@ -182,7 +183,7 @@ impl Loop {
         }
         // Buffered bodies are wanted at once; one that has begun to arrive needs no word
         // (RFC 9110 §10.1.1).
-        if head.expects_continue && nothing_yet {
+        if head.expects_continue && nothing_yet && !self.engine.config.evented {
             connection.sending.queue().copy(wire::CONTINUE);
             // What the socket does not take now goes when it does.
             let _ = self.flush(connection);
@@ -221,6 +222,9 @@ impl Loop {
 
     /// Without buffering, the receiving half goes to the application with the request.
     fn begin_stream(&self, connection: &mut Connection, step: Step) -> Step {
+        if self.engine.config.evented {
+            return self.stream_rest(connection, step);
+        }
         let Step::Ready(head, Body::Empty) = step else { return step };
         if self.engine.config.request_buffering || matches!(head.framing, Framing::None | Framing::Length(0))
         {

@@ -31,7 +31,7 @@ impl Engine {
     /// so that workers that are busy alike do not step back for one another.
     pub(crate) fn level(&self) -> u64 {
         let busy = self.playing();
-        if busy >= self.config.threads {
+        if busy >= self.config.threads && !self.config.evented {
             return FULL;
         }
         let step = u64::from(u32::BITS - busy.leading_zeros());

@@ -6,6 +6,7 @@
 use wire::Millis;
 
 use crate::connection::Connection;
+use crate::evented::Roused;
 
 /// Tokens of listeners have this bit; a slot's generation never reaches it.
 pub const LISTENER: u64 = 1 << 63;
@@ -104,6 +105,24 @@ impl Slots {
             }
             _ => None,
         })
+    }
+
+    /// Notes those that are away and whose deadline has come; when the next one will.
+    pub fn away_due(&mut self, now: Millis, due: &mut Vec<Roused>) -> Millis {
+        let mut next = NEVER;
+        for (index, row) in self.rows.iter_mut().enumerate() {
+            if !matches!(row.place, Place::Away { .. }) {
+                continue;
+            }
+            if row.deadline > now {
+                next = next.min(row.deadline);
+                continue;
+            }
+            row.deadline = NEVER;
+            let token = u64::from(row.generation) << 32 | index as u64;
+            due.push(Roused { token, hung_up: false });
+        }
+        next
     }
 
     /// How many are away.

@@ -287,6 +287,11 @@ impl Tickets {
         std::mem::take(&mut *lock(&self.found))
     }
 
+    /// True when [`Tickets::take_overdue`] has something.
+    pub fn any_found(&self) -> bool {
+        self.deadlines.any() && !lock(&self.found).is_empty()
+    }
+
     /// True while the thread of that request is still inside the application.
     pub fn is_inside(&self, serial: u64) -> bool {
         lock(&self.open).iter().any(|ticket| ticket.serial == serial && !ticket.is_over())

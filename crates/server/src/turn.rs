@@ -17,6 +17,7 @@ use crate::batch::Batch;
 use crate::baton::{Lead, Next};
 use crate::connection::Connection;
 use crate::engine::{Config, Engine, Stage};
+use crate::evented::Roused;
 use crate::exchange::Exchange;
 use crate::log::Log;
 use crate::output::Carry;
@@ -59,6 +60,8 @@ pub struct Loop {
     pub(crate) pace: Pace,
     kicks: u64,
     accepts: u32,
+    /// For a driver that keeps exchanges for long: connections that are away and have an edge.
+    pub(crate) roused: Option<Vec<Roused>>,
     /// The last look found much: another one without waiting is worth its system call, and
     /// so is another accept. Where little happens at a time both would mostly find nothing.
     pub(crate) brisk: bool,
@@ -98,6 +101,7 @@ impl Loop {
             pace: Pace::default(),
             kicks: 0,
             accepts: 0,
+            roused: None,
             brisk: false,
         })
     }
@@ -121,7 +125,7 @@ impl Loop {
                 self.listeners.ready(token);
                 None
             }
-            Happening::Edge { token, readable, hung_up, .. } => self.edge(token, readable || hung_up),
+            Happening::Edge { token, readable, hung_up, .. } => self.edge(token, readable, hung_up),
             Happening::Woken => {
                 if self.engine.stage() != Stage::Serving {
                     self.begin_stop();
@@ -145,13 +149,17 @@ impl Loop {
     /// An edge belongs to a connection that is home, or is remembered for one that is away,
     /// or comes too late for one that is gone.
     #[inline]
-    fn edge(&mut self, token: u64, readable: bool) -> Option<Exchange> {
+    fn edge(&mut self, token: u64, readable: bool, hung_up: bool) -> Option<Exchange> {
+        let readable = readable || hung_up;
         let connection = self.slots.lift(token);
         let Some(mut connection) = connection else {
             if let Some(row) = self.slots.get(token)
                 && let Place::Away { missed } = &mut row.place
             {
                 *missed |= readable;
+                if let Some(roused) = &mut self.roused {
+                    roused.push(Roused { token, hung_up });
+                }
             }
             return None;
         };
@@ -180,7 +188,7 @@ impl Loop {
 
     /// A finished exchange comes home.
     #[inline]
-    fn settle(&mut self, exchange: Exchange) -> Option<Exchange> {
+    pub(crate) fn settle(&mut self, exchange: Exchange) -> Option<Exchange> {
         let (mut connection, parcel) = exchange.hand_back(&self.engine);
         if let Some(row) = self.slots.get(connection.token)
             && let Place::Away { missed } = &mut row.place
@@ -262,7 +270,11 @@ impl Lead for Loop {
                 if let Some(next) = self.go_on(token) {
                     self.batch.add(next);
                 }
-            } else if !(self.listeners.any_ready() || self.brisk && self.look()) {
+            } else if self.listeners.any_ready() {
+                // As many were accepted as one look allows: those that are there come next,
+                // then more are accepted.
+                self.look();
+            } else if !(self.brisk && self.look()) {
                 return Next::Quiet;
             }
         }

@@ -78,6 +78,9 @@ faults! {
     QUEUE_FULL = 503 Us "queue-full" "too many requests are waiting";
     QUEUE_TIMEOUT = 503 Us "queue-timeout" "the request has waited too long for its turn";
     REQUEST_TIMEOUT = 504 Us "request-timeout" "the application did not answer in time";
+    WS_VERSION = 426 Peer "websocket-version" "WebSocket is spoken in version 13 here";
+    WS_KEY = 400 Peer "websocket-key" "Sec-WebSocket-Key is not 16 bytes in base64, once";
+    STOPPING = 503 Us "stopping" "the server is stopping";
     NO_STORAGE = 507 Us "no-storage" "the server cannot store the request's body";
 }
 
@@ -94,6 +97,8 @@ impl Fault {
         // RFC 9110 §15.5.6 and §10.2.3 ask for these two.
         let extra = match self.status {
             405 => "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n",
+            // RFC 6455 §4.4, and RFC 9110 §15.5.22 for the Upgrade; `Connection` closes as ever.
+            426 => "Sec-WebSocket-Version: 13\r\nUpgrade: websocket\r\n",
             503 => "Retry-After: 1\r\n",
             _ => "",
         };

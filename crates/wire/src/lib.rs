@@ -1,6 +1,6 @@
 //! Protocols as pure machines: bytes in, events out.
 //!
-//! Knows: HTTP/1 (RFC 9110, 9112), forwarding headers (RFC 7239), and every limit of the
+//! Knows: HTTP/1 (RFC 9110, 9112), WebSocket (RFC 6455, 7692), forwarding headers (RFC 7239), and every limit of the
 //! engine. Does not know: sockets, clocks, threads, Python; there is no unsafe code. Time is
 //! always an argument, so that tests run on virtual time.
 //!
@@ -20,9 +20,11 @@ mod limits;
 mod policy;
 mod request_line;
 mod response;
+pub mod ws;
 
 pub use fault::{
-    Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, Whose,
+    Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT,
+    STOPPING, WS_KEY, WS_VERSION, Whose,
 };
 pub use forwarded::{BadTrust, Effective, Peer, Scheme, Trust, effective, is_forwarding};
 pub use head::{Attachment, Block, Framing, Head};
@@ -33,6 +35,7 @@ pub use policy::{Policy, REFUSABLE, RELAXABLE, Underscore, UnknownName};
 pub use request_line::Version;
 pub use response::{
     BodyPlan, DateLine, FieldName, HeadError, LAST_CHUNK, Plan, RequestFacts, ResponseHead, chunk_prefix,
+    reason_phrase,
 };
 
 /// Monotonic milliseconds.

@@ -103,6 +103,15 @@ limits! {
     drain_bytes: "bytes" = 64 * 1024,
         "one window of what a peer had under way when it was refused",
         "nothing more is read; the connection closes", "lingers_cut";
+    ws_message_bytes: "bytes" = 16 * 1024 * 1024,
+        "what uvicorn and websockets allow; counted after inflating, so that a small message cannot become a huge one",
+        "close code 1009", "ws_faults";
+    ws_fragments: "count" = 16 * 1024,
+        "a message in fragments of a kilobyte stays below it; ten million empty ones do not",
+        "close code 1009", "ws_faults";
+    ws_queue: "count" = 32,
+        "messages that wait for the application; enough that the network's delay is hidden",
+        "nothing more is read from the client", "none: the client waits";
     connections: "count" = 16 * 1024,
         "sixteen thousand idle ones need some 10 MiB",
         "the idlest is closed, or accepting pauses", "connections_evicted";
@@ -133,6 +142,15 @@ limits! {
     write_timeout: "milliseconds" = 30_000,
         "a reader that takes nothing at all for so long is gone",
         "the connection is reset", "write_timeouts";
+    ws_ping_interval: "milliseconds" = 20_000,
+        "shorter than the idle time of common proxies (60 s), so that they keep the connection",
+        "a ping is sent to a client that has said nothing for so long; 0 for none", "none: an interval";
+    ws_ping_timeout: "milliseconds" = 20_000,
+        "a phone that changes its network takes seconds",
+        "the connection closes; the application hears 1006", "ws_ping_timeouts";
+    ws_close_timeout: "milliseconds" = 5_000,
+        "a client answers a close frame at once, if it is still there",
+        "the connection closes without the answer", "ws_close_timeouts";
     linger_timeout: "milliseconds" = 2_000,
         "time for a peer to read our refusal while it still sends",
         "the connection closes", "lingers_cut";

@@ -11,27 +11,73 @@ use crate::request_line::Version;
 /// The last chunk, with no trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// The phrase of a status that this crate answers with by itself.
+/// The phrase of a status, as registered (RFC 9110 §15); empty for one that is not.
 pub fn reason_phrase(status: u16) -> &'static str {
-    match status {
-        200 => "OK",
-        204 => "No Content",
-        400 => "Bad Request",
-        405 => "Method Not Allowed",
-        408 => "Request Timeout",
-        413 => "Content Too Large",
-        414 => "URI Too Long",
-        417 => "Expectation Failed",
-        431 => "Request Header Fields Too Large",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        505 => "HTTP Version Not Supported",
-        507 => "Insufficient Storage",
-        _ => "Error",
-    }
+    let row = PHRASES.binary_search_by_key(&status, |row| row.0);
+    row.map_or("", |row| PHRASES[row].1)
 }
+
+/// In order of the status.
+const PHRASES: &[(u16, &str)] = &[
+    (101, "Switching Protocols"),
+    (103, "Early Hints"),
+    (200, "OK"),
+    (201, "Created"),
+    (202, "Accepted"),
+    (203, "Non-Authoritative Information"),
+    (204, "No Content"),
+    (205, "Reset Content"),
+    (206, "Partial Content"),
+    (207, "Multi-Status"),
+    (208, "Already Reported"),
+    (226, "IM Used"),
+    (300, "Multiple Choices"),
+    (301, "Moved Permanently"),
+    (302, "Found"),
+    (303, "See Other"),
+    (304, "Not Modified"),
+    (305, "Use Proxy"),
+    (307, "Temporary Redirect"),
+    (308, "Permanent Redirect"),
+    (400, "Bad Request"),
+    (401, "Unauthorized"),
+    (402, "Payment Required"),
+    (403, "Forbidden"),
+    (404, "Not Found"),
+    (405, "Method Not Allowed"),
+    (406, "Not Acceptable"),
+    (407, "Proxy Authentication Required"),
+    (408, "Request Timeout"),
+    (409, "Conflict"),
+    (410, "Gone"),
+    (411, "Length Required"),
+    (412, "Precondition Failed"),
+    (413, "Content Too Large"),
+    (414, "URI Too Long"),
+    (415, "Unsupported Media Type"),
+    (416, "Range Not Satisfiable"),
+    (417, "Expectation Failed"),
+    (421, "Misdirected Request"),
+    (422, "Unprocessable Content"),
+    (423, "Locked"),
+    (424, "Failed Dependency"),
+    (425, "Too Early"),
+    (426, "Upgrade Required"),
+    (428, "Precondition Required"),
+    (429, "Too Many Requests"),
+    (431, "Request Header Fields Too Large"),
+    (451, "Unavailable For Legal Reasons"),
+    (500, "Internal Server Error"),
+    (501, "Not Implemented"),
+    (502, "Bad Gateway"),
+    (503, "Service Unavailable"),
+    (504, "Gateway Timeout"),
+    (505, "HTTP Version Not Supported"),
+    (506, "Variant Also Negotiates"),
+    (507, "Insufficient Storage"),
+    (508, "Loop Detected"),
+    (511, "Network Authentication Required"),
+];
 
 /// `Date: Sat, 21 Nov 2026 00:00:00 GMT` with its line ending (RFC 9110 §5.6.7).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -245,13 +291,85 @@ impl ResponseHead {
         Ok(())
     }
 
+    /// The status line from a number.
+    ///
+    /// # Errors
+    /// [`HeadError`], for what is no final status.
+    #[inline]
+    pub fn status_code(&mut self, code: u16) -> Result<(), HeadError> {
+        if code < 200 {
+            return Err(if code < 100 { HeadError::Status } else { HeadError::Interim });
+        }
+        if code > 999 {
+            return Err(HeadError::Status);
+        }
+        self.code = code;
+        self.bytes.extend_from_slice(b"HTTP/1.1 ");
+        push_number(u64::from(code), 10, &mut self.bytes);
+        self.bytes.push(b' ');
+        self.bytes.extend_from_slice(reason_phrase(code).as_bytes());
+        self.bytes.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
     /// One header. Those that are about the connection are the server's: `Connection: close`
     /// closes, the others are left out (PEP 3333, "Other HTTP Features").
     ///
     /// # Errors
     /// [`HeadError`], for what would be no header, or more than one.
     pub fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
-        self.named(&FieldName::new(name)?, value)
+        let meaning = meaning(name)?;
+        if !is_value(value) {
+            return Err(HeadError::Value);
+        }
+        if meaning == Meaning::Plain || self.special(meaning, value)? {
+            self.line(name, value);
+        }
+        Ok(())
+    }
+
+    /// A header that is sent as it is, whatever it means.
+    ///
+    /// # Errors
+    /// [`HeadError`], for what would be no header, or more than one.
+    pub fn plain(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+        if !is_token(name) {
+            return Err(HeadError::Name);
+        }
+        if !is_value(value) {
+            return Err(HeadError::Value);
+        }
+        self.line(name, value);
+        Ok(())
+    }
+
+    /// A trailer. Those that frame, route or authenticate must not be one (RFC 9110 §6.5.1).
+    ///
+    /// # Errors
+    /// [`HeadError`], for what would be no trailer, or more than one.
+    pub fn trailer(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+        const NEVER: [&[u8]; 6] = [
+            b"host",
+            b"authorization",
+            b"set-cookie",
+            b"content-type",
+            b"content-encoding",
+            b"cache-control",
+        ];
+        let plain = matches!(meaning(name)?, Meaning::Plain | Meaning::Server);
+        if !plain || NEVER.iter().any(|never| name.eq_ignore_ascii_case(never)) {
+            return Err(HeadError::Name);
+        }
+        self.plain(name, value)
+    }
+
+    #[inline]
+    fn line(&mut self, name: &[u8], value: &[u8]) {
+        self.bytes.reserve(name.len() + value.len() + 4);
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(b": ");
+        self.bytes.extend_from_slice(value);
+        self.bytes.extend_from_slice(b"\r\n");
     }
 
     /// The same for a name that was judged before.

@@ -29,16 +29,16 @@ def prove(how: str, application: Callable[..., Any]) -> None:
         except Problem:
             raise
         except Exception as error:
-            raise _failed(how, f"raised {type(error).__name__}: {error}", error) from None
+            raise failed(how, f"raised {type(error).__name__}: {error}", error) from None
         if answer is False:
-            raise _failed(how, "returned False")
+            raise failed(how, "returned False")
         return
     try:
         status = _get(how, application)
     except Exception as error:
-        raise _failed(how, f"raised {type(error).__name__}: {error}", error) from None
+        raise failed(how, f"raised {type(error).__name__}: {error}", error) from None
     if not status[:3].isdigit() or int(status[:3]) >= 400:
-        raise _failed(how, f"answered {status or 'nothing'}")
+        raise failed(how, f"answered {status or 'nothing'}")
 
 
 def _get(path: str, application: Callable[..., Any]) -> str:
@@ -66,7 +66,7 @@ def _get(path: str, application: Callable[..., Any]) -> str:
     return answered[-1] if answered else ""
 
 
-def _failed(how: str, what: str, error: BaseException | None = None) -> Problem:
+def failed(how: str, what: str, error: BaseException | None = None) -> Problem:
     import traceback
 
     text = "".join(traceback.format_exception(error)) if error is not None else ""

@@ -302,6 +302,7 @@ class Supervisor:
     def _on_child(self, child: Child) -> None:
         for word, text in child.channel.hear():
             if word == "ready":
+                self.settings["interface_name"] = text or "WSGI"
                 self.decide("ready", child.number)
             elif word == "pid":
                 child.pid = int(text)

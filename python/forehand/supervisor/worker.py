@@ -19,6 +19,7 @@ from forehand import _core, errors
 from forehand.errors import Problem
 from forehand.supervisor import say
 from forehand.supervisor.channel import Channel
+from forehand.target import is_asgi
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,6 +131,11 @@ def _live(place: Place, plan: dict[str, Any], channel: Channel, application: Cal
         "report_fd": place.line,
         "access_log_fd": 1 if plan["access_log_file"] == "-" else open_log(plan["access_log_file"]),
     }
+    if is_asgi(application, plan["interface"]):
+        from forehand.asgi import worker
+
+        _stacks_on_signal(place.stacks)
+        return worker.live(place, plan, application, engine, (channel, signals, facts))
     server = _core.Server(application, place.listeners, engine)
     _prove(plan, application)
     _stacks_on_signal(place.stacks)
@@ -198,7 +204,7 @@ class Signals:
 class Life:
     """What the main thread does while the engine serves."""
 
-    def __init__(self, plan: dict[str, Any], channel: Channel, server: _core.Server, signals: Signals) -> None:
+    def __init__(self, plan: dict[str, Any], channel: Channel, server: Any, signals: Signals) -> None:
         self.plan = plan
         self.channel = channel
         self.server = server

@@ -56,7 +56,10 @@ pub fn write_function<O: Writes>(owner: &Bound<'_, O>) -> PyResult<Py<PyAny>> {
     function(owner.as_any(), Definition::<O>::WRITE)
 }
 
-fn function(owner: &Bound<'_, PyAny>, definition: &'static ffi::PyMethodDef) -> PyResult<Py<PyAny>> {
+pub(super) fn function(
+    owner: &Bound<'_, PyAny>,
+    definition: &'static ffi::PyMethodDef,
+) -> PyResult<Py<PyAny>> {
     // SAFETY: the definition is a constant of the program, which CPython only reads; `owner`
     // is a live object, to which the function takes a reference of its own; no module.
     unsafe {
@@ -67,7 +70,7 @@ fn function(owner: &Bound<'_, PyAny>, definition: &'static ffi::PyMethodDef) -> 
 }
 
 /// Runs `work` for C: an exception becomes null, and a panic becomes an exception.
-fn guarded(py: Python<'_>, work: impl FnOnce() -> Tried) -> *mut ffi::PyObject {
+pub(super) fn guarded(py: Python<'_>, work: impl FnOnce() -> Tried) -> *mut ffi::PyObject {
     let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     match tried {
         Ok(Ok(object)) => object.into_ptr(),

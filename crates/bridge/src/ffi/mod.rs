@@ -5,11 +5,15 @@
 //! function says otherwise.
 
 mod callable;
+mod coroutine;
 mod gil;
 mod loan;
 mod objects;
 
 pub use callable::{Starts, Tried, Writes, start_function, write_function};
+pub use coroutine::{
+    Stepped, Talks, call_three, copy_list, get_item, is_coroutine, make_with, step, talk_functions,
+};
 pub use gil::{attached, outside, raise_in_thread, thread_ident};
 pub use loan::{Held, Loan};
 pub use objects::{

@@ -239,7 +239,7 @@ fn key_bytes(name: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// A path with its percent-encoding undone (RFC 3986 §2.1); what is no encoding stays.
-fn percent_decoded(path: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+pub fn percent_decoded(path: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     if !path.contains(&b'%') {
         return path.into();
     }

@@ -12,6 +12,6 @@ mod reply;
 mod routes;
 
 pub use call::Wsgi;
-pub use environ::Gateway;
+pub use environ::{Gateway, percent_decoded};
 pub use file_wrapper::FileWrapper;
 pub use input::Input;

@@ -1,0 +1,127 @@
+//! `receive`: a request's body as it comes, then the news that the client has left.
+//!
+//! Knows: ASGI, "Request - receive event" and "Disconnect - receive event". Does not know:
+//! framing. Runs on the event loop's thread.
+
+use std::fs::File;
+use std::io::Read;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use server::body::Body;
+use server::incoming::{Arrival, BodyError};
+
+use super::awaitable::Attempt;
+use super::reply::Http;
+use super::server::AsgiServer;
+use crate::ffi::{copy_dict, set_item};
+
+/// The largest part of a body that one event brings.
+const PART: usize = 64 * 1024;
+
+/// What a look at the body brought.
+enum Part {
+    Bytes {
+        bytes: Vec<u8>,
+        last: bool,
+    },
+    Wait {
+        until: wire::Millis,
+    },
+    /// The peer left or broke the rules before the body was complete.
+    Lost(Option<wire::Fault>),
+}
+
+impl Http {
+    /// The next event, if there is one.
+    pub fn next_event(&mut self, server: &AsgiServer, py: Python<'_>) -> PyResult<Attempt> {
+        if !self.body_is_over {
+            return match self.next_part() {
+                Part::Bytes { bytes, last } => {
+                    self.body_is_over = last;
+                    if last {
+                        self.exchange.body_is_over();
+                    }
+                    Ok(Attempt::Ready(request_event(server, py, &bytes, !last)?))
+                }
+                Part::Wait { until } => {
+                    server.rouse_at(py, self.exchange.token(), until);
+                    Ok(Attempt::Wait)
+                }
+                Part::Lost(fault) => {
+                    self.body_is_over = true;
+                    self.lost(server, fault);
+                    Ok(Attempt::Ready(disconnect(server, py)?))
+                }
+            };
+        }
+        if self.peer_left || self.exchange.is_broken() || self.exchange.peer_has_left() {
+            self.peer_left = true;
+            return Ok(Attempt::Ready(disconnect(server, py)?));
+        }
+        Ok(Attempt::Wait)
+    }
+
+    fn next_part(&mut self) -> Part {
+        match &mut self.exchange.body {
+            Body::Empty => Part::Bytes { bytes: Vec::new(), last: true },
+            Body::Memory(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.exchange.body = Body::Empty;
+                Part::Bytes { bytes, last: true }
+            }
+            Body::File { file, length } => match read_part(file, length) {
+                Ok((bytes, last)) => Part::Bytes { bytes, last },
+                Err(_) => Part::Lost(Some(wire::NO_STORAGE)),
+            },
+            Body::Stream(incoming) => {
+                let mut bytes = Vec::new();
+                match incoming.try_read(&mut bytes, PART) {
+                    Ok(Arrival::Some { last }) => Part::Bytes { bytes, last },
+                    Ok(Arrival::None { until }) => Part::Wait { until },
+                    Err(BodyError::Fault(fault)) => Part::Lost(Some(fault)),
+                    Err(BodyError::Incomplete | BodyError::Over | BodyError::Io(_)) => Part::Lost(None),
+                }
+            }
+        }
+    }
+
+    /// The body will never be complete: a refusal is told to the peer, if it can be.
+    fn lost(&mut self, server: &AsgiServer, fault: Option<wire::Fault>) {
+        self.peer_left = true;
+        match fault {
+            Some(fault) => {
+                server.engine.counters.refused(&fault);
+                self.exchange.refuse(&fault, &mut self.scribe, &server.engine);
+            }
+            None => {
+                server.engine.counters.requests_incomplete.add();
+                self.exchange.lose(&server.engine);
+            }
+        }
+    }
+}
+
+fn read_part(file: &mut File, left: &mut u64) -> std::io::Result<(Vec<u8>, bool)> {
+    let mut bytes = Vec::new();
+    let got = file.take((*left).min(PART as u64)).read_to_end(&mut bytes)?;
+    *left = left.saturating_sub(got as u64);
+    Ok((bytes, *left == 0 || got == 0))
+}
+
+fn request_event(server: &AsgiServer, py: Python<'_>, bytes: &[u8], more: bool) -> PyResult<Py<PyAny>> {
+    let event = copy_dict(server.tools.request_event.bind(py))?;
+    if !bytes.is_empty() {
+        set_item(&event, intern!(py, "body"), &PyBytes::new(py, bytes))?;
+    }
+    if more {
+        event.set_item(intern!(py, "more_body"), true)?;
+    }
+    Ok(event.into_any().unbind())
+}
+
+/// `http.disconnect`.
+pub fn disconnect(server: &AsgiServer, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    Ok(copy_dict(server.tools.disconnect_event.bind(py))?.into_any().unbind())
+}

@@ -1,0 +1,309 @@
+//! `scope`: a copy of a dictionary that was built once for requests with the same head.
+//!
+//! Knows: which key comes from where (ASGI, "HTTP Connection Scope"). Does not know: events.
+//! As in WSGI's environ, only immutable values live in a template; the lists and dictionaries
+//! of a scope are each request's own.
+
+use std::net::IpAddr;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use reactor::Address;
+use server::engine::Engine;
+use server::exchange::Exchange;
+use wire::ws::Handshake;
+use wire::{Block, Effective, Fault, Head, Peer, Scheme, Version, effective, is_forwarding};
+
+use crate::ffi::{Held, copy_dict, copy_list, latin1, set_item};
+use crate::wsgi::percent_decoded;
+
+/// Names of headers that are kept as bytes objects; a browser's are always the same.
+const KEPT_NAMES: usize = 256;
+
+/// What is the same for every request of one listener.
+pub struct Gateway {
+    /// `(host, port)`, or `(path, None)` for a unix socket.
+    server: Py<PyTuple>,
+    scheme: Py<PyString>,
+    root_path: String,
+    guarded: bool,
+    common: Common,
+    names: Held<Vec<Name>>,
+    client: Held<Option<(IpAddr, Py<PyString>)>>,
+}
+
+/// A header's name as received, and in lower case as an object.
+type Name = (Box<[u8]>, Py<PyBytes>);
+
+/// Dictionaries that each request gets a copy of.
+pub struct Common {
+    pub asgi: Py<PyDict>,
+    pub extensions: Py<PyDict>,
+    pub websocket_extensions: Py<PyDict>,
+    pub state: Py<PyDict>,
+}
+
+/// What hangs on a header block.
+struct BlockTemplate {
+    headers: Py<PyList>,
+    /// It may ask for a WebSocket, if the request line does.
+    upgrade: bool,
+}
+
+/// What hangs on a head.
+struct HeadTemplate(Py<PyDict>);
+
+/// What a request is called with.
+pub struct Scope<'py> {
+    pub dict: Bound<'py, PyDict>,
+    pub websocket: bool,
+}
+
+impl Gateway {
+    pub fn new(server: Bound<'_, PyTuple>, settings: (&str, &str), guarded: bool, common: Common) -> Self {
+        let (scheme, root_path) = settings;
+        let py = server.py();
+        Self {
+            scheme: PyString::new(py, scheme).unbind(),
+            server: server.unbind(),
+            root_path: root_path.to_string(),
+            guarded,
+            common,
+            names: Held::new(Vec::new()),
+            client: Held::new(None),
+        }
+    }
+
+    /// The scope of a request.
+    ///
+    /// # Errors
+    /// Python's (memory), or a refusal where forwarding headers contradict each other.
+    pub fn scope<'py>(
+        &self,
+        py: Python<'py>,
+        exchange: &Exchange,
+        engine: &Engine,
+    ) -> PyResult<Result<Scope<'py>, Fault>> {
+        let head = &*exchange.head;
+        let trusted = head.block.variant & 1 == 1;
+        if head.block.attachment.get().is_none() {
+            let _ = head.block.attachment.set(Box::new(self.block(py, &head.block, trusted)?));
+        }
+        let block = head.block.attachment.get().and_then(|kept| kept.downcast_ref::<BlockTemplate>());
+        let Some(block) = block else { return Ok(Err(wire::INTERNAL_ERROR)) };
+        let websocket = block.upgrade && Handshake::is_asked_for(head);
+        let template = head.attachment.get().and_then(|kept| kept.downcast_ref::<HeadTemplate>());
+        let dict = match template {
+            Some(HeadTemplate(dict)) => copy_dict(dict.bind(py))?,
+            None => {
+                let dict = self.head(py, head, websocket)?;
+                if head.seen_before() {
+                    let _ = head.attachment.set(Box::new(HeadTemplate(copy_dict(&dict)?.unbind())));
+                }
+                dict
+            }
+        };
+        let common = &self.common;
+        let extensions = if websocket { &common.websocket_extensions } else { &common.extensions };
+        set_item(&dict, intern!(py, "asgi"), &copy_dict(common.asgi.bind(py))?)?;
+        set_item(&dict, intern!(py, "headers"), &copy_list(block.headers.bind(py))?)?;
+        set_item(&dict, intern!(py, "state"), &copy_dict(common.state.bind(py))?)?;
+        set_item(&dict, intern!(py, "extensions"), &copy_dict(extensions.bind(py))?)?;
+        set_item(&dict, intern!(py, "client"), &self.client(py, exchange.peer())?)?;
+        if websocket {
+            set_item(&dict, intern!(py, "subprotocols"), &subprotocols(py, &head.block)?)?;
+        }
+        if head.authority().is_some() {
+            replace_host(&dict, head.host().unwrap_or_default())?;
+        }
+        if trusted && head.block.has_forwarding() {
+            let peer = match exchange.peer() {
+                Address::Ip(ip, port) => Peer::Ip(ip, port),
+                Address::Unix => Peer::Unix,
+            };
+            match effective(head, &peer, &engine.config.trust) {
+                Ok(Some(found)) => self.forward(&dict, &found, websocket)?,
+                Ok(None) => {}
+                Err(fault) => return Ok(Err(fault)),
+            }
+        }
+        Ok(Ok(Scope { dict, websocket }))
+    }
+
+    /// The headers of a block: names in lower case, in the order in which they came.
+    fn block(&self, py: Python<'_>, block: &Block, trusted: bool) -> PyResult<BlockTemplate> {
+        let headers = PyList::empty(py);
+        for (name, value) in block.fields() {
+            if !trusted && self.guarded && is_forwarding(name) {
+                continue;
+            }
+            headers.append((self.name(py, name), PyBytes::new(py, value)))?;
+        }
+        let upgrade = block.get("upgrade").is_some();
+        Ok(BlockTemplate { headers: headers.unbind(), upgrade })
+    }
+
+    fn name<'py>(&self, py: Python<'py>, name: &[u8]) -> Bound<'py, PyBytes> {
+        let made = || PyBytes::new(py, &name.to_ascii_lowercase());
+        let Some(mut names) = self.names.borrow(py) else { return made() };
+        if let Some((_, kept)) = names.iter().find(|(known, _)| **known == *name) {
+            return kept.bind(py).clone();
+        }
+        let made = made();
+        if names.len() < KEPT_NAMES && name.len() < 64 {
+            names.push((name.into(), made.clone().unbind()));
+        }
+        made
+    }
+
+    /// The keys of a request line and of the listener.
+    fn head<'py>(&self, py: Python<'py>, head: &Head, websocket: bool) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        let none = py.None().into_bound(py);
+        let kind = if websocket { intern!(py, "websocket") } else { intern!(py, "http") };
+        set_item(&dict, intern!(py, "type"), kind)?;
+        set_item(&dict, intern!(py, "asgi"), &none)?;
+        let version = match head.version {
+            Version::Http10 => intern!(py, "1.0"),
+            Version::Http11 => intern!(py, "1.1"),
+        };
+        set_item(&dict, intern!(py, "http_version"), version)?;
+        if !websocket {
+            set_item(&dict, intern!(py, "method"), &latin1(py, head.method())?)?;
+        }
+        let scheme = self.scheme.bind(py);
+        set_item(&dict, intern!(py, "scheme"), &socket_scheme(scheme, websocket)?)?;
+        let raw = head.path();
+        let path = percent_decoded(raw);
+        let path = String::from_utf8_lossy(&path);
+        set_item(&dict, intern!(py, "path"), &PyString::new(py, &below_root(&path, &self.root_path)))?;
+        set_item(&dict, intern!(py, "raw_path"), &PyBytes::new(py, raw))?;
+        set_item(&dict, intern!(py, "query_string"), &PyBytes::new(py, head.query()))?;
+        set_item(&dict, intern!(py, "root_path"), &PyString::new(py, &self.root_path))?;
+        set_item(&dict, intern!(py, "server"), self.server.bind(py))?;
+        // In their places from the start, so that a copy never has to grow for them.
+        for key in ["headers", "client", "state", "extensions"] {
+            dict.set_item(key, &none)?;
+        }
+        Ok(dict)
+    }
+
+    /// `(host, port)`; None for a unix socket, whose peer has neither.
+    fn client<'py>(&self, py: Python<'py>, peer: Address) -> PyResult<Bound<'py, PyAny>> {
+        let Address::Ip(ip, port) = peer else { return Ok(py.None().into_bound(py)) };
+        let Some(mut kept) = self.client.borrow(py) else { return Ok(py.None().into_bound(py)) };
+        if !matches!(&*kept, Some((known, _)) if *known == ip) {
+            *kept = Some((ip, PyString::new(py, &ip.to_string()).unbind()));
+        }
+        let host = kept.as_ref().map(|(_, host)| host.bind(py).clone());
+        Ok((host, port).into_pyobject(py)?.into_any())
+    }
+
+    /// What a trusted proxy says of the client.
+    fn forward(&self, dict: &Bound<'_, PyDict>, found: &Effective, websocket: bool) -> PyResult<()> {
+        let py = dict.py();
+        if let Some(address) = &found.addr {
+            // The port that we see is the proxy's; zero says that the client's is not known.
+            set_item(
+                dict,
+                intern!(py, "client"),
+                &(address.as_str(), found.port.unwrap_or(0)).into_pyobject(py)?,
+            )?;
+        }
+        if let Some(scheme) = found.scheme {
+            let name = match scheme {
+                Scheme::Http => intern!(py, "http"),
+                Scheme::Https => intern!(py, "https"),
+            };
+            set_item(dict, intern!(py, "scheme"), &socket_scheme(name, websocket)?)?;
+        }
+        if let Some(host) = &found.host {
+            replace_host(dict, host)?;
+        }
+        if let Some(prefix) = &found.prefix {
+            let root = format!("{}{}", String::from_utf8_lossy(prefix), self.root_path);
+            let path: String = match dict.get_item(intern!(py, "path"))? {
+                Some(path) => path.extract()?,
+                None => String::new(),
+            };
+            set_item(dict, intern!(py, "path"), &PyString::new(py, &below_root(&path, &root)))?;
+            set_item(dict, intern!(py, "root_path"), &PyString::new(py, &root))?;
+        }
+        Ok(())
+    }
+}
+
+/// `ws` for `http`, `wss` for `https`.
+fn socket_scheme<'py>(scheme: &Bound<'py, PyString>, websocket: bool) -> PyResult<Bound<'py, PyString>> {
+    let py = scheme.py();
+    Ok(match (websocket, scheme.to_str()?) {
+        (true, "https") => intern!(py, "wss").clone(),
+        (true, _) => intern!(py, "ws").clone(),
+        (false, _) => scheme.clone(),
+    })
+}
+
+/// The whole path: a proxy may have stripped the root path or not, and `path` has it.
+fn below_root(path: &str, root: &str) -> String {
+    match path.strip_prefix(root) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => path.to_string(),
+        _ => format!("{root}{path}"),
+    }
+}
+
+/// RFC 9112 §3.2.2: what overrides Host takes its place.
+fn replace_host(dict: &Bound<'_, PyDict>, host: &[u8]) -> PyResult<()> {
+    let py = dict.py();
+    let Some(headers) = dict.get_item(intern!(py, "headers"))? else { return Ok(()) };
+    let headers = headers.cast::<PyList>()?;
+    let pair = (PyBytes::new(py, b"host"), PyBytes::new(py, host)).into_pyobject(py)?;
+    for (index, field) in headers.iter().enumerate() {
+        if field.get_item(0)?.cast::<PyBytes>()?.as_bytes() == b"host" {
+            return headers.set_item(index, pair);
+        }
+    }
+    headers.append(pair)
+}
+
+/// A list in a header has this member, in whatever case.
+pub fn has_member(value: &[u8], wanted: &[u8]) -> bool {
+    members(value).any(|member| member.eq_ignore_ascii_case(wanted))
+}
+
+/// The members of a list in a header.
+pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
+/// What the client offers, in its order. Names that are no tokens are left out.
+fn subprotocols<'py>(py: Python<'py>, block: &Block) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for (name, value) in block.fields() {
+        if name.eq_ignore_ascii_case(b"sec-websocket-protocol") {
+            for member in members(value).filter(|member| member.is_ascii()) {
+                list.append(latin1(py, member)?)?;
+            }
+        }
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_its_root_once() {
+        assert_eq!(below_root("/shop/cart", "/shop"), "/shop/cart");
+        assert_eq!(below_root("/cart", "/shop"), "/shop/cart");
+        assert_eq!(below_root("/shopping", "/shop"), "/shop/shopping");
+        assert_eq!(below_root("/a", ""), "/a");
+    }
+
+    #[test]
+    fn a_member_is_found_in_a_list() {
+        assert!(has_member(b"keep-alive, Upgrade", b"upgrade"));
+        assert!(!has_member(b"upgraded", b"upgrade"));
+    }
+}

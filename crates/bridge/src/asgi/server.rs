@@ -1,0 +1,603 @@
+//! `forehand._core.AsgiServer`: an engine under an event loop, as Python sees it.
+//!
+//! Knows: how requests begin, are found again and end. Does not know: events, or which event
+//! loop it is (Python's driver does). Runs on the event loop's thread.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
+use reactor::sys::ListenerFd;
+use server::engine::Engine;
+use server::evented::{After, Evented, Roused};
+use server::exchange::Exchange;
+use server::log::Level;
+use server::scribe::Scribe;
+use server::turn::Loop;
+use wire::Millis;
+use wire::ws::{Deflater, Handshake, NoHandshake, code};
+
+use super::awaitable::Done;
+use super::reply::Http;
+use super::request::{Request, Talk, is_farewell};
+use super::scope::{Common, Gateway};
+use super::websocket::Socket;
+use crate::ffi::{Held, call_three, make_with, talk_functions};
+use crate::server::{LOG_PATIENCE, name_and_port};
+use crate::settings::{Settings, quiet_panics};
+
+/// What stands for the thread of a request with a deadline: the event loop's.
+const EVENT_LOOP: u64 = 1;
+/// Scribes that are kept for the next request.
+const KEPT_SCRIBES: usize = 64;
+
+/// Objects of Python that every request uses.
+pub struct Tools {
+    event_loop: Py<PyAny>,
+    pub create_future: Py<PyAny>,
+    call_soon: Py<PyAny>,
+    task: Py<PyType>,
+    /// Names of the task's arguments, and whether it begins at once (Python 3.12).
+    task_names: Py<PyTuple>,
+    eager: Option<Py<PyAny>>,
+    pub cancelled: Py<PyAny>,
+    pub done: Py<PyAny>,
+    pub request_event: Py<PyDict>,
+    pub disconnect_event: Py<PyDict>,
+}
+
+/// Requests that run: all of them, and by their connection's slot those that hold one.
+#[derive(Default)]
+struct Running {
+    all: Vec<Option<Py<Request>>>,
+    free: Vec<usize>,
+    by_slot: Vec<Option<(u64, Py<Request>)>>,
+}
+
+/// One ASGI server over listeners that Python keeps open.
+#[pyclass(frozen, module = "forehand._core")]
+pub struct AsgiServer {
+    driver: Held<Evented>,
+    pub engine: Arc<Engine>,
+    application: Py<PyAny>,
+    gateways: Vec<Gateway>,
+    pub tools: Tools,
+    running: Held<Running>,
+    scribes: Held<Vec<Scribe>>,
+    /// What all WebSockets of the loop share, one after the other.
+    pub deflater: Held<Deflater>,
+    pub room_to_read: Held<Vec<u8>>,
+    /// The bound method `turn`, and whether the event loop will call it soon by itself.
+    soon: Held<(Option<Py<PyAny>>, bool)>,
+    on_end: Held<Option<Py<PyAny>>>,
+    /// Bytes that may wait for a peer before `send` does.
+    pub room: u64,
+}
+
+#[pymethods]
+impl AsgiServer {
+    /// `listeners`: pairs of a descriptor and its URL. `settings`: a mapping of the names in
+    /// `forehand.settings`. `life`: `(loop, state, on_end)`, the running event loop, the
+    /// dictionary that scopes get copies of, and what is called once when the engine has ended.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        application: Py<PyAny>,
+        listeners: Vec<(RawFd, String)>,
+        settings: &Bound<'_, PyDict>,
+        life: (Py<PyAny>, Bound<'_, PyDict>, Py<PyAny>),
+    ) -> PyResult<Self> {
+        let mut settings = Settings::read(settings)?;
+        quiet_panics(&settings.log);
+        let (event_loop, state, on_end) = life;
+        settings.config.evented = true;
+        settings.config.request_buffering = true;
+        let guarded = !settings.config.trust.is_none();
+        let mut gateways = Vec::new();
+        let mut fds = Vec::new();
+        for (fd, url) in &listeners {
+            let texts = (settings.url_scheme.as_str(), settings.script_name.as_str());
+            gateways.push(Gateway::new(address(py, url)?, texts, guarded, common(py, &state)?));
+            fds.push(ListenerFd::new(*fd)?);
+        }
+        let turn = Loop::new(settings.config, settings.log, fds)?;
+        let engine = Arc::clone(turn.engine());
+        Ok(Self {
+            driver: Held::new(Evented::new(turn)),
+            room: engine.config.limits.response_buffer_bytes,
+            engine,
+            application,
+            gateways,
+            tools: Tools::new(event_loop.bind(py))?,
+            running: Held::new(Running::default()),
+            scribes: Held::new(Vec::new()),
+            deflater: Held::new(Deflater::new()),
+            room_to_read: Held::new(Vec::new()),
+            soon: Held::new((None, false)),
+            on_end: Held::new(Some(on_end)),
+        })
+    }
+
+    /// The descriptor to watch for reading.
+    fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
+        self.driver.borrow(py).map(|driver| driver.fileno()).ok_or_else(in_use)
+    }
+
+    /// Does what is ready; called when the descriptor is readable.
+    fn turn(this: &Bound<'_, Self>) {
+        let py = this.py();
+        let server = this.get();
+        let (mut requests, mut roused) = (Vec::new(), Vec::new());
+        let after = {
+            let Some(mut driver) = server.driver.borrow(py) else { return };
+            driver.turn(&mut requests, &mut roused)
+        };
+        if server.engine.tickets.any_found() {
+            server.overdue(py);
+        }
+        for Roused { token, hung_up } in roused {
+            if let Some(request) = server.find(py, token) {
+                Request::roused(request.bind(py), hung_up);
+            }
+        }
+        let mut carried = Vec::new();
+        for exchange in requests {
+            if exchange.carry_that_waits().is_some() {
+                carried.push(exchange.token());
+            }
+            server.begin(this, exchange);
+        }
+        if !carried.is_empty() {
+            // Runs behind the first steps of the tasks that were made just now.
+            let _ = this
+                .getattr(intern!(py, "relieve"))
+                .and_then(|relieve| server.tools.call_soon.bind(py).call1((relieve, carried)));
+        }
+        match after {
+            After::Quiet => {}
+            After::Again => server.turn_soon(py),
+            After::Ended => server.end(py),
+        }
+    }
+
+    /// The same, as the event loop calls it by our own wish.
+    fn turn_again(this: &Bound<'_, Self>) {
+        if let Some(mut soon) = this.get().soon.borrow(this.py()) {
+            soon.1 = false;
+        }
+        Self::turn(this);
+    }
+
+    /// Sends replies that wait for the next of their connection, where that one takes longer.
+    fn relieve(&self, py: Python<'_>, tokens: Vec<u64>) {
+        for token in tokens {
+            let Some(request) = self.find(py, token) else { continue };
+            if let Some(state) = request.get().state.borrow(py)
+                && let Talk::Http(http) = &state.talk
+            {
+                http.exchange.send_carried();
+            }
+        }
+    }
+
+    /// Ready for the first request.
+    fn start(this: &Bound<'_, Self>) -> PyResult<()> {
+        reactor::sys::give_back();
+        if let Some(mut soon) = this.get().soon.borrow(this.py()) {
+            soon.0 = Some(this.getattr(intern!(this.py(), "turn_again"))?.unbind());
+        }
+        Ok(())
+    }
+
+    /// Begins a graceful stop: what runs is finished, nothing new is taken, and WebSockets
+    /// are closed with 1001.
+    fn stop(&self, py: Python<'_>) {
+        self.engine.drain();
+        self.close_sockets(py, code::GOING_AWAY);
+    }
+
+    /// Lets other workers go on: accepts nothing more, finishes what runs, answers idle
+    /// connections once more if they come back in time. WebSockets are closed with 1012.
+    fn retire(&self, py: Python<'_>) {
+        self.engine.retire();
+        self.close_sockets(py, code::RESTART);
+    }
+
+    /// Has the listeners looked at: a connection may wait for a worker that is no more.
+    fn kick(&self) {
+        self.engine.kick();
+    }
+
+    /// Goes on with another file for the access log, of which a copy is kept.
+    fn reopen_access_log(&self, fd: RawFd) -> PyResult<()> {
+        if let Some(access) = &self.engine.config.access {
+            access.log.reopen(fd)?;
+        }
+        Ok(())
+    }
+
+    /// Ends at once: connections are cut.
+    fn abort(&self) {
+        self.engine.abort();
+    }
+
+    /// The tasks of requests that run, also of those whose response is complete.
+    fn tasks(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        let running = self.running.borrow(py).ok_or_else(in_use)?;
+        let task = |request: &Py<Request>| {
+            request
+                .get()
+                .state
+                .borrow(py)
+                .and_then(|state| state.task.as_ref().map(|task| task.clone_ref(py)))
+        };
+        Ok(running.all.iter().flatten().filter_map(task).collect())
+    }
+
+    /// What happened how often, by name.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        for (name, value) in self.engine.counters.read() {
+            all.set_item(name, value)?;
+        }
+        Ok(all)
+    }
+
+    /// Waits a moment for log lines that are still to be written.
+    fn flush_logs(&self, py: Python<'_>) {
+        py.detach(|| {
+            self.engine.log.flush(LOG_PATIENCE);
+            if let Some(access) = &self.engine.config.access {
+                access.log.flush(LOG_PATIENCE);
+            }
+        });
+    }
+}
+
+impl AsgiServer {
+    /// A request begins: its scope, its task.
+    fn begin(&self, this: &Bound<'_, Self>, mut exchange: Exchange) {
+        let py = this.py();
+        let gateway = &self.gateways[usize::from(exchange.listener())];
+        let mut scribe = self.scribe(py);
+        let scope = match gateway.scope(py, &exchange, &self.engine) {
+            Ok(Ok(scope)) => scope,
+            Ok(Err(fault)) => {
+                exchange.refuse(&fault, &mut scribe, &self.engine);
+                return self.home(py, Http::new(exchange, scribe));
+            }
+            Err(error) => return self.conclude(py, Http::new(exchange, scribe), Some(&error), false),
+        };
+        let token = exchange.token();
+        if let Some(ticket) = &exchange.ticket {
+            ticket.begin(EVENT_LOOP);
+        }
+        let talk = if scope.websocket {
+            match Handshake::read(&exchange.head) {
+                Ok(handshake) => Talk::Socket(Box::new(Socket::new(exchange, handshake))),
+                Err(why) => {
+                    let fault = if why == NoHandshake::Version { wire::WS_VERSION } else { wire::WS_KEY };
+                    self.engine.counters.refused(&fault);
+                    exchange.refuse(&fault, &mut scribe, &self.engine);
+                    return self.home(py, Http::new(exchange, scribe));
+                }
+            }
+        } else {
+            Talk::Http(Box::new(Http::new(exchange, scribe)))
+        };
+        let request = Request::new(this.clone().unbind(), talk);
+        let Ok(request) = Bound::new(py, request) else { return };
+        if let Err(error) = self.call(&request, &scope.dict, token) {
+            self.failed_to_begin(&request, &error);
+        }
+    }
+
+    fn call(&self, request: &Bound<'_, Request>, scope: &Bound<'_, PyDict>, token: u64) -> PyResult<()> {
+        let py = request.py();
+        let (receive, send) = talk_functions(request)?;
+        self.enter(request, token);
+        let returned = call_three(self.application.bind(py), [scope.as_any(), &receive, &send])?;
+        request.get().begin(returned)?;
+        let tools = &self.tools;
+        let event_loop = tools.event_loop.bind(py);
+        let names = tools.task_names.bind(py);
+        let class = tools.task.bind(py);
+        let task = match &tools.eager {
+            Some(eager) => make_with(class, request.as_any(), &[event_loop, eager.bind(py)], names)?,
+            None => make_with(class, request.as_any(), &[event_loop], names)?,
+        };
+        if let Some(mut state) = request.get().state.borrow(py)
+            && state.place != usize::MAX
+        {
+            state.task = Some(task.unbind());
+        }
+        Ok(())
+    }
+
+    fn close_sockets(&self, py: Python<'_>, code: u16) {
+        let holders: Vec<Py<Request>> = self.running.borrow(py).map_or_else(Vec::new, |running| {
+            running.by_slot.iter().flatten().map(|(_, request)| request.clone_ref(py)).collect()
+        });
+        for request in holders {
+            Request::go_away(request.bind(py), code);
+        }
+    }
+
+    /// Requests have become overdue, and their clients have had 504: their tasks are cancelled.
+    fn overdue(&self, py: Python<'_>) {
+        for found in self.engine.tickets.take_overdue() {
+            let (line, seconds) = (found.line, found.seconds);
+            self.engine.log.complain(Level::Error, || {
+                format!("{line}: overdue after {seconds:.2} s (--request-timeout); its task is cancelled")
+            });
+        }
+        let running: Vec<Py<Request>> = self.running.borrow(py).map_or_else(Vec::new, |running| {
+            running.all.iter().flatten().map(|request| request.clone_ref(py)).collect()
+        });
+        for request in running {
+            let task = request.get().state.borrow(py).and_then(|state| match &state.talk {
+                Talk::Http(http) if http.exchange.is_overdue() => {
+                    state.task.as_ref().map(|task| task.clone_ref(py))
+                }
+                _ => None,
+            });
+            if let Some(task) = task
+                && let Err(error) = task.bind(py).call_method0(intern!(py, "cancel"))
+            {
+                error.print(py);
+            }
+        }
+    }
+
+    fn failed_to_begin(&self, request: &Bound<'_, Request>, error: &PyErr) {
+        let py = request.py();
+        let taken = request.get().state.borrow(py).map(|mut state| {
+            (
+                std::mem::replace(&mut state.talk, Talk::Over { gone: false }),
+                std::mem::replace(&mut state.place, usize::MAX),
+            )
+        });
+        let Some((talk, place)) = taken else { return };
+        self.leave(py, place);
+        match talk {
+            Talk::Http(http) => self.conclude(py, *http, Some(error), false),
+            Talk::Socket(mut socket) => {
+                if let Some(exchange) = socket.exchange.take() {
+                    self.conclude(py, Http::new(exchange, self.scribe(py)), Some(error), false);
+                }
+            }
+            Talk::Over { .. } => {}
+        }
+    }
+
+    /// The application is done with an exchange that has not gone home.
+    pub fn conclude(&self, py: Python<'_>, mut http: Http, error: Option<&PyErr>, cancelled: bool) {
+        let exchange = &mut http.exchange;
+        let broken = exchange.is_broken() || http.peer_left;
+        match error {
+            // An overdue one has been answered for already.
+            _ if exchange.is_over() || exchange.is_overdue() => {}
+            Some(_) if cancelled => {
+                let fault = if self.engine.stage() == server::engine::Stage::Serving {
+                    wire::INTERNAL_ERROR
+                } else {
+                    wire::STOPPING
+                };
+                exchange.refuse(&fault, &mut http.scribe, &self.engine);
+            }
+            Some(error) if broken && is_farewell(py, error) => exchange.lose(&self.engine),
+            Some(error) => {
+                let line = String::from_utf8_lossy(exchange.head.request_line()).into_owned();
+                self.tell(py, &line, error);
+                exchange.fail(&self.engine);
+            }
+            // Nobody is left who could miss the response.
+            None if broken => exchange.lose(&self.engine),
+            None => {
+                let line = String::from_utf8_lossy(exchange.head.request_line()).into_owned();
+                let what = if exchange.is_unanswered() {
+                    "without a response"
+                } else {
+                    "before its response was complete"
+                };
+                let error = pyo3::exceptions::PyRuntimeError::new_err(format!(
+                    "the application returned {what} (ASGI)"
+                ));
+                self.tell(py, &line, &error);
+                exchange.fail(&self.engine);
+            }
+        }
+        self.home(py, http);
+    }
+
+    /// Tells the log of an application's failure.
+    #[cold]
+    pub fn tell(&self, py: Python<'_>, line: &str, error: &PyErr) {
+        // Imported when the first application fails: most processes never need it.
+        let told = py
+            .import(intern!(py, "forehand.logs"))
+            .and_then(|logs| logs.call_method1(intern!(py, "application_error"), (line, error.value(py))));
+        if let Err(untold) = told {
+            untold.print(py);
+        }
+    }
+
+    /// An exchange that is over goes back to its loop.
+    pub fn home(&self, py: Python<'_>, http: Http) {
+        let Http { exchange, scribe, .. } = http;
+        let token = exchange.token();
+        if let Some(mut running) = self.running.borrow(py)
+            && let Some(place) = running.by_slot.get_mut((token & 0xffff_ffff) as usize)
+        {
+            *place = None;
+        }
+        if let Some(mut scribes) = self.scribes.borrow(py)
+            && scribes.len() < KEPT_SCRIBES
+        {
+            scribes.push(scribe);
+        }
+        let again = self.driver.borrow(py).is_some_and(|mut driver| driver.home(exchange));
+        if again {
+            self.turn_soon(py);
+        }
+    }
+
+    pub fn scribe(&self, py: Python<'_>) -> Scribe {
+        self.scribes.borrow(py).and_then(|mut scribes| scribes.pop()).unwrap_or_default()
+    }
+
+    /// Notes a request among those that run.
+    fn enter(&self, request: &Bound<'_, Request>, token: u64) {
+        let py = request.py();
+        let Some(mut running) = self.running.borrow(py) else { return };
+        let place = running.free.pop().unwrap_or_else(|| {
+            running.all.push(None);
+            running.all.len() - 1
+        });
+        running.all[place] = Some(request.clone().unbind());
+        let slot = (token & 0xffff_ffff) as usize;
+        if slot >= running.by_slot.len() {
+            running.by_slot.resize_with(slot + 1, || None);
+        }
+        running.by_slot[slot] = Some((token, request.clone().unbind()));
+        if let Some(mut state) = request.get().state.borrow(py) {
+            state.place = place;
+        }
+    }
+
+    /// A request runs no more.
+    pub fn leave(&self, py: Python<'_>, place: usize) {
+        let Some(mut running) = self.running.borrow(py) else { return };
+        if let Some(entry) = running.all.get_mut(place)
+            && let Some(request) = entry.take()
+        {
+            running.free.push(place);
+            drop(running);
+            drop(request);
+        }
+    }
+
+    /// The request that holds a connection.
+    fn find(&self, py: Python<'_>, token: u64) -> Option<Py<Request>> {
+        let running = self.running.borrow(py)?;
+        let (known, request) = running.by_slot.get((token & 0xffff_ffff) as usize)?.as_ref()?;
+        (*known == token).then(|| request.clone_ref(py))
+    }
+
+    /// From now on edges of this connection are told.
+    pub fn watch(&self, py: Python<'_>, exchange: &mut Exchange) {
+        if let Some(mut driver) = self.driver.borrow(py) {
+            // It fails only where memory has run out; then its edges are not seen.
+            let _ = driver.watch(exchange);
+        }
+    }
+
+    /// Rouses a request no later than `at`.
+    pub fn rouse_at(&self, py: Python<'_>, token: u64, at: Millis) {
+        if let Some(mut driver) = self.driver.borrow(py) {
+            driver.rouse_at(token, at);
+        }
+    }
+
+    /// Ends a future, unless somebody has.
+    pub fn wake(&self, py: Python<'_>, future: &Py<PyAny>) {
+        let future = future.bind(py);
+        let done =
+            future.call_method0(intern!(py, "done")).is_ok_and(|done| done.is_truthy().unwrap_or(true));
+        if !done && let Err(error) = future.call_method1(intern!(py, "set_result"), (py.None(),)) {
+            error.print(py);
+        }
+    }
+
+    /// Asks the event loop for a turn; one wish at a time.
+    fn turn_soon(&self, py: Python<'_>) {
+        let Some(mut soon) = self.soon.borrow(py) else { return };
+        if std::mem::replace(&mut soon.1, true) {
+            return;
+        }
+        if let Some(turn) = &soon.0
+            && let Err(error) = self.tools.call_soon.bind(py).call1((turn.bind(py),))
+        {
+            error.print(py);
+        }
+    }
+
+    fn end(&self, py: Python<'_>) {
+        let on_end = self.on_end.borrow(py).and_then(|mut on_end| on_end.take());
+        if let Some(on_end) = on_end
+            && let Err(error) = on_end.bind(py).call0()
+        {
+            error.print(py);
+        }
+    }
+}
+
+impl Tools {
+    fn new(event_loop: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = event_loop.py();
+        let asyncio = py.import(intern!(py, "asyncio"))?;
+        let eager = py.version_info() >= (3, 12);
+        let names = if eager { vec!["loop", "eager_start"] } else { vec!["loop"] };
+        let request_event = PyDict::new(py);
+        request_event.set_item("type", "http.request")?;
+        request_event.set_item("body", PyBytes::new(py, b""))?;
+        request_event.set_item("more_body", false)?;
+        let disconnect_event = PyDict::new(py);
+        disconnect_event.set_item("type", "http.disconnect")?;
+        Ok(Self {
+            event_loop: event_loop.clone().unbind(),
+            create_future: event_loop.getattr("create_future")?.unbind(),
+            call_soon: event_loop.getattr("call_soon")?.unbind(),
+            task: asyncio.getattr("Task")?.cast_into::<PyType>()?.unbind(),
+            task_names: interned(py, &names)?,
+            eager: eager
+                .then(|| true.into_pyobject(py).map(|it| it.to_owned().into_any().unbind()))
+                .transpose()?,
+            cancelled: asyncio.getattr("CancelledError")?.unbind(),
+            done: Bound::new(py, Done)?.into_any().unbind(),
+            request_event: request_event.unbind(),
+            disconnect_event: disconnect_event.unbind(),
+        })
+    }
+}
+
+/// A tuple of interned names, as the calling convention wants keywords.
+fn interned(py: Python<'_>, names: &[&str]) -> PyResult<Py<PyTuple>> {
+    let names: Vec<_> = names.iter().map(|name| pyo3::types::PyString::intern(py, name)).collect();
+    Ok(PyTuple::new(py, names)?.unbind())
+}
+
+/// What scopes get copies of.
+fn common(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResult<Common> {
+    let asgi = PyDict::new(py);
+    asgi.set_item("version", "3.0")?;
+    asgi.set_item("spec_version", "2.4")?;
+    let extensions = PyDict::new(py);
+    for name in ["pathsend", "zerocopysend", "trailers", "early_hint"] {
+        extensions.set_item(format!("http.response.{name}"), PyDict::new(py))?;
+    }
+    let websocket_extensions = PyDict::new(py);
+    websocket_extensions.set_item("websocket.http.response", PyDict::new(py))?;
+    Ok(Common {
+        asgi: asgi.unbind(),
+        extensions: extensions.unbind(),
+        websocket_extensions: websocket_extensions.unbind(),
+        // The dictionary itself: what the lifespan adds to it is for every request.
+        state: state.clone().unbind(),
+    })
+}
+
+/// `(host, port)` of a listener; `(path, None)` of a unix socket.
+fn address<'py>(py: Python<'py>, url: &str) -> PyResult<Bound<'py, PyTuple>> {
+    if let Some(path) = url.strip_prefix("unix:") {
+        return (path, py.None()).into_pyobject(py);
+    }
+    let (host, port) = name_and_port(url);
+    (host, port.parse::<u16>().unwrap_or(0)).into_pyobject(py)
+}
+
+fn in_use() -> PyErr {
+    pyo3::exceptions::PyRuntimeError::new_err("the server is in use by another call")
+}

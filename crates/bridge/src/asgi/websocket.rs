@@ -1,0 +1,371 @@
+//! One WebSocket's conversation: from `websocket.connect` to the last close frame.
+//!
+//! Knows: ASGI, "WebSocket", and when a client has been silent for too long. Does not know:
+//! frames' grammar (`wire::ws`) or sockets. Runs on the event loop's thread.
+//!
+//! ```text
+//!   CONNECTING ──accept──► OPEN ──close, ours──► CLOSING ──echo, or time──► gone home
+//!      ├──close, http.response──► (an HTTP reply)  └──close, theirs: echoed──────┘
+//! ```
+
+use std::collections::VecDeque;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
+use reactor::sys::monotonic_ms;
+use server::engine::{Engine, Stage as EngineStage};
+use server::exchange::{Exchange, Raw};
+use wire::Millis;
+use wire::ws::{
+    Closing, Deflater, Handshake, Kind, Message, Offer, WsEvent, WsMachine, close_frame, code, frame_head,
+};
+
+use super::awaitable::Attempt;
+use super::reply::Http;
+use super::server::AsgiServer;
+
+/// Messages below this size would hardly become smaller.
+const DEFLATE_FROM: usize = 128;
+
+/// What may come next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// `told`: the application has had `websocket.connect`.
+    Connecting {
+        told: bool,
+    },
+    /// The application answers in HTTP.
+    Denying,
+    Open,
+    /// We have sent a close frame; the client's is waited for until then.
+    Closing {
+        until: Millis,
+    },
+    Over,
+}
+
+/// One WebSocket.
+pub struct Socket {
+    /// None once it has gone home.
+    pub exchange: Option<Exchange>,
+    pub handshake: Handshake,
+    pub stage: Stage,
+    /// The reply of a denial.
+    pub denial: Option<Box<Http>>,
+    machine: WsMachine,
+    queue: VecDeque<Message>,
+    /// How it has ended, which the application hears behind the last message.
+    pub ended: Option<Closing>,
+    /// The end was the application's own wish.
+    pub by_us: bool,
+    /// Reading has stopped because the queue is full.
+    stalled: bool,
+    heard_at: Millis,
+    pinged_at: Option<Millis>,
+    /// A ping that could not be answered yet; only the latest needs to be (RFC 6455 §5.5.3).
+    owed_pong: Option<Vec<u8>>,
+}
+
+impl Socket {
+    pub fn new(exchange: Exchange, handshake: Handshake) -> Self {
+        let machine = WsMachine::new(handshake.deflate == Offer::Deflate);
+        Self {
+            exchange: Some(exchange),
+            handshake,
+            stage: Stage::Connecting { told: false },
+            denial: None,
+            machine,
+            queue: VecDeque::new(),
+            ended: None,
+            by_us: false,
+            stalled: false,
+            heard_at: monotonic_ms(),
+            pinged_at: None,
+            owed_pong: None,
+        }
+    }
+
+    /// True where nothing more can be sent.
+    pub fn is_gone(&self) -> bool {
+        self.exchange.as_ref().is_none_or(Exchange::is_broken)
+    }
+
+    /// True where somebody who waits for an event would get one.
+    pub fn has_event(&self) -> bool {
+        !self.queue.is_empty() || self.ended.is_some()
+    }
+
+    /// True where the exchange has nothing more to do away.
+    pub fn wants_home(&self) -> bool {
+        self.exchange.is_some() && self.stage == Stage::Over
+    }
+
+    /// Bytes that the client has not taken.
+    pub fn unsent(&self) -> u64 {
+        self.exchange.as_ref().map_or(0, Exchange::unsent)
+    }
+
+    /// The next event for the application, if there is one.
+    pub fn next_event(&mut self, server: &AsgiServer, py: Python<'_>) -> PyResult<Attempt> {
+        if self.stage == (Stage::Connecting { told: false }) {
+            self.stage = Stage::Connecting { told: true };
+            let event = PyDict::new(py);
+            event.set_item(intern!(py, "type"), intern!(py, "websocket.connect"))?;
+            return Ok(Attempt::Ready(event.into_any().unbind()));
+        }
+        if let Some(message) = self.queue.pop_front() {
+            if std::mem::take(&mut self.stalled) {
+                self.pump(server, py, true);
+            }
+            return Ok(Attempt::Ready(message_event(py, &message)?));
+        }
+        if let Some(ended) = &self.ended {
+            return Ok(Attempt::Ready(disconnect_event(py, ended)?));
+        }
+        if matches!(self.stage, Stage::Connecting { .. })
+            && self.exchange.as_mut().is_some_and(Exchange::peer_has_left)
+        {
+            self.lost(&server.engine);
+            return self.next_event(server, py);
+        }
+        Ok(Attempt::Wait)
+    }
+
+    /// The client is gone without a word.
+    pub fn lost(&mut self, engine: &Engine) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.lose(engine);
+        }
+        self.end(code::ABNORMAL, "");
+        self.stage = Stage::Over;
+    }
+
+    /// Notes how it ended; the first end counts.
+    fn end(&mut self, code: u16, reason: &str) {
+        self.ended.get_or_insert_with(|| Closing { code, reason: reason.into() });
+    }
+
+    /// The handshake is answered: the connection speaks WebSocket from here on.
+    pub fn open(&mut self, head: &[u8], server: &AsgiServer, py: Python<'_>) -> bool {
+        let Some(exchange) = &mut self.exchange else { return false };
+        if exchange.upgrade(head, &server.engine).is_err() {
+            self.lost(&server.engine);
+            return false;
+        }
+        // An application that never suspends has not made it watched.
+        server.watch(py, exchange);
+        self.stage = Stage::Open;
+        self.heard_at = monotonic_ms();
+        if server.engine.stage() != EngineStage::Serving {
+            self.close(code::GOING_AWAY, "", server, py);
+        }
+        // Frames may have come behind the request.
+        self.pump(server, py, true);
+        self.keep_time(server, py);
+        true
+    }
+
+    /// Sends a message.
+    pub fn send(&mut self, kind: Kind, data: &[u8], server: &AsgiServer, py: Python<'_>) {
+        let deflates = self.handshake.deflate == Offer::Deflate && data.len() >= DEFLATE_FROM;
+        let small = match server.deflater.borrow(py) {
+            Some(mut deflater) if deflates => deflater.deflate(data),
+            _ => None,
+        };
+        let mut head = Vec::with_capacity(10);
+        frame_head(kind, small.is_some(), small.as_ref().map_or(data.len(), Vec::len), &mut head);
+        self.raw(&[&head, small.as_deref().unwrap_or(data)], &server.engine);
+    }
+
+    fn raw(&mut self, pieces: &[&[u8]], engine: &Engine) {
+        let sent = self.exchange.as_mut().map(|exchange| exchange.raw(pieces, engine));
+        if let Some(Err(_)) = sent {
+            self.lost(engine);
+        }
+    }
+
+    /// Begins the closing handshake (RFC 6455 §7.1.2).
+    pub fn close(&mut self, code: u16, reason: &str, server: &AsgiServer, py: Python<'_>) {
+        if self.stage != Stage::Open {
+            return;
+        }
+        let mut frame = Vec::new();
+        close_frame(code, reason, &mut frame);
+        let until = monotonic_ms().saturating_add(server.engine.config.limits.ws_close_timeout);
+        self.stage = Stage::Closing { until };
+        self.end(code, reason);
+        self.raw(&[&frame], &server.engine);
+        self.keep_time(server, py);
+    }
+
+    /// The connection has an edge, or a deadline has come.
+    pub fn roused(&mut self, hung_up: bool, server: &AsgiServer, py: Python<'_>) {
+        let Some(exchange) = &mut self.exchange else { return };
+        if exchange.push(&server.engine).is_err() {
+            return self.lost(&server.engine);
+        }
+        match self.stage {
+            Stage::Open | Stage::Closing { .. } => {
+                if let Some(data) = self.owed_pong.take() {
+                    self.pong(data, server);
+                }
+                self.pump(server, py, hung_up);
+                self.keep_time(server, py);
+            }
+            Stage::Connecting { .. } if hung_up => self.lost(&server.engine),
+            Stage::Connecting { .. } | Stage::Denying | Stage::Over => {}
+        }
+    }
+
+    /// Reads and takes what has come, until the queue is full. `thorough`: until the socket
+    /// says that there is no more; otherwise a short read is taken for its word.
+    fn pump(&mut self, server: &AsgiServer, py: Python<'_>, thorough: bool) {
+        let (Some(mut room), Some(mut deflater)) =
+            (server.room_to_read.borrow(py), server.deflater.borrow(py))
+        else {
+            return;
+        };
+        let most = usize::try_from(server.engine.config.limits.ws_queue).unwrap_or(usize::MAX).max(1);
+        while matches!(self.stage, Stage::Open | Stage::Closing { .. }) {
+            if self.queue.len() >= most {
+                self.stalled = true;
+                return;
+            }
+            let Some(exchange) = &mut self.exchange else { return };
+            match exchange.read_raw(&mut room) {
+                Raw::Nothing => return,
+                Raw::Ended => return self.lost(&server.engine),
+                Raw::Data(bytes) => {
+                    let short = bytes.len() < 64 * 1024;
+                    self.heard_at = monotonic_ms();
+                    self.pinged_at = None;
+                    let left = self.digest(bytes, most, server, &mut deflater);
+                    let left = &bytes[bytes.len() - left..];
+                    if let Some(exchange) = &mut self.exchange
+                        && !left.is_empty()
+                        && self.stage != Stage::Over
+                    {
+                        exchange.unread(left);
+                    } else if short && !thorough {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes frames; how many bytes are left because the queue is full.
+    fn digest(&mut self, bytes: &[u8], most: usize, server: &AsgiServer, deflater: &mut Deflater) -> usize {
+        let engine = &server.engine;
+        let mut input = bytes;
+        while self.queue.len() < most && self.stage != Stage::Over {
+            match self.machine.advance(&mut input, &engine.config.limits, deflater) {
+                WsEvent::NeedMore => break,
+                // What the client had under way when we closed is nobody's any more.
+                WsEvent::Message(message) if self.stage == Stage::Open => self.queue.push_back(message),
+                WsEvent::Message(_) | WsEvent::Pong(_) => {}
+                WsEvent::Ping(data) => self.pong(data, server),
+                WsEvent::Close(closing) => self.closed(&closing, engine),
+                WsEvent::Fault(closing) => {
+                    engine.counters.ws_faults.add();
+                    self.closed(&closing, engine);
+                }
+            }
+        }
+        input.len()
+    }
+
+    /// A ping is answered with its own data, unless the client takes nothing: then later.
+    fn pong(&mut self, data: Vec<u8>, server: &AsgiServer) {
+        if self.stage != Stage::Open {
+            return;
+        }
+        if self.unsent() > server.room {
+            self.owed_pong = Some(data);
+            return;
+        }
+        let mut frame = Vec::with_capacity(data.len() + 2);
+        frame_head(Kind::Pong, false, data.len(), &mut frame);
+        frame.extend_from_slice(&data);
+        self.raw(&[&frame], &server.engine);
+    }
+
+    /// The client has closed, or must be closed at once: its code goes back to it.
+    fn closed(&mut self, closing: &Closing, engine: &Engine) {
+        if self.stage == Stage::Open {
+            let mut frame = Vec::new();
+            if closing.code == code::NO_STATUS {
+                frame_head(Kind::Close, false, 0, &mut frame);
+            } else {
+                close_frame(closing.code, &closing.reason, &mut frame);
+            }
+            self.raw(&[&frame], engine);
+        }
+        self.end(closing.code, &closing.reason);
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.end_raw();
+        }
+        self.stage = Stage::Over;
+    }
+
+    /// What time has brought: a ping, the end of a client that answers none, the end of
+    /// waiting for a close frame. Sees to it that the next such moment is not missed.
+    fn keep_time(&mut self, server: &AsgiServer, py: Python<'_>) {
+        let limits = &server.engine.config.limits;
+        let counters = &server.engine.counters;
+        let now = monotonic_ms();
+        let next = match self.stage {
+            Stage::Closing { until } if now >= until => {
+                counters.ws_close_timeouts.add();
+                return self.finish();
+            }
+            Stage::Closing { until } => until,
+            Stage::Open if limits.ws_ping_interval == 0 => Millis::MAX,
+            Stage::Open => match self.pinged_at {
+                Some(at) if now >= at.saturating_add(limits.ws_ping_timeout) => {
+                    counters.ws_ping_timeouts.add();
+                    let mut frame = Vec::new();
+                    close_frame(code::INTERNAL, "no answer to a ping", &mut frame);
+                    self.raw(&[&frame], &server.engine);
+                    self.end(code::ABNORMAL, "no answer to a ping");
+                    return self.finish();
+                }
+                Some(at) => at.saturating_add(limits.ws_ping_timeout),
+                None if now >= self.heard_at.saturating_add(limits.ws_ping_interval) => {
+                    self.pinged_at = Some(now);
+                    self.raw(&[&[0x80 | Kind::Ping as u8, 0]], &server.engine);
+                    now.saturating_add(limits.ws_ping_timeout)
+                }
+                None => self.heard_at.saturating_add(limits.ws_ping_interval),
+            },
+            Stage::Connecting { .. } | Stage::Denying | Stage::Over => return,
+        };
+        if let Some(exchange) = &self.exchange {
+            let stall = if exchange.unsent() > 0 { exchange.send_until(&server.engine) } else { Millis::MAX };
+            server.rouse_at(py, exchange.token(), next.min(stall));
+        }
+    }
+}
+
+fn message_event(py: Python<'_>, message: &Message) -> PyResult<Py<PyAny>> {
+    let event = PyDict::new(py);
+    event.set_item(intern!(py, "type"), intern!(py, "websocket.receive"))?;
+    // The machine has found text to be UTF-8.
+    let text = message.text.then(|| String::from_utf8_lossy(&message.data));
+    event.set_item(intern!(py, "bytes"), text.is_none().then(|| PyBytes::new(py, &message.data)))?;
+    event.set_item(intern!(py, "text"), text.map(|text| PyString::new(py, &text)))?;
+    Ok(event.into_any().unbind())
+}
+
+fn disconnect_event(py: Python<'_>, ended: &Closing) -> PyResult<Py<PyAny>> {
+    let event = PyDict::new(py);
+    event.set_item(intern!(py, "type"), intern!(py, "websocket.disconnect"))?;
+    event.set_item(intern!(py, "code"), ended.code)?;
+    event.set_item(intern!(py, "reason"), &*ended.reason)?;
+    Ok(event.into_any().unbind())
+}

@@ -1,0 +1,191 @@
+//! The loop under an event loop of somebody else (asyncio, uvloop): no baton, one thread.
+//!
+//! Knows: what happened, in three kinds: requests that begin, connections that are away and
+//! have an edge, the end. Does not know: Python, or what becomes of a request. Runs on the
+//! event loop's thread, whenever the engine's descriptor is readable.
+
+use std::sync::Arc;
+
+use wire::{Http1, Millis};
+
+use crate::baton::{Lead, Next};
+use crate::body::{Body, BodyBuffer};
+use crate::connection::{Connection, Receiving};
+use crate::engine::Engine;
+use crate::exchange::Exchange;
+use crate::incoming::{Flow, Incoming};
+use crate::progress::Step;
+use crate::slots::NEVER;
+use crate::turn::Loop;
+
+/// How many requests one turn brings, so that the event loop's other work is not kept waiting.
+const MOST: usize = 64;
+
+/// A connection that is away and shall be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Roused {
+    pub token: u64,
+    /// The peer has ended its side, or the connection broke.
+    pub hung_up: bool,
+}
+
+/// What a turn found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// Nothing until the descriptor is readable.
+    Quiet,
+    /// There is more: turn again soon.
+    Again,
+    /// The loop has ended.
+    Ended,
+}
+
+/// How often the worker's numbers are shown, in milliseconds.
+const PUBLISH_MS: Millis = 100;
+
+/// A loop and its driver's end of it.
+pub struct Evented {
+    turn: Loop,
+    ended: bool,
+    publish_at: Millis,
+}
+
+impl Evented {
+    /// Takes a loop whose configuration says `evented`.
+    pub fn new(mut turn: Loop) -> Self {
+        turn.roused = Some(Vec::new());
+        Self { turn, ended: false, publish_at: 0 }
+    }
+
+    pub fn engine(&self) -> &Arc<Engine> {
+        self.turn.engine()
+    }
+
+    pub fn fileno(&self) -> i32 {
+        self.turn.fileno()
+    }
+
+    /// Does what is ready: requests to be begun and connections to be looked at are appended.
+    pub fn turn(&mut self, requests: &mut Vec<Exchange>, roused: &mut Vec<Roused>) -> After {
+        if self.ended {
+            return After::Ended;
+        }
+        // What the last look found is told once: it comes before another look.
+        let mut looked = false;
+        let after = loop {
+            if requests.len() >= MOST {
+                break After::Again;
+            }
+            match self.turn.next() {
+                Next::Ready(mut exchange) => {
+                    // Replies do not wait for one another here: each has a task of its own.
+                    exchange.decline_parcel();
+                    self.turn.hostage = None;
+                    self.turn.engine.count_playing(true);
+                    requests.push(exchange);
+                }
+                Next::Quiet if looked => break After::Quiet,
+                Next::Quiet => {
+                    looked = true;
+                    self.turn.look();
+                }
+                Next::Ended => {
+                    self.ended = true;
+                    break After::Ended;
+                }
+            }
+        };
+        if let Some(noted) = &mut self.turn.roused {
+            roused.append(noted);
+        }
+        self.keep_house();
+        after
+    }
+
+    /// What a watchdog does beside threads: deadlines, this worker's numbers, and whether it
+    /// shall take new connections. A quiet worker has shown its last numbers.
+    fn keep_house(&mut self) {
+        let engine = Arc::clone(&self.turn.engine);
+        let turn = &mut self.turn;
+        let next = engine.tickets.next();
+        if next <= turn.now {
+            engine.tickets.look(&engine, turn.now);
+        }
+        let next = engine.tickets.next();
+        if next != NEVER {
+            turn.wake_by(next);
+        }
+        if turn.now >= self.publish_at {
+            engine.publish(turn.now);
+            self.publish_at = turn.now + PUBLISH_MS;
+        } else if engine.config.board.is_some() && engine.playing() > 0 {
+            turn.wake_by(self.publish_at);
+        }
+        turn.heed();
+    }
+
+    /// A finished exchange comes home. True: something is ready by it, so turn soon.
+    pub fn home(&mut self, exchange: Exchange) -> bool {
+        self.turn.engine.count_playing(false);
+        if self.ended {
+            return false;
+        }
+        if let Some(next) = self.turn.settle(exchange) {
+            self.turn.batch.add(next);
+        }
+        !self.turn.batch.is_empty()
+            || !self.turn.resume.is_empty()
+            || self.turn.batch.has_replies()
+            || self.turn.stop_at.is_some()
+    }
+
+    /// An exchange will be away for a while: its connection is watched from now on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn watch(&mut self, exchange: &mut Exchange) -> std::io::Result<()> {
+        let connection = exchange.connection_mut();
+        if !connection.watched {
+            self.turn.reactor.watch(&connection.socket, connection.token)?;
+            connection.watched = true;
+        }
+        Ok(())
+    }
+
+    /// Rouses a connection that is away no later than `at`.
+    pub fn rouse_at(&mut self, token: u64, at: Millis) {
+        if let Some(row) = self.turn.slots.get(token) {
+            row.deadline = row.deadline.min(at);
+            if at != NEVER {
+                self.turn.wake_by(at);
+            }
+        }
+    }
+
+    /// The time of the last look.
+    pub fn now(&self) -> Millis {
+        self.turn.now
+    }
+}
+
+impl Loop {
+    /// A body that has not arrived whole goes to the application as it comes.
+    pub(crate) fn stream_rest(&self, connection: &mut Connection, step: Step) -> Step {
+        let Step::More = step else { return step };
+        let Some(receiving) = connection.receiving.take() else { return step };
+        let Receiving { head, body } = *receiving;
+        let BodyBuffer::Memory(bytes) = body else {
+            connection.receiving = Some(Box::new(Receiving { head, body }));
+            return step;
+        };
+        let Ok(socket) = connection.socket.duplicate() else { return Step::Refuse(wire::OVERLOADED) };
+        let variant = u32::from(connection.listener) << 1;
+        let machine = std::mem::replace(&mut connection.machine, Http1::new(variant, self.now));
+        let pending = std::mem::take(&mut connection.pending);
+        // A body that has begun to arrive needs no word (RFC 9110 §10.1.1).
+        let expects = head.expects_continue && bytes.is_empty();
+        let config = &self.engine.config;
+        let flow = Flow::new(socket, machine, pending, (&config.limits, &config.policy), expects);
+        Step::Ready(head, Body::Stream(Arc::new(Incoming::new(flow.seeded(bytes)))))
+    }
+}

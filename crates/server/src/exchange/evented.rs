@@ -1,0 +1,283 @@
+//! An exchange under an event loop: nothing here waits.
+//!
+//! Knows: what is still to be sent, whether the peer is there, and the parts of a reply that
+//! only ASGI has (interim responses, trailers, several files). Runs on the event loop's thread.
+
+use std::fs::File;
+
+use reactor::sys::monotonic_ms;
+use reactor::{Reactor, Read};
+use wire::{BodyPlan, Millis, chunk_prefix};
+
+use super::{Exchange, Gone, Reply};
+use crate::app::Outside;
+use crate::body::Body;
+use crate::connection::Connection;
+use crate::engine::Engine;
+use crate::output::Flushed;
+use crate::scribe::Scribe;
+
+/// How much of another protocol one read may bring.
+const RAW_BYTES: usize = 64 * 1024;
+
+/// What a read of another protocol brought.
+pub enum Raw<'a> {
+    Data(&'a [u8]),
+    Nothing,
+    Ended,
+}
+
+/// How much is read of what follows a request while it is answered.
+const AHEAD: usize = 16 * 1024;
+
+/// For a thread that must not wait.
+pub struct Never;
+
+impl Outside for Never {
+    fn outside(&self, wait: &mut dyn FnMut()) {
+        wait();
+    }
+
+    fn may_wait(&self) -> bool {
+        false
+    }
+}
+
+impl Exchange {
+    /// What names its connection to the loop.
+    #[inline]
+    pub fn token(&self) -> u64 {
+        self.connection.token
+    }
+
+    pub(crate) fn connection_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    /// The reply is sent as soon as it is there.
+    #[inline]
+    pub(crate) fn decline_parcel(&mut self) {
+        self.parcel = None;
+    }
+
+    /// True once the reply is complete, or can no longer be.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        matches!(self.reply, Reply::Done | Reply::Broken)
+    }
+
+    /// Bytes that the peer has not taken, those of files included.
+    #[inline]
+    pub fn unsent(&self) -> u64 {
+        self.connection.sending.output.as_ref().map_or(0, |output| output.left())
+    }
+
+    /// Sends more of what waits.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is, or has taken nothing for `write_timeout`.
+    pub fn push(&mut self, engine: &Engine) -> Result<(), Gone> {
+        if self.connection.sending.is_empty() {
+            return Ok(());
+        }
+        let before = self.unsent();
+        match self.flush() {
+            Ok(Flushed::All) => self.connection.moved = monotonic_ms(),
+            Ok(Flushed::Full) if self.unsent() < before => self.connection.moved = monotonic_ms(),
+            Ok(Flushed::Full) if monotonic_ms() >= self.send_until(engine) => {
+                engine.counters.write_timeouts.add();
+                self.connection.socket.reset_at_close();
+                return Err(self.broke(engine));
+            }
+            Ok(Flushed::Full) => {}
+            Err(_) => return Err(self.broke(engine)),
+        }
+        Ok(())
+    }
+
+    /// Until when the peer must have taken something of what waits.
+    pub fn send_until(&self, engine: &Engine) -> Millis {
+        self.connection.moved.saturating_add(engine.config.limits.write_timeout)
+    }
+
+    /// The peer's patience with us begins now: something waits for it.
+    pub fn begin_waiting(&mut self) {
+        self.connection.moved = monotonic_ms();
+    }
+
+    /// Looks whether the peer is still there. What it has sent of a next request is kept.
+    pub fn peer_has_left(&mut self) -> bool {
+        let connection = &mut *self.connection;
+        if !connection.pending.is_empty() {
+            return false;
+        }
+        let mut room = [0; AHEAD];
+        match Reactor::read(&mut room, &connection.socket) {
+            Read::Data { bytes, .. } => {
+                connection.pending.keep(bytes);
+                connection.more = true;
+                false
+            }
+            Read::Nothing => false,
+            Read::Ended | Read::Failed(_) => true,
+        }
+    }
+
+    /// All of a body has been received: its connection is whole again.
+    pub fn body_is_over(&mut self) {
+        if let Body::Stream(incoming) = &self.body
+            && let Some(flow) = incoming.take_back()
+        {
+            self.connection.machine = flow.machine;
+            self.connection.pending = flow.pending;
+            self.connection.more = true;
+            self.body = Body::Empty;
+        }
+    }
+
+    /// Sends the head without a body's first part.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is.
+    pub fn send_head(&mut self, scribe: &mut Scribe, engine: &Engine) -> Result<(), Gone> {
+        let Reply::Open { plan, unsent: true } = self.reply else { return Ok(()) };
+        self.reply = Reply::Open { plan, unsent: false };
+        self.deliver(&[scribe.head.bytes()], engine, &Never)
+    }
+
+    /// Sends an interim response (RFC 9110 §15.2). False: the head has gone, or the peer
+    /// speaks HTTP/1.0, which has none.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is.
+    pub fn interim(&mut self, bytes: &[u8], engine: &Engine) -> Result<bool, Gone> {
+        if self.head_is_sent() || self.head.version == wire::Version::Http10 {
+            return Ok(false);
+        }
+        self.deliver(&[bytes], engine, &Never)?;
+        Ok(true)
+    }
+
+    /// Sends part of a file as part of the body, whatever the framing; the kernel copies it.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is, or the file is shorter than its length.
+    pub fn file_part(
+        &mut self,
+        scribe: &mut Scribe,
+        file: File,
+        range: (u64, u64),
+        engine: &Engine,
+    ) -> Result<(), Gone> {
+        let Reply::Open { plan, .. } = self.reply else { return Err(Gone) };
+        if range.1 == 0 {
+            return self.send_head(scribe, engine);
+        }
+        if plan != BodyPlan::Chunked {
+            return self.file(scribe, file, range, engine, &Never);
+        }
+        self.send_head(scribe, engine)?;
+        self.written += range.1;
+        let mut prefix = Vec::new();
+        chunk_prefix(usize::try_from(range.1).unwrap_or(usize::MAX), &mut prefix);
+        let queue = self.connection.sending.queue();
+        queue.copy(&prefix);
+        queue.file(file, range.0, range.1);
+        queue.copy(b"\r\n");
+        self.begin_waiting();
+        match self.flush() {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.broke(engine)),
+        }
+    }
+
+    /// True where trailers can be sent: in chunked framing (RFC 9112 §7.1.2).
+    pub fn takes_trailers(&self) -> bool {
+        matches!(self.reply, Reply::Open { plan: BodyPlan::Chunked, .. })
+    }
+
+    /// Ends a chunked reply with trailers, whose lines are complete.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is.
+    pub fn finish_with(&mut self, scribe: &mut Scribe, trailers: &[u8], engine: &Engine) -> Result<(), Gone> {
+        if !self.takes_trailers() || trailers.is_empty() {
+            return self.finish(scribe, engine, &Never);
+        }
+        self.send_head(scribe, engine)?;
+        self.reply = Reply::Done;
+        self.deliver(&[b"0\r\n", trailers, b"\r\n"], engine, &Never)
+    }
+
+    /// A connection that broke while nothing was being sent.
+    pub fn lose(&mut self, engine: &Engine) {
+        let _ = self.broke(engine);
+    }
+
+    /// Leaves HTTP: the answer to an upgrade, after which the connection's bytes are not ours
+    /// to frame any more (RFC 9110 §15.2.2).
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is.
+    pub fn upgrade(&mut self, head: &[u8], engine: &Engine) -> Result<(), Gone> {
+        if self.ticket.as_ref().is_some_and(|ticket| !ticket.claim()) {
+            return Err(self.broke(engine));
+        }
+        if let Some(ticket) = self.ticket.take() {
+            // The deadline was for the handshake.
+            engine.tickets.settle(&ticket);
+        }
+        self.status = 101;
+        self.keep_alive = false;
+        self.reply = Reply::Open { plan: BodyPlan::UntilClose, unsent: false };
+        self.raw(&[head], engine)
+    }
+
+    /// Sends bytes of the other protocol.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is.
+    pub fn raw(&mut self, pieces: &[&[u8]], engine: &Engine) -> Result<(), Gone> {
+        if self.reply == Reply::Broken {
+            return Err(Gone);
+        }
+        self.written += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        if self.connection.sending.is_empty() {
+            self.begin_waiting();
+        }
+        self.deliver(pieces, engine, &Never)
+    }
+
+    /// Reads bytes of the other protocol, those first that came behind the request.
+    pub fn read_raw<'a>(&mut self, room: &'a mut Vec<u8>) -> Raw<'a> {
+        let connection = &mut *self.connection;
+        if !connection.pending.is_empty() {
+            let (bytes, at) = connection.pending.take();
+            *room = bytes;
+            return Raw::Data(&room[at..]);
+        }
+        if room.len() < RAW_BYTES {
+            room.resize(RAW_BYTES, 0);
+        }
+        match Reactor::read(room, &connection.socket) {
+            Read::Data { bytes, .. } => Raw::Data(bytes),
+            Read::Nothing => Raw::Nothing,
+            Read::Ended | Read::Failed(_) => Raw::Ended,
+        }
+    }
+
+    /// Keeps bytes that were read and are not wanted yet. Only what the last read gave.
+    pub fn unread(&mut self, bytes: &[u8]) {
+        self.connection.pending.keep(bytes);
+    }
+
+    /// Ends the other protocol in order: what waits is sent, then the connection closes.
+    pub fn end_raw(&mut self) {
+        if self.reply != Reply::Broken {
+            self.reply = Reply::Done;
+            self.lingers = true;
+            // What is left of the other protocol is no request.
+            self.connection.pending = Default::default();
+        }
+    }
+}

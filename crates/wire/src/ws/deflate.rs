@@ -1,0 +1,148 @@
+//! permessage-deflate (RFC 7692), each message by itself.
+//!
+//! Knows: how a message is deflated and inflated, and when to stop. Does not know: frames.
+//! Without context takeover (§7.1.1), both directions, no connection keeps a window: one
+//! [`Deflater`] serves all connections of a loop, and an idle one costs nothing.
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+
+/// How much room is made at a time.
+const STEP: usize = 16 * 1024;
+/// What a sender leaves out of each message's end (RFC 7692 §7.2.1).
+const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
+
+/// What inflating came to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Inflated {
+    All(Vec<u8>),
+    /// The message would be larger than is allowed.
+    TooBig,
+    /// It is no deflated data.
+    Broken,
+}
+
+/// Both directions for one loop.
+pub struct Deflater {
+    compress: Compress,
+    decompress: Decompress,
+}
+
+impl Deflater {
+    pub fn new() -> Self {
+        Self { compress: Compress::new(Compression::fast(), false), decompress: Decompress::new(false) }
+    }
+
+    /// Inflates a whole message, at most to so many bytes: a small message that would become
+    /// a huge one is stopped when it has become too large, not after.
+    pub fn inflate(&mut self, data: &[u8], most: usize) -> Inflated {
+        self.decompress.reset(false);
+        let mut out = Vec::new();
+        for input in [data, &TAIL] {
+            let mut at = 0;
+            loop {
+                let before = (self.decompress.total_in(), out.len());
+                out.reserve(STEP.min(most.saturating_add(1).saturating_sub(out.len())).max(1));
+                let status = self.decompress.decompress_vec(&input[at..], &mut out, FlushDecompress::Sync);
+                at += (self.decompress.total_in() - before.0) as usize;
+                if out.len() > most {
+                    return Inflated::TooBig;
+                }
+                match status {
+                    Err(_) => return Inflated::Broken,
+                    // A final block ends a stream, and another may follow it (§7.2.3.4).
+                    Ok(Status::StreamEnd) => {
+                        self.decompress.reset(false);
+                        if at == input.len() {
+                            break;
+                        }
+                    }
+                    Ok(_) if at == input.len() && out.len() < out.capacity() => break,
+                    Ok(_)
+                        if before == (self.decompress.total_in(), out.len())
+                            && out.len() < out.capacity() =>
+                    {
+                        return Inflated::Broken;
+                    }
+                    Ok(_) => {}
+                }
+            }
+        }
+        Inflated::All(out)
+    }
+
+    /// Deflates a whole message. None: it would not become smaller.
+    pub fn deflate(&mut self, data: &[u8]) -> Option<Vec<u8>> {
+        self.compress.reset();
+        let mut out = Vec::with_capacity(data.len() / 2 + 64);
+        let mut at = 0;
+        loop {
+            let before = self.compress.total_in();
+            self.compress.compress_vec(&data[at..], &mut out, FlushCompress::Sync).ok()?;
+            at += (self.compress.total_in() - before) as usize;
+            if out.len() > data.len() + TAIL.len() {
+                return None;
+            }
+            if at == data.len() && out.len() < out.capacity() {
+                break;
+            }
+            out.reserve(STEP);
+        }
+        if !out.ends_with(&TAIL) {
+            return None;
+        }
+        out.truncate(out.len() - TAIL.len());
+        (out.len() < data.len()).then_some(out)
+    }
+}
+
+impl Default for Deflater {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_deflated_is_inflated_to_the_same() {
+        let mut deflater = Deflater::new();
+        for size in [0, 1, 5, 300, 70_000, 1_000_000] {
+            let data: Vec<u8> = (0..size).map(|i| (i / 7 % 251) as u8).collect();
+            if let Some(small) = deflater.deflate(&data) {
+                assert_eq!(deflater.inflate(&small, size), Inflated::All(data.clone()), "{size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_stopped_at_the_limit() {
+        let mut deflater = Deflater::new();
+        let small = deflater.deflate(&vec![0; 50_000_000]).expect("zeros become small");
+        assert!(small.len() < 300_000);
+        assert_eq!(deflater.inflate(&small, 1_000_000), Inflated::TooBig);
+        assert_eq!(deflater.inflate(&small, 49_999_999), Inflated::TooBig);
+    }
+
+    #[test]
+    fn noise_is_no_deflated_data() {
+        assert_eq!(Deflater::new().inflate(&[0xff; 100], 1000), Inflated::Broken);
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc_are_read() {
+        // RFC 7692 §7.2.3.1, §7.2.3.3 (no compression), §7.2.3.4 (a final block).
+        let hello = Inflated::All(b"Hello".to_vec());
+        let mut deflater = Deflater::new();
+        assert_eq!(deflater.inflate(&[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00], 5), hello);
+        let stored = [0x00, 0x05, 0x00, 0xfa, 0xff, 0x48, 0x65, 0x6c, 0x6c, 0x6f, 0x00];
+        assert_eq!(deflater.inflate(&stored, 5), hello);
+        assert_eq!(deflater.inflate(&[0xf3, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00, 0x00], 5), hello);
+    }
+
+    #[test]
+    fn what_does_not_become_smaller_is_left() {
+        assert_eq!(Deflater::new().deflate(b"a"), None);
+    }
+}

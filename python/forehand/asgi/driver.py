@@ -1,0 +1,242 @@
+"""The event loop and the engine: one descriptor in `add_reader`, and the order of start and stop.
+
+Knows: asyncio, uvloop, signals. Does not know: HTTP. Runs on the thread that calls `serve`,
+usually the main thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+
+from forehand import _core, errors
+from forehand.asgi.lifespan import Lifespan
+from forehand.errors import Problem
+from forehand.logs import error_logger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from forehand.listen import Listener
+
+STOPPING = "stopping: waiting up to {:g} s for what is running (once more to stop at once)"
+# Tasks that were cancelled have so long to clean up, in seconds, and the lifespan's end at least
+# so long: a supervisor kills two seconds after the graceful timeout.
+FAREWELL, LAST_WORD = 1.0, 0.5
+
+
+def new_loop(wanted: str) -> tuple[asyncio.AbstractEventLoop, str]:
+    """An event loop and its name. Raises Problem where uvloop is wanted and missing."""
+    if wanted != "asyncio":
+        try:
+            import uvloop
+        except ImportError as error:
+            if wanted == "uvloop":
+                raise Problem(
+                    errors.USAGE,
+                    f"--loop uvloop: uvloop cannot be imported ({error})",
+                    hint="pip install uvloop, or --loop asyncio",
+                ) from None
+        else:
+            return uvloop.new_event_loop(), "uvloop"
+    return asyncio.new_event_loop(), "asyncio"
+
+
+def serve(
+    application: Callable[..., Any],
+    listeners: list[Listener],
+    settings: dict[str, object],
+    plan: dict[str, Any],
+    tell: Callable[[str], object],
+) -> int:
+    """Serve in this process until a signal says to stop; the exit status. `tell` is called when
+    requests are answered. Raises Problem where the application cannot start."""
+    loop, name = new_loop(plan["loop"])
+    driver = Driver(application, plan)
+    pairs = [(listener.socket.fileno(), listener.url) for listener in listeners]
+    status = run(loop, driver.live(pairs, settings, Signals(driver), lambda: tell(name)))
+    if driver.cut:
+        sys.stderr.write(f"forehand: stopped while {driver.cut} requests were running\n")
+    return status
+
+
+def run(loop: asyncio.AbstractEventLoop, life: Coroutine[Any, Any, int]) -> int:
+    """Run a life in its loop to the end, and tidy up behind it; the exit status."""
+    try:
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(life)
+    finally:
+        try:
+            _tidy(loop)
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+
+def _tidy(loop: asyncio.AbstractEventLoop) -> None:
+    """What an application has left in the loop is cancelled and given a moment."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=1))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+
+
+class Orders:
+    """Where the word to stop comes from."""
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Listen from now on."""
+
+    def detach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Listen no more."""
+
+
+class Signals(Orders):
+    """A process of its own: SIGTERM and SIGINT stop, a second one stops at once."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.taken: list[int] = []
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the main thread only: elsewhere the process's signals are somebody else's."""
+        import signal
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            try:
+                loop.add_signal_handler(number, self._signalled)
+            except (ValueError, RuntimeError):
+                return
+            self.taken.append(number)
+
+    def _signalled(self) -> None:
+        if self.driver.order:
+            self.driver.stop("quit")
+        else:
+            sys.stderr.write(f"forehand: {STOPPING.format(self.driver.patience)}\n")
+            self.driver.stop("stop")
+
+    def detach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Signals are the process's own again."""
+        for number in self.taken:
+            loop.remove_signal_handler(number)
+
+
+class Driver:
+    """One server's life in an event loop."""
+
+    def __init__(self, application: Callable[..., Any], plan: dict[str, Any]) -> None:
+        self.application = application
+        self.patience: float = plan["patience"]
+        self.mode: str = plan["lifespan"]
+        #: `stop` (nobody goes on), `retire` (others do) or `quit` (at once); empty while serving.
+        self.order = ""
+        self.server: _core.AsgiServer | None = None
+        self.cut = 0
+
+    def stop(self, order: str) -> None:
+        """What `orders` has heard. Runs in the loop."""
+        if order == "quit" or not self.order:
+            self.order = order
+        self.ordered.set()
+        if order == "quit":
+            self.forced.set()
+
+    async def live(
+        self,
+        listeners: list[tuple[int, str]],
+        settings: dict[str, object],
+        orders: Orders,
+        tell: Callable[[], object],
+    ) -> int:
+        """From start to stop; the exit status."""
+        loop = asyncio.get_running_loop()
+        self.ordered, self.forced, self.engine_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        orders.attach(loop)
+        try:
+            lifespan = Lifespan(self.application, self.mode)
+            if not await self._started(lifespan):
+                return errors.OK
+            life = (loop, lifespan.state, self.engine_ended.set)
+            server = self.server = _core.AsgiServer(self.application, listeners, settings, life)
+            # What loading has left goes back to the system when the server starts.
+            gc.collect()
+            await self.before_serving(lifespan)
+            server.start()
+            loop.add_reader(server.fileno(), server.turn)
+            try:
+                tell()
+                await _first(self.ordered, self.engine_ended)
+                until = loop.time() + self.patience
+                left = await self._drain(server)
+                rest = 0.0 if self.forced.is_set() else until - loop.time()
+                await lifespan.stop(max(rest, LAST_WORD))
+            finally:
+                loop.remove_reader(server.fileno())
+                server.flush_logs()
+        finally:
+            orders.detach(loop)
+        self.cut = max(server.counters()["requests_cut"], left)
+        return errors.INTERNAL if self.cut else errors.OK
+
+    async def _started(self, lifespan: Lifespan) -> bool:
+        """Start the application. False: the word to stop came first. Raises Problem."""
+        starting = asyncio.ensure_future(lifespan.start())
+        ordered = asyncio.ensure_future(self.ordered.wait())
+        await asyncio.wait({starting, ordered}, return_when=asyncio.FIRST_COMPLETED)
+        ordered.cancel()
+        if starting.done():
+            starting.result()
+            return True
+        starting.cancel()
+        return False
+
+    async def before_serving(self, lifespan: Lifespan) -> None:
+        """The last chance to refuse: nothing has been accepted yet. Raises Problem."""
+
+    async def _all_end(self, server: _core.AsgiServer) -> None:
+        """Wait until nothing runs and nothing more will come."""
+        while tasks := server.tasks():
+            await asyncio.wait(tasks)
+        await self.engine_ended.wait()
+        while tasks := server.tasks():
+            await asyncio.wait(tasks)
+
+    async def _drain(self, server: _core.AsgiServer) -> int:
+        """Let what runs finish, then cancel it once; how many did not finish."""
+        if self.order == "retire":
+            server.retire()
+        else:
+            server.stop()
+        all_end = asyncio.ensure_future(self._all_end(server))
+        forced = asyncio.ensure_future(self.forced.wait())
+        await asyncio.wait({all_end, forced}, timeout=self.patience, return_when=asyncio.FIRST_COMPLETED)
+        all_end.cancel()
+        forced.cancel()
+        tasks = server.tasks()
+        for task in tasks:
+            task.cancel()
+        stuck: set[asyncio.Future[Any]] = set()
+        if tasks:
+            _, stuck = await asyncio.wait(tasks, timeout=FAREWELL)
+        if stuck:
+            error_logger().error(
+                "%d requests went on after they were cancelled and are abandoned: %s",
+                len(stuck),
+                ", ".join(sorted({repr(task) for task in stuck}))[:2000],
+            )
+        server.abort()
+        return len(tasks)
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Wait until one of them is set."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()

@@ -1,0 +1,80 @@
+"""ASGI applications that take part in the lifespan protocol, each in a way of its own."""
+
+import asyncio
+import sys
+
+SEEN = []
+
+
+def made(*, start=None, stop=None):
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            SEEN.append("lifespan")
+            event = await receive()
+            assert event == {"type": "lifespan.startup"}, event
+            await (start or complete("startup"))(scope, send)
+            event = await receive()
+            assert event == {"type": "lifespan.shutdown"}, event
+            await (stop or complete("shutdown"))(scope, send)
+            return
+        body = f"{SEEN} {scope['state']}".encode()
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": body})
+
+    return app
+
+
+def complete(what):
+    async def step(scope, send):
+        scope["state"]["number"] = 7
+        sys.stderr.write(f"{what} is complete\n")
+        await send({"type": f"lifespan.{what}.complete"})
+
+    return step
+
+
+def failed(what):
+    async def step(scope, send):
+        await send({"type": f"lifespan.{what}.failed", "message": "the database is away"})
+
+    return step
+
+
+async def raising(scope, send):
+    raise LookupError("raised on purpose")
+
+
+async def returning(scope, send):
+    await send({"type": "lifespan.nonsense"})
+
+
+async def hanging(scope, send):
+    try:
+        await asyncio.sleep(600)
+    finally:
+        sys.stderr.write("the hanging stop was cancelled\n")
+
+
+class Refusing:
+    """Knows nothing but HTTP, and says so by raising."""
+
+    async def __call__(self, scope, receive, send):
+        assert scope["type"] == "http", "only HTTP here"
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": str(scope["state"]).encode()})
+
+
+async def silent(scope, receive, send):
+    if scope["type"] == "lifespan":
+        return
+    await Refusing()(scope, receive, send)
+
+
+complete_app = made()
+start_fails = made(start=failed("startup"))
+start_raises = made(start=raising)
+start_nonsense = made(start=returning)
+stop_fails = made(stop=failed("shutdown"))
+stop_raises = made(stop=raising)
+stop_hangs = made(stop=hanging)
+refusing = Refusing()

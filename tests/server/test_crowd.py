@@ -1,0 +1,25 @@
+"""A crowd that comes at once: more connections than one look accepts, among others that are at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from serving import Serving, read_reply
+
+
+def test_a_crowd_at_once_is_answered_to_the_last(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours", "--no-defer-accept", "--workers", "0")
+    request = b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
+    early = [server.connect() for _ in range(100)]
+    late = []
+    for _ in range(3):
+        for sock in early:
+            sock.sendall(request)
+        late += [server.connect() for _ in range(150)]
+        for sock in late:
+            sock.sendall(request)
+        for sock in (*early, *late):
+            assert read_reply(sock, bytearray())[2] == b"hello"
+    for sock in (*early, *late):
+        sock.close()
+    assert server.stop() == 0
