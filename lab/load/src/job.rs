@@ -93,6 +93,15 @@ impl Job {
         self.plan.slow_write
     }
 
+    /// So many requests, or sessions, and no more.
+    pub fn count(&self) -> Option<u64> {
+        match &self.plan.load {
+            Load::Closed(closed) => closed.count,
+            Load::Open(open) => open.count,
+            Load::Sessions(sessions) => sessions.count,
+        }
+    }
+
     /// The share of `total` that falls to one of the threads; the shares add up.
     pub fn share(&self, total: u64, thread: usize) -> u64 {
         let threads = self.threads as u64;

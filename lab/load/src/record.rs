@@ -192,7 +192,7 @@ pub struct Whole {
     pub cpu_share: f64,
     /// Nanoseconds from second 0.
     pub last_reply: u64,
-    /// Whether every request that the plan allows was begun before its time was over.
+    /// Whether nothing was left to do before the time was over.
     pub exhausted: bool,
 }
 

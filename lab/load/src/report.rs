@@ -53,7 +53,7 @@ fn distribution(histogram: &Histogram<u64>) -> Value {
 /// How long the load that is reported on lasted: the plan's time without warm-up, or less where it ended before.
 fn window(job: &Job, whole: &Whole, frame: &Frame) -> f64 {
     let seconds = job.duration as f64 / 1e9;
-    let end = match (frame.interrupted, whole.exhausted) {
+    let end = match (frame.interrupted, whole.exhausted && job.count().is_some()) {
         (true, _) => frame.elapsed_s.min(seconds),
         (false, true) => (whole.last_reply as f64 / 1e9).min(seconds),
         (false, false) => seconds,
@@ -68,7 +68,7 @@ pub fn result(job: &Job, collected: &Collected, frame: Frame) -> Value {
     let per_second = |count: u64| if window_s > 0.0 { json!(count as f64 / window_s) } else { Value::Null };
     let counts = &total.counts;
     let offered: u64 = whole.offered.iter().skip(job.plan.warmup_s as usize).sum();
-    let ended = match (frame.interrupted, whole.exhausted) {
+    let ended = match (frame.interrupted, whole.exhausted && job.count().is_some()) {
         (true, _) => "interrupted",
         (false, true) => "count",
         (false, false) => "planned",

@@ -102,14 +102,9 @@ pub struct Worker<'job> {
 /// The moments that fall to this thread, as far as the plan's count allows.
 fn moments(job: &Job, thread: usize) -> Box<dyn Iterator<Item = u64> + Send> {
     let Some(shape) = job.shape.clone() else { return Box::new(std::iter::empty()) };
-    let count = match &job.plan.load {
-        Load::Closed(closed) => closed.count,
-        Load::Open(open) => open.count,
-        Load::Sessions(sessions) => sessions.count,
-    };
     let pacer = Pacer::new(shape, job.plan.seed, job.duration);
     let dealt = pacer.dealt(thread, job.threads);
-    match count {
+    match job.count() {
         Some(count) => Box::new(dealt.take(job.share(count, thread) as usize)),
         None => Box::new(dealt),
     }
@@ -119,7 +114,7 @@ impl<'job> Worker<'job> {
     pub fn new(job: &'job Job, clock: Clock, lines: Lines<'job>) -> io::Result<Worker<'job>> {
         let thread = lines.thread;
         let left = match &job.plan.load {
-            Load::Closed(closed) => closed.count.map(|count| job.share(count, thread)),
+            Load::Closed(_) => job.count().map(|count| job.share(count, thread)),
             _ => None,
         };
         let most_connections = match &job.plan.load {
