@@ -34,8 +34,8 @@ all
   --threads N             --cpu N,N            --seed N
   --start-at UNIX         --late-after TIME (10ms)
   --plan FILE             the plan as JSON; no other flag of the load beside it
-  --output FILE           the result as JSON; standard output without it
-  --live, --live-json     a line a second on standard error
+  --output FILE           the result as JSON; without it, to standard output (some lines, if that is a terminal)
+  --live, --live-json     a line a second on standard error, where that is no terminal
 
 FORMAT.md describes the plan and the result.
 ";

@@ -17,6 +17,7 @@ pub mod record;
 pub mod reply;
 pub mod report;
 pub mod run;
+pub mod summary;
 pub mod system;
 pub mod timers;
 pub mod verdict;

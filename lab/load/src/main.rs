@@ -5,10 +5,11 @@
 use forehand_load::flags::{self, HELP, Order};
 use forehand_load::job::Job;
 use forehand_load::plan::Stop;
-use forehand_load::run::run;
+use forehand_load::run::{Live, run};
+use forehand_load::summary::summary;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -42,12 +43,21 @@ fn command() -> Result<ExitCode, Stop> {
         Order::Run { plan, output, live } => (plan, output, live),
     };
     let job = Job::prepare(*plan)?;
+    let live = match live {
+        Live::Nothing if std::io::stderr().is_terminal() => Live::Lines,
+        given => given,
+    };
     let stop = interruption()?;
     let result = run(&job, &stop, live)?;
-    for reason in result["generator"]["reasons"].as_array().into_iter().flatten() {
-        tell(reason.as_str().unwrap_or_default());
+    // A person at a terminal wants some lines, and everything else the whole.
+    if output.is_none() && std::io::stdout().is_terminal() {
+        write(&summary(&result), None)?;
+    } else {
+        for reason in result["generator"]["reasons"].as_array().into_iter().flatten() {
+            tell(reason.as_str().unwrap_or_default());
+        }
+        write(&format!("{result:#}\n"), output.as_deref())?;
     }
-    write(&format!("{result:#}\n"), output.as_deref())?;
     Ok(if stop.load(Ordering::Relaxed) { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 

@@ -325,3 +325,30 @@ fn what_waits_for_a_connection_counts_from_its_planned_moment() {
     assert!(result["generator"]["most_queued"].as_u64() >= Some(10));
     check_sums(&result);
 }
+
+#[test]
+fn a_stream_without_end_keeps_nobody_from_work() {
+    let address = serve(|mut peer| {
+        while let Some(request) = peer.request() {
+            if request.starts_with(b"GET /endless") {
+                peer.send(b"HTTP/1.1 200 OK\r\n\r\n");
+                while peer.stream.write_all(&[b'x'; 65536]).is_ok() {}
+                return;
+            }
+            peer.send(GOOD);
+        }
+    });
+    let result = plan(&json!({
+        "url": format!("http://{address}/"),
+        "load": {"kind": "open", "rate": 100},
+        "duration_s": 1,
+        "threads": 1,
+        "timeouts": {"body_s": 0.5},
+        "requests": [{"name": "quick", "weight": 49}, {"name": "endless", "weight": 1, "target": "/endless"}],
+    }));
+    let endless =
+        result["by_request"]["endless"]["errors"]["body_timeout"].as_u64().expect("some were drawn");
+    assert_eq!(result["errors"], json!({"body_timeout": endless}));
+    assert_eq!(result["by_request"]["quick"]["replies"], 100 - endless);
+    check_sums(&result);
+}

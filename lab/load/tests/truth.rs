@@ -7,7 +7,7 @@ mod serving;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use serving::{GOOD, accept, check_sums, engine, listener, load, pong, result, serve};
+use serving::{GOOD, check_sums, engine, listener, load, pong, pong_quickly, result, serve};
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -55,7 +55,7 @@ fn serves_until_it_is_killed() {
     let address = listener.local_addr().expect("it is bound");
     let mut out = std::io::stdout();
     writeln!(out, "address {address}").and_then(|()| out.flush()).expect("the parent reads");
-    thread::spawn(move || accept(&listener, pong));
+    thread::spawn(move || pong_quickly(&listener));
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
 }
 
@@ -103,6 +103,7 @@ fn near(name: &str, measured: f64, wanted: f64, tolerance: f64) -> Result<(), St
 fn a_server_that_stands_still_for_a_second_is_seen_by_every_request_of_it() {
     // 500 a second for 10 s, and nothing for one of them: the 500 that were planned in it wait from 1 s to 0 s. That is a tenth
     // of all, so the percentiles above the 90th are those waits, evenly: half a second at 95, nine tenths at 99.
+    let stood = std::cell::Cell::new(1.0);
     measured(
         || {
             let server = Apart::start();
@@ -116,6 +117,8 @@ fn a_server_that_stands_still_for_a_second_is_seen_by_every_request_of_it() {
             let stopped = Instant::now();
             thread::sleep(Duration::from_secs(1).saturating_sub(stopped.elapsed()));
             signal(&server.child, Signal::CONT);
+            // This test is not always woken in time, and then the second was a longer one.
+            stood.set(stopped.elapsed().as_secs_f64());
             result(run.wait_with_output().expect("the engine ends"))
         },
         |result| {
@@ -123,9 +126,10 @@ fn a_server_that_stands_still_for_a_second_is_seen_by_every_request_of_it() {
             if result["totals"]["replies"] != 5000 || result["errors"] != serde_json::json!({}) {
                 return Err(format!("not 5000 good replies: {:#} {:#}", result["totals"], result["errors"]));
             }
-            near("p95", percentile(response, "95"), 0.5, 0.025)?;
-            near("p99", percentile(response, "99"), 0.9, 0.045)?;
-            near("max", response["max_us"].as_f64().unwrap_or(0.0) / 1e6, 1.0, 0.05)
+            let longer = stood.get() - 1.0;
+            near("p95", percentile(response, "95"), 0.5 + longer, 0.025)?;
+            near("p99", percentile(response, "99"), 0.9 + longer, 0.045)?;
+            near("max", response["max_us"].as_f64().unwrap_or(0.0) / 1e6, 1.0 + longer, 0.05)
         },
     );
 }

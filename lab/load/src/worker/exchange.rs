@@ -8,6 +8,8 @@ use crate::timers::Slot;
 
 /// Pipelined requests go out together, up to so many bytes.
 const GATHERED: usize = 64 * 1024;
+/// Buffers that one connection may fill before the others have their turn.
+const READS_A_TURN: u32 = 16;
 
 impl Worker<'_> {
     pub(super) fn ready(&mut self, ready: Ready) {
@@ -105,9 +107,14 @@ impl Worker<'_> {
         let slow = self.job.slow_read();
         let mut buffer = std::mem::take(&mut self.buffer);
         let room = slow.map_or(buffer.len(), |slow| slow.bytes.min(buffer.len()));
-        loop {
+        for reads in 1.. {
             let client = &self.clients[index as usize];
             let Some(socket) = &client.socket else { break };
+            // A stream without end must not keep this thread from its other work.
+            if reads > READS_A_TURN {
+                self.again.push(self.slot(index));
+                break;
+            }
             match system::read(socket, &mut buffer[..room]) {
                 Moved::Bytes(count) => {
                     let now = self.clock.now();
