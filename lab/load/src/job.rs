@@ -5,7 +5,7 @@ use crate::plan::{Load, MOST_THREADS, Plan, Request, Slow, Stop, wrong};
 use crate::reply::Expectation;
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 use std::fs;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 /// One kind of request, as the bytes that go out.
@@ -27,7 +27,9 @@ pub struct Endpoint {
     pub shown: String,
     pub is_unix: bool,
     /// Local addresses, used in turn; none: the kernel's choice.
-    pub sources: Vec<SocketAddr>,
+    pub sources: Vec<IpAddr>,
+    /// The address that stands for any of this machine's, in the server's family.
+    pub any_source: IpAddr,
 }
 
 /// Everything that a thread needs to know. Times are nanoseconds.
@@ -190,6 +192,7 @@ impl Endpoint {
                 shown: format!("unix:{path}"),
                 is_unix: true,
                 sources: Vec::new(),
+                any_source: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             });
         }
         let mut found = (url.host.as_str(), url.port).to_socket_addrs().map_err(|error| {
@@ -209,9 +212,19 @@ impl Endpoint {
                     address.ip()
                 ));
             }
-            sources.push(SocketAddr::new(source, 0));
+            sources.push(source);
         }
-        Ok(Endpoint { address: address.into(), shown: address.to_string(), is_unix: false, sources })
+        let any_source = match address {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        Ok(Endpoint {
+            address: address.into(),
+            shown: address.to_string(),
+            is_unix: false,
+            sources,
+            any_source,
+        })
     }
 }
 

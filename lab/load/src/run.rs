@@ -74,6 +74,8 @@ pub fn run(job: &Job, stop: &AtomicBool, live: Live) -> Result<Value, Stop> {
                 return Err(machine(&format!("start {} threads", job.threads))(error));
             }
         }
+        // Adding up can wait; a planned start cannot.
+        system::stand_back();
         listen(job, &heard, &mut collector, live).inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     let frame = Frame {

@@ -16,7 +16,7 @@ use crate::kinds::{Fault, Wrong};
 use crate::pace::{Draw, Pacer};
 use crate::plan::Load;
 use crate::record::{Record, Second, Whole};
-use crate::system::{Clock, Poller, thread_cpu};
+use crate::system::{Clock, Poller, Ports, thread_cpu};
 use crate::timers::{NEVER, Slot, Timers};
 use std::collections::VecDeque;
 use std::io;
@@ -95,6 +95,7 @@ pub struct Worker<'job> {
     gathered: Vec<u8>,
     most_connections: u64,
     opened: u64,
+    ports: Ports,
     page: u64,
     next_beat: u64,
 }
@@ -141,6 +142,7 @@ impl<'job> Worker<'job> {
             gathered: Vec::new(),
             most_connections,
             opened: 0,
+            ports: Ports::for_thread(thread, job.threads),
             page: 0,
             next_beat: BEAT,
         })

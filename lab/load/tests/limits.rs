@@ -41,47 +41,59 @@ fn without_a_local_address_the_server_is_not_accused() {
     check_sums(&result);
 }
 
+/// Says to the test in its own network which source it should use.
+const SOURCE: &str = "LOAD_SOURCE";
+
 /// No test of its own: it runs in a network of its own, with 12 ports. Standard output is the result.
 #[test]
 #[ignore = "run in its own network by the next test"]
 fn load_in_a_network_with_few_ports() {
     let address = serve(pong);
     std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40011").expect("this network is ours");
-    let result = load(address, "--connections 40 --duration 500ms --threads 1");
     let mut out = std::io::stdout();
-    std::io::Write::write_all(&mut out, format!("\nRESULT {result}\n").as_bytes()).expect("the parent reads");
+    // The kernel chooses ports, then the engine does.
+    for source in ["", "--source 127.0.0.1"] {
+        let result = load(address, &format!("--connections 40 --duration 500ms --threads 1 {source}"));
+        std::io::Write::write_all(&mut out, format!("\nRESULT {result}\n").as_bytes())
+            .expect("the parent reads");
+    }
 }
 
-#[test]
-fn without_ports_the_server_is_not_accused() {
+/// What `load_in_a_network_with_few_ports` gives in a network that is made for it; None where none may be made.
+fn in_its_own_network(source: &str) -> Option<Value> {
     let program = std::env::current_exe().expect("this program has a path");
     let script = format!(
         "ip link set lo up && exec {} --ignored --exact load_in_a_network_with_few_ports --nocapture",
         program.display()
     );
     // As root at once, and otherwise as the root of a user namespace.
-    let in_network = |flags: &str| Command::new("unshare").args([flags, "sh", "-c", &script]).output();
-    let output = match in_network("-n") {
+    let run = |flags| Command::new("unshare").args([flags, "sh", "-c", &script]).env(SOURCE, source).output();
+    let output = match run("-n") {
         Ok(output) if output.status.success() => output,
-        _ => match in_network("-rn") {
+        _ => match run("-rn") {
             Ok(output) if output.status.success() => output,
-            // A container that forbids networks of one's own: the test above, with an address, covers the same lines.
-            Ok(output) if String::from_utf8_lossy(&output.stderr).contains("unshare") => return,
+            Ok(output) if String::from_utf8_lossy(&output.stderr).contains("unshare") => return None,
             other => panic!("{other:?}"),
         },
     };
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find_map(|line| line.strip_prefix("RESULT ")).expect("a result");
-    let result: Value = serde_json::from_str(line).expect("it is JSON");
-    assert_eq!(result["errors"], json!({}));
-    assert_eq!(result["totals"]["connections"]["opened"], 12);
-    assert!(
-        result["generator"]["faults"]["address_unavailable"].as_u64() >= Some(28),
-        "{:#}",
-        result["generator"]
-    );
-    assert_eq!(result["generator"]["verdict"], "at_fault");
-    check_sums(&result);
+    Some(serde_json::from_str(line).expect("it is JSON"))
+}
+
+#[test]
+fn without_ports_the_server_is_not_accused() {
+    // The kernel chooses the ports, and the engine does.
+    for source in ["", "--source 127.0.0.1"] {
+        // A container that forbids networks of one's own: the test above, with an address, covers the same lines.
+        let Some(result) = in_its_own_network(source) else { return };
+        assert_eq!(result["errors"], json!({}));
+        assert_eq!(result["totals"]["connections"]["opened"], 12);
+        let faults = &result["generator"]["faults"];
+        assert!(faults["address_unavailable"].as_u64() >= Some(28), "{:#}", result["generator"]);
+        assert_eq!(result["generator"]["verdict"], "at_fault");
+        check_sums(&result);
+    }
 }
 
 #[test]

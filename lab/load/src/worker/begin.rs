@@ -5,13 +5,18 @@ use crate::client::{Flight, Role};
 use crate::kinds::{Fault, Wrong};
 use crate::plan::Load;
 use crate::record;
-use crate::system::{self, NoConnection};
+use crate::system::{self, NoConnection, Origin};
 use crate::timers::{NEVER, Slot};
+use rustix::fd::OwnedFd;
 
 /// A closed loop that cannot connect tries again after this: it should find the server when it is back, not hammer the machine.
 const RETRY: u64 = 10_000_000;
 /// A unix socket whose queue is full is tried again after this.
 const RETRY_FULL: u64 = 1_000_000;
+/// Ports that are tried for one connection, where the kernel remembers their last ones.
+const PORT_TRIES: u32 = 8;
+/// Connections whose port the kernel chooses: fewer than half of its range, even with several threads.
+const PORTS_BY_KERNEL: u64 = 4096;
 
 impl Worker<'_> {
     /// A planned moment has come: nothing that the server does may keep it from being counted.
@@ -142,26 +147,51 @@ impl Worker<'_> {
     }
 
     fn open(&mut self, index: u32, now: u64) {
-        let slow = self.job.slow_read().map(|slow| slow.bytes);
-        self.opened += 1;
-        match system::new_socket(&self.job.endpoint, self.opened, slow) {
-            Ok(socket) => {
-                let client = &mut self.clients[index as usize];
-                client.socket = Some(socket);
-                client.connect_began = now;
-                client.deadlines.limit = now + self.job.connect_limit;
-                self.present.sockets += 1;
-                self.connect(index, now);
+        let mut tries = PORT_TRIES;
+        let (socket, result) = loop {
+            let socket = match self.new_socket() {
+                Ok(socket) => socket,
+                Err(why) => return self.no_connection(index, why, now),
+            };
+            let result = system::connect(&socket, &self.job.endpoint);
+            tries -= 1;
+            // The port is free, but its last connection to this server is not forgotten: another may do.
+            if tries == 0 || result != Err(NoConnection::Generator(Fault::AddressUnavailable)) {
+                break (socket, result);
             }
-            Err(why) => self.no_connection(index, why, now),
-        }
+        };
+        let client = &mut self.clients[index as usize];
+        client.socket = Some(socket);
+        client.connect_began = now;
+        client.deadlines.limit = now + self.job.connect_limit;
+        self.present.sockets += 1;
+        self.connecting(index, result, now);
     }
 
-    /// The first try, and the next ones of a unix socket whose queue is full.
+    /// The kernel chooses the port while that is cheap for it, and the address where no source is given.
+    fn new_socket(&mut self) -> Result<OwnedFd, NoConnection> {
+        let endpoint = &self.job.endpoint;
+        self.opened += 1;
+        let source = match endpoint.sources.len() as u64 {
+            0 if endpoint.is_unix || self.present.sockets < PORTS_BY_KERNEL => None,
+            0 => Some(endpoint.any_source),
+            count => Some(endpoint.sources[(self.opened % count) as usize]),
+        };
+        let receive_buffer = self.job.slow_read().map(|slow| slow.bytes);
+        let from = source.map(|source| (source, &mut self.ports));
+        system::new_socket(endpoint, Origin { from, receive_buffer })
+    }
+
+    /// A unix socket whose queue was full, once more.
     pub(super) fn connect(&mut self, index: u32, now: u64) {
-        let token = self.slot(index).token();
         let Some(socket) = &self.clients[index as usize].socket else { return };
         let result = system::connect(socket, &self.job.endpoint);
+        self.connecting(index, result, now);
+    }
+
+    fn connecting(&mut self, index: u32, result: Result<bool, NoConnection>, now: u64) {
+        let token = self.slot(index).token();
+        let Some(socket) = &self.clients[index as usize].socket else { return };
         // After connecting: a socket that is watched before it has a peer says that it hung up.
         let watched = if result.is_ok() { self.poller.watch(socket, token) } else { Ok(()) };
         if watched.is_err() {
