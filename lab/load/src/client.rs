@@ -61,6 +61,7 @@ pub struct Client {
     /// How many connections it has had: tells an old one's news from the present one's.
     pub links: u32,
     pub connect_began: u64,
+    pub connected_at: u64,
     /// Replies on this connection.
     pub replies: u32,
     pub flights: VecDeque<Flight>,
@@ -80,6 +81,7 @@ impl Client {
             connected: false,
             links: 0,
             connect_began: 0,
+            connected_at: 0,
             replies: 0,
             flights: VecDeque::new(),
             outgoing: Outgoing::default(),

@@ -33,6 +33,7 @@ all
   --timeout TIME          connect, first byte and body (5s)
   --threads N             --cpu N,N            --seed N
   --start-at UNIX         --late-after TIME (10ms)
+  --trace FILE            every request and its moments, as CSV
   --plan FILE             the plan as JSON; no other flag of the load beside it
   --output FILE           the result as JSON; without it, to standard output (some lines, if that is a terminal)
   --live, --live-json     a line a second on standard error, where that is no terminal
@@ -206,6 +207,7 @@ fn take_rest(name: &str, parser: &mut Parser, given: &mut Given) -> Result<bool,
         "cpu" => set!(numbers(name, parser)?, plan.cpus),
         "seed" => set!(number(name, parser)?, plan.seed),
         "start-at" => set!(Some(number(name, parser)?), plan.start_at),
+        "trace" => set!(Some(text(parser)?), plan.trace),
         "late-after" => set!(time(name, parser)? * 1e3, plan.late_after_ms),
         _ => return Ok(false),
     }

@@ -70,9 +70,12 @@ impl Wrong {
         })
     }
 
-    /// Whether it failed a request, or only a connection whose replies were good.
-    pub fn fails_a_request(self) -> bool {
-        !matches!(self, Wrong::ResetAfterReply | Wrong::ExtraBytes)
+    /// As in the result.
+    pub fn name(self) -> String {
+        match (self.place(), self) {
+            (None, Wrong::WrongStatus(status)) => format!("wrong_status_{status:03}"),
+            (place, _) => NAMES[place.unwrap_or(0)].to_string(),
+        }
     }
 }
 
@@ -107,7 +110,7 @@ impl Errors {
         let statuses = self.statuses.iter();
         named
             .map(|(name, count)| ((*name).to_string(), count))
-            .chain(statuses.map(|(status, count)| (format!("wrong_status_{status:03}"), *count)))
+            .chain(statuses.map(|(status, count)| (Wrong::WrongStatus(*status).name(), *count)))
             .collect()
     }
 

@@ -20,5 +20,6 @@ pub mod run;
 pub mod summary;
 pub mod system;
 pub mod timers;
+pub mod trace;
 pub mod verdict;
 pub mod worker;

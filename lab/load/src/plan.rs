@@ -64,6 +64,8 @@ pub struct Plan {
     pub start_at: Option<f64>,
     #[serde(default = "late")]
     pub late_after_ms: f64,
+    #[serde(default)]
+    pub trace: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -242,6 +244,7 @@ impl Plan {
             seed: seed(),
             start_at: None,
             late_after_ms: late(),
+            trace: None,
         }
     }
 

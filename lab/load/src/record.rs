@@ -159,11 +159,27 @@ impl Tally {
     }
 }
 
+/// A request that is over, and its moments: nanoseconds from second 0, 0 where it did not come so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Trace {
+    pub template: u16,
+    pub planned: u64,
+    /// Those of its connection, which may have been opened for an earlier request.
+    pub connect: u64,
+    pub connected: u64,
+    pub sent: u64,
+    pub first_byte: u64,
+    pub ended: u64,
+    pub outcome: Result<u16, Wrong>,
+}
+
 /// One second of one thread, or, added up, of all threads.
 #[derive(Clone, Debug, Default)]
 pub struct Second {
     pub tally: Tally,
     pub times: Times,
+    /// Only where the plan wants them.
+    pub traces: Vec<Trace>,
 }
 
 impl Second {
@@ -175,6 +191,7 @@ impl Second {
     pub fn clear(&mut self) {
         self.tally = Tally::default();
         self.times.clear();
+        self.traces.clear();
     }
 }
 

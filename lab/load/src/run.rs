@@ -5,6 +5,7 @@ use crate::job::{Job, nanoseconds};
 use crate::plan::{Load, Stop};
 use crate::report::{self, Frame};
 use crate::system::{self, Clock};
+use crate::trace::Tracer;
 use crate::worker::{Lines, News, Worker};
 use serde_json::Value;
 use std::io::Write as _;
@@ -74,8 +75,6 @@ pub fn run(job: &Job, stop: &AtomicBool, live: Live) -> Result<Value, Stop> {
                 return Err(machine(&format!("start {} threads", job.threads))(error));
             }
         }
-        // Adding up can wait; a planned start cannot.
-        system::stand_back();
         listen(job, &heard, &mut collector, live).inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     let frame = Frame {
@@ -115,11 +114,16 @@ fn listen(
     collector: &mut Collector,
     live: Live,
 ) -> Result<(), Stop> {
+    let mut tracer = tracer(job)?;
+    let cannot_write = |error| Stop::Machine(format!("cannot write the trace: {error}"));
     let mut told = 0;
     while !collector.is_done() {
         let (thread, news) = heard.recv().map_err(|_| {
             Stop::Machine("a thread of the load has died; this is a bug of the engine".into())
         })?;
+        if let (Some(tracer), News::Page { page, .. }) = (&mut tracer, &news) {
+            tracer.write(&page.traces).map_err(cannot_write)?;
+        }
         let whole =
             collector.take(thread, news).map_err(machine("set up epoll and its timer, or wait with them"))?;
         for second in told..whole {
@@ -134,5 +138,12 @@ fn listen(
         }
         told = whole;
     }
-    Ok(())
+    tracer.as_mut().map_or(Ok(()), Tracer::finish).map_err(cannot_write)
+}
+
+fn tracer(job: &Job) -> Result<Option<Tracer>, Stop> {
+    let Some(path) = &job.plan.trace else { return Ok(None) };
+    let names = job.templates.iter().map(|template| template.name.clone()).collect();
+    let create = Tracer::create(path, names);
+    create.map(Some).map_err(machine(&format!("write the trace to {path:?}")))
 }

@@ -6,7 +6,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
-use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{self, ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 use std::io;
@@ -97,12 +97,6 @@ pub fn bind_to(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Puts the calling thread behind all others: on Linux, priority is a thread's own. Threads that it starts later inherit it.
-pub fn stand_back() {
-    // A wish too: with an equal priority the load is a little less even.
-    let _ = setpriority_process(None, 19);
-}
-
 /// What a descriptor is ready for.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
@@ -117,7 +111,7 @@ pub struct Ready {
 /// A token that no client has.
 const TIMER: u64 = u64::MAX;
 /// Events a call: enough that a busy turn needs one, few enough that replies do not grow old in the list.
-const EVENTS: usize = 256;
+pub const EVENTS: usize = 256;
 
 /// One epoll set with a timer in it: epoll's own timeout counts milliseconds, which is too coarse for a pacer.
 pub struct Poller {

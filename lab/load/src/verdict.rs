@@ -54,7 +54,7 @@ pub fn judge(evidence: &Evidence) -> (Verdict, Vec<String>) {
     let not_started = evidence.faults.of(Fault::NotStarted);
     if not_started > 0 {
         reasons.push(format!(
-            "{not_started} planned requests never started: max_connections is too low for this rate"
+            "{not_started} planned requests never started: max_connections, or this machine, is too small for this rate"
         ));
     }
     let late = evidence.faults.of(Fault::LateStart);

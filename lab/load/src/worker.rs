@@ -16,7 +16,7 @@ use crate::kinds::{Fault, Wrong};
 use crate::pace::{Draw, Pacer};
 use crate::plan::Load;
 use crate::record::{Record, Second, Whole};
-use crate::system::{Clock, Poller, Ports, thread_cpu};
+use crate::system::{Clock, EVENTS, Poller, Ports, thread_cpu};
 use crate::timers::{NEVER, Slot, Timers};
 use std::collections::VecDeque;
 use std::io;
@@ -26,6 +26,8 @@ use std::sync::mpsc::{Receiver, Sender};
 
 /// Every thread sets itself a timer for each of these, to see whether it is given its processor in time.
 const BEAT: u64 = 10_000_000;
+/// A thread that is so late was not running, and what it waits for gets that much longer.
+const AWAY: u64 = 50_000_000;
 /// Planned starts a turn: after so many, sockets are looked at, so that replies do not grow old.
 const STARTS_A_TURN: usize = 64;
 /// As much as one read takes.
@@ -98,6 +100,8 @@ pub struct Worker<'job> {
     ports: Ports,
     page: u64,
     next_beat: u64,
+    /// How long this thread was held up, in all: the server had no chance to be heard in that time.
+    away: u64,
 }
 
 /// The moments that fall to this thread, as far as the plan's count allows.
@@ -145,6 +149,7 @@ impl<'job> Worker<'job> {
             ports: Ports::for_thread(thread, job.threads),
             page: 0,
             next_beat: BEAT,
+            away: 0,
         })
     }
 
@@ -186,7 +191,7 @@ impl<'job> Worker<'job> {
             if share.is_none() && now >= self.planned.until {
                 share = Some(Self::share_of_processor(began, cpu, now));
             }
-            if now >= drained_at || (begun == connections && self.is_done(now)) {
+            if now >= drained_at + self.away || (begun == connections && self.is_done(now)) {
                 self.record.whole.exhausted = now < self.planned.until;
                 self.give_up();
                 return Ok(share.unwrap_or_else(|| Self::share_of_processor(began, cpu, now)));
@@ -214,7 +219,7 @@ impl<'job> Worker<'job> {
                 self.readable(slot.index, true);
             }
         }
-        let now = self.clock.now();
+        let (now, away) = (self.clock.now(), self.away);
         self.beat(now);
         for _ in 0..STARTS_A_TURN {
             match self.next_start() {
@@ -226,6 +231,10 @@ impl<'job> Worker<'job> {
             }
         }
         self.serve_queue();
+        // After a time away there may be more news than one turn takes, and it is looked at before anything is too late.
+        if ready == EVENTS && away < self.away {
+            return Ok(now);
+        }
         while let Some((entered, slot)) = self.timers.due(now) {
             if self.is_present(slot) && self.clients[slot.index as usize].deadlines.entered == entered {
                 self.fire(slot.index, now);
@@ -241,6 +250,10 @@ impl<'job> Worker<'job> {
 
     /// The timers of this thread itself: was it there in time, and has a second passed?
     fn beat(&mut self, now: u64) {
+        let late = now.saturating_sub(self.next_beat);
+        if late >= AWAY {
+            self.away += late;
+        }
         while self.next_beat <= now {
             self.record.beat(now - self.next_beat, self.job.late_after);
             self.next_beat += BEAT;
@@ -272,12 +285,20 @@ impl<'job> Worker<'job> {
 
     /// The end, whatever is still on its way.
     fn give_up(&mut self) {
-        for client in &self.clients {
-            for flight in &client.flights {
+        for index in 0..self.clients.len() as u32 {
+            let flights = std::mem::take(&mut self.clients[index as usize].flights);
+            for flight in flights {
                 self.record.error(Some(flight.template), Wrong::InFlightAtEnd);
+                self.trace(index, &flight, self.clock.now(), Err(Wrong::InFlightAtEnd));
             }
         }
         for _ in 0..self.queue.len() {
+            self.record.fault(Fault::NotStarted);
+        }
+        // A thread that was held up until now still owes these: they were planned, and nobody came to them.
+        while let Some(planned) = self.next_start() {
+            self.planned.moments.next();
+            self.record.offered(planned);
             self.record.fault(Fault::NotStarted);
         }
     }

@@ -169,6 +169,22 @@ fn a_session_whose_connection_is_closed_opens_another_and_one_with_an_error_give
 }
 
 #[test]
+fn a_slow_writer_writes_slowly() {
+    let (address, seen) = listening();
+    let result = load(address, "--connections 2 --count 4 --duration 20s --threads 1 --slow-write 10:5ms");
+    let request = seen.lock().expect("no thread panicked")[0].len();
+    // So many pieces, with 5 ms between them.
+    let least = (request.div_ceil(10) - 1) as f64 * 5e3;
+    assert!(
+        result["times"]["service"]["min_us"].as_f64() >= Some(least),
+        "{least} µs: {:#}",
+        result["times"]["service"]
+    );
+    assert_eq!((&result["totals"]["replies"], &result["errors"]), (&json!(4), &json!({})));
+    check_sums(&result);
+}
+
+#[test]
 fn a_slow_reader_reads_slowly() {
     // The reply does not fit into the socket of a reader of 2 KiB; its writer is held up.
     let held = Arc::new(Mutex::new(Duration::ZERO));

@@ -36,7 +36,7 @@ fn without_a_local_address_the_server_is_not_accused() {
     // TEST-NET-1 (RFC 5737): no machine has it.
     let result = load(address, "--rate 100 --duration 200ms --threads 1 --source 192.0.2.1");
     assert_eq!(result["errors"], json!({}));
-    assert_eq!(result["generator"]["faults"], json!({"address_unavailable": 20}));
+    assert_eq!(result["generator"]["faults"]["address_unavailable"], 20);
     assert_eq!(result["generator"]["verdict"], "at_fault");
     check_sums(&result);
 }
@@ -118,7 +118,7 @@ fn an_interruption_keeps_what_was_measured() {
         let result = result(output);
         assert_eq!(result["ended"], "interrupted");
         assert!(result["totals"]["replies"].as_u64() >= Some(100), "{:#}", result["totals"]);
-        assert!(result["window_s"].as_f64() < Some(30.0));
+        assert!(result["window_s"].as_f64() < Some(59.0));
         check_sums(&result);
     }
 }
@@ -184,9 +184,18 @@ fn what_the_machine_refuses_is_answered_in_one_line() {
     let url = format!("http://{address}/");
     for (arguments, words) in [
         (
-            vec![&url[..], "--duration", "50ms", "--output", "/no/such/folder/result.json"],
+            vec![
+                &url[..],
+                "--duration",
+                "50ms",
+                "--late-after",
+                "9s",
+                "--output",
+                "/no/such/folder/result.json",
+            ],
             "cannot write the result",
         ),
+        (vec![&url[..], "--duration", "50ms", "--trace", "/no/such/folder/trace.csv"], "write the trace to"),
         (vec![&url[..], "--duration", "50ms", "--cpu", "1023"], "cannot bind to the processors"),
     ] {
         let (status, line) = told(&arguments);

@@ -118,7 +118,7 @@ fn planted(load: &Value) {
         "url": format!("http://{address}/"),
         "load": load,
         "duration_s": 20,
-        "timeouts": {"connect_s": 5, "first_byte_s": 0.4, "body_s": 0.4},
+        "timeouts": {"connect_s": 5, "first_byte_s": 1.0, "body_s": 1.0},
         "requests": [{"expect": {"body": "Pong!"}}],
         "threads": 2,
     }));

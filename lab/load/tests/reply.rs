@@ -68,6 +68,8 @@ fn a_length_frames_the_body() {
 fn chunks_frame_the_body() {
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     check(&format!("{head}3\r\nPon\r\n02\r\ng!\r\n0\r\n\r\n"), &body("Pong!"), &[good(200, true)]);
+    let many = "1\r\nx\r\n".repeat(40);
+    check(&format!("{head}{many}0\r\n\r\n"), &body(&"x".repeat(40)), &[good(200, true)]);
     check(&format!("{head}0\r\nSum: 1\r\n\r\n"), &body(""), &[good(200, true)]);
     for bad in [
         "x\r\n",

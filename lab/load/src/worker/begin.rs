@@ -163,6 +163,7 @@ impl Worker<'_> {
         let client = &mut self.clients[index as usize];
         client.socket = Some(socket);
         client.connect_began = now;
+        client.connected_at = 0;
         client.deadlines.limit = now + self.job.connect_limit;
         self.present.sockets += 1;
         self.connecting(index, result, now);
@@ -214,6 +215,7 @@ impl Worker<'_> {
     pub(super) fn connected(&mut self, index: u32, now: u64) {
         let client = &mut self.clients[index as usize];
         client.connected = true;
+        client.connected_at = now;
         client.deadlines.limit = NEVER;
         record::record(self.record.second.times.connect(), now - client.connect_began);
         self.present.connected += 1;
@@ -247,6 +249,7 @@ impl Worker<'_> {
         for flight in flights {
             if flight.began > 0 {
                 self.record.error(Some(flight.template), Wrong::EndBeforeReply);
+                self.trace(index, &flight, self.clock.now(), Err(Wrong::EndBeforeReply));
             } else {
                 self.record.fault(fault);
             }

@@ -1,9 +1,9 @@
 //! What came of a request: reply, error, timeout; and what its client does next.
 
 use super::Worker;
-use crate::client::Role;
+use crate::client::{Flight, Role};
 use crate::kinds::Wrong;
-use crate::record;
+use crate::record::{self, Trace};
 use crate::reply::{Reply, Step};
 use crate::timers::NEVER;
 
@@ -38,6 +38,7 @@ impl Worker<'_> {
             );
             record::record(times.transfer(), now.saturating_sub(flight.first_byte));
         }
+        self.trace(index, &flight, now, reply.wrong.map_or(Ok(reply.status), Err));
         if extra {
             self.record.error(Some(flight.template), Wrong::ExtraBytes);
         }
@@ -129,8 +130,28 @@ impl Worker<'_> {
         let flights = std::mem::take(&mut self.clients[index as usize].flights);
         self.present.in_flight -= flights.len() as u64;
         for (place, flight) in flights.iter().enumerate() {
-            self.record.error(Some(flight.template), if place == 0 { wrong } else { behind });
+            let wrong = if place == 0 { wrong } else { behind };
+            self.record.error(Some(flight.template), wrong);
+            self.trace(index, flight, self.clock.now(), Err(wrong));
         }
+    }
+
+    /// Keeps a request's moments, where the plan wants that.
+    pub(super) fn trace(&mut self, index: u32, flight: &Flight, ended: u64, outcome: Result<u16, Wrong>) {
+        if self.job.plan.trace.is_none() {
+            return;
+        }
+        let client = &self.clients[index as usize];
+        self.record.second.traces.push(Trace {
+            template: flight.template,
+            planned: flight.planned,
+            connect: client.connect_began,
+            connected: client.connected_at,
+            sent: flight.sent,
+            first_byte: flight.first_byte,
+            ended,
+            outcome,
+        });
     }
 
     pub(super) fn after_failure(&mut self, index: u32, now: u64) {

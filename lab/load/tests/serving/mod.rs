@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // Each test file uses a part of it.
 
+use base64::Engine as _;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::net::sockopt::set_socket_linger;
@@ -190,4 +193,14 @@ pub fn check_sums(result: &Value) {
     assert_eq!(total("offered"), total("started") + unable, "{result:#}");
     assert_eq!(total("started"), total("replies") + total("failed"), "{result:#}");
     assert_eq!(result["times"]["response"]["count"], result["totals"]["replies"]);
+}
+
+/// The distribution that `hdr` holds.
+pub fn unpacked(hdr: &Value) -> Histogram<u64> {
+    let text = hdr.as_str().expect("a text");
+    if text.is_empty() {
+        return Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("bounds");
+    }
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).expect("base64");
+    Deserializer::new().deserialize(&mut &bytes[..]).expect("V2, deflated")
 }
