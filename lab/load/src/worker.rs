@@ -8,19 +8,20 @@
 
 mod begin;
 mod exchange;
+mod planned;
 mod settle;
 
 use crate::client::{Client, Role};
 use crate::job::Job;
 use crate::kinds::{Fault, Wrong};
-use crate::pace::{Draw, Pacer};
+use crate::pace::Draw;
 use crate::plan::Load;
 use crate::record::{Record, Second, Whole};
 use crate::system::{Clock, EVENTS, Poller, Ports, thread_cpu};
 use crate::timers::{NEVER, Slot, Timers};
+use planned::Planned;
 use std::collections::VecDeque;
 use std::io;
-use std::iter::Peekable;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -53,15 +54,6 @@ pub struct Lines<'job> {
     /// Pages that were read and are empty again.
     pub fresh: Receiver<Box<Second>>,
     pub stop: &'job AtomicBool,
-}
-
-/// Which moments are planned, and how many more there may be.
-struct Planned {
-    moments: Peekable<Box<dyn Iterator<Item = u64> + Send>>,
-    /// Closed loop: requests that may still begin.
-    left: Option<u64>,
-    /// No request begins at or after this moment.
-    until: u64,
 }
 
 /// Numbers of the present moment.
@@ -104,24 +96,9 @@ pub struct Worker<'job> {
     away: u64,
 }
 
-/// The moments that fall to this thread, as far as the plan's count allows.
-fn moments(job: &Job, thread: usize) -> Box<dyn Iterator<Item = u64> + Send> {
-    let Some(shape) = job.shape.clone() else { return Box::new(std::iter::empty()) };
-    let pacer = Pacer::new(shape, job.plan.seed, job.duration);
-    let dealt = pacer.dealt(thread, job.threads);
-    match job.count() {
-        Some(count) => Box::new(dealt.take(job.share(count, thread) as usize)),
-        None => Box::new(dealt),
-    }
-}
-
 impl<'job> Worker<'job> {
     pub fn new(job: &'job Job, clock: Clock, lines: Lines<'job>) -> io::Result<Worker<'job>> {
         let thread = lines.thread;
-        let left = match &job.plan.load {
-            Load::Closed(_) => job.count().map(|count| job.share(count, thread)),
-            _ => None,
-        };
         let most_connections = match &job.plan.load {
             Load::Open(open) => open.max_connections.map_or(u64::MAX, |most| job.share(most as u64, thread)),
             _ => u64::MAX,
@@ -138,7 +115,7 @@ impl<'job> Worker<'job> {
             idle: Vec::new(),
             queue: VecDeque::new(),
             again: Vec::new(),
-            planned: Planned { moments: moments(job, thread).peekable(), left, until: job.duration },
+            planned: Planned::for_thread(job, thread),
             present: Present::default(),
             // Each thread draws its own requests; the moments come from the seed alone.
             draw: Draw::new(job.plan.seed ^ (thread as u64 + 1).wrapping_mul(0x9e37_79b9)),
@@ -205,7 +182,7 @@ impl<'job> Worker<'job> {
 
     /// One turn; gives the moment after its wait.
     fn turn(&mut self, hurry: bool) -> io::Result<u64> {
-        let next_start = self.next_start().unwrap_or(NEVER);
+        let next_start = self.planned.next().unwrap_or(NEVER);
         let until = next_start.min(self.timers.next()).min(self.next_beat);
         let wait = !hurry && self.again.is_empty() && until > self.clock.now();
         let ready = self.poller.wait(self.clock, wait.then_some(until))?;
@@ -222,9 +199,9 @@ impl<'job> Worker<'job> {
         let (now, away) = (self.clock.now(), self.away);
         self.beat(now);
         for _ in 0..STARTS_A_TURN {
-            match self.next_start() {
+            match self.planned.next() {
                 Some(planned) if planned <= now => {
-                    self.planned.moments.next();
+                    self.planned.take();
                     self.arrive(planned);
                 }
                 _ => break,
@@ -241,11 +218,6 @@ impl<'job> Worker<'job> {
             }
         }
         Ok(now)
-    }
-
-    fn next_start(&mut self) -> Option<u64> {
-        let until = self.planned.until;
-        self.planned.moments.peek().copied().filter(|moment| *moment < until)
     }
 
     /// The timers of this thread itself: was it there in time, and has a second passed?
@@ -274,8 +246,10 @@ impl<'job> Worker<'job> {
 
     fn is_done(&mut self, now: u64) -> bool {
         let may_begin = match self.job.shape {
-            Some(_) => self.next_start().is_some() || (self.present.sessions > 0 && now < self.planned.until),
-            None => now < self.planned.until && self.planned.left != Some(0),
+            Some(_) => {
+                self.planned.next().is_some() || (self.present.sessions > 0 && now < self.planned.until)
+            }
+            None => now < self.planned.until && self.planned.may_begin(),
         };
         if may_begin || self.present.in_flight > 0 || self.present.leaving > 0 || !self.queue.is_empty() {
             return false;
@@ -296,8 +270,8 @@ impl<'job> Worker<'job> {
             self.record.fault(Fault::NotStarted);
         }
         // A thread that was held up until now still owes these: they were planned, and nobody came to them.
-        while let Some(planned) = self.next_start() {
-            self.planned.moments.next();
+        while let Some(planned) = self.planned.next() {
+            self.planned.take();
             self.record.offered(planned);
             self.record.fault(Fault::NotStarted);
         }

@@ -68,13 +68,13 @@ fn in_its_own_network(source: &str) -> Option<Value> {
     );
     // As root at once, and otherwise as the root of a user namespace.
     let run = |flags| Command::new("unshare").args([flags, "sh", "-c", &script]).env(SOURCE, source).output();
-    let output = match run("-n") {
-        Ok(output) if output.status.success() => output,
-        _ => match run("-rn") {
-            Ok(output) if output.status.success() => output,
-            Ok(output) if String::from_utf8_lossy(&output.stderr).contains("unshare") => return None,
-            other => panic!("{other:?}"),
-        },
+    let tries = [run("-n"), run("-rn")];
+    let Some(output) = tries.iter().flatten().find(|output| output.status.success()) else {
+        let why = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+        let told: Vec<String> = tries.iter().flatten().map(why).collect();
+        // No unshare, no ip, or no leave to use them; anything else is a failure.
+        assert!(told.iter().all(|line| line.contains("unshare") || line.contains("not found")), "{told:?}");
+        return None;
     };
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find_map(|line| line.strip_prefix("RESULT ")).expect("a result");

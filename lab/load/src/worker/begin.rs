@@ -63,10 +63,8 @@ impl Worker<'_> {
     pub(super) fn refill(&mut self, index: u32, now: u64) {
         let Load::Closed(closed) = &self.job.plan.load else { return };
         while self.clients[index as usize].flights.len() < closed.pipeline && now < self.planned.until {
-            match &mut self.planned.left {
-                Some(0) => return,
-                Some(left) => *left -= 1,
-                None => {}
+            if !self.planned.begin_one() {
+                return;
             }
             self.record.offered(now);
             let template = self.draw_template();
