@@ -238,3 +238,26 @@ fn a_server_that_closes_takes_nothing_with_it_that_was_pipelined() {
     assert!((100..=101).contains(&opened), "{opened}");
     check_sums(&result);
 }
+
+#[test]
+fn what_is_pipelined_behind_an_error_fails_too_and_says_how() {
+    for (reply, errors) in [
+        (&b""[..], json!({"first_byte_timeout": 4})),
+        (&GOOD[..20], json!({"body_timeout": 1, "first_byte_timeout": 3})),
+        (&b"HTTP/1.1 OK\r\n\r\n"[..], json!({"bad_status_line": 1, "end_before_reply": 3})),
+    ] {
+        let address = serve(move |mut peer| {
+            for _ in 0..4 {
+                if peer.request().is_none() {
+                    return;
+                }
+            }
+            peer.send(reply);
+            peer.keep_silent();
+        });
+        let flags = "--connections 1 --pipeline 4 --count 4 --duration 9s --timeout 500ms --threads 1";
+        let result = load(address, flags);
+        assert_eq!(result["errors"], errors);
+        check_sums(&result);
+    }
+}

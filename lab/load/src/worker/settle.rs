@@ -124,6 +124,7 @@ impl Worker<'_> {
     pub(super) fn fail_all(&mut self, index: u32, wrong: Wrong) {
         let behind = match wrong {
             Wrong::ResetInReply | Wrong::ResetBeforeReply => Wrong::ResetBeforeReply,
+            Wrong::FirstByteTimeout | Wrong::BodyTimeout => Wrong::FirstByteTimeout,
             Wrong::Refused | Wrong::Unreachable | Wrong::ConnectTimeout => wrong,
             _ => Wrong::EndBeforeReply,
         };
