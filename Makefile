@@ -9,7 +9,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test check lint loom fuzz bench docs interpreters clean
+.PHONY: build serve test check lint loom fuzz bench docs interpreters clean load
 
 build: .venv/built
 
@@ -48,6 +48,10 @@ lint: .venv/built .venv/tested-with
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_tidy.py
+
+# The load engine of the lab: target/release/forehand-load.
+load:
+	cargo build --release -p forehand-load
 
 loom:
 	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=4 cargo test --release -p server --test loom --target-dir target/loom

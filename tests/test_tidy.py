@@ -145,6 +145,13 @@ def test_the_layers_hold() -> None:
     assert "libc" not in crate("wire") | crate("server"), "only reactor makes system calls"
 
 
+def test_the_load_engine_shares_nothing_with_the_server() -> None:
+    assert dependencies(ROOT / "lab/load/Cargo.toml") & set(CRATES) == set(), "one bug would blind both sides"
+    for path in (ROOT / "lab" / "load" / "src").rglob("*.rs"):
+        if path.name != "system.rs":
+            assert not re.search(r"rustix::(?!fd|net::\{?SocketAddr)", path.read_text()), shown(path)
+
+
 def test_the_wire_has_no_socket_clock_or_thread() -> None:
     for path in (ROOT / "crates" / "wire" / "src").rglob("*.rs"):
         found = re.search(
@@ -156,7 +163,8 @@ def test_the_wire_has_no_socket_clock_or_thread() -> None:
 def test_every_dependency_has_its_reason() -> None:
     reasons = re.findall(r"^\| (\w[\w, -]*?)(?: \(.*\))? \| .+ \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.M)
     named = {name.strip() for row in reasons for name in row.split(",")}
-    used = dependencies(ROOT / "fuzz" / "Cargo.toml").union(*(crate(name) for name in CRATES)) - set(CRATES)
+    apart = [dependencies(ROOT / folder / "Cargo.toml") for folder in ("fuzz", "lab/load")]
+    used = set().union(*apart, *(crate(name) for name in CRATES)) - set(CRATES)
     project = (ROOT / "pyproject.toml").read_text()
     used |= set(re.findall(r'^\s*(?:\w+ = \[)?"([\w-]+)[>=]', project, re.M))
     assert {"memchr", "httparse", "maturin", "tomli", "django"} <= used, "the lists are read as they are written"

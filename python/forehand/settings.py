@@ -296,6 +296,11 @@ def _own() -> Iterator[Option]:
         "peers whose X-Forwarded-* and Forwarded are believed: addresses, networks, 'unix', '*'; empty: nobody's",
         metavar="PEERS", check=_core.check_trust,
     )  # fmt: skip
+    yield Option(
+        "forwarded_headers", "choice", "both", "Proxies",
+        "which headers those peers set; a client's own of the other kind are then dropped (both: they must agree)",
+        choices=("both", "x-forwarded", "forwarded"),
+    )  # fmt: skip
     yield Option("url_scheme", "choice", "http", "Proxies", "wsgi.url_scheme where no trusted proxy says it",
                  choices=("http", "https"))  # fmt: skip
     yield Option(
@@ -375,7 +380,7 @@ class Settings:
     def for_engine(self) -> dict[str, object]:
         """What `_core.Server` reads."""
         names = (
-            "threads", "request_buffering", "server_header", "forwarded_allow_ips", "url_scheme", "access_log",
+            "threads", "request_buffering", "server_header", "forwarded_allow_ips", "forwarded_headers", "url_scheme", "access_log",
             "log_level", "http_relax", "http_refuse", "script_name",
         )  # fmt: skip
         settings: dict[str, object] = {name: self[name] for name in names}

@@ -189,6 +189,7 @@ SPECIAL = {
     "worker_memory_kind": "rss", **{f"on_{what}": "hooks:call" for what in (
         "start", "worker_start", "worker_ready", "worker_exit", "reload", "stop")},
     "bind": "127.0.0.1:1", "env": "A=b", "script_name": "/x", "forwarded_allow_ips": "10.0.0.1", "url_scheme": "https",
+    "forwarded_headers": "x-forwarded",
     "access_log": "json", "log_level": "error", "http_relax": "trace", "http_refuse": "trailers", "chdir": ".",
     "interface": "asgi", "lifespan": "off", "loop": "asyncio",
 }  # fmt: skip

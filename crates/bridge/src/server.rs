@@ -47,11 +47,11 @@ impl Server {
     ) -> PyResult<Self> {
         let settings = Settings::read(settings)?;
         quiet_panics(&settings.log);
-        let guarded = !settings.config.trust.is_none();
+        let trust = settings.config.trust.clone();
         let mut gateways = Vec::new();
         let mut fds = Vec::new();
         for (fd, url) in &listeners {
-            gateways.push(Gateway::new(base(py, url, &settings)?, &settings.script_name, guarded));
+            gateways.push(Gateway::new(base(py, url, &settings)?, &settings.script_name, trust.clone()));
             fds.push(ListenerFd::new(*fd)?);
         }
         let turn = Loop::new(settings.config, settings.log, fds)?;

@@ -15,7 +15,7 @@ use server::board::Board;
 use server::engine::Config;
 use server::log::{Level, Log};
 use server::tickets::Deadlines;
-use wire::{Limits, Policy, Trust};
+use wire::{Family, Limits, Policy, Trust};
 
 /// What the engine does not need to know, but the bridge does.
 pub struct Settings {
@@ -62,7 +62,10 @@ impl Settings {
             max_requests: max_requests(settings)?,
             deadlines: deadlines(settings, &limits)?,
             policy: policy(settings)?,
-            trust: parse_trust(&trust)?,
+            trust: heeding(
+                parse_trust(&trust)?,
+                &get::<String>(settings, "forwarded_headers", String::new())?,
+            ),
             server_header: get::<String>(settings, "server_header", String::new())?.into_bytes(),
             request_buffering: get(settings, "request_buffering", true)?,
             evented: false,
@@ -133,6 +136,15 @@ fn policy(settings: &Bound<'_, PyDict>) -> PyResult<Policy> {
 /// Parses a list of trusted peers.
 pub fn parse_trust(text: &str) -> PyResult<Trust> {
     Trust::parse(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Which family of headers trusted proxies are believed with.
+fn heeding(trust: Trust, which: &str) -> Trust {
+    match which {
+        "x-forwarded" => trust.heeding_only(Family::XForwarded),
+        "forwarded" => trust.heeding_only(Family::Forwarded),
+        _ => trust,
+    }
 }
 
 fn access(settings: &Bound<'_, PyDict>) -> PyResult<Option<AccessLog>> {

@@ -27,6 +27,17 @@ pub struct Trust {
     all: bool,
     unix: bool,
     networks: Vec<(IpAddr, u8)>,
+    /// What the proxies do not set comes from clients, and is not heeded.
+    ignored: Option<Family>,
+}
+
+/// The two families of forwarding headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// RFC 7239.
+    Forwarded,
+    /// X-Forwarded-*, X-Real-IP.
+    XForwarded,
 }
 
 /// What is wrong with a list of trusted peers.
@@ -63,9 +74,34 @@ impl Trust {
         Ok(trust)
     }
 
+    /// The same, heeding only one family: a proxy that sets one lets a client's own of the
+    /// other through.
+    #[must_use]
+    pub fn heeding_only(mut self, family: Family) -> Self {
+        self.ignored = Some(match family {
+            Family::Forwarded => Family::XForwarded,
+            Family::XForwarded => Family::Forwarded,
+        });
+        self
+    }
+
+    fn heeds(&self, family: Family) -> bool {
+        self.ignored != Some(family)
+    }
+
+    /// Does a header of a peer reach the application? Forwarding headers do where nobody is
+    /// trusted at all, and where this peer is trusted with their family.
+    pub fn lets_through(&self, name: &[u8], trusted: bool) -> bool {
+        if self.is_none() || !is_forwarding(name) {
+            return true;
+        }
+        let standard = name.eq_ignore_ascii_case(b"forwarded");
+        trusted && self.heeds(if standard { Family::Forwarded } else { Family::XForwarded })
+    }
+
     /// True where nobody is trusted: forwarding headers then are headers like others.
     pub fn is_none(&self) -> bool {
-        *self == Self::default()
+        *self == Self { ignored: self.ignored, ..Self::default() }
     }
 
     pub fn trusts(&self, peer: &Peer) -> bool {
@@ -158,7 +194,9 @@ pub fn effective(head: &Head, peer: &Peer, trust: &Trust) -> Result<Option<Effec
     let all = |name: &'static str| {
         head.block
             .fields()
-            .filter(move |(known, _)| known.eq_ignore_ascii_case(name.as_bytes()))
+            .filter(move |(known, _)| {
+                trust.lets_through(known, true) && known.eq_ignore_ascii_case(name.as_bytes())
+            })
             .map(|(_, value)| value)
     };
     let chain: Vec<&[u8]> =

@@ -26,7 +26,7 @@ pub use fault::{
     Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT,
     STOPPING, WS_KEY, WS_VERSION, Whose,
 };
-pub use forwarded::{BadTrust, Effective, Peer, Scheme, Trust, effective, is_forwarding};
+pub use forwarded::{BadTrust, Effective, Family, Peer, Scheme, Trust, effective};
 pub use head::{Attachment, Block, Framing, Head};
 pub use heads::{HeadCache, Hint};
 pub use http1::{BodyLeft, Event, Http1, Shared, Tick};

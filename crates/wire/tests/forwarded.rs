@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use wire::{Effective, Event, Http1, Limits, Peer, Policy, Scheme, Shared, Trust, effective, is_forwarding};
+use wire::{Effective, Event, Family, Http1, Limits, Peer, Policy, Scheme, Shared, Trust, effective};
 
 fn peer(address: &str) -> Peer {
     Peer::Ip(address.parse::<IpAddr>().expect("an address"), 1234)
@@ -166,12 +166,39 @@ fn what_contradicts_itself_or_is_malformed_is_refused() {
 
 #[test]
 fn every_forwarding_header_is_known_by_its_name_in_any_case() {
+    let trust = Trust::parse("10.0.0.1").expect("a list");
     for name in ["Forwarded", "x-forwarded-FOR", "X-Forwarded-Proto", "X-Forwarded-Prefix", "X-Real-IP"] {
-        assert!(is_forwarding(name.as_bytes()), "{name}");
+        assert!(!trust.lets_through(name.as_bytes(), false), "{name}");
         let headers = format!("{name}: x\r\n");
         assert_ne!(from_proxy(&headers, "10.0.0.1"), Ok(None), "{name} is noticed");
     }
     for name in ["X-Forwarded", "Forwarded-For", "Fowarded", "X-Request-Id", ""] {
-        assert!(!is_forwarding(name.as_bytes()), "{name}");
+        assert!(trust.lets_through(name.as_bytes(), false), "{name}");
     }
+}
+
+#[test]
+fn the_family_that_proxies_do_not_set_is_the_clients_and_is_not_heeded() {
+    let both = "X-Forwarded-Proto: https\r\nForwarded: for=6.6.6.6;host=evil\r\n";
+    let bytes = format!("GET / HTTP/1.1\r\nHost: a\r\n{both}\r\n");
+    let mut shared = Shared::new(Limits::default(), Policy::default());
+    let mut input = bytes.as_bytes();
+    let Event::Request(head) = Http1::new(0, 0).advance(&mut input, &mut shared, 0) else {
+        panic!("no request")
+    };
+    let trust = Trust::parse("10.0.0.0/8").expect("a list");
+    let meant = |trust: &Trust| effective(&head, &peer("10.0.0.1"), trust).expect("agrees").expect("is said");
+    assert_eq!(meant(&trust).addr.as_deref(), Some("6.6.6.6"));
+    let only = trust.clone().heeding_only(Family::XForwarded);
+    assert_eq!(
+        (meant(&only).addr, meant(&only).scheme, meant(&only).host),
+        (None, Some(Scheme::Https), None)
+    );
+    assert!(only.lets_through(b"X-Forwarded-Proto", true) && !only.lets_through(b"Forwarded", true));
+    let other = trust.heeding_only(Family::Forwarded);
+    assert_eq!((meant(&other).addr.as_deref(), meant(&other).scheme), (Some("6.6.6.6"), None));
+    assert!(
+        Trust::none().heeding_only(Family::Forwarded).lets_through(b"X-Real-IP", false),
+        "nobody is trusted"
+    );
 }

@@ -13,7 +13,7 @@ use reactor::Address;
 use server::engine::Engine;
 use server::exchange::Exchange;
 use wire::ws::Handshake;
-use wire::{Block, Effective, Fault, Head, Peer, Scheme, Version, effective, is_forwarding};
+use wire::{Block, Effective, Fault, Head, Peer, Scheme, Trust, Version, effective};
 
 use crate::ffi::{Held, copy_dict, copy_list, latin1, set_item};
 use crate::wsgi::percent_decoded;
@@ -27,7 +27,7 @@ pub struct Gateway {
     server: Py<PyTuple>,
     scheme: Py<PyString>,
     root_path: String,
-    guarded: bool,
+    trust: Trust,
     common: Common,
     names: Held<Vec<Name>>,
     client: Held<Option<(IpAddr, Py<PyString>)>>,
@@ -61,14 +61,14 @@ pub struct Scope<'py> {
 }
 
 impl Gateway {
-    pub fn new(server: Bound<'_, PyTuple>, settings: (&str, &str), guarded: bool, common: Common) -> Self {
+    pub fn new(server: Bound<'_, PyTuple>, settings: (&str, &str), trust: Trust, common: Common) -> Self {
         let (scheme, root_path) = settings;
         let py = server.py();
         Self {
             scheme: PyString::new(py, scheme).unbind(),
             server: server.unbind(),
             root_path: root_path.to_string(),
-            guarded,
+            trust,
             common,
             names: Held::new(Vec::new()),
             client: Held::new(None),
@@ -135,7 +135,7 @@ impl Gateway {
     fn block(&self, py: Python<'_>, block: &Block, trusted: bool) -> PyResult<BlockTemplate> {
         let headers = PyList::empty(py);
         for (name, value) in block.fields() {
-            if !trusted && self.guarded && is_forwarding(name) {
+            if !self.trust.lets_through(name, trusted) {
                 continue;
             }
             headers.append((self.name(py, name), PyBytes::new(py, value)))?;

@@ -94,12 +94,12 @@ impl AsgiServer {
         let (event_loop, state, on_end) = life;
         settings.config.evented = true;
         settings.config.request_buffering = true;
-        let guarded = !settings.config.trust.is_none();
+        let trust = settings.config.trust.clone();
         let mut gateways = Vec::new();
         let mut fds = Vec::new();
         for (fd, url) in &listeners {
             let texts = (settings.url_scheme.as_str(), settings.script_name.as_str());
-            gateways.push(Gateway::new(address(py, url)?, texts, guarded, common(py, &state)?));
+            gateways.push(Gateway::new(address(py, url)?, texts, trust.clone(), common(py, &state)?));
             fds.push(ListenerFd::new(*fd)?);
         }
         let turn = Loop::new(settings.config, settings.log, fds)?;

@@ -16,7 +16,7 @@ use pyo3::types::{PyDict, PyString};
 use reactor::Address;
 use server::engine::Engine;
 use server::exchange::Exchange;
-use wire::{Block, Effective, Fault, Head, Peer, Scheme, Version, effective, is_forwarding};
+use wire::{Block, Effective, Fault, Head, Peer, Scheme, Trust, Version, effective};
 
 use crate::ffi::{copy_dict, latin1, set_item};
 
@@ -29,7 +29,7 @@ pub struct Gateway {
     base: Py<PyDict>,
     script_name: Vec<u8>,
     /// A trusted-proxy mode is on: forwarding headers of others do not get through.
-    guarded: bool,
+    trust: Trust,
     names: Mutex<Vec<Name>>,
 }
 
@@ -45,11 +45,11 @@ struct Template {
 
 impl Gateway {
     /// `base`: the keys that no request changes.
-    pub fn new(base: Bound<'_, PyDict>, script_name: &str, guarded: bool) -> Self {
+    pub fn new(base: Bound<'_, PyDict>, script_name: &str, trust: Trust) -> Self {
         Self {
             base: base.unbind(),
             script_name: script_name.as_bytes().to_vec(),
-            guarded,
+            trust,
             names: Mutex::new(Vec::new()),
         }
     }
@@ -127,7 +127,7 @@ impl Gateway {
     fn block<'py>(&self, py: Python<'py>, block: &Block, trusted: bool) -> PyResult<Bound<'py, PyDict>> {
         let environ = copy_dict(self.base.bind(py))?;
         for (name, value) in block.fields() {
-            if !trusted && self.guarded && is_forwarding(name) {
+            if !self.trust.lets_through(name, trusted) {
                 continue;
             }
             let Some(key) = self.key(py, name)? else { continue };

@@ -1,0 +1,340 @@
+//! The plan made ready: addresses looked up, files read, requests as bytes. Built once, on the main thread, and then only read.
+
+use crate::pace::Shape;
+use crate::plan::{Load, MOST_THREADS, Plan, Request, Slow, Stop, wrong};
+use crate::reply::Expectation;
+use rustix::net::{SocketAddrAny, SocketAddrUnix};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+/// One kind of request, as the bytes that go out.
+#[derive(Debug)]
+pub struct Template {
+    pub name: String,
+    pub weight: u32,
+    pub bytes: Vec<u8>,
+    /// The same request, as the last of a session: it says `Connection: close`.
+    pub last: Vec<u8>,
+    pub expected: Expectation,
+}
+
+/// Where connections go to.
+#[derive(Debug)]
+pub struct Endpoint {
+    pub address: SocketAddrAny,
+    /// The same, as people write it.
+    pub shown: String,
+    pub is_unix: bool,
+    /// Local addresses, used in turn; none: the kernel's choice.
+    pub sources: Vec<IpAddr>,
+    /// The address that stands for any of this machine's, in the server's family.
+    pub any_source: IpAddr,
+}
+
+/// Everything that a thread needs to know. Times are nanoseconds.
+#[derive(Debug)]
+pub struct Job {
+    pub plan: Plan,
+    pub endpoint: Endpoint,
+    pub templates: Vec<Template>,
+    pub keeps_alive: bool,
+    pub shape: Option<Shape>,
+    pub duration: u64,
+    pub drain: u64,
+    pub connect_limit: u64,
+    pub first_byte_limit: u64,
+    pub body_limit: u64,
+    pub think: u64,
+    pub late_after: u64,
+    pub threads: usize,
+}
+
+/// Seconds as nanoseconds.
+pub fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}
+
+impl Job {
+    pub fn prepare(mut plan: Plan) -> Result<Job, Stop> {
+        let shape = plan.shape()?;
+        plan.check()?;
+        let url = Url::parse(&plan.url)?;
+        let endpoint = Endpoint::find(&plan, &url)?;
+        let keeps_alive = plan.keeps_alive();
+        let mut templates = Vec::new();
+        for request in &plan.requests {
+            if plan.requests.iter().filter(|other| other.name == request.name).count() > 1 {
+                return wrong(format!("two requests are named {:?}: give each its own name", request.name));
+            }
+            templates.push(template(request, &plan, &url)?);
+        }
+        let think = if let Load::Sessions(sessions) = &plan.load { nanoseconds(sessions.think_s) } else { 0 };
+        Ok(Job {
+            keeps_alive,
+            shape,
+            duration: nanoseconds(plan.duration_s),
+            drain: nanoseconds(plan.drain_s),
+            connect_limit: nanoseconds(plan.timeouts.connect_s),
+            first_byte_limit: nanoseconds(plan.timeouts.first_byte_s),
+            body_limit: nanoseconds(plan.timeouts.body_s),
+            think,
+            late_after: nanoseconds(plan.late_after_ms / 1e3),
+            threads: threads(&plan),
+            endpoint,
+            templates,
+            plan,
+        })
+    }
+
+    pub fn slow_read(&self) -> Option<Slow> {
+        self.plan.slow_read
+    }
+
+    pub fn slow_write(&self) -> Option<Slow> {
+        self.plan.slow_write
+    }
+
+    /// So many requests, or sessions, and no more.
+    pub fn count(&self) -> Option<u64> {
+        match &self.plan.load {
+            Load::Closed(closed) => closed.count,
+            Load::Open(open) => open.count,
+            Load::Sessions(sessions) => sessions.count,
+        }
+    }
+
+    /// The share of `total` that falls to one of the threads; the shares add up.
+    pub fn share(&self, total: u64, thread: usize) -> u64 {
+        let threads = self.threads as u64;
+        total / threads + u64::from((thread as u64) < total % threads)
+    }
+}
+
+/// A thread without a connection would only cost, so there are never more threads than connections.
+fn threads(plan: &Plan) -> usize {
+    let offered = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = plan.threads.unwrap_or(if plan.cpus.is_empty() { offered } else { plan.cpus.len() });
+    let most = match &plan.load {
+        Load::Closed(closed) => closed.connections,
+        Load::Open(open) => open.max_connections.unwrap_or(MOST_THREADS),
+        Load::Sessions(_) => MOST_THREADS,
+    };
+    threads.clamp(1, most.clamp(1, MOST_THREADS))
+}
+
+/// The parts of an `http://` URL that a load needs.
+struct Url {
+    /// For the Host field.
+    authority: String,
+    host: String,
+    port: u16,
+    target: String,
+}
+
+impl Url {
+    fn parse(text: &str) -> Result<Url, Stop> {
+        let bad = |why: &str| {
+            Stop::Plan(format!("{text:?} is no URL for a load: {why} (for example http://127.0.0.1:8000/)"))
+        };
+        let rest = text.strip_prefix("http://").ok_or_else(|| {
+            bad(if text.starts_with("https://") {
+                "TLS is not spoken here, use http://"
+            } else {
+                "it does not begin with http://"
+            })
+        })?;
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(bad(
+                "it has a space, a control character or a letter beyond ASCII; write it percent-encoded",
+            ));
+        }
+        let rest = rest.split('#').next().unwrap_or(rest);
+        let cut = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(cut);
+        if authority.is_empty() || authority.contains('@') {
+            return Err(bad("it has no plain host"));
+        }
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => {
+                let port = port
+                    .parse()
+                    .ok()
+                    .filter(|port| *port > 0)
+                    .ok_or_else(|| bad("its port is no number from 1 to 65535"))?;
+                (host, port)
+            }
+            _ => (authority, 80),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_string();
+        if host.is_empty() {
+            return Err(bad("it has no host"));
+        }
+        let target = if target.starts_with('/') { target.to_string() } else { format!("/{target}") };
+        Ok(Url { authority: authority.to_string(), host, port, target })
+    }
+}
+
+impl Endpoint {
+    fn find(plan: &Plan, url: &Url) -> Result<Endpoint, Stop> {
+        if let Some(path) = &plan.unix {
+            if !plan.sources.is_empty() {
+                return wrong(
+                    "unix and sources are both given, but a unix socket has no source address: choose one"
+                        .into(),
+                );
+            }
+            let address = SocketAddrUnix::new(path.as_str()).map_err(|_| {
+                Stop::Plan(format!("{path:?} is too long for a unix socket: 107 bytes at most"))
+            })?;
+            return Ok(Endpoint {
+                address: address.into(),
+                shown: format!("unix:{path}"),
+                is_unix: true,
+                sources: Vec::new(),
+                any_source: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            });
+        }
+        let mut found = (url.host.as_str(), url.port).to_socket_addrs().map_err(|error| {
+            Stop::Plan(format!("cannot find the host {:?} of {}: {error}", url.host, plan.url))
+        })?;
+        let Some(address) = found.next() else {
+            return wrong(format!("the host {:?} has no address", url.host));
+        };
+        let mut sources = Vec::new();
+        for source in &plan.sources {
+            let source: IpAddr = source.parse().map_err(|_| {
+                Stop::Plan(format!("the source {source:?} is no address (for example 127.0.0.2)"))
+            })?;
+            if source.is_ipv4() != address.is_ipv4() {
+                return wrong(format!(
+                    "the source {source} and the server's address {} are of different families",
+                    address.ip()
+                ));
+            }
+            sources.push(source);
+        }
+        let any_source = match address {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        Ok(Endpoint {
+            address: address.into(),
+            shown: address.to_string(),
+            is_unix: false,
+            sources,
+            any_source,
+        })
+    }
+}
+
+fn read(path: &str, what: &str) -> Result<Vec<u8>, Stop> {
+    fs::read(path).map_err(|error| Stop::Plan(format!("cannot read the {what} {path:?}: {error}")))
+}
+
+/// A text or a file, or neither.
+fn content(text: Option<&String>, path: Option<&String>, what: &str) -> Result<Option<Vec<u8>>, Stop> {
+    match (text, path) {
+        (Some(_), Some(_)) => wrong(format!("{what} is given as text and as a file: choose one")),
+        (Some(text), None) => Ok(Some(text.clone().into_bytes())),
+        (None, Some(path)) => read(path, what).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+fn template(request: &Request, plan: &Plan, url: &Url) -> Result<Template, Stop> {
+    let named = format!("of request {:?}", request.name);
+    let body = content(request.body.as_ref(), request.body_file.as_ref(), &format!("body {named}"))?;
+    let expect = &request.expect;
+    let expected_body =
+        content(expect.body.as_ref(), expect.body_file.as_ref(), &format!("expected body {named}"))?;
+    if expect.status.is_empty() {
+        return wrong(format!("expect.status {named} is empty: no reply could be good"));
+    }
+    if request.chunked && (plan.http == "1.0" || body.is_none() || request.chunk_bytes == 0) {
+        return wrong(format!(
+            "request {:?} is chunked: that needs HTTP/1.1, a body, and chunk_bytes above 0",
+            request.name
+        ));
+    }
+    let head = RequestHead { request, plan, url, body: body.as_deref() };
+    let body = body.as_deref().map_or(Vec::new(), |body| coded(body, request));
+    let with_body = |close: bool| head.bytes(close).map(|head| [head, body.clone()].concat());
+    Ok(Template {
+        name: request.name.clone(),
+        weight: request.weight,
+        bytes: with_body(!plan.keeps_alive())?,
+        last: with_body(true)?,
+        expected: Expectation {
+            head: request.method == "HEAD",
+            statuses: expect.status.clone(),
+            length: expect.length,
+            body: expected_body.map(Arc::from),
+        },
+    })
+}
+
+/// The body as it goes out: as it is, or in chunks.
+fn coded(body: &[u8], request: &Request) -> Vec<u8> {
+    if !request.chunked {
+        return body.to_vec();
+    }
+    let mut coded = Vec::with_capacity(body.len() + 64);
+    for chunk in body.chunks(request.chunk_bytes) {
+        coded.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        coded.extend_from_slice(chunk);
+        coded.extend_from_slice(b"\r\n");
+    }
+    coded.extend_from_slice(b"0\r\n\r\n");
+    coded
+}
+
+struct RequestHead<'a> {
+    request: &'a Request,
+    plan: &'a Plan,
+    url: &'a Url,
+    body: Option<&'a [u8]>,
+}
+
+impl RequestHead<'_> {
+    fn bytes(&self, close: bool) -> Result<Vec<u8>, Stop> {
+        let Request { method, target, headers, .. } = self.request;
+        let target = target.as_ref().unwrap_or(&self.url.target);
+        let is_token = |text: &str| {
+            !text.is_empty()
+                && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&byte))
+        };
+        if !is_token(method) || target.is_empty() || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return wrong(format!(
+                "request {:?}: {method:?} {target:?} cannot be a method and a target",
+                self.request.name
+            ));
+        }
+        let names = |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        let mut head = format!("{method} {target} HTTP/{}\r\n", self.plan.http);
+        if !names("host") {
+            head += &format!("Host: {}\r\n", self.url.authority);
+        }
+        for (name, value) in headers {
+            if !is_token(name) || value.bytes().any(|byte| (byte < b' ' && byte != b'\t') || byte == 0x7f) {
+                return wrong(format!(
+                    "request {:?}: {name:?}: {value:?} cannot be a header field",
+                    self.request.name
+                ));
+            }
+            head += &format!("{name}: {value}\r\n");
+        }
+        match self.body {
+            Some(_) if self.request.chunked => head += "Transfer-Encoding: chunked\r\n",
+            Some(body) if !names("content-length") => head += &format!("Content-Length: {}\r\n", body.len()),
+            _ => {}
+        }
+        match (self.plan.http.as_str(), close) {
+            _ if names("connection") => {}
+            ("1.1", true) => head += "Connection: close\r\n",
+            ("1.0", false) => head += "Connection: keep-alive\r\n",
+            _ => {}
+        }
+        Ok((head + "\r\n").into_bytes())
+    }
+}
