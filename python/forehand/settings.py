@@ -380,8 +380,8 @@ class Settings:
     def for_engine(self) -> dict[str, object]:
         """What `_core.Server` reads."""
         names = (
-            "threads", "request_buffering", "server_header", "forwarded_allow_ips", "forwarded_headers", "url_scheme", "access_log",
-            "log_level", "http_relax", "http_refuse", "script_name",
+            "threads", "request_buffering", "server_header", "forwarded_allow_ips", "forwarded_headers",
+            "url_scheme", "access_log", "log_level", "http_relax", "http_refuse", "script_name",
         )  # fmt: skip
         settings: dict[str, object] = {name: self[name] for name in names}
         settings["limits"] = {

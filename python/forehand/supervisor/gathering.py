@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import time
 
+from forehand.supervisor import plan
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from forehand.supervisor.children import Child
@@ -27,7 +29,9 @@ def begin(supervisor: Supervisor, client: Client) -> None:
     gathering = Stacks(supervisor, client)
     supervisor.gathering.append(gathering)
     for child in supervisor.children.all.values():
-        if child.pid:
+        # One that is still importing hears nothing, and the signal would end it.
+        worker = supervisor.state.workers.get(child.number)
+        if child.pid and worker is not None and worker.state in (plan.READY, plan.LEAVING):
             gathering.wanted.add(child.number)
             child.channel.tell("stacks")
     gathering.look(time.monotonic())
@@ -70,7 +74,10 @@ class Stacks:
             if not self.forced:
                 os.ftruncate(child.stacks, 0)
                 os.lseek(child.stacks, 0, os.SEEK_SET)
-                os.kill(child.pid, _core.STACKS_SIGNAL)
+                try:
+                    os.kill(child.pid, _core.STACKS_SIGNAL)
+                except ProcessLookupError:
+                    self.wanted.discard(child.number)  # it has just ended
                 continue
             text = os.pread(child.stacks, 1 << 20, 0).decode(errors="replace")
             note = "its interpreter does not let it answer; as the signal handler saw it:\n"

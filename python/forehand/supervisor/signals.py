@@ -27,6 +27,21 @@ WORDS = {
 }
 
 
+def hold() -> None:
+    """Let signals wait: until the next program has its handlers each would have its default
+    effect, which is to end or to stop the process. The mask survives exec(3)."""
+    import _signal as signal
+
+    signal.set_wakeup_fd(-1)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _numbers())
+
+
+def _numbers() -> list[int]:
+    import _signal as signal
+
+    return [getattr(signal, name) for name in WORDS]
+
+
 class Signals:
     """Takes the process's signals. `reader` can be polled."""
 
@@ -40,6 +55,8 @@ class Signals:
         for fd in (self.reader, self.writer):
             os.set_blocking(fd, False)
         signal.set_wakeup_fd(self.writer, warn_on_full_buffer=False)
+        # What came while one program was becoming the next has waited (`hold`).
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _numbers())
 
     def take(self) -> list[str]:
         """The words since the last time."""

@@ -15,7 +15,7 @@ import sys
 import time
 
 from forehand.listen import Listener
-from forehand.supervisor import aside, plan, say
+from forehand.supervisor import aside, plan, say, signals
 from forehand.supervisor.board import Board
 from forehand.supervisor.children import Child, Children
 from forehand.supervisor.control import Client, Control
@@ -74,9 +74,7 @@ def _become(supervisor: Supervisor) -> None:
     os.write(note, json.dumps(state).encode())
     for fd in [*fds, note]:
         os.set_inheritable(fd, True)
-    import _signal as signal
-
-    signal.set_wakeup_fd(-1)
+    signals.hold()
     origin = supervisor.settings["origin"]
     os.environ.update(supervisor.notify.variables())
     os.chdir(origin["folder"])
