@@ -147,7 +147,9 @@ impl Request {
                 Talk::Socket(_) => Talk::Over { gone: false },
                 other => std::mem::replace(other, Talk::Over { gone: false }),
             };
-            (talk, state.coroutine.take(), state.task.take(), state.place)
+            // One that ends before its task is known to us must not keep it.
+            let place = std::mem::replace(&mut state.place, usize::MAX);
+            (talk, state.coroutine.take(), state.task.take(), place)
         };
         server.leave(py, place);
         let cancelled =
