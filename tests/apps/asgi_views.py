@@ -6,6 +6,7 @@ import contextvars
 import json
 import sys
 import tempfile
+import time
 
 NOTED = []
 GATES = {}
@@ -297,6 +298,11 @@ async def view_slow(scope, receive, send):
         await asyncio.sleep(0.01)
         raise
     await reply(send, b"slow")
+
+
+async def view_thread(scope, receive, send):
+    NOTED.append("thread begins")
+    await asyncio.to_thread(time.sleep, 300)
 
 
 async def view_stubborn(scope, receive, send):

@@ -136,6 +136,17 @@ def test_who_swallows_its_cancellation_is_abandoned(serve: Callable[..., Serving
     assert "went on after they were cancelled" in server.log()
 
 
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_thread_that_a_request_has_left_does_not_keep_the_server(serve: Callable[..., Serving], workers: str) -> None:
+    server = serve("asgi_views:app", "--workers", workers, "--graceful-timeout", "200ms")
+    with server.connect() as sock:
+        sock.sendall(b"GET /thread HTTP/1.1\r\nHost: a\r\n\r\n")
+        wait_for(lambda: "thread begins" in noted(server), "it did not begin")
+        server.process.send_signal(signal.SIGTERM)
+        assert read_all(sock).startswith(b"HTTP/1.1 503 ")
+    assert server.process.wait(PATIENCE) == 1
+
+
 def test_a_second_signal_does_not_wait(serve: Callable[..., Serving], loop: str) -> None:
     server = serve("asgi_views:app", "--loop", loop)
     with server.connect() as sock:

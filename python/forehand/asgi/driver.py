@@ -60,7 +60,20 @@ def serve(
     status = run(loop, driver.live(pairs, settings, Signals(driver), lambda: tell(name)))
     if driver.cut:
         sys.stderr.write(f"forehand: stopped while {driver.cut} requests were running\n")
+        _leave_threads(status)
     return status
+
+
+def _leave_threads(status: int) -> None:
+    """Threads that a cut request has left at work would keep the interpreter from ending."""
+    import os
+    import threading
+
+    ours = threading.current_thread()
+    if ours is threading.main_thread() and any(one is not ours and not one.daemon for one in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def run(loop: asyncio.AbstractEventLoop, life: Coroutine[Any, Any, int]) -> int:
