@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -83,6 +84,11 @@ class Running:
     def stop(self) -> float:
         """End it, kindly and then not; the seconds that it took. No process is left."""
         begun = time.monotonic()
+        with unhurried():
+            self._end(begun)
+        return time.monotonic() - begun
+
+    def _end(self, begun: float) -> None:
         everyone = {process.pid: process for process in self.tree()}
         for root in reversed(self.roots):
             if root.poll() is None:
@@ -104,7 +110,22 @@ class Running:
             root.wait(STOP_SECONDS)
         psutil.wait_procs(left, timeout=STOP_SECONDS)
         reap()
-        return time.monotonic() - begun
+
+
+@contextlib.contextmanager
+def unhurried() -> Iterator[None]:
+    """A second Ctrl-C must not keep servers from being ended: it waits until that is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def reap() -> None:

@@ -23,7 +23,7 @@ PROFILES = ("quick", "full")
 KINDS = ("sweep", "closed", "sessions", "mixed", "faults", "capacity")
 TABLES = {
     "": {"title", "letter", "kind", "question", "expected", "source", "servers", "needs", "request", "history", "history_unit"},
-    "application": {"module", "attribute", "threads", "backlog", "environ", "packages", "prepare"},
+    "application": {"module", "attribute", "threads", "backlog", "connections", "environ", "packages", "prepare"},
     "load": {
         "http", "keep_alive", "calls", "think_s", "pipeline", "timeout_s", "arrivals", "slow_read", "slow_write",
         "background_rate",
