@@ -86,7 +86,9 @@ def answers_to(port: int, request: Request) -> Reply:
     with contextlib.closing(connection):
         body = request.sent_body() or None
         source: Any = iter([body]) if request.chunked and body else body
-        connection.request(request.method, request.target, source, dict(request.headers), encode_chunked=request.chunked)
+        connection.request(
+            request.method, request.target, source, dict(request.headers), encode_chunked=request.chunked
+        )
         response = connection.getresponse()
         headers = {name.lower(): value for name, value in response.getheaders()}
         return Reply(response.status, headers, response.read())

@@ -11,13 +11,13 @@ import threading
 import time
 from typing import Any
 
-from forehand_lab import engine, plan
+from forehand_lab import engine, machine, plan
 from forehand_lab.behaviour import converse, head, read_reply
 from forehand_lab.contestant import Contestant
 from forehand_lab.environments import Environment
 from forehand_lab.launching import Running, StartFailed, started
 from forehand_lab.measuring import Bench
-from forehand_lab.sampling import descendants, pss_kib
+from forehand_lab.sampling import cpu_s, descendants, pss_kib
 from forehand_lab.scenario import Fault
 
 BEFORE_S = 1.0
@@ -34,7 +34,9 @@ def turn(bench: Bench, contestant: Contestant, environment: Environment, number:
                 contestant, environment, bench.scenario.setting, log, bench.cores.server, bench.port
             ) as running:
                 found = suffered(bench, running, fault)
-                bench.tell("fault", round=number, server=contestant.name, target=fault.target, log=running.said(), **found)
+                bench.tell(
+                    "fault", round=number, server=contestant.name, target=fault.target, log=running.said(), **found
+                )
         except (StartFailed, engine.EngineFailed) as failed:
             log_text = failed.log if isinstance(failed, StartFailed) else ""
             bench.tell("lost", round=number, server=contestant.name, point=fault.target, why=str(failed), log=log_text)
@@ -50,6 +52,7 @@ def suffered(bench: Bench, running: Running, fault: Fault) -> dict[str, Any]:
     background = plan.plan(bench.scenario, bench.profile, bench.profile.points[0], aim)
     background["load"] = {"kind": "open", "arrivals": "uniform", "rate": bench.profile.points[0]}
     told: list[str] = []
+    counted, spent = machine.counters(), cpu_s(pids_before) + time.process_time()
     with engine.loading(background) as load:
         time.sleep(BEFORE_S)
         asking = threading.Thread(target=lambda: told.extend(outcome(running.port, fault) for _ in range(fault.times)))
@@ -58,6 +61,8 @@ def suffered(bench: Bench, running: Running, fault: Fault) -> dict[str, Any]:
         asking.join(fault.patience_s * fault.times + 5)
     back = comes_back(running)
     pids_after = descendants(roots)
+    spent = cpu_s(pids_after) + time.process_time() - spent + result["generator"]["cpu_s"]
+    marks = machine.marks(machine.between(counted, machine.counters(), max(spent, 0.0)), machine.ports())
     return {
         "told": sorted(set(told)) or ["still waiting"],
         "collateral": result["errors"],
@@ -65,6 +70,7 @@ def suffered(bench: Bench, running: Running, fault: Fault) -> dict[str, Any]:
         "worst_ms": round((result["times"]["response"].get("max_us") or 0) / 1000, 1),
         "generator": result["generator"]["verdict"],
         "died": running.died(),
+        "marks": marks,
         "back_s": back,
         "replaced": len(set(pids_after) - set(pids_before)),
         "pss_kib": [memory_before, pss_kib(pids_after)],

@@ -1,7 +1,7 @@
 """Environments of contestants: one for each contestant, interpreter and set of packages, made once and kept.
 
-uv makes them and fills them; for Python 2, which uv does not know, that interpreter's own pip fills a folder. Runs in the
-lab's main thread, before anything is measured.
+uv makes them and fills them; for Python 2, which uv does not know, that interpreter's own pip fills a folder. Runs
+in the lab's main thread, before anything is measured.
 """
 
 from __future__ import annotations
@@ -89,8 +89,7 @@ def obtained(
     if not done.exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        frozen = make(path, folder, packages)
-        done.write_text(json.dumps(frozen))
+        done.write_text(json.dumps(make(path, folder, packages)))
     frozen = tuple(json.loads(done.read_text()))
     if told.startswith("2."):
         return Environment(path, folder, folder / "site/bin", str(folder / "site"), told, frozen, checkout)

@@ -1,8 +1,8 @@
 """Medians, their intervals, and whether two servers can be told apart. Pure.
 
-A round is the unit: what happens within one is not independent (the same process, the same caches), so intervals are over
-rounds. Sources: B. Efron, "Bootstrap methods: another look at the jackknife" (1979); R. A. Fisher, "The design of
-experiments" (1935), for the exact test of signs' flips.
+A round is the unit: what happens within one is not independent (the same process, the same caches), so intervals
+are over rounds. Sources: B. Efron, "Bootstrap methods: another look at the jackknife" (1979); R. A. Fisher, "The
+design of experiments" (1935), for the exact test of signs' flips.
 """
 
 from __future__ import annotations

@@ -26,14 +26,21 @@ def csv_files(facts: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     for server, points in whole["points"].items():
         for point in points:
             estimates = [(point[metric] or {}).get(part) for metric in metrics for part in ("mid", "low", "high")]
-            rows.append([server, *(point[key] for key in heads[1:8]), *estimates, *(point["response"][p] for p in PERCENTILES)])
+            rows.append(
+                [server, *(point[key] for key in heads[1:8]), *estimates, *(point["response"][p] for p in PERCENTILES)]
+            )
             errors += [[server, point["point"], kind, count] for kind, count in point["errors"].items()]
-    made = [_written(folder / "points.csv", heads, rows), _written(folder / "errors.csv", ["server", "point", "kind", "count"], errors)]
+    made = [
+        _written(folder / "points.csv", heads, rows),
+        _written(folder / "errors.csv", ["server", "point", "kind", "count"], errors),
+    ]
     if whole["faults"]:
         names = list(whole["faults"][0])
         made.append(_written(folder / "faults.csv", names, [[row[name] for name in names] for row in whole["faults"]]))
     if whole["capacity"]:
-        rows = [[server, row["mid"], row["low"], row["high"], row["rounds"]] for server, row in whole["capacity"].items()]
+        rows = [
+            [server, row["mid"], row["low"], row["high"], row["rounds"]] for server, row in whole["capacity"].items()
+        ]
         made.append(_written(folder / "capacity.csv", ["server", "requests/s", "low", "high", "rounds"], rows))
     return made
 
@@ -76,17 +83,19 @@ def charts(facts: Sequence[Mapping[str, Any]], folder: Path, kind: str) -> list[
             drawn = True
             spread = [[each["mid"] - (each["low"] or each["mid"]) for _, each in found],
                       [(each["high"] or each["mid"]) - each["mid"] for _, each in found]]  # fmt: skip
-            style = {"color": COLOURS[number % 8], "linestyle": DASHES[number // 8 % 4]}
+            style: dict[str, Any] = {"color": COLOURS[number % 8], "linestyle": DASHES[number // 8 % 4]}
             axes.errorbar([at for at, _ in found], [each["mid"] for _, each in found], spread, label=server,
                           linewidth=3, marker="o", capsize=4, **style)  # fmt: skip
         axes.set(xlabel=unit, ylabel=label, title=f"{whole['manifest']['title']}: {label}")
-        if name.startswith("p") and drawn:
+        if name.startswith("p"):
             axes.set_yscale("log")
         else:
             axes.set_ylim(bottom=0)
+        if not drawn:
+            pyplot.close(figure)
+            continue
         axes.grid(alpha=0.3)
-        if drawn:
-            axes.legend(fontsize="small")
+        axes.legend(fontsize="small")
         path = folder / f"{name}.{kind}"
         figure.savefig(path, dpi=150)
         pyplot.close(figure)

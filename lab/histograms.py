@@ -1,4 +1,7 @@
-"""Distributions of times: decoded, merged bucket for bucket, asked. Pure. Knows the engine's serialisation through hdrh."""
+"""Distributions of times: decoded, merged bucket for bucket, asked. Pure.
+
+Knows the engine's serialisation through hdrh.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,8 @@ import bisect
 import math
 from collections.abc import Iterable
 
-from hdrh.histogram import HdrHistogram
-
 from forehand_lab.estimates import enough_for
+from hdrh.histogram import HdrHistogram
 
 LOWEST_US, HIGHEST_US, DIGITS = 1, 3_600_000_000, 3
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)

@@ -20,14 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-
 from forehand_lab.contestant import Contestant
 from forehand_lab.environments import Environment, program
 from forehand_lab.places import Setting, command, places, prepared
 from forehand_lab.problem import FAILED, SYSTEM, Problem
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-STOP_SECONDS = 5.0
+STOP_SECONDS, KILLED_SECONDS = 5.0, 30.0
 LOG_TAIL = 65536
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -107,8 +106,10 @@ class Running:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         for root in self.roots:
-            root.wait(STOP_SECONDS)
-        psutil.wait_procs(left, timeout=STOP_SECONDS)
+            # Killed, so that this is a matter of the machine's load alone.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                root.wait(KILLED_SECONDS)
+        psutil.wait_procs(left, timeout=KILLED_SECONDS)
         reap()
 
 
@@ -158,7 +159,9 @@ def port_is_free(port: int) -> None:
             if connection.laddr and connection.laddr.port == port and connection.status == "LISTEN" and connection.pid:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     holder = f" by {psutil.Process(connection.pid).name()} (pid {connection.pid})"
-    raise Problem(SYSTEM, f"port {port} is taken{holder}: {why}", "give another with --port, or none: the lab finds one")
+    raise Problem(
+        SYSTEM, f"port {port} is taken{holder}: {why}", "give another with --port, or none: the lab finds one"
+    )
 
 
 @contextlib.contextmanager
@@ -216,7 +219,9 @@ def _start(
     environ = surroundings(running.contestant, environment, setting, filled)
     if setting.prepare:
         code = f"import {setting.module} as m; m.{setting.prepare}()"
-        told = subprocess.run([environment.python, "-c", code], env=environ, capture_output=True, text=True, check=False)
+        told = subprocess.run(
+            [environment.python, "-c", code], env=environ, capture_output=True, text=True, check=False
+        )
         if told.returncode:
             raise StartFailed(f"its application could not be prepared: {(told.stderr.splitlines() or [''])[-1]}")
     commands = [command(running.contestant, filled)]
@@ -248,7 +253,8 @@ def _start(
 
 def _in_child(cpus: frozenset[int]) -> None:
     # Runs after the fork, before exec: a group of its own, so that all of it can be ended (not a session: servers of
-    # 2010 call setpgrp, which a session's leader may not); the server ends when the lab is killed, and keeps to its processors.
+    # 2010 call setpgrp, which a session's leader may not); the server ends when the lab is killed, and keeps
+    # to its processors.
     os.setpgrp()
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if cpus:
@@ -261,7 +267,9 @@ def _until(running: Running, end: float, what: object, named: str) -> None:
         if died:
             raise StartFailed(f"it did not start: {died}", running.said())
         if time.monotonic() > end:
-            raise StartFailed(f"it does not answer on {named} after {running.contestant.start.settle:g} s", running.said())
+            raise StartFailed(
+                f"it does not answer on {named} after {running.contestant.start.settle:g} s", running.said()
+            )
         time.sleep(0.02)
 
 
@@ -275,4 +283,4 @@ def _answers(port: int) -> bool:
     except OSError:
         return False
     # A front that does not reach what is behind it answers 502, or 504.
-    return start.startswith(b"HTTP/1.") and not start[9:12] in (b"502", b"504")
+    return start.startswith(b"HTTP/1.") and start[9:12] not in (b"502", b"504")

@@ -138,7 +138,9 @@ def manifest() -> dict[str, Any]:
         "processors": len(os.sched_getaffinity(0)),
         "memory_mib": int(memory[1]) // 1024 if memory else 0,
         "kernel": platform.release(),
-        "system": re.sub(r'"', "", (re.search(r"^PRETTY_NAME=(.+)$", _read("/etc/os-release"), re.M) or ["", "unknown"])[1]),
+        "system": re.sub(
+            r'"', "", (re.search(r"^PRETTY_NAME=(.+)$", _read("/etc/os-release"), re.M) or ["", "unknown"])[1]
+        ),
         "virtual": _virtual(cpuinfo),
         "governor": governor or "not told",
         "python": sys.version.split()[0],

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
-
 from forehand_lab import engine, machine, plan, steadiness
 from forehand_lab.contestant import Contestant
 from forehand_lab.environments import Environment
@@ -47,14 +46,18 @@ class Bench:
     seed: int = 1
 
 
-def turn(bench: Bench, contestant: Contestant, environment: Environment, number: int, points: Collection[float]) -> None:
+def turn(
+    bench: Bench, contestant: Contestant, environment: Environment, number: int, points: Collection[float]
+) -> None:
     """One server, one round. A server that does not start, or dies, is a fact and not an exception."""
     log = bench.logs / f"{number}-{contestant.name.replace(':', '-')}.log"
     starting = started(contestant, environment, bench.scenario.setting, log, bench.cores.server, bench.port)
     try:
         with starting as running:
             pids = descendants([root.pid for root in running.roots])
-            bench.tell("start", round=number, server=contestant.name, ready_s=round(running.ready_s, 3), processes=len(pids))
+            bench.tell(
+                "start", round=number, server=contestant.name, ready_s=round(running.ready_s, 3), processes=len(pids)
+            )
             _warm(bench, running)
             if bench.scenario.kind == "capacity":
                 _search(bench, running, number, max(points))

@@ -1,6 +1,7 @@
 """The report as one HTML file: views, scripts and raw data put together. Pure but for reading the template.
 
-Nothing in the page asks the network. Under 3 MB, whatever the record: the raw data are what gives way, and the page says so.
+Nothing in the page asks the network. Under 3 MB, whatever the record: the raw data are what gives way, and the
+page says so.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
-
 from forehand_lab import HERE, views
+from markupsafe import Markup as markup
 
 FOLDER = HERE / "report"
 SCRIPTS = ("state.js", "charts.js", "sections.js")
@@ -66,17 +67,20 @@ def built(records: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         each["raw_note"] = "The whole record, as JSON lines, and the figures that this page draws."
         if len(whole) > share:
             whole = packed(without_seconds(facts))
-            each["raw_note"] = "The record without its single seconds, which would not fit here; the record's folder has all."
+            each["raw_note"] = (
+                "The record without its single seconds, which would not fit here; the record's folder has all."
+            )
         if len(whole) > share:
             whole = ""
-            each["raw_note"] = "The record is too large for this page: its folder has it. Here are the figures that are drawn."
+            each["raw_note"] = (
+                "The record is too large for this page: its folder has it. Here are the figures that are drawn."
+            )
         raws.append((each["id"], whole))
     titles = [str(each["manifest"]["title"]) for each in drawn]
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string((FOLDER / "page.html").read_text())
     read = {name: (FOLDER / name).read_text() for name in (*SCRIPTS, "page.css")}
     made = max(float(facts[-1]["at"]) for facts in records.values())
-    markup = jinja2.utils.markupsafe.Markup
     return template.render(
         heading=f"The lab: {titles[0]}" if len(titles) == 1 else f"The lab: {len(titles)} scenarios",
         made=f"measured {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(made))}",

@@ -10,7 +10,8 @@ from typing import Any
 from forehand_lab.reference import answer
 from forehand_lab.scenario import Profile, Request, Scenario
 
-# A reply's expected bytes go into the plan up to this size; beyond it the length is checked, and `verify` compared bytes.
+# A reply's expected bytes go into the plan up to this size; beyond it the length is checked, and `verify`
+# compared bytes.
 INLINE_BODY = 65536
 ERRORS_ALLOWED, P99_ALLOWED_US = 0.001, 100_000.0
 STARTUP_SECONDS = 2.0
@@ -27,8 +28,8 @@ class Turn:
 
 def turns(servers: Sequence[str], profile: Profile, seed: int) -> list[Turn]:
     """Rounds interleaved, and in each the servers shuffled: a machine that drifts drifts for all of them.
-
-    Points go up within a turn, as autobench has it: what a server suffered at a higher rate must not be charged to a lower.
+     Points go up within a turn, as autobench has it: what a server suffered at a higher rate must not be charged to a
+    lower.
     """
     chance = random.Random(seed)
     planned = []
@@ -132,7 +133,13 @@ def beside(scenario: Scenario, profile: Profile, aim: Aim) -> list[dict[str, Any
     for request in scenario.requests:
         if request.alone:
             other = plan(scenario, profile, request.alone, aim)
-            made.append({**other, "requests": [asked(scenario, request)], "load": {"kind": "closed", "connections": request.alone}})
+            made.append(
+                {
+                    **other,
+                    "requests": [asked(scenario, request)],
+                    "load": {"kind": "closed", "connections": request.alone},
+                }
+            )
     return made
 
 
@@ -153,7 +160,7 @@ def acceptable(result: Mapping[str, Any]) -> bool:
     p99 = (response.get("percentiles_us") or {}).get("99")
     if not totals["started"] or p99 is None or result["generator"]["verdict"] == "at_fault":
         return False
-    return totals["failed"] / totals["started"] <= ERRORS_ALLOWED and p99 <= P99_ALLOWED_US
+    return bool(totals["failed"] / totals["started"] <= ERRORS_ALLOWED and p99 <= P99_ALLOWED_US)
 
 
 def next_rate(tried: Sequence[tuple[float, bool]], most: float, precision: float = 0.04) -> float | None:

@@ -118,7 +118,11 @@ def _of_this_version(path: Path, fact: dict[str, Any], kind: str) -> None:
         raise Problem(USAGE, f"{path} does not begin with a manifest: it is not a record of the lab")
     told = fact.get("format")
     if told != FORMAT:
-        way = "measure again, or read it with the lab that wrote it" if told is None or told < FORMAT else "update the lab"
+        way = (
+            "measure again, or read it with the lab that wrote it"
+            if told is None or told < FORMAT
+            else "update the lab"
+        )
         raise Problem(USAGE, f"{path} is a record of format {told}; this lab reads format {FORMAT}", way)
 
 

@@ -20,7 +20,10 @@ from forehand_lab import HERE
 
 # A reply longer than this is compared by what a server sends within it.
 LONGEST = 64 * 1024 * 1024
-FILES = {"pong": ("pong", "/"), **{name: ("pages", f"/{name}") for name in ("static", "static-read", "page", "400k", "profile")}}
+FILES = {
+    "pong": ("pong", "/"),
+    **{name: ("pages", f"/{name}") for name in ("static", "static-read", "page", "400k", "profile")},
+}
 
 
 @dataclass(frozen=True)

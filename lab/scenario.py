@@ -1,4 +1,7 @@
-"""Scenarios: what `scenarios/NAME.toml` says, judged, and the points that come of it. Pure but for reading the files."""
+"""Scenarios: what `scenarios/NAME.toml` says, judged, and the points that come of it.
+
+Pure but for reading the files.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ FOLDER = HERE / "scenarios"
 PROFILES = ("quick", "full")
 KINDS = ("sweep", "closed", "sessions", "mixed", "faults", "capacity")
 TABLES = {
-    "": {"title", "letter", "kind", "question", "expected", "source", "servers", "needs", "request", "history", "history_unit"},
+    "": {"title", "letter", "kind", "question", "expected", "source", "servers", "needs", "request",
+         "history", "history_unit"},
     "application": {"module", "attribute", "threads", "backlog", "connections", "environ", "packages", "prepare"},
     "load": {
         "http", "keep_alive", "calls", "think_s", "pipeline", "timeout_s", "arrivals", "slow_read", "slow_write",

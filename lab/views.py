@@ -1,7 +1,7 @@
 """What a record says: every figure of a report or a comparison, as a pure function of its facts.
 
-A point that the generator spoiled is in no figure; it is counted as left out, and its reason is told. Nothing here chooses
-the best of several rounds.
+A point that the generator spoiled is in no figure; it is counted as left out, and its reason is told. Nothing here
+chooses the best of several rounds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from forehand_lab import histograms
-from forehand_lab.estimates import Comparison, compared, estimate
+from forehand_lab.estimates import LEAST_PAIRS, Comparison, compared, estimate
 
 Fact = Mapping[str, Any]
 METRICS: dict[str, Callable[[Fact], float | None]] = {
@@ -108,7 +108,9 @@ def beside(facts: Sequence[Fact]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "rate": asdict(middle) if (middle := estimate([each["totals"]["replies_per_s"] for each in results])) else None,
+            "rate": asdict(middle)
+            if (middle := estimate([each["totals"]["replies_per_s"] for each in results]))
+            else None,
             "response": histograms.percentiles(
                 histograms.merged(each["times"]["response"].get("hdr", "") for each in results)
             ),
@@ -179,7 +181,9 @@ def paired(facts: Sequence[Fact], one: str, other: str) -> dict[tuple[float, str
     groups = grouped(facts)
     found = {}
     for at in sorted({point for server, point in groups if server in (one, other)}):
-        sides = [{fact["round"]: fact for fact in groups.get((server, at), []) if ranked(fact)} for server in (one, other)]
+        sides = [
+            {fact["round"]: fact for fact in groups.get((server, at), []) if ranked(fact)} for server in (one, other)
+        ]
         rounds = sorted(set(sides[0]) & set(sides[1]))
         for name, metric in METRICS.items():
             pairs = [(metric(sides[0][number]), metric(sides[1][number])) for number in rounds]
@@ -203,10 +207,13 @@ def faults(facts: Sequence[Fact]) -> list[dict[str, Any]]:
             "collateral": dict(sum((Counter(row["collateral"]) for row in rows), Counter())),
             "started": sum(row["background"]["started"] for row in rows),
             "worst_ms": statistics.median(row["worst_ms"] for row in rows),
-            "back_s": None if any(row["back_s"] is None for row in rows) else statistics.median(row["back_s"] for row in rows),
+            "back_s": None
+            if any(row["back_s"] is None for row in rows)
+            else statistics.median(row["back_s"] for row in rows),
             "died": sorted({row["died"] for row in rows if row["died"]}),
             "replaced": max(row["replaced"] for row in rows),
             "grown_mib": round(statistics.median((row["pss_kib"][1] - row["pss_kib"][0]) / 1024 for row in rows), 1),
+            "marks": sorted({mark for row in rows for mark in row["marks"]}),
             "rounds": len(rows),
         }
         for (server, target), rows in sorted(found.items())
@@ -225,7 +232,7 @@ def whole(facts: Sequence[Fact]) -> dict[str, Any]:
     """Everything that the report draws of a record."""
     groups = grouped(facts)
     manifest = dict(facts[0])
-    names = [name for name in manifest["servers"]]
+    names = list(manifest["servers"])
     verified = {fact["server"]: fact for fact in of(facts, "verified")}
     servers = {fact["server"]: dict(fact) for fact in of(facts, "contestant")}
     last = facts[-1]
@@ -233,7 +240,10 @@ def whole(facts: Sequence[Fact]) -> dict[str, Any]:
         "manifest": manifest,
         "servers": [{**servers.get(name, {"server": name}), "verified": verified.get(name)} for name in names],
         "points": {name: [point(rows) for (server, _), rows in groups.items() if server == name] for name in names},
-        "time": {name: {f"{at:g}": over_time(rows) for (server, at), rows in groups.items() if server == name} for name in names},
+        "time": {
+            name: {f"{at:g}": over_time(rows) for (server, at), rows in groups.items() if server == name}
+            for name in names
+        },
         "faults": faults(facts),
         "capacity": capacities(facts),
         "starts": {name: starts(facts, name) for name in names},
@@ -253,28 +263,42 @@ def starts(facts: Sequence[Fact], server: str) -> float | None:
 def checks(facts: Sequence[Fact]) -> list[dict[str, Any]]:
     """The checklist of METHOD.md, filled in from the record: what was kept, and what was not."""
     manifest, points = facts[0], of(facts, "point")
-    spoiled = [fact for fact in points if not ranked(fact)]
-    noisy = [fact for fact in points if any(mark.startswith("noisy") for mark in fact["marks"])]
-    unsteady = [fact for fact in points if any(mark.startswith("unsteady") for mark in fact["marks"])]
-    unproved = [fact for fact in points if any(mark.startswith("not proved") for mark in fact["marks"])]
-    overflowed = [fact for fact in points if fact["noise"]["listen_overflows"]]
-    one_core = "one processor" in manifest["machine"]["pinning"]
+    machine = manifest["machine"]
+    one_core = "one processor" in machine["pinning"]
     differing = [fact["server"] for fact in of(facts, "verified") if fact["differences"]]
     open_loop = manifest["scenario_kind"] in ("sweep", "sessions", "capacity", "faults")
-    shared = len(points)
+    number, seed = manifest["rounds"], manifest["seed"]
+    rounds = f"{number} round{'s' * (number != 1)}, interleaved and shuffled by seed {seed}"
 
     def row(fine: bool | None, what: str, said: str) -> dict[str, Any]:
         return {"fine": fine, "what": what, "said": said}
 
+    def none_with(beginning: str, what: str, said: str) -> dict[str, Any]:
+        found = sum(any(mark.startswith(beginning) for mark in fact["marks"]) for fact in points)
+        return row(not found if points else None, what, f"{found} of {len(points)} points {said}")
+
+    waiting = "open loop: times count from the planned start"
+    saturated = "closed loop: percentiles are those of a saturated server"
+    unranked = sum(not ranked(fact) for fact in points)
     return [
-        row(not differing, "the same answers from all", f"left out: {', '.join(differing)}" if differing else "compared byte for byte"),
-        row(not one_core, "server and load on processors of their own", manifest["machine"]["pinning"]),
-        row(manifest["rounds"] >= 6, "rounds enough to tell servers apart (6)", f"{manifest['rounds']} rounds, interleaved and shuffled by seed {manifest['seed']}"),
-        row(True if open_loop else None, "load that does not wait for the server", "open loop: times count from the planned start" if open_loop else "closed loop: percentiles are those of a saturated server"),
-        row(not spoiled, "the generator did its part", f"{len(spoiled)} of {shared} points are not ranked"),
-        row(not noisy, "a quiet machine", f"{len(noisy)} of {shared} points are marked noisy"),
-        row(not unsteady, "steady points", f"{len(unsteady)} of {shared} changed by more than a tenth within"),
-        row(not overflowed, "listen queues that held", f"{len(overflowed)} of {shared} points saw an overflow"),
-        row(not unproved, "replies that Python gave", f"{len(unproved)} points without proof" if unproved else "counted by the application where the scenario asks for it"),
-        row(manifest["machine"]["virtual"] == "no", "a machine of its own", f"virtual: {manifest['machine']['virtual']}"),
+        row(
+            not differing,
+            "the same answers from all",
+            f"left out: {', '.join(differing)}" if differing else "compared byte for byte",
+        ),
+        row(not one_core, "server and load on processors of their own", machine["pinning"]),
+        row(manifest["rounds"] >= LEAST_PAIRS, f"rounds enough to tell servers apart ({LEAST_PAIRS})", rounds),
+        row(True if open_loop else None, "load that does not wait for the server", waiting if open_loop else saturated),
+        row(
+            not unranked if points else None,
+            "the generator did its part",
+            f"{unranked} of {len(points)} points are not ranked",
+        ),
+        none_with("noisy", "a quiet machine", "are marked noisy"),
+        none_with("unsteady", "steady points", "changed by more than a tenth within"),
+        none_with("the listen queue", "listen queues that held", "saw an overflow"),
+        none_with(
+            "not proved", "replies that Python gave", "without proof; counted where the scenario's application counts"
+        ),
+        row(machine["virtual"] == "no", "a machine of its own", f"virtual: {machine['virtual']}"),
     ]

@@ -1,4 +1,6 @@
-"""A Django site in one file, as article D measured it: `/plain` does almost nothing, `/session` writes to the database."""
+"""A Django site in one file, as article D measured it: `/plain` does almost nothing,
+`/session` writes to the database.
+"""
 
 import os
 import tempfile

@@ -33,7 +33,7 @@ def crash(start_response):
 
 def leave(start_response):
     """Leaves the process in the middle of a request."""
-    os._exit(3)
+    os._exit(17)  # not 3, which gunicorn takes for an application that cannot be loaded
 
 
 def raising_exit(start_response):

@@ -18,9 +18,9 @@ def page():
     """39,107 bytes made anew each time: a loop of ten, joined and encoded."""
     rows = []
     for number in range(10):
-        cells = u"".join(u"<td>%d \u00b7 %s</td>" % (number * cell, u"value") for cell in range(150))
-        rows.append(u"<tr>%s</tr>\n" % cells)
-    text = (u"<html><body><table>\n%s</table>\n" % u"".join(rows)).encode("utf-8")
+        cells = "".join("<td>%d \u00b7 %s</td>" % (number * cell, "value") for cell in range(150))
+        rows.append("<tr>%s</tr>\n" % cells)
+    text = ("<html><body><table>\n%s</table>\n" % "".join(rows)).encode("utf-8")
     end = b"</body></html>\n"
     return text + b" " * (PAGE - len(text) - len(end)) + end
 

@@ -11,7 +11,7 @@ import zlib
 LARGE = 8 * 1024 * 1024
 SLOW_SECONDS = 0.05
 ROWS = 1000
-ROW = string.Template("<li id=\"n$number\">$name has $count items</li>\n")
+ROW = string.Template('<li id="n$number">$name has $count items</li>\n')
 _local = threading.local()
 _lock = threading.Lock()
 

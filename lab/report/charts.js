@@ -2,6 +2,9 @@
 // Charts: lines by uPlot, stacked errors as SVG, heat maps on a canvas. Each is drawn anew when the reader chooses.
 
 let plots = [];
+// Drawn when all figures stand where they will stay: a chart takes its width from its figure.
+let waiting = [];
+const later = (drawing) => waiting.push(drawing);
 const ink = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
 const lines = () => getComputedStyle(document.documentElement).getPropertyValue("--line").trim();
 

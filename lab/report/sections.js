@@ -10,17 +10,17 @@ function sweeps(grid) {
   const rowsOf = (cell) => shownNow.flatMap((name) => r.points[name].map((row) => [title(name), row.point, ...cell(row)]));
   const chart = (heading, metric, options, note) => {
     const { element, plot } = figure(heading, { note, heads: ["server", unit, "median (95 % interval)", "rounds that count"], rows: rowsOf((row) => [within(row[metric]), `${row.ranked} of ${row.rounds}`]) });
-    grid.append(element); lineChart(plot, sets(metric), { x: unit, logX, ...options });
+    grid.append(element); later(() => lineChart(plot, sets(metric), { x: unit, logX, ...options }));
   };
   chart("Reply rate", "replies/s", { y: "replies/s", ideal: r.manifest.scenario_kind === "sweep" }, "Median over rounds; whiskers are the 95 % interval.");
   const names = { 50: "median", 90: "90 %", 95: "95 %", 99: "99 %", 99.9: "99.9 %", max: "longest" };
   const picked = choice("Percentile", Object.entries(names), state.p, (p) => redraw({ p }));
   const times = figure("Response time", { controls: [picked], note: "From the planned start to the last byte; all rounds merged. A percentile stands only where ten samples lie beyond it.", heads: ["server", unit, ...Object.values(names).map((each) => each + ", ms"), "service time, 99 %, ms"], rows: rowsOf((row) => [...Object.keys(names).map((p) => milliseconds(row.response[p])), milliseconds(row.service["99"])]) });
   grid.append(times.element);
-  lineChart(times.plot, shownNow.map((name) => ({ name, label: title(name), x: r.points[name].map((row) => row.point), y: r.points[name].map((row) => milliseconds(row.response[state.p])) })), { x: unit, y: `ms, ${names[state.p] || state.p}`, log: true, logX });
+  later(() => lineChart(times.plot, shownNow.map((name) => ({ name, label: title(name), x: r.points[name].map((row) => row.point), y: r.points[name].map((row) => milliseconds(row.response[state.p])) })), { x: unit, y: `ms, ${names[state.p] || state.p}`, log: true, logX }));
   const kinds = [...new Set(shownNow.flatMap((name) => r.points[name].flatMap((row) => Object.keys(row.errors))))].sort();
   const errors = figure("Errors by kind", { wide: true, note: `Share of requests that failed, by ${unit}. The same scale for all servers.`, heads: ["server", unit, "failed", "kinds"], rows: rowsOf((row) => [row.failed_share === null ? "–" : plain(100 * row.failed_share) + " %", Object.entries(row.errors).map(([kind, n]) => `${kind.replace(/_/g, " ")} ${plain(n)}`).join(", ") || "none"]) });
-  grid.append(errors.element); errorBars(errors.plot, shownNow, r.points, kinds);
+  grid.append(errors.element); later(() => errorBars(errors.plot, shownNow, r.points, kinds));
   chart("CPU per request", "CPU us/request", { y: "µs" }, "User and system time of the whole tree of the server's processes, fronts included.");
   chart("Memory", "PSS MiB", { y: "MiB" }, "The most that a sample saw, over all processes, pages that are shared counted once.");
 }
@@ -37,20 +37,20 @@ function details(grid) {
   const find = (name) => r.points[name].find((row) => String(row.point) === state.at);
   const spectrum = figure("Percentile spectrum", { controls: [pointChoice(names)[1]], note: "Right is rarer: 0.01 is the 99th percentile. Ends where ten samples are left.", heads: ["server", "slower than this: share", "ms"], rows: names.flatMap((name) => (find(name)?.spectrum || []).filter((_, n) => n % 6 === 0).map(([share, us]) => [title(name), plain(share), us / 1000])) });
   grid.append(spectrum.element);
-  lineChart(spectrum.plot, names.filter(find).map((name) => ({ name, label: title(name), x: find(name).spectrum.map(([share]) => -Math.log10(share)), y: find(name).spectrum.map(([, us]) => us / 1000) })), { x: "share of requests that took longer", y: "ms", log: true, values: (_, splits) => splits.map((each) => (Number.isInteger(each) ? (each === 0 ? "all" : "1 of " + short(10 ** each)) : "")) });
+  later(() => lineChart(spectrum.plot, names.filter(find).map((name) => ({ name, label: title(name), x: find(name).spectrum.map(([share]) => -Math.log10(share)), y: find(name).spectrum.map(([, us]) => us / 1000) })), { x: "share of requests that took longer", y: "ms", log: true, values: (_, splits) => splits.map((each) => (Number.isInteger(each) ? (each === 0 ? "all" : "1 of " + short(10 ** each)) : "")) }));
   const timed = names.filter((name) => r.time[name][state.at]);
   if (!timed.includes(state.of)) state.of = timed[0] ?? null;
   if (state.of) {
     const data = r.time[state.of][state.at];
     const map = figure("Response time over time", { controls: [choice("Server", timed.map((each) => [each, title(each)]), state.of, (of) => redraw({ of })), pointChoice(names)[1]], note: "Darker is more replies, by logarithm; all rounds merged. A pause of the server is a stair.", heads: ["second", "median, ms", "99 %, ms", "replies", "failed"], rows: data.second.map((second, n) => [second, milliseconds(data.p50[n]), milliseconds(data.p99[n]), data.replies[n], data.failed[n]]) });
-    grid.append(map.element); heatMap(map.plot, data, r.heat_edges_us);
+    grid.append(map.element); later(() => heatMap(map.plot, data, r.heat_edges_us));
   }
   const over = (heading, y, column, samples, note) => {
     const source = (name) => (samples ? r.time[name][state.at].samples : r.time[name][state.at]), x = samples ? "t" : "second";
     const rows = timed.flatMap((name) => source(name)[x].map((at, n) => [title(name), at, source(name)[column][n]]).filter((_, n) => n % 10 === 0));
     const { element, plot } = figure(heading, { note, heads: ["server", "second", y], rows });
     grid.append(element);
-    lineChart(plot, timed.map((name) => ({ name, label: title(name), x: source(name)[x], y: source(name)[column].map((each) => (["p99", "p50"].includes(column) ? milliseconds(each) : each)) })), { x: "seconds", y, height: 220, log: column === "p99" });
+    later(() => lineChart(plot, timed.map((name) => ({ name, label: title(name), x: source(name)[x], y: source(name)[column].map((each) => (["p99", "p50"].includes(column) ? milliseconds(each) : each)) })), { x: "seconds", y, height: 220, log: column === "p99" }));
   };
   over(`Memory over time at ${plain(+state.at)}`, "MiB (PSS)", "mib", true, "The round in the middle; five samples a second.");
   over(`CPU over time at ${plain(+state.at)}`, "% of a processor", "cpu", true, "Over the last second.");
@@ -68,7 +68,7 @@ function compare(grid) {
   if (Object.keys(r.capacity).length) {
     const rows = names.filter((name) => r.capacity[name]).map((name) => ({ name, ...r.capacity[name] })).sort((a, b) => b.mid - a.mid);
     const { element, plot } = figure("Capacity", { wide: true, note: "The highest rate with at most 0.1 % errors and a 99th percentile of at most 100 ms, found by halving; median over rounds.", heads: ["server", "requests/s"], rows: rows.map((row) => [title(row.name), within(row)]) });
-    grid.append(element); rankBars(plot, rows, "/s");
+    grid.append(element); later(() => rankBars(plot, rows, "/s"));
   }
   if (r.manifest.history.length) {
     const { element, plot } = figure("The article's figures beside ours", { wide: true, note: r.manifest.source + ". History, on machines of that day; neither a target nor comparable in absolute terms." });
@@ -96,9 +96,9 @@ function durability(grid) {
   for (const target of Object.keys(expected)) {
     const rows = r.faults.filter((row) => row.target === target && names.includes(row.server));
     if (!rows.length) continue;
-    plot.append(make("h3", {}, target), make("p", { class: "said" }, "Expected: " + expected[target]), table(["server", "who asked for it got", "collateral losses", "worst, ms", "answers again", "processes replaced", "memory, MiB"], rows.map((row) => [title(row.server), row.told.join("; "),
+    plot.append(make("h3", {}, target), make("p", { class: "said" }, "Expected: " + expected[target]), table(["server", "who asked for it got", "collateral losses", "worst, ms", "answers again", "processes replaced", "memory grew, MiB", "the machine"], rows.map((row) => [title(row.server), row.told.join("; "),
       Object.entries(row.collateral).map(([kind, n]) => `${kind.replace(/_/g, " ")} ${n}`).join(", ") + (Object.keys(row.collateral).length ? ` of ${row.started}` : "none"), row.worst_ms,
-      row.back_s === null ? make("span", { class: "no" }, row.died.length ? "never: " + row.died.join("; ") : "not within 5 s") : make("span", { class: "yes" }, `after ${row.back_s} s`), row.replaced, (row.grown_mib > 0 ? "+" : "") + row.grown_mib])));
+      row.back_s === null ? make("span", { class: "no" }, row.died.length ? "never: " + row.died.join("; ") : "not within 5 s") : make("span", { class: "yes" }, row.back_s < 0.1 ? "at once" : `after ${row.back_s} s`), row.replaced, row.grown_mib, row.marks.join("; ") || "quiet"])));
   }
   grid.append(element);
 }
@@ -144,6 +144,7 @@ function draw() {
   main.replaceChildren(make("h2", {}, `${m.letter ? m.letter + ": " : ""}${m.title}`), make("p", { class: "question" }, m.question), make("p", { class: "said" }, "Expected: " + m.expected), m.source ? make("p", { class: "said" }, "After: " + m.source) : "", grid);
   if (measured().some((name) => r.points[name].length)) sweeps(grid);
   compare(grid); durability(grid); details(grid); manifest(grid);
+  for (const drawing of waiting.splice(0)) drawing();
   scrollTo(0, at);
 }
 

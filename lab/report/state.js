@@ -47,6 +47,7 @@ const title = (name) => { const found = record().servers.find((each) => each.ser
 // Numbers as people read them.
 function plain(value) {
   if (value === null || value === undefined) return "–";
+  if (Number.isInteger(value)) return value.toLocaleString("en");
   const size = Math.abs(value);
   if (size >= 1000) return Math.round(value).toLocaleString("en");
   if (size >= 100) return value.toFixed(0);

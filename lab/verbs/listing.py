@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
-from rich.table import Table
-
 from forehand_lab import interpreters, records
 from forehand_lab.contestant import Contestant, everybody
 from forehand_lab.environments import programs_missing
 from forehand_lab.problem import Problem
 from forehand_lab.scenario import everything
+from rich.console import Console
+from rich.table import Table
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

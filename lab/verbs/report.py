@@ -36,7 +36,9 @@ def act(asked: argparse.Namespace) -> int:
                 if getattr(asked, kind):
                     shown(exports.charts(facts, folder, kind))
     except OSError as error:
-        raise Problem(SYSTEM, f"{error.filename or target}: {error.strerror}", "choose another place with --out") from None
+        raise Problem(
+            SYSTEM, f"{error.filename or target}: {error.strerror}", "choose another place with --out"
+        ) from None
     return 0
 
 

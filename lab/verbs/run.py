@@ -1,7 +1,7 @@
 """`forehand lab run`: measures servers under a scenario, and keeps every fact as soon as it is known.
 
-Installs, verifies, then takes turns: rounds interleaved and shuffled, the server started anew in each. Ctrl-C ends servers
-and load; what was measured stays, and `--resume` goes on with the turns that are missing.
+Installs, verifies, then takes turns: rounds interleaved and shuffled, the server started anew in each. Ctrl-C ends
+servers and load; what was measured stays, and `--resume` goes on with the turns that are missing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
 from forehand_lab import FORMAT, damage, engine, lineup, machine, measuring, records
 from forehand_lab import plan as planning
 from forehand_lab import scenario as scenarios
@@ -25,6 +22,8 @@ from forehand_lab.problem import FAILED, INTERRUPTED, OK, USAGE, Problem
 from forehand_lab.progress import Progress
 from forehand_lab.scenario import PROFILES, Profile, Scenario
 from forehand_lab.verbs.verify import everyone, is_fit
+from rich.console import Console
+from rich.markup import escape
 
 LONGEST_S, MOST_ROUNDS = 3600.0, 100
 
@@ -39,7 +38,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--points", metavar="X,Y", help="instead of the profile's")
     parser.add_argument("--threads", type=int, metavar="N", help="for every pool of threads, instead of the scenario's")
     parser.add_argument("--python", metavar="3.X", help="interpreter for those that can have any")
-    parser.add_argument("--checkout", action="append", default=[], metavar="NAME=DIR", help="source of what cannot be had")
+    parser.add_argument(
+        "--checkout", action="append", default=[], metavar="NAME=DIR", help="source of what cannot be had"
+    )
     parser.add_argument("--out", metavar="DIR", help="the record's folder; default: lab-records/DATE-SCENARIO")
     parser.add_argument("--resume", metavar="DIR", help="go on with a record that was interrupted")
     parser.add_argument("--port", type=int, default=0, help="for the servers; default: a free one each time")
@@ -228,7 +229,9 @@ class Run:
                 assert place.environment
                 progress.turn(f"round {turn.round} of {self.profile.rounds}: {turn.server}")
                 if self.scenario.kind == "faults":
-                    faults = [each for each in self.scenario.faults if (turn.round, turn.server, each.target) not in kept]
+                    faults = [
+                        each for each in self.scenario.faults if (turn.round, turn.server, each.target) not in kept
+                    ]
                     damage.turn(bench, place.contestant, place.environment, turn.round, faults)
                 else:
                     measuring.turn(bench, place.contestant, place.environment, turn.round, turn.points)
@@ -239,9 +242,14 @@ class Run:
             if kind == "lost":
                 progress.say(f"[yellow]lost[/]  {escape(facts['server'])}: {escape(facts['why'])}")
             for mark in facts.get("marks", ()):
-                progress.say(f"[dim]{escape(facts['server'])} at {facts['point']:g}: {escape(mark)}[/]")
+                progress.say(f"[dim]{escape(facts['server'])} at {shown_at(facts)}: {escape(mark)}[/]")
 
         return tell
+
+
+def shown_at(facts: dict[str, Any]) -> str:
+    """A point or a fault, for a line."""
+    return f"{facts['point']:g}" if "point" in facts else str(facts["target"])
 
 
 def finished(done: list[dict[str, Any]], kind: str) -> set[tuple[int, str, Any]]:

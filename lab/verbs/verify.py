@@ -11,9 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
 from forehand_lab import lineup, machine
 from forehand_lab import scenario as scenarios
 from forehand_lab.behaviour import capabilities, wrong_answers
@@ -21,6 +18,8 @@ from forehand_lab.launching import StartFailed, started
 from forehand_lab.lineup import Place
 from forehand_lab.problem import FAILED, OK
 from forehand_lab.scenario import Scenario
+from rich.console import Console
+from rich.markup import escape
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,13 +27,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", nargs="?", default="hello", help="name or article (A1); default: hello")
     parser.add_argument("--servers", metavar="A,B", help="instead of the scenario's own")
     parser.add_argument("--python", metavar="3.X", help="interpreter for those that can have any")
-    parser.add_argument("--checkout", action="append", default=[], metavar="NAME=DIR", help="source of what cannot be had")
+    parser.add_argument(
+        "--checkout", action="append", default=[], metavar="NAME=DIR", help="source of what cannot be had"
+    )
 
 
 def verified(place: Place, scenario: Scenario, log: Path, port: int = 0) -> dict[str, Any]:
     """What a server says and can do: the fact `verified` of a record."""
     assert place.environment
-    told: dict[str, Any] = {"server": place.contestant.name, "differences": [], "capabilities": {}, "why": "", "log": ""}
+    told: dict[str, Any] = {
+        "server": place.contestant.name,
+        "differences": [],
+        "capabilities": {},
+        "why": "",
+        "log": "",
+    }
     try:
         with started(
             place.contestant, place.environment, scenario.setting, log, machine.cores().server, port

@@ -1,4 +1,6 @@
-"""Starts CherryPy's engine round an application, or the bare server of version 3: serve.py HOST PORT APP THREADS BACKLOG."""
+"""Starts CherryPy's engine round an application, or the bare server of version 3:
+serve.py HOST PORT APP THREADS BACKLOG.
+"""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""Starts gevent's WSGI server: serve.py HOST PORT MODULE:ATTRIBUTE spawn|raw BACKLOG. Version 0.12 has it as gevent.wsgi."""
+"""Starts gevent's WSGI server: serve.py HOST PORT MODULE:ATTRIBUTE spawn|raw BACKLOG.
+
+Version 0.12 has it as gevent.wsgi.
+"""
 
 import sys
 
