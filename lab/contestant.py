@@ -5,6 +5,7 @@ Pure but for reading the files. Does not install or start anything.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -140,9 +141,20 @@ def built(name: str, folder: Path, table: Mapping[str, Any]) -> Contestant:
     )
 
 
+def everybody() -> dict[str, Contestant]:
+    """All contestants by name: the lab's own, and those of the folders that $FOREHAND_LAB_CONTESTANTS names."""
+    more = [Path(text) for text in os.environ.get("FOREHAND_LAB_CONTESTANTS", "").split(os.pathsep) if text]
+    found: dict[str, Contestant] = {}
+    for folder in (FOLDER, *more):
+        if not folder.is_dir():
+            raise Problem(USAGE, f"$FOREHAND_LAB_CONTESTANTS: there is no folder {folder}")
+        found.update(of_folder(folder))
+    return found
+
+
 @cache
-def everybody(folder: Path = FOLDER) -> dict[str, Contestant]:
-    """All contestants by name: each with its variants, and each of these with its eras where they go together."""
+def of_folder(folder: Path) -> dict[str, Contestant]:
+    """The contestants of a folder: each with its variants, and each of these with its eras where they go together."""
     found: dict[str, Contestant] = {}
     for path in sorted(folder.glob("*/contestant.toml")):
         with path.open("rb") as file:

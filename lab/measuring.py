@@ -22,7 +22,7 @@ from forehand_lab.sampling import Sampler, cpu_s, descendants
 from forehand_lab.scenario import Profile, Scenario
 
 # Sockets in TIME_WAIT of a point before are waited for, within reason, so that one server does not pay for another.
-TIME_WAIT_SHARE, TIME_WAIT_PATIENCE_S = 0.4, 8.0
+TIME_WAIT_SHARE, TIME_WAIT_PATIENCE_S = 0.4, 4.0
 
 
 class Tell(Protocol):

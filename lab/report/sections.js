@@ -146,6 +146,7 @@ function draw() {
   compare(grid); durability(grid); details(grid); manifest(grid);
   for (const drawing of waiting.splice(0)) drawing();
   scrollTo(0, at);
+  document.documentElement.dataset.drawn = String(plots.length);
 }
 
 readAddress();
