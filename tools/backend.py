@@ -1,6 +1,7 @@
-"""The build backend: maturin, whose wheel gets the lab and its load engine, so that `pip install 'forehand[lab]'` is all.
+"""The build backend: maturin, whose wheel gets the lab and its load engine.
 
-Knows where cargo puts a binary, and how a wheel lists its files (PEP 427). FOREHAND_WITHOUT_ENGINE=1 leaves the engine out, where the lab will never run.
+`pip install 'forehand[lab]'` is all there is to do, also in a clone. Knows where cargo puts a binary, and how a wheel
+lists its files (PEP 427). FOREHAND_WITHOUT_ENGINE=1 leaves the engine out, where the lab will never run.
 """
 
 from __future__ import annotations
