@@ -38,7 +38,7 @@ build: .venv/built
 serve: build
 	$(BIN)/forehand pong:application --chdir examples/pong --bind $(ADDRESS)
 
-test: .venv/built .venv/tested-with
+test: .venv/built .venv/tested-with load
 	cargo test --workspace --exclude bridge
 	$(BIN)/python -m pytest tests
 	$(BIN)/python tools/interpreters.py

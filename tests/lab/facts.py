@@ -1,4 +1,4 @@
-"""Facts of a record, made by hand: what the engine and the sampler would have said, with figures that a test can check."""
+"""Facts of a record, made by hand: what engine and sampler would have said, with figures that a test can check."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def manifest(*servers: str, **more: Any) -> dict[str, Any]:
     """The first line of a record."""
     return {
         "kind": "manifest", "at": 1.0, "format": 1, "scenario": "hello", "title": "A record", "letter": "A1",
-        "scenario_kind": "sweep", "question": "Which?", "expected": "That.", "source": "ours", "unit": "offered requests/s",
+        "scenario_kind": "sweep", "question": "Which?", "expected": "That.", "source": "ours",
+        "unit": "offered requests/s",
         "history": [], "history_unit": "", "faults": [], "setting": {"module": "pong"}, "load": {}, "profile": "quick",
         "points": [100.0], "seconds": 1.0, "rounds": 3, "warmup_s": 1.0, "drain_s": 1.0, "servers": list(servers),
         "python": None, "checkout": [], "threads": None, "seed": 7, "engine": "forehand-load",

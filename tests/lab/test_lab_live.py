@@ -66,7 +66,8 @@ def surroundings(tmp_path: Path) -> dict[str, str]:
     uninstallable = contestants / "uninstallable"
     uninstallable.mkdir()
     (uninstallable / "contestant.toml").write_text(
-        'title = "u"\nflavour = "thread"\n[install]\nprograms = ["no-such-program=its-package"]\n[start]\ncommand = ["x"]\n'
+        'title = "u"\nflavour = "thread"\n[install]\nprograms = ["no-such-program=its-package"]\n'
+        '[start]\ncommand = ["x"]\n'
     )
     return {
         **os.environ,
