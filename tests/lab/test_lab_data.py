@@ -16,8 +16,8 @@ SYSTEMS = (
     "uwsgi-http", "uwsgi-nginx",
     "fapws3", "aspen", "mod_wsgi", "mod_wsgi-daemon", "mod_python", "mod_python-wsgi", "wsgiref", "cherrypy", "cheroot",
     "magnumpy", "twisted", "cogen", "gevent", "gevent-nospawn", "tornado", "eventlet", "concurrence", "paste",
-    "spawning", "flup", "flup-prefork", "snakelets", "nxweb", "nginx", "apache", "bjoern", "meinheld", "rocket", "granian",
-    "uvicorn",
+    "spawning", "flup", "flup-prefork", "snakelets", "nxweb", "nginx", "apache", "bjoern", "meinheld", "rocket",
+    "granian", "uvicorn",
     "hypercorn", "waitress", "fastpysgi", "forehand", "cherrypy@2010", "twisted@2010", "gevent@2010", "tornado@2010",
 )  # fmt: skip
 ARTICLES = ("A1", "A2", "A3", "B", "C1", "C2", "C3", "C4", "C5", "D1", "D2", "E")
