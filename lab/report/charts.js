@@ -25,15 +25,22 @@ function short(value) {
 // On a logarithmic axis only 1, 2, 5 of a decade are named.
 const decades = (_, splits) => splits.map((each) => (each && [1, 2, 5].includes(+(each / 10 ** Math.floor(Math.log10(each) + 1e-9)).toFixed(3)) ? short(each) : ""));
 
+// On a logarithmic x the measured points are named themselves, as far as they do not touch.
+function apart(points) {
+  const kept = [];
+  for (const each of points) if (!kept.length || each / kept[kept.length - 1] >= 1.35) kept.push(each);
+  return kept;
+}
+
 // `sets`: [{name, x: [], y: [], low: [], high: []}] on a common x, drawn with 95 % intervals as whiskers.
-function lineChart(element, sets, { x, y, log = false, logX = false, ideal = false, height = 300, values = null, dotted = null }) {
+function lineChart(element, sets, { x, y, log = false, logX = false, ideal = false, height = 300, values = null, gaps = false }) {
   if (!sets.some((set) => set.y.some((each) => each !== null))) {
     element.append(make("p", { class: "empty" }, "No point has samples enough for this, or none is ranked."));
     return;
   }
   const all = [...new Set(sets.flatMap((set) => set.x))].sort((a, b) => a - b);
   const columns = sets.map((set) => { const at = new Map(set.x.map((each, n) => [each, set.y[n]])); return all.map((each) => { const v = at.get(each); return v === undefined || (log && v !== null && v <= 0) ? null : v; }); });
-  const series = sets.map((set) => ({ label: set.label || set.name, name: set.name, stroke: () => set.colour || colour(set.name), width: 3, dash: dotted && dotted(set) ? [4, 5] : dash(set.name), spanGaps: true, points: { show: set.x.length < 40, size: 8 } }));
+  const series = sets.map((set) => ({ label: set.label || set.name, name: set.name, stroke: () => set.colour || colour(set.name), width: 3, dash: dash(set.name), spanGaps: !gaps, points: { show: set.x.length < 40, size: 8 } }));
   const data = [all, ...columns];
   if (ideal) { data.push(all); series.push({ label: "all that was offered", stroke: lines, width: 2, dash: [2, 4], points: { show: false } }); }
   const whiskers = (u) => sets.forEach((set, n) => {
@@ -50,8 +57,8 @@ function lineChart(element, sets, { x, y, log = false, logX = false, ideal = fal
   const plot = new uPlot({
     ...size(element, height),
     legend: { show: false }, focus: { alpha: 0.25 }, cursor: { focus: { prox: 24 }, drag: { x: true, y: false } },
-    scales: { x: { time: false, distr: logX ? 3 : 1, range: one ? () => [all[0] * 0.5, all[0] * 1.5 || 1] : undefined }, y: log ? { distr: 3 } : { range: (_, low, high) => [0, high * 1.08 || 1] } },
-    axes: [axis(x, values || (logX ? decades : null), { size: 40 }), axis(y, log ? decades : null)],
+    scales: { x: { time: false, distr: logX ? 3 : 1, range: one ? () => [all[0] * 0.5, all[0] * 1.5 || 1] : logX ? (_, low, high) => [low / 1.15, high * 1.15] : undefined }, y: log ? { distr: 3 } : { range: (_, low, high) => [0, high * 1.08 || 1] } },
+    axes: [axis(x, values, { size: 40, ...(logX ? { splits: () => apart(all), filter: (_, splits) => splits } : {}) }), axis(y, log ? decades : null)],
     series: [{}, ...series], hooks: { draw: [whiskers], setCursor: [tip] },
   }, data, element);
   plot.root.setAttribute("role", "img"); plot.root.setAttribute("aria-label", `${y} by ${x}; the table below has the figures`);

@@ -10,14 +10,14 @@ function sweeps(grid) {
   const rowsOf = (cell) => shownNow.flatMap((name) => r.points[name].map((row) => [title(name), row.point, ...cell(row)]));
   const chart = (heading, metric, options, note) => {
     const { element, plot } = figure(heading, { note, heads: ["server", unit, "median (95 % interval)", "rounds that count"], rows: rowsOf((row) => [within(row[metric]), `${row.ranked} of ${row.rounds}`]) });
-    grid.append(element); later(() => lineChart(plot, sets(metric), { x: unit, logX, ...options }));
+    grid.append(element); later(() => lineChart(plot, sets(metric), { x: unit, logX, gaps: true, ...options }));
   };
   chart("Reply rate", "replies/s", { y: "replies/s", ideal: r.manifest.scenario_kind === "sweep" }, "Median over rounds; whiskers are the 95 % interval.");
   const names = { 50: "median", 90: "90 %", 95: "95 %", 99: "99 %", 99.9: "99.9 %", max: "longest" };
   const picked = choice("Percentile", Object.entries(names), state.p, (p) => redraw({ p }));
   const times = figure("Response time", { controls: [picked], note: "From the planned start to the last byte; all rounds merged. A percentile stands only where ten samples lie beyond it.", heads: ["server", unit, ...Object.values(names).map((each) => each + ", ms"), "service time, 99 %, ms"], rows: rowsOf((row) => [...Object.keys(names).map((p) => milliseconds(row.response[p])), milliseconds(row.service["99"])]) });
   grid.append(times.element);
-  later(() => lineChart(times.plot, shownNow.map((name) => ({ name, label: title(name), x: r.points[name].map((row) => row.point), y: r.points[name].map((row) => milliseconds(row.response[state.p])) })), { x: unit, y: `ms, ${names[state.p] || state.p}`, log: true, logX }));
+  later(() => lineChart(times.plot, shownNow.map((name) => ({ name, label: title(name), x: r.points[name].map((row) => row.point), y: r.points[name].map((row) => milliseconds(row.response[state.p])) })), { x: unit, y: `ms, ${names[state.p] || state.p}`, log: true, logX, gaps: true }));
   const kinds = [...new Set(shownNow.flatMap((name) => r.points[name].flatMap((row) => Object.keys(row.errors))))].sort();
   const errors = figure("Errors by kind", { wide: true, note: `Share of requests that failed, by ${unit}. The same scale for all servers.`, heads: ["server", unit, "failed", "kinds"], rows: rowsOf((row) => [row.failed_share === null ? "–" : plain(100 * row.failed_share) + " %", Object.entries(row.errors).map(([kind, n]) => `${kind.replace(/_/g, " ")} ${plain(n)}`).join(", ") || "none"]) });
   grid.append(errors.element); later(() => errorBars(errors.plot, shownNow, r.points, kinds));
@@ -134,6 +134,13 @@ function legend() {
   }));
 }
 
+function warning() {
+  const points = measured().flatMap((name) => record().points[name]);
+  const all = points.reduce((sum, row) => sum + row.rounds, 0), counted = points.reduce((sum, row) => sum + row.ranked, 0);
+  if (counted === all) return "";
+  return make("p", { class: "warning" }, `${all - counted} of ${all} measured points are not ranked, and stand in no figure but those over time: the generator could not do its part. The marks below say why for each.`);
+}
+
 function draw() {
   plots.forEach((plot) => plot.destroy()); plots = [];
   applyTheme();
@@ -141,7 +148,7 @@ function draw() {
   document.getElementById("tabs").replaceChildren(...(DATA.length > 1 ? DATA.map((each, n) => make("button", { type: "button", "aria-current": n === state.s ? "page" : null, onclick: () => redraw({ s: n, at: null, of: null }) }, `${each.manifest.letter ? each.manifest.letter + " " : ""}${each.manifest.title}`)) : []));
   legend();
   const grid = make("div", { class: "grid" });
-  main.replaceChildren(make("h2", {}, `${m.letter ? m.letter + ": " : ""}${m.title}`), make("p", { class: "question" }, m.question), make("p", { class: "said" }, "Expected: " + m.expected), m.source ? make("p", { class: "said" }, "After: " + m.source) : "", grid);
+  main.replaceChildren(make("h2", {}, `${m.letter ? m.letter + ": " : ""}${m.title}`), make("p", { class: "question" }, m.question), make("p", { class: "said" }, "Expected: " + m.expected), m.source ? make("p", { class: "said" }, "After: " + m.source) : "", warning(), grid);
   if (measured().some((name) => r.points[name].length)) sweeps(grid);
   compare(grid); durability(grid); details(grid); manifest(grid);
   for (const drawing of waiting.splice(0)) drawing();

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from forehand_lab import exports, page, records
-from forehand_lab.problem import SYSTEM, Problem
+from forehand_lab.problem import SYSTEM, USAGE, Problem
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +27,7 @@ def act(asked: argparse.Namespace) -> int:
     target = Path(asked.out) if asked.out else paths[0].parent / "report.html"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page.built(found))
+        target.write_text(drawn(found))
         sys.stdout.write(f"{target}\n")
         for name, facts in found.items():
             folder = target.parent / f"{target.stem}-{name}" if len(found) > 1 else target.parent
@@ -40,6 +41,15 @@ def act(asked: argparse.Namespace) -> int:
             SYSTEM, f"{error.filename or target}: {error.strerror}", "choose another place with --out"
         ) from None
     return 0
+
+
+def drawn(found: dict[str, list[dict[str, Any]]]) -> str:
+    """The page; Problem where a fact lacks what this lab writes into it."""
+    try:
+        return page.built(found)
+    except KeyError as lacking:
+        message = f"a record has facts without {lacking}: another version of the lab has written it"
+        raise Problem(USAGE, message, "measure again, or read it with the lab that wrote it") from None
 
 
 def shown(paths: list[Path]) -> None:
