@@ -6,6 +6,7 @@ in the lab's main thread, before anything is measured.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -13,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,24 +78,35 @@ def obtained(
     version, path = here
     packages = (*contestant.install.packages, *extra)
     told = interpreters.says(path) or version
-    if version == "own" or (version == "system" and not packages):
-        if version == "own" and extra:
-            _fill_own(path, extra)
+    if version == "system" and packages:
+        raise Problem(MISSING, f"its Python is the system's, where the lab installs nothing: {', '.join(packages)}")
+    if version in ("own", "system") and not packages:
         return Environment(path, Path(sys.prefix), Path(path).parent, "", told, _frozen_own(path, version), checkout)
     key = hashlib.sha256(json.dumps([path, packages]).encode()).hexdigest()[:10]
     folder = home() / "environments" / f"{contestant.folder.name}-{told}-{key}"
-    if version == "system":
-        raise Problem(MISSING, f"its Python is the system's, where the lab installs nothing: {', '.join(packages)}")
-    make = _with_pip if told.startswith("2.") else _with_uv
-    done = folder / "installed.json"
-    if not done.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        done.write_text(json.dumps(make(path, folder, packages)))
-    frozen = tuple(json.loads(done.read_text()))
+    make = _beside_own if version == "own" else _with_pip if told.startswith("2.") else _with_uv
+    frozen = _made_once(folder, lambda: make(path, folder, packages))
+    if version == "own":
+        site, own = str(folder / "site"), Path(sys.prefix)
+        return Environment(path, own, Path(path).parent, site, told, (*_frozen_own(path, version), *frozen), checkout)
     if told.startswith("2."):
         return Environment(path, folder, folder / "site/bin", str(folder / "site"), told, frozen, checkout)
     return Environment(str(folder / "bin/python"), folder, folder / "bin", "", told, frozen, checkout)
+
+
+def _made_once(folder: Path, make: Callable[[], list[str]]) -> tuple[str, ...]:
+    """What is installed in a folder, which is filled now if it is not. A contestant with 2 workers and one with 5 share
+    theirs and come here at the same time; so may two commands.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = folder / "installed.json"
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            frozen = make()
+            done.write_text(json.dumps(frozen))
+        return tuple(json.loads(done.read_text()))
 
 
 def _run(command: list[str], what: str) -> str:
@@ -165,8 +178,11 @@ def _with_pip(python: str, folder: Path, packages: tuple[str, ...]) -> list[str]
     return sorted("==".join(name.rpartition(".")[0].split("-")[:2]) for name in names)
 
 
-def _fill_own(python: str, packages: tuple[str, ...]) -> None:
-    _run([uv(), "pip", "install", "--quiet", "--python", python, *packages], f"installing {' '.join(packages)}")
+def _beside_own(python: str, folder: Path, packages: tuple[str, ...]) -> list[str]:
+    """What a scenario needs, beside the lab's own environment and not in it: that belongs to the user."""
+    site = str(folder / "site")
+    _run([uv(), "pip", "install", "--quiet", "--python", python, "--target", site, *packages], f"installing {packages}")
+    return list(packages)
 
 
 def _frozen_own(python: str, version: str) -> tuple[str, ...]:
