@@ -6,14 +6,12 @@ Runs in the lab's main thread, with a sampler in its own. What it finds goes to 
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import psutil
 from forehand_lab import engine, machine, plan, steadiness
 from forehand_lab.contestant import Contestant
 from forehand_lab.environments import Environment
@@ -50,6 +48,9 @@ def turn(
     bench: Bench, contestant: Contestant, environment: Environment, number: int, points: Collection[float]
 ) -> None:
     """One server, one round. A server that does not start, or dies, is a fact and not an exception."""
+    if bench.scenario.kind == "capacity":
+        _search(bench, contestant, environment, number, max(points))
+        return
     log = bench.logs / f"{number}-{contestant.name.replace(':', '-')}.log"
     starting = started(contestant, environment, bench.scenario.setting, log, bench.cores.server, bench.port)
     try:
@@ -59,9 +60,6 @@ def turn(
                 "start", round=number, server=contestant.name, ready_s=round(running.ready_s, 3), processes=len(pids)
             )
             _warm(bench, running)
-            if bench.scenario.kind == "capacity":
-                _search(bench, running, number, max(points))
-                return
             for point in sorted(points):
                 if not _survived(bench, running, number, point):
                     return
@@ -139,18 +137,23 @@ def point_of(bench: Bench, running: Running, number: int, point: float) -> dict[
     return fact
 
 
-def _search(bench: Bench, running: Running, number: int, most: float) -> None:
+def _search(bench: Bench, contestant: Contestant, environment: Environment, number: int, most: float) -> None:
+    """The capacity in one round.
+
+    Each rate meets a fresh server: one that was overwhelmed may not come back, which no lower rate has to pay for.
+    """
     tried: list[tuple[float, bool]] = []
+    log = bench.logs / f"{number}-{contestant.name.replace(':', '-')}.log"
     while (rate := plan.next_rate(tried, most)) is not None:
-        fact = point_of(bench, running, number, float(rate))
-        fine = bool(fact and not fact["died"] and plan.acceptable(fact["result"]))
-        tried.append((float(rate), fine))
-        bench.advance(bench.profile.seconds + 1)
-        if not _survived(bench, running, number, float(rate)):
+        try:
+            with started(
+                contestant, environment, bench.scenario.setting, log, bench.cores.server, bench.port
+            ) as running:
+                _warm(bench, running)
+                fact = point_of(bench, running, number, float(rate))
+        except StartFailed as failed:
+            bench.tell("lost", round=number, server=contestant.name, why=str(failed), log=failed.log)
             return
-    bench.tell("capacity", round=number, server=running.contestant.name, rate=plan.capacity(tried), tried=tried)
-
-
-def left_behind(pids: Collection[int]) -> list[int]:
-    """Of these processes, those that live: the lab's own promise, checked at its end."""
-    return [pid for pid in pids if psutil.pid_exists(pid) and pid != os.getpid()]
+        tried.append((float(rate), bool(fact and not fact["died"] and plan.acceptable(fact["result"]))))
+        bench.advance(bench.profile.seconds + 1)
+    bench.tell("capacity", round=number, server=contestant.name, rate=plan.capacity(tried), tried=tried)
