@@ -1,4 +1,4 @@
-"""A scripted server: each path answers wrongly in one known way. planted.py [EXTRA_US]
+"""A scripted server: each path answers wrongly in one known way. planted.py [EXTRA_US | plain]
 
 Prints its port when it listens. A thread for each connection; runs as a process of its own. EXTRA_US is processor
 time that each reply of /work burns in addition: a server that is known to be slower.
@@ -6,6 +6,7 @@ time that each reply of /work burns in addition: a server that is known to be sl
 
 from __future__ import annotations
 
+import selectors
 import socket
 import struct
 import sys
@@ -97,8 +98,30 @@ def answer(sock: socket.socket, path: str, extra_us: float) -> bool:
     return path in ("/ok", "/503", "/body")
 
 
+def plain() -> None:
+    """One thread, and the good reply for everything: quick, so that a queue before it is gone at once."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener, selectors.DefaultSelector() as ready:
+        ready.register(listener, selectors.EVENT_READ)
+        sys.stdout.write(f"{listener.getsockname()[1]}\n")
+        sys.stdout.flush()
+        while True:
+            for key, _ in ready.select():
+                if key.fileobj is listener:
+                    ready.register(listener.accept()[0], selectors.EVENT_READ)
+                    continue
+                sock = key.fileobj
+                assert isinstance(sock, socket.socket)
+                if sock.recv(65536):
+                    sock.send(GOOD)
+                else:
+                    ready.unregister(sock)
+                    sock.close()
+
+
 def main() -> None:
     """Listen on a free port until killed."""
+    if sys.argv[1:] == ["plain"]:
+        return plain()
     extra = float(sys.argv[1]) if len(sys.argv) > 1 else 0.0
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
         sys.stdout.write(f"{listener.getsockname()[1]}\n")

@@ -54,7 +54,7 @@ class Wrong(Exception):
 
 
 @contextlib.contextmanager
-def planted(extra_us: float = 0) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+def planted(extra_us: float | str = 0) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """The scripted server: its port and its process."""
     cpus = machine.cores().server
     with subprocess.Popen(
@@ -102,18 +102,25 @@ def errors_are_counted_by_kind() -> str:
 
 def a_stopped_server_is_charged_for_its_pause() -> str:
     """500 requests/s for ten seconds, one of which the server is stopped: the tail is that of an open loop."""
-    with planted() as (port, process):
-        load = {"kind": "open", "arrivals": "uniform", "rate": 500}
+    with planted("plain") as (port, process):
+        # Eight connections: the queue is the generator's, whose clock is that of the plan.
+        load = {"kind": "open", "arrivals": "uniform", "rate": 500, "max_connections": 8}
         with engine.loading(plan(port, "/ok", load, 10.0)) as running:
             time.sleep(4)
+            begun = time.monotonic()
             process.send_signal(signal.SIGSTOP)
             time.sleep(1)
             process.send_signal(signal.SIGCONT)
+            pause = time.monotonic() - begun
             result = running.result()
     told = histograms.percentiles(histograms.merged([result["times"]["response"]["hdr"]]))
-    for which, right in (("95", 0.5), ("99", 0.9), ("max", 1.0)):
+    # One in twenty of 5,000 is half a second of arrivals, one in a hundred a tenth. A busy machine wakes us late: the
+    # pause is measured.
+    for which, right in (("95", pause - 0.5), ("99", pause - 0.1), ("max", pause)):
         close_to((told[which] or 0) / 1e6, right, 0.05, f"p{which} of response, s")
-    return "p95 0.50 s, p99 0.90 s, longest 1.00 s, within 5 %"
+    return (
+        f"a pause of {pause:.3f} s: p95 {pause - 0.5:.2f} s, p99 {pause - 0.1:.2f} s, longest {pause:.2f} s, within 5 %"
+    )
 
 
 def two_delays_are_told_apart() -> str:
