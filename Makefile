@@ -9,7 +9,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test check lint loom fuzz bench docs interpreters clean load
+.PHONY: build serve test check lint loom fuzz bench docs interpreters clean load lab
 
 build: .venv/built
 
@@ -27,13 +27,18 @@ build: .venv/built
 
 # What tests need is the extra `test` of pyproject.toml.
 .venv/tested-with: pyproject.toml | .venv/built
-	$(MATURIN) --extras test
+	$(MATURIN) --extras test,lab
+	@touch $@
+
+# What `forehand lab` needs is the extra `lab`.
+.venv/with-lab: pyproject.toml | .venv/built
+	$(MATURIN) --extras lab
 	@touch $@
 
 serve: build
 	$(BIN)/forehand pong:application --chdir examples/pong --bind $(ADDRESS)
 
-test: .venv/built .venv/tested-with
+test: .venv/built .venv/tested-with load
 	cargo test --workspace --exclude bridge
 	$(BIN)/python -m pytest tests
 	$(BIN)/python tools/interpreters.py
@@ -52,6 +57,11 @@ lint: .venv/built .venv/tested-with
 # The load engine of the lab: target/release/forehand-load.
 load:
 	cargo build --release -p forehand-load
+
+# A small comparison, in three minutes at most; the last line is where its report is.
+lab: .venv/built .venv/with-lab load
+	$(BIN)/forehand lab run hello
+	$(BIN)/forehand lab report latest
 
 loom:
 	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=4 cargo test --release -p server --test loom --target-dir target/loom

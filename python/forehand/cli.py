@@ -28,6 +28,7 @@ then the file. docs/settings.md has all of them with their reasons.
 
 orders to a running server: forehand status | reload | upgrade | stop | workers | stacks | reopen
 (each has --help). Another server's configuration: forehand migrate FILE | 'COMMAND LINE'.
+Measuring servers: forehand lab.
 
 exit statuses: {}
 """
@@ -157,6 +158,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str]) -> int:
+    if arguments[:1] == ["lab"]:
+        return _lab(arguments[1:])
     if arguments and arguments[0] in COMMANDS:
         from forehand.supervisor import client
 
@@ -195,6 +198,18 @@ def _main(arguments: Sequence[str]) -> int:
     from forehand.run import launch
 
     return launch(plan)
+
+
+def _lab(arguments: Sequence[str]) -> int:
+    """The lab is its own package, and this is all that the server knows of it."""
+    from importlib import import_module
+
+    try:
+        lab = import_module("forehand_lab.cli")
+    except ModuleNotFoundError:
+        raise Problem(errors.USAGE, "the lab is not installed here", hint="pip install 'forehand[lab]'") from None
+    status: int = lab.main(arguments)
+    return status
 
 
 def _plan(asked: argparse.Namespace, settings: Any, origin: dict[str, Any]) -> dict[str, Any]:

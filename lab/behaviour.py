@@ -1,0 +1,173 @@
+"""What a server does, asked over a socket: the right answers to a scenario's requests, and what it can do.
+
+Nothing here believes a claim. Knows HTTP/1 as far as a client needs it for a handful of requests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+from dataclasses import dataclass, field
+from typing import Any
+
+from forehand_lab.reference import Answer, answer
+from forehand_lab.scenario import Request, Scenario
+
+PATIENCE_S = 5.0
+# Headers that an application sets and a server has to hand on.
+COMPARED = ("content-type", "content-length")
+
+
+@dataclass
+class Reply:
+    """A reply as it came."""
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    closes: bool = False
+    version: bytes = b""
+
+
+def read_reply(stream: Any, method: str = "GET") -> Reply:
+    """The next reply of a socket's file; OSError or ValueError where it is none."""
+    line = stream.readline(65536)
+    words = line.split(None, 2)
+    if len(words) < 2 or not words[0].startswith(b"HTTP/1."):
+        raise ValueError(f"no status line: {line[:60]!r}" if line else "the connection ended before a reply")
+    reply = Reply(int(words[1]), version=words[0])
+    while (line := stream.readline(65536).rstrip(b"\r\n")) != b"":
+        name, _, value = line.decode("latin-1").partition(":")
+        reply.headers[name.strip().lower()] = value.strip()
+    connection = reply.headers.get("connection", "").lower()
+    reply.closes = "close" in connection or (words[0] == b"HTTP/1.0" and "keep-alive" not in connection)
+    if 100 <= reply.status < 200:
+        return read_reply(stream, method)
+    if method == "HEAD" or reply.status in (204, 304):
+        return reply
+    if reply.headers.get("transfer-encoding", "").lower() == "chunked":
+        while size := int(stream.readline(1024).split(b";")[0], 16):
+            reply.body += stream.read(size)
+            stream.readline(8)
+        stream.readline(8)
+    elif "content-length" in reply.headers:
+        length = int(reply.headers["content-length"])
+        reply.body = stream.read(length)
+        if len(reply.body) < length:
+            raise ValueError(f"the reply ended after {len(reply.body)} of {length} bytes")
+    else:
+        reply.closes = True
+        reply.body = stream.read()
+    return reply
+
+
+def converse(port: int, *requests: bytes, method: str = "GET", together: bool = False) -> list[Reply]:
+    """Replies to requests on one connection, one after the other or all sent at once."""
+    replies = []
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as sock, sock.makefile("rb") as stream:
+        if together:
+            sock.sendall(b"".join(requests))
+        for request in requests:
+            if not together:
+                sock.sendall(request)
+            replies.append(read_reply(stream, method))
+    return replies
+
+
+def head(method: str, target: str, version: str = "1.1", extra: str = "") -> bytes:
+    """A request's head."""
+    return f"{method} {target} HTTP/{version}\r\nHost: localhost\r\n{extra}\r\n".encode()
+
+
+def answers_to(port: int, request: Request) -> Reply:
+    """What the server says to a scenario's request."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    with contextlib.closing(connection):
+        body = request.sent_body() or None
+        source: Any = iter([body]) if request.chunked and body else body
+        connection.request(
+            request.method, request.target, source, dict(request.headers), encode_chunked=request.chunked
+        )
+        response = connection.getresponse()
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return Reply(response.status, headers, response.read())
+
+
+def right_answer(scenario: Scenario, request: Request) -> Answer | None:
+    """What it has to say; None where only its neighbours can tell (Django, which is not installed beside the lab)."""
+    if scenario.setting.module == "django_site":
+        body = (request.body or "").encode()
+        headers = (("Content-Type", "text/plain"), ("Content-Length", str(len(body))))
+        return Answer(request.status, headers, body)
+    return answer(scenario.setting.module, request.method, request.target, request.sent_body())
+
+
+def differences(right: Answer, told: Reply, method: str) -> list[str]:
+    """How a reply differs from the right one, in words. Pure."""
+    found = []
+    if told.status != right.status:
+        found.append(f"status {told.status}, not {right.status}")
+    for name in COMPARED:
+        expected, said = right.header(name), told.headers.get(name)
+        if name == "content-length" and said is None:
+            # A server may send in chunks what has a length; one that gives no length to HEAD says less than it knows.
+            continue
+        if expected and (said or "").replace(" ", "").lower() != expected.replace(" ", "").lower():
+            found.append(f"{name}: {said!r}, not {expected!r}")
+    if method != "HEAD" and told.body != right.body:
+        at = next((n for n, (a, b) in enumerate(zip(told.body, right.body, strict=False)) if a != b), None)
+        where = f"from byte {at} on" if at is not None else "in length"
+        found.append(f"body of {len(told.body)} bytes differs {where}: {told.body[:40]!r}, not {right.body[:40]!r}")
+    return found
+
+
+def wrong_answers(port: int, scenario: Scenario) -> list[str]:
+    """Differences from the right answers, over all requests of a scenario; empty when all is well."""
+    found = []
+    for request in scenario.requests:
+        shown = f"{request.method} {request.target}" + (" in chunks" if request.chunked else "")
+        try:
+            told = answers_to(port, request)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            found.append(f"{shown}: no answer: {error or type(error).__name__}")
+            continue
+        right = right_answer(scenario, request)
+        if right:
+            found += [f"{shown}: {difference}" for difference in differences(right, told, request.method)]
+    return found
+
+
+def capabilities(port: int, target: str) -> dict[str, bool]:
+    """What the server can do, by what it does."""
+
+    def tried(question: Any) -> bool:
+        try:
+            return bool(question())
+        except (OSError, ValueError):
+            return False
+
+    plain = head("GET", target)
+    old = head("GET", target, "1.0", "Connection: keep-alive\r\n")
+
+    def ends_after_close() -> bool:
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as sock, sock.makefile("rb") as stream:
+            sock.sendall(head("GET", target, extra="Connection: close\r\n"))
+            read_reply(stream)
+            return stream.read(1) == b""
+
+    def head_has_no_body() -> bool:
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as sock, sock.makefile("rb") as stream:
+            sock.sendall(head("HEAD", target, extra="Connection: close\r\n"))
+            return read_reply(stream, "HEAD").status == 200 and stream.read(1) == b""
+
+    chunked = head("POST", target, extra="Transfer-Encoding: chunked\r\n") + b"5\r\nhello\r\n0\r\n\r\n"
+    return {
+        "http_1_1": tried(lambda: converse(port, plain)[0].version == b"HTTP/1.1"),
+        "keep_alive": tried(lambda: len(converse(port, plain, plain)) == 2),
+        "keep_alive_1_0": tried(lambda: len(converse(port, old, old)) == 2),
+        "pipelining": tried(lambda: len(converse(port, *[plain] * 8, together=True)) == 8),
+        "chunked_request": tried(lambda: converse(port, chunked)[0].status == 200),
+        "head_has_no_body": tried(head_has_no_body),
+        "close_is_kept": tried(ends_after_close),
+    }

@@ -1,0 +1,18 @@
+"""Starts cheroot: serve.py HOST PORT MODULE:ATTRIBUTE THREADS BACKLOG."""
+
+import signal
+import sys
+
+from cheroot import wsgi
+
+host, port, target, threads, backlog = sys.argv[1:6]
+module, _, attribute = target.partition(":")
+application = getattr(__import__(module), attribute)
+server = wsgi.Server(
+    (host, int(port)), application, numthreads=int(threads), request_queue_size=int(backlog), max=int(threads)
+)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+try:
+    server.start()
+finally:
+    server.stop()

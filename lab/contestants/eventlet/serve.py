@@ -1,0 +1,16 @@
+"""Starts Eventlet's WSGI server: serve.py HOST PORT MODULE:ATTRIBUTE BACKLOG CONNECTIONS."""
+
+import os
+import sys
+
+import eventlet
+
+eventlet.monkey_patch()
+
+from eventlet import wsgi  # noqa: E402  after the patch, as Eventlet asks
+
+host, port, target, backlog, connections = sys.argv[1:6]
+module, _, attribute = target.partition(":")
+application = getattr(__import__(module), attribute)
+sock = eventlet.listen((host, int(port)), backlog=int(backlog))
+wsgi.server(sock, application, log=open(os.devnull, "w"), max_size=int(connections))

@@ -1,0 +1,130 @@
+"""The load engine from the outside: finds `forehand-load`, gives it a plan, takes its result.
+
+Knows lab/load/FORMAT.md. Runs in the lab's main thread; what the engine says while it runs goes to a callback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from forehand_lab import HERE
+from forehand_lab.problem import FAILED, MISSING, Problem
+
+# What the engine may take beyond its plan: starting, reading bodies, writing the result.
+GRACE_SECONDS = 20.0
+
+
+class EngineFailed(Problem):
+    """The engine did not give a result. The point is lost, and the server is not to blame."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(FAILED, message)
+
+
+def found() -> str:
+    """The engine: $FOREHAND_LOAD, the one of this package, of this clone, or one in PATH. Raises Problem."""
+    named = os.environ.get("FOREHAND_LOAD")
+    if named:
+        if not os.access(named, os.X_OK):
+            raise Problem(MISSING, f"$FOREHAND_LOAD: {named} cannot be run")
+        return named
+    own = [HERE / "bin/forehand-load", Path(sys.executable).parent / "forehand-load"]
+    for path in (*own, HERE.parent / "target/release/forehand-load"):
+        if os.access(path, os.X_OK):
+            return str(path)
+    path_found = shutil.which("forehand-load")
+    if not path_found:
+        hint = "`make build` builds it; or name it in $FOREHAND_LOAD"
+        raise Problem(MISSING, "the load engine forehand-load is not here", hint)
+    return path_found
+
+
+class Load:
+    """A load that runs. `result()` waits for its end; `stop()` ends it early and keeps what it has."""
+
+    def __init__(self, plan: Mapping[str, Any], *, live: bool = False) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="lab-load-", ignore_cleanup_errors=True)
+        folder = Path(self._folder.name)
+        (folder / "plan.json").write_text(json.dumps(plan))
+        self._output = folder / "result.json"
+        self._errors = (folder / "errors").open("w+b")
+        self.seconds = float(plan["duration_s"]) + float(plan.get("drain_s", 5)) + GRACE_SECONDS
+        words = [found(), "--plan", str(folder / "plan.json"), "--output", str(self._output)]
+        cpus = frozenset(plan.get("cpus") or ())
+        # Its own group: the terminal's Ctrl-C comes to the lab, which ends the engine in its own time.
+        self.process = subprocess.Popen(
+            [*words, "--live-json"] if live else words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE if live else self._errors,
+            start_new_session=True,
+            preexec_fn=(lambda: os.sched_setaffinity(0, cpus)) if cpus else None,
+        )
+
+    def watched(self, tick: Callable[[dict[str, Any]], None]) -> None:
+        """Hands each second's line to `tick` until the engine ends."""
+        assert self.process.stderr
+        for line in self.process.stderr:
+            try:
+                tick(json.loads(line))
+            except ValueError:
+                self._errors.write(line)
+
+    def stop(self) -> None:
+        """Ask it to end; its result is still written."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """The end of it, whatever happens. May be called twice."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        if self.process.stderr:
+            self.process.stderr.close()
+        self._errors.close()
+        self._folder.cleanup()
+
+    def result(self) -> dict[str, Any]:
+        """The result; EngineFailed where there is none."""
+        try:
+            status = self.process.wait(self.seconds)
+        except subprocess.TimeoutExpired:
+            raise EngineFailed(f"the load engine did not end within {self.seconds:.0f} s") from None
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace").strip().splitlines()
+        if status not in (0, 130) or not self._output.exists():
+            why = said[-1] if said else f"status {status}"
+            raise EngineFailed(f"the load engine gave no result: {why}")
+        found_result: dict[str, Any] = json.loads(self._output.read_text())
+        # The plan stands in the record's point already.
+        found_result.pop("plan", None)
+        return found_result
+
+
+@contextlib.contextmanager
+def loading(plan: Mapping[str, Any], *, live: bool = False) -> Any:
+    """A load that is gone when the block is left."""
+    load = Load(plan, live=live)
+    try:
+        yield load
+    finally:
+        load.kill()
+
+
+def run(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """One load from beginning to end."""
+    with loading(plan) as load:
+        told: dict[str, Any] = load.result()
+        return told

@@ -1,0 +1,286 @@
+"""A contestant that runs: started, waited for, watched, and ended with every process that came of it.
+
+Runs in the lab's main thread. The lab is the reaper of orphans, so that a server whose master dies, or that
+goes to the background, leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from forehand_lab.contestant import Contestant
+from forehand_lab.environments import Environment, program
+from forehand_lab.places import Setting, command, places, prepared
+from forehand_lab.problem import FAILED, SYSTEM, Problem
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+STOP_SECONDS, KILLED_SECONDS = 5.0, 30.0
+LOG_TAIL = 65536
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class StartFailed(Problem):
+    """The server did not come up; `log` is what it said."""
+
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(FAILED, message)
+        self.log = log
+
+
+@dataclass
+class Running:
+    """A started server: its port, its processes, its log."""
+
+    contestant: Contestant
+    port: int
+    scratch: Path
+    log: Path
+    roots: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    ready_s: float = 0.0
+    pids: set[int] = field(default_factory=set)
+
+    def tree(self) -> list[psutil.Process]:
+        """All processes: those started, and theirs."""
+        found: dict[int, psutil.Process] = {}
+        for root in self.roots:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(root.pid)
+                found[root.pid] = process
+                found.update((child.pid, child) for child in process.children(recursive=True))
+        self.pids.update(found)
+        return [found[pid] for pid in sorted(found)]
+
+    def died(self) -> str:
+        """How a process of it has ended that should not have, or nothing."""
+        for root in self.roots:
+            status = root.poll()
+            if status is not None:
+                name = signal.Signals(-status).name if status < 0 else f"status {status}"
+                return f"{Path(str(root.args[0])).name} ended with {name}"  # type: ignore[index]
+        return ""
+
+    def said(self) -> str:
+        """The last lines of its log."""
+        try:
+            text = self.log.read_bytes()[-LOG_TAIL:].decode(errors="replace")
+        except OSError:
+            return ""
+        lines = [line for line in text.splitlines() if line.strip()]
+        return "\n".join(lines[-12:])
+
+    def stop(self) -> float:
+        """End it, kindly and then not; the seconds that it took. No process is left."""
+        begun = time.monotonic()
+        with unhurried():
+            self._end(begun)
+        return time.monotonic() - begun
+
+    def _end(self, begun: float) -> None:
+        everyone = {process.pid: process for process in self.tree()}
+        for root in reversed(self.roots):
+            if root.poll() is None:
+                root.send_signal(signal.SIGTERM)
+        end = begun + STOP_SECONDS
+        for root in self.roots:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                root.wait(max(0.05, end - time.monotonic()))
+        everyone.update((process.pid, process) for process in self.tree())
+        for root in self.roots:
+            # Whoever is still in its group, and was not asked.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(root.pid, signal.SIGKILL)
+        left = [process for process in everyone.values() if process.is_running()]
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        for root in self.roots:
+            # Killed, so that this is a matter of the machine's load alone.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                root.wait(KILLED_SECONDS)
+        psutil.wait_procs(left, timeout=KILLED_SECONDS)
+        reap()
+
+
+@contextlib.contextmanager
+def unhurried() -> Iterator[None]:
+    """A second Ctrl-C must not keep servers from being ended: it waits until that is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
+def reap() -> None:
+    """Take the exit statuses of orphans that came to us."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def free_port() -> int:
+    """A port that nobody has."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def port_is_free(port: int) -> None:
+    """Raises Problem with the name of who has the port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+            return
+        except OSError as error:
+            why = error.strerror
+    holder = ""
+    with contextlib.suppress(psutil.AccessDenied):
+        for connection in psutil.net_connections("tcp"):
+            if connection.laddr and connection.laddr.port == port and connection.status == "LISTEN" and connection.pid:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    holder = f" by {psutil.Process(connection.pid).name()} (pid {connection.pid})"
+    raise Problem(
+        SYSTEM, f"port {port} is taken{holder}: {why}", "give another with --port, or none: the lab finds one"
+    )
+
+
+@contextlib.contextmanager
+def started(
+    contestant: Contestant,
+    environment: Environment,
+    setting: Setting,
+    log: Path,
+    cpus: frozenset[int] = frozenset(),
+    port: int = 0,
+) -> Iterator[Running]:
+    """The server, answering; ended when the block is left, whatever happens in it."""
+    if port:
+        port_is_free(port)
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    with tempfile.TemporaryDirectory(prefix="lab-", ignore_cleanup_errors=True) as folder:
+        scratch = Path(folder)
+        filled = places(contestant, environment, setting, scratch, port or free_port())
+        prepared(contestant, filled, scratch)
+        if "static" in contestant.serves.interfaces:
+            from forehand_lab.reference import written
+
+            written(scratch / "www")
+        running = Running(contestant, int(filled["port"]), scratch, log)
+        try:
+            _start(running, environment, setting, filled, cpus)
+            yield running
+        finally:
+            running.stop()
+
+
+def surroundings(
+    contestant: Contestant, environment: Environment, setting: Setting, filled: dict[str, str]
+) -> dict[str, str]:
+    """The variables that a server is started with: few, and the same for all."""
+    keep = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "USER")
+    made = {key: os.environ[key] for key in keep if key in os.environ}
+    path = [filled["apps"], environment.site]
+    made["LAB_SCRATCH"] = filled["scratch"]
+    made.update({key: value.format_map(filled) for key, value in setting.environ})
+    for key, value in contestant.start.environ.items():
+        if key == "PYTHONPATH":
+            path.append(value.format_map(filled))
+        else:
+            made[key] = value.format_map(filled)
+    made["PYTHONPATH"] = os.pathsep.join(part for part in path if part)
+    made["PYTHONDONTWRITEBYTECODE"] = "1"
+    return made
+
+
+def _start(
+    running: Running, environment: Environment, setting: Setting, filled: dict[str, str], cpus: frozenset[int]
+) -> None:
+    begun = time.monotonic()
+    environ = surroundings(running.contestant, environment, setting, filled)
+    if setting.prepare:
+        code = f"import {setting.module} as m; m.{setting.prepare}()"
+        told = subprocess.run(
+            [environment.python, "-c", code], env=environ, capture_output=True, text=True, check=False
+        )
+        if told.returncode:
+            raise StartFailed(f"its application could not be prepared: {(told.stderr.splitlines() or [''])[-1]}")
+    commands = [command(running.contestant, filled)]
+    if running.contestant.start.front:
+        commands.append([program("nginx") or "nginx", "-c", f"{running.scratch}/front.conf"])
+    end = begun + running.contestant.start.settle
+    for words in commands:
+        with running.log.open("ab") as log:
+            try:
+                running.roots.append(
+                    subprocess.Popen(
+                        words,
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        env=environ,
+                        cwd=filled["apps"],
+                        preexec_fn=lambda: _in_child(cpus),
+                    )
+                )
+            except OSError as error:
+                raise StartFailed(f"{words[0]} cannot be started: {error.strerror}") from None
+        if len(commands) > 1 and len(running.roots) == 1:
+            _until(running, end, lambda: os.path.exists(filled["socket"]), "its socket")
+    _until(running, end, lambda: _answers(running.port), f"port {running.port}")
+    running.ready_s = time.monotonic() - begun
+    running.tree()
+
+
+def _in_child(cpus: frozenset[int]) -> None:
+    # Runs after the fork, before exec: a group of its own, so that all of it can be ended (not a session: servers of
+    # 2010 call setpgrp, which a session's leader may not); the server ends when the lab is killed, and keeps
+    # to its processors.
+    os.setpgrp()
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+
+
+def _until(running: Running, end: float, what: object, named: str) -> None:
+    while not what():  # type: ignore[operator]
+        died = running.died()
+        if died:
+            raise StartFailed(f"it did not start: {died}", running.said())
+        if time.monotonic() > end:
+            raise StartFailed(
+                f"it does not answer on {named} after {running.contestant.start.settle:g} s", running.said()
+            )
+        time.sleep(0.02)
+
+
+def _answers(port: int) -> bool:
+    """Whether a request gets the beginning of a reply: more than an open port, less than a right answer."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as sock:
+            sock.sendall(b"GET /ready HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            sock.settimeout(2)
+            start = sock.recv(64)
+    except OSError:
+        return False
+    # A front that does not reach what is behind it answers 502, or 504.
+    return start.startswith(b"HTTP/1.") and start[9:12] not in (b"502", b"504")

@@ -1,0 +1,102 @@
+"""Contestants and scenarios, as they stand in their files."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from forehand_lab import contestant, scenario
+from forehand_lab.plan import Aim, asked, plan
+from forehand_lab.problem import Problem
+
+# Every system of the classic articles, and today's: none may be missing without a word.
+SYSTEMS = (
+    "gunicorn", "gunicorn-threads", "gunicorn-gevent", "gunicorn-nginx", "gunicorn@2010", "uwsgi",
+    "uwsgi-http", "uwsgi-nginx",
+    "fapws3", "aspen", "mod_wsgi", "mod_wsgi-daemon", "mod_python", "mod_python-wsgi", "wsgiref", "cherrypy", "cheroot",
+    "magnumpy", "twisted", "cogen", "gevent", "gevent-nospawn", "tornado", "eventlet", "concurrence", "paste",
+    "spawning", "flup", "flup-prefork", "snakelets", "nxweb", "nginx", "apache", "bjoern", "meinheld", "rocket",
+    "granian", "uvicorn",
+    "hypercorn", "waitress", "fastpysgi", "forehand", "cherrypy@2010", "twisted@2010", "gevent@2010", "tornado@2010",
+)  # fmt: skip
+ARTICLES = ("A1", "A2", "A3", "B", "C1", "C2", "C3", "C4", "C5", "D1", "D2", "E")
+
+
+def test_every_system_of_the_articles_has_its_row() -> None:
+    assert set(SYSTEMS) - set(contestant.everybody()) == set()
+
+
+def test_every_article_has_its_scenario_with_its_figures() -> None:
+    by_letter = {each.letter: each for each in scenario.everything().values()}
+    for letter in ARTICLES:
+        assert by_letter[letter].history, f"{letter} prints nothing of its article"
+
+
+@pytest.mark.parametrize("name", scenario.everything())
+def test_a_scenario_names_servers_that_there_are_and_makes_plans(name: str) -> None:
+    found = scenario.everything()[name]
+    for server in found.servers:
+        contestant.asked_for(server)
+    assert set(found.profiles) == {"quick", "full"}
+    assert found.question.endswith("?")
+    for profile in found.profiles.values():
+        for point in profile.points:
+            made = plan(found, profile, point, Aim(8000))
+            assert made["requests"] or found.kind == "mixed"
+    for request in found.requests:
+        assert asked(found, request)["expect"]["status"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(contestant.FOLDER.glob("*/*.py")), ids=lambda path: f"{path.parent.name}/{path.name}"
+)
+def test_a_launcher_says_how_it_is_called(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree)
+
+
+@pytest.mark.parametrize(
+    "asked_name, said",
+    [
+        ("gunicron", "did you mean 'gunicorn'?"),
+        ("bjoern:3", "is a single process"),
+        ("gunicorn:900", "workers are 1 to 64"),
+        ("GUNICORN!", "there is no server"),
+    ],
+)
+def test_a_server_that_there_is_not_is_told_with_the_nearest(asked_name: str, said: str) -> None:
+    with pytest.raises(Problem) as problem:
+        contestant.asked_for(asked_name)
+    assert said in str(problem.value)
+
+
+def test_a_name_has_variant_era_and_workers() -> None:
+    found = contestant.asked_for("gunicorn-nginx@2010:3")
+    assert (found.era, found.start.front, found.start.workers) == ("2010", "nginx", 3)
+    assert found.install.packages == ("gunicorn==0.6.4",)
+
+
+def test_a_misspelt_key_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "contestant.toml").write_text('title = "M"\nflavour = "thread"\n[start]\ncomand = ["x"]\n')
+    monkeypatch.setenv("FOREHAND_LAB_CONTESTANTS", str(tmp_path))
+    with pytest.raises(Problem) as problem:
+        contestant.everybody()
+    assert "did you mean 'command'?" in str(problem.value)
+
+
+def test_a_scenario_is_found_by_name_and_letter_and_the_nearest_is_told() -> None:
+    assert scenario.asked_for("a1") is scenario.asked_for("http-1.0-sweep")
+    with pytest.raises(Problem) as problem:
+        scenario.asked_for("http-1.0-swep")
+    assert "http-1.0-sweep" in str(problem.value)
+
+
+def test_a_scenario_with_an_unknown_key_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('title = "M"\nkind = "sweep"\nquestoin = "?"\n')
+    with pytest.raises(Problem) as problem:
+        scenario.from_file(path)
+    assert "did you mean 'question'?" in str(problem.value)
