@@ -15,9 +15,11 @@ import sys
 import time
 from pathlib import Path
 
-from serving import Serving
-
 HERE = Path(__file__).resolve().parent
+# Servers are started as the tests start them.
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+from serving import Serving  # noqa: E402
 
 
 def measure(

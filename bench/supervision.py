@@ -194,12 +194,12 @@ class Offered:
 
 
 def scale(seconds: int) -> dict[str, Any]:
-    """A view that burns 20 ms: one worker, two workers."""
+    """A view that burns 100 ms: one worker, two workers."""
     rates = {}
     for workers in ("1", "2"):
         server = Serving("crowd_app", "--workers", workers, cwd=HERE)
         try:
-            rates[workers] = asyncio.run(Offered(server.port, "/burn?0.02").closed(4, seconds))
+            rates[workers] = asyncio.run(Offered(server.port, "/burn?0.1").closed(4, seconds))
         finally:
             server.kill()
     return {"one": rates["1"], "two": rates["2"], "times": rates["2"] / rates["1"]}
@@ -274,7 +274,7 @@ def wait_for(port: int) -> None:
 def memory(peers: Path) -> dict[str, Any]:
     """PSS of ten Django workers and their parent, each having answered requests."""
     shop = ROOT / "examples" / "django_shop"
-    forehand = [sys.executable, "-m", "forehand", "shop.wsgi", "--workers", "10", "--preload"]
+    forehand = [sys.executable, "-m", "forehand", "shop.wsgi", "--workers", "10", "--preload", "--readiness", "/login/"]
     gunicorn = [f"{peers}/bin/gunicorn", "-w10", "shop.wsgi:application"]
     found = {}
     for name, command in (("forehand_preloaded", forehand), ("gunicorn", gunicorn)):
@@ -310,7 +310,7 @@ def visit(port: int, count: int) -> None:
     """Requests one after the other, each on its own connection."""
     for _ in range(count):
         with socket.create_connection(("127.0.0.1", port), 20) as sock:
-            sock.sendall(b"GET /nowhere/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            sock.sendall(b"GET /login/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             while sock.recv(65536):
                 pass
 
@@ -353,7 +353,7 @@ def main() -> int:
         "crash": lambda: crash(given.seconds or 60),
         "stuck": lambda: stuck(given.seconds or 30),
         "overload": lambda: overload(given.seconds or 30),
-        "scale": lambda: scale(given.seconds or 10),
+        "scale": lambda: scale(given.seconds or 20),
         "beside": lambda: beside(given.seconds or 20, given.peers),
         "memory": lambda: memory(given.peers),
     }

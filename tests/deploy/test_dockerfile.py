@@ -49,7 +49,10 @@ def test_what_the_wheel_is_built_from_is_copied() -> None:
     ]:
         assert name in copied, name
     members = re.findall(r'"([\w/]+)"', workspace.partition("members = [")[2].partition("]")[0])
-    assert members and all(member.startswith("crates/") for member in members)
+    folders = {member.split("/")[0] for member in members} | {"tools"}
+    assert members and all(f"{folder} {folder}" in copied for folder in folders)
+    ignored = DOCKERFILE.with_name("Dockerfile.dockerignore").read_text().splitlines()
+    assert all(f"!{folder}" in ignored for folder in folders)
     for name in re.findall(r"license-files = \[(.+)\]", project)[0].replace('"', "").split(", "):
         assert name in copied, name
 

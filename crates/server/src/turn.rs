@@ -291,6 +291,8 @@ impl Lead for Loop {
 
     #[inline]
     fn home(&mut self, exchange: Exchange) {
+        // Whoever was waited for is back. Kept longer, it would keep a closed socket open.
+        self.hostage = None;
         self.homecoming.push_back(exchange);
     }
 

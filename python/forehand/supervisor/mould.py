@@ -104,6 +104,9 @@ def _load(plan: dict[str, Any], told: Channel) -> Callable[..., Any]:
     # Collections while importing leave holes that later objects fill, which unshares pages.
     gc.disable()
     application = worker.load(plan)
+    # What an application only imports at its first request is shared, too, if the readiness
+    # call makes that request here.
+    worker.prove(plan, application)
     gc.collect()
     gc.freeze()
     gc.enable()

@@ -137,7 +137,7 @@ def _live(place: Place, plan: dict[str, Any], channel: Channel, application: Cal
         _stacks_on_signal(place.stacks)
         return worker.live(place, plan, application, engine, (channel, signals, facts))
     server = _core.Server(application, place.listeners, engine)
-    _prove(plan, application)
+    prove(plan, application)
     _stacks_on_signal(place.stacks)
     gc.collect()
     server.start()
@@ -158,12 +158,12 @@ def open_log(path: str) -> int:
         raise Problem(status, f"the log {path} cannot be opened: {error.strerror}") from None
 
 
-def _prove(plan: dict[str, Any], application: Callable[..., Any]) -> None:
+def prove(plan: dict[str, Any], application: Callable[..., Any]) -> None:
     """The readiness call: nothing is accepted before it has succeeded. Raises Problem."""
-    if plan["readiness"]:
-        from forehand.supervisor.readiness import prove
+    if plan["readiness"] and not is_asgi(application, plan["interface"]):
+        from forehand.supervisor import readiness
 
-        prove(plan["readiness"], application)
+        readiness.prove(plan["readiness"], application)
 
 
 def _stacks_on_signal(fd: int) -> None:
