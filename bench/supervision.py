@@ -171,14 +171,15 @@ class Offered:
 
     async def closed(self, clients: int, seconds: float) -> float:
         """So many at a time: requests a second."""
-        until = time.monotonic() + seconds
+        begun = time.monotonic()
+        until = begun + seconds
 
         async def client() -> None:
             while time.monotonic() < until:
                 await self.one()
 
         await asyncio.gather(*(client() for _ in range(clients)))
-        return len(self.done) / seconds
+        return len(self.done) / (time.monotonic() - begun)
 
     async def open(self, rate: float, seconds: float) -> Offered:
         """At a rate, whatever becomes of them."""
