@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from conftest import LOOPS  # type: ignore[attr-defined]
+from loops import LOOPS
 from serving import Serving
 
 websockets = pytest.importorskip("websockets")

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from conftest import LOOPS  # type: ignore[attr-defined]
+from loops import LOOPS
 from serving import PATIENCE, Serving
 from test_http import ask, noted, wait_for  # type: ignore[import-not-found]
 from wsclient import KEY, LINES, Client, frame  # type: ignore[import-not-found]
