@@ -265,7 +265,6 @@ def test_logs_are_opened_again(serve: Serve, shop: Shop, tmp_path: Path) -> None
     os.kill(server.pid, signal.SIGUSR1)
     server.until(lambda: log.exists() and access.exists() and "opened again" in log.read_text())
     server.until(lambda: get(server, "/second") and "/second" in access.read_text())
-    assert "/second" not in (tmp_path / "access.old").read_text().replace(access.read_text(), "") or True
     assert "/first" in (tmp_path / "access.old").read_text()
 
 
