@@ -549,3 +549,18 @@ def test_serve_refuses_what_needs_a_supervisor() -> None:
 
     with pytest.raises(Problem, match="workers: serve\\(\\) serves in the process that calls it"):
         forehand.serve(lambda environ, start_response: [], workers=4)
+
+
+def test_a_control_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a folder of somebody else's")
+    from forehand.errors import Problem
+    from forehand.supervisor import control
+
+    theirs = tmp_path / "forehand"
+    theirs.mkdir()
+    monkeypatch.setattr(control, "folder", lambda: str(theirs))
+    control.Control(str(theirs / "a.sock")).close()
+    os.chown(theirs, 65534, 65534)
+    with pytest.raises(Problem, match="it belongs to somebody else"):
+        control.Control(str(theirs / "a.sock"))

@@ -148,6 +148,9 @@ def _make_room(path: str) -> None:
     place = os.path.dirname(path)
     try:
         os.makedirs(place, mode=0o700, exist_ok=True)
+        if place == folder() and os.lstat(place).st_uid != os.geteuid():
+            # Below /tmp anybody may have made it first, and could put a socket of theirs there.
+            raise PermissionError(errno.EPERM, "it belongs to somebody else")
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return
