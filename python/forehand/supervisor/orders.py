@@ -67,13 +67,15 @@ def banner(supervisor: Supervisor) -> None:
     if not settings["quiet"]:
         bold, end = ("\033[1m", "\033[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
         python = ".".join(map(str, sys.version_info[:3]))
+        # An event loop is one thread.
+        threads = "" if settings["interface_name"].startswith("ASGI") else f", up to {settings['threads']} threads"
         workers = supervisor.state.rules.wanted
         preloaded = ", preloaded" if settings["preload"] else ""
         reloads = ", reloads when files change" if settings["reload"] else ""
         lines = [
             f"{bold}Forehand {__version__}{end}  {bold}{'  '.join(one.url for one in listeners)}{end}",
             f"  application  {settings['target']} ({settings['interface_name']})",
-            f"  Python       {python}, up to {settings['threads']} threads",
+            f"  Python       {python}{threads}",
             f"  workers      {workers}{preloaded}, supervised by process {os.getpid()}{reloads}",
         ]
         if supervisor.control is not None:
