@@ -118,7 +118,8 @@ impl Evented {
         if turn.now >= self.publish_at {
             engine.publish(turn.now);
             self.publish_at = turn.now + PUBLISH_MS;
-        } else if engine.config.board.is_some() && engine.playing() > 0 {
+        } else if engine.config.board.is_some() {
+            // Once more after the last request, or its numbers would stay as they were in the middle of it.
             turn.wake_by(self.publish_at);
         }
         turn.heed();
