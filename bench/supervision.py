@@ -13,7 +13,6 @@ Peers are installed once into a folder of their own (`--peers DIR`). Prints JSON
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import signal
@@ -24,16 +23,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from offered import Offered, at_a_time, at_rates
 from reload import HERE
 from serving import Serving
-from steady import Connection, Lost, quantile
+from steady import quantile
 
 ROOT = HERE.parent
+#: A request of ten milliseconds of work.
+BURN = "/burn?0.01"
 PEERS = ("gunicorn==27.0.1", "granian==2.8.7", "django>=5,<6")
 
 
@@ -82,34 +84,53 @@ def replaced(server: Serving, before: set[int]) -> bool:
 
 
 def stuck(seconds: int) -> dict[str, Any]:
-    """Requests that never end, with a deadline of a second, beside steady ones."""
+    """Requests that never end, with a deadline of a second, beside steady ones: first without,
+    then with a process beside the server that burns as much of the processors, then with them."""
     options = ("--workers", "2", "--request-timeout", "1s", "--request-timeouts", "/sleep=0,/stream=0")
     server = Serving("crowd_app:stuck", *options, cwd=HERE)
+    answers: list[tuple[int, float]] = []
     try:
-        load = crowd(server.port, seconds * 600, 600)
-        answers: list[tuple[int, float]] = []
-        time.sleep(seconds / 2)
-        half = time.monotonic()
-        while load.poll() is None and time.monotonic() - half < seconds / 2 - 2:
-            for path in ("/spin", "/deadlock"):
-                begun = time.monotonic()
-                with server.connect() as sock:
-                    sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-                    status = int(sock.recv(65536).split()[1])
-                answers.append((status, time.monotonic() - begun))
-        found = result_of(load)
-        by_second = {int(second): p99 for second, p99 in found["p99_ms_by_second"].items()}
-        steady = [p99 for second, p99 in by_second.items() if 2 <= second < seconds / 2]
-        beside = [p99 for second, p99 in by_second.items() if seconds / 2 <= second < seconds - 2]
+        steady = p99_beside(server, seconds / 3, lambda: time.sleep(1))
+        burning = p99_beside(server, seconds / 3, burn_and_rest)
+        beside = p99_beside(server, seconds / 3, lambda: answers.extend(ask_for_stuck(server)))
         return {
             "stuck": len(answers), "status": sorted({status for status, _ in answers}),
             "answered_after_s": [min(after for _, after in answers), max(after for _, after in answers)],
-            "p99_ms_steady": statistics.median(steady), "p99_ms_beside": statistics.median(beside),
-            "lost": found["lost"], "told": found["told"][:5],
+            "p99_ms_steady": steady, "p99_ms_beside_another_process": burning, "p99_ms_beside": beside,
             "stacks": server.log().count("while True:") + server.log().count("lock.acquire()"),
         }  # fmt: skip
     finally:
         server.kill()
+
+
+def p99_beside(server: Serving, seconds: float, trouble: Callable[[], Any]) -> float:
+    """The median of the seconds' p99 in milliseconds, of a crowd of 600 requests a second that loses none."""
+    load = crowd(server.port, int(seconds * 600), 600)
+    time.sleep(2)
+    begun = time.monotonic()
+    while time.monotonic() - begun < seconds - 5:
+        trouble()
+    found = result_of(load)
+    if found["lost"]:
+        raise SystemExit(f"{found['lost']} requests were lost: {found['told'][:5]}")
+    by_second = {int(second): p99 for second, p99 in found["p99_ms_by_second"].items()}
+    return float(statistics.median(p99 for second, p99 in by_second.items() if 2 <= second < seconds - 2))
+
+
+def ask_for_stuck(server: Serving) -> Iterator[tuple[int, float]]:
+    """An endless loop, then a deadlock: status, and after how many seconds."""
+    for path in ("/spin", "/deadlock"):
+        begun = time.monotonic()
+        with server.connect() as sock:
+            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            status = int(sock.recv(65536).split()[1])
+        yield status, time.monotonic() - begun
+
+
+def burn_and_rest() -> None:
+    """What an endless loop with a deadline of a second takes of a processor, and then a deadlock."""
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 1: pass"], check=True)
+    time.sleep(1)
 
 
 def overload(seconds: int) -> dict[str, Any]:
@@ -117,81 +138,22 @@ def overload(seconds: int) -> dict[str, Any]:
     options = ("--workers", "2", "--threads", "8", "--queue-timeout", "500ms")
     server = Serving("crowd_app", *options, cwd=HERE)
     try:
-        capacity = asyncio.run(Offered(server.port).closed(16, 5))
-        crush = asyncio.run(Offered(server.port).open(5 * capacity, seconds))
+        capacity = at_a_time(Offered(server.port, BURN), 16, 5)
+        crush, calm = Offered(server.port, BURN), Offered(server.port, BURN)
+        crushed = time.monotonic()
+        at_rates([(crush, 5 * capacity)], seconds)
         begun = time.monotonic()
-        calm = asyncio.run(Offered(server.port).open(capacity / 3, 6))
+        at_rates([(calm, capacity / 3)], 6)
         refused = sorted(crush.refused)
         return {
-            "capacity": capacity, "offered": 5 * capacity, "goodput": len(crush.done) / seconds,
-            "of_capacity": len(crush.done) / seconds / capacity, "refused": len(refused), "failed": crush.failed,
+            "capacity": capacity, "offered": 5 * capacity, "goodput": len(crush.done) / (begun - crushed),
+            "of_capacity": len(crush.done) / (begun - crushed) / capacity,
+            "refused": len(refused), "failed": crush.failed,
             "refused_ms_p50": quantile(refused, 0.5) * 1000, "refused_ms_p99": quantile(refused, 0.99) * 1000,
             "p99_ms_after_2s": quantile(sorted(one for at, one in calm.when if at - begun > 2), 0.99) * 1000,
         }  # fmt: skip
     finally:
         server.kill()
-
-
-class Offered:
-    """Requests of ten milliseconds of work each, on connections of their own."""
-
-    def __init__(self, port: int, path: str = "/burn?0.01") -> None:
-        self.port = port
-        self.path = path
-        self.done: list[float] = []
-        self.when: list[tuple[float, float]] = []
-        self.refused: list[float] = []
-        self.failed = 0
-
-    async def one(self) -> None:
-        """One request."""
-        begun = time.monotonic()
-        connection = Connection(self.port)
-        try:
-            status = await asyncio.wait_for(self.ask(connection), 15)
-        except (Lost, OSError, EOFError, asyncio.TimeoutError, ValueError):
-            self.failed += 1
-            return
-        finally:
-            connection.close()
-        took = time.monotonic() - begun
-        if status == 200:
-            self.done.append(took)
-            self.when.append((time.monotonic(), took))
-        else:
-            self.refused.append(took)
-
-    async def ask(self, connection: Connection) -> int:
-        """Send it; the status."""
-        connection.reader, connection.writer = await asyncio.open_connection("127.0.0.1", self.port)
-        connection.writer.write(f"GET {self.path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
-        status, fields = await connection.head()
-        await connection.body(fields)
-        return status
-
-    async def closed(self, clients: int, seconds: float) -> float:
-        """So many at a time: requests a second."""
-        begun = time.monotonic()
-        until = begun + seconds
-
-        async def client() -> None:
-            while time.monotonic() < until:
-                await self.one()
-
-        await asyncio.gather(*(client() for _ in range(clients)))
-        return len(self.done) / (time.monotonic() - begun)
-
-    async def open(self, rate: float, seconds: float) -> Offered:
-        """At a rate, whatever becomes of them."""
-        running: set[asyncio.Task[None]] = set()
-        begun = time.monotonic()
-        for number in range(int(rate * seconds)):
-            await asyncio.sleep(max(0.0, begun + number / rate - time.monotonic()))
-            task = asyncio.create_task(self.one())
-            running.add(task)
-            task.add_done_callback(running.discard)
-        await asyncio.gather(*running)
-        return self
 
 
 def scale(seconds: int) -> dict[str, Any]:
@@ -200,7 +162,7 @@ def scale(seconds: int) -> dict[str, Any]:
     for workers in ("1", "2"):
         server = Serving("crowd_app", "--workers", workers, cwd=HERE)
         try:
-            rates[workers] = asyncio.run(Offered(server.port, "/burn?0.1").closed(4, seconds))
+            rates[workers] = at_a_time(Offered(server.port, "/burn?0.1"), 4, seconds)
         finally:
             server.kill()
     return {"one": rates["1"], "two": rates["2"], "times": rates["2"] / rates["1"]}
@@ -214,12 +176,8 @@ def beside(seconds: int, peers: Path) -> dict[str, Any]:
 def fast_beside(port: int, seconds: int) -> dict[str, float]:
     """Two workers do ten of the slow ones a second; half of that is offered."""
 
-    async def both() -> tuple[Offered, Offered]:
-        slow, fast = Offered(port, "/burn?0.2"), Offered(port, "/work?1")
-        await asyncio.gather(slow.open(5, seconds), fast.open(100, seconds))
-        return slow, fast
-
-    slow, fast = asyncio.run(both())
+    slow, fast = Offered(port, "/burn?0.2"), Offered(port, "/work?1")
+    at_rates([(slow, 5), (fast, 100)], seconds)
     times = sorted(fast.done)
     return {
         "fast_p50_ms": quantile(times, 0.5) * 1000, "fast_p99_ms": quantile(times, 0.99) * 1000,
@@ -250,7 +208,7 @@ def with_server(start: Callable[[int], list[str]], work: Callable[[int], Any]) -
         port = probe.getsockname()[1]
     process = subprocess.Popen(start(port), cwd=HERE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_for(port)
+        wait_for(port, process)
         return work(port)
     finally:
         process.terminate()
@@ -260,8 +218,8 @@ def with_server(start: Callable[[int], list[str]], work: Callable[[int], Any]) -
             process.kill()
 
 
-def wait_for(port: int) -> None:
-    """Until somebody answers."""
+def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Until somebody answers. Raises SystemExit where nobody will."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
         try:
@@ -269,6 +227,8 @@ def wait_for(port: int) -> None:
             return
         except OSError:
             time.sleep(0.05)
+        if process.poll() is not None:
+            raise SystemExit(f"{process.args!r} ended with {process.returncode}")
     raise SystemExit(f"nobody answers at port {port}")
 
 
@@ -293,7 +253,7 @@ def pss_of(command: list[str], folder: Path) -> float:
     bound = [*command, "--bind", f"127.0.0.1:{port}"]
     process = subprocess.Popen(bound, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_for(port)
+        wait_for(port, process)
         time.sleep(3)
         readers = [threading.Thread(target=visit, args=(port, 100)) for _ in range(20)]
         for reader in readers:
@@ -352,7 +312,7 @@ def main() -> int:
         install(given.peers)
     measured: dict[str, Callable[[], dict[str, Any]]] = {
         "crash": lambda: crash(given.seconds or 60),
-        "stuck": lambda: stuck(given.seconds or 30),
+        "stuck": lambda: stuck(given.seconds or 60),
         "overload": lambda: overload(given.seconds or 30),
         "scale": lambda: scale(given.seconds or 20),
         "beside": lambda: beside(given.seconds or 20, given.peers),

@@ -198,6 +198,15 @@ def first_is_answered(sock: socket.socket) -> bool:
         sock.settimeout(PATIENCE)
 
 
+def test_a_thread_that_comes_back_late_is_no_longer_counted(serve: Serve, shop: Shop) -> None:
+    """Nothing else happens meanwhile that would have the numbers looked at."""
+    server = serve("shop", cwd=shop())
+    sock = ask(server, "/sleep?1")
+    server.until(lambda: busy(server) == 1)
+    assert answer(sock)[0] == 200
+    server.until(lambda: busy(server) == 0, 5)
+
+
 def test_no_new_connection_lands_on_a_worker_that_is_stuck(serve: Serve, shop: Shop) -> None:
     server = serve("shop", "--workers", "4", cwd=shop())
     stuck = ask(server, "/spin")
@@ -207,6 +216,38 @@ def test_no_new_connection_lands_on_a_worker_that_is_stuck(serve: Serve, shop: S
     assert lost not in pids
     assert len(set(pids)) >= 1
     stuck.close()
+
+
+def test_a_worker_that_one_thread_holds_up_sends_its_clients_to_another(serve: Serve, shop: Shop) -> None:
+    """Threads that sleep do not make the difference: some are inside both workers."""
+    server = serve("shop", "--workers", "2", "--threads", "8", cwd=shop())
+    # Asked while others are busy, so that both workers take some.
+    kept = [ask(server, "/sleep?0.5") for _ in range(8)]
+    assert len({read_reply(sock, bytearray())[2].split()[1] for sock in kept}) == 2
+    sleeping = [ask(server, "/sleep?20") for _ in range(6)]
+    server.until(lambda: busy(server) == 6)
+    spinning = ask(server, "/spin")
+    server.until(lambda: busy(server) == 7)
+
+    def who_sends_away() -> str:
+        for number, sock in enumerate(kept):
+            pid, closes = worker_of(sock)
+            if closes:
+                kept[number] = server.connect()
+                return pid
+        return ""
+
+    held_up = server.until(who_sends_away)
+    assert held_up not in [worker_of(server.connect())[0] for _ in range(40)]
+    for sock in (*kept, *sleeping, spinning):
+        sock.close()
+
+
+def worker_of(sock: socket.socket) -> tuple[str, bool]:
+    """Who answers on a connection, and whether the connection is closed with it."""
+    sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    _, fields, body = read_reply(sock, bytearray())
+    return body.split()[1].decode(), fields.get("connection") == "close"
 
 
 def test_where_all_are_stuck_new_connections_are_still_taken(serve: Serve, shop: Shop) -> None:

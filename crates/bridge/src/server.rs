@@ -64,7 +64,7 @@ impl Server {
     /// Starts the threads; returns at once.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         reactor::sys::give_back();
-        take_short_turns(py)?;
+        crate::ffi::take_turns(py)?;
         self.threads.start().map_err(PyOSError::new_err)
     }
 
@@ -183,21 +183,6 @@ impl Server {
             access.log.flush(LOG_PATIENCE);
         }
     }
-}
-
-/// Threads that compete for the interpreter take turns; CPython's default is 5 ms. A thread
-/// that comes back from a database waits so long for a busy one, and so does the request that
-/// is interrupted (docs/performance.md). Where one thread works alone, turns cost nothing. An
-/// application that has set its own interval keeps it.
-fn take_short_turns(py: Python<'_>) -> PyResult<()> {
-    const DEFAULT: f64 = 0.005;
-    const OURS: f64 = 0.0005;
-    let sys = py.import(intern!(py, "sys"))?;
-    let interval: f64 = sys.call_method0(intern!(py, "getswitchinterval"))?.extract()?;
-    if (interval - DEFAULT).abs() < 1e-9 {
-        sys.call_method1(intern!(py, "setswitchinterval"), (OURS,))?;
-    }
-    Ok(())
 }
 
 /// The keys of `environ` that no request changes (PEP 3333; RFC 3875 §4.1).

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use wire::Millis;
+
 use crate::engine::Engine;
 use crate::exchange::Exchange;
 
@@ -20,6 +22,19 @@ pub trait App: Send + Sync + 'static {
 
     /// Runs something that waits, while other threads may use the interpreter.
     fn outside<R>(&self, wait: impl FnOnce() -> R) -> R;
+
+    /// The same for the thread that leads, which waits for work.
+    #[inline]
+    fn outside_for_work<R>(&self, wait: impl FnOnce() -> R) -> R {
+        self.outside(wait)
+    }
+
+    /// Until when (monotonic milliseconds) one thread is taken to hold up the others: new
+    /// connections are better off with another worker.
+    #[inline]
+    fn strained_until(&self) -> Millis {
+        0
+    }
 }
 
 /// The same waiting, for code that cannot be generic over the application.

@@ -73,6 +73,10 @@ pub trait Play<J> {
     fn late(&self, job: &mut J);
     /// Runs something that waits, while others may use the interpreter.
     fn outside<R>(&self, wait: impl FnOnce() -> R) -> R;
+    /// The same, for the leader that waits for work.
+    fn outside_for_work<R>(&self, wait: impl FnOnce() -> R) -> R {
+        self.outside(wait)
+    }
 }
 
 /// One loop and the threads around it.
@@ -197,7 +201,7 @@ impl<L: Lead> Baton<L> {
             let mut job = match work.next() {
                 Next::Ready(job) => job,
                 Next::Quiet => {
-                    player.outside(|| work.wait());
+                    player.outside_for_work(|| work.wait());
                     continue;
                 }
                 Next::Ended => return self.end(),
@@ -212,7 +216,7 @@ impl<L: Lead> Baton<L> {
                 Some(again) => work = again,
                 None => {
                     player.late(&mut job);
-                    return self.leave(job);
+                    return self.leave(job, pool);
                 }
             }
             self.now_leading();
@@ -235,6 +239,11 @@ impl<L: Lead> Baton<L> {
         // One order with the watchdog's own store and load: either it sees that a job has
         // begun, or this thread sees that it sleeps.
         self.plays.swap(plays | 1, Ordering::SeqCst);
+        self.rouse_watchdog(pool);
+    }
+
+    #[inline]
+    fn rouse_watchdog(&self, pool: &impl Pool) {
         if self.watch_sleeps.load(Ordering::SeqCst) && self.watch_sleeps.swap(false, Ordering::SeqCst) {
             pool.wake_watchdog();
         }
@@ -265,10 +274,12 @@ impl<L: Lead> Baton<L> {
     }
 
     /// A late thread's finished job: somebody else leads, and shall take it back.
-    fn leave(&self, job: L::Job) {
+    fn leave(&self, job: L::Job, pool: &impl Pool) {
         if self.ended() {
             return;
         }
+        // Whoever watches a thread come back after a long time tells that it has.
+        self.rouse_watchdog(pool);
         lock(&self.inbox).push(job);
         if !self.inbox_full.swap(true, Ordering::SeqCst) {
             (self.wake)();
@@ -349,7 +360,7 @@ impl<L: Lead> Baton<L> {
     /// Drives the loop from outside (an event loop that polls its descriptor): does every job
     /// that is ready on this thread, at most `most`, and returns how many. Without `most`
     /// jobs to do it returns at once.
-    pub fn turn<P: Play<L::Job>>(&self, player: &P, most: usize) -> Option<usize> {
+    pub fn turn<P: Play<L::Job>>(&self, player: &P, pool: &impl Pool, most: usize) -> Option<usize> {
         let mut work = try_lock(&self.held)?;
         for done in 0..most {
             self.empty_inbox(&mut work);
@@ -361,7 +372,7 @@ impl<L: Lead> Baton<L> {
                         Some(again) => work = again,
                         None => {
                             player.late(&mut job);
-                            self.leave(job);
+                            self.leave(job, pool);
                             return Some(done + 1);
                         }
                     }

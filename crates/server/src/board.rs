@@ -40,6 +40,8 @@ pub enum Field {
     Errors,
     /// Monotonic milliseconds of the last update.
     Updated,
+    /// In the first row only: the rows behind this many have never been used.
+    Rows,
 }
 
 /// The page, which row is ours, and the bell that all workers hear.
@@ -105,7 +107,8 @@ impl Board {
     }
 
     fn anybody(&self, level: u64, watching: Option<u64>) -> bool {
-        (0..ROWS).filter(|&row| row != self.row).any(|row| {
+        let rows = self.at(0, Field::Rows).load(Ordering::Relaxed).min(ROWS as u64);
+        (0..rows as usize).filter(|&row| row != self.row).any(|row| {
             let read = |field| self.at(row, field).load(Ordering::SeqCst);
             read(Field::Pid) != 0
                 && watching.is_none_or(|wanted| read(Field::Watching) == wanted)

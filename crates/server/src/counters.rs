@@ -104,6 +104,8 @@ counters! {
     requests_cut
     /// Idle connections that a worker on its way out has closed (`drain_keep_alive`).
     connections_drained
+    /// Connections closed after a reply because one thread held up this worker and another worker was free.
+    connections_sent_away
     /// Requests that were overdue (`request_timeout`).
     request_deadlines
     /// Overdue requests whose thread did not come back (`request_timeout_grace`).

@@ -85,6 +85,8 @@ pub struct Engine {
     pub log: Log,
     pub tickets: Tickets,
     stage: AtomicU8,
+    strained_until: AtomicU64,
+    sends_away: AtomicBool,
     /// Threads inside the application.
     playing: AtomicU32,
     queued: AtomicU32,
@@ -102,6 +104,8 @@ impl Engine {
             waker,
             log,
             stage: AtomicU8::new(Stage::Serving as u8),
+            strained_until: AtomicU64::new(0),
+            sends_away: AtomicBool::new(false),
             playing: AtomicU32::new(0),
             queued: AtomicU32::new(0),
             max_requests_told: AtomicBool::new(false),
@@ -170,6 +174,30 @@ impl Engine {
 
     pub(crate) fn kicks(&self) -> u64 {
         self.kicks.load(Ordering::Relaxed)
+    }
+
+    /// One thread holds up the others until then, or did.
+    #[inline]
+    pub(crate) fn strained(&self, until: u64) {
+        if until != self.strained_until.load(Ordering::Relaxed) {
+            self.strained_until.store(until, Ordering::Relaxed);
+        }
+    }
+
+    /// True while one thread holds up the others.
+    pub(crate) fn is_strained(&self, now: u64) -> bool {
+        self.strained_until.load(Ordering::Relaxed) > now
+    }
+
+    /// Connections are better off with another worker, or no longer are.
+    pub(crate) fn send_away(&self, away: bool) {
+        self.sends_away.store(away, Ordering::Relaxed);
+    }
+
+    /// True: connections are closed after a reply, so that their next request finds another worker.
+    #[inline]
+    pub(crate) fn sends_away(&self) -> bool {
+        self.sends_away.load(Ordering::Relaxed)
     }
 
     /// Where the engine is between serving and gone.

@@ -206,7 +206,8 @@ impl<A: App> Threads<A> {
     /// Does what is ready on the calling thread, for a driver that polls the descriptor.
     /// `None`: another thread leads.
     pub fn turn(self: &Arc<Self>, most: usize) -> Option<usize> {
-        self.baton.turn(&Crew(self), most)
+        let crew = Crew(self);
+        self.baton.turn(&crew, &crew, most)
     }
 }
 
@@ -234,6 +235,13 @@ impl<A: App> Play<Exchange> for Crew<'_, A> {
     #[inline]
     fn outside<R>(&self, wait: impl FnOnce() -> R) -> R {
         self.0.app.outside(wait)
+    }
+
+    #[inline]
+    fn outside_for_work<R>(&self, wait: impl FnOnce() -> R) -> R {
+        let result = self.0.app.outside_for_work(wait);
+        self.0.engine.strained(self.0.app.strained_until());
+        result
     }
 }
 

@@ -23,19 +23,25 @@ const LEAVING: u64 = 1000;
 const FULL: u64 = 200;
 /// A request is overdue: its thread may be lost, and the interpreter with it.
 const OVERDUE: u64 = 100;
+/// A thread holds the interpreter, so that every request here waits for it.
+const STRAINED: u64 = 50;
 /// How often a worker that has stepped back looks whether it is needed.
 const LOOK_MS: Millis = 100;
 
 impl Engine {
     /// How unwilling this worker is: 0 is idle. Doubling the threads that are busy is a step,
     /// so that workers that are busy alike do not step back for one another.
-    pub(crate) fn level(&self) -> u64 {
+    pub(crate) fn level(&self, now: Millis) -> u64 {
         let busy = self.playing();
         if busy >= self.config.threads && !self.config.evented {
             return FULL;
         }
         let step = u64::from(u32::BITS - busy.leading_zeros());
-        if self.tickets.any_lost() { OVERDUE + step } else { step }
+        match (self.tickets.any_lost(), self.is_strained(now)) {
+            (true, _) => OVERDUE + step,
+            (_, true) => STRAINED + step,
+            _ => step,
+        }
     }
 }
 
@@ -44,7 +50,7 @@ impl Loop {
     #[inline]
     pub(crate) fn heed(&mut self) {
         if self.engine.config.board.is_some() && self.listeners.is_open() {
-            let level = self.engine.level();
+            let level = self.engine.level(self.now);
             if level != self.level || !self.listeners.are_watched() || level > 0 {
                 self.reconsider(level);
             }
@@ -76,6 +82,7 @@ impl Loop {
         if level > before && board.somebody_could_help(level) {
             board.ring();
         }
+        engine.send_away(level >= STRAINED && board.somebody_is_freer(STRAINED));
         let watched = self.listeners.are_watched();
         if level == 0 || !board.somebody_better(level) {
             if !watched {

@@ -12,8 +12,10 @@ import os
 #: The order is that of `server/board.rs`.
 FIELDS = (
     "pid", "level", "watching", "requests", "connections", "busy", "threads", "queued", "refused", "timeouts",
-    "errors", "updated_ms",
+    "errors", "updated_ms", "rows",
 )  # fmt: skip
+#: Where the first row has how many rows have ever been used, so that nobody reads the others.
+USED = FIELDS.index("rows") * 8
 ROW = 128
 ROWS = 512
 
@@ -30,17 +32,21 @@ class Board:
         #: Workers ring it for one another (`server/share.rs`).
         self.bell = bell
         self.taken: set[int] = set()
+        self.used = int.from_bytes(os.pread(self.fd, 8, USED), "little")
 
     def take(self) -> int:
         """A free row, cleared. With none free (which takes 512 workers) the last is shared."""
         row = next((row for row in range(ROWS - 1) if row not in self.taken), ROWS - 1)
         self.taken.add(row)
         self.clear(row)
+        if row >= self.used:
+            self.used = row + 1
+            os.pwrite(self.fd, self.used.to_bytes(8, "little"), USED)
         return row
 
     def clear(self, row: int) -> None:
         """Zeros: nobody lives here, so that nobody counts on it."""
-        os.pwrite(self.fd, bytes(ROW), row * ROW)
+        os.pwrite(self.fd, bytes(USED), row * ROW)
 
     def free(self, row: int) -> None:
         """Give a row back."""

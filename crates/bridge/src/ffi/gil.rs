@@ -2,6 +2,9 @@
 
 use pyo3::prelude::*;
 use pyo3::{Python, ffi};
+use reactor::sys::monotonic_us;
+
+use super::turns;
 
 /// The token of a thread that is known to be attached: worker threads are, from the first
 /// line of `App::live` to its last, except inside [`outside`].
@@ -30,6 +33,15 @@ pub fn outside<R>(wait: impl FnOnce() -> R) -> R {
     // SAFETY: called by attached threads only (see `attached`); `Away` restores the state.
     let _away = Away(unsafe { ffi::PyEval_SaveThread() });
     wait()
+}
+
+/// The same for the leader, whose way back is to be short whatever other threads do.
+#[inline]
+pub fn outside_for_work<R>(wait: impl FnOnce() -> R) -> R {
+    turns::leaving();
+    let (result, since) = outside(|| (wait(), monotonic_us()));
+    turns::back(since);
+    result
 }
 
 /// This thread, as the interpreter names it (`threading.get_ident()`).

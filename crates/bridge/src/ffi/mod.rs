@@ -9,14 +9,16 @@ mod coroutine;
 mod gil;
 mod loan;
 mod objects;
+mod turns;
 
 pub use callable::{Starts, Tried, Writes, start_function, write_function};
 pub use coroutine::{
     Stepped, Talks, call_three, copy_list, get_item, is_coroutine, make_with, step, talk_functions,
 };
-pub use gil::{attached, outside, raise_in_thread, thread_ident};
+pub use gil::{attached, outside, outside_for_work, raise_in_thread, thread_ident};
 pub use loan::{Held, Loan};
 pub use objects::{
     Iteration, bytes_of, call_two, copy_dict, first_bytes, iterate, lasting_bytes, latin1, references,
     restore_exception, set_item, text_bytes,
 };
+pub use turns::{strained_until, take_turns};

@@ -15,14 +15,17 @@ use server::body::Body;
 use server::engine::Engine;
 use server::exchange::Exchange;
 use server::scribe::Scribe;
-use wire::Fault;
+use wire::{Fault, Millis};
 
 use super::environ::{Gateway, Origin};
 use super::input::Input;
 use super::iterate::{Failure, send_result};
 use super::reply::Desk;
 use super::routes::{Routes, resident_kib};
-use crate::ffi::{attached, call_two, latin1, outside, raise_in_thread, set_item, thread_ident};
+use crate::ffi::{
+    attached, call_two, latin1, outside, outside_for_work, raise_in_thread, set_item, strained_until,
+    thread_ident,
+};
 
 /// A WSGI application on the engine.
 pub struct Wsgi {
@@ -76,6 +79,16 @@ impl App for Wsgi {
     #[inline]
     fn outside<R>(&self, wait: impl FnOnce() -> R) -> R {
         outside(wait)
+    }
+
+    #[inline]
+    fn outside_for_work<R>(&self, wait: impl FnOnce() -> R) -> R {
+        outside_for_work(wait)
+    }
+
+    #[inline]
+    fn strained_until(&self) -> Millis {
+        strained_until()
     }
 }
 
