@@ -18,7 +18,8 @@ use server::engine::{Engine, Stage as EngineStage};
 use server::exchange::{Exchange, Raw};
 use wire::Millis;
 use wire::ws::{
-    Closing, Deflater, Handshake, Kind, Message, Offer, WsEvent, WsMachine, close_frame, code, frame_head,
+    Closing, Deflater, Handshake, Kind, Message, Offer, WIDEST, WsEvent, WsMachine, close_frame, code,
+    frame_head,
 };
 
 use super::awaitable::Attempt;
@@ -69,7 +70,7 @@ pub struct Socket {
 
 impl Socket {
     pub fn new(exchange: Exchange, handshake: Handshake) -> Self {
-        let machine = WsMachine::new(handshake.deflate == Offer::Deflate);
+        let machine = WsMachine::new(handshake.deflate != Offer::None);
         Self {
             exchange: Some(exchange),
             handshake,
@@ -168,9 +169,10 @@ impl Socket {
 
     /// Sends a message.
     pub fn send(&mut self, kind: Kind, data: &[u8], server: &AsgiServer, py: Python<'_>) {
-        let deflates = self.handshake.deflate == Offer::Deflate && data.len() >= DEFLATE_FROM;
-        let small = match server.deflater.borrow(py) {
-            Some(mut deflater) if deflates => deflater.deflate(data),
+        let small = match (self.handshake.deflate, server.deflater.borrow(py)) {
+            (Offer::Deflate { window }, Some(mut deflater)) if data.len() >= DEFLATE_FROM => {
+                deflater.deflate(data, window.unwrap_or(WIDEST))
+            }
             _ => None,
         };
         let mut head = Vec::with_capacity(10);

@@ -8,7 +8,7 @@ mod frame;
 mod handshake;
 mod machine;
 
-pub use deflate::{Deflater, Inflated};
+pub use deflate::{Deflater, Inflated, WIDEST};
 pub use frame::{Kind, close_frame, frame_head};
 pub use handshake::{Handshake, NoHandshake, Offer};
 pub use machine::{Closing, Message, WsEvent, WsMachine};
