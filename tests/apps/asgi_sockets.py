@@ -5,6 +5,7 @@ import json
 import sys
 
 NOTED = []
+GATE = asyncio.Event()
 
 
 async def app(scope, receive, send):
@@ -15,6 +16,8 @@ async def app(scope, receive, send):
         body = json.dumps(NOTED).encode() if name == "noted" else b"an ordinary reply"
         if name == "noted":
             NOTED.clear()
+        if name == "open":
+            GATE.set()
         await send({"type": "http.response.start", "status": 200})
         return await send({"type": "http.response.body", "body": body})
     assert await receive() == {"type": "websocket.connect"}
@@ -147,6 +150,25 @@ async def socket_deaf(scope, receive, send):
         count += 1
         if event["text"] == "how many?":
             await send({"type": "websocket.send", "text": str(count)})
+
+
+async def socket_gated(scope, receive, send):
+    """Accepts and does not listen until somebody asks for /open; then says how many bytes each message had."""
+    await accept(send)
+    NOTED.append("waits")
+    await GATE.wait()
+    while (event := await receive())["type"] == "websocket.receive":
+        await send({"type": "websocket.send", "text": str(len(event["bytes"]))})
+    NOTED.append(event)
+
+
+async def socket_origin(scope, receive, send):
+    """Judges `Origin` as an application does that other pages must not open sockets to."""
+    origins = [value for name, value in scope["headers"] if name == b"origin"]
+    if origins != [b"https://shop.example"]:
+        return await send({"type": "websocket.close"})
+    await accept(send)
+    await send({"type": "websocket.send", "bytes": origins[0]})
 
 
 async def socket_slow(scope, receive, send):
