@@ -328,3 +328,35 @@ async def view_group(scope, receive, send):
 async def view_concurrent(scope, receive, send):
     await asyncio.sleep(0.2)
     await reply(send, b"slept")
+
+
+def vast():
+    """An open file of 16 MB, whose bytes tell their place."""
+    file = tempfile.NamedTemporaryFile()
+    file.write(b"".join(b"%015d\n" % number for number in range(1_000_000)))
+    file.flush()
+    return file
+
+
+async def view_vast_path(scope, receive, send):
+    with vast() as file:
+        await send({"type": "http.response.start", "status": 200, "headers": TEXT})
+        await send({"type": "http.response.pathsend", "path": file.name})
+
+
+async def view_vast_copy(scope, receive, send):
+    with vast() as file:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"16000000")]})
+        for offset in range(0, 16_000_000, 4_000_000):
+            part = {"type": "http.response.zerocopysend", "file": file.file, "offset": offset, "count": 4_000_000}
+            await send({**part, "more_body": True})
+        await send({"type": "http.response.body"})
+
+
+async def view_vast_parts(scope, receive, send):
+    with vast() as file:
+        file.seek(0)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"16000000")]})
+        while part := file.read(100_000):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body"})

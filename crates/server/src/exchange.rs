@@ -428,6 +428,9 @@ impl Exchange {
             self.left = Some(left - length);
         }
         self.written += length;
+        if self.connection.sending.is_empty() {
+            self.begin_waiting();
+        }
         self.connection.sending.queue().file(file, offset, length);
         match self.flush() {
             Ok(_) => Ok(()),
@@ -553,6 +556,9 @@ impl Exchange {
             true => usize::try_from(engine.config.limits.response_buffer_bytes).unwrap_or(usize::MAX),
             false => usize::MAX,
         };
+        if self.connection.sending.is_empty() {
+            self.begin_waiting();
+        }
         let mut skip = sent;
         for piece in pieces {
             let mut rest = piece.get(skip..).unwrap_or_default();
