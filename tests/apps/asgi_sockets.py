@@ -181,3 +181,19 @@ async def socket_slow(scope, receive, send):
     except asyncio.CancelledError:
         sys.stderr.write("cancelled\n")
         raise
+
+
+async def socket_early_bird(scope, receive, send):
+    """Does not answer the handshake until its client has left."""
+    NOTED.append("waits")
+    NOTED.append([(await receive())["type"], await outcome(send, {"type": "websocket.accept"})])
+
+
+async def socket_ignores(scope, receive, send):
+    """Goes on behind the end: sends, and asks for events again and again."""
+    await accept(send)
+    while (await receive())["type"] != "websocket.disconnect":
+        pass
+    outcomes = {await outcome(send, {"type": "websocket.send", "text": "anybody?"}) for _ in range(20)}
+    heard = {(await receive())["type"] for _ in range(20)}
+    NOTED.append([sorted(outcomes), sorted(heard)])

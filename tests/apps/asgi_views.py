@@ -360,3 +360,56 @@ async def view_vast_parts(scope, receive, send):
         while part := file.read(100_000):
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body"})
+
+
+async def view_deaf(scope, receive, send):
+    """Goes on when its client has left: passes over what `send` raises and asks for events behind the end."""
+    await send({"type": "http.response.start", "status": 200, "headers": TEXT})
+    refused = 0
+    while refused < 50:
+        try:
+            await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+        except OSError:
+            refused += 1
+        await asyncio.sleep(0)
+    heard = {(await receive())["type"] for _ in range(20)}
+    NOTED.append(f"went on, and heard {sorted(heard)}")
+
+
+async def view_task_group(scope, receive, send):
+    """A group of which one task fails: the other is cancelled, the request goes on; then a timeout of its own."""
+    outcomes = []
+
+    async def fails():
+        await asyncio.sleep(0)
+        raise LookupError("on purpose")
+
+    async def lasts():
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            outcomes.append("cancelled")
+            raise
+
+    async def group():
+        if sys.version_info >= (3, 11):
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(lasts())
+                tasks.create_task(fails())
+        else:
+            last = asyncio.ensure_future(lasts())
+            try:
+                await asyncio.gather(last, fails())
+            finally:
+                last.cancel()
+                await asyncio.gather(last, return_exceptions=True)
+
+    try:
+        await group()
+    except Exception as error:
+        outcomes.append("LookupError" if "LookupError" in repr(error) else repr(error))
+    try:
+        await asyncio.wait_for(asyncio.sleep(60), 0.01)
+    except asyncio.TimeoutError:
+        outcomes.append("timed out")
+    await reply(send, " ".join(outcomes).encode())

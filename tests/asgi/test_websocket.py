@@ -258,6 +258,29 @@ def test_a_client_that_leaves_without_a_word_is_1006(sockets: Serving) -> None:
         assert seen[0]["code"] == 1006
 
 
+def test_a_client_that_leaves_in_the_handshake(sockets: Serving) -> None:
+    noted(sockets)
+    head = "".join(f"{line}\r\n" for line in ("GET /early-bird HTTP/1.1", "Host: a", *LINES))
+    for cut in (30, len(head)):
+        with sockets.connect() as sock:
+            sock.sendall(head[:cut].encode())
+    seen: list = []
+    with sockets.connect() as sock:
+        sock.sendall(f"{head}\r\n".encode())
+        wait_for(lambda: seen.extend(noted(sockets)) or seen, "it was not called")
+    wait_for(lambda: seen.extend(noted(sockets)) or len(seen) > 1, f"it heard {seen}")
+    assert seen == ["waits", ["websocket.disconnect", "ConnectionResetError"]]
+
+
+def test_who_passes_over_that_its_client_has_left_harms_nobody(sockets: Serving) -> None:
+    noted(sockets)
+    with Client(sockets, "/ignores") as client:
+        client.text("hello")
+    seen: list = []
+    wait_for(lambda: seen.extend(noted(sockets)) or seen, "it never came to its end")
+    assert seen == [[["ConnectionResetError"], ["websocket.disconnect"]]]
+
+
 def test_events_in_wrong_orders(sockets: Serving) -> None:
     noted(sockets)
     with Client(sockets, "/order") as client:
