@@ -9,7 +9,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test check lint loom fuzz bench docs interpreters clean load lab
+.PHONY: build serve test check lint loom fuzz autobahn bench docs interpreters clean load lab
 
 build: .venv/built
 
@@ -70,6 +70,10 @@ fuzz: .venv/built .venv/tested-with
 	cargo build --release --manifest-path fuzz/Cargo.toml
 	fuzz/target/release/drive all --seconds $(FUZZ_SECONDS)
 	$(BIN)/python fuzz/against_h11.py --seconds $(FUZZ_SECONDS)
+
+# All 517 cases of the Autobahn suite, in ten minutes; `make test` runs 270 of them. It needs a Python 2.7.
+autobahn: .venv/built .venv/tested-with
+	FOREHAND_TEST_AUTOBAHN=all $(BIN)/python -m pytest tests/asgi/test_autobahn.py
 
 bench: build
 	$(BIN)/python bench/beside_raw.py

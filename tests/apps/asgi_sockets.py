@@ -5,6 +5,7 @@ import json
 import sys
 
 NOTED = []
+GATE = asyncio.Event()
 
 
 async def app(scope, receive, send):
@@ -15,6 +16,8 @@ async def app(scope, receive, send):
         body = json.dumps(NOTED).encode() if name == "noted" else b"an ordinary reply"
         if name == "noted":
             NOTED.clear()
+        if name == "open":
+            GATE.set()
         await send({"type": "http.response.start", "status": 200})
         return await send({"type": "http.response.body", "body": body})
     assert await receive() == {"type": "websocket.connect"}
@@ -149,6 +152,25 @@ async def socket_deaf(scope, receive, send):
             await send({"type": "websocket.send", "text": str(count)})
 
 
+async def socket_gated(scope, receive, send):
+    """Accepts and does not listen until somebody asks for /open; then says how many bytes each message had."""
+    await accept(send)
+    NOTED.append("waits")
+    await GATE.wait()
+    while (event := await receive())["type"] == "websocket.receive":
+        await send({"type": "websocket.send", "text": str(len(event["bytes"]))})
+    NOTED.append(event)
+
+
+async def socket_origin(scope, receive, send):
+    """Judges `Origin` as an application does that other pages must not open sockets to."""
+    origins = [value for name, value in scope["headers"] if name == b"origin"]
+    if origins != [b"https://shop.example"]:
+        return await send({"type": "websocket.close"})
+    await accept(send)
+    await send({"type": "websocket.send", "bytes": origins[0]})
+
+
 async def socket_slow(scope, receive, send):
     await accept(send)
     await send({"type": "websocket.send", "text": "here"})
@@ -159,3 +181,19 @@ async def socket_slow(scope, receive, send):
     except asyncio.CancelledError:
         sys.stderr.write("cancelled\n")
         raise
+
+
+async def socket_early_bird(scope, receive, send):
+    """Does not answer the handshake until its client has left."""
+    NOTED.append("waits")
+    NOTED.append([(await receive())["type"], await outcome(send, {"type": "websocket.accept"})])
+
+
+async def socket_ignores(scope, receive, send):
+    """Goes on behind the end: sends, and asks for events again and again."""
+    await accept(send)
+    while (await receive())["type"] != "websocket.disconnect":
+        pass
+    outcomes = {await outcome(send, {"type": "websocket.send", "text": "anybody?"}) for _ in range(20)}
+    heard = {(await receive())["type"] for _ in range(20)}
+    NOTED.append([sorted(outcomes), sorted(heard)])

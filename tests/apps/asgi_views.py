@@ -328,3 +328,88 @@ async def view_group(scope, receive, send):
 async def view_concurrent(scope, receive, send):
     await asyncio.sleep(0.2)
     await reply(send, b"slept")
+
+
+def vast():
+    """An open file of 16 MB, whose bytes tell their place."""
+    file = tempfile.NamedTemporaryFile()
+    file.write(b"".join(b"%015d\n" % number for number in range(1_000_000)))
+    file.flush()
+    return file
+
+
+async def view_vast_path(scope, receive, send):
+    with vast() as file:
+        await send({"type": "http.response.start", "status": 200, "headers": TEXT})
+        await send({"type": "http.response.pathsend", "path": file.name})
+
+
+async def view_vast_copy(scope, receive, send):
+    with vast() as file:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"16000000")]})
+        for offset in range(0, 16_000_000, 4_000_000):
+            part = {"type": "http.response.zerocopysend", "file": file.file, "offset": offset, "count": 4_000_000}
+            await send({**part, "more_body": True})
+        await send({"type": "http.response.body"})
+
+
+async def view_vast_parts(scope, receive, send):
+    with vast() as file:
+        file.seek(0)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"16000000")]})
+        while part := file.read(100_000):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body"})
+
+
+async def view_deaf(scope, receive, send):
+    """Goes on when its client has left: passes over what `send` raises and asks for events behind the end."""
+    await send({"type": "http.response.start", "status": 200, "headers": TEXT})
+    refused = 0
+    while refused < 50:
+        try:
+            await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+        except OSError:
+            refused += 1
+        await asyncio.sleep(0)
+    heard = {(await receive())["type"] for _ in range(20)}
+    NOTED.append(f"went on, and heard {sorted(heard)}")
+
+
+async def view_task_group(scope, receive, send):
+    """A group of which one task fails: the other is cancelled, the request goes on; then a timeout of its own."""
+    outcomes = []
+
+    async def fails():
+        await asyncio.sleep(0)
+        raise LookupError("on purpose")
+
+    async def lasts():
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            outcomes.append("cancelled")
+            raise
+
+    async def group():
+        if sys.version_info >= (3, 11):
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(lasts())
+                tasks.create_task(fails())
+        else:
+            last = asyncio.ensure_future(lasts())
+            try:
+                await asyncio.gather(last, fails())
+            finally:
+                last.cancel()
+                await asyncio.gather(last, return_exceptions=True)
+
+    try:
+        await group()
+    except Exception as error:
+        outcomes.append("LookupError" if "LookupError" in repr(error) else repr(error))
+    try:
+        await asyncio.wait_for(asyncio.sleep(60), 0.01)
+    except asyncio.TimeoutError:
+        outcomes.append("timed out")
+    await reply(send, " ".join(outcomes).encode())

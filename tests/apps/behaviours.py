@@ -335,3 +335,10 @@ def validated(environ, start_response):
     from wsgiref.validate import validator
 
     return validator(application)(environ, start_response)
+
+
+def view_read_file(environ, start_response):
+    with open(os.environ["TEST_FILE"], "rb") as file:
+        body = file.read()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]

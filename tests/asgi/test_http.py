@@ -216,6 +216,17 @@ def test_a_stream_ends_when_its_client_leaves(views: Serving) -> None:
     wait_for(lambda: seen.extend(noted(views)) or "ConnectionResetError" in seen, f"it went on: {seen}")
 
 
+def test_who_passes_over_that_its_client_has_left_harms_nobody(views: Serving) -> None:
+    noted(views)
+    with views.connect() as sock:
+        sock.sendall(b"GET /deaf HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert sock.recv(65536)
+    seen: list = []
+    wait_for(lambda: seen.extend(noted(views)) or seen, "it never came to its end")
+    assert seen == ["went on, and heard ['http.disconnect']"]
+    assert ask(views, "/hello")[2] == b"hello" and "GET /deaf" not in views.log()
+
+
 def test_a_stream_waits_for_a_slow_reader(views: Serving) -> None:
     noted(views)
     with views.connect() as sock:

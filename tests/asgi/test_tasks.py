@@ -24,3 +24,7 @@ def test_a_receive_can_be_given_up(views: Serving) -> None:
 
 def test_cancelling_one_task_leaves_the_request_alone(views: Serving) -> None:
     assert ask(views, "/group")[2] == b"only the inner one"
+
+
+def test_a_group_and_a_timeout_end_inside_their_request(views: Serving) -> None:
+    assert ask(views, "/task-group")[2] == b"cancelled LookupError timed out"

@@ -13,11 +13,9 @@ use pyo3::exceptions::PyOSError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use reactor::sys::ListenerFd;
 use server::pool::Threads;
-use server::turn::Loop;
 
-use crate::settings::{Settings, quiet_panics};
+use crate::settings::Settings;
 use crate::wsgi::{FileWrapper, Gateway, Input, Wsgi};
 
 /// How long a stop waits for lines that are still to be written.
@@ -46,19 +44,17 @@ impl Server {
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let settings = Settings::read(settings)?;
-        quiet_panics(&settings.log);
         let trust = settings.config.trust.clone();
         let mut gateways = Vec::new();
-        let mut fds = Vec::new();
-        for (fd, url) in &listeners {
+        for (_, url) in &listeners {
             gateways.push(Gateway::new(base(py, url, &settings)?, &settings.script_name, trust.clone()));
-            fds.push(ListenerFd::new(*fd)?);
         }
-        let turn = Loop::new(settings.config, settings.log, fds)?;
+        let (threads, watch_routes) = (settings.threads, settings.watch_routes);
+        let turn = settings.into_loop(&listeners)?;
         let fileno = turn.fileno();
         let bell = turn.engine().tickets.listen()?;
-        let wsgi = Wsgi::new(application, gateways, settings.watch_routes);
-        Ok(Self { threads: Threads::new(wsgi, turn, settings.threads), fileno, bell })
+        let wsgi = Wsgi::new(application, gateways, watch_routes);
+        Ok(Self { threads: Threads::new(wsgi, turn, threads), fileno, bell })
     }
 
     /// Starts the threads; returns at once.

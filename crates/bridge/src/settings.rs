@@ -9,12 +9,13 @@ use std::sync::Once;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use reactor::sys::duplicate_file;
+use reactor::sys::{ListenerFd, duplicate_file};
 use server::access::{AccessLog, Format};
 use server::board::Board;
 use server::engine::Config;
 use server::log::{Level, Log};
 use server::tickets::Deadlines;
+use server::turn::Loop;
 use wire::{Family, Limits, Policy, Trust};
 
 /// What the engine does not need to know, but the bridge does.
@@ -82,6 +83,16 @@ impl Settings {
             url_scheme: get(settings, "url_scheme", "http".into())?,
             multiprocess: get(settings, "multiprocess", false)?,
         })
+    }
+
+    /// The loop over listeners: pairs of a descriptor, which Python keeps open, and its URL.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn into_loop(self, listeners: &[(RawFd, String)]) -> PyResult<Loop> {
+        quiet_panics(&self.log);
+        let fds = listeners.iter().map(|(fd, _)| ListenerFd::new(*fd)).collect::<Result<_, _>>()?;
+        Ok(Loop::new(self.config, self.log, fds)?)
     }
 }
 
@@ -157,7 +168,7 @@ fn access(settings: &Bound<'_, PyDict>) -> PyResult<Option<AccessLog>> {
 }
 
 /// Faults of ours are shown in the log's own form, once; the request that met one gets 500.
-pub fn quiet_panics(log: &Log) {
+fn quiet_panics(log: &Log) {
     static ONCE: Once = Once::new();
     let log = log.clone();
     ONCE.call_once(move || {

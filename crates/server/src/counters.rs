@@ -78,6 +78,8 @@ counters! {
     write_timeouts
     /// WebSockets closed because the client broke a rule or a limit.
     ws_faults
+    /// Times that reading from a WebSocket stopped until its application listens (`ws_queue`, `ws_queue_bytes`).
+    ws_waits
     /// WebSockets whose client did not answer a ping (`ws_ping_timeout`).
     ws_ping_timeouts
     /// WebSockets whose client did not answer a close frame (`ws_close_timeout`).

@@ -9,30 +9,28 @@
 //! ```
 
 mod evented;
+mod parts;
+mod sending;
 
 pub use evented::{Never, Raw};
 
-use std::fs::File;
-use std::io;
 use std::sync::Arc;
 
 use reactor::sys::{monotonic_ms, monotonic_us};
-use reactor::{Address, PIECES, PollFor, Sent};
-use wire::{BodyPlan, Fault, Head, RequestFacts, chunk_prefix};
+use reactor::{Address, Sent};
+use wire::{BodyPlan, Fault, Head, RequestFacts};
 
 use crate::app::{Inside, Outside};
 use crate::body::Body;
 use crate::connection::{After, Connection, Phase};
 use crate::engine::{Engine, Stage};
-use crate::output::{Carry, Flushed, Kept};
+use crate::output::{Carry, Kept};
 use crate::scribe::Scribe;
 use crate::tickets::Ticket;
 
 /// Bodies up to this size are copied behind their head and leave in one `send`; larger ones
 /// leave with their head in one `sendmsg`.
 const COPY_BYTES: usize = 8 * 1024;
-/// How often a thread that waits for a slow reader looks whether the engine still lives.
-const LOOK_MS: u64 = 1000;
 
 /// The connection is gone, or the reply cannot go on: the application may stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -342,130 +340,6 @@ impl Exchange {
         }
     }
 
-    /// Begins a reply whose body comes in parts. The head goes out with the first of them
-    /// (PEP 3333: not before there is a first non-empty part), or at the end.
-    /// `known`: the whole length of the body, where it is known now.
-    pub fn start(&mut self, scribe: &mut Scribe, known: Option<u64>, engine: &Engine) {
-        if !self.claim() {
-            return;
-        }
-        let plan = self.end_head(scribe, known, engine);
-        self.left = match plan {
-            BodyPlan::Length(length) => Some(length),
-            _ => None,
-        };
-        self.reply = Reply::Open { plan, unsent: true };
-    }
-
-    /// Sends a part of the body; waits where the peer is slower than the bound allows.
-    ///
-    /// # Errors
-    /// [`Gone`] when the peer is, or when the announced length is used up.
-    pub fn write(
-        &mut self,
-        scribe: &mut Scribe,
-        part: &[u8],
-        engine: &Engine,
-        away: &dyn Outside,
-    ) -> Result<(), Gone> {
-        let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
-        if part.is_empty() {
-            return Ok(());
-        }
-        let part = self.within_length(part, engine);
-        let mut scratch = std::mem::take(&mut scribe.scratch);
-        scratch.clear();
-        if unsent {
-            scratch.extend_from_slice(scribe.head.bytes());
-            self.reply = Reply::Open { plan, unsent: false };
-        }
-        let result = match plan {
-            BodyPlan::None => self.deliver(&[&scratch], engine, away),
-            BodyPlan::Chunked => {
-                self.written += part.len() as u64;
-                chunk_prefix(part.len(), &mut scratch);
-                self.deliver(&[&scratch, part, b"\r\n"], engine, away)
-            }
-            BodyPlan::Length(_) | BodyPlan::UntilClose => {
-                self.written += part.len() as u64;
-                self.deliver(&[&scratch, part], engine, away)
-            }
-        };
-        scribe.scratch = scratch;
-        result?;
-        if self.is_broken() { Err(Gone) } else { Ok(()) }
-    }
-
-    /// The part as far as the announced length reaches.
-    fn within_length<'a>(&mut self, part: &'a [u8], engine: &Engine) -> &'a [u8] {
-        let Some(left) = self.left else { return part };
-        if part.len() as u64 <= left {
-            self.left = Some(left - part.len() as u64);
-            return part;
-        }
-        // Counted once: what follows is cut to nothing by a length of zero.
-        if self.keep_alive || left > 0 {
-            self.wrong_length(self.written + left, self.written + part.len() as u64, engine);
-        }
-        self.left = Some(0);
-        &part[..usize::try_from(left).unwrap_or(0)]
-    }
-
-    /// Sends part of a file with sendfile(2); what the socket does not take is left to the
-    /// loop, and the thread is free. The reply must be open with a known length or no framing.
-    ///
-    /// # Errors
-    /// [`Gone`] when the peer is, or the file is shorter than its length.
-    pub fn file(
-        &mut self,
-        scribe: &mut Scribe,
-        file: File,
-        range: (u64, u64),
-        engine: &Engine,
-        away: &dyn Outside,
-    ) -> Result<(), Gone> {
-        let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
-        let (offset, mut length) = range;
-        if unsent {
-            self.reply = Reply::Open { plan, unsent: false };
-            self.deliver(&[scribe.head.bytes()], engine, away)?;
-        }
-        if plan == BodyPlan::None {
-            return Ok(());
-        }
-        if let Some(left) = self.left {
-            length = length.min(left);
-            self.left = Some(left - length);
-        }
-        self.written += length;
-        self.connection.sending.queue().file(file, offset, length);
-        match self.flush() {
-            Ok(_) => Ok(()),
-            Err(_) => Err(self.broke(engine)),
-        }
-    }
-
-    /// Ends a reply that was begun with [`Exchange::start`].
-    ///
-    /// # Errors
-    /// [`Gone`] when the peer is.
-    pub fn finish(&mut self, scribe: &mut Scribe, engine: &Engine, away: &dyn Outside) -> Result<(), Gone> {
-        let Reply::Open { plan, unsent } = self.reply else { return Ok(()) };
-        self.reply = Reply::Done;
-        if unsent {
-            self.deliver(&[scribe.head.bytes()], engine, away)?;
-        }
-        match plan {
-            BodyPlan::Chunked => self.deliver(&[wire::LAST_CHUNK], engine, away),
-            BodyPlan::Length(length) if self.left != Some(0) => {
-                // The peer must see that the reply is cut: the connection ends here.
-                self.wrong_length(length, self.written, engine);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Cuts a reply that cannot be completed, so that the peer cannot take it for a whole one.
     pub fn cut(&mut self) {
         if let Reply::Open { plan: BodyPlan::UntilClose, .. } = self.reply {
@@ -497,133 +371,6 @@ impl Exchange {
     pub fn fail(&mut self, engine: &Engine) {
         engine.counters.application_errors.add();
         self.refuse(&wire::INTERNAL_ERROR, &mut Scribe::new(), engine);
-    }
-
-    /// Sends pieces in order: now as far as the socket takes them, then from the queue as far
-    /// as the bound allows, and beyond it this thread waits.
-    fn deliver(&mut self, pieces: &[&[u8]], engine: &Engine, away: &dyn Outside) -> Result<(), Gone> {
-        debug_assert!(pieces.len() <= PIECES);
-        if self.carry(pieces, engine) {
-            return Ok(());
-        }
-        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let mut sent = 0;
-        if self.connection.sending.is_empty() {
-            match self.send_now(pieces) {
-                Ok(n) if n == total => return Ok(()),
-                Ok(n) => sent = n,
-                Err(_) => return Err(self.broke(engine)),
-            }
-        }
-        self.queue_rest(pieces, sent, engine, away)
-    }
-
-    /// Replies to pipelined requests wait for one another while the next request is at hand.
-    fn carry(&mut self, pieces: &[&[u8]], engine: &Engine) -> bool {
-        let connection = &mut *self.connection;
-        if connection.pending.is_empty() || !self.keep_alive || self.reply != Reply::Done {
-            return false;
-        }
-        if connection.sending.output.is_some() {
-            return false;
-        }
-        if connection.sending.carry.is_none() {
-            connection.sending.carry = Some(Carry::new(&connection.socket));
-        }
-        let Some(carry) = &connection.sending.carry else { return false };
-        if carry.add(pieces) as u64 > engine.config.limits.response_buffer_bytes {
-            // An error shows again when the connection is home.
-            let _ = carry.send();
-        }
-        true
-    }
-
-    /// One send of everything; how much was taken.
-    #[inline]
-    fn send_now(&self, pieces: &[&[u8]]) -> io::Result<usize> {
-        let socket = &self.connection.socket;
-        let sent = match pieces {
-            [one] => socket.send(one)?,
-            many => socket.send_pieces(many)?,
-        };
-        Ok(match sent {
-            Sent::Some(n) => n,
-            Sent::Full => 0,
-        })
-    }
-
-    fn queue_rest(
-        &mut self,
-        pieces: &[&[u8]],
-        sent: usize,
-        engine: &Engine,
-        away: &dyn Outside,
-    ) -> Result<(), Gone> {
-        let bound = match away.may_wait() {
-            true => usize::try_from(engine.config.limits.response_buffer_bytes).unwrap_or(usize::MAX),
-            false => usize::MAX,
-        };
-        let mut skip = sent;
-        for piece in pieces {
-            let mut rest = piece.get(skip..).unwrap_or_default();
-            skip = skip.saturating_sub(piece.len());
-            while !rest.is_empty() {
-                let queue = self.connection.sending.queue();
-                let room = bound.saturating_sub(queue.copied()).min(rest.len());
-                queue.copy(&rest[..room]);
-                rest = &rest[room..];
-                if !rest.is_empty() {
-                    self.make_room(engine, away)?;
-                }
-            }
-        }
-        match self.flush() {
-            Ok(_) => Ok(()),
-            Err(_) => Err(self.broke(engine)),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<Flushed> {
-        let connection = &mut *self.connection;
-        connection.sending.flush(&connection.socket)
-    }
-
-    /// Waits until the peer has taken something of a full queue.
-    fn make_room(&mut self, engine: &Engine, away: &dyn Outside) -> Result<(), Gone> {
-        let before = self.connection.sending.queue().copied();
-        let until = monotonic_ms() + engine.config.limits.write_timeout;
-        engine.counters.reply_waits.add();
-        loop {
-            match self.flush() {
-                Ok(Flushed::All) => return Ok(()),
-                Ok(Flushed::Full) if self.connection.sending.queue().copied() < before => return Ok(()),
-                Ok(Flushed::Full) => {}
-                Err(_) => return Err(self.broke(engine)),
-            }
-            let now = monotonic_ms();
-            if now >= until || engine.stage() == Stage::Aborting {
-                engine.counters.write_timeouts.add();
-                self.connection.socket.reset_at_close();
-                return Err(self.broke(engine));
-            }
-            let mut result = Ok(true);
-            let socket = &self.connection.socket;
-            away.outside(&mut || result = socket.wait(PollFor::Writable, (until - now).min(LOOK_MS)));
-            if result.is_err() {
-                return Err(self.broke(engine));
-            }
-        }
-    }
-
-    /// The peer is gone: nothing more is sent.
-    fn broke(&mut self, engine: &Engine) -> Gone {
-        if self.reply != Reply::Broken {
-            engine.counters.replies_incomplete.add();
-        }
-        self.connection.sending = Default::default();
-        self.keep_alive = false;
-        self.reply = Reply::Broken;
-        Gone
     }
 
     /// Ends the exchange and gives its connection back, with what shall become of it. An

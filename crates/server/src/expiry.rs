@@ -90,6 +90,12 @@ impl Loop {
                 }
             },
             Phase::Flushing(_) => {
+                if self.has_moved(&mut connection) {
+                    let token = connection.token;
+                    self.park(connection);
+                    self.resume.push_back(token);
+                    return;
+                }
                 engine.counters.write_timeouts.add();
                 // What is queued will not be read; a reset says that the reply is cut.
                 connection.socket.reset_at_close();
@@ -100,6 +106,13 @@ impl Loop {
                 self.close(connection);
             }
         }
+    }
+
+    /// True where a slow reader has taken something since: the kernel tells only when a third of
+    /// its buffer is free, which may be more than a reader takes within its time.
+    fn has_moved(&mut self, connection: &mut Connection) -> bool {
+        let before = connection.moved;
+        self.flush(connection).is_ok() && connection.moved > before
     }
 
     /// The word to stop has come: takes what has been accepted by the kernel already, then

@@ -89,7 +89,7 @@ impl Loop {
         }
     }
 
-    fn flush(&mut self, connection: &mut Connection) -> std::io::Result<Flushed> {
+    pub(crate) fn flush(&mut self, connection: &mut Connection) -> std::io::Result<Flushed> {
         let before = connection.sending.output.as_ref().map_or(0, |output| output.taken());
         let flushed = connection.sending.flush(&connection.socket)?;
         // Files count too: a slow reader of a large one is not a reader that takes nothing.

@@ -111,7 +111,10 @@ limits! {
         "close code 1009", "ws_faults";
     ws_queue: "count" = 32,
         "messages that wait for the application; enough that the network's delay is hidden",
-        "nothing more is read from the client", "none: the client waits";
+        "nothing more is read from the client until one is taken", "ws_waits";
+    ws_queue_bytes: "bytes" = 1024 * 1024,
+        "what those messages may hold, so that a thousand clients of a slow application cost a gigabyte and not 512; one message is taken whatever its size",
+        "nothing more is read from the client until one is taken", "ws_waits";
     connections: "count" = 16 * 1024,
         "sixteen thousand idle ones need some 10 MiB",
         "the idlest is closed, or accepting pauses", "connections_evicted";

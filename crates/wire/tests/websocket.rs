@@ -2,7 +2,7 @@
 //! client can break.
 
 use wire::Limits;
-use wire::ws::{Closing, Deflater, Message, WsEvent, WsMachine};
+use wire::ws::{Closing, Deflater, Message, WIDEST, WsEvent, WsMachine};
 
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
@@ -185,16 +185,16 @@ fn fragments_are_counted_even_without_content() {
 fn deflated_messages_are_inflated_and_judged() {
     let mut deflater = Deflater::new();
     let long = "Grüße ".repeat(2000);
-    let small = deflater.deflate(long.as_bytes()).expect("it becomes smaller");
+    let small = deflater.deflate(long.as_bytes(), WIDEST).expect("it becomes smaller");
     let all = in_every_cut(&frame(0xc1, &small), true);
     assert_eq!(all, [text(&long)]);
     let (a, b) = small.split_at(small.len() / 2);
     let fragments = [frame(0x41, a), frame(0x89, b"x"), frame(0x80, b)].concat();
     assert_eq!(in_every_cut(&fragments, true), [WsEvent::Ping(b"x".to_vec()), text(&long)]);
     assert_eq!(fault(&in_every_cut(&frame(0xc1, &[0xff; 40]), true)), 1007);
-    let bomb = deflater.deflate(&vec![0; 70_001]).expect("it becomes smaller");
+    let bomb = deflater.deflate(&vec![0; 70_001], WIDEST).expect("it becomes smaller");
     assert_eq!(fault(&in_every_cut(&frame(0xc2, &bomb), true)), 1009);
-    let noise = deflater.deflate(&[0xff; 500]).expect("it becomes smaller");
+    let noise = deflater.deflate(&[0xff; 500], WIDEST).expect("it becomes smaller");
     assert_eq!(fault(&in_every_cut(&frame(0xc1, &noise), true)), 1007, "inflated text that is not UTF-8");
     assert_eq!(
         fault(&in_every_cut(&[frame(0x41, a), frame(0xc0, b)].concat(), true)),

@@ -35,9 +35,15 @@ impl Socket {
                 self.close(code, &reason, server, py);
                 Ok(())
             }
-            (Stage::Closing { .. } | Stage::Over, "websocket.send" | "websocket.close") if !self.by_us => {
-                Err(Refused::Gone)
-            }
+            // Its client has left: what would have been right to send is nobody's fault.
+            (
+                Stage::Closing { .. } | Stage::Over,
+                "websocket.accept"
+                | "websocket.send"
+                | "websocket.close"
+                | "websocket.http.response.start"
+                | "websocket.http.response.body",
+            ) if !self.by_us => Err(Refused::Gone),
             (stage, kind) => Err(out_of_order(stage, self.by_us, kind).into()),
         }
     }

@@ -6,12 +6,14 @@
 
 mod accept;
 mod awaitable;
+mod ending;
 mod events;
 mod receive;
 mod reply;
 mod request;
 mod scope;
 mod server;
+mod tools;
 mod websocket;
 
 pub use server::AsgiServer;

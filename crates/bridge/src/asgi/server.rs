@@ -8,45 +8,28 @@ use std::sync::Arc;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
-use reactor::sys::ListenerFd;
+use pyo3::types::PyDict;
 use server::engine::Engine;
 use server::evented::{After, Evented, Roused};
 use server::exchange::Exchange;
 use server::log::Level;
 use server::scribe::Scribe;
-use server::turn::Loop;
 use wire::Millis;
 use wire::ws::{Deflater, Handshake, NoHandshake, code};
 
-use super::awaitable::Done;
 use super::reply::Http;
-use super::request::{Request, Talk, is_farewell};
-use super::scope::{Common, Gateway};
+use super::request::{Request, Talk};
+use super::scope::Gateway;
+use super::tools::{Tools, address, common};
 use super::websocket::Socket;
 use crate::ffi::{Held, call_three, make_with, talk_functions};
-use crate::server::{LOG_PATIENCE, name_and_port};
-use crate::settings::{Settings, quiet_panics};
+use crate::server::LOG_PATIENCE;
+use crate::settings::Settings;
 
 /// What stands for the thread of a request with a deadline: the event loop's.
 const EVENT_LOOP: u64 = 1;
 /// Scribes that are kept for the next request.
 const KEPT_SCRIBES: usize = 64;
-
-/// Objects of Python that every request uses.
-pub struct Tools {
-    event_loop: Py<PyAny>,
-    pub create_future: Py<PyAny>,
-    call_soon: Py<PyAny>,
-    task: Py<PyType>,
-    /// Names of the task's arguments, and whether it begins at once (Python 3.12).
-    task_names: Py<PyTuple>,
-    eager: Option<Py<PyAny>>,
-    pub cancelled: Py<PyAny>,
-    pub done: Py<PyAny>,
-    pub request_event: Py<PyDict>,
-    pub disconnect_event: Py<PyDict>,
-}
 
 /// Requests that run: all of them, and by their connection's slot those that hold one.
 #[derive(Default)]
@@ -90,19 +73,16 @@ impl AsgiServer {
         life: (Py<PyAny>, Bound<'_, PyDict>, Py<PyAny>),
     ) -> PyResult<Self> {
         let mut settings = Settings::read(settings)?;
-        quiet_panics(&settings.log);
         let (event_loop, state, on_end) = life;
         settings.config.evented = true;
         settings.config.request_buffering = true;
         let trust = settings.config.trust.clone();
         let mut gateways = Vec::new();
-        let mut fds = Vec::new();
-        for (fd, url) in &listeners {
+        for (_, url) in &listeners {
             let texts = (settings.url_scheme.as_str(), settings.script_name.as_str());
             gateways.push(Gateway::new(address(py, url)?, texts, trust.clone(), common(py, &state)?));
-            fds.push(ListenerFd::new(*fd)?);
         }
-        let turn = Loop::new(settings.config, settings.log, fds)?;
+        let turn = settings.into_loop(&listeners)?;
         let engine = Arc::clone(turn.engine());
         Ok(Self {
             driver: Held::new(Evented::new(turn)),
@@ -351,79 +331,6 @@ impl AsgiServer {
         }
     }
 
-    fn failed_to_begin(&self, request: &Bound<'_, Request>, error: &PyErr) {
-        let py = request.py();
-        let taken = request.get().state.borrow(py).map(|mut state| {
-            (
-                std::mem::replace(&mut state.talk, Talk::Over { gone: false }),
-                std::mem::replace(&mut state.place, usize::MAX),
-            )
-        });
-        let Some((talk, place)) = taken else { return };
-        self.leave(py, place);
-        match talk {
-            Talk::Http(http) => self.conclude(py, *http, Some(error), false),
-            Talk::Socket(mut socket) => {
-                if let Some(exchange) = socket.exchange.take() {
-                    self.conclude(py, Http::new(exchange, self.scribe(py)), Some(error), false);
-                }
-            }
-            Talk::Over { .. } => {}
-        }
-    }
-
-    /// The application is done with an exchange that has not gone home.
-    pub fn conclude(&self, py: Python<'_>, mut http: Http, error: Option<&PyErr>, cancelled: bool) {
-        let exchange = &mut http.exchange;
-        let broken = exchange.is_broken() || http.peer_left;
-        match error {
-            // An overdue one has been answered for already.
-            _ if exchange.is_over() || exchange.is_overdue() => {}
-            Some(_) if cancelled => {
-                let fault = if self.engine.stage() == server::engine::Stage::Serving {
-                    wire::INTERNAL_ERROR
-                } else {
-                    wire::STOPPING
-                };
-                exchange.refuse(&fault, &mut http.scribe, &self.engine);
-            }
-            Some(error) if broken && is_farewell(py, error) => exchange.lose(&self.engine),
-            Some(error) => {
-                let line = String::from_utf8_lossy(exchange.head.request_line()).into_owned();
-                self.tell(py, &line, error);
-                exchange.fail(&self.engine);
-            }
-            // Nobody is left who could miss the response.
-            None if broken => exchange.lose(&self.engine),
-            None => {
-                let line = String::from_utf8_lossy(exchange.head.request_line()).into_owned();
-                let what = if exchange.is_unanswered() {
-                    "without a response"
-                } else {
-                    "before its response was complete"
-                };
-                let error = pyo3::exceptions::PyRuntimeError::new_err(format!(
-                    "the application returned {what} (ASGI)"
-                ));
-                self.tell(py, &line, &error);
-                exchange.fail(&self.engine);
-            }
-        }
-        self.home(py, http);
-    }
-
-    /// Tells the log of an application's failure.
-    #[cold]
-    pub fn tell(&self, py: Python<'_>, line: &str, error: &PyErr) {
-        // Imported when the first application fails: most processes never need it.
-        let told = py
-            .import(intern!(py, "forehand.logs"))
-            .and_then(|logs| logs.call_method1(intern!(py, "application_error"), (line, error.value(py))));
-        if let Err(untold) = told {
-            untold.print(py);
-        }
-    }
-
     /// An exchange that is over goes back to its loop.
     pub fn home(&self, py: Python<'_>, http: Http) {
         let Http { exchange, scribe, .. } = http;
@@ -532,70 +439,6 @@ impl AsgiServer {
             error.print(py);
         }
     }
-}
-
-impl Tools {
-    fn new(event_loop: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let py = event_loop.py();
-        let asyncio = py.import(intern!(py, "asyncio"))?;
-        let eager = py.version_info() >= (3, 12);
-        let names = if eager { vec!["loop", "eager_start"] } else { vec!["loop"] };
-        let request_event = PyDict::new(py);
-        request_event.set_item("type", "http.request")?;
-        request_event.set_item("body", PyBytes::new(py, b""))?;
-        request_event.set_item("more_body", false)?;
-        let disconnect_event = PyDict::new(py);
-        disconnect_event.set_item("type", "http.disconnect")?;
-        Ok(Self {
-            event_loop: event_loop.clone().unbind(),
-            create_future: event_loop.getattr("create_future")?.unbind(),
-            call_soon: event_loop.getattr("call_soon")?.unbind(),
-            task: asyncio.getattr("Task")?.cast_into::<PyType>()?.unbind(),
-            task_names: interned(py, &names)?,
-            eager: eager
-                .then(|| true.into_pyobject(py).map(|it| it.to_owned().into_any().unbind()))
-                .transpose()?,
-            cancelled: asyncio.getattr("CancelledError")?.unbind(),
-            done: Bound::new(py, Done)?.into_any().unbind(),
-            request_event: request_event.unbind(),
-            disconnect_event: disconnect_event.unbind(),
-        })
-    }
-}
-
-/// A tuple of interned names, as the calling convention wants keywords.
-fn interned(py: Python<'_>, names: &[&str]) -> PyResult<Py<PyTuple>> {
-    let names: Vec<_> = names.iter().map(|name| pyo3::types::PyString::intern(py, name)).collect();
-    Ok(PyTuple::new(py, names)?.unbind())
-}
-
-/// What scopes get copies of.
-fn common(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResult<Common> {
-    let asgi = PyDict::new(py);
-    asgi.set_item("version", "3.0")?;
-    asgi.set_item("spec_version", "2.4")?;
-    let extensions = PyDict::new(py);
-    for name in ["pathsend", "zerocopysend", "trailers", "early_hint"] {
-        extensions.set_item(format!("http.response.{name}"), PyDict::new(py))?;
-    }
-    let websocket_extensions = PyDict::new(py);
-    websocket_extensions.set_item("websocket.http.response", PyDict::new(py))?;
-    Ok(Common {
-        asgi: asgi.unbind(),
-        extensions: extensions.unbind(),
-        websocket_extensions: websocket_extensions.unbind(),
-        // The dictionary itself: what the lifespan adds to it is for every request.
-        state: state.clone().unbind(),
-    })
-}
-
-/// `(host, port)` of a listener; `(path, None)` of a unix socket.
-fn address<'py>(py: Python<'py>, url: &str) -> PyResult<Bound<'py, PyTuple>> {
-    if let Some(path) = url.strip_prefix("unix:") {
-        return (path, py.None()).into_pyobject(py);
-    }
-    let (host, port) = name_and_port(url);
-    (host, port.parse::<u16>().unwrap_or(0)).into_pyobject(py)
 }
 
 fn in_use() -> PyErr {

@@ -8,8 +8,6 @@
 //!      ├──close, http.response──► (an HTTP reply)  └──close, theirs: echoed──────┘
 //! ```
 
-use std::collections::VecDeque;
-
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
@@ -18,7 +16,8 @@ use server::engine::{Engine, Stage as EngineStage};
 use server::exchange::{Exchange, Raw};
 use wire::Millis;
 use wire::ws::{
-    Closing, Deflater, Handshake, Kind, Message, Offer, WsEvent, WsMachine, close_frame, code, frame_head,
+    Closing, Deflater, Handshake, Inbox, Kind, Message, Offer, WIDEST, WsEvent, WsMachine, close_frame, code,
+    frame_head,
 };
 
 use super::awaitable::Attempt;
@@ -54,12 +53,12 @@ pub struct Socket {
     /// The reply of a denial.
     pub denial: Option<Box<Http>>,
     machine: WsMachine,
-    queue: VecDeque<Message>,
+    inbox: Inbox,
     /// How it has ended, which the application hears behind the last message.
     pub ended: Option<Closing>,
     /// The end was the application's own wish.
     pub by_us: bool,
-    /// Reading has stopped because the queue is full.
+    /// Reading has stopped because the inbox is full.
     stalled: bool,
     heard_at: Millis,
     pinged_at: Option<Millis>,
@@ -69,14 +68,14 @@ pub struct Socket {
 
 impl Socket {
     pub fn new(exchange: Exchange, handshake: Handshake) -> Self {
-        let machine = WsMachine::new(handshake.deflate == Offer::Deflate);
+        let machine = WsMachine::new(handshake.deflate != Offer::None);
         Self {
             exchange: Some(exchange),
             handshake,
             stage: Stage::Connecting { told: false },
             denial: None,
             machine,
-            queue: VecDeque::new(),
+            inbox: Inbox::default(),
             ended: None,
             by_us: false,
             stalled: false,
@@ -93,7 +92,7 @@ impl Socket {
 
     /// True where somebody who waits for an event would get one.
     pub fn has_event(&self) -> bool {
-        !self.queue.is_empty() || self.ended.is_some()
+        !self.inbox.is_empty() || self.ended.is_some()
     }
 
     /// True where the exchange has nothing more to do away.
@@ -114,7 +113,7 @@ impl Socket {
             event.set_item(intern!(py, "type"), intern!(py, "websocket.connect"))?;
             return Ok(Attempt::Ready(event.into_any().unbind()));
         }
-        if let Some(message) = self.queue.pop_front() {
+        if let Some(message) = self.inbox.pop() {
             if std::mem::take(&mut self.stalled) {
                 self.pump(server, py, true);
             }
@@ -168,14 +167,21 @@ impl Socket {
 
     /// Sends a message.
     pub fn send(&mut self, kind: Kind, data: &[u8], server: &AsgiServer, py: Python<'_>) {
-        let deflates = self.handshake.deflate == Offer::Deflate && data.len() >= DEFLATE_FROM;
-        let small = match server.deflater.borrow(py) {
-            Some(mut deflater) if deflates => deflater.deflate(data),
+        let small = match (self.handshake.deflate, server.deflater.borrow(py)) {
+            (Offer::Deflate { window }, Some(mut deflater)) if data.len() >= DEFLATE_FROM => {
+                deflater.deflate(data, window.unwrap_or(WIDEST))
+            }
             _ => None,
         };
         let mut head = Vec::with_capacity(10);
         frame_head(kind, small.is_some(), small.as_ref().map_or(data.len(), Vec::len), &mut head);
         self.raw(&[&head, small.as_deref().unwrap_or(data)], &server.engine);
+        if let Some(exchange) = &self.exchange
+            && exchange.unsent() > 0
+        {
+            // A client that takes nothing is given up in time, whatever the application does.
+            server.rouse_at(py, exchange.token(), exchange.send_until(&server.engine));
+        }
     }
 
     fn raw(&mut self, pieces: &[&[u8]], engine: &Engine) {
@@ -218,7 +224,7 @@ impl Socket {
         }
     }
 
-    /// Reads and takes what has come, until the queue is full. `thorough`: until the socket
+    /// Reads and takes what has come, until the inbox is full. `thorough`: until the socket
     /// says that there is no more; otherwise a short read is taken for its word.
     fn pump(&mut self, server: &AsgiServer, py: Python<'_>, thorough: bool) {
         let (Some(mut room), Some(mut deflater)) =
@@ -226,10 +232,11 @@ impl Socket {
         else {
             return;
         };
-        let most = usize::try_from(server.engine.config.limits.ws_queue).unwrap_or(usize::MAX).max(1);
         while matches!(self.stage, Stage::Open | Stage::Closing { .. }) {
-            if self.queue.len() >= most {
-                self.stalled = true;
+            if self.inbox.is_full(&server.engine.config.limits) {
+                if !std::mem::replace(&mut self.stalled, true) {
+                    server.engine.counters.ws_waits.add();
+                }
                 return;
             }
             let Some(exchange) = &mut self.exchange else { return };
@@ -240,7 +247,7 @@ impl Socket {
                     let short = bytes.len() < 64 * 1024;
                     self.heard_at = monotonic_ms();
                     self.pinged_at = None;
-                    let left = self.digest(bytes, most, server, &mut deflater);
+                    let left = self.digest(bytes, server, &mut deflater);
                     let left = &bytes[bytes.len() - left..];
                     if let Some(exchange) = &mut self.exchange
                         && !left.is_empty()
@@ -255,15 +262,15 @@ impl Socket {
         }
     }
 
-    /// Takes frames; how many bytes are left because the queue is full.
-    fn digest(&mut self, bytes: &[u8], most: usize, server: &AsgiServer, deflater: &mut Deflater) -> usize {
+    /// Takes frames; how many bytes are left because the inbox is full.
+    fn digest(&mut self, bytes: &[u8], server: &AsgiServer, deflater: &mut Deflater) -> usize {
         let engine = &server.engine;
         let mut input = bytes;
-        while self.queue.len() < most && self.stage != Stage::Over {
+        while !self.inbox.is_full(&engine.config.limits) && self.stage != Stage::Over {
             match self.machine.advance(&mut input, &engine.config.limits, deflater) {
                 WsEvent::NeedMore => break,
                 // What the client had under way when we closed is nobody's any more.
-                WsEvent::Message(message) if self.stage == Stage::Open => self.queue.push_back(message),
+                WsEvent::Message(message) if self.stage == Stage::Open => self.inbox.push(message),
                 WsEvent::Message(_) | WsEvent::Pong(_) => {}
                 WsEvent::Ping(data) => self.pong(data, server),
                 WsEvent::Close(closing) => self.closed(&closing, engine),
@@ -327,6 +334,12 @@ impl Socket {
             Stage::Closing { until } => until,
             Stage::Open if limits.ws_ping_interval == 0 => Millis::MAX,
             Stage::Open => match self.pinged_at {
+                // Its answer may be there, behind messages that the application has not taken.
+                Some(at) if self.stalled && now >= at.saturating_add(limits.ws_ping_timeout) => {
+                    self.pinged_at = None;
+                    self.heard_at = now;
+                    now.saturating_add(limits.ws_ping_interval)
+                }
                 Some(at) if now >= at.saturating_add(limits.ws_ping_timeout) => {
                     counters.ws_ping_timeouts.add();
                     let mut frame = Vec::new();

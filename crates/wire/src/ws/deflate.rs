@@ -11,6 +11,9 @@ const STEP: usize = 16 * 1024;
 /// What a sender leaves out of each message's end (RFC 7692 §7.2.1).
 const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
 
+/// The widest window, in bits (RFC 7692 §7.1.2.1).
+pub const WIDEST: u8 = 15;
+
 /// What inflating came to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Inflated {
@@ -70,28 +73,40 @@ impl Deflater {
         Inflated::All(out)
     }
 
-    /// Deflates a whole message. None: it would not become smaller.
-    pub fn deflate(&mut self, data: &[u8]) -> Option<Vec<u8>> {
+    /// Deflates a whole message with a window of so many bits. None: it would not become smaller.
+    pub fn deflate(&mut self, data: &[u8], window: u8) -> Option<Vec<u8>> {
         self.compress.reset();
         let mut out = Vec::with_capacity(data.len() / 2 + 64);
-        let mut at = 0;
-        loop {
-            let before = self.compress.total_in();
-            self.compress.compress_vec(&data[at..], &mut out, FlushCompress::Sync).ok()?;
-            at += (self.compress.total_in() - before) as usize;
+        // The compressor's own window is fixed. It is emptied behind each part, so that none of
+        // its references goes back further than a smaller one allows.
+        let part = if window < WIDEST { 1 << window } else { usize::MAX };
+        for piece in data.chunks(part) {
+            let last = piece.as_ptr_range().end == data.as_ptr_range().end;
+            let flush = if last { FlushCompress::Sync } else { FlushCompress::Full };
+            self.part(piece, flush, &mut out)?;
             if out.len() > data.len() + TAIL.len() {
                 return None;
             }
-            if at == data.len() && out.len() < out.capacity() {
-                break;
-            }
-            out.reserve(STEP);
         }
         if !out.ends_with(&TAIL) {
             return None;
         }
         out.truncate(out.len() - TAIL.len());
         (out.len() < data.len()).then_some(out)
+    }
+
+    /// Deflates part of a message, to its last byte.
+    fn part(&mut self, data: &[u8], flush: FlushCompress, out: &mut Vec<u8>) -> Option<()> {
+        let mut at = 0;
+        loop {
+            let before = self.compress.total_in();
+            self.compress.compress_vec(&data[at..], out, flush).ok()?;
+            at += (self.compress.total_in() - before) as usize;
+            if at == data.len() && out.len() < out.capacity() {
+                return Some(());
+            }
+            out.reserve(STEP);
+        }
     }
 }
 
@@ -110,7 +125,7 @@ mod tests {
         let mut deflater = Deflater::new();
         for size in [0, 1, 5, 300, 70_000, 1_000_000] {
             let data: Vec<u8> = (0..size).map(|i| (i / 7 % 251) as u8).collect();
-            if let Some(small) = deflater.deflate(&data) {
+            if let Some(small) = deflater.deflate(&data, WIDEST) {
                 assert_eq!(deflater.inflate(&small, size), Inflated::All(data.clone()), "{size}");
             }
         }
@@ -119,7 +134,7 @@ mod tests {
     #[test]
     fn a_bomb_is_stopped_at_the_limit() {
         let mut deflater = Deflater::new();
-        let small = deflater.deflate(&vec![0; 50_000_000]).expect("zeros become small");
+        let small = deflater.deflate(&vec![0; 50_000_000], WIDEST).expect("zeros become small");
         assert!(small.len() < 300_000);
         assert_eq!(deflater.inflate(&small, 1_000_000), Inflated::TooBig);
         assert_eq!(deflater.inflate(&small, 49_999_999), Inflated::TooBig);
@@ -143,6 +158,29 @@ mod tests {
 
     #[test]
     fn what_does_not_become_smaller_is_left() {
-        assert_eq!(Deflater::new().deflate(b"a"), None);
+        assert_eq!(Deflater::new().deflate(b"a", WIDEST), None);
+    }
+
+    #[test]
+    fn a_small_window_is_kept_to() {
+        // What a reader with a window of 512 bytes has forgotten is not referred to: zlib's own
+        // judgement is in tests/asgi, where its decompressor gets so small a window.
+        let mut state = 1u32;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state as u8
+        };
+        let noise: Vec<u8> = (0..700).map(|_| random()).collect();
+        let data = noise.repeat(40);
+        let mut deflater = Deflater::new();
+        assert!(deflater.deflate(&data, WIDEST).expect("it repeats itself").len() < 4000);
+        assert_eq!(deflater.deflate(&data, 9), None, "what repeats is further away than the window");
+        let near = b"abcdefgh".repeat(1000);
+        for window in 8..=WIDEST {
+            let small = deflater.deflate(&near, window).expect("it repeats itself");
+            assert_eq!(deflater.inflate(&small, near.len()), Inflated::All(near.clone()), "{window}");
+        }
     }
 }

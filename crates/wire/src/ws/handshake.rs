@@ -21,7 +21,10 @@ pub struct Handshake {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
     None,
-    Deflate,
+    /// `window`: the bound that the client sets to ours, in bits (RFC 7692 §7.1.2.1).
+    Deflate {
+        window: Option<u8>,
+    },
 }
 
 /// Why there is no handshake.
@@ -74,11 +77,15 @@ impl Handshake {
         if let Some(name) = subprotocol {
             out.extend_from_slice(format!("Sec-WebSocket-Protocol: {name}\r\n").as_bytes());
         }
-        if self.deflate == Offer::Deflate {
+        if let Offer::Deflate { window } = self.deflate {
             out.extend_from_slice(
                 b"Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; \
-                  client_no_context_takeover\r\n",
+                  client_no_context_takeover",
             );
+            if let Some(bits) = window {
+                out.extend_from_slice(format!("; server_max_window_bits={bits}").as_bytes());
+            }
+            out.extend_from_slice(b"\r\n");
         }
         out
     }
@@ -125,20 +132,23 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 /// The first offer that can be accepted (RFC 7692 §5, §7.1). Ours is to answer without context
-/// takeover, which every offer allows; a smaller window of our own is more than we can do.
+/// takeover, which every offer allows.
 fn offer(head: &Head) -> Offer {
     let offers = values(head, "sec-websocket-extensions").flat_map(|value| value.split(|&byte| byte == b','));
     for one in offers {
         let mut parts = one.split(|&byte| byte == b';').map(trim_ows);
-        if parts.next() == Some(b"permessage-deflate") && acceptable(parts) {
-            return Offer::Deflate;
+        if parts.next() == Some(b"permessage-deflate")
+            && let Some(offer) = acceptable(parts)
+        {
+            return offer;
         }
     }
     Offer::None
 }
 
-fn acceptable<'a>(parameters: impl Iterator<Item = &'a [u8]>) -> bool {
+fn acceptable<'a>(parameters: impl Iterator<Item = &'a [u8]>) -> Option<Offer> {
     let mut seen: Vec<&[u8]> = Vec::new();
+    let mut ours = None;
     for parameter in parameters {
         let mut halves = parameter.splitn(2, |&byte| byte == b'=');
         let name = halves.next().unwrap_or_default();
@@ -149,15 +159,18 @@ fn acceptable<'a>(parameters: impl Iterator<Item = &'a [u8]>) -> bool {
             (b"server_no_context_takeover" | b"client_no_context_takeover", None) => true,
             (b"client_max_window_bits", None) => true,
             (b"client_max_window_bits", Some(bits)) => window(bits).is_some(),
-            (b"server_max_window_bits", Some(bits)) => window(bits) == Some(15),
+            (b"server_max_window_bits", Some(bits)) => {
+                ours = window(bits);
+                ours.is_some()
+            }
             _ => false,
         };
         if !good || seen.contains(&name) {
-            return false;
+            return None;
         }
         seen.push(name);
     }
-    true
+    Some(Offer::Deflate { window: ours })
 }
 
 /// 8 to 15, without leading zeros (RFC 7692 §7.1.2).
@@ -227,16 +240,21 @@ mod tests {
         let offered = |text: &str| {
             read(&format!("{GOOD}Sec-WebSocket-Extensions: {text}\r\n")).expect("a handshake").deflate
         };
-        for good in [
-            "permessage-deflate",
-            "permessage-deflate; client_max_window_bits",
-            "x-unknown, permessage-deflate; server_max_window_bits=15; client_max_window_bits=\"10\"",
-            "permessage-deflate; server_max_window_bits=10, permessage-deflate",
+        for (good, window) in [
+            ("permessage-deflate", None),
+            ("permessage-deflate; client_max_window_bits", None),
+            (
+                "x-unknown, permessage-deflate; server_max_window_bits=15; client_max_window_bits=\"10\"",
+                Some(15),
+            ),
+            ("permessage-deflate; server_max_window_bits=10, permessage-deflate", Some(10)),
+            ("permessage-deflate; server_max_window_bits=7, permessage-deflate", None),
         ] {
-            assert_eq!(offered(good), Offer::Deflate, "{good}");
+            assert_eq!(offered(good), Offer::Deflate { window }, "{good}");
         }
         for bad in [
-            "permessage-deflate; server_max_window_bits=10",
+            "permessage-deflate; server_max_window_bits",
+            "permessage-deflate; server_max_window_bits=16",
             "permessage-deflate; unknown",
             "permessage-deflate; client_max_window_bits=7",
             "permessage-deflate; client_max_window_bits=010",
@@ -246,5 +264,13 @@ mod tests {
         ] {
             assert_eq!(offered(bad), Offer::None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_bound_of_our_window_is_confirmed() {
+        let line = "Sec-WebSocket-Extensions: permessage-deflate; server_max_window_bits=9";
+        let answer = read(&format!("{GOOD}{line}\r\n")).expect("a handshake").answer(None);
+        let answer = String::from_utf8(answer).expect("text");
+        assert!(answer.ends_with("client_no_context_takeover; server_max_window_bits=9\r\n"), "{answer}");
     }
 }

@@ -6,11 +6,13 @@
 mod deflate;
 mod frame;
 mod handshake;
+mod inbox;
 mod machine;
 
-pub use deflate::{Deflater, Inflated};
+pub use deflate::{Deflater, Inflated, WIDEST};
 pub use frame::{Kind, close_frame, frame_head};
 pub use handshake::{Handshake, NoHandshake, Offer};
+pub use inbox::Inbox;
 pub use machine::{Closing, Message, WsEvent, WsMachine};
 
 /// Close codes (RFC 6455 §7.4.1), those that this server sends by itself.

@@ -1,0 +1,86 @@
+//! What becomes of an exchange whose application is done, or has failed.
+//!
+//! Knows: what the client is told, and what the log. Does not know: how requests are found.
+//! Runs on the event loop's thread.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use super::reply::Http;
+use super::request::{Request, Talk, is_farewell};
+use super::server::AsgiServer;
+
+impl AsgiServer {
+    pub fn failed_to_begin(&self, request: &Bound<'_, Request>, error: &PyErr) {
+        let py = request.py();
+        let taken = request.get().state.borrow(py).map(|mut state| {
+            (
+                std::mem::replace(&mut state.talk, Talk::Over { gone: false }),
+                std::mem::replace(&mut state.place, usize::MAX),
+            )
+        });
+        let Some((talk, place)) = taken else { return };
+        self.leave(py, place);
+        match talk {
+            Talk::Http(http) => self.conclude(py, *http, Some(error), false),
+            Talk::Socket(mut socket) => {
+                if let Some(exchange) = socket.exchange.take() {
+                    self.conclude(py, Http::new(exchange, self.scribe(py)), Some(error), false);
+                }
+            }
+            Talk::Over { .. } => {}
+        }
+    }
+
+    /// The application is done with an exchange that has not gone home.
+    pub fn conclude(&self, py: Python<'_>, mut http: Http, error: Option<&PyErr>, cancelled: bool) {
+        let exchange = &mut http.exchange;
+        let broken = exchange.is_broken() || http.peer_left;
+        match error {
+            // An overdue one has been answered for already.
+            _ if exchange.is_over() || exchange.is_overdue() => {}
+            Some(_) if cancelled => {
+                let fault = if self.engine.stage() == server::engine::Stage::Serving {
+                    wire::INTERNAL_ERROR
+                } else {
+                    wire::STOPPING
+                };
+                exchange.refuse(&fault, &mut http.scribe, &self.engine);
+            }
+            Some(error) if broken && is_farewell(py, error) => exchange.lose(&self.engine),
+            Some(error) => {
+                let line = String::from_utf8_lossy(exchange.head.request_line()).into_owned();
+                self.tell(py, &line, error);
+                exchange.fail(&self.engine);
+            }
+            // Nobody is left who could miss the response.
+            None if broken => exchange.lose(&self.engine),
+            None => {
+                let line = String::from_utf8_lossy(exchange.head.request_line()).into_owned();
+                let what = if exchange.is_unanswered() {
+                    "without a response"
+                } else {
+                    "before its response was complete"
+                };
+                let error = pyo3::exceptions::PyRuntimeError::new_err(format!(
+                    "the application returned {what} (ASGI)"
+                ));
+                self.tell(py, &line, &error);
+                exchange.fail(&self.engine);
+            }
+        }
+        self.home(py, http);
+    }
+
+    /// Tells the log of an application's failure.
+    #[cold]
+    pub fn tell(&self, py: Python<'_>, line: &str, error: &PyErr) {
+        // Imported when the first application fails: most processes never need it.
+        let told = py
+            .import(intern!(py, "forehand.logs"))
+            .and_then(|logs| logs.call_method1(intern!(py, "application_error"), (line, error.value(py))));
+        if let Err(untold) = told {
+            untold.print(py);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A reply whose body comes in parts: its start, parts of memory and of files, its end.
+//!
+//! Knows: the plan of the body, and how much of an announced length is left. Does not know:
+//! how bytes leave (`sending.rs`). Runs on the thread that owns the exchange.
+
+use std::fs::File;
+
+use wire::{BodyPlan, chunk_prefix};
+
+use super::{Exchange, Gone, Reply};
+use crate::app::Outside;
+use crate::engine::Engine;
+use crate::scribe::Scribe;
+
+impl Exchange {
+    /// Begins a reply whose body comes in parts. The head goes out with the first of them
+    /// (PEP 3333: not before there is a first non-empty part), or at the end.
+    /// `known`: the whole length of the body, where it is known now.
+    pub fn start(&mut self, scribe: &mut Scribe, known: Option<u64>, engine: &Engine) {
+        if !self.claim() {
+            return;
+        }
+        let plan = self.end_head(scribe, known, engine);
+        self.left = match plan {
+            BodyPlan::Length(length) => Some(length),
+            _ => None,
+        };
+        self.reply = Reply::Open { plan, unsent: true };
+    }
+
+    /// Sends a part of the body; waits where the peer is slower than the bound allows.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is, or when the announced length is used up.
+    pub fn write(
+        &mut self,
+        scribe: &mut Scribe,
+        part: &[u8],
+        engine: &Engine,
+        away: &dyn Outside,
+    ) -> Result<(), Gone> {
+        let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
+        if part.is_empty() {
+            return Ok(());
+        }
+        let part = self.within_length(part, engine);
+        let mut scratch = std::mem::take(&mut scribe.scratch);
+        scratch.clear();
+        if unsent {
+            scratch.extend_from_slice(scribe.head.bytes());
+            self.reply = Reply::Open { plan, unsent: false };
+        }
+        let result = match plan {
+            BodyPlan::None => self.deliver(&[&scratch], engine, away),
+            BodyPlan::Chunked => {
+                self.written += part.len() as u64;
+                chunk_prefix(part.len(), &mut scratch);
+                self.deliver(&[&scratch, part, b"\r\n"], engine, away)
+            }
+            BodyPlan::Length(_) | BodyPlan::UntilClose => {
+                self.written += part.len() as u64;
+                self.deliver(&[&scratch, part], engine, away)
+            }
+        };
+        scribe.scratch = scratch;
+        result?;
+        if self.is_broken() { Err(Gone) } else { Ok(()) }
+    }
+
+    /// The part as far as the announced length reaches.
+    fn within_length<'a>(&mut self, part: &'a [u8], engine: &Engine) -> &'a [u8] {
+        let Some(left) = self.left else { return part };
+        if part.len() as u64 <= left {
+            self.left = Some(left - part.len() as u64);
+            return part;
+        }
+        // Counted once: what follows is cut to nothing by a length of zero.
+        if self.keep_alive || left > 0 {
+            self.wrong_length(self.written + left, self.written + part.len() as u64, engine);
+        }
+        self.left = Some(0);
+        &part[..usize::try_from(left).unwrap_or(0)]
+    }
+
+    /// Sends part of a file with sendfile(2); what the socket does not take is left to the
+    /// loop, and the thread is free. The reply must be open with a known length or no framing.
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is, or the file is shorter than its length.
+    pub fn file(
+        &mut self,
+        scribe: &mut Scribe,
+        file: File,
+        range: (u64, u64),
+        engine: &Engine,
+        away: &dyn Outside,
+    ) -> Result<(), Gone> {
+        let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
+        let (offset, mut length) = range;
+        if unsent {
+            self.reply = Reply::Open { plan, unsent: false };
+            self.deliver(&[scribe.head.bytes()], engine, away)?;
+        }
+        if plan == BodyPlan::None {
+            return Ok(());
+        }
+        if let Some(left) = self.left {
+            length = length.min(left);
+            self.left = Some(left - length);
+        }
+        self.written += length;
+        if self.connection.sending.is_empty() {
+            self.begin_waiting();
+        }
+        self.connection.sending.queue().file(file, offset, length);
+        match self.flush() {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.broke(engine)),
+        }
+    }
+
+    /// Ends a reply that was begun with [`Exchange::start`].
+    ///
+    /// # Errors
+    /// [`Gone`] when the peer is.
+    pub fn finish(&mut self, scribe: &mut Scribe, engine: &Engine, away: &dyn Outside) -> Result<(), Gone> {
+        let Reply::Open { plan, unsent } = self.reply else { return Ok(()) };
+        self.reply = Reply::Done;
+        if unsent {
+            self.deliver(&[scribe.head.bytes()], engine, away)?;
+        }
+        match plan {
+            BodyPlan::Chunked => self.deliver(&[wire::LAST_CHUNK], engine, away),
+            BodyPlan::Length(length) if self.left != Some(0) => {
+                // The peer must see that the reply is cut: the connection ends here.
+                self.wrong_length(length, self.written, engine);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+"""A reader that is slow and goes on is served to the end; one that stops is cut."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from serving import PATIENCE, Serving
+
+EXPECTED = b"".join(b"%015d\n" % number for number in range(1_000_000))
+WAYS = ["wsgi file_wrapper", "wsgi body", "asgi pathsend", "asgi zerocopysend", "asgi parts"]
+PATHS = {"asgi pathsend": "/vast-path", "asgi zerocopysend": "/vast-copy", "asgi parts": "/vast-parts"}
+
+
+@pytest.fixture(params=WAYS)
+def reader(request: pytest.FixtureRequest, serve: Callable[..., Serving], tmp_path: Path) -> Iterator[socket.socket]:
+    """Somebody with a small window who has asked for 16 MB, on a connection that was idle for long before that."""
+    options = ("--write-timeout", "800ms", "--keep-alive", "1m")
+    if request.param.startswith("wsgi"):
+        (tmp_path / "vast").write_bytes(EXPECTED)
+        server = serve("behaviours", *options, env={"TEST_FILE": str(tmp_path / "vast")})
+    else:
+        server = serve("asgi_views:app", *options)
+    path = PATHS.get(request.param, "/file?0" if "file" in request.param else "/read-file")
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+        sock.settimeout(PATIENCE)
+        sock.connect(("127.0.0.1", server.port))
+        sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert sock.recv(65536).startswith(b"HTTP/1.1 200")
+        # Longer than the patience that begins with the reply.
+        time.sleep(1)
+        sock.sendall(b"GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % path.encode())
+        yield sock
+
+
+def rest(sock: socket.socket, got: bytearray) -> bytes:
+    """The content, as far as it comes."""
+    try:
+        while part := sock.recv(1 << 20):
+            got += part
+    except ConnectionResetError:
+        pass
+    return bytes(got).partition(b"\r\n\r\n")[2]
+
+
+def test_a_slow_reader_that_goes_on_gets_it_all(reader: socket.socket) -> None:
+    got = bytearray()
+    # In all this time, twice the timeout and more, it takes less than what makes the kernel tell of room.
+    for _ in range(130):
+        got += reader.recv(8 * 1024)
+        time.sleep(0.02)
+    body = rest(reader, got)
+    assert len(body) == len(EXPECTED) and body == EXPECTED
+
+
+def test_a_reader_that_stops_is_cut(reader: socket.socket) -> None:
+    got = bytearray(reader.recv(1000))
+    time.sleep(2.5)
+    body = rest(reader, got)
+    assert len(body) < len(EXPECTED) and EXPECTED.startswith(body)
