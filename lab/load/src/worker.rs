@@ -117,8 +117,8 @@ impl<'job> Worker<'job> {
             again: Vec::new(),
             planned: Planned::for_thread(job, thread),
             present: Present::default(),
-            // Each thread draws its own requests; the moments come from the seed alone.
-            draw: Draw::new(job.plan.seed ^ (thread as u64 + 1).wrapping_mul(0x9e37_79b9)),
+            // Each thread of each part draws its own requests; the moments come from the seed alone.
+            draw: Draw::new(job.plan.seed ^ (job.dealt(thread).0 as u64 + 1).wrapping_mul(0x9e37_79b9)),
             buffer: vec![0; BUFFER],
             gathered: Vec::new(),
             most_connections,

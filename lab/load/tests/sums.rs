@@ -47,6 +47,37 @@ fn the_same_seed_plans_the_same_load() {
 }
 
 #[test]
+fn parts_do_together_what_one_engine_does_alone() {
+    let address = serve(pong);
+    for flags in [
+        "--rate 400 --arrivals poisson --duration 500ms --seed 3",
+        "--rate 1000 --count 100 --duration 1s",
+        "--sessions 50 --requests 3 --duration 500ms",
+        "--connections 7 --count 100 --duration 5s",
+    ] {
+        let whole = load(address, &format!("{flags} --threads 1"));
+        // Parts may have different numbers of threads.
+        let parts: Vec<Value> = (1..=3)
+            .map(|number| load(address, &format!("{flags} --part {number}/3 --threads {}", 1 + number % 2)))
+            .collect();
+        for name in ["/totals/offered", "/totals/started", "/totals/replies", "/totals/sessions/arrived"] {
+            let counts: Vec<u64> =
+                parts.iter().filter_map(|part| part.pointer(name).and_then(Value::as_u64)).collect();
+            assert_eq!(
+                whole.pointer(name).and_then(Value::as_u64),
+                Some(counts.iter().sum()),
+                "{flags} {name} {counts:?}"
+            );
+            assert!(
+                counts.iter().max() <= counts.iter().min().map(|least| least + 12).as_ref(),
+                "{name} {counts:?}"
+            );
+        }
+        parts.iter().for_each(check_sums);
+    }
+}
+
+#[test]
 fn machines_can_begin_at_one_moment() {
     let address = serve(pong);
     let now =
