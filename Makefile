@@ -27,7 +27,7 @@ build: .venv/built
 
 # What tests need is the extra `test` of pyproject.toml.
 .venv/tested-with: pyproject.toml | .venv/built
-	$(MATURIN) --extras test,lab
+	$(MATURIN) --extras test,lab,lab-cluster
 	@touch $@
 
 # What `forehand lab` needs is the extra `lab`.

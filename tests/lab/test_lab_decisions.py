@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import random
+import time
 
 import facts
 import pytest
-from forehand_lab import estimates, histograms, machine, plan, progress, scenario, steadiness
+from forehand_lab import (
+    cluster,
+    estimates,
+    histograms,
+    lifeline,
+    machine,
+    onhost,
+    plan,
+    progress,
+    scenario,
+    sharing,
+    steadiness,
+)
 from forehand_lab.behaviour import Reply, differences
 from forehand_lab.environments import telling
 from forehand_lab.reference import answer
@@ -207,3 +220,68 @@ def test_time_left_follows_how_it_has_gone(done: float, spent: float, left: floa
 def test_an_installers_output_is_told_in_its_telling_line() -> None:
     text = "Collecting x\n  × building\n  x.c:10:10: fatal error: event.h: No such file or directory\nhint: look\n"
     assert telling(text) == "x.c:10:10: fatal error: event.h: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    "load, hosts",
+    [
+        ({"kind": "open", "rate": 1}, 3),
+        ({"kind": "closed", "connections": 2}, 2),
+        ({"kind": "closed", "connections": 9}, 3),
+    ],
+)
+def test_every_host_gets_the_same_plan_and_its_number(load: dict, hosts: int) -> None:
+    made = sharing.parts({"load": load, "seed": 4}, ["a", "b", "c"])
+    assert [plan["part"] for plan in made.values()] == [[number, hosts] for number in range(1, hosts + 1)]
+    assert all(plan["load"] == load and plan["seed"] == 4 for plan in made.values())
+
+
+def test_hosts_that_began_apart_or_whose_clock_is_unsure_are_marked() -> None:
+    def host(name: str, at: float, uncertain: float) -> dict:
+        return {"host": name, "started_at": at, "uncertainty_s": uncertain}
+
+    assert sharing.marks({"hosts": [host("a", 5.0, 0.0001), host("b", 5.004, 0.001)]}) == []
+    found = sharing.marks({"hosts": [host("a", 5.0, 0.0001), host("b", 5.02, 0.008)]})
+    assert found == ["clocks: that of host b is known to within 8.0 ms only", "clocks: the hosts began 20.0 ms apart"]
+    assert sharing.marks({}) == []
+
+
+def test_the_worst_host_decides_whether_a_point_counts() -> None:
+    def told(verdict: str, reasons: list) -> dict:
+        none = {"count": 0, "hdr": ""}
+        return {
+            "verdict": verdict, "reasons": reasons, "faults": {"late_start": len(reasons)}, "lateness": none,
+            "heartbeat": none, "most_queued": 1, "cpu_s": 0.5, "threads": 2, "busiest_thread_share": 0.1,
+            "memory_peak_bytes": 10,
+        }  # fmt: skip
+
+    found = sharing.generator({"a": told("fit", []), "b": told("at_fault", ["late"])})
+    assert (found["verdict"], found["reasons"], found["faults"]) == ("at_fault", ["b: late"], {"late_start": 1})
+    assert (found["cpu_s"], found["threads"], found["lateness"]["count"]) == (1.0, 4, 0)
+
+
+def test_of_each_host_one_worker_drives() -> None:
+    found = cluster.one_each(["tcp://10.0.0.2:40002", "tcp://10.0.0.1:40000", "tcp://10.0.0.2:40001"])
+    assert found == {"10.0.0.1": "tcp://10.0.0.1:40000", "10.0.0.2": "tcp://10.0.0.2:40001"}
+
+
+def test_a_host_that_says_nothing_or_leaves_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifeline, "SILENT_SECONDS", 0.2)
+    seen: list[dict] = []
+    with lifeline.Lifeline("127.0.0.1", ["mute", "gone", "done"], seen.append) as line:
+        lives = {host: onhost.Life(line.address, line.greeting(host)) for host in ("mute", "gone", "done")}
+        stranger = onhost.Life(line.address, "somebody")
+        told = lives["done"].clock()
+        assert 0 <= told["uncertainty_s"] and abs(told["offset_s"]) <= told["uncertainty_s"], "the very same clock"
+        for life in lives.values():
+            life.tell('{"second": 0, "replies": 2, "p99_us": 5}')
+        lives["done"].tell("done")
+        lives["gone"].close()
+        end = time.monotonic() + 20
+        while set(line.lost) != {"mute", "gone"}:
+            assert time.monotonic() < end, line.lost
+            time.sleep(0.01)
+        assert "nothing for" in line.lost["mute"] and "ended" in line.lost["gone"]
+        assert [second["replies"] for second in seen] == [6]
+        for life in (lives["mute"], lives["done"], stranger):
+            life.close()
