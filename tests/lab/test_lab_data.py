@@ -18,13 +18,25 @@ SYSTEMS = (
     "magnumpy", "twisted", "cogen", "gevent", "gevent-nospawn", "tornado", "eventlet", "concurrence", "paste",
     "spawning", "flup", "flup-prefork", "snakelets", "nxweb", "nginx", "apache", "bjoern", "meinheld", "rocket",
     "granian", "uvicorn",
-    "hypercorn", "waitress", "fastpysgi", "forehand", "cherrypy@2010", "twisted@2010", "gevent@2010", "tornado@2010",
+    "hypercorn", "hypercorn-asgi", "granian-asgi", "waitress", "fastpysgi", "forehand", "forehand-asgi",
+    "forehand-asgi-asyncio", "cherrypy@2010", "twisted@2010", "gevent@2010", "tornado@2010",
 )  # fmt: skip
 ARTICLES = ("A1", "A2", "A3", "B", "C1", "C2", "C3", "C4", "C5", "D1", "D2", "E")
 
 
 def test_every_system_of_the_articles_has_its_row() -> None:
     assert set(SYSTEMS) - set(contestant.everybody()) == set()
+
+
+def test_asgi_servers_meet_in_a_scenario_of_their_own() -> None:
+    servers = [contestant.asked_for(name) for name in scenario.asked_for("asgi").servers]
+    by_interface = [server.name for server in servers if server.serves.interfaces == ("asgi",)]
+    assert (
+        {"uvicorn", "hypercorn-asgi", "granian-asgi", "forehand-asgi"}
+        <= set(by_interface)
+        < {server.name for server in servers}
+    )
+    assert contestant.asked_for("forehand-asgi:4").start.workers == 4
 
 
 def test_every_article_has_its_scenario_with_its_figures() -> None:
