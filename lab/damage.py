@@ -15,8 +15,8 @@ from forehand_lab import engine, machine, plan, sharing
 from forehand_lab.behaviour import converse, head, read_reply
 from forehand_lab.contestant import Contestant
 from forehand_lab.environments import Environment
-from forehand_lab.launching import Running, StartFailed, started
-from forehand_lab.measuring import Bench, aim_at, cpu_here
+from forehand_lab.launching import Running, StartFailed
+from forehand_lab.measuring import Bench, aim_at, cpu_here, serving
 from forehand_lab.sampling import cpu_s, descendants, pss_kib
 from forehand_lab.scenario import Fault
 
@@ -30,9 +30,7 @@ def turn(bench: Bench, contestant: Contestant, environment: Environment, number:
         name = f"{number}-{contestant.name.replace(':', '-')}{fault.target.replace('/', '-')}.log"
         log = bench.logs / name
         try:
-            with started(
-                contestant, environment, bench.scenario.setting, log, bench.cores.server, bench.port
-            ) as running:
+            with serving(bench, contestant, environment, log, number) as running:
                 found = suffered(bench, running, fault)
                 bench.tell(
                     "fault", round=number, server=contestant.name, target=fault.target, log=running.said(), **found

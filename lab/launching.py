@@ -51,6 +51,8 @@ class Running:
     host: str = "127.0.0.1"
     ready_s: float = 0.0
     pids: set[int] = field(default_factory=set)
+    # Why it had to be killed at its end, or nothing.
+    killed: str = ""
 
     @property
     def at(self) -> tuple[str, int]:
@@ -103,6 +105,8 @@ class Running:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 root.wait(max(0.05, end - time.monotonic()))
         everyone.update((process.pid, process) for process in self.tree())
+        if any(root.poll() is None for root in self.roots):
+            self.killed = f"it did not stop within {STOP_SECONDS:g} s of SIGTERM, and was killed"
         for root in self.roots:
             # Whoever is still in its group, and was not asked.
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -57,6 +57,17 @@ class Bench:
     source: Source = field(default_factory=engine.Here)
 
 
+@contextlib.contextmanager
+def serving(
+    bench: Bench, contestant: Contestant, environment: Environment, log: Path, number: int
+) -> Iterator[Running]:
+    """The server, started for a round; that it had to be killed at the end is a fact, too."""
+    with started(contestant, environment, bench.scenario.setting, log, bench.cores.server, bench.port) as running:
+        yield running
+    if running.killed:
+        bench.tell("killed", round=number, server=contestant.name, why=running.killed, log=running.said())
+
+
 def turn(
     bench: Bench, contestant: Contestant, environment: Environment, number: int, points: Collection[float]
 ) -> None:
@@ -65,9 +76,8 @@ def turn(
         _search(bench, contestant, environment, number, max(points))
         return
     log = bench.logs / f"{number}-{contestant.name.replace(':', '-')}.log"
-    starting = started(contestant, environment, bench.scenario.setting, log, bench.cores.server, bench.port)
     try:
-        with starting as running:
+        with serving(bench, contestant, environment, log, number) as running:
             pids = descendants([root.pid for root in running.roots])
             bench.tell(
                 "start", round=number, server=contestant.name, ready_s=round(running.ready_s, 3), processes=len(pids)
@@ -164,9 +174,7 @@ def _search(bench: Bench, contestant: Contestant, environment: Environment, numb
     log = bench.logs / f"{number}-{contestant.name.replace(':', '-')}.log"
     while (rate := plan.next_rate(tried, most)) is not None:
         try:
-            with started(
-                contestant, environment, bench.scenario.setting, log, bench.cores.server, bench.port
-            ) as running:
+            with serving(bench, contestant, environment, log, number) as running:
                 _warm(bench, running)
                 fact = point_of(bench, running, number, float(rate))
         except StartFailed as failed:

@@ -247,7 +247,7 @@ def whole(facts: Sequence[Fact]) -> dict[str, Any]:
         "faults": faults(facts),
         "capacity": capacities(facts),
         "starts": {name: starts(facts, name) for name in names},
-        "lost": [dict(fact) for fact in of(facts, "lost")],
+        "lost": [dict(fact) for fact in facts if fact["kind"] in ("lost", "killed")],
         "ended": last.get("how", "unfinished") if last["kind"] == "end" else "unfinished",
         "checks": checks(facts),
         "hosts": hosts(facts),

@@ -294,8 +294,8 @@ class Run:
     def _tell(self, progress: Progress) -> measuring.Tell:
         def tell(kind: str, **facts: Any) -> None:
             self.writer.add(kind, **facts)
-            if kind == "lost":
-                progress.say(f"[yellow]lost[/]  {escape(facts['server'])}: {escape(facts['why'])}")
+            if kind in ("lost", "killed"):
+                progress.say(f"[yellow]{kind}[/]  {escape(facts['server'])}: {escape(facts['why'])}")
             for mark in facts.get("marks", ()):
                 progress.say(f"[dim]{escape(facts['server'])} at {shown_at(facts)}: {escape(mark)}[/]")
 
