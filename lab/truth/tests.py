@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 import signal
+import statistics
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +80,32 @@ def plan(port: int, target: str, load: dict[str, Any], seconds: float, **more: A
     }  # fmt: skip
 
 
+@contextlib.contextmanager
+def awake() -> Iterator[None]:
+    """Keep processors from halting, by work that gives way to any other: a virtual one needs 50 us to wake."""
+    code = (
+        "import os; os.sched_setaffinity(0, {%d}); os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n"
+        "while os.getppid() == %d: pass"
+    )
+    used = machine.cores().server | machine.cores().load
+    busy = [subprocess.Popen([sys.executable, "-c", code % (core, os.getpid())]) for core in sorted(used)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def undisturbed(pid: int) -> None:
+    """Schedule a process before the machine's other work, where that is allowed: what is asked is whether figures are
+    right, and not whether the machine is quiet. Threads that it starts later are the same.
+    """
+    with contextlib.suppress(PermissionError, ProcessLookupError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(1))
+
+
 def close_to(found: float, right: float, share: float, what: str, least: float = 0.0) -> None:
     """Raises Wrong where a figure is further off than a share of the right one, or `least`."""
     if abs(found - right) > max(share * right, least):
@@ -124,20 +153,32 @@ def a_stopped_server_is_charged_for_its_pause() -> str:
 
 
 def two_delays_are_told_apart() -> str:
-    """Nine requests in ten are answered after 5 ms, one after 50 ms."""
-    with planted() as (port, _):
+    """Nine requests in ten are answered after 5 ms, one after 50 ms: found within max(1 %, 100 us), counts exact."""
+    with awake(), planted("delays") as (port, _):
         load = {"kind": "open", "arrivals": "uniform", "rate": 15}
         made = plan(port, "/ok", load, 10.0)
         made["requests"] = [
             {"name": str(us), "weight": weight, "target": f"/delay/{us}", "expect": {"status": [200], "body": "Pong!"}}
             for us, weight in ((5000, 9), (50000, 1))
         ]
-        result = engine.run(made)
-    for us in (5000, 50000):
-        histogram = histograms.merged([result["by_request"][str(us)]["response"]["hdr"]])
-        # The server's thread must be woken, and loopback crossed: some hundred us that are no fault of the lab's.
-        close_to(histogram.get_value_at_percentile(50), us, 0.01, f"the median of {us} us", least=400)
-    return "medians of 5 and 50 ms"
+        made["start_at"] = time.time() + 1
+        with engine.loading(made) as running:
+            undisturbed(running.process.pid)
+            result = running.result()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/told", timeout=10) as reply:
+            told = json.load(reply)
+    # Service time, which begins with the work: how late the generator comes is told apart, and tested apart.
+    service = histograms.merged([result["times"]["service"]["hdr"]])
+    said = []
+    for us, which in ((5000, 50), (50000, 95)):
+        by_server, replies = told[f"/delay/{us}"], result["by_request"][str(us)]["replies"]
+        if replies != len(by_server):
+            raise Wrong(f"{replies} replies of {us} us, and {len(by_server)} were planted")
+        # What the server's own clock says that it planted; the median, because neighbours may stop either for a while.
+        right, found = statistics.median(by_server), service.get_value_at_percentile(which)
+        close_to(found, right, 0.01, f"p{which} of service, us", least=100)
+        said.append(f"{right / 1000:.3f} ms planted {len(by_server)} times, {found / 1000:.3f} found")
+    return "; ".join(said)
 
 
 def a_starved_generator_is_not_ranked() -> str:
