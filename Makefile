@@ -9,7 +9,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test check lint loom fuzz bench docs interpreters clean load lab
+.PHONY: build serve test check lint loom fuzz bench bench-load docs interpreters clean load lab
 
 build: .venv/built
 
@@ -73,6 +73,10 @@ fuzz: .venv/built .venv/tested-with
 
 bench: build
 	$(BIN)/python bench/beside_raw.py
+
+# The load engine beside wrk and httperf, on a quiet machine: some ten minutes.
+bench-load: .venv/built .venv/with-lab load
+	$(BIN)/python bench/beside_wrk.py
 
 docs: build
 	$(BIN)/python tools/settings_page.py > docs/settings.md

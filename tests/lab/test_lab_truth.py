@@ -17,6 +17,7 @@ except Problem:
 COUNTED = (
     truth.errors_are_counted_by_kind,
     truth.no_descriptors_is_no_server_error,
+    truth.no_ports_is_no_server_error,
     truth.shared_memory_is_counted_once,
     truth.a_starved_generator_is_not_ranked,
     truth.nagle_is_named,
