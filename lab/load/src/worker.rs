@@ -11,6 +11,8 @@ mod exchange;
 mod planned;
 mod settle;
 
+pub use exchange::READS_A_TURN;
+
 use crate::client::{Client, Role};
 use crate::job::Job;
 use crate::kinds::{Fault, Wrong};
@@ -32,7 +34,7 @@ const AWAY: u64 = 50_000_000;
 /// Planned starts a turn: after so many, sockets are looked at, so that replies do not grow old.
 const STARTS_A_TURN: usize = 64;
 /// As much as one read takes.
-const BUFFER: usize = 64 * 1024;
+pub const BUFFER: usize = 64 * 1024;
 /// How long connections are watched after the last reply, for what comes after a reply.
 const WATCHED_AFTER: u64 = 100_000_000;
 /// How long replies are waited for after an interruption.

@@ -2,6 +2,7 @@
 
 mod serving;
 
+use forehand_load::worker::{BUFFER, READS_A_TURN};
 use serde_json::{Value, json};
 use serving::{GOOD, check_sums, listener, load, plan, pong, pong_quickly, serve, unpacked};
 use std::io::Write;
@@ -105,6 +106,35 @@ fn what_waits_for_a_connection_counts_from_its_planned_moment() {
     assert!(max("service") < max("response"), "{} µs", max("service"));
     assert!(result["generator"]["most_queued"].as_u64() >= Some(10));
     check_sums(&result);
+}
+
+#[test]
+fn a_reply_that_ends_at_the_cap_of_a_turn_is_whole() {
+    let cap = READS_A_TURN as usize * BUFFER;
+    let address = serve(|mut peer| {
+        while let Some(request) = peer.request() {
+            let target = String::from_utf8_lossy(&request);
+            let size = target.split(' ').nth(1).and_then(|target| target[1..].parse::<usize>().ok());
+            let size = size.expect("the target is a number");
+            // The head has always the same length, so that the whole reply is `size` bytes.
+            let head = |length: usize| format!("HTTP/1.1 200 OK\r\nContent-Length: {length:>9}\r\n\r\n");
+            let body = size - head(0).len();
+            peer.send(&[head(body).as_bytes(), &vec![b'x'; body]].concat());
+        }
+    });
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 123456789\r\n\r\n".len();
+    for size in [cap - 1, cap, cap + 1, 2 * cap, 2 * cap + 1] {
+        let result = plan(&json!({
+            "url": format!("http://{address}/{size}"),
+            "load": {"kind": "closed", "connections": 2, "count": 30},
+            "duration_s": 20,
+            "threads": 1,
+            "requests": [{"expect": {"status": [200], "length": size - head}}],
+        }));
+        assert_eq!((&result["totals"]["replies"], &result["errors"]), (&json!(30), &json!({})), "{size}");
+        assert_eq!(result["totals"]["bytes_received"], 30 * size, "{size}");
+        check_sums(&result);
+    }
 }
 
 #[test]
