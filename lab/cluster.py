@@ -28,6 +28,8 @@ from forehand_lab.problem import MISSING, SYSTEM, USAGE, Problem
 CONNECT_SECONDS, WORKERS_SECONDS, PLACE_SECONDS = 10.0, 10.0, 60.0
 # From the order to the planned moment: dask's way to the hosts, their clocks, the start of their engines.
 LEAD_SECONDS = 1.5
+# A host that is not there so long after that moment does not come.
+LATEST_SECONDS = 2.0
 LOOK_SECONDS = 0.05
 MOST_HOSTS = 256
 ADDRESS = re.compile(r"(tcp|tls)://[^/\s]+:\d{1,5}")
@@ -194,6 +196,9 @@ class Fleet:
             for host, why in line.lost.items():
                 if not futures[host].done():
                     raise EngineFailed(f"host {host} was lost while it drove the load: {why}")
+            missing = [host for host, future in futures.items() if host not in line.came and not future.done()]
+            if missing and time.time() > start_at + LATEST_SECONDS:
+                raise EngineFailed(f"host {', '.join(missing)} did not come to the load: it is cut off, or too busy")
             now = time.monotonic()
             if now > looked + 1:
                 looked, there = now, self.workers()

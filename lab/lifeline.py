@@ -22,7 +22,7 @@ SUMMED = ("offered", "started", "replies", "open_connections", "queued", "bytes_
 
 
 class Lifeline:
-    """`with Lifeline(address, hosts, tick) as line:`; `line.lost` says who is gone, and why."""
+    """`with Lifeline(address, hosts, tick) as line:`; `came` has who is there, `lost` who is gone, and why."""
 
     def __init__(
         self, address: str, hosts: Iterable[str], tick: Callable[[dict[str, Any]], None] | None = None
@@ -35,6 +35,7 @@ class Lifeline:
         self._seconds: dict[int, dict[str, dict[str, Any]]] = {}
         self._closed = False
         self.lost: dict[str, str] = {}
+        self.came: set[str] = set()
         self.address: tuple[str, int] = (address, self._listener.getsockname()[1])
 
     def greeting(self, host: str) -> str:
@@ -77,6 +78,7 @@ class Lifeline:
                 if not host:
                     sock.close()
                     return
+                self.came.add(host)
                 while line := lines.readline(MOST_LINE_BYTES):
                     if line == b"?\n":
                         sock.sendall(f"{time.time():.9f}\n".encode())

@@ -61,6 +61,16 @@ def engines() -> list[int]:
     return [each.pid for each in psutil.process_iter(["name"]) if (each.info["name"] or "").startswith("forehand-load")]
 
 
+def until_a_point_runs(process: subprocess.Popen[str]) -> None:
+    """Waits for engines that run for longer than the warm-up's, which take one second."""
+    end = time.monotonic() + PATIENCE
+    running: dict[int, float] = {}
+    while not any(time.monotonic() - since > 4 for since in running.values()):
+        assert time.monotonic() < end and process.poll() is None
+        running = {pid: running.get(pid, time.monotonic()) for pid in engines()}
+        time.sleep(0.05)
+
+
 def test_three_hosts_share_one_load_and_nothing_is_lost(
     net: netspace.Net, surroundings: dict[str, str], tmp_path: Path
 ) -> None:
@@ -122,13 +132,7 @@ def test_a_host_that_is_lost_makes_the_point_invalid(
         [*command, "--out", str(out)], env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            end = time.monotonic() + PATIENCE
-            # The three engines of the point run, and not those of the warm-up, which takes one second.
-            running: dict[int, float] = {}
-            while not any(time.monotonic() - since > 4 for since in running.values()):
-                assert time.monotonic() < end and process.poll() is None
-                running = {pid: running.get(pid, time.monotonic()) for pid in engines()}
-                time.sleep(0.05)
+            until_a_point_runs(process)
             net.end(net.workers[lost])
             assert process.stderr
             said = process.stderr.read()
@@ -217,3 +221,28 @@ def test_without_distributed_the_way_to_get_it_is_told(surroundings: dict[str, s
     hidden = {**surroundings, "PYTHONPATH": str(tmp_path)}
     told = lab(hidden, "run", "hello", "--scheduler", "tcp://127.0.0.1:9")
     assert told.returncode == 3 and "pip install 'forehand[lab-cluster]'" in told.stderr
+
+
+def test_a_host_that_is_cut_off_is_noticed_by_its_silence(
+    net: netspace.Net, surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    # The last of this file that needs the hosts: dask may take minutes to find one again that was cut off.
+    out = tmp_path / "records" / "r"
+    words = ["--scheduler", net.scheduler, "--points", "50,60", "--seconds", "60"]
+    command = [sys.executable, "-m", "forehand", "lab", "run", "A1", "--servers", "forehand", *BRIEF, *words]
+    with subprocess.Popen(
+        [*command, "--out", str(out)], env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            until_a_point_runs(process)
+            netspace.ip("-n", net.spaces[2], "link", "set", "eth0", "down")
+            assert process.stderr
+            said = process.stderr.read()
+            assert process.wait(PATIENCE) == 0, said
+        finally:
+            process.kill()
+            netspace.ip("-n", net.spaces[2], "link", "set", "eth0", "up")
+    why = [fact["why"] for fact in records.read(str(out)) if fact["kind"] == "lost"]
+    assert len(why) == 2 and points(out) == [], why
+    assert f"host {net.hosts[2]} was lost while it drove the load: it has said nothing for 10 s" in why[0]
+    assert f"host {net.hosts[2]}" in why[1]
