@@ -57,17 +57,19 @@ def points(path: Path) -> list[dict]:
     return [fact for fact in records.read(str(path)) if fact["kind"] == "point"]
 
 
-def engines() -> list[int]:
-    return [each.pid for each in psutil.process_iter(["name"]) if (each.info["name"] or "").startswith("forehand-load")]
+def engines(net: netspace.Net) -> list[int]:
+    """Engines that were sent to these hosts; others may run theirs on this machine."""
+    sent = str(net.folder)
+    return [each.pid for each in psutil.process_iter(["cmdline"]) if (each.info["cmdline"] or [""])[0].startswith(sent)]
 
 
-def until_a_point_runs(process: subprocess.Popen[str]) -> None:
+def until_a_point_runs(net: netspace.Net, process: subprocess.Popen[str]) -> None:
     """Waits for engines that run for longer than the warm-up's, which take one second."""
     end = time.monotonic() + PATIENCE
     running: dict[int, float] = {}
     while not any(time.monotonic() - since > 4 for since in running.values()):
         assert time.monotonic() < end and process.poll() is None
-        running = {pid: running.get(pid, time.monotonic()) for pid in engines()}
+        running = {pid: running.get(pid, time.monotonic()) for pid in engines(net)}
         time.sleep(0.05)
 
 
@@ -102,7 +104,7 @@ def test_three_hosts_share_one_load_and_nothing_is_lost(
         assert len({host["planned_at"] for host in hosts}) == 1, "one moment for all"
         assert all(0 <= host["uncertainty_s"] < START_BOUND_S for host in hosts)
         assert all(abs(host["started_at"] - host["planned_at"]) < START_BOUND_S for host in hosts)
-    assert engines() == []
+    assert engines(net) == []
 
 
 def test_a_closed_loop_shares_out_its_connections_and_the_report_names_the_hosts(
@@ -132,7 +134,7 @@ def test_a_host_that_is_lost_makes_the_point_invalid(
         [*command, "--out", str(out)], env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            until_a_point_runs(process)
+            until_a_point_runs(net, process)
             net.end(net.workers[lost])
             assert process.stderr
             said = process.stderr.read()
@@ -147,7 +149,7 @@ def test_a_host_that_is_lost_makes_the_point_invalid(
     assert len(why) == 2 and points(out) == []
     assert f"host {lost} was lost while it drove the load" in why[0] and f"host {lost} is gone" in why[1]
     assert said.count(f"host {lost} was lost") == 1 and "Traceback" not in said
-    assert engines() == [], "no host goes on alone"
+    assert engines(net) == [], "no host goes on alone"
 
 
 def test_ctrl_c_ends_the_engines_of_all_hosts(net: netspace.Net, surroundings: dict[str, str], tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def test_ctrl_c_ends_the_engines_of_all_hosts(net: netspace.Net, surroundings: d
     command = [sys.executable, "-m", "forehand", "lab", *words, "--scheduler", net.scheduler]
     with subprocess.Popen(command, env=surroundings, stderr=subprocess.PIPE, text=True) as process:
         end = time.monotonic() + PATIENCE
-        while len(engines()) < 3:
+        while len(engines(net)) < 3:
             assert time.monotonic() < end and process.poll() is None
             time.sleep(0.05)
         process.send_signal(2)
@@ -165,9 +167,9 @@ def test_ctrl_c_ends_the_engines_of_all_hosts(net: netspace.Net, surroundings: d
         assert process.wait(PATIENCE) == 130, said
     assert "--resume" in said
     end = time.monotonic() + 20
-    while engines() and time.monotonic() < end:
+    while engines(net) and time.monotonic() < end:
         time.sleep(0.1)
-    assert engines() == []
+    assert engines(net) == []
     without = lab(surroundings, "run", "--resume", str(out))
     assert without.returncode == 2 and "came from 3 hosts" in without.stderr
 
@@ -234,7 +236,7 @@ def test_a_host_that_is_cut_off_is_noticed_by_its_silence(
         [*command, "--out", str(out)], env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            until_a_point_runs(process)
+            until_a_point_runs(net, process)
             netspace.ip("-n", net.spaces[2], "link", "set", "eth0", "down")
             assert process.stderr
             said = process.stderr.read()
