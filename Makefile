@@ -9,7 +9,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test check lint loom fuzz autobahn bench docs interpreters clean load lab
+.PHONY: build serve test check lint loom fuzz autobahn bench bench-load docs interpreters clean load lab
 
 build: .venv/built
 
@@ -27,7 +27,7 @@ build: .venv/built
 
 # What tests need is the extra `test` of pyproject.toml.
 .venv/tested-with: pyproject.toml | .venv/built
-	$(MATURIN) --extras test,lab
+	$(MATURIN) --extras test,lab,lab-cluster
 	@touch $@
 
 # What `forehand lab` needs is the extra `lab`.
@@ -77,6 +77,10 @@ autobahn: .venv/built .venv/tested-with
 
 bench: build
 	$(BIN)/python bench/beside_raw.py
+
+# The load engine beside wrk and httperf, on a quiet machine: some ten minutes.
+bench-load: .venv/built .venv/with-lab load
+	$(BIN)/python bench/beside_wrk.py
 
 docs: build
 	$(BIN)/python tools/settings_page.py > docs/settings.md

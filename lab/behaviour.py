@@ -15,6 +15,8 @@ from forehand_lab.reference import Answer, answer
 from forehand_lab.scenario import Request, Scenario
 
 PATIENCE_S = 5.0
+# Host and port.
+Address = tuple[str, int]
 # Headers that an application sets and a server has to hand on.
 COMPARED = ("content-type", "content-length")
 
@@ -62,10 +64,10 @@ def read_reply(stream: Any, method: str = "GET") -> Reply:
     return reply
 
 
-def converse(port: int, *requests: bytes, method: str = "GET", together: bool = False) -> list[Reply]:
+def converse(at: Address, *requests: bytes, method: str = "GET", together: bool = False) -> list[Reply]:
     """Replies to requests on one connection, one after the other or all sent at once."""
     replies = []
-    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as sock, sock.makefile("rb") as stream:
+    with socket.create_connection(at, PATIENCE_S) as sock, sock.makefile("rb") as stream:
         if together:
             sock.sendall(b"".join(requests))
         for request in requests:
@@ -80,9 +82,9 @@ def head(method: str, target: str, version: str = "1.1", extra: str = "") -> byt
     return f"{method} {target} HTTP/{version}\r\nHost: localhost\r\n{extra}\r\n".encode()
 
 
-def answers_to(port: int, request: Request) -> Reply:
+def answers_to(at: Address, request: Request) -> Reply:
     """What the server says to a scenario's request."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection(*at, timeout=30)
     with contextlib.closing(connection):
         body = request.sent_body() or None
         source: Any = iter([body]) if request.chunked and body else body
@@ -122,13 +124,13 @@ def differences(right: Answer, told: Reply, method: str) -> list[str]:
     return found
 
 
-def wrong_answers(port: int, scenario: Scenario) -> list[str]:
+def wrong_answers(at: Address, scenario: Scenario) -> list[str]:
     """Differences from the right answers, over all requests of a scenario; empty when all is well."""
     found = []
     for request in scenario.requests:
         shown = f"{request.method} {request.target}" + (" in chunks" if request.chunked else "")
         try:
-            told = answers_to(port, request)
+            told = answers_to(at, request)
         except (OSError, http.client.HTTPException, ValueError) as error:
             found.append(f"{shown}: no answer: {error or type(error).__name__}")
             continue
@@ -138,7 +140,7 @@ def wrong_answers(port: int, scenario: Scenario) -> list[str]:
     return found
 
 
-def capabilities(port: int, target: str) -> dict[str, bool]:
+def capabilities(at: Address, target: str) -> dict[str, bool]:
     """What the server can do, by what it does."""
 
     def tried(question: Any) -> bool:
@@ -151,23 +153,23 @@ def capabilities(port: int, target: str) -> dict[str, bool]:
     old = head("GET", target, "1.0", "Connection: keep-alive\r\n")
 
     def ends_after_close() -> bool:
-        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as sock, sock.makefile("rb") as stream:
+        with socket.create_connection(at, PATIENCE_S) as sock, sock.makefile("rb") as stream:
             sock.sendall(head("GET", target, extra="Connection: close\r\n"))
             read_reply(stream)
             return stream.read(1) == b""
 
     def head_has_no_body() -> bool:
-        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as sock, sock.makefile("rb") as stream:
+        with socket.create_connection(at, PATIENCE_S) as sock, sock.makefile("rb") as stream:
             sock.sendall(head("HEAD", target, extra="Connection: close\r\n"))
             return read_reply(stream, "HEAD").status == 200 and stream.read(1) == b""
 
     chunked = head("POST", target, extra="Transfer-Encoding: chunked\r\n") + b"5\r\nhello\r\n0\r\n\r\n"
     return {
-        "http_1_1": tried(lambda: converse(port, plain)[0].version == b"HTTP/1.1"),
-        "keep_alive": tried(lambda: len(converse(port, plain, plain)) == 2),
-        "keep_alive_1_0": tried(lambda: len(converse(port, old, old)) == 2),
-        "pipelining": tried(lambda: len(converse(port, *[plain] * 8, together=True)) == 8),
-        "chunked_request": tried(lambda: converse(port, chunked)[0].status == 200),
+        "http_1_1": tried(lambda: converse(at, plain)[0].version == b"HTTP/1.1"),
+        "keep_alive": tried(lambda: len(converse(at, plain, plain)) == 2),
+        "keep_alive_1_0": tried(lambda: len(converse(at, old, old)) == 2),
+        "pipelining": tried(lambda: len(converse(at, *[plain] * 8, together=True)) == 8),
+        "chunked_request": tried(lambda: converse(at, chunked)[0].status == 200),
         "head_has_no_body": tried(head_has_no_body),
         "close_is_kept": tried(ends_after_close),
     }

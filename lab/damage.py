@@ -11,12 +11,12 @@ import threading
 import time
 from typing import Any
 
-from forehand_lab import engine, machine, plan
+from forehand_lab import engine, machine, plan, sharing
 from forehand_lab.behaviour import converse, head, read_reply
 from forehand_lab.contestant import Contestant
 from forehand_lab.environments import Environment
-from forehand_lab.launching import Running, StartFailed, started
-from forehand_lab.measuring import Bench
+from forehand_lab.launching import Running, StartFailed
+from forehand_lab.measuring import Bench, aim_at, cpu_here, serving
 from forehand_lab.sampling import cpu_s, descendants, pss_kib
 from forehand_lab.scenario import Fault
 
@@ -30,9 +30,7 @@ def turn(bench: Bench, contestant: Contestant, environment: Environment, number:
         name = f"{number}-{contestant.name.replace(':', '-')}{fault.target.replace('/', '-')}.log"
         log = bench.logs / name
         try:
-            with started(
-                contestant, environment, bench.scenario.setting, log, bench.cores.server, bench.port
-            ) as running:
+            with serving(bench, contestant, environment, log, number) as running:
                 found = suffered(bench, running, fault)
                 bench.tell(
                     "fault", round=number, server=contestant.name, target=fault.target, log=running.said(), **found
@@ -48,21 +46,32 @@ def suffered(bench: Bench, running: Running, fault: Fault) -> dict[str, Any]:
     roots = [root.pid for root in running.roots]
     pids_before = descendants(roots)
     memory_before = pss_kib(pids_before)
-    aim = plan.Aim(running.port, tuple(sorted(bench.cores.load)), bench.seed)
-    background = plan.plan(bench.scenario, bench.profile, bench.profile.points[0], aim)
+    background = plan.plan(bench.scenario, bench.profile, bench.profile.points[0], aim_at(bench, running))
     background["load"] = {"kind": "open", "arrivals": "uniform", "rate": bench.profile.points[0]}
     told: list[str] = []
     counted, spent = machine.counters(), cpu_s(pids_before) + time.process_time()
-    with engine.loading(background) as load:
-        time.sleep(BEFORE_S)
-        asking = threading.Thread(target=lambda: told.extend(outcome(running.port, fault) for _ in range(fault.times)))
-        asking.start()
-        result = load.result()
+    begun = threading.Event()
+    over = threading.Event()
+
+    def ask() -> None:
+        begun.wait()
+        if not over.wait(BEFORE_S):
+            told.extend(outcome(running.at, fault) for _ in range(fault.times))
+
+    asking = threading.Thread(target=ask, name="fault")
+    asking.start()
+    try:
+        result = bench.source.driven([background], begun=begun.set)[0]
         asking.join(fault.patience_s * fault.times + 5)
+    finally:
+        # A load that could not run must not leave a thread behind that waits for it.
+        over.set()
+        begun.set()
     back = comes_back(running)
     pids_after = descendants(roots)
-    spent = cpu_s(pids_after) + time.process_time() - spent + result["generator"]["cpu_s"]
+    spent = cpu_s(pids_after) + time.process_time() - spent + cpu_here(result)
     marks = machine.marks(machine.between(counted, machine.counters(), max(spent, 0.0)), machine.ports())
+    marks += sharing.marks(result)
     return {
         "told": sorted(set(told)) or ["still waiting"],
         "collateral": result["errors"],
@@ -82,17 +91,17 @@ def comes_back(running: Running) -> float | None:
     begun = time.monotonic()
     while time.monotonic() < begun + COME_BACK_S:
         with contextlib.suppress(OSError, ValueError):
-            if converse(running.port, head("GET", "/ok", extra="Connection: close\r\n"))[0].status == 200:
+            if converse(running.at, head("GET", "/ok", extra="Connection: close\r\n"))[0].status == 200:
                 return round(time.monotonic() - begun, 2)
         time.sleep(0.1)
     return None
 
 
-def outcome(port: int, fault: Fault) -> str:
+def outcome(at: tuple[str, int], fault: Fault) -> str:
     """What a client that asks for the fault gets, in words."""
     begun = time.monotonic()
     try:
-        with socket.create_connection(("127.0.0.1", port), fault.patience_s) as sock:
+        with socket.create_connection(at, fault.patience_s) as sock:
             sock.settimeout(fault.patience_s)
             sock.sendall(head("GET", fault.target, extra="Connection: close\r\n"))
             if fault.target == "/endless":

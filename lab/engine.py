@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,27 @@ def loading(plan: Mapping[str, Any], *, live: bool = False) -> Any:
         yield load
     finally:
         load.kill()
+
+
+class Here:
+    """Drives loads from this machine. cluster.Fleet is the same for others."""
+
+    def driven(
+        self,
+        plans: Sequence[Mapping[str, Any]],
+        tick: Callable[[dict[str, Any]], None] | None = None,
+        begun: Callable[[], None] = lambda: None,
+    ) -> list[dict[str, Any]]:
+        """Runs these loads together; a result for each. `tick` hears of the first. Raises EngineFailed."""
+        others = [Load(plan) for plan in plans[1:]]
+        try:
+            with loading(plans[0], live=True) as load:
+                begun()
+                load.watched(tick or (lambda second: None))
+                return [load.result(), *(other.result() for other in others)]
+        finally:
+            for other in others:
+                other.kill()
 
 
 def run(plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,8 +48,16 @@ class Running:
     scratch: Path
     log: Path
     roots: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    host: str = "127.0.0.1"
     ready_s: float = 0.0
     pids: set[int] = field(default_factory=set)
+    # Why it had to be killed at its end, or nothing.
+    killed: str = ""
+
+    @property
+    def at(self) -> tuple[str, int]:
+        """Host and port."""
+        return self.host, self.port
 
     def tree(self) -> list[psutil.Process]:
         """All processes: those started, and theirs."""
@@ -97,6 +105,8 @@ class Running:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 root.wait(max(0.05, end - time.monotonic()))
         everyone.update((process.pid, process) for process in self.tree())
+        if any(root.poll() is None for root in self.roots):
+            self.killed = f"it did not stop within {STOP_SECONDS:g} s of SIGTERM, and was killed"
         for root in self.roots:
             # Whoever is still in its group, and was not asked.
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -136,20 +146,20 @@ def reap() -> None:
             pass
 
 
-def free_port() -> int:
+def free_port(host: str = "127.0.0.1") -> int:
     """A port that nobody has."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((host, 0))
         port: int = probe.getsockname()[1]
     return port
 
 
-def port_is_free(port: int) -> None:
+def port_is_free(port: int, host: str = "127.0.0.1") -> None:
     """Raises Problem with the name of who has the port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((host, port))
             return
         except OSError as error:
             why = error.strerror
@@ -175,17 +185,17 @@ def started(
 ) -> Iterator[Running]:
     """The server, answering; ended when the block is left, whatever happens in it."""
     if port:
-        port_is_free(port)
+        port_is_free(port, setting.address)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory(prefix="lab-", ignore_cleanup_errors=True) as folder:
         scratch = Path(folder)
-        filled = places(contestant, environment, setting, scratch, port or free_port())
+        filled = places(contestant, environment, setting, scratch, port or free_port(setting.address))
         prepared(contestant, filled, scratch)
         if "static" in contestant.serves.interfaces:
             from forehand_lab.reference import written
 
             written(scratch / "www")
-        running = Running(contestant, int(filled["port"]), scratch, log)
+        running = Running(contestant, int(filled["port"]), scratch, log, host=setting.address)
         try:
             _start(running, environment, setting, filled, cpus)
             yield running
@@ -246,7 +256,7 @@ def _start(
                 raise StartFailed(f"{words[0]} cannot be started: {error.strerror}") from None
         if len(commands) > 1 and len(running.roots) == 1:
             _until(running, end, lambda: os.path.exists(filled["socket"]), "its socket")
-    _until(running, end, lambda: _answers(running.port), f"port {running.port}")
+    _until(running, end, lambda: _answers(running.at), f"port {running.port}")
     running.ready_s = time.monotonic() - begun
     running.tree()
 
@@ -273,10 +283,10 @@ def _until(running: Running, end: float, what: object, named: str) -> None:
         time.sleep(0.02)
 
 
-def _answers(port: int) -> bool:
+def _answers(at: tuple[str, int]) -> bool:
     """Whether a request gets the beginning of a reply: more than an open port, less than a right answer."""
     try:
-        with socket.create_connection(("127.0.0.1", port), 1) as sock:
+        with socket.create_connection(at, 1) as sock:
             sock.sendall(b"GET /ready HTTP/1.0\r\nHost: localhost\r\n\r\n")
             sock.settimeout(2)
             start = sock.recv(64)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from forehand_lab import engine, machine, plan, steadiness
+from forehand_lab import engine, machine, plan, sharing, steadiness
 from forehand_lab.contestant import Contestant
 from forehand_lab.environments import Environment
 from forehand_lab.launching import Running, StartFailed, started
@@ -21,6 +21,18 @@ from forehand_lab.scenario import Profile, Scenario
 
 # Sockets in TIME_WAIT of a point before are waited for, within reason, so that one server does not pay for another.
 TIME_WAIT_SHARE, TIME_WAIT_PATIENCE_S = 0.4, 4.0
+
+
+class Source(Protocol):
+    """Where load comes from: this machine, or others."""
+
+    def driven(
+        self,
+        plans: Sequence[Mapping[str, Any]],
+        tick: Callable[[dict[str, Any]], None] | None = None,
+        begun: Callable[[], None] = lambda: None,
+    ) -> list[dict[str, Any]]:
+        """Loads that run together; a result for each."""
 
 
 class Tell(Protocol):
@@ -42,6 +54,18 @@ class Bench:
     advance: Callable[[float], None]
     port: int = 0
     seed: int = 1
+    source: Source = field(default_factory=engine.Here)
+
+
+@contextlib.contextmanager
+def serving(
+    bench: Bench, contestant: Contestant, environment: Environment, log: Path, number: int
+) -> Iterator[Running]:
+    """The server, started for a round; that it had to be killed at the end is a fact, too."""
+    with started(contestant, environment, bench.scenario.setting, log, bench.cores.server, bench.port) as running:
+        yield running
+    if running.killed:
+        bench.tell("killed", round=number, server=contestant.name, why=running.killed, log=running.said())
 
 
 def turn(
@@ -52,9 +76,8 @@ def turn(
         _search(bench, contestant, environment, number, max(points))
         return
     log = bench.logs / f"{number}-{contestant.name.replace(':', '-')}.log"
-    starting = started(contestant, environment, bench.scenario.setting, log, bench.cores.server, bench.port)
     try:
-        with starting as running:
+        with serving(bench, contestant, environment, log, number) as running:
             pids = descendants([root.pid for root in running.roots])
             bench.tell(
                 "start", round=number, server=contestant.name, ready_s=round(running.ready_s, 3), processes=len(pids)
@@ -80,16 +103,17 @@ def _survived(bench: Bench, running: Running, number: int, before: float | None)
 
 
 def _warm(bench: Bench, running: Running) -> None:
-    warming = plan.warming(bench.scenario, bench.profile, _aim(bench, running))
+    warming = plan.warming(bench.scenario, bench.profile, aim_at(bench, running))
     if warming:
         # What a warm-up finds is thrown away; that it cannot run at all is found again, and told, by the first point.
         with contextlib.suppress(engine.EngineFailed):
-            engine.run(warming)
+            bench.source.driven([warming])
         bench.advance(bench.profile.warmup_s)
 
 
-def _aim(bench: Bench, running: Running) -> plan.Aim:
-    return plan.Aim(running.port, tuple(sorted(bench.cores.load)), bench.seed)
+def aim_at(bench: Bench, running: Running) -> plan.Aim:
+    """Where the load of this server goes."""
+    return plan.Aim(running.port, tuple(sorted(bench.cores.load)), bench.seed, running.host)
 
 
 def _calm() -> None:
@@ -103,28 +127,24 @@ def _calm() -> None:
 def point_of(bench: Bench, running: Running, number: int, point: float) -> dict[str, Any] | None:
     """One point: its load, what the server used meanwhile, what the machine did; told as a fact, and handed back."""
     _calm()
-    aim = _aim(bench, running)
+    aim = aim_at(bench, running)
     made = plan.plan(bench.scenario, bench.profile, point, aim)
     roots = [root.pid for root in running.roots]
     hits = Path(running.scratch / "hits")
     hits_before = hits.stat().st_size if hits.exists() else 0
     before, cpu_before, own_before = machine.counters(), cpu_s(descendants(roots)), time.process_time()
-    others = [engine.Load(other) for other in plan.beside(bench.scenario, bench.profile, aim)]
+    plans = [made, *plan.beside(bench.scenario, bench.profile, aim)]
     try:
-        with engine.loading(made, live=True) as load, Sampler(lambda: roots) as sampler:
-            load.watched(bench.tick)
-            result: dict[str, Any] = load.result()
-            beside = [other.result() for other in others]
+        with Sampler(lambda: roots) as sampler:
+            result, *beside = bench.source.driven(plans, bench.tick)
     except engine.EngineFailed as failed:
         bench.tell("lost", round=number, server=running.contestant.name, point=point, why=str(failed), log="")
         return None
-    finally:
-        for other in others:
-            other.kill()
     used = cpu_s(descendants(roots)) - cpu_before
-    driven = sum(each["generator"]["cpu_s"] for each in (result, *beside))
+    driven = sum(cpu_here(each) for each in (result, *beside))
     noise = machine.between(before, machine.counters(), used + driven + time.process_time() - own_before)
     marks = machine.marks(noise, machine.ports()) + steadiness.marks(result, bench.profile.seconds)
+    marks += sharing.marks(result)
     hit = hits.stat().st_size - hits_before if hits.exists() else None
     if hit is not None:
         marks += steadiness.proof(hit, result["totals"]["started"], result["totals"]["replies"])
@@ -137,6 +157,14 @@ def point_of(bench: Bench, running: Running, number: int, point: float) -> dict[
     return fact
 
 
+def cpu_here(result: Mapping[str, Any]) -> float:
+    """Processor time that the load took from this machine."""
+    hosts = result.get("hosts")
+    if hosts is None:
+        return float(result["generator"]["cpu_s"])
+    return float(sum(host["cpu_s"] for host in hosts if host["here"]))
+
+
 def _search(bench: Bench, contestant: Contestant, environment: Environment, number: int, most: float) -> None:
     """The capacity in one round.
 
@@ -146,9 +174,7 @@ def _search(bench: Bench, contestant: Contestant, environment: Environment, numb
     log = bench.logs / f"{number}-{contestant.name.replace(':', '-')}.log"
     while (rate := plan.next_rate(tried, most)) is not None:
         try:
-            with started(
-                contestant, environment, bench.scenario.setting, log, bench.cores.server, bench.port
-            ) as running:
+            with serving(bench, contestant, environment, log, number) as running:
                 _warm(bench, running)
                 fact = point_of(bench, running, number, float(rate))
         except StartFailed as failed:

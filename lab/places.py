@@ -29,6 +29,8 @@ class Setting:
     packages: tuple[str, ...] = ()
     attribute: str = "application"
     prepare: str = ""
+    # Where servers listen. Not a scenario's to say: it follows from where the load comes from.
+    address: str = "127.0.0.1"
 
 
 class AtSign(string.Template):
@@ -46,10 +48,10 @@ def places(
     threads, workers = setting.threads, contestant.start.workers
     root = os.geteuid() == 0
     return {
-        "host": "127.0.0.1",
+        "host": setting.address,
         "port": str(port),
         "socket": path,
-        "bind": f"unix:{path}" if fronted else f"127.0.0.1:{port}",
+        "bind": f"unix:{path}" if fronted else f"{setting.address}:{port}",
         "app": f"{setting.module}:{setting.attribute}",
         "module": setting.module,
         "attribute": setting.attribute,

@@ -102,6 +102,7 @@ class Aim:
     port: int
     cpus: tuple[int, ...] = ()
     seed: int = 1
+    host: str = "127.0.0.1"
 
 
 def plan(scenario: Scenario, profile: Profile, point: float, aim: Aim) -> dict[str, Any]:
@@ -109,7 +110,7 @@ def plan(scenario: Scenario, profile: Profile, point: float, aim: Aim) -> dict[s
     timeout = float(scenario.load.get("timeout_s", 5.0))
     made: dict[str, Any] = {
         "format": 1,
-        "url": f"http://127.0.0.1:{aim.port}/",
+        "url": f"http://{aim.host}:{aim.port}/",
         "load": shape(scenario, point),
         "duration_s": profile.seconds,
         "drain_s": profile.drain_s,

@@ -57,11 +57,22 @@ def pss_kib(pids: list[int]) -> int:
 
 def cpu_s(pids: list[int]) -> float:
     """Seconds of processor used, by the processes and by the children that they have buried."""
-    ticks = 0
+    total = 0.0
     for pid in pids:
         fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-        ticks += sum(map(int, fields[11:15])) if fields else 0
-    return ticks / _TICKS
+        if fields:
+            own, buried = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
+            total += buried / _TICKS + (clock_s(pid) or own / _TICKS)
+    return total
+
+
+def clock_s(pid: int) -> float | None:
+    """A process's own clock, in seconds: to the nanosecond, where /proc counts in hundredths of a second."""
+    try:
+        # What clock_getcpuclockid(3) gives, which Python has not: the process above, and 2 for time on a processor.
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return None
 
 
 def look(roots: list[int], begun: float) -> dict[str, Any]:

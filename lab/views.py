@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from forehand_lab import histograms
+from forehand_lab import histograms, sharing
 from forehand_lab.estimates import LEAST_PAIRS, Comparison, compared, estimate
 
 Fact = Mapping[str, Any]
@@ -247,11 +247,25 @@ def whole(facts: Sequence[Fact]) -> dict[str, Any]:
         "faults": faults(facts),
         "capacity": capacities(facts),
         "starts": {name: starts(facts, name) for name in names},
-        "lost": [dict(fact) for fact in of(facts, "lost")],
+        "lost": [dict(fact) for fact in facts if fact["kind"] in ("lost", "killed")],
         "ended": last.get("how", "unfinished") if last["kind"] == "end" else "unfinished",
         "checks": checks(facts),
+        "hosts": hosts(facts),
         "heat_edges_us": histograms.HEAT_EDGES_US,
     }
+
+
+def clocks(facts: Sequence[Fact], none_with: Callable[[str, str, str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Where the load came from several machines: whether they began at one moment, as far as clocks tell."""
+    if not facts[0].get("hosts"):
+        return []
+    return [none_with("clocks:", "hosts that began at one moment", "have a clock or a start beyond 5 ms")]
+
+
+def hosts(facts: Sequence[Fact]) -> list[dict[str, Any]]:
+    """The machines that the load came from, where it was several: what each is, and what it did."""
+    done = {row["host"]: row for row in sharing.summary(of(facts, "point"))}
+    return [{**host, **done.get(host["host"], {"points": 0})} for host in facts[0].get("hosts") or ()]
 
 
 def starts(facts: Sequence[Fact], server: str) -> float | None:
@@ -300,5 +314,6 @@ def checks(facts: Sequence[Fact]) -> list[dict[str, Any]]:
         none_with(
             "not proved", "replies that Python gave", "without proof; counted where the scenario's application counts"
         ),
+        *clocks(facts, none_with),
         row(machine["virtual"] == "no", "a machine of its own", f"virtual: {machine['virtual']}"),
     ]

@@ -1,4 +1,4 @@
-"""A scripted server: each path answers wrongly in one known way. planted.py [EXTRA_US | plain]
+"""A scripted server: each path answers wrongly in one known way. planted.py [EXTRA_US | plain | delays]
 
 Prints its port when it listens. A thread for each connection; runs as a process of its own. EXTRA_US is processor
 time that each reply of /work burns in addition: a server that is known to be slower.
@@ -6,6 +6,10 @@ time that each reply of /work burns in addition: a server that is known to be sl
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import select
 import selectors
 import socket
 import struct
@@ -30,20 +34,15 @@ BYTES = {
 }
 WORK_US = 200
 LONG_S = 30
+# So long before an answer is due the sleep ends: a timer may be that late.
+AWAKE_S = 0.0003
+SO_TIMESTAMPNS = 35
 
 
 def spin(microseconds: float) -> None:
     """Burn processor time of this thread, not time on the clock: the machine's other load must not count."""
     end = time.thread_time_ns() + microseconds * 1000
     while time.thread_time_ns() < end:
-        pass
-
-
-def delay(microseconds: float) -> None:
-    """Wait by the clock: asleep for most of it, awake for its end."""
-    end = time.perf_counter_ns() + microseconds * 1000
-    time.sleep(max(0.0, microseconds / 1e6 - 0.002))
-    while time.perf_counter_ns() < end:
         pass
 
 
@@ -74,7 +73,7 @@ def answer(sock: socket.socket, path: str, extra_us: float) -> bool:
         sock.sendall(GOOD)
         return True
     if path.startswith("/delay/"):
-        delay(float(path.rpartition("/")[2]))
+        time.sleep(float(path.rpartition("/")[2]) / 1e6)
         sock.sendall(GOOD)
         return True
     if path == "/nagle":
@@ -118,10 +117,83 @@ def plain() -> None:
                     sock.close()
 
 
+class Delays:
+    """Answers /delay/US after so many microseconds, and /told with what each really was, by path, in microseconds.
+
+    One thread, scheduled before the machine's other work where that is allowed, and awake before an answer is due.
+    """
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._socks: list[socket.socket] = []
+        # (due, came, path, socket), in nanoseconds.
+        self._due: list[tuple[int, int, str, socket.socket]] = []
+        self._told: dict[str, list[float]] = {}
+
+    def serve(self) -> None:
+        """Until killed."""
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        while True:
+            due = min((entry[0] for entry in self._due), default=None)
+            sleep = None if due is None else max(0.0, (due - time.time_ns()) / 1e9 - AWAKE_S)
+            for sock in select.select([self._listener, *self._socks], [], [], sleep)[0]:
+                if sock is self._listener:
+                    self._accept()
+                else:
+                    self._read(sock)
+            now = time.time_ns()
+            for entry in tuple(self._due):
+                if entry[0] <= now:
+                    self._due.remove(entry)
+                    self._answer(*entry[1:])
+
+    def _accept(self) -> None:
+        sock, _ = self._listener.accept()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # The delay counts from when the kernel had the request, and not from when this process was woken for it.
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self._socks.append(sock)
+
+    def _read(self, sock: socket.socket) -> None:
+        came = time.time_ns()
+        try:
+            data, notes, _, _ = sock.recvmsg(65536, 64)
+            for level, kind, note in notes:
+                if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
+                    seconds, rest = struct.unpack("qq", note)
+                    came = seconds * 10**9 + rest
+        except OSError:
+            data = b""
+        if not data:
+            self._socks.remove(sock)
+            sock.close()
+            return
+        path = data.split(b" ", 2)[1].decode()
+        if path == "/told":
+            body = json.dumps(self._told).encode()
+            sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            return
+        self._due.append((came + int(float(path.rpartition("/")[2]) * 1000), came, path, sock))
+
+    def _answer(self, came: int, path: str, sock: socket.socket) -> None:
+        try:
+            sock.send(GOOD)
+        except OSError:
+            return
+        # The delay lasts until the reply is sent.
+        self._told.setdefault(path, []).append((time.time_ns() - came) / 1000)
+
+
 def main() -> None:
     """Listen on a free port until killed."""
     if sys.argv[1:] == ["plain"]:
         return plain()
+    if sys.argv[1:] == ["delays"]:
+        with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+            sys.stdout.write(f"{listener.getsockname()[1]}\n")
+            sys.stdout.flush()
+            Delays(listener).serve()
     extra = float(sys.argv[1]) if len(sys.argv) > 1 else 0.0
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
         sys.stdout.write(f"{listener.getsockname()[1]}\n")

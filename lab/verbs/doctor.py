@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import resource
 import shutil
 
@@ -46,6 +47,9 @@ def act(asked: argparse.Namespace) -> int:
             name,
             found or f"not here (Debian: {package}): what needs it is left out, and the report says so",
         )
+    cluster = importlib.util.find_spec("distributed") is not None
+    lacking = "not here: pip install 'forehand[lab-cluster]' for load from several machines"
+    line(True if cluster else None, "distributed", "here: --scheduler can be used" if cluster else lacking)
     here = [version for version in VERSIONS if interpreters.found(version)]
     line(True, "interpreters", ", ".join(here))
     for fine, what, said in circumstances():

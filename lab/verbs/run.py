@@ -7,8 +7,10 @@ servers and load; what was measured stays, and `--resume` goes on with the turns
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 from forehand_lab import FORMAT, damage, engine, lineup, machine, measuring, records
 from forehand_lab import plan as planning
 from forehand_lab import scenario as scenarios
+from forehand_lab.cluster import MOST_HOSTS, Fleet, gathered
 from forehand_lab.environments import home
 from forehand_lab.lineup import Place
 from forehand_lab.problem import FAILED, INTERRUPTED, OK, USAGE, Problem
@@ -44,6 +47,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="the record's folder; default: lab-records/DATE-SCENARIO")
     parser.add_argument("--resume", metavar="DIR", help="go on with a record that was interrupted")
     parser.add_argument("--port", type=int, default=0, help="for the servers; default: a free one each time")
+    parser.add_argument(
+        "--scheduler",
+        metavar="tcp://HOST:PORT",
+        help="load from the hosts of a dask scheduler, and not from this machine",
+    )
+    parser.add_argument("--hosts", type=int, metavar="N", help="of them so many; default: all that the scheduler has")
+    parser.add_argument(
+        "--server-address", metavar="ADDRESS",
+        help="of this machine, where hosts reach the servers; default: its address towards the scheduler",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, help="of order and arrivals; default: by chance, and recorded")
 
 
@@ -65,14 +78,46 @@ def act(asked: argparse.Namespace) -> int:
     path = Path(asked.out) if asked.out else records.folder() / f"{stamp}-{scenario.name}"
     if (path / records.FILE).exists():
         raise Problem(USAGE, f"{path} has a record already", f"go on with it: --resume {path}; or name another folder")
-    with records.OneRun(home()):
+    with records.OneRun(home()), load_from(asked) as fleet:
+        scenario = reachable(scenario, fleet)
         writer = records.Writer(path)
         seed = random.SystemRandom().randrange(1, 2**31) if asked.seed is None else asked.seed
-        writer.add("manifest", **manifest(scenario, profile, asked, [each.name for each in contestants], seed))
+        first = manifest(scenario, profile, asked, [each.name for each in contestants], seed)
+        writer.add("manifest", **{**first, **driven_by(first, fleet)})
         console.print(f"[bold]{scenario.title}[/]: {escape(scenario.question)}")
         console.print("installing what is missing", style="dim")
         places = lineup.assembled(contestants, scenario, asked.python, given)
-        return Run(scenario, profile, places, writer, asked.port, seed, console).whole([])
+        return Run(scenario, profile, places, writer, asked.port, seed, console, fleet).whole([])
+
+
+@contextlib.contextmanager
+def load_from(asked: argparse.Namespace) -> Iterator[Fleet | None]:
+    """The hosts of --scheduler; None where the load comes from this machine."""
+    if asked.hosts is not None and not 1 <= asked.hosts <= MOST_HOSTS:
+        raise Problem(USAGE, f"--hosts: 1 to {MOST_HOSTS}, not {asked.hosts}")
+    if not asked.scheduler:
+        if asked.hosts or asked.server_address:
+            raise Problem(
+                USAGE, "--hosts and --server-address are for load from several machines", "name a --scheduler"
+            )
+        yield None
+        return
+    with gathered(asked.scheduler, asked.hosts, asked.server_address) as made:
+        yield made
+
+
+def reachable(scenario: Scenario, fleet: Fleet | None) -> Scenario:
+    """The same scenario, its servers listening where the hosts of the load reach them."""
+    if fleet is None:
+        return scenario
+    return replace(scenario, setting=replace(scenario.setting, address=fleet.address))
+
+
+def driven_by(first: dict[str, Any], fleet: Fleet | None) -> dict[str, Any]:
+    """What a manifest says of the hosts of the load."""
+    if fleet is None:
+        return {"hosts": []}
+    return {"hosts": fleet.said(), "machine": {**first["machine"], "pinning": fleet.cores().said}}
 
 
 def judged(asked: argparse.Namespace, scenario: Scenario) -> Profile:
@@ -151,11 +196,21 @@ def _resumed(asked: argparse.Namespace, console: Console) -> int:
     profile = Profile(tuple(first["points"]), first["seconds"], first["rounds"], first["warmup_s"], first["drain_s"])
     contestants = lineup.named(",".join(first["servers"]), scenario)
     given = lineup.checkouts(first["checkout"], contestants)
-    with records.OneRun(home()):
+    was = [host["host"] for host in first.get("hosts") or ()]
+    if bool(was) != bool(asked.scheduler):
+        came = f"from {len(was)} hosts ({', '.join(was)})" if was else "from this machine"
+        hint = "give its --scheduler again" if was else "leave --scheduler out"
+        raise Problem(USAGE, f"the load of {asked.resume} came {came}", hint)
+    with records.OneRun(home()), load_from(asked) as fleet:
+        if fleet and sorted(fleet.hosts) != sorted(was):
+            raise Problem(
+                USAGE, f"the load of {asked.resume} came from {', '.join(was)}, not from {', '.join(fleet.hosts)}"
+            )
+        scenario = reachable(scenario, fleet)
         writer = records.Writer(records.located(asked.resume).parent)
         places = lineup.assembled(contestants, scenario, first["python"], given)
         console.print(f"going on with {asked.resume}")
-        return Run(scenario, profile, places, writer, asked.port, first["seed"], console).whole(done)
+        return Run(scenario, profile, places, writer, asked.port, first["seed"], console, fleet).whole(done)
 
 
 class Run:
@@ -165,7 +220,7 @@ class Run:
         self, scenario: Scenario, profile: Profile, places: list[Place], writer: records.Writer, *more: Any
     ) -> None:
         self.scenario, self.profile, self.places, self.writer = scenario, profile, places, writer
-        self.port, self.seed, self.console = more
+        self.port, self.seed, self.console, self.fleet = more
 
     def whole(self, done: list[dict[str, Any]]) -> int:
         """Verify and measure; `done` are the facts of an earlier run of the same record."""
@@ -211,7 +266,7 @@ class Run:
         return {name: by_name[name] for name, fact in known.items() if is_fit(fact) and by_name[name].environment}
 
     def _measure(self, fit: dict[str, Place], done: list[dict[str, Any]]) -> None:
-        cores = machine.cores()
+        cores = self.fleet.cores() if self.fleet else machine.cores()
         turns = planning.turns(sorted(fit), self.profile, self.seed)
         kept = finished(done, self.scenario.kind)
         todo = [left for turn in turns if (left := remaining(turn, kept, self.scenario)).points]
@@ -222,7 +277,7 @@ class Run:
         with Progress(self.console, seconds, len(todo)) as progress:
             bench = measuring.Bench(
                 self.scenario, self.profile, cores, self.writer.path / "logs", self._tell(progress), progress.tick,
-                progress.advance, self.port, self.seed,
+                progress.advance, self.port, self.seed, self.fleet or engine.Here(),
             )  # fmt: skip
             for turn in todo:
                 place = fit[turn.server]
@@ -239,8 +294,8 @@ class Run:
     def _tell(self, progress: Progress) -> measuring.Tell:
         def tell(kind: str, **facts: Any) -> None:
             self.writer.add(kind, **facts)
-            if kind == "lost":
-                progress.say(f"[yellow]lost[/]  {escape(facts['server'])}: {escape(facts['why'])}")
+            if kind in ("lost", "killed"):
+                progress.say(f"[yellow]{kind}[/]  {escape(facts['server'])}: {escape(facts['why'])}")
             for mark in facts.get("marks", ()):
                 progress.say(f"[dim]{escape(facts['server'])} at {shown_at(facts)}: {escape(mark)}[/]")
 

@@ -46,9 +46,9 @@ def verified(place: Place, scenario: Scenario, log: Path, port: int = 0) -> dict
         with started(
             place.contestant, place.environment, scenario.setting, log, machine.cores().server, port
         ) as running:
-            told["differences"] = wrong_answers(running.port, scenario)
+            told["differences"] = wrong_answers(running.at, scenario)
             first = next((request.target for request in scenario.requests), "/")
-            told["capabilities"] = capabilities(running.port, first)
+            told["capabilities"] = capabilities(running.at, first)
             died = running.died()
             if died:
                 told["why"], told["log"] = f"it died while it was asked: {died}", running.said()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from forehand_lab import contestant, scenario
-from forehand_lab.plan import Aim, asked, plan
+from forehand_lab.plan import STARTUP_SECONDS, Aim, asked, plan
 from forehand_lab.problem import Problem
 
 # Every system of the classic articles, and today's: none may be missing without a word.
@@ -18,13 +18,26 @@ SYSTEMS = (
     "magnumpy", "twisted", "cogen", "gevent", "gevent-nospawn", "tornado", "eventlet", "concurrence", "paste",
     "spawning", "flup", "flup-prefork", "snakelets", "nxweb", "nginx", "apache", "bjoern", "meinheld", "rocket",
     "granian", "uvicorn",
-    "hypercorn", "waitress", "fastpysgi", "forehand", "cherrypy@2010", "twisted@2010", "gevent@2010", "tornado@2010",
+    "hypercorn", "hypercorn-asgi", "granian-asgi", "waitress", "fastpysgi", "forehand", "forehand-asgi",
+    "forehand-asgi-asyncio", "cherrypy@2010", "twisted@2010", "gevent@2010", "tornado@2010",
 )  # fmt: skip
+INSTALL_AND_VERIFY_S = 10.0
 ARTICLES = ("A1", "A2", "A3", "B", "C1", "C2", "C3", "C4", "C5", "D1", "D2", "E")
 
 
 def test_every_system_of_the_articles_has_its_row() -> None:
     assert set(SYSTEMS) - set(contestant.everybody()) == set()
+
+
+def test_asgi_servers_meet_in_a_scenario_of_their_own() -> None:
+    servers = [contestant.asked_for(name) for name in scenario.asked_for("asgi").servers]
+    by_interface = [server.name for server in servers if server.serves.interfaces == ("asgi",)]
+    assert (
+        {"uvicorn", "hypercorn-asgi", "granian-asgi", "forehand-asgi"}
+        <= set(by_interface)
+        < {server.name for server in servers}
+    )
+    assert contestant.asked_for("forehand-asgi:4").start.workers == 4
 
 
 def test_every_article_has_its_scenario_with_its_figures() -> None:
@@ -46,6 +59,19 @@ def test_a_scenario_names_servers_that_there_are_and_makes_plans(name: str) -> N
             assert made["requests"] or found.kind == "mixed"
     for request in found.requests:
         assert asked(found, request)["expect"]["status"]
+
+
+def longest(name: str, servers: int) -> float:
+    """Seconds of a quick run in which each point has to be waited out: start, verification and installing included."""
+    profile = scenario.everything()[name].profiles["quick"]
+    point = profile.seconds + profile.drain_s + 1
+    turn = STARTUP_SECONDS + profile.warmup_s + point * len(profile.points)
+    return servers * (profile.rounds * turn + INSTALL_AND_VERIFY_S)
+
+
+def test_a_quick_sweep_of_eight_servers_takes_a_quarter_of_an_hour_at_most_and_make_lab_three_minutes() -> None:
+    assert longest("http-1.1-sweep", 8) <= 14 * 60
+    assert longest("hello", 3) <= 180
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,17 @@ import random
 
 import facts
 import pytest
-from forehand_lab import estimates, histograms, machine, plan, progress, scenario, steadiness
+from forehand_lab import (
+    cluster,
+    estimates,
+    histograms,
+    machine,
+    plan,
+    progress,
+    scenario,
+    sharing,
+    steadiness,
+)
 from forehand_lab.behaviour import Reply, differences
 from forehand_lab.environments import telling
 from forehand_lab.reference import answer
@@ -207,3 +217,46 @@ def test_time_left_follows_how_it_has_gone(done: float, spent: float, left: floa
 def test_an_installers_output_is_told_in_its_telling_line() -> None:
     text = "Collecting x\n  × building\n  x.c:10:10: fatal error: event.h: No such file or directory\nhint: look\n"
     assert telling(text) == "x.c:10:10: fatal error: event.h: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    "load, hosts",
+    [
+        ({"kind": "open", "rate": 1}, 3),
+        ({"kind": "closed", "connections": 2}, 2),
+        ({"kind": "closed", "connections": 9}, 3),
+    ],
+)
+def test_every_host_gets_the_same_plan_and_its_number(load: dict, hosts: int) -> None:
+    made = sharing.parts({"load": load, "seed": 4}, ["a", "b", "c"])
+    assert [plan["part"] for plan in made.values()] == [[number, hosts] for number in range(1, hosts + 1)]
+    assert all(plan["load"] == load and plan["seed"] == 4 for plan in made.values())
+
+
+def test_hosts_that_began_apart_or_whose_clock_is_unsure_are_marked() -> None:
+    def host(name: str, at: float, uncertain: float) -> dict:
+        return {"host": name, "started_at": at, "uncertainty_s": uncertain}
+
+    assert sharing.marks({"hosts": [host("a", 5.0, 0.0001), host("b", 5.004, 0.001)]}) == []
+    found = sharing.marks({"hosts": [host("a", 5.0, 0.0001), host("b", 5.02, 0.008)]})
+    assert found == ["clocks: that of host b is known to within 8.0 ms only", "clocks: the hosts began 20.0 ms apart"]
+    assert sharing.marks({}) == []
+
+
+def test_the_worst_host_decides_whether_a_point_counts() -> None:
+    def told(verdict: str, reasons: list) -> dict:
+        none = {"count": 0, "hdr": ""}
+        return {
+            "verdict": verdict, "reasons": reasons, "faults": {"late_start": len(reasons)}, "lateness": none,
+            "heartbeat": none, "most_queued": 1, "cpu_s": 0.5, "threads": 2, "busiest_thread_share": 0.1,
+            "memory_peak_bytes": 10,
+        }  # fmt: skip
+
+    found = sharing.generator({"a": told("fit", []), "b": told("at_fault", ["late"])})
+    assert (found["verdict"], found["reasons"], found["faults"]) == ("at_fault", ["b: late"], {"late_start": 1})
+    assert (found["cpu_s"], found["threads"], found["lateness"]["count"]) == (1.0, 4, 0)
+
+
+def test_of_each_host_one_worker_drives() -> None:
+    found = cluster.one_each(["tcp://10.0.0.2:40002", "tcp://10.0.0.1:40000", "tcp://10.0.0.2:40001"])
+    assert found == {"10.0.0.1": "tcp://10.0.0.1:40000", "10.0.0.2": "tcp://10.0.0.2:40001"}

@@ -27,6 +27,7 @@ BROKEN = {
     "absent": 'command = ["{python}", "-c", "import no_such_module"]',
     "deaf": 'command = ["{python}", "-c", "import time; time.sleep(60)"]\nsettle = 0.5',
     "wrong": 'command = ["{python}", "{folder}/serve.py", "{host}", "{port}"]',
+    "stubborn": 'command = ["{python}", "{folder}/serve.py", "{host}", "{port}", "{app}"]',
     "mortal": 'command = ["{python}", "{folder}/serve.py", "{host}", "{port}", "{app}"]',
 }
 WRONG = """
@@ -52,6 +53,24 @@ make_server(sys.argv[1], int(sys.argv[2]), application).serve_forever()
 """
 
 
+# Answers rightly, and does not go when it is asked to.
+STUBBORN = """
+import signal, sys
+from wsgiref.simple_server import make_server
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+module, _, attribute = sys.argv[3].partition(":")
+make_server(sys.argv[1], int(sys.argv[2]), getattr(__import__(module), attribute)).serve_forever()
+"""
+# A machine without these programs, whatever this one has.
+WITHOUT = """
+import shutil, sys
+found = shutil.which
+shutil.which = lambda name, *more, **named: None if name in {names!r} else found(name, *more, **named)
+from forehand_lab.cli import main
+sys.exit(main({words!r}))
+"""
+
+
 @pytest.fixture
 def surroundings(tmp_path: Path) -> dict[str, str]:
     """Places of its own, and contestants that are broken."""
@@ -63,6 +82,12 @@ def surroundings(tmp_path: Path) -> dict[str, str]:
         (folder / "contestant.toml").write_text(text)
     (contestants / "wrong/serve.py").write_text(WRONG)
     (contestants / "mortal/serve.py").write_text(MORTAL)
+    (contestants / "stubborn/serve.py").write_text(STUBBORN)
+    unpackaged = contestants / "unpackaged"
+    unpackaged.mkdir()
+    (unpackaged / "contestant.toml").write_text(
+        'title = "p"\nflavour = "thread"\n[install]\npackages = ["/no/such/package"]\n[start]\ncommand = ["x"]\n'
+    )
     uninstallable = contestants / "uninstallable"
     uninstallable.mkdir()
     (uninstallable / "contestant.toml").write_text(
@@ -81,6 +106,12 @@ def surroundings(tmp_path: Path) -> dict[str, str]:
 def lab(surroundings: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     """`forehand lab …` to its end."""
     command = [sys.executable, "-m", "forehand", "lab", *words]
+    return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def lab_without(names: tuple[str, ...], surroundings: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    """The same on a machine that lacks these programs."""
+    command = [sys.executable, "-c", WITHOUT.format(names=names, words=words)]
     return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
@@ -122,12 +153,13 @@ def test_broken_servers_cost_a_line_each_and_the_rest_goes_on(
     surroundings: dict[str, str], brief: tuple[str, ...], tmp_path: Path
 ) -> None:
     out = str(tmp_path / "records" / "r")
-    names = "absent,deaf,wrong,uninstallable,mortal,wsgiref"
+    names = "absent,deaf,wrong,uninstallable,unpackaged,mortal,wsgiref"
     told = lab(surroundings, "run", "hello", "--servers", names, *brief, "--points", "1,2", "--out", out)
     assert told.returncode == 0, told.stderr
     for said in (
         "absent: it did not start", "ModuleNotFoundError", "deaf: it does not answer", "body of 5 bytes differs",
         "uninstallable: needs no-such-program (Debian: its-package)", "mortal: it died",
+        "unpackaged: installing /no/such/package",
     ):  # fmt: skip
         assert said in told.stderr, told.stderr
     assert any(fact["kind"] == "point" and fact["server"] == "wsgiref" for fact in facts_of(surroundings, "r"))
@@ -234,16 +266,104 @@ def test_without_an_engine_the_way_to_get_one_is_told(surroundings: dict[str, st
     assert told.returncode == 3 and "$FOREHAND_LOAD" in told.stderr
 
 
-def test_without_nginx_its_servers_are_left_out(surroundings: dict[str, str]) -> None:
-    from forehand_lab import environments
-    from forehand_lab.contestant import asked_for
+def test_a_server_that_will_not_stop_is_killed_and_the_report_says_so(
+    surroundings: dict[str, str], brief: tuple[str, ...], tmp_path: Path
+) -> None:
+    out = str(tmp_path / "records" / "r")
+    told = lab(surroundings, "run", "hello", "--servers", "stubborn,wsgiref", *brief, "--out", out)
+    assert told.returncode == 0, told.stderr
+    said = "it did not stop within 5 s of SIGTERM, and was killed"
+    assert f"stubborn: {said}" in told.stderr and f"wsgiref: {said}" not in told.stderr
+    killed = [fact for fact in facts_of(surroundings, "r") if fact["kind"] == "killed"]
+    assert [(fact["server"], fact["why"]) for fact in killed] == [("stubborn", said)]
+    assert {fact["server"] for fact in facts_of(surroundings, "r") if fact["kind"] == "point"} == {
+        "stubborn",
+        "wsgiref",
+    }
+    assert lab(surroundings, "report", out).returncode == 0
+    assert said in (tmp_path / "records/r/report.html").read_text()
 
-    found = environments.program
-    try:
-        environments.program = lambda name: None if name == "nginx" else found(name)
-        assert environments.programs_missing(asked_for("waitress-nginx")) == ["nginx (Debian: nginx-light)"]
-    finally:
-        environments.program = found
+
+def test_without_nginx_its_servers_are_left_out_and_the_rest_goes_on(
+    surroundings: dict[str, str], brief: tuple[str, ...], tmp_path: Path
+) -> None:
+    out = str(tmp_path / "records" / "r")
+    words = ("run", "hello", "--servers", "forehand-nginx,forehand", *brief, "--out", out)
+    told = lab_without(("nginx",), surroundings, *words)
+    assert told.returncode == 0, told.stderr
+    assert "forehand-nginx: needs nginx (Debian: nginx-light)" in told.stderr
+    found = facts_of(surroundings, "r")
+    assert {fact["server"] for fact in found if fact["kind"] == "point"} == {"forehand"}
+    assert lab(surroundings, "report", out).returncode == 0
+    assert "needs nginx (Debian: nginx-light)" in (tmp_path / "records/r/report.html").read_text()
+
+
+def test_the_doctor_names_what_is_lacking_in_a_line_each(surroundings: dict[str, str]) -> None:
+    told = lab_without(("nginx", "wrk", "httperf"), surroundings, "doctor")
+    assert told.returncode == 0, told.stdout + told.stderr
+    for name, package in (("nginx", "nginx-light"), ("wrk", "wrk"), ("httperf", "httperf")):
+        lines = [line for line in told.stdout.splitlines() if line.split()[1:2] == [name]]
+        assert len(lines) == 1 and lines[0].startswith("note") and f"not here (Debian: {package})" in lines[0]
+
+
+def test_a_disk_that_fills_up_ends_the_run_in_one_line_and_it_can_go_on(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    out = disk / "r"
+    words = [
+        "run",
+        "hello",
+        "--servers",
+        "wsgiref",
+        "--seed",
+        "1",
+        "--rounds",
+        "4",
+        "--seconds",
+        "0.5",
+        "--points",
+        "2",
+    ]
+    command = [sys.executable, "-m", "forehand", "lab", *words, "--out", str(out)]
+    # A disk of its own, in a mount namespace of its own, that is gone with the command; what is on it comes out first.
+    script = f'mount -t tmpfs -o size=24k lab {disk} && "$@"; s=$?; cp -r {out} {tmp_path}/kept; exit $s'
+    told = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", *command],
+        env={**surroundings, "FOREHAND_LAB_ROOM": "0"}, capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    if "unshare:" in told.stderr or "mount:" in told.stderr:
+        sys.stderr.write(f"no mount namespaces: {told.stderr}")
+        pytest.skip(f"no mount namespaces here: {told.stderr.strip()}")
+    assert told.returncode == 5, told.stderr
+    assert f"{out / records.FILE}: No space left on device: what was measured before is kept" in told.stderr
+    assert f"--resume {out}" in told.stderr and "Traceback" not in told.stderr
+    kept = tmp_path / "kept"
+    before = records.read(str(kept))
+    assert before[0]["kind"] == "manifest"
+    again = lab(surroundings, "run", "--resume", str(kept))
+    assert again.returncode == 0, again.stderr
+    after = records.read(str(kept))
+    assert after[: len(before)] == before and after[-1]["how"] == "complete"
+    assert sum(fact["kind"] == "point" for fact in after) == 4
+
+
+def test_a_second_run_is_told_who_is_measuring(surroundings: dict[str, str], brief: tuple[str, ...]) -> None:
+    with records.OneRun(Path(surroundings["FOREHAND_LAB_HOME"])):
+        told = lab(surroundings, "run", "hello", "--servers", "wsgiref", *brief)
+    assert told.returncode == 4 and f"another run is measuring on this machine (pid {os.getpid()})" in told.stderr
+
+
+def test_a_record_of_another_version_is_one_line_for_every_verb(surroundings: dict[str, str], tmp_path: Path) -> None:
+    folder = tmp_path / "records" / "old"
+    folder.mkdir(parents=True)
+    (folder / records.FILE).write_text('{"kind": "manifest", "format": 99}\n')
+    for words in (("report", str(folder)), ("compare", str(folder)), ("run", "--resume", str(folder))):
+        told = lab(surroundings, *words)
+        assert told.returncode == 2 and "is a record of format 99" in told.stderr, words
+        assert "update the lab" in told.stderr and "Traceback" not in told.stderr
+    assert "is a record of format 99" in lab(surroundings, "list", "records").stdout
 
 
 def test_the_manifest_is_enough_to_do_it_again(

@@ -103,3 +103,26 @@ def test_comparing_who_was_not_there_names_the_nearest() -> None:
     with pytest.raises(Problem) as problem:
         compare.pairs(record(), "a,bb")
     assert "did you mean 'b'?" in str(problem.value)
+
+
+def test_the_hosts_of_a_load_are_named_with_what_they_did() -> None:
+    def part(host: str, started: int, late_s: float) -> dict:
+        return {
+            "host": host, "here": False, "planned_at": 100.0, "started_at": 100.0 + late_s, "offset_s": 0.5,
+            "uncertainty_s": 0.0002, "verdict": "fit", "cpu_s": 0.1, "offered": started, "started": started,
+            "replies": started, "failed": 0,
+        }  # fmt: skip
+
+    hosts = [{"host": host, "engine": "forehand-load 0.1.0 (sent)", "here": False} for host in ("h1", "h2")]
+    points = [facts.point("a", number) for number in (1, 2)]
+    for fact in points:
+        fact["result"]["hosts"] = [part("h1", 34, 0.001), part("h2", 33, -0.002)]
+    told = [facts.manifest("a", hosts=hosts), facts.contestant("a"), *points]
+    found = views.whole(told)
+    assert [(row["host"], row["points"], row["started"], row["off_plan_ms"]) for row in found["hosts"]] == [
+        ("h1", 2, 68, 1.0), ("h2", 2, 66, 2.0)
+    ]  # fmt: skip
+    kept = {row["what"]: row["fine"] for row in found["checks"]}
+    assert kept["hosts that began at one moment"] is True
+    assert "hosts that began at one moment" not in {row["what"] for row in views.checks(record())}
+    assert "Hosts of the load" in page.built({"one": told})

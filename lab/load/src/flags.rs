@@ -32,7 +32,7 @@ all
   --expect-status N,N     --expect-length N    --expect-body-file FILE
   --timeout TIME          connect, first byte and body (5s)
   --threads N             --cpu N,N            --seed N
-  --start-at UNIX         --late-after TIME (10ms)
+  --start-at UNIX         --late-after TIME (10ms)   --part K/N (of the load, for K of N machines)
   --trace FILE            every request and its moments, as CSV
   --plan FILE             the plan as JSON; no other flag of the load beside it
   --output FILE           the result as JSON; without it, to standard output (some lines, if that is a terminal)
@@ -206,6 +206,12 @@ fn take_rest(name: &str, parser: &mut Parser, given: &mut Given) -> Result<bool,
         "threads" => set!(Some(number(name, parser)?), plan.threads),
         "cpu" => set!(numbers(name, parser)?, plan.cpus),
         "seed" => set!(number(name, parser)?, plan.seed),
+        "part" => {
+            let text = text(parser)?;
+            let part = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+            let part = part.ok_or_else(|| Stop::Plan(format!("--part {text:?}: K/N, such as 1/3")))?;
+            set!(Some(part), plan.part)
+        }
         "start-at" => set!(Some(number(name, parser)?), plan.start_at),
         "trace" => set!(Some(text(parser)?), plan.trace),
         "late-after" => set!(time(name, parser)? * 1e3, plan.late_after_ms),

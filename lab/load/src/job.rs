@@ -48,6 +48,8 @@ pub struct Job {
     pub think: u64,
     pub late_after: u64,
     pub threads: usize,
+    /// Which of several engines this one is, from 0 on, and how many there are.
+    pub part: (usize, usize),
 }
 
 /// Seconds as nanoseconds.
@@ -81,6 +83,7 @@ impl Job {
             think,
             late_after: nanoseconds(plan.late_after_ms / 1e3),
             threads: threads(&plan),
+            part: plan.part.map_or((0, 1), |(number, parts)| (number - 1, parts)),
             endpoint,
             templates,
             plan,
@@ -104,20 +107,32 @@ impl Job {
         }
     }
 
-    /// The share of `total` that falls to one of the threads; the shares add up.
+    /// The share of `total` that falls to one of the threads; the shares of all threads of all parts add up.
     pub fn share(&self, total: u64, thread: usize) -> u64 {
-        let threads = self.threads as u64;
-        total / threads + u64::from((thread as u64) < total % threads)
+        fair(fair(total, self.part.0, self.part.1), thread, self.threads)
     }
+
+    /// Every how many planned moments one is a thread's, and how many pass before its first: among all parts.
+    pub fn dealt(&self, thread: usize) -> (usize, usize) {
+        (self.part.0 + thread * self.part.1, self.threads * self.part.1)
+    }
+}
+
+/// What the `number`-th of `all` gets when `total` is dealt round.
+fn fair(total: u64, number: usize, all: usize) -> u64 {
+    let all = all as u64;
+    total / all + u64::from((number as u64) < total % all)
 }
 
 /// A thread without a connection would only cost, so there are never more threads than connections.
 fn threads(plan: &Plan) -> usize {
     let offered = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = plan.threads.unwrap_or(if plan.cpus.is_empty() { offered } else { plan.cpus.len() });
+    let (number, parts) = plan.part.unwrap_or((1, 1));
+    let own = |connections: usize| fair(connections as u64, number - 1, parts) as usize;
     let most = match &plan.load {
-        Load::Closed(closed) => closed.connections,
-        Load::Open(open) => open.max_connections.unwrap_or(MOST_THREADS),
+        Load::Closed(closed) => own(closed.connections),
+        Load::Open(open) => open.max_connections.map_or(MOST_THREADS, own),
         Load::Sessions(_) => MOST_THREADS,
     };
     threads.clamp(1, most.clamp(1, MOST_THREADS))

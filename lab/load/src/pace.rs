@@ -55,7 +55,7 @@ impl Pacer {
         Pacer { shape, draw: Draw::new(seed), index: 0, at: 0.0, step: 0, duration }
     }
 
-    /// The part of the moments that falls to one of several threads: they are dealt round.
+    /// The part of the moments that falls to one of several threads, here or on several machines: they are dealt round.
     pub fn dealt(self, thread: usize, threads: usize) -> impl Iterator<Item = u64> + Send {
         self.skip(thread).step_by(threads)
     }

@@ -16,6 +16,8 @@ pub enum Stop {
 
 /// More than any machine's processors, and few enough that a slip of the finger does no harm.
 pub const MOST_THREADS: usize = 256;
+/// Machines that share one load: more than a laboratory has.
+pub const MOST_PARTS: usize = 256;
 /// A descriptor each: the largest `nr_open` that Linux has by default.
 pub const MOST_CONNECTIONS: usize = 1_048_576;
 /// Deeper pipelines measure nothing more, and their replies must fit somewhere.
@@ -62,6 +64,9 @@ pub struct Plan {
     pub seed: u64,
     #[serde(default)]
     pub start_at: Option<f64>,
+    /// (k, n): this engine is the k-th of n that were given the same load, counted from 1, and drives its share.
+    #[serde(default)]
+    pub part: Option<(usize, usize)>,
     #[serde(default = "late")]
     pub late_after_ms: f64,
     #[serde(default)]
@@ -243,6 +248,7 @@ impl Plan {
             cpus: Vec::new(),
             seed: seed(),
             start_at: None,
+            part: None,
             late_after_ms: late(),
             trace: None,
         }

@@ -11,6 +11,8 @@ mod exchange;
 mod planned;
 mod settle;
 
+pub use exchange::READS_A_TURN;
+
 use crate::client::{Client, Role};
 use crate::job::Job;
 use crate::kinds::{Fault, Wrong};
@@ -32,7 +34,7 @@ const AWAY: u64 = 50_000_000;
 /// Planned starts a turn: after so many, sockets are looked at, so that replies do not grow old.
 const STARTS_A_TURN: usize = 64;
 /// As much as one read takes.
-const BUFFER: usize = 64 * 1024;
+pub const BUFFER: usize = 64 * 1024;
 /// How long connections are watched after the last reply, for what comes after a reply.
 const WATCHED_AFTER: u64 = 100_000_000;
 /// How long replies are waited for after an interruption.
@@ -117,8 +119,8 @@ impl<'job> Worker<'job> {
             again: Vec::new(),
             planned: Planned::for_thread(job, thread),
             present: Present::default(),
-            // Each thread draws its own requests; the moments come from the seed alone.
-            draw: Draw::new(job.plan.seed ^ (thread as u64 + 1).wrapping_mul(0x9e37_79b9)),
+            // Each thread of each part draws its own requests; the moments come from the seed alone.
+            draw: Draw::new(job.plan.seed ^ (job.dealt(thread).0 as u64 + 1).wrapping_mul(0x9e37_79b9)),
             buffer: vec![0; BUFFER],
             gathered: Vec::new(),
             most_connections,

@@ -2,6 +2,7 @@
 
 mod serving;
 
+use forehand_load::worker::{BUFFER, READS_A_TURN};
 use serde_json::{Value, json};
 use serving::{GOOD, check_sums, listener, load, plan, pong, pong_quickly, serve, unpacked};
 use std::io::Write;
@@ -47,6 +48,37 @@ fn the_same_seed_plans_the_same_load() {
 }
 
 #[test]
+fn parts_do_together_what_one_engine_does_alone() {
+    let address = serve(pong);
+    for flags in [
+        "--rate 400 --arrivals poisson --duration 500ms --seed 3",
+        "--rate 1000 --count 100 --duration 1s",
+        "--sessions 50 --requests 3 --duration 500ms",
+        "--connections 7 --count 100 --duration 5s",
+    ] {
+        let whole = load(address, &format!("{flags} --threads 1"));
+        // Parts may have different numbers of threads.
+        let parts: Vec<Value> = (1..=3)
+            .map(|number| load(address, &format!("{flags} --part {number}/3 --threads {}", 1 + number % 2)))
+            .collect();
+        for name in ["/totals/offered", "/totals/started", "/totals/replies", "/totals/sessions/arrived"] {
+            let counts: Vec<u64> =
+                parts.iter().filter_map(|part| part.pointer(name).and_then(Value::as_u64)).collect();
+            assert_eq!(
+                whole.pointer(name).and_then(Value::as_u64),
+                Some(counts.iter().sum()),
+                "{flags} {name} {counts:?}"
+            );
+            assert!(
+                counts.iter().max() <= counts.iter().min().map(|least| least + 12).as_ref(),
+                "{name} {counts:?}"
+            );
+        }
+        parts.iter().for_each(check_sums);
+    }
+}
+
+#[test]
 fn machines_can_begin_at_one_moment() {
     let address = serve(pong);
     let now =
@@ -74,6 +106,35 @@ fn what_waits_for_a_connection_counts_from_its_planned_moment() {
     assert!(max("service") < max("response"), "{} µs", max("service"));
     assert!(result["generator"]["most_queued"].as_u64() >= Some(10));
     check_sums(&result);
+}
+
+#[test]
+fn a_reply_that_ends_at_the_cap_of_a_turn_is_whole() {
+    let cap = READS_A_TURN as usize * BUFFER;
+    let address = serve(|mut peer| {
+        while let Some(request) = peer.request() {
+            let target = String::from_utf8_lossy(&request);
+            let size = target.split(' ').nth(1).and_then(|target| target[1..].parse::<usize>().ok());
+            let size = size.expect("the target is a number");
+            // The head has always the same length, so that the whole reply is `size` bytes.
+            let head = |length: usize| format!("HTTP/1.1 200 OK\r\nContent-Length: {length:>9}\r\n\r\n");
+            let body = size - head(0).len();
+            peer.send(&[head(body).as_bytes(), &vec![b'x'; body]].concat());
+        }
+    });
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 123456789\r\n\r\n".len();
+    for size in [cap - 1, cap, cap + 1, 2 * cap, 2 * cap + 1] {
+        let result = plan(&json!({
+            "url": format!("http://{address}/{size}"),
+            "load": {"kind": "closed", "connections": 2, "count": 30},
+            "duration_s": 20,
+            "threads": 1,
+            "requests": [{"expect": {"status": [200], "length": size - head}}],
+        }));
+        assert_eq!((&result["totals"]["replies"], &result["errors"]), (&json!(30), &json!({})), "{size}");
+        assert_eq!(result["totals"]["bytes_received"], 30 * size, "{size}");
+        check_sums(&result);
+    }
 }
 
 #[test]

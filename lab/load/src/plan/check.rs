@@ -1,7 +1,8 @@
 //! Whether the numbers of a plan make sense, each and together; what is wrong is said in one line. Pure.
 
 use super::{
-    Arrivals, HIGHEST_RATE, LONGEST_S, Load, MOST_CONNECTIONS, MOST_PIPELINED, MOST_THREADS, Plan, Stop,
+    Arrivals, HIGHEST_RATE, LONGEST_S, Load, MOST_CONNECTIONS, MOST_PARTS, MOST_PIPELINED, MOST_THREADS,
+    Plan, Stop,
 };
 use crate::pace::Shape;
 
@@ -81,6 +82,10 @@ impl Plan {
         if let Some(threads) = self.threads {
             counted("threads", threads, 1, MOST_THREADS)?;
         }
+        if let Some((number, parts)) = self.part {
+            counted("the second number of part", parts, 1, MOST_PARTS)?;
+            counted("the first number of part", number, 1, parts)?;
+        }
         if self.requests.is_empty() || self.requests.iter().all(|request| request.weight == 0) {
             return wrong("requests needs at least one with a weight above 0".into());
         }
@@ -88,9 +93,11 @@ impl Plan {
     }
 
     fn check_load(&self) -> Result<(), Stop> {
+        // Each part has a connection at least, and each is told of the same plan.
+        let least = self.part.map_or(1, |(_, parts)| parts);
         match &self.load {
             Load::Closed(closed) => {
-                counted("load.connections", closed.connections, 1, MOST_CONNECTIONS)?;
+                counted("load.connections", closed.connections, least, MOST_CONNECTIONS)?;
                 counted("load.pipeline", closed.pipeline, 1, MOST_PIPELINED)?;
                 if closed.pipeline > 1 && !self.keeps_alive() {
                     return wrong("load.pipeline is above 1, but connections are not kept alive".into());
@@ -101,7 +108,7 @@ impl Plan {
             }
             Load::Open(open) => {
                 if let Some(most) = open.max_connections {
-                    counted("load.max_connections", most, 1, MOST_CONNECTIONS)?;
+                    counted("load.max_connections", most, least, MOST_CONNECTIONS)?;
                 }
             }
             Load::Sessions(sessions) => {

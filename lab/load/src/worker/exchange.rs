@@ -9,7 +9,7 @@ use crate::timers::Slot;
 /// Pipelined requests go out together, up to so many bytes.
 const GATHERED: usize = 64 * 1024;
 /// Buffers that one connection may fill before the others have their turn.
-const READS_A_TURN: u32 = 16;
+pub const READS_A_TURN: u32 = 16;
 
 impl Worker<'_> {
     pub(super) fn ready(&mut self, ready: Ready) {

@@ -19,7 +19,8 @@ impl Planned {
             None => Box::new(std::iter::empty()),
             Some(shape) => {
                 let pacer = Pacer::new(shape.clone(), job.plan.seed, job.duration);
-                let dealt = pacer.dealt(thread, job.threads);
+                let (first, every) = job.dealt(thread);
+                let dealt = pacer.dealt(first, every);
                 match count {
                     Some(count) => Box::new(dealt.take(count as usize)),
                     None => Box::new(dealt),
