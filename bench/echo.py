@@ -1,4 +1,4 @@
-"""The application of websocket_echo.py: each message goes back as it came."""
+"""The application of `beside_uvicorn.py websocket` and idle_websockets.py: each message goes back as it came."""
 
 from typing import Any
 

@@ -24,6 +24,12 @@ use crate::turn::Loop;
 const MOST: usize = 16;
 /// Replies wait for one another only while a call takes no longer than this on average.
 const QUICK_US: u64 = 30;
+/// Under an event loop, so many replies wait for one another, ...
+const HELD: usize = 8;
+/// ... for no longer than this, ...
+const HELD_US: u64 = 500;
+/// ... and none for a while once one had to wait so long, because a task blocked the loop.
+const TOO_LONG_US: u64 = 2000;
 /// After a batch that was not quick, so many go by without waiting.
 const PATIENCE: u32 = 64;
 
@@ -44,6 +50,8 @@ pub struct Batch {
     /// Buffers that were used before.
     parcels: Vec<Vec<u8>>,
     began: u64,
+    /// When the first of the replies began to wait, under an event loop.
+    held_since: u64,
     size: u32,
     /// Batches that go by before replies may wait again.
     wary: u32,
@@ -132,6 +140,28 @@ impl Batch {
         }
     }
 
+    /// Under an event loop: a reply was kept, or none was. True: those that wait shall be sent.
+    #[inline]
+    pub fn is_due(&mut self) -> bool {
+        match self.replies.len() {
+            0 => return false,
+            HELD.. => return true,
+            _ if self.held_since == 0 => self.held_since = monotonic_us(),
+            _ => {}
+        }
+        monotonic_us() - self.held_since > HELD_US
+    }
+
+    /// Under an event loop: replies are about to be sent that have waited since they were held.
+    #[inline]
+    pub fn judge_held(&mut self) {
+        if !self.replies.is_empty() && monotonic_us() - self.held_since > TOO_LONG_US {
+            self.wary = PATIENCE;
+        }
+        self.held_since = 0;
+        self.size = 0;
+    }
+
     /// Judges how quick the calls of the batch were.
     fn judge(&mut self) {
         if self.size > 1 && (monotonic_us() - self.began) / u64::from(self.size) > QUICK_US {
@@ -144,7 +174,11 @@ impl Batch {
 impl Loop {
     /// Sends the replies of a batch, then goes on with their connections.
     pub(crate) fn send_batch(&mut self) {
-        self.batch.judge();
+        if self.engine.config.evented {
+            self.batch.judge_held();
+        } else {
+            self.batch.judge();
+        }
         self.batch.send();
         let mut replies = std::mem::take(&mut self.batch.replies);
         for Reply { mut connection, mut parcel, sent, failed } in replies.drain(..) {

@@ -77,9 +77,7 @@ impl Evented {
                 break After::Again;
             }
             match self.turn.next() {
-                Next::Ready(mut exchange) => {
-                    // Replies do not wait for one another here: each has a task of its own.
-                    exchange.decline_parcel();
+                Next::Ready(exchange) => {
                     self.turn.hostage = None;
                     self.turn.engine.count_playing(true);
                     requests.push(exchange);
@@ -126,13 +124,18 @@ impl Evented {
     }
 
     /// A finished exchange comes home. True: something is ready by it, so turn soon.
-    pub fn home(&mut self, exchange: Exchange) -> bool {
+    pub fn home(&mut self, mut exchange: Exchange) -> bool {
         self.turn.engine.count_playing(false);
         if self.ended {
+            exchange.send_parcel(&self.turn.engine);
             return false;
         }
         if let Some(next) = self.turn.settle(exchange) {
             self.turn.batch.add(next);
+        }
+        // Replies of tasks that take one step each, one after the other, are sent together.
+        if self.turn.batch.is_due() {
+            self.turn.send_batch();
         }
         !self.turn.batch.is_empty()
             || !self.turn.resume.is_empty()

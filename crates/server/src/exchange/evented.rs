@@ -54,12 +54,6 @@ impl Exchange {
         &mut self.connection
     }
 
-    /// The reply is sent as soon as it is there.
-    #[inline]
-    pub(crate) fn decline_parcel(&mut self) {
-        self.parcel = None;
-    }
-
     /// True once the reply is complete, or can no longer be.
     #[inline]
     pub fn is_over(&self) -> bool {
