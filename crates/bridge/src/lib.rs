@@ -5,6 +5,7 @@
 
 mod asgi;
 mod ffi;
+mod hub;
 mod parent;
 mod server;
 mod settings;
@@ -23,6 +24,8 @@ mod _core {
 
     #[pymodule_export]
     use super::asgi::AsgiServer;
+    #[pymodule_export]
+    use super::hub::GeventServer;
     #[pymodule_export]
     use super::server::Server;
     #[pymodule_export]

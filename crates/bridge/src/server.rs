@@ -16,7 +16,7 @@ use pyo3::types::PyDict;
 use server::pool::Threads;
 
 use crate::settings::Settings;
-use crate::wsgi::{FileWrapper, Gateway, Input, Wsgi};
+use crate::wsgi::{FileWrapper, Gateway, Input, Way, Wsgi};
 
 /// How long a stop waits for lines that are still to be written.
 pub const LOG_PATIENCE: Duration = Duration::from_millis(500);
@@ -44,11 +44,7 @@ impl Server {
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let settings = Settings::read(settings)?;
-        let trust = settings.config.trust.clone();
-        let mut gateways = Vec::new();
-        for (_, url) in &listeners {
-            gateways.push(Gateway::new(base(py, url, &settings)?, &settings.script_name, trust.clone()));
-        }
+        let gateways = gateways(py, &listeners, &settings)?;
         let (threads, watch_routes) = (settings.threads, settings.watch_routes);
         let turn = settings.into_loop(&listeners)?;
         let fileno = turn.fileno();
@@ -181,6 +177,19 @@ impl Server {
     }
 }
 
+/// What stands at each listener.
+pub fn gateways(
+    py: Python<'_>,
+    listeners: &[(RawFd, String)],
+    settings: &Settings,
+) -> PyResult<Vec<Gateway>> {
+    let gateway = |(_, url): &(RawFd, String)| {
+        let trust = settings.config.trust.clone();
+        Ok(Gateway::new(base(py, url, settings)?, &settings.script_name, trust))
+    };
+    listeners.iter().map(gateway).collect()
+}
+
 /// The keys of `environ` that no request changes (PEP 3333; RFC 3875 §4.1).
 fn base<'py>(py: Python<'py>, url: &str, settings: &Settings) -> PyResult<Bound<'py, PyDict>> {
     let base = PyDict::new(py);
@@ -195,7 +204,7 @@ fn base<'py>(py: Python<'py>, url: &str, settings: &Settings) -> PyResult<Bound<
     base.set_item("wsgi.input_terminated", true)?;
     base.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
     // A request without a body shares this one: there is nothing in it to be changed.
-    base.set_item("wsgi.input", Bound::new(py, Input::new(server::body::Body::Empty))?)?;
+    base.set_item("wsgi.input", Bound::new(py, Input::new(server::body::Body::Empty, (0, &Way::Thread)))?)?;
     base.set_item("SERVER_SOFTWARE", concat!("Forehand/", env!("CARGO_PKG_VERSION")))?;
     base.set_item("GATEWAY_INTERFACE", "CGI/1.1")?;
     base.set_item("SERVER_NAME", name)?;

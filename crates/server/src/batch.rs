@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 
 use reactor::Sent;
 use reactor::sys::monotonic_us;
+use wire::Millis;
 
 use crate::connection::{After, Connection, Phase};
 use crate::exchange::Exchange;
@@ -77,6 +78,16 @@ impl Batch {
     /// The oldest request, if it is one of those that are asked for.
     pub fn take_if(&mut self, wanted: impl FnOnce(&Exchange) -> bool) -> Option<Exchange> {
         if wanted(self.requests.front()?) { self.requests.pop_front() } else { None }
+    }
+
+    /// The request that came last.
+    pub fn take_newest(&mut self) -> Option<Exchange> {
+        self.requests.pop_back()
+    }
+
+    /// When the oldest request arrived.
+    pub fn oldest(&self) -> Option<Millis> {
+        self.requests.front().map(Exchange::arrived)
     }
 
     /// How many requests wait.

@@ -1,4 +1,4 @@
-//! The loop under an event loop of somebody else (asyncio, uvloop): no baton, one thread.
+//! The loop under an event loop of somebody else (asyncio, uvloop, gevent's hub): no baton, one thread.
 //!
 //! Knows: what happened, in three kinds: requests that begin, connections that are away and
 //! have an edge, the end. Does not know: Python, or what becomes of a request. Runs on the
@@ -48,13 +48,20 @@ pub struct Evented {
     turn: Loop,
     ended: bool,
     publish_at: Millis,
+    /// How many requests may be away at a time; more wait in the queue.
+    most: u32,
 }
 
 impl Evented {
-    /// Takes a loop whose configuration says `evented`.
-    pub fn new(mut turn: Loop) -> Self {
+    /// Takes a loop whose requests may all be away at the same time.
+    pub fn new(turn: Loop) -> Self {
+        Self::bounded(turn, u32::MAX)
+    }
+
+    /// Takes a loop of which `most` requests may be away at a time.
+    pub fn bounded(mut turn: Loop, most: u32) -> Self {
         turn.roused = Some(Vec::new());
-        Self { turn, ended: false, publish_at: 0 }
+        Self { turn, ended: false, publish_at: 0, most }
     }
 
     pub fn engine(&self) -> &Arc<Engine> {
@@ -75,6 +82,9 @@ impl Evented {
         let after = loop {
             if requests.len() >= MOST {
                 break After::Again;
+            }
+            if self.is_full() {
+                break self.keep_queue();
             }
             match self.turn.next() {
                 Next::Ready(exchange) => {
@@ -100,6 +110,21 @@ impl Evented {
         after
     }
 
+    fn is_full(&self) -> bool {
+        self.turn.engine.playing() >= self.most
+    }
+
+    /// As many are away as may be: what comes is read and waits, or is refused.
+    #[cold]
+    fn keep_queue(&mut self) -> After {
+        if self.turn.keep_house() {
+            self.ended = true;
+            return After::Ended;
+        }
+        self.turn.queue_alone();
+        After::Quiet
+    }
+
     /// What a watchdog does beside threads: deadlines, this worker's numbers, and whether it
     /// shall take new connections. A quiet worker has shown its last numbers.
     fn keep_house(&mut self) {
@@ -114,6 +139,7 @@ impl Evented {
             turn.wake_by(next);
         }
         if turn.now >= self.publish_at {
+            engine.note_queued(turn.batch.len());
             engine.publish(turn.now);
             self.publish_at = turn.now + PUBLISH_MS;
         } else if engine.config.board.is_some() {

@@ -3,7 +3,7 @@
 //! Knows: requests that have been read and not begun, how long they have waited and how fast
 //! others are done. Does not know: what they ask for. Runs under the baton, on the watchdog's
 //! thread, which needs no interpreter: an application that holds every thread, or the
-//! interpreter itself, stops neither timeouts nor refusals.
+//! interpreter itself, stops neither timeouts nor refusals. Under an event loop, on its thread.
 //!
 //! A request is refused at once when it would wait longer than is allowed, going by how fast
 //! the last ones were done: a client that hears so within milliseconds can try elsewhere, and
@@ -119,6 +119,28 @@ impl Loop {
             return self.turn_away(exchange, &wire::QUEUE_FULL);
         }
         self.batch.add(exchange);
+    }
+
+    /// Where no watchdog comes by: what was read together may be more than is allowed to wait,
+    /// replies do not wait for requests that do, and the oldest is looked at in time.
+    pub(crate) fn queue_alone(&mut self) {
+        while self.batch.len() as u64 > self.engine.config.limits.queue
+            && let Some(newest) = self.batch.take_newest()
+        {
+            self.engine.counters.requests_not_queued.add();
+            self.turn_away(newest, &wire::QUEUE_FULL);
+        }
+        while let Some(exchange) = self.take_homecoming() {
+            self.enqueue(exchange);
+        }
+        self.engine.note_queued(self.batch.len());
+        let patience = self.engine.config.limits.queue_timeout;
+        if let Some(oldest) = self.batch.oldest()
+            && patience > 0
+        {
+            self.wake_by(oldest.saturating_add(patience).saturating_add(1));
+        }
+        self.batch.relieve();
     }
 
     fn turn_away(&mut self, mut exchange: Exchange, fault: &Fault) {

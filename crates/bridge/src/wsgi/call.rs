@@ -22,6 +22,7 @@ use super::input::Input;
 use super::iterate::{Failure, send_result};
 use super::reply::Desk;
 use super::routes::{Routes, resident_kib};
+use super::way::Way;
 use crate::ffi::{
     attached, call_two, latin1, outside, outside_for_work, raise_in_thread, set_item, strained_until,
     thread_ident,
@@ -45,11 +46,19 @@ impl Outside for Detached {
     }
 }
 
-/// What a thread keeps from one request to the next.
+/// What a thread keeps from one request to the next, and how its requests wait.
 #[derive(Default)]
-struct Bench {
+pub struct Bench {
     desk: Option<Desk>,
     origin: Origin,
+    way: Way,
+}
+
+impl Bench {
+    /// A bench for requests that wait like this.
+    pub fn new(way: Way) -> Self {
+        Self { way, ..Self::default() }
+    }
 }
 
 thread_local! {
@@ -98,23 +107,36 @@ impl Wsgi {
         Self { application, gateways, routes: watch_routes.then(Routes::default) }
     }
 
-    /// Answers one request.
+    /// Answers one request with what the thread keeps.
     #[inline]
     fn answer(&self, py: Python<'_>, exchange: &mut Exchange, engine: &Arc<Engine>) {
         let mut bench = BENCH.take();
-        match self.prepare(py, exchange, engine, &mut bench) {
+        self.answer_at(py, exchange, engine, &mut bench);
+        BENCH.set(bench);
+    }
+
+    /// Answers one request. Where requests are suspended, the exchange is not on the stack:
+    /// others reach it while this one's stack is not in its place.
+    #[inline]
+    pub fn answer_at(
+        &self,
+        py: Python<'_>,
+        exchange: &mut Exchange,
+        engine: &Arc<Engine>,
+        bench: &mut Bench,
+    ) {
+        match self.prepare(py, exchange, engine, bench) {
             Ok(Ok((environ, desk))) => {
                 let reply = desk.reply.get();
                 let played = reply.exchange.during(py, exchange, || self.play(py, &environ, &desk));
                 if let Err(failure) = played {
-                    self.failed(py, exchange, engine, failure);
+                    self.failed(py, exchange, engine, (failure, &bench.way));
                 }
                 bench.desk = Some(desk);
             }
             Ok(Err(fault)) => exchange.refuse(&fault, &mut Scribe::new(), engine),
-            Err(error) => self.failed(py, exchange, engine, Failure::Raised(error)),
+            Err(error) => self.failed(py, exchange, engine, (Failure::Raised(error), &bench.way)),
         }
-        BENCH.set(bench);
     }
 
     /// Answers one request that has a deadline, or whose memory is watched.
@@ -154,14 +176,14 @@ impl Wsgi {
             Err(fault) => return Ok(Err(fault)),
         };
         if !matches!(exchange.body, Body::Empty) {
-            add_body(&environ, exchange)?;
+            add_body(&environ, exchange, &bench.way)?;
         }
         if let Some(ticket) = &exchange.ticket {
             environ.set_item(intern!(py, "forehand.deadline"), ticket.left())?;
         }
         let desk = match bench.desk.take().filter(|desk| desk.is_ours(py)) {
             Some(desk) => desk,
-            None => Desk::new(py, engine)?,
+            None => Desk::new(py, engine, &bench.way)?,
         };
         Ok(Ok((environ, desk)))
     }
@@ -180,13 +202,19 @@ impl Wsgi {
     /// Sees an application's failure through: told to the log, and to the client as far as
     /// that is still possible. The worker lives.
     #[cold]
-    fn failed(&self, py: Python<'_>, exchange: &mut Exchange, engine: &Engine, failure: Failure) {
+    fn failed(&self, py: Python<'_>, exchange: &mut Exchange, engine: &Engine, failure: (Failure, &Way)) {
+        let (failure, way) = failure;
         let error = match failure {
             // The peer has gone, which the engine has counted: nobody is to be told.
             Failure::Gone => return,
             Failure::Wrong(message) => PyTypeError::new_err(message),
             Failure::Raised(error) => error,
         };
+        if let Way::Suspended(others) = way
+            && others.is_farewell(py, &error)
+        {
+            return exchange.refuse(&wire::STOPPING, &mut Scribe::new(), engine);
+        }
         if let Body::Stream(incoming) = &exchange.body
             && let (_, Some(fault)) = incoming.settle()
         {
@@ -209,7 +237,7 @@ impl Wsgi {
 /// `wsgi.input`, and the length that is known because the body is complete: applications
 /// that read by CONTENT_LENGTH alone (Django) understand chunked uploads so. It is one number,
 /// whatever a relaxed policy has let through.
-fn add_body(environ: &Bound<'_, PyDict>, exchange: &mut Exchange) -> PyResult<()> {
+fn add_body(environ: &Bound<'_, PyDict>, exchange: &mut Exchange, way: &Way) -> PyResult<()> {
     let py = environ.py();
     let known = match &exchange.body {
         Body::Memory(bytes) => Some(bytes.len() as u64),
@@ -219,7 +247,8 @@ fn add_body(environ: &Bound<'_, PyDict>, exchange: &mut Exchange) -> PyResult<()
     if let Some(length) = known {
         set_item(environ, intern!(py, "CONTENT_LENGTH"), &latin1(py, length.to_string().as_bytes())?)?;
     }
-    let input = Bound::new(py, Input::new(take_body(&mut exchange.body)))?;
+    let token = exchange.token();
+    let input = Bound::new(py, Input::new(take_body(&mut exchange.body), (token, way)))?;
     set_item(environ, intern!(py, "wsgi.input"), &input)
 }
 

@@ -11,7 +11,6 @@ use pyo3::prelude::*;
 use reactor::sys::duplicate_file;
 use server::exchange::Gone;
 
-use super::call::Detached;
 use super::iterate::Failure;
 use super::reply::Reply;
 
@@ -74,8 +73,8 @@ impl FileWrapper {
                 return Ok(false);
             }
             exchange.start(scribe, Some(length), engine);
-            exchange.file(scribe, file, (offset, length), engine, &Detached)?;
-            exchange.finish(scribe, engine, &Detached)?;
+            exchange.file(scribe, file, (offset, length), engine, reply.way.outside())?;
+            exchange.finish(scribe, engine, reply.way.outside())?;
             Ok(true)
         });
         Ok(sent.unwrap_or(Ok(false))?)

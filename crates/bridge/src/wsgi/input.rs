@@ -13,7 +13,7 @@ use pyo3::types::PyBytes;
 use server::body::Body;
 use server::incoming::{BodyError, Incoming};
 
-use super::call::Detached;
+use super::way::{ReadError, Way};
 
 /// How much is read ahead while looking for the end of a line.
 const AHEAD: usize = 16 * 1024;
@@ -36,16 +36,25 @@ enum Source {
         file: File,
         left: u64,
     },
-    Stream(Arc<Incoming>),
+    /// A body that is still arriving, over the connection of that token.
+    Stream {
+        incoming: Arc<Incoming>,
+        token: u64,
+        way: Way,
+    },
 }
 
 impl Input {
-    pub fn new(body: Body) -> Self {
+    /// `over`: the token of the body's connection, and how a reader waits for what has not
+    /// arrived.
+    pub fn new(body: Body, over: (u64, &Way)) -> Self {
         let (source, ahead) = match body {
             Body::Empty => (Source::Ended, Vec::new()),
             Body::Memory(bytes) => (Source::Ended, bytes),
             Body::File { file, length } => (Source::File { file, left: length }, Vec::new()),
-            Body::Stream(incoming) => (Source::Stream(incoming), Vec::new()),
+            Body::Stream(incoming) => {
+                (Source::Stream { incoming, token: over.0, way: over.1.clone() }, Vec::new())
+            }
         };
         Self(Mutex::new(Reading { source, ahead, at: 0 }))
     }
@@ -70,7 +79,7 @@ impl Input {
     fn read<'py>(&self, py: Python<'py>, size: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyBytes>> {
         let most = wanted(size)?;
         let mut reading = self.reading()?;
-        while reading.rest().len() < most && reading.more(most)? {}
+        while reading.rest().len() < most && reading.more(py, most)? {}
         Ok(reading.give(py, most))
     }
 
@@ -80,7 +89,7 @@ impl Input {
         let most = wanted(size)?;
         let mut reading = self.reading()?;
         if reading.rest().is_empty() && most > 0 {
-            reading.more(most.min(AHEAD))?;
+            reading.more(py, most.min(AHEAD))?;
         }
         Ok(reading.give(py, most))
     }
@@ -94,7 +103,7 @@ impl Input {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let most = wanted(size)?;
         let mut reading = self.reading()?;
-        let length = reading.line(most)?;
+        let length = reading.line(py, most)?;
         Ok(reading.give(py, length))
     }
 
@@ -114,7 +123,7 @@ impl Input {
         let mut lines = Vec::new();
         let mut total = 0;
         while total < most {
-            let length = reading.line(usize::MAX)?;
+            let length = reading.line(py, usize::MAX)?;
             if length == 0 {
                 break;
             }
@@ -130,7 +139,7 @@ impl Input {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let mut reading = self.reading()?;
-        let length = reading.line(usize::MAX)?;
+        let length = reading.line(py, usize::MAX)?;
         Ok(if length == 0 { None } else { Some(reading.give(py, length)) })
     }
 
@@ -155,7 +164,7 @@ impl Reading {
     }
 
     /// Reads more behind what is there. False: the body has ended.
-    fn more(&mut self, most: usize) -> PyResult<bool> {
+    fn more(&mut self, py: Python<'_>, most: usize) -> PyResult<bool> {
         if self.at > 0 {
             self.ahead.drain(..self.at);
             self.at = 0;
@@ -170,22 +179,25 @@ impl Reading {
                 *left -= got as u64;
                 Ok(got > 0)
             }
-            Source::Stream(incoming) => match incoming.read(&mut self.ahead, most, &Detached) {
-                Ok(got) => Ok(got > 0),
-                Err(error) => Err(body_error(error)),
-            },
+            Source::Stream { incoming, token, way } => {
+                match way.read(py, (incoming, *token), &mut self.ahead, most) {
+                    Ok(got) => Ok(got > 0),
+                    Err(ReadError::Body(error)) => Err(body_error(error)),
+                    Err(ReadError::Raised(error)) => Err(error),
+                }
+            }
         }
     }
 
     /// Length of the next line, read ahead, at most `most`.
-    fn line(&mut self, most: usize) -> PyResult<usize> {
+    fn line(&mut self, py: Python<'_>, most: usize) -> PyResult<usize> {
         let mut looked = 0;
         loop {
             if let Some(at) = self.rest()[looked..].iter().position(|&byte| byte == b'\n') {
                 return Ok((looked + at + 1).min(most));
             }
             looked = self.rest().len();
-            if looked >= most || !self.more(looked + AHEAD)? {
+            if looked >= most || !self.more(py, looked + AHEAD)? {
                 return Ok(self.rest().len().min(most));
             }
         }

@@ -9,7 +9,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use server::exchange::Gone;
 
-use super::call::Detached;
 use super::file_wrapper::FileWrapper;
 use super::reply::Reply;
 use crate::ffi::{Iteration, bytes_of, first_bytes, iterate};
@@ -90,14 +89,14 @@ fn send_only(py: Python<'_>, reply: &Reply, only: &Bound<'_, PyAny>, bytes: &[u8
     let engine = &reply.engine;
     let sent = reply.exchange.with(py, |exchange| {
         if !exchange.is_unanswered() {
-            exchange.write(scribe, bytes, engine, &Detached)?;
-            return exchange.finish(scribe, engine, &Detached);
+            exchange.write(scribe, bytes, engine, reply.way.outside())?;
+            return exchange.finish(scribe, engine, reply.way.outside());
         }
         match only.cast::<PyBytes>() {
             Ok(kept) if bytes.len() >= KEEP_BYTES => {
                 exchange.whole_kept(scribe, Box::new(Lasting(kept.clone().unbind())), engine)
             }
-            _ => exchange.whole(scribe, bytes, engine, &Detached),
+            _ => exchange.whole(scribe, bytes, engine, reply.way.outside()),
         }
     });
     Ok(sent.ok_or_else(in_use)??)
@@ -175,9 +174,11 @@ fn send_part(py: Python<'_>, reply: &Reply, bytes: &[u8]) -> Result<(), Failure>
         if exchange.is_unanswered() {
             exchange.start(scribe, None, &reply.engine);
         }
-        exchange.write(scribe, bytes, &reply.engine, &Detached)
+        exchange.write(scribe, bytes, &reply.engine, reply.way.outside())
     });
-    Ok(sent.ok_or_else(in_use)??)
+    drop(draft);
+    sent.ok_or_else(in_use)??;
+    reply.way.make_room(py, reply)
 }
 
 fn finish(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
@@ -188,9 +189,9 @@ fn finish(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
     let scribe = &mut draft.scribe;
     let sent = reply.exchange.with(py, |exchange| {
         if exchange.is_unanswered() {
-            return exchange.whole(scribe, b"", &reply.engine, &Detached);
+            return exchange.whole(scribe, b"", &reply.engine, reply.way.outside());
         }
-        exchange.finish(scribe, &reply.engine, &Detached)
+        exchange.finish(scribe, &reply.engine, reply.way.outside())
     });
     Ok(sent.ok_or_else(in_use)??)
 }

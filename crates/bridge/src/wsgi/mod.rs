@@ -10,8 +10,10 @@ mod input;
 mod iterate;
 mod reply;
 mod routes;
+mod way;
 
-pub use call::Wsgi;
+pub use call::{Bench, Wsgi};
 pub use environ::{Gateway, percent_decoded};
 pub use file_wrapper::FileWrapper;
 pub use input::Input;
+pub use way::{Suspends, Way};

@@ -15,7 +15,8 @@ use server::exchange::Exchange;
 use server::scribe::Scribe;
 use wire::{FieldName, HeadError};
 
-use super::call::Detached;
+use super::iterate::Failure;
+use super::way::Way;
 use crate::ffi::{
     Held, Loan, Starts, Tried, Writes, bytes_of, references, restore_exception, start_function, text_bytes,
     write_function,
@@ -27,6 +28,7 @@ pub struct Reply {
     pub exchange: Loan<Exchange>,
     pub draft: Held<Draft>,
     pub engine: Arc<Engine>,
+    pub way: Way,
 }
 
 /// What `start_response` has said so far.
@@ -94,9 +96,10 @@ pub struct Desk {
 }
 
 impl Desk {
-    pub fn new(py: Python<'_>, engine: &Arc<Engine>) -> PyResult<Self> {
+    pub fn new(py: Python<'_>, engine: &Arc<Engine>, way: &Way) -> PyResult<Self> {
         let draft = Held::new(Draft { scribe: Scribe::new(), started: false, names: Names(Vec::new()) });
-        let reply = Bound::new(py, Reply { exchange: Loan::new(), draft, engine: Arc::clone(engine) })?;
+        let reply = Reply { exchange: Loan::new(), draft, engine: Arc::clone(engine), way: way.clone() };
+        let reply = Bound::new(py, reply)?;
         let write = write_function(&reply)?;
         let reply = reply.unbind();
         let starter = Starter { reply: reply.clone_ref(py), write: write.clone_ref(py) };
@@ -168,12 +171,13 @@ impl Writes for Reply {
             if exchange.is_unanswered() {
                 exchange.start(scribe, None, &reply.engine);
             }
-            exchange.write(scribe, bytes, &reply.engine, &Detached)
+            exchange.write(scribe, bytes, &reply.engine, reply.way.outside())
         });
-        match sent {
-            None => Err(over()),
-            Some(Ok(())) => Ok(py.None()),
-            Some(Err(_)) => Err(pyo3::exceptions::PyConnectionResetError::new_err(
+        drop(draft);
+        match sent.ok_or_else(over)?.map_err(Failure::from).and_then(|()| reply.way.make_room(py, reply)) {
+            Ok(()) => Ok(py.None()),
+            Err(Failure::Raised(error)) => Err(error),
+            Err(_) => Err(pyo3::exceptions::PyConnectionResetError::new_err(
                 "the client left before the response was complete",
             )),
         }

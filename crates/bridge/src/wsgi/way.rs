@@ -1,0 +1,118 @@
+//! How a request's code waits: its thread does, or its greenlet while others run.
+//!
+//! Knows: what is waited for (a body's next bytes, room for more of the reply). Does not know:
+//! greenlets ([`Suspends`] does). Runs on the thread that plays the exchange.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use server::app::Outside;
+use server::exchange::{Exchange, Gone, Never};
+use server::incoming::{Arrival, BodyError, Incoming};
+use wire::Millis;
+
+use super::call::Detached;
+use super::iterate::Failure;
+use super::reply::Reply;
+
+/// Lets others run on this thread while one request waits.
+pub trait Suspends: Send + Sync {
+    /// Returns when the connection has an edge, or at `until`, or earlier.
+    ///
+    /// # Errors
+    /// What is raised in the one that waits: it is killed, or its time is over.
+    fn suspend(&self, py: Python<'_>, token: u64, until: Millis) -> PyResult<()>;
+
+    /// From now on edges of this connection are told.
+    fn watch(&self, py: Python<'_>, exchange: &mut Exchange);
+
+    /// True for what is raised in requests that a stop has ended.
+    fn is_farewell(&self, py: Python<'_>, error: &PyErr) -> bool;
+}
+
+/// How a request's code waits.
+#[derive(Clone, Default)]
+pub enum Way {
+    /// The thread waits, without the interpreter.
+    #[default]
+    Thread,
+    /// Nothing waits on the thread: what the peer does not take is queued, and whoever has
+    /// queued too much lets others run.
+    Suspended(Arc<dyn Suspends>),
+}
+
+/// Why a read of a body brought nothing.
+pub enum ReadError {
+    Body(BodyError),
+    Raised(PyErr),
+}
+
+impl Way {
+    /// What the engine is to do where it would have to wait.
+    #[inline]
+    pub fn outside(&self) -> &'static dyn Outside {
+        match self {
+            Self::Thread => &Detached,
+            Self::Suspended(_) => &Never,
+        }
+    }
+
+    /// Waits until no more waits for the peer than is allowed. Threads have done so already.
+    #[inline]
+    pub fn make_room(&self, py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
+        match self {
+            Self::Thread => Ok(()),
+            Self::Suspended(others) => make_room(py, reply, &**others),
+        }
+    }
+
+    /// Appends up to `most` bytes of a body that is still arriving; zero: it is complete.
+    pub fn read(
+        &self,
+        py: Python<'_>,
+        (incoming, token): (&Incoming, u64),
+        into: &mut Vec<u8>,
+        most: usize,
+    ) -> Result<usize, ReadError> {
+        let Self::Suspended(others) = self else {
+            return incoming.read(into, most, &Detached).map_err(ReadError::Body);
+        };
+        let before = into.len();
+        loop {
+            match incoming.try_read(into, most).map_err(ReadError::Body)? {
+                Arrival::Some { .. } => return Ok(into.len() - before),
+                Arrival::None { until } => others.suspend(py, token, until).map_err(ReadError::Raised)?,
+            }
+        }
+    }
+}
+
+fn make_room(py: Python<'_>, reply: &Reply, others: &dyn Suspends) -> Result<(), Failure> {
+    let engine = &*reply.engine;
+    let room = engine.config.limits.response_buffer_bytes;
+    let mut waits = false;
+    loop {
+        // Nothing is borrowed while others run.
+        let until = reply.exchange.with(py, |exchange| {
+            if exchange.unsent() <= room {
+                return Ok(None);
+            }
+            if !waits {
+                engine.counters.reply_waits.add();
+                exchange.begin_waiting();
+                others.watch(py, exchange);
+            }
+            exchange.push(engine)?;
+            let left = exchange.unsent() > room;
+            Ok::<_, Gone>(left.then(|| (exchange.token(), exchange.send_until(engine))))
+        });
+        match until {
+            // The request has ended meanwhile.
+            None => return Err(Failure::Gone),
+            Some(Err(gone)) => return Err(gone.into()),
+            Some(Ok(None)) => return Ok(()),
+            Some(Ok(Some((token, until)))) => others.suspend(py, token, until)?,
+        }
+        waits = true;
+    }
+}
