@@ -34,8 +34,6 @@ exit statuses: {}
 """
 
 LATER = {
-    "-k": "other kinds of workers",
-    "--worker-class": "other kinds of workers",
     "--certfile": "TLS",
     "--keyfile": "TLS",
     "--ssl-certfile": "TLS",
@@ -217,6 +215,12 @@ def _plan(asked: argparse.Namespace, settings: Any, origin: dict[str, Any]) -> d
     from forehand.supervisor import notify, watch
 
     path = _surroundings(settings)
+    if settings.contradiction():
+        raise Problem(errors.USAGE, settings.contradiction())
+    if settings.is_gevent():
+        from forehand import greenlets
+
+        greenlets.look(path)
     if not asked.target:
         from forehand.target import suggestion
 

@@ -53,6 +53,12 @@ def serve_application(application: Callable[..., Any], options: dict[str, Any]) 
                 f"{name}: serve() serves in the process that calls it, and has no workers to replace",
                 hint="start the command `forehand` for that, or leave the option out",
             )
+    if settings.contradiction():
+        raise Problem(errors.USAGE, settings.contradiction())
+    if settings.is_gevent():
+        from forehand import greenlets
+
+        greenlets.patched()
     name = getattr(application, "__qualname__", type(application).__name__)
     return run(check(application, name), name, settings.plan())
 
@@ -68,6 +74,10 @@ def launch(plan: dict[str, Any]) -> int:
 
         return supervise.run(plan, None if plan["adopt"] is None else upgrade.read(plan["adopt"]))
     sys.path[:] = plan["path"]
+    if plan["worker_class"] == "gevent":
+        from forehand import greenlets
+
+        greenlets.patch()
     if plan["user"] or plan["group"]:
         from forehand.supervisor import privileges
 
@@ -78,6 +88,8 @@ def launch(plan: dict[str, Any]) -> int:
         for name in ("on_start", "on_worker_start"):
             hooks.call(plan, name, {"pid": os.getpid(), "worker": 0, "workers": 0, "generation": 1})
     application = target.load(plan["target"], factory=plan["factory"])
+    if plan["worker_class"] == "gevent":
+        greenlets.check(application, plan["target"], plan["interface"])
     if plan["check"]:
         print(f"forehand: {plan['target']} loads, and all settings can be used")
         return errors.OK
@@ -122,6 +134,10 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
     `plan` is that of `Settings.plan`, with `ready_fd` where somebody waits for readiness.
     """
     asynchronous = is_asgi(application, plan["interface"])
+    if plan["worker_class"] == "gevent":
+        from forehand import greenlets
+
+        greenlets.check(application, name, plan["interface"])
     listeners = listen(plan["addresses"], backlog=plan["backlog"], defer=plan["defer_accept"])
     try:
         engine = {**plan["engine"], "access_log_fd": _log_file(plan["access_log_file"])}
@@ -130,6 +146,12 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
 
             return serve(
                 application, listeners, engine, plan, lambda work: _tell(plan, listeners, f"{name} (ASGI)", work)
+            )
+        if plan["worker_class"] == "gevent":
+            from forehand.greenlets import driver
+
+            return driver.serve(
+                application, listeners, engine, plan, lambda work: _tell(plan, listeners, f"{name} (WSGI, gevent)", work)
             )
         server = _core.Server(application, [(listener.socket.fileno(), listener.url) for listener in listeners], engine)
         waiting = Waiting(server, plan["patience"])

@@ -193,6 +193,11 @@ def _threads(value: int) -> None:
         raise ValueError(f"{value} is not between 1 and 1024")
 
 
+def _greenlets(value: int) -> None:
+    if not 1 <= value <= 1_000_000:
+        raise ValueError(f"{value} is not between 1 and 1000000")
+
+
 def _access(value: str) -> None:
     if value:
         _core.check_access_format(value)
@@ -215,7 +220,6 @@ def _limit_name(name: str, kind: str) -> str:
 
 ALIASES = {
     "keep_alive_timeout": ("--keep-alive",),
-    "limit_connections": ("--worker-connections",),
     "request_timeout": ("--timeout", "-t"),
     "graceful_timeout": ("--timeout-graceful-shutdown", "--workers-kill-timeout"),
 }
@@ -283,6 +287,17 @@ def _own() -> Iterator[Option]:
         "requests that may block at the same time; threads start when they are needed. 32 keep three servers "
         "below the 100 connections that PostgreSQL allows",
         check=_threads,
+    )  # fmt: skip
+    yield Option(
+        "worker_class", "choice", "thread", "Work",
+        "what a WSGI request runs in: a thread, or a greenlet of gevent (docs/gevent.md); sync and gthread, names "
+        "of gunicorn's, mean thread",
+        choices=("thread", "gevent", "sync", "gthread"), aliases=("-k",),
+    )  # fmt: skip
+    yield Option(
+        "worker_connections", "int", 1000, "Work",
+        "greenlets that run at the same time in a worker of gevent's; further requests wait in the queue",
+        check=_greenlets,
     )  # fmt: skip
     yield Option(
         "request_buffering", "bool", True, "Work",
@@ -358,6 +373,24 @@ class Settings:
         host = f"[{host}]" if ":" in host and not host.startswith("[") else host
         return [f"{host}:{self['port'] if self.sources['port'] != 'default' else 8000}"]
 
+    def is_gevent(self) -> bool:
+        """True where requests run in greenlets."""
+        return bool(self["worker_class"] == "gevent")
+
+    def contradiction(self) -> str:
+        """What is set and means nothing beside the worker class; empty: all is well."""
+        if self.is_gevent() and self.sources["threads"] != "default":
+            return (
+                "threads means nothing with worker_class gevent, where each request has a greenlet: "
+                "worker_connections says how many"
+            )
+        if not self.is_gevent() and self.sources["worker_connections"] != "default":
+            return (
+                "worker_connections belongs to worker_class gevent: for threads, threads says how many requests run "
+                "at the same time, and limit_connections how many connections are open"
+            )
+        return ""
+
     def plan(self) -> dict[str, Any]:
         """All that a server's process needs to know, in types that `marshal` can write."""
         return {
@@ -371,6 +404,7 @@ class Settings:
             "interface": self["interface"],
             "lifespan": self["lifespan"],
             "loop": self["loop"],
+            "worker_class": "gevent" if self.is_gevent() else "thread",
             "engine": self.for_engine(),
             "workers": supervision.cpus() if self["workers"] == "auto" else int(self["workers"]),
             "hooks": {name: self[name] for name in OPTIONS if name.startswith("on_")},
@@ -384,6 +418,8 @@ class Settings:
             "url_scheme", "access_log", "log_level", "http_relax", "http_refuse", "script_name",
         )  # fmt: skip
         settings: dict[str, object] = {name: self[name] for name in names}
+        if self.is_gevent():
+            settings["threads"] = self["worker_connections"]
         settings["limits"] = {
             name: round(self[option.name] * 1000) if option.kind == "time" else int(self[option.name])
             for name, option in LIMITS.items()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import _socket as socket
 import gc
 import os
+import posix
 import sys
 
 from forehand import errors
@@ -101,6 +102,10 @@ def _load(plan: dict[str, Any], told: Channel) -> Callable[..., Any]:
 
     privileges.drop(plan["user"], plan["group"])
     worker.surroundings(plan)
+    if plan["worker_class"] == "gevent":
+        from forehand import greenlets
+
+        greenlets.patch()
     # Collections while importing leave holes that later objects fill, which unshares pages.
     gc.disable()
     application = worker.load(plan)
@@ -124,10 +129,11 @@ def _serve(children: Children, told: Channel, plan: dict[str, Any], application:
             return errors.OK
         fds = [int.from_bytes(data[at : at + 4], sys.byteorder) for _, _, data in ancillary for at in (0, 4)]
         number, generation, row = (int(word) for word in order.split())
-        pid = os.fork()
+        # Not through `os`, where gevent would have this process's hub wait for the child.
+        pid = posix.fork()
         if pid == 0:
             _make(children, told, plan, application, (number, generation, row), (fds[0], fds[1]))
-        os.waitpid(pid, 0)
+        posix.waitpid(pid, 0)
         for fd in fds:
             os.close(fd)
 
@@ -137,7 +143,7 @@ def _make(
     order: tuple[int, int, int], fds: tuple[int, int],
 ) -> NoReturn:  # fmt: skip
     """In the child of the mould: leave the worker behind, as the supervisor's own."""
-    if os.fork() != 0:
+    if posix.fork() != 0:
         os._exit(0)
     told.close()
     line, stacks = fds

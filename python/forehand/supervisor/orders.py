@@ -67,8 +67,8 @@ def banner(supervisor: Supervisor) -> None:
     if not settings["quiet"]:
         bold, end = ("\033[1m", "\033[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
         python = ".".join(map(str, sys.version_info[:3]))
-        # An event loop is one thread.
-        threads = "" if settings["interface_name"].startswith("ASGI") else f", up to {settings['threads']} threads"
+        # An event loop is one thread, and so is a hub.
+        threads = "" if settings["interface_name"] != "WSGI" else f", up to {settings['threads']} threads"
         workers = supervisor.state.rules.wanted
         preloaded = ", preloaded" if settings["preload"] else ""
         reloads = ", reloads when files change" if settings["reload"] else ""

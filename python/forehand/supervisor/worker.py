@@ -116,12 +116,21 @@ def _live(place: Place, plan: dict[str, Any], channel: Channel, application: Cal
 
     signals = Signals()
     facts = {"worker": place.number, "generation": place.generation, "pid": os.getpid()}
+    gevent = plan["worker_class"] == "gevent"
     if application is None:
         privileges.drop(plan["user"], plan["group"])
         surroundings(plan)
+        if gevent:
+            from forehand import greenlets
+
+            greenlets.patch()
         hooks.call(plan, "on_worker_start", facts)
         application = load(plan)
     else:
+        if gevent:
+            from forehand import greenlets
+
+            greenlets.after_fork()
         hooks.call(plan, "on_worker_start", facts)
     engine = {
         **plan["engine"],
@@ -131,6 +140,13 @@ def _live(place: Place, plan: dict[str, Any], channel: Channel, application: Cal
         "report_fd": place.line,
         "access_log_fd": 1 if plan["access_log_file"] == "-" else open_log(plan["access_log_file"]),
     }
+    if gevent:
+        from forehand.greenlets import worker as under_gevent
+
+        greenlets.check(application, plan["target"], plan["interface"])
+        prove(plan, application)
+        _stacks_on_signal(place.stacks)
+        return under_gevent.live(place, plan, application, engine, (channel, signals, facts))
     if is_asgi(application, plan["interface"]):
         from forehand.asgi import worker
 
@@ -247,14 +263,17 @@ class Life:
         return [word for word in words if hasattr(self, f"_{word}")]
 
     def _heard(self) -> list[tuple[str, str]]:
-        import select
-
         # The engine writes to the same socket, so that it has to stay blocking.
-        if not select.select([self.channel.fd], [], [], 0)[0]:
+        if not self._readable():
             return []
         heard = self.channel.hear()
         # The supervisor is gone: `watch_parent` ends this process in a moment.
         return heard if self.channel.open else [("stop", "")]
+
+    def _readable(self) -> bool:
+        import select
+
+        return bool(select.select([self.channel.fd], [], [], 0)[0])
 
     def _overdue(self) -> None:
         for ticket in self.server.overdue():

@@ -1,0 +1,209 @@
+"""gevent's hub and the engine: one descriptor that the hub watches, and the order of start and stop.
+
+Knows: the hub, greenlets, signals. Does not know: HTTP. Runs on the thread that calls `serve`,
+whose greenlet sleeps while the hub serves; what is said so runs in the hub.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+
+import gevent
+from gevent.event import Event
+from greenlet import GreenletExit
+
+from forehand import _core, errors
+from forehand.supervisor import say, stacks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from forehand.listen import Listener
+
+STOPPING = "stopping: waiting up to {:g} s for what is running (once more to stop at once)"
+#: Greenlets that were killed have so long to clean up, in seconds: a supervisor kills two seconds
+#: after the graceful timeout.
+FAREWELL = 1.0
+#: Between two looks whether they have, in seconds.
+LOOK = 0.01
+READ = 1
+
+
+def serve(
+    application: Callable[..., Any],
+    listeners: list[Listener],
+    settings: dict[str, object],
+    plan: dict[str, Any],
+    tell: Callable[[str], object],
+) -> int:
+    """Serve in this process until a signal says to stop; the exit status. `tell` is called when
+    requests are answered."""
+    driver = Driver(application, plan["patience"])
+    pairs = [(listener.socket.fileno(), listener.url) for listener in listeners]
+    status = driver.live(pairs, settings, Signals(driver), lambda: tell(f"up to {settings['threads']} greenlets"))
+    if driver.cut:
+        sys.stderr.write(f"forehand: stopped while {driver.cut} requests were running\n")
+    return status
+
+
+class Orders:
+    """Where the word to stop comes from."""
+
+    def __init__(self) -> None:
+        self.watchers: list[Any] = []
+
+    def attach(self, hub: Any) -> None:
+        """Listen from now on."""
+
+    def listen(self, hub: Any, fd: int, hear: Callable[[], object]) -> None:
+        """Have `hear` called in the hub whenever a descriptor can be read."""
+        watcher = hub.loop.io(fd, READ)
+        watcher.start(hear)
+        self.watchers.append(watcher)
+
+    def detach(self) -> None:
+        """Listen no more."""
+        for watcher in self.watchers:
+            watcher.stop()
+            watcher.close()
+        self.watchers.clear()
+
+
+class Signals(Orders):
+    """A process of its own: SIGTERM and SIGINT stop, a second one stops at once."""
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__()
+        self.driver = driver
+        self.asked = 0
+        self.heard = 0
+        self.reader = -1
+
+    def attach(self, hub: Any) -> None:
+        """In the main thread only: elsewhere the process's signals are somebody else's."""
+        import signal
+
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self._signalled)
+        except ValueError:
+            return
+        # A byte in this pipe wakes the hub, and the handler runs before what it calls.
+        self.reader, writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self.listen(hub, self.reader, self._hear)
+
+    def _signalled(self, number: int, frame: object) -> None:
+        self.asked += 1
+        if self.asked > self.heard + 2:
+            # A greenlet that never lets the hub run hears no word.
+            os._exit(errors.INTERNAL)
+
+    def _hear(self) -> None:
+        try:
+            os.read(self.reader, 512)
+        except BlockingIOError:
+            pass  # read already
+        while self.heard < self.asked:
+            self.heard += 1
+            if self.driver.order:
+                self.driver.stop("quit")
+            else:
+                sys.stderr.write(f"forehand: {STOPPING.format(self.driver.patience)}\n")
+                self.driver.stop("stop")
+
+
+class Driver:
+    """One server's life in the hub."""
+
+    def __init__(self, application: Callable[..., Any], patience: float) -> None:
+        self.application = application
+        self.patience = patience
+        #: `stop` (nobody goes on), `retire` (others do) or `quit` (at once); empty while serving.
+        self.order = ""
+        self.server: _core.GeventServer | None = None
+        self.cut = 0
+        self.ordered, self.forced, self.engine_ended = Event(), Event(), Event()
+
+    def stop(self, order: str) -> None:
+        """What `orders` has heard. Runs in the hub."""
+        if order == "quit" or not self.order:
+            self.order = order
+        self.ordered.set()
+        if order == "quit":
+            self.forced.set()
+
+    def live(
+        self,
+        listeners: list[tuple[int, str]],
+        settings: dict[str, object],
+        orders: Orders,
+        tell: Callable[[], object],
+    ) -> int:
+        """From start to stop; the exit status."""
+        hub = gevent.get_hub()
+        life = (hub, _overdue, self.engine_ended.set)
+        server = self.server = _core.GeventServer(self.application, listeners, settings, life)
+        # What loading has left goes back to the system when the server starts.
+        gc.collect()
+        server.start()
+        engine = Orders()
+        engine.listen(hub, server.fileno(), server.turn)
+        orders.attach(hub)
+        try:
+            tell()
+            gevent.wait([self.ordered, self.engine_ended], count=1)
+            left = self._drain(server)
+        finally:
+            orders.detach()
+            engine.detach()
+            server.flush_logs()
+        self.cut = max(server.counters()["requests_cut"], left)
+        return errors.INTERNAL if self.cut else errors.OK
+
+    def _drain(self, server: _core.GeventServer) -> int:
+        """Let what runs finish, then kill it; how many did not finish."""
+        if self.order == "retire":
+            server.retire()
+        else:
+            server.stop()
+        gevent.wait([self.engine_ended, self.forced], timeout=self.patience, count=1)
+        left = server.greenlets()
+        for greenlet, _ in left:
+            gevent.get_hub().loop.run_callback(_kill, greenlet)
+        until = time.monotonic() + FAREWELL
+        while left and server.greenlets() and time.monotonic() < until:
+            gevent.sleep(LOOK)
+        stuck = server.greenlets() if left else []
+        if stuck:
+            lines = ", ".join(sorted({line for _, line in stuck}))
+            say.say("error", f"{len(stuck)} requests went on after they were killed and are abandoned: {lines[:2000]}")
+        server.abort()
+        return len(left)
+
+
+def _kill(greenlet: Any) -> None:
+    """End a greenlet. Runs in the hub."""
+    if not greenlet.dead:
+        greenlet.throw(GreenletExit)
+
+
+def _overdue(greenlet: Any, line: str, seconds: float) -> None:
+    """Tell the log where a request stands that is overdue, then raise `forehand.RequestTimeout`
+    there. Runs in the hub, so that the greenlet stands still."""
+    from forehand import RequestTimeout
+
+    say.say(
+        "error",
+        f"{line}: overdue after {seconds:.2f} s (--request-timeout); its greenlet stands at\n"
+        f"{stacks.text_of(greenlet.gr_frame).rstrip()}",
+    )
+    if not greenlet.dead:
+        greenlet.throw(RequestTimeout)
