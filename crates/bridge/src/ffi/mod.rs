@@ -6,6 +6,7 @@
 
 mod callable;
 mod coroutine;
+mod frames;
 mod gil;
 mod loan;
 mod objects;
@@ -15,6 +16,7 @@ pub use callable::{Starts, Tried, Writes, start_function, write_function};
 pub use coroutine::{
     Stepped, Talks, call_three, copy_list, get_item, is_coroutine, make_with, step, talk_functions,
 };
+pub use frames::keep_frames;
 pub use gil::{attached, outside, outside_for_work, raise_in_thread, thread_ident};
 pub use loan::{Held, Loan};
 pub use objects::{

@@ -17,7 +17,7 @@ use server::exchange::Exchange;
 use wire::Head;
 
 use super::waiting::{Waiting, in_use};
-use crate::ffi::{Held, call_two};
+use crate::ffi::{Held, call_two, keep_frames};
 use crate::server::{LOG_PATIENCE, gateways};
 use crate::settings::Settings;
 use crate::wsgi::{Bench, Suspends, Way, Wsgi};
@@ -127,6 +127,7 @@ impl GeventServer {
     fn start(this: &Bound<'_, Self>) -> PyResult<()> {
         let py = this.py();
         reactor::sys::give_back();
+        keep_frames(py);
         *this.get().play.borrow(py).ok_or_else(in_use)? = Some(this.getattr(intern!(py, "play"))?.unbind());
         this.get().soon.borrow(py).ok_or_else(in_use)?.turn_again =
             Some(this.getattr(intern!(py, "turn_again"))?.unbind());
