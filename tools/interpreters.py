@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST, NEWEST = 10, 14
 ASK = "import sys, sysconfig; print(sys.version_info[1], sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
-TESTS = ("tests/wsgi", "tests/asgi", "tests/cli", "tests/server", "tests/supervisor")
+TESTS = ("tests/wsgi", "tests/asgi", "tests/gevent", "tests/cli", "tests/server", "tests/supervisor")
 
 
 def _candidates() -> list[str]:
@@ -68,7 +68,7 @@ def _build(python: Path, venv: Path) -> None:
         env={**os.environ, "PYO3_PYTHON": str(python)},
     )
     install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*install, "pytest", "tomli", "watchfiles"], check=True)
+    subprocess.run([*install, "pytest", "tomli", "watchfiles", "gevent"], check=True)
     subprocess.run([*install, "--force-reinstall", "--no-deps", *map(str, wheels.glob("*.whl"))], check=True)
 
 

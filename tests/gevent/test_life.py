@@ -1,0 +1,332 @@
+"""How servers of greenlets are chosen, started, asked, renewed and ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from serving import HERE, PATIENCE, PYTHON, Serving, read_all, read_reply
+from test_greenlets import ask, send  # type: ignore[import-not-found]
+
+pytestmark = pytest.mark.interpreters
+EXAMPLES = HERE.parent / "examples"
+BENCH = HERE.parent / "bench"
+
+
+def run(*words: str, env: dict[str, str] | None = None, cwd: Path = HERE / "apps") -> tuple[int, str]:
+    """The command's exit status and what it said, where it ends by itself."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("FOREHAND_")}
+    done = subprocess.run(
+        [PYTHON, "-m", "forehand", *words], cwd=cwd, env={**clean, **(env or {})}, capture_output=True, text=True,
+        timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def plain() -> Callable[..., Serving]:
+    """Start servers that are not told of gevent on the command line."""
+    started: list[Serving] = []
+
+    def start(*words: str, **more: object) -> Serving:
+        started.append(Serving(*words, **more))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.kill()
+
+
+def test_it_is_chosen_on_the_command_line_in_the_environment_and_in_toml(
+    plain: Callable[..., Serving], tmp_path: Path
+) -> None:
+    toml = tmp_path / "some.toml"
+    toml.write_text('worker_class = "gevent"\nworker_connections = 7\n')
+    told = [
+        plain("greenlets", "-k", "gevent", "--worker-connections", "7"),
+        plain("greenlets", env={"FOREHAND_WORKER_CLASS": "gevent", "FOREHAND_WORKER_CONNECTIONS": "7"}),
+        plain("greenlets", "--config", str(toml)),
+    ]
+    for server in told:
+        assert b"patched=True parent-is-hub=True" in ask(server, "/facts")[1]
+        assert "(WSGI, gevent)" in server.log()
+        assert server.status()["workers"][0]["threads"] == 7
+
+
+@pytest.mark.parametrize("name", ["thread", "sync", "gthread"])
+def test_the_other_names_mean_threads(plain: Callable[..., Serving], name: str) -> None:
+    server = plain("echo", "--worker-class", name)
+    assert "up to 32 threads" in server.log() and "(WSGI)" in server.log()
+    assert ask(server, "/")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("greenlets", "-k", "gevent", "--threads", "4"), "threads means nothing with worker_class gevent"),
+        (("echo", "--worker-connections", "4"), "worker_connections belongs to worker_class gevent"),
+        (("echo", "-k", "eventlet"), "'eventlet' is none of thread, gevent, sync, gthread; did you mean 'gevent'?"),
+        (("echo", "-k", "gevent", "--worker-connections", "0"), "0 is not between 1 and 1000000"),
+        (("greenlets:asynchronous", "-k", "gevent"), "is for WSGI, and 'greenlets:asynchronous' is an ASGI application"),
+        (
+            ("greenlets:asynchronous", "-k", "gevent", "--check"),
+            "is for WSGI, and 'greenlets:asynchronous' is an ASGI application",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_told_in_one_line(words: tuple[str, ...], said: str) -> None:
+    status, told = run(*words, "--bind", "127.0.0.1:0")
+    assert status == 2
+    assert "Traceback" not in told
+    (line,) = [line for line in told.splitlines() if line.startswith("forehand: ")]
+    assert said in line
+
+
+def test_where_gevent_is_missing_one_line_says_what_to_install(tmp_path: Path) -> None:
+    from forehand import greenlets
+    from forehand.errors import Problem
+
+    with pytest.raises(Problem, match="needs the package gevent") as found:
+        greenlets.look([str(tmp_path)])
+    assert found.value.hint == "install it: pip install 'forehand[gevent]'"
+    # It is found and cannot be imported: an installation that is broken.
+    (tmp_path / "gevent").mkdir()
+    (tmp_path / "gevent" / "__init__.py").write_text("raise ImportError('broken on purpose')")
+    status, told = run("greenlets", "-k", "gevent", "--bind", "127.0.0.1:0", "--pythonpath", str(tmp_path))
+    assert status == 2
+    assert "gevent cannot be imported (broken on purpose)" in told and "pip install 'forehand[gevent]'" in told
+    assert "Traceback" not in told
+
+
+def test_a_check_patches_and_imports(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text("from greenlets import PATCHED, application\nassert PATCHED")
+    status, told = run("late", "-k", "gevent", "--check", "--pythonpath", str(HERE / "apps"), cwd=tmp_path)
+    assert (status, "late loads" in told) == (0, True)
+
+
+@pytest.mark.parametrize("workers", ["0", "1", "3"])
+def test_a_stop_waits_for_what_runs(serve: Callable[..., Serving], workers: str) -> None:
+    server = serve("greenlets", "--workers", workers)
+    socks = [send(server, "/nap?0.3") for _ in range(9)]
+    server.until(lambda: server.log().count("naps") == 9)
+    server.process.send_signal(signal.SIGTERM)
+    for sock in socks:
+        assert read_reply(sock, bytearray())[2] == b"slept"
+        sock.close()
+    assert server.process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_what_runs_longer_than_the_grace_is_killed_and_may_clean_up(
+    serve: Callable[..., Serving], workers: str
+) -> None:
+    server = serve("greenlets", "--workers", workers, "--graceful-timeout", "300ms")
+    with send(server, "/forever") as sock:
+        server.until(lambda: "begins to wait" in server.log())
+        server.process.send_signal(signal.SIGTERM)
+        assert read_all(sock).startswith(b"HTTP/1.1 503 ")
+    assert server.process.wait(PATIENCE) == 1
+    assert "was ended by GreenletExit\ncleaned up" in server.log()
+    assert "while 1 requests were running" in server.log()
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_one_that_does_not_let_itself_be_killed_is_abandoned(serve: Callable[..., Serving], workers: str) -> None:
+    server = serve("greenlets", "--workers", workers, "--graceful-timeout", "200ms")
+    with send(server, "/stubborn"):
+        server.until(lambda: "begins to wait" in server.log())
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(PATIENCE) == 1
+    assert "ignores GreenletExit" in server.log()
+    assert "went on after they were killed and are abandoned: GET /stubborn HTTP/1.1" in server.log()
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_second_signal_does_not_wait(serve: Callable[..., Serving], workers: str) -> None:
+    server = serve("greenlets", "--workers", workers, "--graceful-timeout", "1000")
+    with send(server, "/forever"):
+        server.until(lambda: "begins to wait" in server.log())
+        server.process.send_signal(signal.SIGTERM)
+        server.until(lambda: "stopping: waiting up to 1000 s" in server.log())
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(PATIENCE) == 1
+
+
+def test_a_reload_waits_for_what_runs_and_the_next_are_served_by_others(serve: Callable[..., Serving]) -> None:
+    server = serve("greenlets")
+    before = ask(server, "/facts")[1]
+    with send(server, "/nap?0.5") as sock:
+        server.until(lambda: "naps" in server.log())
+        os.kill(server.process.pid, signal.SIGHUP)
+        server.until(lambda: ask(server, "/facts")[1] != before)
+        assert read_reply(sock, bytearray())[2] == b"slept"
+
+
+@pytest.mark.parametrize("options", [(), ("--preload",)], ids=["plain", "preloaded"])
+def test_nothing_is_lost_while_the_server_is_renewed(options: tuple[str, ...]) -> None:
+    sys.path.insert(0, str(BENCH))
+    import reload as reloading
+
+    result = reloading.measure(5_000, 3, 900, ("--worker-class", "gevent", *options), "reload")
+    assert result["lost"] == 0, f"{result['lost_by_kind']} {result['told']}\n{result['log']}"
+    assert result["done"] == 5_000
+    assert result["reloads"] == 3, result["log"]
+
+
+def test_workers_of_a_preloaded_application_have_hubs_of_their_own(serve: Callable[..., Serving]) -> None:
+    server = serve("greenlets", "--preload", "--workers", "3", "--readiness", "/nap?0")
+    assert b"patched=True parent-is-hub=True" in ask(server, "/facts")[1]
+    socks = [send(server, "/nap?0.2") for _ in range(30)]
+    assert {read_reply(sock, bytearray())[2] for sock in socks} == {b"slept"}
+    for sock in socks:
+        sock.close()
+    assert ask(server, "/shell") == (200, b"from a shell\n")
+    assert server.log().count("warning") == 0, server.log()
+    assert server.stop() == 0
+
+
+def test_a_worker_that_dies_is_replaced(serve: Callable[..., Serving]) -> None:
+    server = serve("greenlets")
+    os.kill(server.workers[0], signal.SIGKILL)
+    server.until(lambda: server.status()["workers"] and server.status()["workers"][0]["pid"] != server.workers[0])
+    assert ask(server, "/hello") == (200, b"hello")
+
+
+def test_workers_are_replaced_after_so_many_requests(serve: Callable[..., Serving]) -> None:
+    server = serve("greenlets", "--max-requests", "50")
+    first = server.workers[0]
+    server.until(lambda: ask(server, "/hello")[0] == 200 and server.status()["workers"][0]["pid"] != first)
+    assert "it has served" in server.log()
+
+
+def test_a_request_that_is_overdue_is_answered_and_its_greenlet_hears_of_it(serve: Callable[..., Serving]) -> None:
+    server = serve("greenlets", "--request-timeout", "300ms")
+    assert ask(server, "/forever")[0] == 504
+    server.until(lambda: "was ended by RequestTimeout\ncleaned up" in server.log())
+    log = server.log()
+    assert "GET /forever HTTP/1.1: overdue after 0.3" in log and "its greenlet stands at" in log
+    assert "time.sleep(1000)" in log.partition("its greenlet stands at")[2]
+    assert ask(server, "/hello") == (200, b"hello")
+    assert server.stop() == 0
+
+
+def test_a_body_that_does_not_come_in_time_is_overdue_too(serve: Callable[..., Serving]) -> None:
+    server = serve("greenlets", "--request-timeout", "300ms", "--no-request-buffering")
+    with send(server, "/told-upload", "Content-Length: 10\r\n", b"12345") as sock:
+        assert read_reply(sock, bytearray())[0] == 504
+    server.until(lambda: "reading raised RequestTimeout" in server.log())
+
+
+def test_stacks_are_told_of_greenlets_too(serve: Callable[..., Serving]) -> None:
+    server = serve("greenlets")
+    with send(server, "/forever?of=stacks"):
+        server.until(lambda: "begins to wait" in server.log())
+        status, text = server.order("stacks")
+    assert status == 0
+    assert ", in GET /forever?of=stacks HTTP/1.1" in text
+    assert "time.sleep(1000)" in text.partition("/forever?of=stacks")[2]
+    os.kill(server.process.pid, signal.SIGQUIT)
+    server.process.wait(PATIENCE)
+
+
+def test_a_readiness_call_that_fails_stops_the_start() -> None:
+    status, told = run("greenlets", "-k", "gevent", "--bind", "127.0.0.1:0", "--readiness", "/nowhere")
+    assert status == 4 and "the readiness call '/nowhere' answered 404" in told
+
+
+def test_log_files_are_opened_again(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    server = serve("greenlets", "--access-log", "common", "--access-log-file", str(log))
+    ask(server, "/hello")
+    server.until(lambda: log.exists() and "/hello" in log.read_text())
+    log.rename(tmp_path / "old.log")
+    os.kill(server.process.pid, signal.SIGUSR1)
+    server.until(log.exists)
+    server.until(lambda: ask(server, "/hello")[0] == 200 and log.read_text())
+
+
+def test_a_worker_with_open_connections_and_nothing_to_do_does_nothing(serve: Callable[..., Serving]) -> None:
+    server = serve("greenlets")
+    socks = [server.connect() for _ in range(50)]
+    for sock in socks:
+        sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+        read_reply(sock, bytearray())
+
+    def woken() -> int:
+        lines = Path(f"/proc/{server.workers[0]}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+
+    # Numbers are shown once more behind the last request; then it sleeps for ever.
+    last = [woken()]
+
+    def rests() -> bool:
+        threading.Event().wait(0.3)
+        last.append(woken())
+        return last[-1] - last[-2] <= 1
+
+    server.until(rests)
+    for sock in socks:
+        sock.close()
+
+
+@pytest.mark.parametrize(
+    ("target", "folder", "path"),
+    [("app:app", "flask_notes", "/"), ("shop.wsgi", "django_shop", "/")],
+    ids=["flask", "django"],
+)
+def test_frameworks_are_served(serve: Callable[..., Serving], target: str, folder: str, path: str) -> None:
+    pytest.importorskip(folder.partition("_")[0])
+    server = serve(target, cwd=EXAMPLES / folder)
+    with server.connect() as sock:
+        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        status, fields, _ = read_reply(sock, bytearray())
+    assert status == 200, server.log()
+    assert fields["content-type"].startswith("text/html")
+
+
+SERVES = """
+    {first}
+    import threading, time, forehand
+
+    def application(environ, start_response):
+        time.sleep(0)
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"served"]
+
+    forehand.serve(application, bind=["127.0.0.1:{port}"], worker_class="gevent")
+"""
+
+
+def test_a_program_that_has_patched_can_serve() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    code = textwrap.dedent(SERVES.format(first="from gevent import monkey; monkey.patch_all()", port=port))
+    process = subprocess.Popen([PYTHON, "-c", code], stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr
+        while "Ctrl-C stops" not in (line := process.stderr.readline()):
+            assert line, "it ended"
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as sock:
+            sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert read_all(sock).endswith(b"served")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def test_a_program_that_has_not_patched_is_told_to() -> None:
+    code = textwrap.dedent(SERVES.format(first="", port=0))
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1
+    assert "gevent has patched nothing" in done.stderr
