@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST, NEWEST = 10, 14
 ASK = "import sys, sysconfig; print(sys.version_info[1], sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
-TESTS = ("tests/wsgi", "tests/asgi", "tests/gevent", "tests/cli", "tests/server", "tests/supervisor")
+TESTS = ("tests/wsgi", "tests/asgi", "tests/greenlets", "tests/cli", "tests/server", "tests/supervisor")
 
 
 def _candidates() -> list[str]:

@@ -128,6 +128,53 @@ class AsgiServer:
     def flush_logs(self) -> None:
         """Wait a moment for log lines that are still to be written."""
 
+class GeventServer:
+    """One WSGI server over listeners that the caller keeps open, driven by gevent's hub."""
+
+    def __init__(
+        self,
+        application: Callable[..., Any],
+        listeners: Sequence[tuple[int, str]],
+        settings: Mapping[str, object],
+        life: tuple[Any, Callable[[Any, str, float], object], Callable[[], object]],
+        /,
+    ) -> None:
+        """`life`: the hub, what is called with an overdue greenlet, its request line and seconds, what is called
+        at the end."""
+
+    def fileno(self) -> int:
+        """The descriptor to watch for reading."""
+
+    def turn(self) -> None:
+        """Do what is ready; called in the hub when the descriptor is readable."""
+
+    def start(self) -> None:
+        """Be ready for the first request."""
+
+    def stop(self) -> None:
+        """Begin a graceful stop: what runs is finished, nothing new is taken."""
+
+    def retire(self) -> None:
+        """Let other workers go on: finish what runs, answer idle connections once more."""
+
+    def kick(self) -> None:
+        """Have the listeners looked at."""
+
+    def reopen_access_log(self, fd: int, /) -> None:
+        """Go on with another file, of which a copy is kept."""
+
+    def abort(self) -> None:
+        """End at once: connections are cut."""
+
+    def greenlets(self) -> list[tuple[Any, str]]:
+        """Requests that have begun and wait for something: (greenlet, request line)."""
+
+    def counters(self) -> dict[str, int]:
+        """What happened how often, by name."""
+
+    def flush_logs(self) -> None:
+        """Wait a moment for log lines that are still to be written."""
+
 class FileWrapper:
     """`wsgi.file_wrapper`: a file-like object as an iterable of blocks."""
 

@@ -148,10 +148,11 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
                 application, listeners, engine, plan, lambda work: _tell(plan, listeners, f"{name} (ASGI)", work)
             )
         if plan["worker_class"] == "gevent":
-            from forehand.greenlets import driver
+            from forehand.greenlets.driver import serve as serve_greenlets
 
-            return driver.serve(
-                application, listeners, engine, plan, lambda work: _tell(plan, listeners, f"{name} (WSGI, gevent)", work)
+            said = f"{name} (WSGI, gevent)"
+            return serve_greenlets(
+                application, listeners, engine, plan, lambda work: _tell(plan, listeners, said, work)
             )
         server = _core.Server(application, [(listener.socket.fileno(), listener.url) for listener in listeners], engine)
         waiting = Waiting(server, plan["patience"])

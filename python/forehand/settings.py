@@ -258,6 +258,20 @@ def _asgi() -> Iterator[Option]:
     )  # fmt: skip
 
 
+def _gevent() -> Iterator[Option]:
+    yield Option(
+        "worker_class", "choice", "thread", "Work",
+        "what a WSGI request runs in: a thread, or a greenlet of gevent (docs/gevent.md); sync and gthread, names "
+        "of gunicorn's, mean thread",
+        choices=("thread", "gevent", "sync", "gthread"), aliases=("-k",),
+    )  # fmt: skip
+    yield Option(
+        "worker_connections", "int", 1000, "Work",
+        "greenlets that run at the same time in a worker of gevent's; further requests wait in the queue",
+        check=_greenlets,
+    )  # fmt: skip
+
+
 def _own() -> Iterator[Option]:
     yield Option("chdir", "str", "", "Application", "go to this folder first", metavar="DIR")
     yield Option(
@@ -287,17 +301,6 @@ def _own() -> Iterator[Option]:
         "requests that may block at the same time; threads start when they are needed. 32 keep three servers "
         "below the 100 connections that PostgreSQL allows",
         check=_threads,
-    )  # fmt: skip
-    yield Option(
-        "worker_class", "choice", "thread", "Work",
-        "what a WSGI request runs in: a thread, or a greenlet of gevent (docs/gevent.md); sync and gthread, names "
-        "of gunicorn's, mean thread",
-        choices=("thread", "gevent", "sync", "gthread"), aliases=("-k",),
-    )  # fmt: skip
-    yield Option(
-        "worker_connections", "int", 1000, "Work",
-        "greenlets that run at the same time in a worker of gevent's; further requests wait in the queue",
-        check=_greenlets,
     )  # fmt: skip
     yield Option(
         "request_buffering", "bool", True, "Work",
@@ -338,7 +341,7 @@ def _own() -> Iterator[Option]:
 
 
 LIMITS: dict[str, Option] = dict(_limits())
-OPTIONS: dict[str, Option] = {option.name: option for option in (*_own(), *_asgi(), *LIMITS.values())}
+OPTIONS: dict[str, Option] = {option.name: option for option in (*_own(), *_gevent(), *_asgi(), *LIMITS.values())}
 
 
 #: What a supervisor reads of them, as it stands.

@@ -1,4 +1,4 @@
-"""Examples served from their own folders, plain and inside `wsgiref.validate`."""
+"""Examples served from their own folders, plain, inside `wsgiref.validate`, and in greenlets."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ EXAMPLES = HERE.parents[1] / "examples"
 Start = Callable[..., Serving]
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "validated"])
+@pytest.fixture(params=["plain", "validated", "gevent"])
 def example(request: pytest.FixtureRequest, serve: Start) -> Start:
-    """`example(folder, "module:attribute", env=...)` serves it, in one run as it is and in another judged."""
+    """`example(folder, "module:attribute", env=...)` serves it, in one run as it is, in another judged, in
+    a third with a greenlet for each request."""
 
     def start(folder: str, target: str, env: dict[str, str] | None = None) -> Serving:
-        if not request.param:
+        if request.param == "gevent":
+            return serve(target, "--worker-class", "gevent", cwd=EXAMPLES / folder, env=env)
+        if request.param == "plain":
             return serve(target, cwd=EXAMPLES / folder, env=env)
         told = {**(env or {}), "VALIDATED": target}
         return serve("validated", f"--pythonpath={HERE}", cwd=EXAMPLES / folder, env=told)

@@ -79,6 +79,17 @@ def test_a_sync_configuration() -> None:
     assert kinds(outcome, "proxy_protocol") == kinds(outcome, "spew") == [], "what is off says nothing"
 
 
+def test_greenlets_stay_greenlets() -> None:
+    words = "gunicorn -k gevent --worker-connections 500 --threads 4 shop"
+    outcome = recognised(words, ".", {})
+    assert outcome.settings == {"worker_class": "gevent", "worker_connections": 500}
+    assert kinds(outcome, "threads") == [IDLE]
+    assert kinds(outcome, "worker_connections") == [OTHER], "here it bounds requests"
+    assert recognised("gunicorn -k gthread --worker-connections 500 shop", ".", {}).settings == {
+        "limit_connections": 500
+    }
+
+
 def test_what_a_configuration_prints_is_not_in_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     text = page("gunicorn_asgi.conf.py", str(DATA), {"PORT": "81"})
     assert "for a terminal" not in text

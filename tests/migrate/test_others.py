@@ -85,7 +85,8 @@ def test_the_four_forms_of_uwsgi_say_the_same() -> None:
     assert "access_log" not in made["json"].settings
     assert made["xml"].settings["bind"] == ["127.0.0.1:8000", ":8001"]
     assert made["xml"].settings["script_name"] == "/shop"
-    assert [remark.kind for remark in made["xml"].about("gevent")] == [GONE]
+    assert (made["xml"].settings["worker_class"], made["xml"].settings["worker_connections"]) == ("gevent", 100)
+    assert "threads" not in made["xml"].settings
 
 
 @pytest.mark.parametrize(

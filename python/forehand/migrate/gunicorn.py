@@ -44,11 +44,17 @@ def _worker_class(outcome: Outcome, origin: str, value: Any) -> None:
         outcome.idle(origin, name, "nothing to choose: threads start when a request blocks")
     elif "uvicorn" in name.lower() or "asgi" in name.lower():
         outcome.gone(origin, name, "the application is ASGI; `forehand --check` says whether it can be served")
-    elif "gevent" in name.lower() or "eventlet" in name.lower():
-        outcome.gone(origin, name, "no greenlets: requests run in threads, as many as `threads` at a time; "
-                     "remove monkey patching, and see whether `threads` suffices")  # fmt: skip
+    elif _is_gevent(name):
+        outcome.put("worker_class", "gevent", origin)
+    elif "eventlet" in name.lower():
+        outcome.gone(origin, name, "no eventlet: requests run in threads, as many as `threads` at a time, or with "
+                     "worker_class gevent in greenlets; remove eventlet's monkey patching")  # fmt: skip
     else:
-        outcome.gone(origin, name, "there is one kind of worker")
+        outcome.gone(origin, name, "requests run in threads, or with worker_class gevent in greenlets")
+
+
+def _is_gevent(kind: Any) -> bool:
+    return "gevent" in (kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))).lower()
 
 
 def _level(outcome: Outcome, origin: str, value: Any) -> None:
@@ -115,7 +121,6 @@ SETTINGS: dict[str, Rule] = {
     "backlog": same("backlog"),
     "workers": same("workers"),
     "worker_class": _worker_class,
-    "threads": same("threads"),
     "max_requests": same("max_requests"),
     "max_requests_jitter": same("max_requests_jitter"),
     "graceful_timeout": same("graceful_timeout"),
@@ -200,7 +205,7 @@ SETTINGS: dict[str, Rule] = {
 }  # fmt: skip
 
 # Read together, in `settle`: what they mean depends on the kind of worker, or on one another.
-TOGETHER = ("timeout", "keepalive", "worker_connections", "accesslog", "access_log_format")
+TOGETHER = ("timeout", "keepalive", "threads", "worker_connections", "accesslog", "access_log_format")
 
 # gunicorn's function, our option, and what else differs.
 HOOKS = {
@@ -233,6 +238,7 @@ def settle(outcome: Outcome, values: Mapping[str, Any]) -> None:
     kind = str(values.get("worker_class") or "sync")
     sync = kind in SYNC and str(values.get("threads", 1)) == "1"
     _deadline(outcome, values.get("timeout"), sync)
+    _threads(outcome, values.get("threads"), kind)
     _connections(outcome, values, sync)
     _access_log(outcome, values)
     if sync and "threads" not in values:
@@ -256,10 +262,23 @@ def _deadline(outcome: Outcome, value: Any, sync: bool) -> None:
                         "the worker. The whole reply counts, downloads too: request_timeouts has others")  # fmt: skip
 
 
+def _threads(outcome: Outcome, value: Any, kind: str) -> None:
+    if value is None:
+        return
+    if _is_gevent(kind):
+        outcome.idle("threads", value, "a gevent worker does not read it")
+    else:
+        outcome.take(same("threads"), "threads", value)
+
+
 def _connections(outcome: Outcome, values: Mapping[str, Any], sync: bool) -> None:
     if (connections := values.get("worker_connections")) is not None:
         if sync:
             outcome.idle("worker_connections", connections, "a sync worker does not read it")
+        elif _is_gevent(values.get("worker_class") or ""):
+            outcome.put("worker_connections", connections, "worker_connections")
+            outcome.differs("worker_connections", connections, "it bounds requests that run, and no idle connections; "
+                            "those are bounded by limit_connections")  # fmt: skip
         else:
             outcome.put("limit_connections", connections, "worker_connections")
     if (seconds := values.get("keepalive")) is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from forehand.migrate.outcome import Rule
 
 ROTATE = "logrotate, and SIGUSR1 reopens the files"
-GREENLETS = "no greenlets: requests run in threads, as many as `threads` at a time"
+GREENLETS = "requests run in threads, as many as `threads` at a time, or with worker_class gevent in greenlets"
 ALWAYS = "it is always so"
 
 
@@ -65,6 +65,12 @@ def _workers(outcome: Outcome, origin: str, value: Any) -> None:
 
 def _buffer(outcome: Outcome, origin: str, value: Any) -> None:
     outcome.raise_limit("limit_header_bytes", int(number(value)) if number(value).isdigit() else value, origin)
+
+
+def _gevent(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("worker_connections", number(value), origin)
+    if outcome.took("worker_connections", origin):
+        outcome.put("worker_class", "gevent", origin)
 
 
 def _home(outcome: Outcome, origin: str, value: Any) -> None:
@@ -230,8 +236,9 @@ RULES: dict[str, Rule] = {
                      "write-errors-exception-only"), idle("a client that leaves is no error")),
     "stats": gone("`forehand status` tells what is counted"),
     "show-config": switch(idle("`forehand --print-config` does it")),
-    "gevent": gone(GREENLETS),
-    "gevent-monkey-patch": switch(gone("remove monkey patching: requests run in threads")),
+    "gevent": _gevent,
+    "gevent-monkey-patch": switch(idle("with worker_class gevent everything is patched")),
+    "gevent-early-monkey-patch": switch(idle("it is patched before the application is imported")),
     "ugreen": switch(gone(GREENLETS)),
     "async": gone(GREENLETS),
     "route": _route,
@@ -281,7 +288,11 @@ def settle(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[str])
     if str(processes) != "1" and not {"lazy-apps", "lazy"} & values.keys():
         outcome.put("preload", True, "no lazy-apps")
         outcome.differs("lazy-apps", "", "without it uWSGI imports the application before it forks, as preload does")
-    if "threads" not in values:
+    if "gevent" in values:
+        if "threads" in outcome.settings:
+            del outcome.settings["threads"]
+            outcome.idle("threads", values["threads"], "with gevent each request has a greenlet")
+    elif "threads" not in values:
         outcome.differs("threads", "", "a worker of uWSGI's runs one request at a time; here up to 32 run in each. "
                         "Where the application is not made for threads: threads = 1")  # fmt: skip
 

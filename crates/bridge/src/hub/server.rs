@@ -74,7 +74,7 @@ pub struct GeventServer {
     play: Held<Option<Py<PyAny>>>,
     beginning: Held<Option<Beginning>>,
     places: Held<Places>,
-    benches: Held<Vec<Box<Bench>>>,
+    benches: Held<Vec<Bench>>,
     soon: Held<Soon>,
     on_end: Held<Option<Py<PyAny>>>,
 }
@@ -175,7 +175,7 @@ impl GeventServer {
         let bench = self.benches.borrow(py).and_then(|mut benches| benches.pop());
         let mut bench = bench.unwrap_or_else(|| {
             let waiting = Arc::clone(&self.waiting) as Arc<dyn Suspends>;
-            Box::new(Bench::new(Way::Suspended(waiting)))
+            Bench::new(Way::Suspended(waiting))
         });
         let ticket = exchange.ticket.clone();
         if let Some(ticket) = &ticket {

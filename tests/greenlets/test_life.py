@@ -17,7 +17,6 @@ from serving import HERE, PATIENCE, PYTHON, Serving, read_all, read_reply
 from test_greenlets import ask, send  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.interpreters
-EXAMPLES = HERE.parent / "examples"
 BENCH = HERE.parent / "bench"
 
 
@@ -75,11 +74,8 @@ def test_the_other_names_mean_threads(plain: Callable[..., Serving], name: str) 
         (("echo", "--worker-connections", "4"), "worker_connections belongs to worker_class gevent"),
         (("echo", "-k", "eventlet"), "'eventlet' is none of thread, gevent, sync, gthread; did you mean 'gevent'?"),
         (("echo", "-k", "gevent", "--worker-connections", "0"), "0 is not between 1 and 1000000"),
-        (("greenlets:asynchronous", "-k", "gevent"), "is for WSGI, and 'greenlets:asynchronous' is an ASGI application"),
-        (
-            ("greenlets:asynchronous", "-k", "gevent", "--check"),
-            "is for WSGI, and 'greenlets:asynchronous' is an ASGI application",
-        ),
+        (("greenlets:asynchronous", "-k", "gevent"), "is for WSGI, and 'greenlets:asynchronous' is an ASGI"),
+        (("greenlets:asynchronous", "-k", "gevent", "--check"), "is for WSGI, and 'greenlets:asynchronous' is an ASGI"),
     ],
 )
 def test_what_does_not_go_together_is_told_in_one_line(words: tuple[str, ...], said: str) -> None:
@@ -275,21 +271,6 @@ def test_a_worker_with_open_connections_and_nothing_to_do_does_nothing(serve: Ca
     server.until(rests)
     for sock in socks:
         sock.close()
-
-
-@pytest.mark.parametrize(
-    ("target", "folder", "path"),
-    [("app:app", "flask_notes", "/"), ("shop.wsgi", "django_shop", "/")],
-    ids=["flask", "django"],
-)
-def test_frameworks_are_served(serve: Callable[..., Serving], target: str, folder: str, path: str) -> None:
-    pytest.importorskip(folder.partition("_")[0])
-    server = serve(target, cwd=EXAMPLES / folder)
-    with server.connect() as sock:
-        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-        status, fields, _ = read_reply(sock, bytearray())
-    assert status == 200, server.log()
-    assert fields["content-type"].startswith("text/html")
 
 
 SERVES = """

@@ -71,7 +71,8 @@ def test_each_request_has_variables_of_its_own(server: Serving) -> None:
 
 def test_pipelined_requests_are_answered_in_order_though_one_waits(server: Serving) -> None:
     with server.connect() as sock:
-        sock.sendall(b"".join(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path for path in (b"/hello", b"/nap?0.05", b"/fresh")))
+        paths = (b"/hello", b"/nap?0.05", b"/fresh")
+        sock.sendall(b"".join(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path for path in paths))
         buffer = bytearray()
         assert [read_reply(sock, buffer)[2][:5] for _ in range(3)] == [b"hello", b"slept", b"nothi"]
 
