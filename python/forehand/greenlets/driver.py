@@ -149,12 +149,18 @@ class Driver:
     ) -> int:
         """From start to stop; the exit status."""
         hub = gevent.get_hub()
-        life = (hub, _overdue, self.engine_ended.set)
+        engine = Orders()
+
+        def ended() -> None:
+            # What is ready behind the end would be ready for ever.
+            engine.detach()
+            self.engine_ended.set()
+
+        life = (hub, _overdue, ended)
         server = self.server = _core.GeventServer(self.application, listeners, settings, life)
         # What loading has left goes back to the system when the server starts.
         gc.collect()
         server.start()
-        engine = Orders()
         engine.listen(hub, server.fileno(), server.turn)
         orders.attach(hub)
         try:
