@@ -214,6 +214,14 @@ def test_a_request_that_is_overdue_is_answered_and_its_greenlet_hears_of_it(serv
     assert server.stop() == 0
 
 
+def test_a_greenlet_that_ignores_its_deadline_costs_its_worker(serve: Callable[..., Serving]) -> None:
+    times = ("--request-timeout", "200ms", "--request-timeout-grace", "300ms", "--graceful-timeout", "300ms")
+    server = serve("greenlets", *times)
+    assert ask(server, "/stubborn")[0] == 504
+    server.until(lambda: "ignores RequestTimeout" in server.log())
+    server.until(lambda: f"pid={server.workers[0]}" not in ask(server, "/facts")[1].decode())
+
+
 def test_a_body_that_does_not_come_in_time_is_overdue_too(serve: Callable[..., Serving]) -> None:
     server = serve("greenlets", "--request-timeout", "300ms", "--no-request-buffering")
     with send(server, "/told-upload", "Content-Length: 10\r\n", b"12345") as sock:
