@@ -131,6 +131,14 @@ def test_a_reader_that_leaves_ends_the_iteration(server: Serving) -> None:
     server.until(lambda: server.log().count("the parts were closed") > before)
 
 
+def test_a_reader_that_takes_nothing_is_given_up(serve: Callable[..., Serving]) -> None:
+    server = serve("greenlets", "--write-timeout", "300ms")
+    with send(server, "/stream?400"):
+        server.until(lambda: "the parts were closed" in server.log())
+    assert "the last part was taken" not in server.log()
+    assert ask(server, "/hello") == (200, b"hello")
+
+
 def test_a_client_that_leaves_in_its_upload_is_noticed(streaming: Serving) -> None:
     with send(streaming, "/told-upload", "Content-Length: 10\r\n", b"12345"):
         streaming.until(lambda: "reads" in streaming.log())
