@@ -25,7 +25,7 @@ use crate::turn::Loop;
 const MOST: usize = 16;
 /// Replies wait for one another only while a call takes no longer than this on average.
 const QUICK_US: u64 = 30;
-/// Under an event loop, so many replies wait for one another, ...
+/// Under an event loop or a hub, so many replies wait for one another, ...
 const HELD: usize = 8;
 /// ... for no longer than this, ...
 const HELD_US: u64 = 500;
@@ -185,7 +185,7 @@ impl Batch {
 impl Loop {
     /// Sends the replies of a batch, then goes on with their connections.
     pub(crate) fn send_batch(&mut self) {
-        if self.engine.config.evented {
+        if self.roused.is_some() {
             self.batch.judge_held();
         } else {
             self.batch.judge();
