@@ -40,6 +40,8 @@ pub enum Field {
     Errors,
     /// Monotonic milliseconds of the last update.
     Updated,
+    /// 1: one thread holds up the others, or does not come back.
+    Strained,
     /// In the first row only: the rows behind this many have never been used.
     Rows,
 }
@@ -106,13 +108,20 @@ impl Board {
         self.anybody(level, None)
     }
 
+    /// True when another worker is more willing than `level`, and nothing is wrong with it.
+    pub fn somebody_is_sound(&self, level: u64) -> bool {
+        self.anybody_where(level, |field| field(Field::Strained) == 0)
+    }
+
     fn anybody(&self, level: u64, watching: Option<u64>) -> bool {
+        self.anybody_where(level, |field| watching.is_none_or(|wanted| field(Field::Watching) == wanted))
+    }
+
+    fn anybody_where(&self, level: u64, fits: impl Fn(&dyn Fn(Field) -> u64) -> bool) -> bool {
         let rows = self.at(0, Field::Rows).load(Ordering::Relaxed).min(ROWS as u64);
         (0..rows as usize).filter(|&row| row != self.row).any(|row| {
             let read = |field| self.at(row, field).load(Ordering::SeqCst);
-            read(Field::Pid) != 0
-                && watching.is_none_or(|wanted| read(Field::Watching) == wanted)
-                && read(Field::Level) < level
+            read(Field::Pid) != 0 && fits(&read) && read(Field::Level) < level
         })
     }
 }

@@ -23,25 +23,26 @@ const LEAVING: u64 = 1000;
 const FULL: u64 = 200;
 /// A request is overdue: its thread may be lost, and the interpreter with it.
 const OVERDUE: u64 = 100;
-/// A thread holds the interpreter, so that every request here waits for it.
-const STRAINED: u64 = 50;
+/// Doubling the threads that are busy makes so much of a difference, ...
+const STEP: u64 = 2;
+/// ... and this that one of them holds up the others: more than being twice as busy, less than
+/// four times, because where every request burns, it is their number that counts.
+const STRAINED: u64 = 3;
 /// How often a worker that has stepped back looks whether it is needed.
 const LOOK_MS: Millis = 100;
 
 impl Engine {
-    /// How unwilling this worker is: 0 is idle. Doubling the threads that are busy is a step,
-    /// so that workers that are busy alike do not step back for one another.
+    /// How unwilling this worker is: 0 is idle. Steps are wide, so that workers that are busy
+    /// alike do not step back for one another.
     pub(crate) fn level(&self, now: Millis) -> u64 {
         let busy = self.playing();
         if busy >= self.config.threads && !self.config.evented {
             return FULL;
         }
-        let step = u64::from(u32::BITS - busy.leading_zeros());
-        match (self.tickets.any_lost(), self.is_strained(now)) {
-            (true, _) => OVERDUE + step,
-            (_, true) => STRAINED + step,
-            _ => step,
-        }
+        let step = STEP * u64::from(u32::BITS - busy.leading_zeros());
+        let strained = if self.is_strained(now) { STRAINED } else { 0 };
+        let lost = if self.tickets.any_lost() { OVERDUE } else { 0 };
+        step + strained + lost
     }
 }
 
@@ -82,7 +83,13 @@ impl Loop {
         if level > before && board.somebody_could_help(level) {
             board.ring();
         }
-        engine.send_away(level >= STRAINED && board.somebody_is_freer(STRAINED));
+        let strained = level >= OVERDUE || engine.is_strained(self.now);
+        board.set(Field::Strained, u64::from(strained));
+        if strained {
+            // It ends by itself, and nobody else would say so.
+            self.wake_by(self.now + LOOK_MS);
+        }
+        engine.send_away(strained && board.somebody_is_sound(level));
         let watched = self.listeners.are_watched();
         if level == 0 || !board.somebody_better(level) {
             if !watched {

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from forehand import _core
 
 
+def prepare() -> None:
+    """Import what the first stack will need: beside a thread that burns it would take long."""
+    stacks.text_of(sys._getframe())
+
+
 def act(server: _core.Server, ident: int, line: str, seconds: float, serial: int) -> None:
     """Tell the log where the thread stands, then raise `forehand.RequestTimeout` in it, unless
     it has come back meanwhile."""

@@ -155,6 +155,10 @@ def _live(place: Place, plan: dict[str, Any], channel: Channel, application: Cal
     server = _core.Server(application, place.listeners, engine)
     prove(plan, application)
     _stacks_on_signal(place.stacks)
+    if plan["engine"]["limits"]["request_timeout"] or plan["engine"]["request_timeouts"]:
+        from forehand.supervisor import deadlines
+
+        deadlines.prepare()
     gc.collect()
     server.start()
     channel.tell("ready")

@@ -35,10 +35,9 @@ pub fn outside<R>(wait: impl FnOnce() -> R) -> R {
     wait()
 }
 
-/// The same for the leader, whose way back is to be short whatever other threads do.
+/// The same for the leader: how long it waits on its way back tells what other threads do.
 #[inline]
 pub fn outside_for_work<R>(wait: impl FnOnce() -> R) -> R {
-    turns::leaving();
     let (result, since) = outside(|| (wait(), monotonic_us()));
     turns::back(since);
     result

@@ -2,32 +2,32 @@
 //!
 //! Threads that compete for the interpreter take turns; CPython's default is 5 ms, which a
 //! request waits for as soon as another thread computes. This module sets half a millisecond:
-//! less would interrupt requests that are worked on. But the thread that comes back from the
-//! kernel, to a request that has just arrived, should not wait even so long for one that burns.
-//! While such a one is seen, the interval is short as long as the leader is in the kernel, and
-//! the usual one as soon as it is back, because what counts is its value when a thread begins
-//! to wait (`take_gil` in CPython's `ceval_gil`). So the burning thread is interrupted soon,
-//! and the request in its turn is not.
+//! less would interrupt requests that are worked on. But where one thread burns and does not
+//! end, a request that has just arrived waits even so long twice, and every one of them does:
+//! then the turns are short, so that a short request takes as long as it takes beside another
+//! process. Where several burn, short turns would cost them a good part of what they do.
 //!
-//! A thread burns while the leader waits for the interpreter each time that it comes back. When
-//! that has gone on for a while, this worker is strained: others are a better place to ask.
+//! A thread burns while the leader waits for the interpreter each time that it comes back from
+//! the kernel. When that has gone on for a while, this worker is strained: others are a better
+//! place to ask.
 //!
-//! Knows: the interpreter's interval. Does not know: who waits, or why. Statics, because there
-//! is one interpreter in a process; they are written by the leader alone.
+//! Knows: the interpreter's interval, and the processor time of threads. Does not know: what
+//! they do. Statics, because there is one interpreter in a process; the leader writes them.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyFloat;
 use pyo3::{Python, intern};
-use reactor::sys::{monotonic_ms, monotonic_us};
+use reactor::sys::{ThreadClock, monotonic_ms, monotonic_us};
 
 /// CPython's own, in seconds: where another is found, the application wants that one.
 const DEFAULT: f64 = 0.005;
 /// The usual one. `server/baton.rs` knows it, too.
 const USUAL: f64 = 0.0005;
-/// While a thread burns and ours are outside. The kernel's timer adds some 50 µs.
+/// While one thread burns. The kernel's timer adds some 50 µs.
 const SHORT: f64 = 0.00005;
 /// A wait so long (microseconds) means that a thread burns: nearly a turn of the usual length.
 const BURNS_US: u64 = 400;
@@ -35,19 +35,27 @@ const BURNS_US: u64 = 400;
 const STILL_BURNS_US: u64 = 40;
 /// So many shorter waits, one after the other, and nobody burns any more: a single one may be luck.
 const CALM: u32 = 3;
+/// How long threads are looked at, at least, before it is said whether one burns alone.
+const LOOK_US: u64 = 5000;
+/// One that uses more than so many percent of a processor burns alone: several share one interpreter.
+const SHARE: u64 = 55;
 /// A worker is strained when a thread has burnt for so long, ...
 const STRAIN_AFTER_MS: u64 = 30;
 /// ... and for so long after the last sign of it.
 const STRAIN_MS: u64 = 200;
 
-/// A thread burns, and the interval is short while the leader is outside.
+/// Some thread burns.
 static BURNING: AtomicBool = AtomicBool::new(false);
-/// When that began; monotonic milliseconds.
+/// One does, and no other: turns are short.
+static ALONE: AtomicBool = AtomicBool::new(false);
+/// When the burning began; monotonic milliseconds.
 static SINCE: AtomicU64 = AtomicU64::new(0);
 /// Shorter waits since the last long one.
 static QUIET: AtomicU32 = AtomicU32::new(0);
 /// Until when the worker is taken to be strained; monotonic milliseconds.
 static STRAINED_UNTIL: AtomicU64 = AtomicU64::new(0);
+/// The threads that serve, and what they had used of a processor when they were looked at.
+static THREADS: Mutex<Threads> = Mutex::new(Threads { clocks: Vec::new(), at: 0 });
 /// `sys.setswitchinterval` and the two lengths, once the interval is ours.
 static SET: PyOnceLock<(Py<PyAny>, Py<PyFloat>, Py<PyFloat>)> = PyOnceLock::new();
 
@@ -73,15 +81,56 @@ pub fn strained_until() -> u64 {
     STRAINED_UNTIL.load(Ordering::Relaxed)
 }
 
-/// The leader is about to let go of the interpreter.
-#[inline]
-pub fn leaving() {
-    if BURNING.load(Ordering::Relaxed) {
-        set_length(true);
+/// The threads that take turns.
+struct Threads {
+    clocks: Vec<(ThreadClock, u64)>,
+    /// When they were looked at; microseconds, zero: never.
+    at: u64,
+}
+
+fn threads() -> MutexGuard<'static, Threads> {
+    THREADS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A thread that serves, for as long as this lives.
+pub struct Serving(Option<ThreadClock>);
+
+impl Serving {
+    /// The calling thread.
+    pub fn begin() -> Self {
+        let clock = ThreadClock::of_this_thread();
+        threads().clocks.extend(clock.map(|clock| (clock, 0)));
+        Self(clock)
     }
 }
 
-/// The leader has it back, after it has waited since `since` (microseconds) for it.
+impl Drop for Serving {
+    fn drop(&mut self) {
+        threads().clocks.retain(|(clock, _)| Some(*clock) != self.0);
+    }
+}
+
+impl Threads {
+    /// Looks at what each has used since the last look. True: one of them most of a processor.
+    /// None where the last look was just now.
+    fn look(&mut self) -> Option<bool> {
+        let now = monotonic_us();
+        let since = now - self.at;
+        if since < LOOK_US {
+            return None;
+        }
+        let mut alone = false;
+        for (clock, before) in &mut self.clocks {
+            let used = clock.micros();
+            alone |= used.saturating_sub(*before) * 100 > since * SHARE;
+            *before = used;
+        }
+        self.at = now;
+        Some(alone)
+    }
+}
+
+/// The leader has the interpreter back, after it has waited since `since` (microseconds) for it.
 #[inline]
 pub fn back(since: u64) {
     let waited = monotonic_us().saturating_sub(since);
@@ -102,16 +151,20 @@ fn note(waited: u64) {
         } else if now >= SINCE.load(Ordering::Relaxed) + STRAIN_AFTER_MS {
             STRAINED_UNTIL.store(now + STRAIN_MS, Ordering::Relaxed);
         }
+        if let Some(alone) = threads().look() {
+            shorten(alone);
+        }
     } else if QUIET.fetch_add(1, Ordering::Relaxed) + 1 >= CALM {
         BURNING.store(false, Ordering::Relaxed);
-    }
-    if burning {
-        set_length(false);
+        shorten(false);
     }
 }
 
-#[cold]
-fn set_length(short: bool) {
+/// Makes turns short, or as long as usual.
+fn shorten(short: bool) {
+    if ALONE.swap(short, Ordering::Relaxed) == short {
+        return;
+    }
     super::attached(|py| {
         if let Some((set, brief, usual)) = SET.get(py) {
             // It can only fail for want of memory, and then it stays as it is.

@@ -24,8 +24,8 @@ use super::reply::Desk;
 use super::routes::{Routes, resident_kib};
 use super::way::Way;
 use crate::ffi::{
-    attached, call_two, latin1, outside, outside_for_work, raise_in_thread, set_item, strained_until,
-    thread_ident,
+    Serving, attached, call_two, latin1, outside, outside_for_work, raise_in_thread, set_item,
+    strained_until, thread_ident,
 };
 
 /// A WSGI application on the engine.
@@ -67,6 +67,7 @@ thread_local! {
 
 impl App for Wsgi {
     fn live(&self, life: &mut dyn FnMut()) {
+        let _serving = Serving::begin();
         Python::attach(|_| {
             life();
             // The thread's objects go while it is attached.

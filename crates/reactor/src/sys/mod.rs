@@ -13,7 +13,7 @@ mod process;
 mod socket;
 mod timer;
 
-pub use clock::{monotonic_ms, monotonic_us, wall_seconds, wall_us};
+pub use clock::{ThreadClock, monotonic_ms, monotonic_us, wall_seconds, wall_us};
 pub use epoll::{Poll, PollEvent, PollEvents};
 pub use memory::give_back;
 pub use process::{SharedNumbers, end_now, stacks_signal, take_orphans};
