@@ -230,6 +230,7 @@ impl<A: App> Play<Exchange> for Crew<'_, A> {
 
     fn late(&self, exchange: &mut Exchange) {
         exchange.send_parcel(&self.0.engine);
+        self.0.engine.show_level();
     }
 
     #[inline]

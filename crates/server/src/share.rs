@@ -40,9 +40,18 @@ impl Engine {
             return FULL;
         }
         let step = STEP * u64::from(u32::BITS - busy.leading_zeros());
-        let strained = if self.is_strained(now) { STRAINED } else { 0 };
+        // Whoever held up the others has come back where nobody is inside.
+        let strained = if busy > 0 && self.is_strained(now) { STRAINED } else { 0 };
         let lost = if self.tickets.any_lost() { OVERDUE } else { 0 };
         step + strained + lost
+    }
+
+    /// Tells the other workers as soon as a thread has come back late: a client that asks again
+    /// at once is quicker than the loop.
+    pub(crate) fn show_level(&self) {
+        if let Some(board) = &self.config.board {
+            board.set(Field::Level, self.level(reactor::sys::monotonic_ms()));
+        }
     }
 }
 
@@ -55,6 +64,31 @@ impl Loop {
             if level != self.level || !self.listeners.are_watched() || level > 0 {
                 self.reconsider(level);
             }
+        }
+    }
+
+    /// A connection is there. True: another worker is less busy by now; this one steps back, and that one is told.
+    pub(crate) fn leaves_it_to_another(&mut self) -> bool {
+        let level = self.engine.level(self.now);
+        if level == 0 || !self.listeners.is_open() || !self.listeners.are_watched() {
+            return false;
+        }
+        if !self.engine.config.board.as_ref().is_some_and(|board| board.somebody_better(level)) {
+            return false;
+        }
+        self.reconsider(level);
+        let left = !self.listeners.are_watched();
+        if left && let Some(board) = &self.engine.config.board {
+            // The kernel has woken this worker for it, and nobody else.
+            board.ring();
+        }
+        left
+    }
+
+    /// Another worker is too busy for what it would have to do.
+    pub(crate) fn hear_the_bell(&mut self) {
+        if self.listeners.are_watched() && self.listeners.is_open() {
+            self.listeners.all_ready();
         }
     }
 
@@ -83,7 +117,7 @@ impl Loop {
         if level > before && board.somebody_could_help(level) {
             board.ring();
         }
-        let strained = level >= OVERDUE || engine.is_strained(self.now);
+        let strained = level >= OVERDUE || level > 0 && engine.is_strained(self.now);
         board.set(Field::Strained, u64::from(strained));
         if strained {
             // It ends by itself, and nobody else would say so.

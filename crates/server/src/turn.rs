@@ -119,8 +119,10 @@ impl Loop {
     #[inline]
     pub(crate) fn look_at(&mut self, happening: Happening) -> Option<Exchange> {
         match happening {
-            // It has woken the loop, which is all that it is for (`share.rs`).
-            Happening::Edge { token: BELL, .. } => None,
+            Happening::Edge { token: BELL, .. } => {
+                self.hear_the_bell();
+                None
+            }
             Happening::Edge { token, .. } if token & LISTENER != 0 => {
                 self.listeners.ready(token);
                 None
@@ -261,6 +263,8 @@ impl Lead for Loop {
                 self.batch.begin();
             } else if self.is_over() {
                 return Next::Ended;
+            } else if self.listeners.any_ready() && self.leaves_it_to_another() {
+                // Nothing is ready any more.
             } else if self.accepts < ACCEPTS_A_LOOK && self.listeners.any_ready() {
                 self.accepts += 1;
                 if let Some(next) = self.accept_one() {
