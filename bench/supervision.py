@@ -113,9 +113,10 @@ def p99_beside(server: Serving, seconds: float, trouble: Callable[[], Any]) -> f
     ]
     clients = {"kind": "sessions", "arrivals": "poisson", "rate": 120, "requests": 5, "think_s": 0.5}
     long = [{"name": "slow", "target": "/sleep?2"}, {"name": "stream", "target": "/stream"}]
+    arrivals = {"kind": "open", "arrivals": "poisson", "rate": 12}
     plans = (
         {"url": url, "load": clients, "requests": asked, "warmup_s": 3},
-        {"url": url, "load": {"kind": "open", "arrivals": "poisson", "rate": 12}, "requests": long, "keep_alive": False},
+        {"url": url, "load": arrivals, "requests": long, "keep_alive": False},
     )
     loads = [load({**plan, "duration_s": seconds, "threads": 1}) for plan in plans]
     time.sleep(3)
