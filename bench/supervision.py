@@ -84,23 +84,32 @@ def replaced(server: Serving, before: set[int]) -> bool:
 
 
 def stuck(seconds: int) -> dict[str, Any]:
-    """Requests that never end, with a deadline of a second, beside steady ones: first without,
-    then with a process beside the server that burns as much of the processors, then with them."""
+    """Requests that never end, with a deadline of a second, beside steady ones: without; with one endless loop and one
+    deadlock; with one after the other without a pause; and with a process beside the server that burns as much."""
     options = ("--workers", "2", "--request-timeout", "1s", "--request-timeouts", "/sleep=0,/stream=0")
     server = Serving("crowd_app:stuck", *options, cwd=HERE)
     answers: list[tuple[int, float]] = []
+    once = iter([lambda: answers.extend(ask_for_stuck(server))])
     try:
-        steady = p99_beside(server, seconds / 3, lambda: time.sleep(1))
-        burning = p99_beside(server, seconds / 3, burn_and_rest)
-        beside = p99_beside(server, seconds / 3, lambda: answers.extend(ask_for_stuck(server)))
+        steady = p99_beside(server, seconds / 4, rest)
+        one_of_each = p99_beside(server, seconds / 4, lambda: next(once, rest)())
+        always = p99_beside(server, seconds / 4, lambda: answers.extend(ask_for_stuck(server)))
+        burning = p99_beside(server, seconds / 4, burn_and_rest)
         return {
             "stuck": len(answers), "status": sorted({status for status, _ in answers}),
             "answered_after_s": [min(after for _, after in answers), max(after for _, after in answers)],
-            "p99_ms_steady": steady, "p99_ms_beside_another_process": burning, "p99_ms_beside": beside,
+            "p99_ms_steady": steady, "p99_ms_beside_one_of_each": one_of_each,
+            "p99_ms_beside_one_after_the_other": always,
+            "p99_ms_beside_another_process": burning,
             "stacks": server.log().count("while True:") + server.log().count("lock.acquire()"),
         }  # fmt: skip
     finally:
         server.kill()
+
+
+def rest() -> None:
+    """A second of peace."""
+    time.sleep(1)
 
 
 def p99_beside(server: Serving, seconds: float, trouble: Callable[[], Any]) -> float:
@@ -337,7 +346,7 @@ def main() -> int:
         install(given.peers)
     measured: dict[str, Callable[[], dict[str, Any]]] = {
         "crash": lambda: crash(given.seconds or 60),
-        "stuck": lambda: stuck(given.seconds or 60),
+        "stuck": lambda: stuck(given.seconds or 120),
         "overload": lambda: overload(given.seconds or 30),
         "scale": lambda: scale(given.seconds or 20),
         "beside": lambda: beside(given.seconds or 20, given.peers),
