@@ -13,11 +13,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from forehand_lab import HERE
+from forehand_lab.children import in_child, unhurried
 from forehand_lab.problem import FAILED, MISSING, Problem
 
 # What the engine may take beyond its plan: starting, reading bodies, writing the result.
@@ -61,14 +62,12 @@ class Load:
         self.seconds = float(plan["duration_s"]) + float(plan.get("drain_s", 5)) + GRACE_SECONDS
         words = [found(), "--plan", str(folder / "plan.json"), "--output", str(self._output)]
         cpus = frozenset(plan.get("cpus") or ())
-        # Its own group: the terminal's Ctrl-C comes to the lab, which ends the engine in its own time.
         self.process = subprocess.Popen(
             [*words, "--live-json"] if live else words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE if live else self._errors,
-            start_new_session=True,
-            preexec_fn=(lambda: os.sched_setaffinity(0, cpus)) if cpus else None,
+            preexec_fn=lambda: in_child(cpus),
         )
 
     def watched(self, tick: Callable[[dict[str, Any]], None]) -> None:
@@ -114,13 +113,25 @@ class Load:
 
 
 @contextlib.contextmanager
-def loading(plan: Mapping[str, Any], *, live: bool = False) -> Any:
+def loading(plan: Mapping[str, Any], *, live: bool = False) -> Iterator[Load]:
     """A load that is gone when the block is left."""
-    load = Load(plan, live=live)
+    with all_of([plan], live=live) as loads:
+        yield loads[0]
+
+
+@contextlib.contextmanager
+def all_of(plans: Sequence[Mapping[str, Any]], *, live: bool = False) -> Iterator[list[Load]]:
+    """Loads beside one another, of which the first may be live; all are gone when the block is left."""
+    loads: list[Load] = []
     try:
-        yield load
+        for plan in plans:
+            with unhurried():
+                loads.append(Load(plan, live=live and not loads))
+        yield loads
     finally:
-        load.kill()
+        with unhurried():
+            for load in loads:
+                load.kill()
 
 
 class Here:
@@ -133,15 +144,10 @@ class Here:
         begun: Callable[[], None] = lambda: None,
     ) -> list[dict[str, Any]]:
         """Runs these loads together; a result for each. `tick` hears of the first. Raises EngineFailed."""
-        others = [Load(plan) for plan in plans[1:]]
-        try:
-            with loading(plans[0], live=True) as load:
-                begun()
-                load.watched(tick or (lambda second: None))
-                return [load.result(), *(other.result() for other in others)]
-        finally:
-            for other in others:
-                other.kill()
+        with all_of(plans, live=True) as loads:
+            begun()
+            loads[0].watched(tick or (lambda second: None))
+            return [load.result() for load in loads]
 
 
 def run(plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forehand_lab import interpreters
+from forehand_lab.children import unhurried
 from forehand_lab.contestant import Contestant
 from forehand_lab.problem import MISSING, Problem
 
@@ -112,20 +113,21 @@ def _made_once(folder: Path, make: Callable[[], list[str]]) -> tuple[str, ...]:
 def _run(command: list[str], what: str) -> str:
     """A command's output; Problem with the line of its errors that says most."""
     environ = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    process: subprocess.Popen[str] | None = None
     try:
-        process = subprocess.Popen(
-            command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, start_new_session=True,
-        )  # fmt: skip
+        with unhurried():
+            process = subprocess.Popen(
+                command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True, start_new_session=True,
+            )  # fmt: skip
+        out, said = process.communicate(timeout=INSTALL_SECONDS)
     except OSError as error:
         raise Problem(MISSING, f"{what}: {error.strerror}") from None
-    try:
-        out, said = process.communicate(timeout=INSTALL_SECONDS)
     except subprocess.TimeoutExpired:
         raise Problem(MISSING, f"{what}: not done after {INSTALL_SECONDS} s") from None
     finally:
         # A compiler that goes on after its installer, or after Ctrl-C, ends here too.
-        if process.poll() is None:
+        if process and process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
     if process.returncode:

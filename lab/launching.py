@@ -13,19 +13,19 @@ import signal
 import socket
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from forehand_lab.children import in_child, unhurried
 from forehand_lab.contestant import Contestant
 from forehand_lab.environments import Environment, program
 from forehand_lab.places import Setting, command, places, prepared
 from forehand_lab.problem import FAILED, SYSTEM, Problem
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_CHILD_SUBREAPER = 36
 STOP_SECONDS, KILLED_SECONDS = 5.0, 30.0
 LOG_TAIL = 65536
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -121,22 +121,6 @@ class Running:
                 root.wait(KILLED_SECONDS)
         psutil.wait_procs(left, timeout=KILLED_SECONDS)
         reap()
-
-
-@contextlib.contextmanager
-def unhurried() -> Iterator[None]:
-    """A second Ctrl-C must not keep servers from being ended: it waits until that is done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
 
 
 def reap() -> None:
@@ -239,7 +223,7 @@ def _start(
         commands.append([program("nginx") or "nginx", "-c", f"{running.scratch}/front.conf"])
     end = begun + running.contestant.start.settle
     for words in commands:
-        with running.log.open("ab") as log:
+        with running.log.open("ab") as log, unhurried():
             try:
                 running.roots.append(
                     subprocess.Popen(
@@ -249,7 +233,7 @@ def _start(
                         stderr=log,
                         env=environ,
                         cwd=filled["apps"],
-                        preexec_fn=lambda: _in_child(cpus),
+                        preexec_fn=lambda: in_child(cpus),
                     )
                 )
             except OSError as error:
@@ -259,16 +243,6 @@ def _start(
     _until(running, end, lambda: _answers(running.at), f"port {running.port}")
     running.ready_s = time.monotonic() - begun
     running.tree()
-
-
-def _in_child(cpus: frozenset[int]) -> None:
-    # Runs after the fork, before exec: a group of its own, so that all of it can be ended (not a session: servers of
-    # 2010 call setpgrp, which a session's leader may not); the server ends when the lab is killed, and keeps
-    # to its processors.
-    os.setpgrp()
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if cpus:
-        os.sched_setaffinity(0, cpus)
 
 
 def _until(running: Running, end: float, what: object, named: str) -> None:

@@ -27,18 +27,8 @@ def watch_parent(fd: int, patience_ms: int, /) -> None:
 def take_orphans() -> bool:
     """Become the parent of descendants whose parents have ended. False: there is no such thing here."""
 
-class Server:
-    """One WSGI server over listeners that the caller keeps open."""
-
-    def __init__(
-        self,
-        application: Callable[..., Any],
-        listeners: Sequence[tuple[int, str]],
-        settings: Mapping[str, object],
-        /,
-    ) -> None: ...
-    def start(self) -> None:
-        """Start the threads; returns at once."""
+class Controls:
+    """What can be said to each server, whoever drives it."""
 
     def stop(self) -> None:
         """Begin a graceful stop; may be called again, and from a signal handler."""
@@ -52,6 +42,28 @@ class Server:
     def reopen_access_log(self, fd: int, /) -> None:
         """Go on with another file for the access log, of which a copy is kept."""
 
+    def abort(self) -> None:
+        """End at once: connections are cut, late threads are not waited for."""
+
+    def counters(self) -> dict[str, int]:
+        """What happened how often, by name."""
+
+    def flush_logs(self) -> None:
+        """Wait a moment for log lines that are still to be written."""
+
+class Server(Controls):
+    """One WSGI server over listeners that the caller keeps open."""
+
+    def __init__(
+        self,
+        application: Callable[..., Any],
+        listeners: Sequence[tuple[int, str]],
+        settings: Mapping[str, object],
+        /,
+    ) -> None: ...
+    def start(self) -> None:
+        """Start the threads; returns at once."""
+
     def overdue_fd(self) -> int:
         """A descriptor that can be read when `overdue` has something to tell."""
 
@@ -64,17 +76,11 @@ class Server:
     def routes(self) -> list[tuple[str, int, int]]:
         """Routes that have grown most: (route, KiB, requests)."""
 
-    def abort(self) -> None:
-        """End at once: connections are cut, late threads are not waited for."""
-
     def join(self, timeout: float | None = None) -> bool:
         """Wait until every thread has ended, at most so many seconds. True: they have."""
 
     def ended(self) -> bool:
         """True once the loop has ended; threads stuck in the application may be left."""
-
-    def counters(self) -> dict[str, int]:
-        """What happened how often, by name."""
 
     def fileno(self) -> int:
         """The engine's descriptor, for an event loop that drives it instead of threads."""
@@ -82,7 +88,7 @@ class Server:
     def turn(self, most: int = 64) -> int | None:
         """Do what is ready on this thread, at most so many requests; None: a worker leads."""
 
-class AsgiServer:
+class AsgiServer(Controls):
     """One ASGI server over listeners that the caller keeps open, driven by an event loop."""
 
     def __init__(
@@ -104,31 +110,10 @@ class AsgiServer:
     def start(self) -> None:
         """Be ready for the first request."""
 
-    def stop(self) -> None:
-        """Begin a graceful stop: what runs is finished, nothing new is taken."""
-
-    def retire(self) -> None:
-        """Let other workers go on: finish what runs, answer idle connections once more."""
-
-    def kick(self) -> None:
-        """Have the listeners looked at."""
-
-    def reopen_access_log(self, fd: int) -> None:
-        """Go on with another file, of which a copy is kept."""
-
-    def abort(self) -> None:
-        """End at once: connections are cut."""
-
     def tasks(self) -> list[Any]:
         """The tasks of requests that run, also of those whose response is complete."""
 
-    def counters(self) -> dict[str, int]:
-        """What happened how often, by name."""
-
-    def flush_logs(self) -> None:
-        """Wait a moment for log lines that are still to be written."""
-
-class GeventServer:
+class GeventServer(Controls):
     """One WSGI server over listeners that the caller keeps open, driven by gevent's hub."""
 
     def __init__(
@@ -151,29 +136,8 @@ class GeventServer:
     def start(self) -> None:
         """Be ready for the first request."""
 
-    def stop(self) -> None:
-        """Begin a graceful stop: what runs is finished, nothing new is taken."""
-
-    def retire(self) -> None:
-        """Let other workers go on: finish what runs, answer idle connections once more."""
-
-    def kick(self) -> None:
-        """Have the listeners looked at."""
-
-    def reopen_access_log(self, fd: int, /) -> None:
-        """Go on with another file, of which a copy is kept."""
-
-    def abort(self) -> None:
-        """End at once: connections are cut."""
-
     def greenlets(self) -> list[tuple[Any, str]]:
         """Requests that have begun and wait for something: (greenlet, request line)."""
-
-    def counters(self) -> dict[str, int]:
-        """What happened how often, by name."""
-
-    def flush_logs(self) -> None:
-        """Wait a moment for log lines that are still to be written."""
 
 class FileWrapper:
     """`wsgi.file_wrapper`: a file-like object as an iterable of blocks."""

@@ -4,6 +4,7 @@
 //! The only crate that knows Python; unsafe code is in `ffi/` and nowhere else.
 
 mod asgi;
+mod controls;
 mod ffi;
 mod hub;
 mod parent;
@@ -24,6 +25,8 @@ mod _core {
 
     #[pymodule_export]
     use super::asgi::AsgiServer;
+    #[pymodule_export]
+    use super::controls::Controls;
     #[pymodule_export]
     use super::hub::GeventServer;
     #[pymodule_export]

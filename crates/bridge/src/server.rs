@@ -15,16 +15,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use server::pool::Threads;
 
+use crate::controls::Controls;
 use crate::settings::Settings;
 use crate::wsgi::{FileWrapper, Gateway, Input, Way, Wsgi};
 
-/// How long a stop waits for lines that are still to be written.
-pub const LOG_PATIENCE: Duration = Duration::from_millis(500);
 /// Between two looks for a signal while waiting.
 const JOIN_LOOK: Duration = Duration::from_millis(200);
 
 /// One WSGI server over listeners that Python keeps open.
-#[pyclass(frozen, module = "forehand._core")]
+#[pyclass(frozen, extends = Controls, module = "forehand._core")]
 pub struct Server {
     threads: Arc<Threads<Wsgi>>,
     fileno: RawFd,
@@ -42,7 +41,7 @@ impl Server {
         application: Py<PyAny>,
         listeners: Vec<(RawFd, String)>,
         settings: &Bound<'_, PyDict>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         let settings = Settings::read(settings)?;
         let gateways = gateways(py, &listeners, &settings)?;
         let (threads, watch_routes) = (settings.threads, settings.watch_routes);
@@ -50,7 +49,9 @@ impl Server {
         let fileno = turn.fileno();
         let bell = turn.engine().tickets.listen()?;
         let wsgi = Wsgi::new(application, gateways, watch_routes);
-        Ok(Self { threads: Threads::new(wsgi, turn, threads), fileno, bell })
+        let controls = Controls::new(turn.engine());
+        let server = Self { threads: Threads::new(wsgi, turn, threads), fileno, bell };
+        Ok(PyClassInitializer::from(controls).add_subclass(server))
     }
 
     /// Starts the threads; returns at once.
@@ -58,31 +59,6 @@ impl Server {
         reactor::sys::give_back();
         crate::ffi::take_turns(py)?;
         self.threads.start().map_err(PyOSError::new_err)
-    }
-
-    /// Begins a graceful stop: what runs is finished, nothing new is taken. May be called
-    /// again, and from a signal handler.
-    fn stop(&self) {
-        self.threads.engine.drain();
-    }
-
-    /// Lets other workers go on: accepts nothing more, finishes what runs, answers idle
-    /// connections once more if they come back in time.
-    fn retire(&self) {
-        self.threads.engine.retire();
-    }
-
-    /// Has the listeners looked at: a connection may wait for a worker that is no more.
-    fn kick(&self) {
-        self.threads.engine.kick();
-    }
-
-    /// Goes on with another file for the access log, of which a copy is kept.
-    fn reopen_access_log(&self, fd: RawFd) -> PyResult<()> {
-        if let Some(access) = &self.threads.engine.config.access {
-            access.log.reopen(fd)?;
-        }
-        Ok(())
     }
 
     /// A descriptor that can be read when `overdue` has something to tell.
@@ -114,24 +90,20 @@ impl Server {
         self.threads.app().routes.as_ref().map_or_else(Vec::new, |routes| routes.most(5))
     }
 
-    /// Ends at once: connections are cut, late threads are not waited for.
-    fn abort(&self) {
-        self.threads.engine.abort();
-    }
-
     /// Waits until every thread has ended, at most `timeout` seconds. True: they have. After
     /// an abort, threads that are stuck in the application are not waited for. Signal
     /// handlers run meanwhile.
     #[pyo3(signature = (timeout = None))]
-    fn join(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+    fn join(this: PyRef<'_, Self>, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let threads = &this.threads;
         let mut left = timeout.map(|seconds| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)));
         loop {
             let slice = left.map_or(JOIN_LOOK, |left| left.min(JOIN_LOOK));
-            let done = py.detach(|| self.threads.join(Some(slice)));
+            let done = py.detach(|| threads.join(Some(slice)));
             py.check_signals()?;
             left = left.map(|left| left.saturating_sub(slice));
             if done || left == Some(Duration::ZERO) {
-                py.detach(|| self.flush_logs());
+                this.as_super().flush_logs(py);
                 return Ok(done);
             }
         }
@@ -142,13 +114,10 @@ impl Server {
         self.threads.ended()
     }
 
-    /// What happened how often, by name.
-    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let all = PyDict::new(py);
-        for (name, value) in self.threads.engine.counters.read() {
-            all.set_item(name, value)?;
-        }
-        let (threads, parked) = self.threads.numbers();
+    /// What happened how often, by name; and how many threads there are.
+    fn counters<'py>(this: PyRef<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = this.as_super().counters(py)?;
+        let (threads, parked) = this.threads.numbers();
         all.set_item("threads", threads)?;
         all.set_item("threads_parked", parked)?;
         Ok(all)
@@ -164,16 +133,6 @@ impl Server {
     #[pyo3(signature = (most = 64))]
     fn turn(&self, most: usize) -> Option<usize> {
         self.threads.turn(most)
-    }
-}
-
-impl Server {
-    fn flush_logs(&self) {
-        let engine = &self.threads.engine;
-        engine.log.flush(LOG_PATIENCE);
-        if let Some(access) = &engine.config.access {
-            access.log.flush(LOG_PATIENCE);
-        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! Knows: every reason that there is. Does not know: where one was found. Each refusal closes
 //! the connection: after a framing error nothing that follows can be trusted to be a request.
 
-use crate::response::{DateLine, reason_phrase};
+use crate::date::DateLine;
+use crate::reason::reason_phrase;
 
 /// Whose fault something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

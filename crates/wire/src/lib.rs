@@ -10,6 +10,7 @@
 
 mod bytes;
 mod chunked;
+mod date;
 mod fault;
 mod fields;
 mod forwarded;
@@ -18,10 +19,12 @@ mod heads;
 mod http1;
 mod limits;
 mod policy;
+mod reason;
 mod request_line;
 mod response;
 pub mod ws;
 
+pub use date::{DateLine, MONTHS, civil};
 pub use fault::{
     Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT,
     STOPPING, WS_KEY, WS_VERSION, Whose,
@@ -32,10 +35,10 @@ pub use heads::{HeadCache, Hint};
 pub use http1::{BodyLeft, Event, Http1, Shared, Tick};
 pub use limits::{LimitDoc, Limits, TABLE, UnknownLimit};
 pub use policy::{Policy, REFUSABLE, RELAXABLE, Underscore, UnknownName};
+pub use reason::reason_phrase;
 pub use request_line::Version;
 pub use response::{
-    BodyPlan, DateLine, FieldName, HeadError, LAST_CHUNK, Plan, RequestFacts, ResponseHead, chunk_prefix,
-    reason_phrase,
+    BodyPlan, FieldName, HeadError, LAST_CHUNK, Plan, RequestFacts, ResponseHead, chunk_prefix,
 };
 
 /// Monotonic milliseconds.

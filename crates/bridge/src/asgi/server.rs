@@ -22,8 +22,8 @@ use super::request::{Request, Talk};
 use super::scope::Gateway;
 use super::tools::{Tools, address, common};
 use super::websocket::Socket;
+use crate::controls::{Controls, in_use};
 use crate::ffi::{Held, call_three, make_with, talk_functions};
-use crate::server::LOG_PATIENCE;
 use crate::settings::Settings;
 
 /// What stands for the thread of a request with a deadline: the event loop's.
@@ -40,7 +40,7 @@ struct Running {
 }
 
 /// One ASGI server over listeners that Python keeps open.
-#[pyclass(frozen, module = "forehand._core")]
+#[pyclass(frozen, extends = Controls, module = "forehand._core")]
 pub struct AsgiServer {
     driver: Held<Evented>,
     pub engine: Arc<Engine>,
@@ -71,7 +71,7 @@ impl AsgiServer {
         listeners: Vec<(RawFd, String)>,
         settings: &Bound<'_, PyDict>,
         life: (Py<PyAny>, Bound<'_, PyDict>, Py<PyAny>),
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         let mut settings = Settings::read(settings)?;
         let (event_loop, state, on_end) = life;
         settings.config.evented = true;
@@ -84,7 +84,8 @@ impl AsgiServer {
         }
         let turn = settings.into_loop(&listeners)?;
         let engine = Arc::clone(turn.engine());
-        Ok(Self {
+        let controls = Controls::new(&engine);
+        let server = Self {
             driver: Held::new(Evented::new(turn)),
             room: engine.config.limits.response_buffer_bytes,
             engine,
@@ -97,7 +98,8 @@ impl AsgiServer {
             room_to_read: Held::new(Vec::new()),
             soon: Held::new((None, false)),
             on_end: Held::new(Some(on_end)),
-        })
+        };
+        Ok(PyClassInitializer::from(controls).add_subclass(server))
     }
 
     /// The descriptor to watch for reading.
@@ -173,34 +175,16 @@ impl AsgiServer {
 
     /// Begins a graceful stop: what runs is finished, nothing new is taken, and WebSockets
     /// are closed with 1001.
-    fn stop(&self, py: Python<'_>) {
-        self.engine.drain();
-        self.close_sockets(py, code::GOING_AWAY);
+    fn stop(this: PyRef<'_, Self>, py: Python<'_>) {
+        this.as_super().stop();
+        this.close_sockets(py, code::GOING_AWAY);
     }
 
     /// Lets other workers go on: accepts nothing more, finishes what runs, answers idle
     /// connections once more if they come back in time. WebSockets are closed with 1012.
-    fn retire(&self, py: Python<'_>) {
-        self.engine.retire();
-        self.close_sockets(py, code::RESTART);
-    }
-
-    /// Has the listeners looked at: a connection may wait for a worker that is no more.
-    fn kick(&self) {
-        self.engine.kick();
-    }
-
-    /// Goes on with another file for the access log, of which a copy is kept.
-    fn reopen_access_log(&self, fd: RawFd) -> PyResult<()> {
-        if let Some(access) = &self.engine.config.access {
-            access.log.reopen(fd)?;
-        }
-        Ok(())
-    }
-
-    /// Ends at once: connections are cut.
-    fn abort(&self) {
-        self.engine.abort();
+    fn retire(this: PyRef<'_, Self>, py: Python<'_>) {
+        this.as_super().retire();
+        this.close_sockets(py, code::RESTART);
     }
 
     /// The tasks of requests that run, also of those whose response is complete.
@@ -214,25 +198,6 @@ impl AsgiServer {
                 .and_then(|state| state.task.as_ref().map(|task| task.clone_ref(py)))
         };
         Ok(running.all.iter().flatten().filter_map(task).collect())
-    }
-
-    /// What happened how often, by name.
-    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let all = PyDict::new(py);
-        for (name, value) in self.engine.counters.read() {
-            all.set_item(name, value)?;
-        }
-        Ok(all)
-    }
-
-    /// Waits a moment for log lines that are still to be written.
-    fn flush_logs(&self, py: Python<'_>) {
-        py.detach(|| {
-            self.engine.log.flush(LOG_PATIENCE);
-            if let Some(access) = &self.engine.config.access {
-                access.log.flush(LOG_PATIENCE);
-            }
-        });
     }
 }
 
@@ -439,8 +404,4 @@ impl AsgiServer {
             error.print(py);
         }
     }
-}
-
-fn in_use() -> PyErr {
-    pyo3::exceptions::PyRuntimeError::new_err("the server is in use by another call")
 }

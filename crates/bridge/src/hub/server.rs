@@ -16,9 +16,10 @@ use server::evented::{After, Evented, Roused};
 use server::exchange::Exchange;
 use wire::Head;
 
-use super::waiting::{Waiting, in_use};
+use super::waiting::Waiting;
+use crate::controls::{Controls, in_use};
 use crate::ffi::{Held, call_two, keep_frames};
-use crate::server::{LOG_PATIENCE, gateways};
+use crate::server::gateways;
 use crate::settings::Settings;
 use crate::wsgi::{Bench, Suspends, Way, Wsgi};
 
@@ -64,7 +65,7 @@ struct Ties {
 }
 
 /// One WSGI server over listeners that Python keeps open.
-#[pyclass(frozen, module = "forehand._core")]
+#[pyclass(frozen, extends = Controls, module = "forehand._core")]
 pub struct GeventServer {
     wsgi: Wsgi,
     engine: Arc<Engine>,
@@ -92,14 +93,15 @@ impl GeventServer {
         listeners: Vec<(RawFd, String)>,
         settings: &Bound<'_, PyDict>,
         life: (Bound<'_, PyAny>, Py<PyAny>, Py<PyAny>),
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         let settings = Settings::read(settings)?;
         let (hub, on_overdue, on_end) = life;
         let gateways = gateways(py, &listeners, &settings)?;
         let most = settings.config.threads;
         let driver = Evented::bounded(settings.into_loop(&listeners)?, most);
         let engine = Arc::clone(driver.engine());
-        Ok(Self {
+        let controls = Controls::new(&engine);
+        let server = Self {
             wsgi: Wsgi::new(application, gateways, false),
             engine,
             waiting: Arc::new(Waiting::new(&hub, driver)?),
@@ -115,7 +117,8 @@ impl GeventServer {
             benches: Held::new(Vec::new()),
             soon: Held::new(Soon::default()),
             on_end: Held::new(Some(on_end)),
-        })
+        };
+        Ok(PyClassInitializer::from(controls).add_subclass(server))
     }
 
     /// The descriptor to watch for reading.
@@ -207,54 +210,6 @@ impl GeventServer {
             running.greenlet.as_ref().map(|greenlet| (greenlet.clone_ref(py), line))
         };
         Ok(places.all.iter().flatten().filter_map(one).collect())
-    }
-
-    /// Begins a graceful stop: what runs is finished, nothing new is taken.
-    fn stop(&self) {
-        self.engine.drain();
-    }
-
-    /// Lets other workers go on: accepts nothing more, finishes what runs, answers idle
-    /// connections once more if they come back in time.
-    fn retire(&self) {
-        self.engine.retire();
-    }
-
-    /// Has the listeners looked at: a connection may wait for a worker that is no more.
-    fn kick(&self) {
-        self.engine.kick();
-    }
-
-    /// Ends at once: connections are cut.
-    fn abort(&self) {
-        self.engine.abort();
-    }
-
-    /// Goes on with another file for the access log, of which a copy is kept.
-    fn reopen_access_log(&self, fd: RawFd) -> PyResult<()> {
-        if let Some(access) = &self.engine.config.access {
-            access.log.reopen(fd)?;
-        }
-        Ok(())
-    }
-
-    /// What happened how often, by name.
-    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let all = PyDict::new(py);
-        for (name, value) in self.engine.counters.read() {
-            all.set_item(name, value)?;
-        }
-        Ok(all)
-    }
-
-    /// Waits a moment for log lines that are still to be written.
-    fn flush_logs(&self, py: Python<'_>) {
-        py.detach(|| {
-            self.engine.log.flush(LOG_PATIENCE);
-            if let Some(access) = &self.engine.config.access {
-                access.log.flush(LOG_PATIENCE);
-            }
-        });
     }
 }
 

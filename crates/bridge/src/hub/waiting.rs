@@ -13,6 +13,7 @@ use server::evented::Evented;
 use server::exchange::Exchange;
 use wire::Millis;
 
+use crate::controls::in_use;
 use crate::ffi::Held;
 use crate::wsgi::Suspends;
 
@@ -111,9 +112,4 @@ impl Suspends for Waiting {
     fn is_farewell(&self, py: Python<'_>, error: &PyErr) -> bool {
         self.engine.stage() != Stage::Serving && error.is_instance(py, self.exit.bind(py))
     }
-}
-
-/// The message where one thing is used twice at once, which one thread cannot do.
-pub fn in_use() -> PyErr {
-    PyRuntimeError::new_err("the server is in use by another call")
 }

@@ -1,0 +1,85 @@
+//! `forehand._core.Controls`: what can be said to a running engine, whoever drives it.
+//!
+//! Knows: the engine. Does not know: threads, event loops, hubs. Any thread that is attached.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use server::engine::Engine;
+
+/// How long a stop waits for lines that are still to be written.
+const LOG_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The base of the servers; `_core` makes none by itself.
+#[pyclass(frozen, subclass, module = "forehand._core")]
+pub struct Controls {
+    engine: Arc<Engine>,
+}
+
+impl Controls {
+    /// Of this engine.
+    pub fn new(engine: &Arc<Engine>) -> Self {
+        Self { engine: Arc::clone(engine) }
+    }
+}
+
+#[pymethods]
+impl Controls {
+    /// Begins a graceful stop: what runs is finished, nothing new is taken. May be called
+    /// again, and from a signal handler.
+    pub fn stop(&self) {
+        self.engine.drain();
+    }
+
+    /// Lets other workers go on: accepts nothing more, finishes what runs, answers idle
+    /// connections once more if they come back in time.
+    pub fn retire(&self) {
+        self.engine.retire();
+    }
+
+    /// Has the listeners looked at: a connection may wait for a worker that is no more.
+    fn kick(&self) {
+        self.engine.kick();
+    }
+
+    /// Ends at once: connections are cut, late threads are not waited for.
+    fn abort(&self) {
+        self.engine.abort();
+    }
+
+    /// Goes on with another file for the access log, of which a copy is kept.
+    fn reopen_access_log(&self, fd: RawFd) -> PyResult<()> {
+        if let Some(access) = &self.engine.config.access {
+            access.log.reopen(fd)?;
+        }
+        Ok(())
+    }
+
+    /// What happened how often, by name.
+    pub fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        for (name, value) in self.engine.counters.read() {
+            all.set_item(name, value)?;
+        }
+        Ok(all)
+    }
+
+    /// Waits a moment for log lines that are still to be written.
+    pub fn flush_logs(&self, py: Python<'_>) {
+        py.detach(|| {
+            self.engine.log.flush(LOG_PATIENCE);
+            if let Some(access) = &self.engine.config.access {
+                access.log.flush(LOG_PATIENCE);
+            }
+        });
+    }
+}
+
+/// The message where one thing is used twice at once, which one thread cannot do.
+pub fn in_use() -> PyErr {
+    PyRuntimeError::new_err("the server is in use by another call")
+}

@@ -1,0 +1,58 @@
+"""No process outlives Ctrl-C, even one that comes while the process is being started."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+from forehand_lab import engine
+from forehand_lab.children import unhurried
+
+# Interrupts whoever started it at the first moment that it can, and would then stay for long.
+HASTY = "#!/bin/sh\nkill -INT $PPID\nexec sleep 600\n"
+PLAN = {"duration_s": 1.0}
+
+
+@pytest.fixture
+def interruptible() -> None:
+    """Ctrl-C as in a terminal, whatever the tests were started by."""
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interruption_in_the_block_comes_after_it(interruptible: None) -> None:
+    done: list[str] = []
+    with pytest.raises(KeyboardInterrupt), unhurried():
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append("outer")
+        with unhurried():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("inner")
+        done.append("after")
+    assert done == ["outer", "inner", "after"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_error_in_the_block_is_not_hidden_by_an_interruption(interruptible: None) -> None:
+    with pytest.raises(ZeroDivisionError), unhurried():
+        os.kill(os.getpid(), signal.SIGINT)
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("time", range(20))
+def test_an_engine_that_is_being_started_is_ended(
+    time: int, interruptible: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hasty = tmp_path / "forehand-load"
+    hasty.write_text(HASTY)
+    hasty.chmod(0o755)
+    monkeypatch.setenv("FOREHAND_LOAD", str(hasty))
+    before = {child.pid for child in psutil.Process().children()}
+    with pytest.raises(KeyboardInterrupt), engine.all_of([PLAN, PLAN]):
+        signal.pause()
+    left = [child for child in psutil.Process().children() if child.pid not in before]
+    for child in left:
+        child.kill()
+    assert left == []
