@@ -218,7 +218,7 @@ def test_no_new_connection_lands_on_a_worker_that_is_stuck(serve: Serve, shop: S
     stuck.close()
 
 
-def test_a_worker_that_one_thread_holds_up_sends_its_clients_to_another(serve: Serve, shop: Shop) -> None:
+def test_a_worker_that_one_thread_holds_up_gives_its_clients_to_another(serve: Serve, shop: Shop) -> None:
     """Threads that sleep do not make the difference: some are inside both workers."""
     server = serve("shop", "--workers", "2", "--threads", "8", cwd=shop())
     # Asked while others are busy, so that both workers take some.
@@ -229,25 +229,45 @@ def test_a_worker_that_one_thread_holds_up_sends_its_clients_to_another(serve: S
     spinning = ask(server, "/spin")
     server.until(lambda: busy(server) == 7)
 
-    def who_sends_away() -> str:
-        for number, sock in enumerate(kept):
-            pid, closes = worker_of(sock)
-            if closes:
-                kept[number] = server.connect()
-                return pid
-        return ""
+    def one_serves_all() -> str:
+        pids = {worker_of(sock) for sock in kept}
+        return pids.pop() if len(pids) == 1 else ""
 
-    held_up = server.until(who_sends_away)
-    assert held_up not in [worker_of(server.connect())[0] for _ in range(40)]
+    sound = server.until(one_serves_all)
+    assert {worker_of(sock) for sock in kept for _ in range(5)} == {sound}
+    assert {worker_of(server.connect()) for _ in range(40)} == {sound}
     for sock in (*kept, *sleeping, spinning):
         sock.close()
 
 
-def worker_of(sock: socket.socket) -> tuple[str, bool]:
-    """Who answers on a connection, and whether the connection is closed with it."""
+def worker_of(sock: socket.socket) -> str:
+    """Who answers on a connection, which stays open."""
     sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-    _, fields, body = read_reply(sock, bytearray())
-    return body.split()[1].decode(), fields.get("connection") == "close"
+    status, fields, body = read_reply(sock, bytearray())
+    assert status == 200 and fields.get("connection") != "close"
+    return body.split()[1].decode()
+
+
+def test_idle_connections_leave_a_worker_that_is_held_up_before_they_ask(serve: Serve, shop: Shop) -> None:
+    """More of them than can be under way at a time; each is as old as it was and ends without a word when its time is over."""
+    server = serve("shop", "--workers", "2", "--keep-alive", "6s", cwd=shop())
+    idle = [ask(server, "/sleep?0.02") for _ in range(500)]
+    assert len({read_reply(sock, bytearray())[2].split()[1] for sock in idle}) == 2
+    silent = server.connect()
+    spinning = ask(server, "/spin")
+
+    def only_its_own() -> bool:
+        # It notices when it has something to do.
+        worker_of(idle[0])
+        return any(worker["strained"] and worker["connections"] <= 2 for worker in server.status()["workers"])
+
+    server.until(only_its_own)
+    assert len({worker_of(sock) for sock in idle}) == 1
+    silent.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    assert answer(silent)[0] == 200
+    assert all(sock.recv(1) == b"" for sock in idle)
+    for sock in (*idle, spinning):
+        sock.close()
 
 
 def test_a_worker_that_has_become_free_takes_the_next_connection(serve: Serve, shop: Shop) -> None:

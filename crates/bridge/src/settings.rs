@@ -4,12 +4,12 @@
 //! Runs on the thread that makes a server.
 
 use std::os::fd::RawFd;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use reactor::sys::{ListenerFd, duplicate_file};
+use reactor::sys::{Handoff, ListenerFd, duplicate_file};
 use server::access::{AccessLog, Format};
 use server::board::Board;
 use server::engine::Config;
@@ -52,9 +52,11 @@ impl Settings {
         let log = Log::new(2, level, limits.error_log_rate).unwrap_or_else(|_| Log::none());
         let trust: String = get(settings, "forwarded_allow_ips", "127.0.0.0/8,::1,unix".into())?;
         let threads: usize = get(settings, "threads", 1)?;
+        let (board, handoff) = board(settings)?;
         let config = Config {
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            board: board(settings)?,
+            board,
+            handoff,
             shared_listeners: get(settings, "shared_listeners", false)?,
             report: match get::<Option<RawFd>>(settings, "report_fd", None)? {
                 Some(fd) => Some(duplicate_file(fd)?),
@@ -107,11 +109,14 @@ fn limits(settings: &Bound<'_, PyDict>) -> PyResult<Limits> {
     Ok(limits)
 }
 
-fn board(settings: &Bound<'_, PyDict>) -> PyResult<Option<Board>> {
-    let place: Option<(RawFd, usize, RawFd)> = get(settings, "board", None)?;
+/// The board, and the way on which connections go between workers (`supervisor/board.py`).
+fn board(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Board>, Option<Arc<Handoff>>)> {
+    let place: Option<(RawFd, usize, RawFd, RawFd, RawFd)> = get(settings, "board", None)?;
     Ok(match place {
-        Some((fd, row, bell)) => Some(Board::join(fd, row, bell)?),
-        None => None,
+        Some((fd, row, bell, give, take)) => {
+            (Some(Board::join(fd, row, bell)?), Some(Arc::new(Handoff::join(give, take)?)))
+        }
+        None => (None, None),
     })
 }
 

@@ -1,16 +1,19 @@
 //! New connections: taken while there is room, refused in words where there is none.
 //!
-//! Knows: listeners, the connection limit, running out of descriptors. Does not know: what a
+//! Knows: listeners, the connection limit, running out of descriptors, and that other workers
+//! give connections away (`handoff.rs`), which are taken like new ones. Does not know: what a
 //! connection says. Runs under the baton.
 
 use std::io;
+use std::sync::Arc;
 
-use reactor::sys::{ListenerFd, Reserve, accept};
+use reactor::sys::{Handoff, ListenerFd, Reserve, accept};
 use reactor::{Accepted, Address, Reactor, Socket};
-use wire::{DateLine, Millis, OVERLOADED, Peer};
+use wire::{DateLine, Http1, Millis, OVERLOADED, Peer};
 
 use crate::connection::{Connection, Phase};
 use crate::exchange::Exchange;
+use crate::handoff::Origin;
 use crate::slots::LISTENER;
 use crate::turn::Loop;
 
@@ -18,9 +21,14 @@ use crate::turn::Loop;
 /// ends the pause earlier.
 const PAUSE_MS: Millis = 250;
 
+/// Stands for the handoff among the numbers of listeners.
+const HANDOFF: u16 = u16::MAX;
+
 /// The listeners of one loop.
 pub struct Listeners {
     fds: Vec<ListenerFd>,
+    /// Connections that other workers give away: watched and left like a listener.
+    pub handoff: Option<Arc<Handoff>>,
     /// Which of them have connections waiting.
     ready: Vec<u16>,
     reserve: Reserve,
@@ -34,9 +42,18 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    pub fn new(fds: Vec<ListenerFd>, shared: bool) -> Self {
+    pub fn new(fds: Vec<ListenerFd>, handoff: Option<Arc<Handoff>>, shared: bool) -> Self {
         let reserve = Reserve::new();
-        Self { fds, ready: Vec::new(), reserve, paused_until: None, open: true, shared, watched: true }
+        Self {
+            fds,
+            handoff,
+            ready: Vec::new(),
+            reserve,
+            paused_until: None,
+            open: true,
+            shared,
+            watched: true,
+        }
     }
 
     pub fn are_watched(&self) -> bool {
@@ -67,6 +84,9 @@ impl Listeners {
         for (index, fd) in self.fds.iter().enumerate() {
             reactor.watch_listener(fd, LISTENER | index as u64, self.shared)?;
         }
+        if let Some(handoff) = &self.handoff {
+            reactor.watch_listener(&**handoff, LISTENER | u64::from(HANDOFF), true)?;
+        }
         Ok(())
     }
 
@@ -74,6 +94,9 @@ impl Listeners {
         for fd in &self.fds {
             // It fails only where it is not watched, which is what is wanted.
             let _ = reactor.unwatch(fd);
+        }
+        if let Some(handoff) = &self.handoff {
+            let _ = reactor.unwatch(&**handoff);
         }
     }
 
@@ -106,6 +129,7 @@ impl Listeners {
     /// Marks every listener as having connections, for the last look before the end.
     pub fn all_ready(&mut self) {
         self.ready = (0..self.fds.len()).map(|index| index as u16).collect();
+        self.ready.extend(self.handoff.as_ref().map(|_| HANDOFF));
     }
 
     pub fn is_open(&self) -> bool {
@@ -121,6 +145,22 @@ impl Listeners {
     }
 }
 
+impl Listeners {
+    /// Takes one connection of what is ready.
+    fn take(&self, which: u16) -> io::Result<(Accepted, Origin)> {
+        if which == HANDOFF
+            && let Some(handoff) = &self.handoff
+        {
+            let (accepted, note) = handoff.take()?;
+            let origin = Origin::noted(note);
+            let known = usize::from(origin.listener) < self.fds.len();
+            return Ok((accepted, if known { origin } else { Origin { listener: 0, ..origin } }));
+        }
+        let accepted = accept(&self.fds[usize::from(which)])?;
+        Ok((accepted, Origin::accepted(which)))
+    }
+}
+
 impl Loop {
     /// Accepts one connection of a listener that is ready, and looks at once whether its
     /// request is there: where it is, and is the only one, the set never hears of it.
@@ -130,21 +170,20 @@ impl Loop {
             self.pause();
             return None;
         }
-        let fd = &self.listeners.fds[usize::from(listener)];
-        match accept(fd) {
-            Ok(Accepted::Connection(socket, peer)) => {
+        match self.listeners.take(listener) {
+            Ok((Accepted::Connection(socket, peer), origin)) => {
                 if !self.brisk && self.listeners.is_open() && self.stop_at.is_none() {
                     // The listener tells again if there are more.
                     self.listeners.ready.pop();
                 }
-                self.welcome(socket, peer, listener)
+                self.welcome(socket, peer, origin)
             }
-            Ok(Accepted::Nobody) => {
+            Ok((Accepted::Nobody, _)) => {
                 self.listeners.ready.pop();
                 None
             }
-            Ok(Accepted::Gone) => None,
-            Ok(Accepted::Exhausted) => {
+            Ok((Accepted::Gone, _)) => None,
+            Ok((Accepted::Exhausted, _)) => {
                 self.exhausted(listener);
                 None
             }
@@ -156,15 +195,22 @@ impl Loop {
         }
     }
 
-    fn welcome(&mut self, socket: Socket, peer: Address, listener: u16) -> Option<Exchange> {
+    fn welcome(&mut self, socket: Socket, peer: Address, origin: Origin) -> Option<Exchange> {
         self.engine.counters.connections_accepted.add_alone();
         let trusted = self.engine.config.trust.trusts(&match peer {
             Address::Ip(ip, port) => Peer::Ip(ip, port),
             Address::Unix => Peer::Unix,
         });
-        let variant = u32::from(listener) << 1 | u32::from(trusted);
+        let variant = u32::from(origin.listener) << 1 | u32::from(trusted);
         let token = self.slots.take();
-        self.progress(Box::new(Connection::new(socket, token, (peer, listener), variant, self.now)))
+        let mut connection = Connection::new(socket, token, (peer, origin.listener), variant, self.now);
+        if origin.used {
+            connection.machine = Http1::kept(variant, self.now);
+        }
+        if origin.handed_over {
+            self.engine.counters.connections_taken_over.add();
+        }
+        self.progress(Box::new(connection))
     }
 
     /// Sees to it that one more connection is within the limit: the idlest makes room.
@@ -192,6 +238,11 @@ impl Loop {
     /// No descriptor is left: the idlest gives up its own, or else one peer is told.
     fn exhausted(&mut self, listener: u16) {
         if self.evict_idlest() {
+            return;
+        }
+        if listener == HANDOFF {
+            // It waits where it is, for this worker or another.
+            self.pause();
             return;
         }
         let counters = &self.engine.counters;

@@ -184,6 +184,13 @@ impl Connection {
             && self.sending.is_empty()
     }
 
+    /// Idle, and nobody here knows its socket but itself: another process may have it.
+    pub fn can_leave(&self) -> bool {
+        let own =
+            self.sending.carry.as_ref().map_or(Some(1), |carry| (Arc::strong_count(carry) == 1).then_some(2));
+        self.is_idle() && own == Some(Arc::strong_count(&self.socket))
+    }
+
     /// When its patience ends.
     pub fn deadline(&self, limits: &Limits) -> Millis {
         match self.phase {

@@ -106,8 +106,10 @@ counters! {
     requests_cut
     /// Idle connections that a worker on its way out has closed (`drain_keep_alive`).
     connections_drained
-    /// Connections closed after a reply because one thread held up this worker and another worker was free.
-    connections_sent_away
+    /// Idle connections given to another worker because one thread held up this one.
+    connections_handed_over
+    /// Idle connections that were taken over from another worker; they count as accepted, too.
+    connections_taken_over
     /// Requests that were overdue (`request_timeout`).
     request_deadlines
     /// Overdue requests whose thread did not come back (`request_timeout_grace`).

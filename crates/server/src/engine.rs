@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use reactor::Waker;
+use reactor::sys::Handoff;
 use wire::{Limits, Policy, Trust};
 
 use crate::access::AccessLog;
@@ -35,6 +36,8 @@ pub struct Config {
     pub threads: u32,
     /// Where this worker's numbers are seen by its supervisor and the other workers.
     pub board: Option<Board>,
+    /// The way on which connections go to the other workers, and come from them.
+    pub handoff: Option<Arc<Handoff>>,
     /// Other processes watch the same listeners.
     pub shared_listeners: bool,
     /// The line to the supervisor.
@@ -56,6 +59,7 @@ impl Default for Config {
             access: None,
             threads: 1,
             board: None,
+            handoff: None,
             shared_listeners: false,
             report: None,
             max_requests: 0,
@@ -86,7 +90,6 @@ pub struct Engine {
     pub tickets: Tickets,
     stage: AtomicU8,
     strained_until: AtomicU64,
-    sends_away: AtomicBool,
     /// Threads inside the application.
     playing: AtomicU32,
     queued: AtomicU32,
@@ -105,7 +108,6 @@ impl Engine {
             log,
             stage: AtomicU8::new(Stage::Serving as u8),
             strained_until: AtomicU64::new(0),
-            sends_away: AtomicBool::new(false),
             playing: AtomicU32::new(0),
             queued: AtomicU32::new(0),
             max_requests_told: AtomicBool::new(false),
@@ -187,17 +189,6 @@ impl Engine {
     /// True while one thread holds up the others.
     pub(crate) fn is_strained(&self, now: u64) -> bool {
         self.strained_until.load(Ordering::Relaxed) > now
-    }
-
-    /// Connections are better off with another worker, or no longer are.
-    pub(crate) fn send_away(&self, away: bool) {
-        self.sends_away.store(away, Ordering::Relaxed);
-    }
-
-    /// True: connections are closed after a reply, so that their next request finds another worker.
-    #[inline]
-    pub(crate) fn sends_away(&self) -> bool {
-        self.sends_away.load(Ordering::Relaxed)
     }
 
     /// Where the engine is between serving and gone.

@@ -200,23 +200,13 @@ impl Exchange {
         let request = RequestFacts {
             version: self.head.version,
             is_head: self.head.is_head(),
-            persistent: self.head.persistent && self.may_stay(engine) && self.body_is_read(),
+            persistent: self.head.persistent && engine.stage() == Stage::Serving && self.body_is_read(),
         };
         let (head, date) = scribe.head_and_date();
         let plan = head.finish(&request, known, date, &engine.config.server_header);
         self.keep_alive = plan.keep_alive;
         self.status = head.code();
         plan.body
-    }
-
-    /// A client that has sent more already is not told to ask elsewhere.
-    #[inline]
-    fn may_stay(&self, engine: &Engine) -> bool {
-        let goes = engine.sends_away() && self.connection.pending.is_empty();
-        if goes {
-            engine.counters.connections_sent_away.add();
-        }
-        !goes && engine.stage() == Stage::Serving
     }
 
     fn body_is_read(&self) -> bool {

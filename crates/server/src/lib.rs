@@ -32,6 +32,7 @@ pub mod evented;
 pub mod exchange;
 #[cfg(not(loom))]
 mod expiry;
+mod handoff;
 #[cfg(not(loom))]
 pub mod incoming;
 #[cfg(not(loom))]

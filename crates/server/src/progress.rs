@@ -300,6 +300,12 @@ impl Loop {
     /// Puts a connection into the table, where an edge or a deadline will find it.
     #[inline]
     pub(crate) fn park(&mut self, mut connection: Box<Connection>) {
+        if self.gives_away && connection.can_leave() {
+            match self.hand_over(connection) {
+                Some(kept) => connection = kept,
+                None => return,
+            }
+        }
         let leaving = self.stop_at.is_some() && connection.is_idle();
         if leaving && self.now >= self.idle_until {
             self.engine.counters.connections_drained.add();

@@ -123,13 +123,14 @@ impl Loop {
             // It ends by itself, and nobody else would say so.
             self.wake_by(self.now + LOOK_MS);
         }
-        engine.send_away(strained && board.somebody_is_sound(level));
+        self.gives_away = strained && board.somebody_is_sound(level);
         let watched = self.listeners.are_watched();
         if level == 0 || !board.somebody_better(level) {
             if !watched {
                 board.set(Field::Watching, 1);
                 self.listeners.step_forward(&self.reactor);
             }
+            self.gives_away = false;
             return;
         }
         if watched {
@@ -137,9 +138,13 @@ impl Loop {
             if !board.somebody_better(level) {
                 // The other one has stepped back for us at this very moment.
                 board.set(Field::Watching, 1);
+                self.gives_away = false;
                 return;
             }
             self.listeners.step_back(&self.reactor);
+        }
+        if self.gives_away {
+            self.hand_over_idle();
         }
         self.wake_by(self.now + LOOK_MS);
     }

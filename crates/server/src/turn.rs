@@ -57,6 +57,8 @@ pub struct Loop {
     pub(crate) idle_until: Millis,
     /// How busy this worker was when it last decided whether to watch the listeners.
     pub(crate) level: u64,
+    /// Idle connections are better off with another worker.
+    pub(crate) gives_away: bool,
     pub(crate) pace: Pace,
     kicks: u64,
     accepts: u32,
@@ -80,7 +82,7 @@ impl Loop {
             reactor.watch_bell(board.bell(), BELL)?;
         }
         let engine = Arc::new(Engine::new(config, reactor.waker(), log));
-        let listeners = Listeners::new(listeners, shared_listeners);
+        let listeners = Listeners::new(listeners, engine.config.handoff.clone(), shared_listeners);
         listeners.watch(&reactor)?;
         Ok(Self {
             reactor,
@@ -98,6 +100,7 @@ impl Loop {
             stopping: Stage::Serving,
             idle_until: NEVER,
             level: 0,
+            gives_away: false,
             pace: Pace::default(),
             kicks: 0,
             accepts: 0,

@@ -118,6 +118,16 @@ impl Http1 {
         }
     }
 
+    /// A connection that has had requests elsewhere: the next one may take the keep-alive time.
+    pub fn kept(variant: u32, now: Millis) -> Self {
+        Self { used: true, ..Self::new(variant, now) }
+    }
+
+    /// True once a request has begun here, or elsewhere before.
+    pub fn was_used(&self) -> bool {
+        self.used
+    }
+
     /// Consumes from the front of the input and says what it meant. After
     /// [`Event::NeedMore`] all of the input has been consumed. A body's bytes are borrowed
     /// from the caller's input, never from inside.

@@ -1,4 +1,4 @@
-"""The board: a page of memory where each worker keeps its numbers, for all to read.
+"""The board: a page of memory where each worker keeps its numbers, for all to read; and how workers help one another.
 
 Knows: rows and fields, the same as `server/board.rs`. Does not know: what follows from them.
 The supervisor makes it and hands out rows; each worker's engine writes its own row, also when
@@ -7,6 +7,7 @@ its interpreter is stuck, and reads the others' to see who is free.
 
 from __future__ import annotations
 
+import _socket as socket
 import os
 
 #: The order is that of `server/board.rs`.
@@ -23,7 +24,7 @@ ROWS = 512
 class Board:
     """The page. Raises OSError where the system gives no memory."""
 
-    def __init__(self, fd: int = -1, bell: int = -1) -> None:
+    def __init__(self, fd: int = -1, bell: int = -1, *handoff: int) -> None:
         if fd < 0:
             fd = os.memfd_create("forehand-board")
             os.ftruncate(fd, ROW * ROWS)
@@ -31,8 +32,19 @@ class Board:
         self.fd = fd
         #: Workers ring it for one another (`server/share.rs`).
         self.bell = bell
+        #: Both ends of the way on which a worker gives idle connections to others (`server/accept.rs`).
+        self.handoff = handoff or _way()
         self.taken: set[int] = set()
         self.used = int.from_bytes(os.pread(self.fd, 8, USED), "little")
+
+    def place(self, row: int) -> tuple[int, ...]:
+        """What the worker of that row is given: page, row, bell, and both ends of the way."""
+        return (self.fd, row, self.bell, *self.handoff)
+
+    @property
+    def fds(self) -> list[int]:
+        """All descriptors, for a new program that goes on with them."""
+        return [self.fd, self.bell, *self.handoff]
 
     def take(self) -> int:
         """A free row, cleared. With none free (which takes 512 workers) the last is shared."""
@@ -57,3 +69,8 @@ class Board:
         """A worker's numbers."""
         data = os.pread(self.fd, ROW, row * ROW)
         return {name: int.from_bytes(data[index * 8 : index * 8 + 8], "little") for index, name in enumerate(FIELDS)}
+
+
+def _way() -> tuple[int, int]:
+    give, take = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    return give.detach(), take.detach()

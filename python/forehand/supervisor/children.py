@@ -78,8 +78,8 @@ class Children:
     def place(self, child: Child, line: int) -> worker.Place:
         """What the worker is given."""
         pairs = [(listener.socket.fileno(), listener.url) for listener in self.listeners]
-        board = (self.board.fd, child.row, self.board.bell)
-        return worker.Place(child.number, child.generation, (line, self.life[0], child.stacks), board, pairs)
+        fds = (line, self.life[0], child.stacks)
+        return worker.Place(child.number, child.generation, fds, self.board.place(child.row), pairs)
 
     def leave_parent(self) -> None:
         """In a new child: let go of what is the supervisor's."""

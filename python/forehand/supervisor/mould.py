@@ -166,6 +166,6 @@ def _make(
     line, stacks = fds
     Channel(line).tell("pid", str(os.getpid()))
     pairs = [(listener.socket.fileno(), listener.url) for listener in children.listeners]
-    board = (children.board.fd, order[2], children.board.bell)
-    place = worker.Place(order[0], order[1], (line, children.life[0], stacks), board, pairs)
+    own = (line, children.life[0], stacks)
+    place = worker.Place(order[0], order[1], own, children.board.place(order[2]), pairs)
     worker.run(place, plan, application)

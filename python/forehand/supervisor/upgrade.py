@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from forehand.supervisor.run import Supervisor
 
 #: What one program leaves for the next has this form.
-FORM = 1
+FORM = 2
 
 
 def begin(supervisor: Supervisor, client: Client | None) -> None:
@@ -67,7 +67,7 @@ def _become(supervisor: Supervisor) -> None:
     if supervisor.watcher:
         os.kill(supervisor.watcher, 9)
     state = _left(supervisor, kept)
-    fds = [*kept.life, kept.board.fd, kept.board.bell, *(one["fd"] for one in state["listeners"])]
+    fds = [*kept.life, *kept.board.fds, *(one["fd"] for one in state["listeners"])]
     fds += [fd for one in state["workers"] for fd in (one["line"], one["stacks"])]
     fds += [fd for fd in (state["control"], *state["clients"]) if fd >= 0]
     note = os.memfd_create("forehand-upgrade")
@@ -93,7 +93,7 @@ def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:
                  "row": child.row, "generation": worker.generation, "state": worker.state}
             )  # fmt: skip
     return {
-        "form": FORM, "life": list(kept.life), "board": kept.board.fd, "bell": kept.board.bell, "workers": workers,
+        "form": FORM, "life": list(kept.life), "board": kept.board.fds, "workers": workers,
         "listeners": [{"fd": one.socket.fileno(), "url": one.url, "path": one.path} for one in kept.listeners],
         "control": supervisor.control.fileno() if supervisor.control else -1,
         "control_path": supervisor.control.path if supervisor.control else "",
@@ -118,7 +118,7 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
 
     now = time.monotonic()
     listeners = [Listener(socket.socket(fileno=one["fd"]), one["url"], one["path"]) for one in left["listeners"]]
-    kept = Children(listeners, Board(left["board"], left["bell"]), (left["life"][0], left["life"][1]))
+    kept = Children(listeners, Board(*left["board"]), (left["life"][0], left["life"][1]))
     state = supervisor.state
     state.phase = "serving"
     state.born, state.generation, state.generations = left["born"], left["generation"], left["generations"]
@@ -136,7 +136,7 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
         supervisor.hear(fd, lambda client=client: supervisor._on_order(client))  # type: ignore[misc]
     for one in left["workers"]:
         _adopt_worker(supervisor, kept, one, now)
-    for fd in [*left["life"], left["board"], left["bell"], *(one["fd"] for one in left["listeners"])]:
+    for fd in [*left["life"], *left["board"], *(one["fd"] for one in left["listeners"])]:
         os.set_inheritable(fd, False)
     supervisor.plans = {left["generations"] + 1: supervisor.settings, left["generation"]: supervisor.settings}
     supervisor.decide("reload", None)

@@ -32,8 +32,7 @@ ORPHAN_MS = 600
 
 class Place:
     """What a worker is given: its number, its line, the pipe that tells of the parent's death,
-    its row on the board (descriptor, row, bell), the listeners (descriptor, URL) and a file for
-    stacks."""
+    its row on the board (`Board.place`), the listeners (descriptor, URL) and a file for stacks."""
 
     __slots__ = ("board", "generation", "life", "line", "listeners", "number", "stacks")
 
@@ -42,7 +41,7 @@ class Place:
         number: int,
         generation: int,
         fds: tuple[int, int, int],
-        board: tuple[int, int, int],
+        board: tuple[int, ...],
         listeners: list[tuple[int, str]],
     ) -> None:
         self.number = number

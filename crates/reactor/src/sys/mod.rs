@@ -3,11 +3,12 @@
 //! A port to another system writes these names again:
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
-//! `accept`, `Reserve`, `monotonic_ms`, `wall_seconds`, `SharedNumbers` (memory between processes),
+//! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `wall_seconds`, `SharedNumbers` (memory between processes),
 //! `take_orphans`, `end_now`, `stacks_signal`.
 
 mod clock;
 mod epoll;
+mod handoff;
 mod memory;
 mod process;
 mod socket;
@@ -15,6 +16,7 @@ mod timer;
 
 pub use clock::{ThreadClock, monotonic_ms, monotonic_us, wall_seconds, wall_us};
 pub use epoll::{Poll, PollEvent, PollEvents};
+pub use handoff::Handoff;
 pub use memory::give_back;
 pub use process::{SharedNumbers, end_now, stacks_signal, take_orphans};
 pub use socket::{

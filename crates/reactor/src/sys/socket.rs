@@ -113,6 +113,16 @@ pub fn accept(listener: &ListenerFd) -> io::Result<Accepted> {
     }
 }
 
+/// Where the peer of a connection is. None: it is gone.
+pub(super) fn peer_of(socket: &Socket) -> Option<Address> {
+    // SAFETY: all-zero is a valid sockaddr_storage.
+    let mut room: libc::sockaddr_storage = unsafe { mem::zeroed() };
+    let mut size = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: `room` has `size` bytes and both outlive the call.
+    let result = unsafe { libc::getpeername(socket.fd.as_raw_fd(), (&raw mut room).cast(), &raw mut size) };
+    (result == 0).then(|| address(&room))
+}
+
 fn address(room: &libc::sockaddr_storage) -> Address {
     match i32::from(room.ss_family) {
         libc::AF_INET => {
@@ -134,7 +144,7 @@ fn address(room: &libc::sockaddr_storage) -> Address {
 }
 
 impl Socket {
-    /// Takes over a descriptor that nobody else will close: a test's socket pair.
+    /// Takes over a descriptor that nobody else will close: one from another process, or a test's socket pair.
     pub fn from_owned(fd: OwnedFd) -> io::Result<Self> {
         let socket = Self { fd };
         let raw = socket.fd.as_raw_fd();

@@ -1,0 +1,181 @@
+//! Connections that change their process: a socket pair on which descriptors travel
+//! (unix(7), `SCM_RIGHTS`), one message a connection.
+//!
+//! All workers of a server hold both ends. What waits in between belongs to none of them, as
+//! with a listener, so that it outlives each of them.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use super::socket::{Accepted, Socket, peer_of};
+use super::{check_size, duplicate_file};
+
+/// What travels beside a descriptor.
+const NOTE: usize = mem::size_of::<u32>();
+/// Room for the header of one descriptor, and more than enough.
+const CONTROL: usize = 64;
+
+/// Both ends: a socket pair of sequenced packets.
+#[derive(Debug)]
+pub struct Handoff {
+    give: OwnedFd,
+    take: OwnedFd,
+}
+
+/// A message with its note and the room for a descriptor. Its pointers are into itself, so it
+/// is filled where it is used and not moved.
+struct Parcel {
+    note: [u8; NOTE],
+    control: Control,
+    piece: libc::iovec,
+    header: libc::msghdr,
+}
+
+/// Aligned as a header of control data has to be.
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+impl Parcel {
+    fn new() -> Box<Self> {
+        // SAFETY: all-zero is a valid iovec and a valid msghdr: no piece, no control data.
+        let (piece, header) = unsafe { (mem::zeroed(), mem::zeroed()) };
+        let mut parcel = Box::new(Self { note: [0; NOTE], control: Control([0; CONTROL]), piece, header });
+        parcel.piece.iov_base = parcel.note.as_mut_ptr().cast();
+        parcel.piece.iov_len = NOTE;
+        parcel.header.msg_iov = &raw mut parcel.piece;
+        parcel.header.msg_iovlen = 1;
+        parcel.header.msg_control = parcel.control.0.as_mut_ptr().cast();
+        parcel.header.msg_controllen = CONTROL as _;
+        parcel
+    }
+}
+
+impl Handoff {
+    /// Copies of both ends of a socket pair of sequenced packets, the giving one first.
+    ///
+    /// # Errors
+    /// The kernel's: not open, or none left.
+    pub fn join(give: RawFd, take: RawFd) -> io::Result<Self> {
+        Ok(Self { give: duplicate_file(give)?.into(), take: duplicate_file(take)?.into() })
+    }
+
+    /// Gives a connection to whoever takes next. The caller's own descriptor stays open. False:
+    /// so many are under way that no more fit.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn give(&self, socket: &Socket, note: u32) -> io::Result<bool> {
+        let mut parcel = Parcel::new();
+        parcel.note = note.to_ne_bytes();
+        // SAFETY: the header points at CONTROL zeroed bytes of the right alignment, which
+        // CMSG_SPACE of one descriptor is far below.
+        unsafe {
+            let size = mem::size_of::<RawFd>() as libc::c_uint;
+            parcel.header.msg_controllen = libc::CMSG_SPACE(size) as _;
+            let first = libc::CMSG_FIRSTHDR(&raw const parcel.header);
+            (*first).cmsg_level = libc::SOL_SOCKET;
+            (*first).cmsg_type = libc::SCM_RIGHTS;
+            (*first).cmsg_len = libc::CMSG_LEN(size) as _;
+            libc::CMSG_DATA(first).cast::<RawFd>().write_unaligned(socket.as_fd().as_raw_fd());
+        }
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: everything that the header points at is in `parcel`, which outlives the call.
+        let sent = unsafe { libc::sendmsg(self.give.as_raw_fd(), &raw const parcel.header, flags) };
+        Ok(check_size(sent)?.is_some())
+    }
+
+    /// Takes one connection, with its note.
+    ///
+    /// # Errors
+    /// Those that say that the pair itself is broken.
+    pub fn take(&self) -> io::Result<(Accepted, u32)> {
+        // A descriptor for which there is no room would be lost with its connection.
+        if duplicate_file(self.take.as_raw_fd()).is_err() {
+            return Ok((Accepted::Exhausted, 0));
+        }
+        let mut parcel = Parcel::new();
+        let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+        // SAFETY: everything that the header points at is in `parcel`, which outlives the call.
+        let got = unsafe { libc::recvmsg(self.take.as_raw_fd(), &raw mut parcel.header, flags) };
+        if check_size(got)?.is_none() {
+            return Ok((Accepted::Nobody, 0));
+        }
+        // SAFETY: the kernel has filled the control data and its length.
+        let fd = unsafe {
+            let first = libc::CMSG_FIRSTHDR(&raw const parcel.header);
+            let one = !first.is_null()
+                && (*first).cmsg_level == libc::SOL_SOCKET
+                && (*first).cmsg_type == libc::SCM_RIGHTS;
+            one.then(|| libc::CMSG_DATA(first).cast::<RawFd>().read_unaligned())
+        };
+        let Some(fd) = fd else { return Ok((Accepted::Gone, 0)) };
+        // SAFETY: the kernel has just made this descriptor for us.
+        let socket = Socket::from_owned(unsafe { OwnedFd::from_raw_fd(fd) })?;
+        let note = u32::from_ne_bytes(parcel.note);
+        Ok((peer_of(&socket).map_or(Accepted::Gone, |peer| Accepted::Connection(socket, peer)), note))
+    }
+}
+
+impl AsFd for Handoff {
+    /// The end that can be watched for connections.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.take.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::sys::Address;
+
+    fn pair() -> Handoff {
+        let mut ends = [0; 2];
+        // SAFETY: the kernel writes two descriptors, which are owned at once.
+        let (give, take) = unsafe {
+            let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+            assert_eq!(libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()), 0);
+            (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
+        };
+        Handoff { give, take }
+    }
+
+    #[test]
+    fn a_connection_arrives_with_its_peer_its_note_and_what_is_unread() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let mut client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let (accepted, from) = listener.accept().expect("accepts");
+        client.write_all(b"unread").expect("writes");
+        let way = pair();
+        let socket = Socket::from_owned(accepted.into()).expect("a socket");
+        assert!(way.give(&socket, 7).expect("gives"));
+        drop(socket);
+        let (Accepted::Connection(arrived, peer), 7) = way.take().expect("takes") else {
+            panic!("no connection")
+        };
+        assert_eq!(peer, Address::Ip(from.ip(), from.port()));
+        let mut room = [0; 16];
+        assert_eq!(arrived.recv(&mut room).expect("receives"), Some(6));
+        assert!(matches!(way.take().expect("looks"), (Accepted::Nobody, _)));
+    }
+
+    #[test]
+    fn when_no_more_fit_the_giver_is_told_and_keeps_it() {
+        let way = pair();
+        let (ours, _theirs) = UnixStream::pair().expect("a pair");
+        let socket = Socket::from_owned(ours.into()).expect("a socket");
+        let given = (0..100_000_u32).take_while(|&note| way.give(&socket, note).expect("gives")).count();
+        assert!((10..100_000).contains(&given), "{given}");
+        for note in 0..given as u32 {
+            let (Accepted::Connection(_, Address::Unix), found) = way.take().expect("takes") else {
+                panic!("no connection")
+            };
+            assert_eq!(found, note);
+        }
+        assert!(way.give(&socket, 0).expect("gives"));
+    }
+}
