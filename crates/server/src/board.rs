@@ -40,7 +40,7 @@ pub enum Field {
     Errors,
     /// Monotonic milliseconds of the last update.
     Updated,
-    /// 1: one thread holds up the others, or does not come back.
+    /// 1: one thread holds up the others, or all are inside the application.
     Strained,
     /// In the first row only: the rows behind this many have never been used.
     Rows,

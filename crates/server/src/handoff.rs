@@ -43,15 +43,20 @@ impl Loop {
         let goes =
             |(token, connection, _): (u64, &Connection, Millis)| connection.can_leave().then_some(token);
         let idle: Vec<u64> = self.slots.home().filter_map(goes).collect();
+        if idle.is_empty() {
+            return;
+        }
         for token in idle {
             let Some(connection) = self.slots.lift(token) else { continue };
             if let Some(kept) = self.hand_over(connection) {
                 // As many are under way as there may be: the rest goes another time.
                 self.gives_away = false;
                 self.park(kept);
-                return;
+                break;
             }
         }
+        // The watchdog, which shows numbers, may be asleep: nobody has begun anything.
+        self.engine.publish(self.now);
     }
 
     /// Gives a connection that can leave to whoever is free to take it; given back where that cannot be

@@ -21,13 +21,14 @@ use crate::turn::Loop;
 const LEAVING: u64 = 1000;
 /// Every thread is inside the application.
 const FULL: u64 = 200;
-/// A request is overdue: its thread may be lost, and the interpreter with it.
-const OVERDUE: u64 = 100;
 /// Doubling the threads that are busy makes so much of a difference, ...
 const STEP: u64 = 2;
 /// ... and this that one of them holds up the others: more than being twice as busy, less than
 /// four times, because where every request burns, it is their number that counts.
 const STRAINED: u64 = 3;
+/// A thread that has not come back from an overdue request counts as much as being twice as
+/// busy: the worker will be replaced. It is worse only where it burns, which is a strain.
+const LOST: u64 = 2;
 /// How often a worker that has stepped back looks whether it is needed.
 const LOOK_MS: Millis = 100;
 
@@ -42,7 +43,7 @@ impl Engine {
         let step = STEP * u64::from(u32::BITS - busy.leading_zeros());
         // Whoever held up the others has come back where nobody is inside.
         let strained = if busy > 0 && self.is_strained(now) { STRAINED } else { 0 };
-        let lost = if self.tickets.any_lost() { OVERDUE } else { 0 };
+        let lost = if self.tickets.any_lost() { LOST } else { 0 };
         step + strained + lost
     }
 
@@ -117,7 +118,7 @@ impl Loop {
         if level > before && board.somebody_could_help(level) {
             board.ring();
         }
-        let strained = level >= OVERDUE || level > 0 && engine.is_strained(self.now);
+        let strained = level >= FULL || level > 0 && engine.is_strained(self.now);
         board.set(Field::Strained, u64::from(strained));
         if strained {
             // It ends by itself, and nobody else would say so.

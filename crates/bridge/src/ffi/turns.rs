@@ -40,7 +40,7 @@ const LOOK_US: u64 = 5000;
 /// One that uses more than so many percent of a processor burns alone: several share one interpreter.
 const SHARE: u64 = 55;
 /// A worker is strained when a thread has burnt for so long, ...
-const STRAIN_AFTER_MS: u64 = 30;
+const STRAIN_AFTER_MS: u64 = 250;
 /// ... and for so long after the last sign of it.
 const STRAIN_MS: u64 = 200;
 
