@@ -129,6 +129,7 @@ impl Loop {
         let grace = if stage == Stage::Retiring { limits.drain_keep_alive } else { 0 };
         self.idle_until = self.now.saturating_add(grace.min(limits.graceful_timeout));
         self.stop_at = Some(stop_at);
+        self.gives_away = false;
         self.wake_by(stop_at);
         self.leave_board();
         if stage == Stage::Retiring {

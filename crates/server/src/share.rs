@@ -124,7 +124,8 @@ impl Loop {
             // It ends by itself, and nobody else would say so.
             self.wake_by(self.now + LOOK_MS);
         }
-        self.gives_away = strained && board.somebody_is_sound(level);
+        // Where the others stop as well, nobody might take them.
+        self.gives_away = strained && self.stop_at.is_none() && board.somebody_is_sound(level);
         let watched = self.listeners.are_watched();
         if level == 0 || !board.somebody_better(level) {
             if !watched {
