@@ -84,21 +84,25 @@ def replaced(server: Serving, before: set[int]) -> bool:
 
 
 def stuck(seconds: int) -> dict[str, Any]:
-    """Requests that never end, with a deadline of a second, beside steady ones: without; with one endless loop and one
-    deadlock; with one after the other without a pause; and with a process beside the server that burns as much."""
+    """Requests that never end, with a deadline of a second, beside steady ones. Three times in turn: without, and with
+    one endless loop and one deadlock; then with one after the other without a pause, and with a process beside the
+    server that burns as much."""
     options = ("--workers", "2", "--request-timeout", "1s", "--request-timeouts", "/sleep=0,/stream=0")
     server = Serving("crowd_app:stuck", *options, cwd=HERE)
     answers: list[tuple[int, float]] = []
-    once = iter([lambda: answers.extend(ask_for_stuck(server))])
+    turn, pairs = seconds / 8, []
     try:
-        steady = p99_beside(server, seconds / 4, rest)
-        one_of_each = p99_beside(server, seconds / 4, lambda: next(once, rest)())
-        always = p99_beside(server, seconds / 4, lambda: answers.extend(ask_for_stuck(server)))
-        burning = p99_beside(server, seconds / 4, burn_and_rest)
+        for _ in range(3):
+            once = iter([lambda: answers.extend(ask_for_stuck(server))])
+            steady = p99_beside(server, turn, rest)
+            pairs.append((steady, p99_beside(server, turn, lambda once=once: next(once, rest)())))  # type: ignore[misc]
+        always = p99_beside(server, turn, lambda: answers.extend(ask_for_stuck(server)))
+        burning = p99_beside(server, turn, burn_and_rest)
         return {
             "stuck": len(answers), "status": sorted({status for status, _ in answers}),
             "answered_after_s": [min(after for _, after in answers), max(after for _, after in answers)],
-            "p99_ms_steady": steady, "p99_ms_beside_one_of_each": one_of_each,
+            "p99_ms_steady_and_beside_one_of_each": pairs,
+            "ratio": statistics.median(beside / steady for steady, beside in pairs),
             "p99_ms_beside_one_after_the_other": always,
             "p99_ms_beside_another_process": burning,
             "stacks": server.log().count("while True:") + server.log().count("lock.acquire()"),
@@ -346,7 +350,7 @@ def main() -> int:
         install(given.peers)
     measured: dict[str, Callable[[], dict[str, Any]]] = {
         "crash": lambda: crash(given.seconds or 60),
-        "stuck": lambda: stuck(given.seconds or 120),
+        "stuck": lambda: stuck(given.seconds or 240),
         "overload": lambda: overload(given.seconds or 30),
         "scale": lambda: scale(given.seconds or 20),
         "beside": lambda: beside(given.seconds or 20, given.peers),
