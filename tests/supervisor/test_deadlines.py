@@ -249,7 +249,7 @@ def worker_of(sock: socket.socket) -> str:
 
 
 def test_idle_connections_leave_a_worker_that_is_held_up_before_they_ask(serve: Serve, shop: Shop) -> None:
-    """More of them than can be under way at a time; each keeps the patience that it had as one that has asked before."""
+    """More than can be under way at a time; each keeps the patience of one that has asked before."""
     server = serve("shop", "--workers", "2", "--keep-alive", "60s", "--first-byte-timeout", "1s", cwd=shop())
     idle = [ask(server, "/sleep?0.02") for _ in range(500)]
     assert len({read_reply(sock, bytearray())[2].split()[1] for sock in idle}) == 2
