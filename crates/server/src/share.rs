@@ -15,6 +15,7 @@ use wire::Millis;
 
 use crate::board::Field;
 use crate::engine::Engine;
+use crate::slots::NEVER;
 use crate::turn::Loop;
 
 /// Takes no connections any more.
@@ -29,6 +30,8 @@ const STRAINED: u64 = 3;
 /// A thread that has not come back from an overdue request counts as much as being twice as
 /// busy: the worker will be replaced. It is worse only where it burns, which is a strain.
 const LOST: u64 = 2;
+/// For so long every thread has been inside the application before idle connections are given away.
+const FULL_MS: Millis = 250;
 /// How often a worker that has stepped back looks whether it is needed.
 const LOOK_MS: Millis = 100;
 
@@ -124,8 +127,15 @@ impl Loop {
             // It ends by itself, and nobody else would say so.
             self.wake_by(self.now + LOOK_MS);
         }
+        if level < FULL {
+            self.full_since = NEVER;
+        } else if self.full_since == NEVER {
+            self.full_since = self.now;
+        }
+        // A worker with one thread is full at each request, which is no reason to move anybody.
+        let holds_up = level < FULL || self.now >= self.full_since.saturating_add(FULL_MS);
         // Where the others stop as well, nobody might take them.
-        self.gives_away = strained && self.stop_at.is_none() && board.somebody_is_sound(level);
+        self.gives_away = strained && holds_up && self.stop_at.is_none() && board.somebody_is_sound(level);
         let watched = self.listeners.are_watched();
         if level == 0 || !board.somebody_better(level) {
             if !watched {

@@ -59,6 +59,8 @@ pub struct Loop {
     pub(crate) level: u64,
     /// Idle connections are better off with another worker.
     pub(crate) gives_away: bool,
+    /// Since when every thread is inside the application.
+    pub(crate) full_since: Millis,
     pub(crate) pace: Pace,
     kicks: u64,
     accepts: u32,
@@ -101,6 +103,7 @@ impl Loop {
             idle_until: NEVER,
             level: 0,
             gives_away: false,
+            full_since: NEVER,
             pace: Pace::default(),
             kicks: 0,
             accepts: 0,
