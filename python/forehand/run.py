@@ -12,6 +12,7 @@ import os
 import sys
 
 from forehand import __version__, _core, errors
+from forehand.driving import STOPPING
 from forehand.errors import Problem
 from forehand.listen import Listener, listen
 from forehand.target import is_asgi
@@ -26,8 +27,6 @@ NEED_A_SUPERVISOR = (
     "workers", "preload", "reload", "reload_dir", "max_requests", "max_worker_age", "max_worker_memory", "pid_file",
     "user", "group", "umask", "log_file",
 )  # fmt: skip
-
-STOPPING = "stopping: waiting up to {:g} s for what is running (once more to stop at once)"
 
 
 def serve_application(application: Callable[..., Any], options: dict[str, Any]) -> int:

@@ -32,7 +32,8 @@ pub mod evented;
 pub mod exchange;
 #[cfg(not(loom))]
 mod expiry;
-mod handoff;
+#[cfg(not(loom))]
+pub mod handoff;
 #[cfg(not(loom))]
 pub mod incoming;
 #[cfg(not(loom))]

@@ -12,6 +12,7 @@ import sys
 
 from forehand import _core, errors
 from forehand.asgi.lifespan import Lifespan
+from forehand.driving import FAREWELL, Ordered
 from forehand.errors import Problem
 from forehand.logs import error_logger
 
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 
     from forehand.listen import Listener
 
-STOPPING = "stopping: waiting up to {:g} s for what is running (once more to stop at once)"
-# Tasks that were cancelled have so long to clean up, in seconds, and the lifespan's end at least
-# so long: a supervisor kills two seconds after the graceful timeout.
-FAREWELL, LAST_WORD = 1.0, 0.5
+#: The lifespan's end has at least so long, in seconds.
+LAST_WORD = 0.5
 
 
 def new_loop(wanted: str) -> tuple[asyncio.AbstractEventLoop, str]:
@@ -122,17 +121,10 @@ class Signals(Orders):
 
         for number in (signal.SIGTERM, signal.SIGINT):
             try:
-                loop.add_signal_handler(number, self._signalled)
+                loop.add_signal_handler(number, self.driver.signalled)
             except (ValueError, RuntimeError):
                 return
             self.taken.append(number)
-
-    def _signalled(self) -> None:
-        if self.driver.order:
-            self.driver.stop("quit")
-        else:
-            sys.stderr.write(f"forehand: {STOPPING.format(self.driver.patience)}\n")
-            self.driver.stop("stop")
 
     def detach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Signals are the process's own again."""
@@ -140,25 +132,13 @@ class Signals(Orders):
             loop.remove_signal_handler(number)
 
 
-class Driver:
+class Driver(Ordered):
     """One server's life in an event loop."""
 
     def __init__(self, application: Callable[..., Any], plan: dict[str, Any]) -> None:
-        self.application = application
-        self.patience: float = plan["patience"]
+        super().__init__(application, plan["patience"])
         self.mode: str = plan["lifespan"]
-        #: `stop` (nobody goes on), `retire` (others do) or `quit` (at once); empty while serving.
-        self.order = ""
         self.server: _core.AsgiServer | None = None
-        self.cut = 0
-
-    def stop(self, order: str) -> None:
-        """What `orders` has heard. Runs in the loop."""
-        if order == "quit" or not self.order:
-            self.order = order
-        self.ordered.set()
-        if order == "quit":
-            self.forced.set()
 
     async def live(
         self,

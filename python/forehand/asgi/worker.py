@@ -6,11 +6,9 @@ process, on its main thread, in place of what `supervisor/worker.py` does for WS
 
 from __future__ import annotations
 
-from forehand import errors
 from forehand.asgi.driver import Driver, Orders, new_loop, run
 from forehand.asgi.readiness import prove
-from forehand.supervisor import hooks, say
-from forehand.supervisor.worker import Life
+from forehand.supervisor import driven
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,15 +34,11 @@ def live(
     loop, name = new_loop(plan["loop"])
     driver = Proven(application, plan)
 
-    def ready() -> None:
-        channel.tell("ready", f"ASGI, {name}")
-        hooks.call(plan, "on_worker_ready", facts)
+    def tell() -> None:
+        driven.ready(plan, channel, facts, f"ASGI, {name}")
 
-    status = run(loop, driver.live(place.listeners, settings, Words(plan, driver, channel, signals), ready))
-    if driver.cut:
-        say.say("warning", f"ended while {driver.cut} requests were running (--graceful-timeout)")
-    hooks.call(plan, "on_worker_exit", {**facts, "status": status})
-    return errors.INTERNAL if driver.cut else status
+    status = run(loop, driver.live(place.listeners, settings, Words(plan, driver, channel, signals), tell))
+    return driven.ended(plan, facts, driver, status)
 
 
 class Proven(Driver):
@@ -60,12 +54,11 @@ class Proven(Driver):
             await prove(self.readiness, self.application, lifespan.state)
 
 
-class Words(Life, Orders):
+class Words(driven.Driven, Orders):
     """The supervisor's words and the signals that stand for them."""
 
-    def __init__(self, plan: dict[str, Any], driver: Driver, channel: Channel, signals: Signals) -> None:
-        super().__init__(plan, channel, None, signals)
-        self.driver = driver
+    driver: Driver
+    kind = "ASGI"
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Listen from now on."""
@@ -90,19 +83,3 @@ class Words(Life, Orders):
         for word in self._words():
             if self.server is not None or word in ("retire", "stop", "quit"):
                 getattr(self, f"_{word}")()
-
-    def _retire(self) -> None:
-        self.driver.stop("retire")
-
-    def _stop(self) -> None:
-        self.driver.stop("stop")
-
-    def _quit(self) -> None:
-        self.driver.stop("quit")
-
-    def _kick(self) -> None:
-        self.server.kick()
-
-    def _routes(self) -> None:
-        # Requests of one loop overlap, so that memory cannot be told apart by route.
-        self.channel.tell("routes", "not told for ASGI")

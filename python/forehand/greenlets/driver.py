@@ -16,6 +16,7 @@ from gevent.event import Event
 from greenlet import GreenletExit
 
 from forehand import _core, errors
+from forehand.driving import FAREWELL, Ordered
 from forehand.supervisor import say, stacks
 
 TYPE_CHECKING = False
@@ -25,11 +26,7 @@ if TYPE_CHECKING:
 
     from forehand.listen import Listener
 
-STOPPING = "stopping: waiting up to {:g} s for what is running (once more to stop at once)"
-#: Greenlets that were killed have so long to clean up, in seconds: a supervisor kills two seconds
-#: after the graceful timeout.
-FAREWELL = 1.0
-#: Between two looks whether they have, in seconds.
+#: Between two looks whether greenlets that were killed have cleaned up, in seconds.
 LOOK = 0.01
 READ = 1
 
@@ -113,32 +110,16 @@ class Signals(Orders):
             pass  # read already
         while self.heard < self.asked:
             self.heard += 1
-            if self.driver.order:
-                self.driver.stop("quit")
-            else:
-                sys.stderr.write(f"forehand: {STOPPING.format(self.driver.patience)}\n")
-                self.driver.stop("stop")
+            self.driver.signalled()
 
 
-class Driver:
+class Driver(Ordered):
     """One server's life in the hub."""
 
     def __init__(self, application: Callable[..., Any], patience: float) -> None:
-        self.application = application
-        self.patience = patience
-        #: `stop` (nobody goes on), `retire` (others do) or `quit` (at once); empty while serving.
-        self.order = ""
+        super().__init__(application, patience)
         self.server: _core.GeventServer | None = None
-        self.cut = 0
         self.ordered, self.forced, self.engine_ended = Event(), Event(), Event()
-
-    def stop(self, order: str) -> None:
-        """What `orders` has heard. Runs in the hub."""
-        if order == "quit" or not self.order:
-            self.order = order
-        self.ordered.set()
-        if order == "quit":
-            self.forced.set()
 
     def live(
         self,

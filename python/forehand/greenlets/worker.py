@@ -11,10 +11,8 @@ import gc
 from gevent import monkey
 from greenlet import greenlet as Greenlet
 
-from forehand import errors
 from forehand.greenlets.driver import Driver, Orders
-from forehand.supervisor import hooks, say, stacks
-from forehand.supervisor.worker import Life
+from forehand.supervisor import driven, stacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,24 +35,22 @@ def live(
     channel, signals, facts = ties
     driver = Driver(application, plan["patience"])
 
-    def ready() -> None:
-        channel.tell("ready", "WSGI, gevent")
-        hooks.call(plan, "on_worker_ready", facts)
+    def tell() -> None:
+        driven.ready(plan, channel, facts, "WSGI, gevent")
 
-    status = driver.live(place.listeners, settings, Words(plan, driver, channel, signals), ready)
-    if driver.cut:
-        say.say("warning", f"ended while {driver.cut} requests were running (--graceful-timeout)")
-    hooks.call(plan, "on_worker_exit", {**facts, "status": status})
-    return errors.INTERNAL if driver.cut else status
+    status = driver.live(place.listeners, settings, Words(plan, driver, channel, signals), tell)
+    return driven.ended(plan, facts, driver, status)
 
 
-class Words(Life, Orders):
+class Words(driven.Driven, Orders):
     """The supervisor's words and the signals that stand for them."""
 
+    driver: Driver
+    kind = "gevent"
+
     def __init__(self, plan: dict[str, Any], driver: Driver, channel: Channel, signals: Signals) -> None:
-        Life.__init__(self, plan, channel, None, signals)
+        driven.Driven.__init__(self, plan, driver, channel, signals)
         Orders.__init__(self)
-        self.driver = driver
 
     def attach(self, hub: Any) -> None:
         """Listen from now on."""
@@ -76,24 +72,8 @@ class Words(Life, Orders):
         look = monkey.get_original("select", "select")
         return bool(look([self.channel.fd], [], [], 0)[0])
 
-    def _retire(self) -> None:
-        self.driver.stop("retire")
-
-    def _stop(self) -> None:
-        self.driver.stop("stop")
-
-    def _quit(self) -> None:
-        self.driver.stop("quit")
-
-    def _kick(self) -> None:
-        self.server.kick()
-
     def _stacks(self) -> None:
         self.channel.tell("stacks", all_greenlets(self.server.greenlets()))
-
-    def _routes(self) -> None:
-        # Requests of one hub overlap, so that memory cannot be told apart by route.
-        self.channel.tell("routes", "not told for gevent")
 
 
 def all_greenlets(requests: list[tuple[Any, str]]) -> str:

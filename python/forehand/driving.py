@@ -1,0 +1,51 @@
+"""What the drivers of event loops have in common: how the word to stop comes to them.
+
+Knows: orders, and that a second signal is in a hurry. Does not know: asyncio, gevent, or who gives orders. Runs where
+the loop runs.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+STOPPING = "stopping: waiting up to {:g} s for what is running (once more to stop at once)"
+#: What was cut has so long to clean up, in seconds: a supervisor kills two seconds after the graceful timeout.
+FAREWELL = 1.0
+
+
+class Ordered:
+    """A driver that can be told to stop."""
+
+    #: Events of its loop: an order has come; one that is in a hurry; the engine has nothing left to do.
+    ordered: Any
+    forced: Any
+    engine_ended: Any
+
+    def __init__(self, application: Callable[..., Any], patience: float) -> None:
+        self.application = application
+        self.patience = patience
+        #: `stop` (nobody goes on), `retire` (others do) or `quit` (at once); empty while serving.
+        self.order = ""
+        #: Requests that were running at the end.
+        self.cut = 0
+
+    def stop(self, order: str) -> None:
+        """An order was heard. Runs in the loop."""
+        if order == "quit" or not self.order:
+            self.order = order
+        self.ordered.set()
+        if order == "quit":
+            self.forced.set()
+
+    def signalled(self) -> None:
+        """A signal that asks to stop was heard: the second one is in a hurry. Runs in the loop."""
+        if self.order:
+            self.stop("quit")
+        else:
+            sys.stderr.write(f"forehand: {STOPPING.format(self.patience)}\n")
+            self.stop("stop")
