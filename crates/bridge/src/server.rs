@@ -80,7 +80,6 @@ impl Server {
         // The thread needs the interpreter to leave the application, and this one has it.
         let inside = self.threads.engine.tickets.is_inside(serial);
         if inside {
-            crate::ffi::interrupted();
             crate::ffi::raise_in_thread(thread, Some(exception));
         }
         inside

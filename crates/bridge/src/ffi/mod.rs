@@ -23,4 +23,4 @@ pub use objects::{
     Iteration, bytes_of, call_two, copy_dict, first_bytes, iterate, lasting_bytes, latin1, references,
     restore_exception, set_item, text_bytes,
 };
-pub use turns::{Serving, interrupted, strained_until, take_turns};
+pub use turns::{Serving, strained_until, take_turns};

@@ -39,30 +39,19 @@ const CALM: u32 = 3;
 const LOOK_US: u64 = 5000;
 /// One that uses more than so many percent of a processor burns alone: several share one interpreter.
 const SHARE: u64 = 55;
-/// A worker is strained when a thread has burnt for so long, or twice as long as is usual here, ...
+/// A worker is strained when a thread has burnt for so long, ...
 const STRAIN_AFTER_MS: u64 = 30;
-/// ... but for so long at the most, ...
-const STRAIN_AFTER_MOST_MS: u64 = 500;
 /// ... and for so long after the last sign of it.
 const STRAIN_MS: u64 = 200;
-/// What is usual is forgotten by half in so long.
-const HALVED_MS: u64 = 10_000;
 
 /// Some thread burns.
 static BURNING: AtomicBool = AtomicBool::new(false);
 /// One does, and no other: turns are short.
 static ALONE: AtomicBool = AtomicBool::new(false);
-/// When the burning began, and the last sign of it; monotonic milliseconds.
+/// When the burning began; monotonic milliseconds.
 static SINCE: AtomicU64 = AtomicU64::new(0);
-static SIGN: AtomicU64 = AtomicU64::new(0);
 /// Shorter waits since the last long one.
 static QUIET: AtomicU32 = AtomicU32::new(0);
-/// How long burning took that ended by itself, the longest of late, ...
-static USUAL_MS: AtomicU64 = AtomicU64::new(0);
-/// ... and when that was; monotonic milliseconds.
-static USUAL_AT: AtomicU64 = AtomicU64::new(0);
-/// This burning was ended, and tells nothing about what is usual.
-static ENDED: AtomicBool = AtomicBool::new(false);
 /// Until when the worker is taken to be strained; monotonic milliseconds.
 static STRAINED_UNTIL: AtomicU64 = AtomicU64::new(0);
 /// The threads that serve, and what they had used of a processor when they were looked at.
@@ -156,12 +145,10 @@ fn note(waited: u64) {
     if waited >= if burning { STILL_BURNS_US } else { BURNS_US } {
         let now = monotonic_ms();
         QUIET.store(0, Ordering::Relaxed);
-        SIGN.store(now, Ordering::Relaxed);
         if !burning {
             SINCE.store(now, Ordering::Relaxed);
-            ENDED.store(false, Ordering::Relaxed);
             BURNING.store(true, Ordering::Relaxed);
-        } else if now >= SINCE.load(Ordering::Relaxed) + patience(now) {
+        } else if now >= SINCE.load(Ordering::Relaxed) + STRAIN_AFTER_MS {
             STRAINED_UNTIL.store(now + STRAIN_MS, Ordering::Relaxed);
         }
         if let Some(alone) = threads().look() {
@@ -169,36 +156,8 @@ fn note(waited: u64) {
         }
     } else if QUIET.fetch_add(1, Ordering::Relaxed) + 1 >= CALM {
         BURNING.store(false, Ordering::Relaxed);
-        learn(monotonic_ms());
         shorten(false);
     }
-}
-
-/// How long a thread may burn before that is a strain. An application whose requests compute for a
-/// tenth of a second does not gain by moving its clients each time: they, and the next such request,
-/// would all be in one place.
-fn patience(now: u64) -> u64 {
-    (2 * usual(now)).clamp(STRAIN_AFTER_MS, STRAIN_AFTER_MOST_MS)
-}
-
-/// The longest of late: what it was counts half after so long.
-fn usual(now: u64) -> u64 {
-    let since = now.saturating_sub(USUAL_AT.load(Ordering::Relaxed));
-    USUAL_MS.load(Ordering::Relaxed) >> (since / HALVED_MS).min(63)
-}
-
-/// Burning has ended.
-fn learn(now: u64) {
-    let took = SIGN.load(Ordering::Relaxed).saturating_sub(SINCE.load(Ordering::Relaxed));
-    if !ENDED.load(Ordering::Relaxed) && took >= usual(now) {
-        USUAL_MS.store(took, Ordering::Relaxed);
-        USUAL_AT.store(now, Ordering::Relaxed);
-    }
-}
-
-/// A thread is interrupted: its burning would not have ended by itself.
-pub fn interrupted() {
-    ENDED.store(true, Ordering::Relaxed);
 }
 
 /// Makes turns short, or as long as usual.
