@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from forehand.settings import GROUPS, OPTIONS, Option
+from forehand.option import Option
+from forehand.settings import GROUPS, OPTIONS
 
 
 def _default(option: Option) -> str:

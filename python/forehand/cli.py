@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
-    from forehand.settings import Option
+    from forehand.option import Option
 
 EPILOG = """\
 Each option is also a variable (FOREHAND_THREADS) and a key of forehand.toml or of

@@ -85,7 +85,7 @@ def _prefixes(value: list[str]) -> None:
 
 def prefix_time(member: str) -> tuple[str, float]:
     """`/export=300` as (prefix, seconds). ValueError says what is allowed."""
-    from forehand.settings import PARSERS
+    from forehand.option import PARSERS
 
     prefix, _, time = member.rpartition("=")
     return prefix, PARSERS["time"](time)

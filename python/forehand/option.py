@@ -1,0 +1,166 @@
+"""What an option is: its names, its kind, and how a text becomes its value.
+
+Knows: kinds and their words. Does not know: which options there are (`settings.py`).
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Option:
+    """One option: `kind` is str, int, bool, size, time, list, choice or workers."""
+
+    __slots__ = ("aliases", "check", "choices", "default", "group", "help", "kind", "metavar", "name")
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        default: Any,
+        group: str,
+        help: str,
+        *,
+        metavar: str = "",
+        aliases: tuple[str, ...] = (),
+        choices: tuple[str, ...] = (),
+        check: Callable[[Any], object] | None = None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.group = group
+        self.help = help
+        self.metavar = metavar or {"int": "N", "size": "BYTES", "time": "SECONDS", "choice": "NAME"}.get(kind, "TEXT")
+        self.aliases = aliases
+        self.choices = choices
+        self.check = check
+
+    @property
+    def flag(self) -> str:
+        """The long flag."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return "FOREHAND_" + self.name.upper()
+
+    def parse(self, text: str) -> Any:
+        """The value of a text from the command line or the environment. ValueError says what is allowed."""
+        return self.judge(PARSERS[self.kind](text))
+
+    def judge(self, value: Any) -> Any:
+        """A value of the right type, if it is one that can be used."""
+        types: dict[str, type] = {"str": str, "choice": str, "list": list, "bool": bool}
+        expected: Any = types.get(self.kind, (int, float))
+        if isinstance(value, dict) and self.kind == "list":
+            # A table in TOML: its pairs.
+            value = [f"{key}={member}" for key, member in value.items()]
+        if isinstance(value, str) and self.kind != "str" and self.kind != "choice":
+            value = PARSERS[self.kind](value)
+        if value == "auto" and self.kind == "workers":
+            return value
+        good = isinstance(value, expected) and (self.kind == "bool" or not isinstance(value, bool))
+        if not good:
+            raise ValueError(f"{value!r} is not {WORDS[self.kind]}")
+        if self.kind in ("int", "size", "time", "workers") and value < 0:
+            raise ValueError(f"{value!r} is below zero")
+        if self.kind in ("int", "size", "workers") and value != int(value):
+            raise ValueError(f"{value!r} is not a whole number")
+        for member in value if self.kind == "list" else [value]:
+            if self.kind == "list" and not isinstance(member, str):
+                raise ValueError(f"{member!r} is not text")
+            if self.choices and member not in self.choices:
+                from forehand.errors import near
+
+                raise ValueError(f"'{member}' is none of {', '.join(self.choices)}{near(member, list(self.choices))}")
+        if self.check is not None:
+            self.check(value)
+        return value
+
+
+WORDS = {
+    "str": "text",
+    "choice": "one of the names",
+    "int": "a whole number",
+    "bool": "true or false",
+    "size": "a size such as 65536, 64K, 1M or 1G",
+    "time": "a time such as 30, 0.5, 30s or 500ms",
+    "list": "a list of names",
+    "workers": "a number of processes or 'auto'",
+}
+
+
+def _int(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not {WORDS['int']}") from None
+
+
+def _bool(text: str) -> bool:
+    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    if text.lower() not in known:
+        raise ValueError(f"'{text}' is not {WORDS['bool']}")
+    return known[text.lower()]
+
+
+def _scaled(text: str, units: dict[str, float], words: str) -> float:
+    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    unit = text.strip()[len(digits) :].lower()
+    try:
+        number = float(digits)
+    except ValueError:
+        raise ValueError(f"'{text}' is not {words}") from None
+    if unit not in units or number != number or number in (float("inf"), float("-inf")):
+        raise ValueError(f"'{text}' is not {words}")
+    return number * units[unit]
+
+
+SIZES: dict[str, float] = {
+    "": 1,
+    "b": 1,
+    "k": 1 << 10,
+    "kb": 1 << 10,
+    "kib": 1 << 10,
+    "m": 1 << 20,
+    "mb": 1 << 20,
+    "mib": 1 << 20,
+}
+SIZES.update({"g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30})
+TIMES: dict[str, float] = {"": 1, "s": 1, "ms": 0.001, "m": 60, "min": 60, "h": 3600}
+
+
+def _size(text: str) -> int:
+    return int(_scaled(text, SIZES, WORDS["size"]))
+
+
+def _time(text: str) -> float:
+    return _scaled(text, TIMES, WORDS["time"])
+
+
+def _workers(text: str) -> int | str:
+    try:
+        return "auto" if text.strip().lower() == "auto" else int(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not {WORDS['workers']}") from None
+
+
+def _list(text: str) -> list[str]:
+    return [member.strip() for member in text.split(",") if member.strip()]
+
+
+PARSERS: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "choice": str,
+    "int": _int,
+    "bool": _bool,
+    "size": _size,
+    "time": _time,
+    "list": _list,
+    "workers": _workers,
+}
