@@ -31,8 +31,21 @@ async def accept(send, **more):
 async def socket_echo(scope, receive, send):
     await accept(send)
     while (event := await receive())["type"] == "websocket.receive":
-        await send({"type": "websocket.send", "bytes": event["bytes"], "text": event["text"]})
+        await send({"type": "websocket.send", **{key: event[key] for key in ("bytes", "text") if key in event}})
     NOTED.append(event)
+
+
+async def socket_keys(scope, receive, send):
+    await accept(send)
+    while (event := await receive())["type"] == "websocket.receive":
+        await send({"type": "websocket.send", "text": " ".join(sorted(event))})
+
+
+async def socket_undecided(scope, receive, send):
+    """Wants to hear more before it answers the handshake."""
+    sys.stderr.write("undecided\n")
+    event = await receive()
+    sys.stderr.write(f"undecided heard {event}\n")
 
 
 async def socket_scope(scope, receive, send):
@@ -148,7 +161,7 @@ async def socket_deaf(scope, receive, send):
     count = 0
     while (event := await receive())["type"] == "websocket.receive":
         count += 1
-        if event["text"] == "how many?":
+        if event.get("text") == "how many?":
             await send({"type": "websocket.send", "text": str(count)})
 
 

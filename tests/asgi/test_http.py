@@ -82,6 +82,17 @@ def test_forwarding_headers_of_a_trusted_peer_are_believed(views: Serving) -> No
     assert {"tuple": ["bytes b'host'", "bytes b'shop.example'"]} in scope["headers"]["list"]
 
 
+@pytest.mark.parametrize("path", ["/x", "/api/x", "/pre/api/x"])
+def test_a_proxy_s_prefix_comes_before_the_root_path(serve: Callable[..., Serving], loop: str, path: str) -> None:
+    """Whatever the proxy has stripped: both prefixes, its own, or nothing."""
+    options = ("--interface", "asgi", "--lifespan", "off", "--script-name", "/api", "--loop", loop)
+    server = serve("asgi_views:view_scope", *options)
+    scope = json.loads(ask(server, path, "X-Forwarded-Prefix: /pre")[2])
+    assert scope["root_path"] == "str '/pre/api'" and scope["path"] == "str '/pre/api/x'"
+    assert scope["raw_path"] == f"bytes {path.encode()!r}"
+    assert json.loads(ask(server, "/x")[2])["path"] == "str '/api/x'"
+
+
 def test_those_of_others_are_not(serve: Callable[..., Serving]) -> None:
     server = serve("asgi_views:app", "--forwarded-allow-ips", "10.0.0.1")
     scope = json.loads(ask(server, "/scope", "X-Forwarded-For: 1.2.3.4", "X-Forwarded-Proto: https")[2])

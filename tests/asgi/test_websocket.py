@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from loops import LOOPS
-from serving import PATIENCE, Serving
+from serving import PATIENCE, Serving, read_reply
 from test_http import noted, wait_for  # type: ignore[import-not-found]
 from wsclient import KEY, LINES, Client, frame  # type: ignore[import-not-found]
 
@@ -38,6 +38,14 @@ def test_messages_come_back_as_they_were(sockets: Serving) -> None:
             assert client.receive() == (0x81, data.encode())
         client.send(frame(0x82, bytes(range(256))))
         assert client.receive() == (0x82, bytes(range(256)))
+
+
+def test_an_event_has_only_the_key_that_has_a_value(sockets: Serving) -> None:
+    with Client(sockets, "/keys") as client:
+        for first, key in ((0x81, b"text"), (0x82, b"bytes")):
+            for data in (b"", b"hello"):
+                client.send(frame(first, data))
+                assert client.receive() == (0x81, key + b" type")
 
 
 def test_fragments_and_pings_between_them(sockets: Serving) -> None:
@@ -349,3 +357,18 @@ def test_a_stop_closes_sockets_in_order(serve: Callable[..., Serving], loop: str
             assert client.ends()
     assert server.process.wait(PATIENCE) == 0
     assert "heard websocket.disconnect 1001" in server.log() and "cancelled" not in server.log()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_answers_a_handshake_whose_application_waits_for_more(
+    serve: Callable[..., Serving], loop: str, signum: int
+) -> None:
+    server = serve("asgi_sockets:app", "--loop", loop, "--graceful-timeout", "60")
+    with server.connect() as sock:
+        sock.sendall("\r\n".join(["GET /undecided HTTP/1.1", "Host: a", *LINES, "", ""]).encode())
+        wait_for(lambda: "undecided" in server.log(), "it was not called")
+        server.process.send_signal(signum)
+        assert read_reply(sock, bytearray())[0] == 503
+    assert server.process.wait(PATIENCE) == 0, server.log()
+    assert "undecided heard {'type': 'websocket.disconnect', 'code': 1006, 'reason': ''}" in server.log()
+    assert "error" not in server.log()

@@ -208,10 +208,14 @@ impl Request {
     pub fn go_away(this: &Bound<'_, Self>, code: u16) {
         let py = this.py();
         let server = this.get().server.get();
-        if let Some(mut state) = this.get().state.borrow(py)
-            && let Talk::Socket(socket) = &mut state.talk
-        {
-            socket.close(code, "", server, py);
+        if let Some(mut state) = this.get().state.borrow(py) {
+            let listens = !state.receivers.is_empty();
+            if let Talk::Socket(socket) = &mut state.talk {
+                socket.close(code, "", server, py);
+                if listens {
+                    socket.turn_away(server, py);
+                }
+            }
         }
         Self::settle(this);
     }

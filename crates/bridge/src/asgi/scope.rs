@@ -123,7 +123,7 @@ impl Gateway {
                 Address::Unix => Peer::Unix,
             };
             match effective(head, &peer, &engine.config.trust) {
-                Ok(Some(found)) => self.forward(&dict, &found, websocket)?,
+                Ok(Some(found)) => self.forward(&dict, &found, (head, websocket))?,
                 Ok(None) => {}
                 Err(fault) => return Ok(Err(fault)),
             }
@@ -201,7 +201,12 @@ impl Gateway {
     }
 
     /// What a trusted proxy says of the client.
-    fn forward(&self, dict: &Bound<'_, PyDict>, found: &Effective, websocket: bool) -> PyResult<()> {
+    fn forward(
+        &self,
+        dict: &Bound<'_, PyDict>,
+        found: &Effective,
+        (head, websocket): (&Head, bool),
+    ) -> PyResult<()> {
         let py = dict.py();
         if let Some(address) = &found.addr {
             // The port that we see is the proxy's; zero says that the client's is not known.
@@ -222,12 +227,11 @@ impl Gateway {
             replace_host(dict, host)?;
         }
         if let Some(prefix) = &found.prefix {
-            let root = format!("{}{}", String::from_utf8_lossy(prefix), self.root_path);
-            let path: String = match dict.get_item(intern!(py, "path"))? {
-                Some(path) => path.extract()?,
-                None => String::new(),
-            };
-            set_item(dict, intern!(py, "path"), &PyString::new(py, &below_root(&path, &root)))?;
+            let prefix = String::from_utf8_lossy(prefix);
+            let path = percent_decoded(head.path());
+            let path = below_roots(&String::from_utf8_lossy(&path), &prefix, &self.root_path);
+            set_item(dict, intern!(py, "path"), &PyString::new(py, &path))?;
+            let root = format!("{prefix}{}", self.root_path);
             set_item(dict, intern!(py, "root_path"), &PyString::new(py, &root))?;
         }
         Ok(())
@@ -246,10 +250,23 @@ fn socket_scheme<'py>(scheme: &Bound<'py, PyString>, websocket: bool) -> PyResul
 
 /// The whole path: a proxy may have stripped the root path or not, and `path` has it.
 fn below_root(path: &str, root: &str) -> String {
-    match path.strip_prefix(root) {
-        Some(rest) if rest.is_empty() || rest.starts_with('/') => path.to_string(),
-        _ => format!("{root}{path}"),
+    match is_below(path, root) {
+        true => path.to_string(),
+        false => format!("{root}{path}"),
     }
+}
+
+/// The same where a proxy adds its prefix to the root path: it may have stripped both of them,
+/// its own prefix only, or nothing.
+fn below_roots(path: &str, prefix: &str, root: &str) -> String {
+    match is_below(path, &format!("{prefix}{root}")) {
+        true => path.to_string(),
+        false => format!("{prefix}{}", below_root(path, root)),
+    }
+}
+
+fn is_below(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// RFC 9112 §3.2.2: what overrides Host takes its place.
@@ -299,6 +316,16 @@ mod tests {
         assert_eq!(below_root("/cart", "/shop"), "/shop/cart");
         assert_eq!(below_root("/shopping", "/shop"), "/shop/shopping");
         assert_eq!(below_root("/a", ""), "/a");
+    }
+
+    #[test]
+    fn a_path_has_both_of_its_roots_once() {
+        for stripped in ["/x", "/api/x", "/pre/api/x"] {
+            assert_eq!(below_roots(stripped, "/pre", "/api"), "/pre/api/x");
+        }
+        assert_eq!(below_roots("/apis/x", "/pre", "/api"), "/pre/api/apis/x");
+        assert_eq!(below_roots("/api", "/pre", "/api"), "/pre/api");
+        assert_eq!(below_roots("/x", "/pre", ""), "/pre/x");
     }
 
     #[test]

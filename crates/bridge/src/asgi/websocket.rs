@@ -128,7 +128,26 @@ impl Socket {
             self.lost(&server.engine);
             return self.next_event(server, py);
         }
+        if self.turn_away(server, py) {
+            return self.next_event(server, py);
+        }
         Ok(Attempt::Wait)
+    }
+
+    /// A handshake that is not answered yet, of an application that waits for more to hear, while
+    /// the server is on its way out: nothing would come any more. True: the client has been told.
+    pub fn turn_away(&mut self, server: &AsgiServer, py: Python<'_>) -> bool {
+        if !matches!(self.stage, Stage::Connecting { told: true })
+            || server.engine.stage() == EngineStage::Serving
+        {
+            return false;
+        }
+        let Some(exchange) = &mut self.exchange else { return false };
+        let mut scribe = server.scribe(py);
+        exchange.refuse(&wire::STOPPING, &mut scribe, &server.engine);
+        self.end(code::ABNORMAL, "");
+        self.stage = Stage::Over;
+        true
     }
 
     /// The client is gone without a word.
@@ -368,10 +387,13 @@ impl Socket {
 fn message_event(py: Python<'_>, message: &Message) -> PyResult<Py<PyAny>> {
     let event = PyDict::new(py);
     event.set_item(intern!(py, "type"), intern!(py, "websocket.receive"))?;
-    // The machine has found text to be UTF-8.
-    let text = message.text.then(|| String::from_utf8_lossy(&message.data));
-    event.set_item(intern!(py, "bytes"), text.is_none().then(|| PyBytes::new(py, &message.data)))?;
-    event.set_item(intern!(py, "text"), text.map(|text| PyString::new(py, &text)))?;
+    // Only the key that has a value: applications ask `"text" in event`.
+    if message.text {
+        // The machine has found it to be UTF-8.
+        event.set_item(intern!(py, "text"), PyString::new(py, &String::from_utf8_lossy(&message.data)))?;
+    } else {
+        event.set_item(intern!(py, "bytes"), PyBytes::new(py, &message.data))?;
+    }
     Ok(event.into_any().unbind())
 }
 
