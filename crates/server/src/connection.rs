@@ -107,6 +107,9 @@ pub struct Connection {
     pub watched: bool,
     /// The socket may hold more, and no edge will tell.
     pub more: bool,
+    /// The peer has ended its side, or the connection broke: the edge that said so does not
+    /// come again, so there is more to read until a read tells the end.
+    pub hung_up: bool,
     pub phase: Phase,
     /// When the socket last took something while it was full.
     pub moved: Millis,
@@ -166,6 +169,7 @@ impl Connection {
             listener: peer.1,
             watched: false,
             more: true,
+            hung_up: false,
             phase: Phase::Reading,
             moved: now,
             machine: Http1::new(variant, now),
@@ -173,6 +177,13 @@ impl Connection {
             receiving: None,
             sending: Sending::default(),
         }
+    }
+
+    /// An edge came, now or while it was away.
+    #[inline]
+    pub fn note_edge(&mut self, readable: bool, hung_up: bool) {
+        self.hung_up |= hung_up;
+        self.more |= readable | hung_up;
     }
 
     /// Between requests, with nothing received and nothing to send.

@@ -106,7 +106,7 @@ impl Loop {
         let mut lent = self.reactor.take_lent();
         let step = match Reactor::read(&mut lent, &connection.socket) {
             Read::Data { bytes, more } => {
-                connection.more = more;
+                connection.more = more || connection.hung_up;
                 let mut input = bytes;
                 let step = self.digest(connection, &mut input);
                 if !input.is_empty() && matches!(step, Step::Ready(..)) {

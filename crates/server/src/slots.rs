@@ -25,7 +25,13 @@ pub enum Place {
     /// With a thread, which hands it back. An edge that comes meanwhile is remembered.
     Away {
         missed: bool,
+        hung_up: bool,
     },
+}
+
+impl Place {
+    /// With a thread from now on.
+    const AWAY: Self = Self::Away { missed: false, hung_up: false };
 }
 
 /// One row.
@@ -56,7 +62,7 @@ impl Slots {
             (self.rows.len() - 1) as u32
         });
         let row = &mut self.rows[index as usize];
-        row.place = Place::Away { missed: false };
+        row.place = Place::AWAY;
         row.deadline = NEVER;
         u64::from(row.generation) << 32 | u64::from(index)
     }
@@ -84,11 +90,21 @@ impl Slots {
         }
     }
 
+    /// Tells a connection that comes home of the edges that it missed.
+    #[inline]
+    pub fn catch_up(&mut self, connection: &mut Connection) {
+        if let Some(row) = self.get(connection.token)
+            && let Place::Away { missed, hung_up } = &mut row.place
+        {
+            connection.note_edge(std::mem::take(missed), std::mem::take(hung_up));
+        }
+    }
+
     /// Takes a connection that is home; away from now on.
     #[inline]
     pub fn lift(&mut self, token: u64) -> Option<Box<Connection>> {
         let row = self.get(token)?;
-        match std::mem::replace(&mut row.place, Place::Away { missed: false }) {
+        match std::mem::replace(&mut row.place, Place::AWAY) {
             Place::Home(connection) => Some(connection),
             other => {
                 row.place = other;

@@ -158,20 +158,20 @@ impl Loop {
     /// or comes too late for one that is gone.
     #[inline]
     fn edge(&mut self, token: u64, readable: bool, hung_up: bool) -> Option<Exchange> {
-        let readable = readable || hung_up;
         let connection = self.slots.lift(token);
         let Some(mut connection) = connection else {
             if let Some(row) = self.slots.get(token)
-                && let Place::Away { missed } = &mut row.place
+                && let Place::Away { missed, hung_up: ended } = &mut row.place
             {
                 *missed |= readable;
+                *ended |= hung_up;
                 if let Some(roused) = &mut self.roused {
                     roused.push(Roused { token, hung_up });
                 }
             }
             return None;
         };
-        connection.more |= readable;
+        connection.note_edge(readable, hung_up);
         self.progress(connection)
     }
 
@@ -198,11 +198,7 @@ impl Loop {
     #[inline]
     pub(crate) fn settle(&mut self, exchange: Exchange) -> Option<Exchange> {
         let (mut connection, parcel) = exchange.hand_back(&self.engine);
-        if let Some(row) = self.slots.get(connection.token)
-            && let Place::Away { missed } = &mut row.place
-        {
-            connection.more |= std::mem::take(missed);
-        }
+        self.slots.catch_up(&mut connection);
         connection.machine.answered(self.now);
         self.pace.count();
         match parcel {

@@ -1,0 +1,26 @@
+"""Takes bodies: answers with how many bytes there were, under WSGI and ASGI."""
+
+PLAIN = [("Content-Type", "text/plain")]
+
+
+def application(environ, start_response):
+    total = 0
+    while part := environ["wsgi.input"].read(100_000):
+        total += len(part)
+    answer = b"%d" % total
+    start_response("200 OK", [*PLAIN, ("Content-Length", str(len(answer)))])
+    return [answer]
+
+
+async def app(scope, receive, send):
+    total, more = 0, True
+    while more:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            return
+        total += len(event.get("body", b""))
+        more = event.get("more_body", False)
+    answer = b"%d" % total
+    headers = [(b"content-length", b"%d" % len(answer)), (b"content-type", b"text/plain")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})
