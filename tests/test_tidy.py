@@ -86,6 +86,11 @@ def test_unsafe_stays_in_its_rooms_and_says_why_it_is_sound(path: Path) -> None:
             assert "SAFETY:" in above, f"line {number + 1}: no // SAFETY: says why this is sound"
 
 
+def test_only_what_lets_go_of_the_interpreter_says_so() -> None:
+    claimed = [shown(path) for path in RUST if re.search(r"LetGo::claim", path.read_text())]
+    assert claimed == ["crates/bridge/src/ffi/gil.rs"], "a wait elsewhere may hold up every thread"
+
+
 def rust_functions(path: Path) -> Iterator[tuple[int, int]]:
     """First line and length of each function, by the brace that closes it: rustfmt keeps the indentation."""
     begun = None

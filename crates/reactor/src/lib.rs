@@ -9,8 +9,10 @@
 //! the caller looks at them. A completion backend would fill the same lent buffer before
 //! it reports the token.
 
+mod letgo;
 mod poll;
 pub mod sys;
 
+pub use letgo::LetGo;
 pub use poll::{Happening, Reactor, Read, WAKE_TOKENS_FROM};
 pub use sys::{Accepted, Address, PIECES, PollFor, Sent, Socket, Waker};

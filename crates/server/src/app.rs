@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use reactor::LetGo;
 use wire::Millis;
 
 use crate::engine::Engine;
@@ -39,19 +40,16 @@ pub trait App: Send + Sync + 'static {
 
 /// The same waiting, for code that cannot be generic over the application.
 pub trait Outside {
-    fn outside(&self, wait: &mut dyn FnMut());
-
-    /// False: this thread must not wait, so that what a peer does not take is queued.
-    fn may_wait(&self) -> bool {
-        true
-    }
+    /// Lets go of what other threads need, and runs something that waits.
+    fn outside(&self, wait: &mut dyn FnMut(&LetGo));
 }
 
-/// Waits where it stands: for applications without an interpreter.
-pub struct Inside;
-
-impl Outside for Inside {
-    fn outside(&self, wait: &mut dyn FnMut()) {
-        wait();
-    }
+/// What whoever sends does where a peer is slower than the bound allows. Only what can let go
+/// of the interpreter can be told to wait.
+#[derive(Clone, Copy)]
+pub enum Waits<'a> {
+    /// The thread waits outside.
+    Outside(&'a dyn Outside),
+    /// It does not: what the peer does not take is queued.
+    Never,
 }

@@ -12,7 +12,7 @@ mod evented;
 mod parts;
 mod sending;
 
-pub use evented::{Never, Raw};
+pub use evented::Raw;
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use reactor::sys::{monotonic_ms, monotonic_us};
 use reactor::{Address, Sent};
 use wire::{BodyPlan, Fault, Head, RequestFacts};
 
-use crate::app::{Inside, Outside};
+use crate::app::Waits;
 use crate::body::Body;
 use crate::connection::{After, Connection, Phase};
 use crate::engine::{Engine, Stage};
@@ -104,7 +104,7 @@ impl Exchange {
             && !parcel.is_empty()
         {
             // A peer that is gone shows when the connection is home.
-            let _ = self.deliver(&[&parcel], engine, &Inside);
+            let _ = self.deliver(&[&parcel], engine, Waits::Never);
         }
     }
 
@@ -226,7 +226,7 @@ impl Exchange {
         scribe: &mut Scribe,
         body: &[u8],
         engine: &Engine,
-        away: &dyn Outside,
+        waits: Waits<'_>,
     ) -> Result<(), Gone> {
         if !self.claim() {
             return Err(Gone);
@@ -244,14 +244,14 @@ impl Exchange {
                 scribe.head.swap(parcel);
                 return Ok(());
             }
-            self.deliver(&[scribe.head.bytes()], engine, away)
+            self.deliver(&[scribe.head.bytes()], engine, waits)
         } else {
-            self.deliver(&[scribe.head.bytes(), body], engine, away)
+            self.deliver(&[scribe.head.bytes(), body], engine, waits)
         }
     }
 
     /// Like [`Exchange::whole`], for a body that its owner lets us keep: what the socket does
-    /// not take is queued without a copy, and the thread is free.
+    /// not take is queued without a copy, behind whatever waits already, and the thread is free.
     ///
     /// # Errors
     /// [`Gone`] when the peer is.
@@ -264,27 +264,22 @@ impl Exchange {
         let length = self.cut_to_plan(plan, bytes, engine).len();
         self.written = length as u64;
         self.reply = Reply::Done;
-        let whole = length == bytes.len();
-        if !whole || !self.connection.sending.is_empty() {
-            let bytes = bytes[..length].to_vec();
-            return self.deliver(&[scribe.head.bytes(), &bytes], engine, &Inside);
-        }
-        let head = scribe.head.bytes();
+        let (head, bytes) = (scribe.head.bytes(), &bytes[..length]);
+        let total = head.len() + length;
         let mut sent = 0;
-        loop {
+        while sent < total && self.connection.sending.is_empty() {
             let (first, second) = rest_of(head, bytes, sent);
             match self.connection.socket.send_pieces(&[first, second]) {
                 Ok(Sent::Some(n)) => sent += n,
                 Ok(Sent::Full) => break,
                 Err(_) => return Err(self.broke(engine)),
             }
-            if sent == head.len() + bytes.len() {
-                return Ok(());
-            }
         }
-        let queue = self.connection.sending.queue();
-        queue.copy(head.get(sent..).unwrap_or_default());
-        queue.keep(body, sent.saturating_sub(head.len()));
+        if sent < total {
+            let queue = self.connection.sending.queue();
+            queue.copy(head.get(sent..).unwrap_or_default());
+            queue.keep(body, sent.saturating_sub(head.len())..length);
+        }
         Ok(())
     }
 
@@ -326,7 +321,7 @@ impl Exchange {
         let mut scribe = Scribe::new();
         if scribe.head.status(b"200 OK").is_ok() {
             // A peer that is gone shows when the connection is home.
-            let _ = self.whole(&mut scribe, b"", engine, &Inside);
+            let _ = self.whole(&mut scribe, b"", engine, Waits::Never);
         }
     }
 
@@ -354,7 +349,7 @@ impl Exchange {
         self.status = fault.status;
         self.reply = Reply::Done;
         // What cannot be sent to a peer that is gone needs no further word.
-        let _ = self.deliver(&[&bytes], engine, &Inside);
+        let _ = self.deliver(&[&bytes], engine, Waits::Never);
     }
 
     /// Ends an exchange whose player has failed: 500, or a cut where something was sent.

@@ -188,7 +188,8 @@ impl Flow {
             return Err(BodyError::Fault(fault));
         }
         let mut result = Ok(true);
-        away.outside(&mut || result = self.socket.wait(PollFor::Readable, patience.clamp(1, LOOK_MS)));
+        let patience = patience.clamp(1, LOOK_MS);
+        away.outside(&mut |let_go| result = self.socket.wait(PollFor::Readable, patience, let_go));
         result.map(|_| ()).map_err(BodyError::Io)
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +20,7 @@ pub type Kept = Box<dyn AsRef<[u8]> + Send>;
 /// One piece of what is queued.
 enum Piece {
     Copied { bytes: Vec<u8>, at: usize },
-    Kept { bytes: Kept, at: usize },
+    Kept { bytes: Kept, at: usize, end: usize },
     File { file: File, offset: u64, left: u64 },
 }
 
@@ -57,7 +58,7 @@ impl Output {
     pub fn left(&self) -> u64 {
         let left = |piece: &Piece| match piece {
             Piece::Copied { bytes, at } => (bytes.len() - at) as u64,
-            Piece::Kept { bytes, at } => ((**bytes).as_ref().len().saturating_sub(*at)) as u64,
+            Piece::Kept { at, end, .. } => (end - at) as u64,
             Piece::File { left, .. } => *left,
         };
         self.pieces.iter().map(left).sum()
@@ -80,9 +81,11 @@ impl Output {
         self.pieces.push_back(Piece::Copied { bytes: bytes.to_vec(), at: 0 });
     }
 
-    /// Queues what somebody else keeps alive, from `at`.
-    pub fn keep(&mut self, bytes: Kept, at: usize) {
-        self.pieces.push_back(Piece::Kept { bytes, at });
+    /// Queues part of what somebody else keeps alive.
+    pub fn keep(&mut self, bytes: Kept, part: Range<usize>) {
+        if !part.is_empty() {
+            self.pieces.push_back(Piece::Kept { bytes, at: part.start, end: part.end });
+        }
     }
 
     /// Queues part of a file.
@@ -107,8 +110,8 @@ impl Output {
                     }
                     (sent, *at == bytes.len())
                 }
-                Piece::Kept { bytes, at } => {
-                    let all = (**bytes).as_ref();
+                Piece::Kept { bytes, at, end } => {
+                    let all = (**bytes).as_ref().get(..*end).unwrap_or_default();
                     (send_from(socket, all, at)?, *at >= all.len())
                 }
                 Piece::File { file, offset, left } => {

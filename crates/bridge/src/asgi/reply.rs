@@ -16,8 +16,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use reactor::sys::duplicate_file;
+use server::app::Waits;
 use server::engine::Engine;
-use server::exchange::{Exchange, Gone, Never};
+use server::exchange::{Exchange, Gone};
 use server::scribe::Scribe;
 use wire::{HeadError, ResponseHead};
 
@@ -146,7 +147,7 @@ impl Http {
             self.exchange.send_head(&mut self.scribe, engine)?;
         } else {
             self.exchange.begin_waiting();
-            self.exchange.write(&mut self.scribe, body.bytes(), engine, &Never)?;
+            self.exchange.write(&mut self.scribe, body.bytes(), engine, Waits::Never)?;
         }
         self.part_is_sent(more, engine)
     }
@@ -158,7 +159,7 @@ impl Http {
                 let kept = Box::new(Lasting(bytes.clone().unbind()));
                 Ok(self.exchange.whole_kept(&mut self.scribe, kept, engine)?)
             }
-            body => Ok(self.exchange.whole(&mut self.scribe, body.bytes(), engine, &Never)?),
+            body => Ok(self.exchange.whole(&mut self.scribe, body.bytes(), engine, Waits::Never)?),
         }
     }
 
@@ -169,7 +170,7 @@ impl Http {
             self.stage = Stage::Trailers;
         } else {
             self.stage = Stage::Over;
-            self.exchange.finish(&mut self.scribe, engine, &Never)?;
+            self.exchange.finish(&mut self.scribe, engine, Waits::Never)?;
         }
         Ok(())
     }

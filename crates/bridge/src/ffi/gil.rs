@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::{Python, ffi};
+use reactor::LetGo;
 use reactor::sys::monotonic_us;
 
 use super::turns;
@@ -26,19 +27,19 @@ impl Drop for Away {
     }
 }
 
-/// Runs something that waits, while other threads may use the interpreter. The closure must
-/// not touch Python objects.
+/// Runs something that waits, while other threads may use the interpreter; it is given the
+/// proof of it. The closure must not touch Python objects.
 #[inline]
-pub fn outside<R>(wait: impl FnOnce() -> R) -> R {
+pub fn outside<R>(wait: impl FnOnce(&LetGo) -> R) -> R {
     // SAFETY: called by attached threads only (see `attached`); `Away` restores the state.
     let _away = Away(unsafe { ffi::PyEval_SaveThread() });
-    wait()
+    wait(&LetGo::claim())
 }
 
 /// The same for the leader: how long it waits on its way back tells what other threads do.
 #[inline]
 pub fn outside_for_work<R>(wait: impl FnOnce() -> R) -> R {
-    let (result, since) = outside(|| (wait(), monotonic_us()));
+    let (result, since) = outside(|_| (wait(), monotonic_us()));
     turns::back(since);
     result
 }

@@ -10,6 +10,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use reactor::LetGo;
 use server::app::{App, Outside};
 use server::body::Body;
 use server::engine::Engine;
@@ -41,7 +42,7 @@ pub struct Wsgi {
 pub struct Detached;
 
 impl Outside for Detached {
-    fn outside(&self, wait: &mut dyn FnMut()) {
+    fn outside(&self, wait: &mut dyn FnMut(&LetGo)) {
         outside(wait);
     }
 }
@@ -88,7 +89,7 @@ impl App for Wsgi {
 
     #[inline]
     fn outside<R>(&self, wait: impl FnOnce() -> R) -> R {
-        outside(wait)
+        outside(|_| wait())
     }
 
     #[inline]

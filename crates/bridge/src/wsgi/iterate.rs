@@ -89,14 +89,14 @@ fn send_only(py: Python<'_>, reply: &Reply, only: &Bound<'_, PyAny>, bytes: &[u8
     let engine = &reply.engine;
     let sent = reply.exchange.with(py, |exchange| {
         if !exchange.is_unanswered() {
-            exchange.write(scribe, bytes, engine, reply.way.outside())?;
-            return exchange.finish(scribe, engine, reply.way.outside());
+            exchange.write(scribe, bytes, engine, reply.way.waits())?;
+            return exchange.finish(scribe, engine, reply.way.waits());
         }
         match only.cast::<PyBytes>() {
             Ok(kept) if bytes.len() >= KEEP_BYTES => {
                 exchange.whole_kept(scribe, Box::new(Lasting(kept.clone().unbind())), engine)
             }
-            _ => exchange.whole(scribe, bytes, engine, reply.way.outside()),
+            _ => exchange.whole(scribe, bytes, engine, reply.way.waits()),
         }
     });
     Ok(sent.ok_or_else(in_use)??)
@@ -174,7 +174,7 @@ fn send_part(py: Python<'_>, reply: &Reply, bytes: &[u8]) -> Result<(), Failure>
         if exchange.is_unanswered() {
             exchange.start(scribe, None, &reply.engine);
         }
-        exchange.write(scribe, bytes, &reply.engine, reply.way.outside())
+        exchange.write(scribe, bytes, &reply.engine, reply.way.waits())
     });
     drop(draft);
     sent.ok_or_else(in_use)??;
@@ -189,9 +189,9 @@ fn finish(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
     let scribe = &mut draft.scribe;
     let sent = reply.exchange.with(py, |exchange| {
         if exchange.is_unanswered() {
-            return exchange.whole(scribe, b"", &reply.engine, reply.way.outside());
+            return exchange.whole(scribe, b"", &reply.engine, reply.way.waits());
         }
-        exchange.finish(scribe, &reply.engine, reply.way.outside())
+        exchange.finish(scribe, &reply.engine, reply.way.waits())
     });
     Ok(sent.ok_or_else(in_use)??)
 }

@@ -171,7 +171,7 @@ impl Writes for Reply {
             if exchange.is_unanswered() {
                 exchange.start(scribe, None, &reply.engine);
             }
-            exchange.write(scribe, bytes, &reply.engine, reply.way.outside())
+            exchange.write(scribe, bytes, &reply.engine, reply.way.waits())
         });
         drop(draft);
         match sent.ok_or_else(over)?.map_err(Failure::from).and_then(|()| reply.way.make_room(py, reply)) {

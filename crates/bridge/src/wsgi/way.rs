@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use server::app::Outside;
-use server::exchange::{Exchange, Gone, Never};
+use server::app::Waits;
+use server::exchange::{Exchange, Gone};
 use server::incoming::{Arrival, BodyError, Incoming};
 use wire::Millis;
 
@@ -50,10 +50,10 @@ pub enum ReadError {
 impl Way {
     /// What the engine is to do where it would have to wait.
     #[inline]
-    pub fn outside(&self) -> &'static dyn Outside {
+    pub fn waits(&self) -> Waits<'static> {
         match self {
-            Self::Thread => &Detached,
-            Self::Suspended(_) => &Never,
+            Self::Thread => Waits::Outside(&Detached),
+            Self::Suspended(_) => Waits::Never,
         }
     }
 

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::{check, check_size};
+use crate::LetGo;
 
 /// Where a peer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,8 +231,9 @@ impl Socket {
     }
 
     /// Waits for this one socket, at most so many milliseconds. False: the time is over.
-    /// This is for a thread that owns the connection, never for the loop.
-    pub fn wait(&self, what: PollFor, milliseconds: u64) -> io::Result<bool> {
+    /// This is for a thread that owns the connection, never for the loop; `_let_go`: it holds
+    /// nothing that others need.
+    pub fn wait(&self, what: PollFor, milliseconds: u64, _let_go: &LetGo) -> io::Result<bool> {
         let events = match what {
             PollFor::Readable => libc::POLLIN | libc::POLLRDHUP,
             PollFor::Writable => libc::POLLOUT,

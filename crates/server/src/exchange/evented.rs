@@ -10,7 +10,7 @@ use reactor::{Reactor, Read};
 use wire::{BodyPlan, Millis, chunk_prefix};
 
 use super::{Exchange, Gone, Reply};
-use crate::app::Outside;
+use crate::app::Waits;
 use crate::body::Body;
 use crate::connection::Connection;
 use crate::engine::Engine;
@@ -29,19 +29,6 @@ pub enum Raw<'a> {
 
 /// How much is read of what follows a request while it is answered.
 const AHEAD: usize = 16 * 1024;
-
-/// For a thread that must not wait.
-pub struct Never;
-
-impl Outside for Never {
-    fn outside(&self, wait: &mut dyn FnMut()) {
-        wait();
-    }
-
-    fn may_wait(&self) -> bool {
-        false
-    }
-}
 
 impl Exchange {
     /// What names its connection to the loop.
@@ -136,7 +123,7 @@ impl Exchange {
     pub fn send_head(&mut self, scribe: &mut Scribe, engine: &Engine) -> Result<(), Gone> {
         let Reply::Open { plan, unsent: true } = self.reply else { return Ok(()) };
         self.reply = Reply::Open { plan, unsent: false };
-        self.deliver(&[scribe.head.bytes()], engine, &Never)
+        self.deliver(&[scribe.head.bytes()], engine, Waits::Never)
     }
 
     /// Sends an interim response (RFC 9110 §15.2). False: the head has gone, or the peer
@@ -148,7 +135,7 @@ impl Exchange {
         if self.head_is_sent() || self.head.version == wire::Version::Http10 {
             return Ok(false);
         }
-        self.deliver(&[bytes], engine, &Never)?;
+        self.deliver(&[bytes], engine, Waits::Never)?;
         Ok(true)
     }
 
@@ -168,7 +155,7 @@ impl Exchange {
             return self.send_head(scribe, engine);
         }
         if plan != BodyPlan::Chunked {
-            return self.file(scribe, file, range, engine, &Never);
+            return self.file(scribe, file, range, engine, Waits::Never);
         }
         self.send_head(scribe, engine)?;
         self.written += range.1;
@@ -196,11 +183,11 @@ impl Exchange {
     /// [`Gone`] when the peer is.
     pub fn finish_with(&mut self, scribe: &mut Scribe, trailers: &[u8], engine: &Engine) -> Result<(), Gone> {
         if !self.takes_trailers() || trailers.is_empty() {
-            return self.finish(scribe, engine, &Never);
+            return self.finish(scribe, engine, Waits::Never);
         }
         self.send_head(scribe, engine)?;
         self.reply = Reply::Done;
-        self.deliver(&[b"0\r\n", trailers, b"\r\n"], engine, &Never)
+        self.deliver(&[b"0\r\n", trailers, b"\r\n"], engine, Waits::Never)
     }
 
     /// A connection that broke while nothing was being sent.
@@ -239,7 +226,7 @@ impl Exchange {
         if self.connection.sending.is_empty() {
             self.begin_waiting();
         }
-        self.deliver(pieces, engine, &Never)
+        self.deliver(pieces, engine, Waits::Never)
     }
 
     /// Reads bytes of the other protocol, those first that came behind the request.

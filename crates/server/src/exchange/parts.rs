@@ -8,7 +8,7 @@ use std::fs::File;
 use wire::{BodyPlan, chunk_prefix};
 
 use super::{Exchange, Gone, Reply};
-use crate::app::Outside;
+use crate::app::Waits;
 use crate::engine::Engine;
 use crate::scribe::Scribe;
 
@@ -37,7 +37,7 @@ impl Exchange {
         scribe: &mut Scribe,
         part: &[u8],
         engine: &Engine,
-        away: &dyn Outside,
+        waits: Waits<'_>,
     ) -> Result<(), Gone> {
         let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
         if part.is_empty() {
@@ -51,15 +51,15 @@ impl Exchange {
             self.reply = Reply::Open { plan, unsent: false };
         }
         let result = match plan {
-            BodyPlan::None => self.deliver(&[&scratch], engine, away),
+            BodyPlan::None => self.deliver(&[&scratch], engine, waits),
             BodyPlan::Chunked => {
                 self.written += part.len() as u64;
                 chunk_prefix(part.len(), &mut scratch);
-                self.deliver(&[&scratch, part, b"\r\n"], engine, away)
+                self.deliver(&[&scratch, part, b"\r\n"], engine, waits)
             }
             BodyPlan::Length(_) | BodyPlan::UntilClose => {
                 self.written += part.len() as u64;
-                self.deliver(&[&scratch, part], engine, away)
+                self.deliver(&[&scratch, part], engine, waits)
             }
         };
         scribe.scratch = scratch;
@@ -93,13 +93,13 @@ impl Exchange {
         file: File,
         range: (u64, u64),
         engine: &Engine,
-        away: &dyn Outside,
+        waits: Waits<'_>,
     ) -> Result<(), Gone> {
         let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
         let (offset, mut length) = range;
         if unsent {
             self.reply = Reply::Open { plan, unsent: false };
-            self.deliver(&[scribe.head.bytes()], engine, away)?;
+            self.deliver(&[scribe.head.bytes()], engine, waits)?;
         }
         if plan == BodyPlan::None {
             return Ok(());
@@ -123,14 +123,14 @@ impl Exchange {
     ///
     /// # Errors
     /// [`Gone`] when the peer is.
-    pub fn finish(&mut self, scribe: &mut Scribe, engine: &Engine, away: &dyn Outside) -> Result<(), Gone> {
+    pub fn finish(&mut self, scribe: &mut Scribe, engine: &Engine, waits: Waits<'_>) -> Result<(), Gone> {
         let Reply::Open { plan, unsent } = self.reply else { return Ok(()) };
         self.reply = Reply::Done;
         if unsent {
-            self.deliver(&[scribe.head.bytes()], engine, away)?;
+            self.deliver(&[scribe.head.bytes()], engine, waits)?;
         }
         match plan {
-            BodyPlan::Chunked => self.deliver(&[wire::LAST_CHUNK], engine, away),
+            BodyPlan::Chunked => self.deliver(&[wire::LAST_CHUNK], engine, waits),
             BodyPlan::Length(length) if self.left != Some(0) => {
                 // The peer must see that the reply is cut: the connection ends here.
                 self.wrong_length(length, self.written, engine);

@@ -9,7 +9,7 @@ use reactor::sys::monotonic_ms;
 use reactor::{PIECES, PollFor, Sent};
 
 use super::{Exchange, Gone, Reply};
-use crate::app::Outside;
+use crate::app::{Outside, Waits};
 use crate::engine::{Engine, Stage};
 use crate::output::{Carry, Flushed};
 
@@ -23,7 +23,7 @@ impl Exchange {
         &mut self,
         pieces: &[&[u8]],
         engine: &Engine,
-        away: &dyn Outside,
+        waits: Waits<'_>,
     ) -> Result<(), Gone> {
         debug_assert!(pieces.len() <= PIECES);
         if self.carry(pieces, engine) {
@@ -38,7 +38,7 @@ impl Exchange {
                 Err(_) => return Err(self.broke(engine)),
             }
         }
-        self.queue_rest(pieces, sent, engine, away)
+        self.queue_rest(pieces, sent, engine, waits)
     }
 
     /// Replies to pipelined requests wait for one another while the next request is at hand.
@@ -80,12 +80,9 @@ impl Exchange {
         pieces: &[&[u8]],
         sent: usize,
         engine: &Engine,
-        away: &dyn Outside,
+        waits: Waits<'_>,
     ) -> Result<(), Gone> {
-        let bound = match away.may_wait() {
-            true => usize::try_from(engine.config.limits.response_buffer_bytes).unwrap_or(usize::MAX),
-            false => usize::MAX,
-        };
+        let bound = usize::try_from(engine.config.limits.response_buffer_bytes).unwrap_or(usize::MAX);
         if self.connection.sending.is_empty() {
             self.begin_waiting();
         }
@@ -95,6 +92,10 @@ impl Exchange {
             skip = skip.saturating_sub(piece.len());
             while !rest.is_empty() {
                 let queue = self.connection.sending.queue();
+                let Waits::Outside(away) = waits else {
+                    queue.copy(rest);
+                    break;
+                };
                 let room = bound.saturating_sub(queue.copied()).min(rest.len());
                 queue.copy(&rest[..room]);
                 rest = &rest[room..];
@@ -134,7 +135,8 @@ impl Exchange {
             }
             let mut result = Ok(true);
             let socket = &self.connection.socket;
-            away.outside(&mut || result = socket.wait(PollFor::Writable, (until - now).min(LOOK_MS)));
+            let wait = (until - now).min(LOOK_MS);
+            away.outside(&mut |let_go| result = socket.wait(PollFor::Writable, wait, let_go));
             if result.is_err() {
                 return Err(self.broke(engine));
             }
