@@ -215,7 +215,8 @@ impl Loop {
         // A body that has begun to arrive needs no word (RFC 9110 §10.1.1).
         let expects = head.expects_continue && bytes.is_empty();
         let config = &self.engine.config;
-        let flow = Flow::new(socket, machine, pending, (&config.limits, &config.policy), expects);
+        let flow = Flow::new(socket, machine, pending, (&config.limits, &config.policy), expects)
+            .behind(connection.sending.carry.as_ref());
         Step::Ready(head, Body::Stream(Arc::new(Incoming::new(flow.seeded(bytes)))))
     }
 }

@@ -5,7 +5,7 @@
 //! application reads from; a lock keeps two from reading at once.
 
 use std::io;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use reactor::sys::monotonic_ms;
 use reactor::{PollFor, Reactor, Read, Socket};
@@ -13,6 +13,7 @@ use wire::{Event, Fault, Http1, Limits, Millis, Policy, Tick};
 
 use crate::app::Outside;
 use crate::connection::Pending;
+use crate::output::{Carry, Flushed};
 use crate::sync::lock;
 
 /// How much one read of the socket brings at the most.
@@ -55,6 +56,8 @@ pub struct Flow {
     shared: wire::Shared,
     /// `100 Continue` is owed at the first read (RFC 9110 §10.1.1).
     continue_owed: bool,
+    /// Replies to earlier requests of this connection that are not sent yet.
+    earlier: Option<Arc<Carry>>,
     complete: bool,
     fault: Option<Fault>,
     bytes: Vec<u8>,
@@ -79,6 +82,7 @@ impl Flow {
             pending,
             shared: wire::Shared::new(limits, rules.1.clone()),
             continue_owed: expects,
+            earlier: None,
             complete: false,
             fault: None,
             bytes: Vec::new(),
@@ -90,6 +94,13 @@ impl Flow {
     #[must_use]
     pub fn seeded(mut self, bytes: Vec<u8>) -> Self {
         self.bytes = bytes;
+        self
+    }
+
+    /// With replies to earlier requests that wait in `carry`, if there are any.
+    #[must_use]
+    pub fn behind(mut self, carry: Option<&Arc<Carry>>) -> Self {
+        self.earlier = carry.filter(|carry| !carry.is_empty()).cloned();
         self
     }
 
@@ -152,10 +163,7 @@ impl Flow {
 
     /// Receives once, if something is there.
     fn look(&mut self) -> Result<bool, BodyError> {
-        if std::mem::take(&mut self.continue_owed) {
-            // A hundred bytes on a socket that has sent nothing of this reply always fit.
-            self.socket.send(wire::CONTINUE).map_err(BodyError::Io)?;
-        }
+        self.speak_first().map_err(BodyError::Io)?;
         let mut room = vec![0; READ_BYTES];
         match Reactor::read(&mut room, &self.socket) {
             Read::Data { bytes, .. } => {
@@ -166,6 +174,24 @@ impl Flow {
             Read::Ended | Read::Failed(_) => Err(BodyError::Incomplete),
             Read::Nothing => Ok(false),
         }
+    }
+
+    /// Sends what the peer must have before it says more: replies to its earlier requests, then
+    /// the word that this body may come (RFC 9112 §9.3.2: in the order of the requests).
+    fn speak_first(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.continue_owed) {
+            match &self.earlier {
+                Some(carry) => drop(carry.add(&[wire::CONTINUE])),
+                // A hundred bytes on a socket that has sent nothing of this reply always fit.
+                None => drop(self.socket.send(wire::CONTINUE)?),
+            }
+        }
+        if let Some(carry) = &self.earlier
+            && carry.send()? == Flushed::All
+        {
+            self.earlier = None;
+        }
+        Ok(())
     }
 
     /// The fault, if the machine's patience has ended; or else when it will.

@@ -236,7 +236,8 @@ impl Loop {
         let pending = std::mem::take(&mut connection.pending);
         let expects = head.expects_continue && pending.is_empty();
         let config = &self.engine.config;
-        let flow = Flow::new(socket, machine, pending, (&config.limits, &config.policy), expects);
+        let flow = Flow::new(socket, machine, pending, (&config.limits, &config.policy), expects)
+            .behind(connection.sending.carry.as_ref());
         Step::Ready(head, Body::Stream(Arc::new(Incoming::new(flow))))
     }
 

@@ -190,9 +190,12 @@ impl Exchange {
         self.deliver(&[b"0\r\n", trailers, b"\r\n"], engine, Waits::Never)
     }
 
-    /// A connection that broke while nothing was being sent.
+    /// The peer has ended its side in the middle of this exchange. Replies to its earlier
+    /// requests are whole: they are still sent, for who only ends its side goes on to read.
     pub fn lose(&mut self, engine: &Engine) {
+        let earlier = self.connection.sending.carry.take().filter(|carry| !carry.is_empty());
         let _ = self.broke(engine);
+        self.connection.sending.carry = earlier;
     }
 
     /// Leaves HTTP: the answer to an upgrade, after which the connection's bytes are not ours
