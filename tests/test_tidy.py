@@ -222,7 +222,7 @@ def test_the_page_of_settings_is_what_the_code_says() -> None:
 
 def test_options_that_pages_name_exist() -> None:
     known = set(re.findall(r"`(--[\w-]+)`", (ROOT / "docs/settings.md").read_text()))
-    told = subprocess.run([sys.executable, "-m", "forehand", "--help"], capture_output=True, text=True, check=True)
+    told = subprocess.run([sys.executable, "-m", "forehand", "--help-all"], capture_output=True, text=True, check=True)
     known |= set(re.findall(r"--[\w-]+", told.stdout))
     known |= set(re.findall(r'"(--[\w-]+)"', (ROOT / "python/forehand/supervisor/client.py").read_text()))
     for verb in (ROOT / "lab" / "verbs").glob("*.py"):

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 EPILOG = """\
 Each option is also a variable (FOREHAND_THREADS) and a key of forehand.toml or of
 [tool.forehand] in pyproject.toml (threads). The command line goes first, then variables,
-then the file. docs/settings.md has all of them with their reasons.
+then the file, then what platforms set (PORT, WEB_CONCURRENCY, FORWARDED_ALLOW_IPS).
+docs/settings.md has all of them with their reasons.
 
 orders to a running server: forehand status | reload | upgrade | stop | workers | stacks | reopen
 (each has --help). Another server's configuration: forehand migrate FILE | 'COMMAND LINE'.
@@ -33,16 +34,12 @@ Measuring servers: forehand lab.
 exit statuses: {}
 """
 
-LATER = {
-    "--certfile": "TLS",
-    "--keyfile": "TLS",
-    "--ssl-certfile": "TLS",
-    "--ssl-keyfile": "TLS",
-    "-D": "running in the background",
-    "--daemon": "running in the background",
+
+#: Words that stand first and concern no running server.
+OTHER_ORDERS = {
+    "migrate": "show another server's configuration in Forehand's words",
+    "lab": "measure servers",
 }
-
-
 #: Orders to a server that runs (`supervisor/client.py`).
 COMMANDS = ("status", "reload", "upgrade", "stop", "workers", "stacks", "reopen")
 
@@ -51,7 +48,7 @@ class Parser(argparse.ArgumentParser):
     """argparse with our exit status and the nearest option."""
 
     def error(self, message: str) -> NoReturn:
-        raise Problem(errors.USAGE, message, hint="`forehand --help` lists the options")
+        raise Problem(errors.USAGE, message, hint="`forehand --help` and `forehand --help-all` list the options")
 
 
 def parser() -> Parser:
@@ -62,7 +59,7 @@ def parser() -> Parser:
     made = Parser(
         prog="forehand",
         usage="forehand [options] MODULE[:ATTRIBUTE]",
-        description="Serve a Python application: WSGI over HTTP/1.0 and 1.1.",
+        description="Serve a Python application: WSGI or ASGI, over HTTP/1.0, HTTP/1.1 and WebSockets.",
         epilog=EPILOG.format(statuses),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -75,8 +72,9 @@ def parser() -> Parser:
         help="the application: shop.wsgi, shop.wsgi:application, 'shop:make()'",
     )
     general = made.add_argument_group("General")
-    general.add_argument("-h", "--help", action="store_true", help="show this and end")
-    general.add_argument("-V", "--version", action="store_true", help="show the version and end")
+    general.add_argument("-h", "--help", action="store_true", help="show the options that most people need, and end")
+    general.add_argument("--help-all", action="store_true", help="show all options with their reasons, and end")
+    general.add_argument("-V", "-v", "--version", action="store_true", help="show the version and end")
     general.add_argument("-c", "--config", metavar="FILE", help="read this TOML file instead of forehand.toml")
     general.add_argument("--check", "--check-config", action="store_true", help="load everything, bind nothing, end")
     general.add_argument("--print-config", action="store_true", help="show all settings and their sources, and end")
@@ -98,7 +96,8 @@ def _add(group: argparse._ArgumentGroup, option: Option) -> None:
     words = option.help.replace("%", "%%")
     text = f"{words} (default: {shown if shown != '' else 'none'})"
     if option.kind == "bool":
-        group.add_argument(option.flag, dest=option.name, action=argparse.BooleanOptionalAction, help=text)
+        names = (option.flag, *option.aliases)
+        group.add_argument(*names, dest=option.name, action=argparse.BooleanOptionalAction, help=text)
         return
     group.add_argument(
         option.flag,
@@ -117,16 +116,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]
     grammar = parser()
     known, unknown = grammar.parse_known_args(arguments)
     if unknown:
-        word = unknown[0].partition("=")[0]
-        if word in LATER:
-            raise Problem(errors.USAGE, f"{word}: {LATER[word]} is not in this version; it comes with a later one")
-        if not word.startswith("-"):
-            raise Problem(errors.USAGE, f"there is one target, and '{word}' is another word")
-        raise Problem(
-            errors.USAGE,
-            f"there is no option {word}{near(word, list(grammar._option_string_actions))}",
-            hint="`forehand --help` lists the options",
-        )
+        raise _unknown(unknown, grammar)
     given: dict[str, Any] = {}
     for name, option in OPTIONS.items():
         value = getattr(known, name)
@@ -142,6 +132,22 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]
         except ValueError as error:
             raise Problem(errors.USAGE, f"{option.flag}: {error}", hint=option.help) from None
     return known, given
+
+
+def _unknown(words: list[str], grammar: Parser) -> Problem:
+    """What to say of words that are no option of ours: the first of them."""
+    from forehand.migrate import elsewhere
+
+    word, equals, value = words[0].partition("=")
+    if not word.startswith("-"):
+        return Problem(errors.USAGE, f"there is one target, and '{word}' is another word")
+    following = words[1] if len(words) > 1 and not words[1].startswith("-") else None
+    known = elsewhere.flag(word, value if equals else following)
+    return Problem(
+        errors.USAGE,
+        known or f"there is no option {word}{near(word, list(grammar._option_string_actions))}",
+        hint="`forehand --help` and `forehand --help-all` list the options",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -169,6 +175,11 @@ def _main(arguments: Sequence[str]) -> int:
     origin = {"folder": os.getcwd(), "arguments": _own_words(arguments)}
     asked, given = parse(arguments)
     if asked.help:
+        from forehand.brief import text
+
+        print(text(), end="")
+        return errors.OK
+    if asked.help_all:
         parser().print_help()
         return errors.OK
     if asked.version:
@@ -176,8 +187,11 @@ def _main(arguments: Sequence[str]) -> int:
         return errors.OK
     if asked.completion:
         from forehand.completion import script
+        from forehand.settings import OPTIONS
+        from forehand.supervisor.client import ORDERS
 
-        print(script(asked.completion, parser()), end="")
+        choices = {name: list(option.choices) for name, option in OPTIONS.items() if option.choices}
+        print(script(asked.completion, parser(), {**ORDERS, **OTHER_ORDERS}, choices), end="")
         return errors.OK
     from forehand.sources import as_toml, gather
 
@@ -212,34 +226,35 @@ def _lab(arguments: Sequence[str]) -> int:
 
 def _plan(asked: argparse.Namespace, settings: Any, origin: dict[str, Any]) -> dict[str, Any]:
     """All that the process needs to know from here on. Raises Problem."""
+    from forehand import contradictions
+    from forehand.settings import FILE
     from forehand.supervisor import notify, watch
 
     path = _surroundings(settings)
-    if settings.contradiction():
-        raise Problem(errors.USAGE, settings.contradiction())
+    contradiction = contradictions.find(settings, asked.target)
+    if contradiction:
+        raise Problem(errors.USAGE, contradiction)
     if settings.is_gevent():
         from forehand import greenlets
 
         greenlets.look(path)
-    if not asked.target:
+    target = asked.target or settings["application"]
+    if not target:
         from forehand.target import suggestion
 
-        raise Problem(errors.USAGE, "no application was named", hint=suggestion())
+        raise Problem(
+            errors.USAGE,
+            "no application was named",
+            hint=f'{suggestion()}\nor in forehand.toml: application = "MODULE:ATTRIBUTE"; `forehand --help` says more',
+        )
     plan: dict[str, Any] = settings.plan()
-    plan |= {"target": asked.target, "factory": settings["factory"], "path": path, "check": asked.check}
+    plan |= {"target": target, "factory": settings["factory"], "path": path, "check": asked.check}
     plan |= {"ready_fd": asked.ready_fd, "adopt": asked.adopt, "folder": os.getcwd(), "origin": origin}
     plan["interface_name"] = "WSGI"
-    plan["variables"] = dict(pair.split("=", 1) for pair in settings["env"])
     opened = notify.sockets()
-    if opened and all(settings.sources[name] == "default" for name in ("bind", "host", "port")):
+    if opened and all(settings.ranks[name] < FILE for name in ("bind", "host", "port")):
         plan["addresses"] = opened
     if plan["reload"]:
-        if plan["workers"] == 0:
-            raise Problem(
-                errors.USAGE,
-                "--reload replaces workers, and with --workers 0 there are none",
-                hint="leave --workers 0 out: one worker is the default",
-            )
         watch.check()
     return plan
 

@@ -8,19 +8,33 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
+
+    #: Flag, words, choices.
+    Flags = list[tuple[str, str, list[str]]]
 
 
-def script(shell: str, grammar: argparse.ArgumentParser) -> str:
-    """A script for bash, zsh or fish."""
+def script(
+    shell: str, grammar: argparse.ArgumentParser, orders: Mapping[str, str], choices: Mapping[str, list[str]]
+) -> str:
+    """A script for bash, zsh or fish. `orders`: the first words that are no target, and what each does; `choices`:
+    the values that an option may have, by its name."""
+    import argparse
+
     flags = [
-        (flag, (action.help or "").partition(" (default")[0].replace("%%", "%"), list(action.choices or []))
+        (
+            flag,
+            (action.help or "").partition(" (default")[0].replace("%%", "%"),
+            list(action.choices or choices.get(action.dest, [])),
+        )
         for action in grammar._actions
+        if action.help != argparse.SUPPRESS
         for flag in action.option_strings
     ]
-    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](flags)
+    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](flags, orders)
 
 
-def _bash(flags: list[tuple[str, str, list[str]]]) -> str:
+def _bash(flags: Flags, orders: Mapping[str, str]) -> str:
     words = " ".join(flag for flag, _, _ in flags)
     cases = "".join(
         f'    {flag}) COMPREPLY=($(compgen -W "{" ".join(choices)}" -- "$current")); return;;\n'
@@ -33,6 +47,8 @@ def _bash(flags: list[tuple[str, str, list[str]]]) -> str:
         f'  case "$before" in\n{cases}  esac\n'
         '  if [[ "$current" == -* ]]; then\n'
         f'    COMPREPLY=($(compgen -W "{words}" -- "$current"))\n'
+        '  elif [[ "$COMP_CWORD" == 1 ]]; then\n'
+        f'    COMPREPLY=($(compgen -W "{" ".join(orders)}" -- "$current") $(compgen -f -- "$current"))\n'
         "  else\n"
         '    COMPREPLY=($(compgen -f -- "$current"))\n'
         "  fi\n"
@@ -41,7 +57,7 @@ def _bash(flags: list[tuple[str, str, list[str]]]) -> str:
     )
 
 
-def _zsh(flags: list[tuple[str, str, list[str]]]) -> str:
+def _zsh(flags: Flags, orders: Mapping[str, str]) -> str:
     def quoted(text: str) -> str:
         return text.replace("'", "").replace("[", "(").replace("]", ")").replace(":", " ")
 
@@ -49,11 +65,19 @@ def _zsh(flags: list[tuple[str, str, list[str]]]) -> str:
     for flag, words, choices in flags:
         values = f":value:({' '.join(choices)})" if choices else ""
         lines.append(f"  '{flag}[{quoted(words)}]{values}' \\\n")
-    return "#compdef forehand\n_arguments \\\n" + "".join(lines) + "  '*:module:_files'\n"
+    return "#compdef forehand\n_arguments \\\n" + "".join(lines) + _zsh_first(orders) + "  '*:file:_files'\n"
 
 
-def _fish(flags: list[tuple[str, str, list[str]]]) -> str:
-    lines = []
+def _zsh_first(orders: Mapping[str, str]) -> str:
+    """The first word: an order, or a module's file."""
+    return f'  \'1:order or module:_alternative "orders:order:({" ".join(orders)})" "files:module:_files"\' \\\n'
+
+
+def _fish(flags: Flags, orders: Mapping[str, str]) -> str:
+    lines = [
+        f"complete -c forehand -n __fish_use_subcommand -a {order} -d '{words.replace(chr(39), '')}'\n"
+        for order, words in orders.items()
+    ]
     for flag, words, choices in flags:
         name = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
         values = f" -x -a '{' '.join(choices)}'" if choices else ""

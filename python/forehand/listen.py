@@ -14,6 +14,10 @@ import stat
 from forehand import errors
 from forehand.errors import Problem
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class Listener:
     """One listening socket, its URL, and the path that is to be removed at the end."""
@@ -35,14 +39,14 @@ class Listener:
         self.socket.close()
 
 
-def listen(addresses: list[str], *, backlog: int = 2048, defer: bool = True) -> list[Listener]:
-    """A listener for each address. Raises Problem, and then none is left open."""
-    if not addresses:
+def listen(plan: dict[str, Any]) -> list[Listener]:
+    """A listener for each of the plan's addresses. Raises Problem, and then none is left open."""
+    if not plan["addresses"]:
         raise Problem(errors.USAGE, "there is no address to listen on", hint="such as --bind 127.0.0.1:8000")
     listeners: list[Listener] = []
     try:
-        for address in addresses:
-            listeners += _open(address, backlog, defer)
+        for address in plan["addresses"]:
+            listeners += _open(address, plan)
     except BaseException:
         for listener in listeners:
             listener.close()
@@ -50,9 +54,16 @@ def listen(addresses: list[str], *, backlog: int = 2048, defer: bool = True) -> 
     return listeners
 
 
-def _open(address: str, backlog: int, defer: bool) -> list[Listener]:
+def _open(address: str, plan: dict[str, Any]) -> list[Listener]:
+    backlog, defer = plan["backlog"], plan["defer_accept"]
     if address.startswith("unix:"):
-        return [_unix(address[5:], backlog)]
+        from forehand import unix_socket
+
+        path = address[5:]
+        if not path:
+            raise _bad(address)
+        sock = unix_socket.listen(path, backlog, plan["socket_access"])
+        return [Listener(sock, f"unix:{path}", "" if path.startswith("@") else os.path.abspath(path))]
     if address.startswith("fd://"):
         return [_inherited(address, backlog)]
     host, port = split(address)
@@ -181,48 +192,6 @@ def _holder(port: int) -> str:
         except OSError:
             continue  # not ours to look at, or gone
     return ""
-
-
-def _unix(path: str, backlog: int) -> Listener:
-    if not path:
-        raise _bad("unix:")
-    name = "\0" + path[1:] if path.startswith("@") else path
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        if not path.startswith("@"):
-            _clear(path)
-        sock.bind(name)
-        sock.listen(backlog)
-        sock.setblocking(False)
-    except OSError as error:
-        sock.close()
-        status = errors.PERMISSION if error.errno in (errno.EACCES, errno.EPERM) else errors.ADDRESS
-        raise Problem(status, f"the unix socket {path} cannot be bound: {error.strerror or error}") from None
-    except Problem:
-        sock.close()
-        raise
-    return Listener(sock, f"unix:{path}", "" if path.startswith("@") else os.path.abspath(path))
-
-
-def _clear(path: str) -> None:
-    """Remove what a dead server has left; never what is alive or no socket."""
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise Problem(errors.ADDRESS, f"{path} exists and is no socket", hint="remove it, or choose another path")
-    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        probe.connect(path)
-    except ConnectionRefusedError:
-        os.unlink(path)
-        return
-    except OSError as error:
-        raise Problem(errors.PERMISSION, f"{path} exists and cannot be examined: {error.strerror}") from None
-    finally:
-        probe.close()
-    raise Problem(errors.ADDRESS, f"{path} is in use: a server answers there", hint="stop it, or choose another path")
 
 
 def _inherited(address: str, backlog: int) -> Listener:

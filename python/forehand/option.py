@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 class Option:
-    """One option: `kind` is str, int, bool, size, time, list, choice or workers."""
+    """One option: `kind` is str, int, bool, size, time, list, choice or workers. `brief` is what the short help says
+    of it; without one only the long help has it."""
 
-    __slots__ = ("aliases", "check", "choices", "default", "group", "help", "kind", "metavar", "name")
+    __slots__ = ("aliases", "brief", "check", "choices", "default", "group", "help", "kind", "metavar", "name")
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class Option:
         aliases: tuple[str, ...] = (),
         choices: tuple[str, ...] = (),
         check: Callable[[Any], object] | None = None,
+        brief: str = "",
     ) -> None:
         self.name = name
         self.kind = kind
@@ -38,6 +40,7 @@ class Option:
         self.aliases = aliases
         self.choices = choices
         self.check = check
+        self.brief = brief
 
     @property
     def flag(self) -> str:
@@ -48,6 +51,13 @@ class Option:
     def variable(self) -> str:
         """The environment variable."""
         return "FOREHAND_" + self.name.upper()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names that a TOML file may use: its own first, then those of its long aliases. Each is a variable
+        too, behind `FOREHAND_` and in capitals."""
+        others = [alias[2:].replace("-", "_") for alias in self.aliases if alias.startswith("--")]
+        return (self.name, *others)
 
     def parse(self, text: str) -> Any:
         """The value of a text from the command line or the environment. ValueError says what is allowed."""
@@ -71,6 +81,9 @@ class Option:
             raise ValueError(f"{value!r} is below zero")
         if self.kind in ("int", "size", "workers") and value != int(value):
             raise ValueError(f"{value!r} is not a whole number")
+        if self.choices and self.kind == "choice" and value.lower() in self.choices:
+            # `INFO`, as the logging module has it, is `info`.
+            value = value.lower()
         for member in value if self.kind == "list" else [value]:
             if self.kind == "list" and not isinstance(member, str):
                 raise ValueError(f"{member!r} is not text")

@@ -31,6 +31,7 @@ NEED_A_SUPERVISOR = (
 
 def serve_application(application: Callable[..., Any], options: dict[str, Any]) -> int:
     """Serve with options from Python; `forehand.serve`. Raises Problem."""
+    from forehand import contradictions
     from forehand.settings import OPTIONS, Settings
     from forehand.target import check
 
@@ -52,8 +53,9 @@ def serve_application(application: Callable[..., Any], options: dict[str, Any]) 
                 f"{name}: serve() serves in the process that calls it, and has no workers to replace",
                 hint="start the command `forehand` for that, or leave the option out",
             )
-    if settings.contradiction():
-        raise Problem(errors.USAGE, settings.contradiction())
+    contradiction = contradictions.find(settings)
+    if contradiction:
+        raise Problem(errors.USAGE, contradiction)
     if settings.is_gevent():
         from forehand import greenlets
 
@@ -118,6 +120,7 @@ def _process(plan: dict[str, Any]) -> None:
     """What concerns the process as a whole, before anything is opened. Raises Problem."""
     from forehand.supervisor import logs, privileges
 
+    os.environ.update(plan["variables"])
     if plan["user"] or plan["group"]:
         privileges.resolve(plan["user"], plan["group"])
     if plan["umask"]:
@@ -137,7 +140,7 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
         from forehand import greenlets
 
         greenlets.check(application, name, plan["interface"])
-    listeners = listen(plan["addresses"], backlog=plan["backlog"], defer=plan["defer_accept"])
+    listeners = listen(plan)
     try:
         engine = {**plan["engine"], "access_log_fd": _log_file(plan["access_log_file"])}
         if asynchronous:

@@ -54,6 +54,15 @@ def _mount(value: str) -> None:
         raise ValueError(f"'{value}' does not begin with a slash, or ends in one")
 
 
+def _mode(value: str) -> None:
+    try:
+        good = 0 <= int(value, 8) <= 0o777
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(f"'{value}' is no octal mode such as 660")
+
+
 def _header(value: str) -> None:
     if not value.isprintable() or not value.isascii():
         raise ValueError(f"{value!r} has characters that a header cannot have")
@@ -65,9 +74,17 @@ def _limit_name(name: str, kind: str) -> str:
 
 
 ALIASES = {
-    "keep_alive_timeout": ("--keep-alive",),
+    "keep_alive_timeout": ("--keep-alive", "--timeout-keep-alive"),
     "request_timeout": ("--timeout", "-t"),
     "graceful_timeout": ("--timeout-graceful-shutdown", "--workers-kill-timeout"),
+    "limit_ws_message_bytes": ("--ws-max-size",),
+    "limit_ws_queue": ("--ws-max-queue",),
+}
+BRIEFS = {
+    "request_timeout": "answer 504 to a request that takes longer",
+    "keep_alive_timeout": "how long an idle connection stays open",
+    "graceful_timeout": "how long running requests may take at a stop",
+    "limit_body_bytes": "the largest request body",
 }
 
 
@@ -84,6 +101,7 @@ def _limits() -> Iterator[tuple[str, Option]]:
                 "Logs" if name == "error_log_rate" else "Timeouts" if kind == "milliseconds" else "Limits",
                 f"{reason}; beyond it: {answer}",
                 aliases=ALIASES.get(option, ()),
+                brief=BRIEFS.get(option, ""),
             ),
         )
 
@@ -109,7 +127,7 @@ def _gevent() -> Iterator[Option]:
         "worker_class", "choice", "thread", "Work",
         "what a WSGI request runs in: a thread, or a greenlet of gevent (docs/gevent.md); sync and gthread, names "
         "of gunicorn's, mean thread",
-        choices=("thread", "gevent", "sync", "gthread"), aliases=("-k",),
+        choices=("thread", "gevent", "sync", "gthread"), aliases=("-k",), brief="thread, or gevent for greenlets",
     )  # fmt: skip
     yield Option(
         "worker_connections", "int", 1000, "Work",
@@ -118,35 +136,39 @@ def _gevent() -> Iterator[Option]:
     )  # fmt: skip
 
 
-def _own() -> Iterator[Option]:
-    yield Option("chdir", "str", "", "Application", "go to this folder first", metavar="DIR")
-    yield Option(
-        "pythonpath", "str", "", "Application", "folders, with commas between, to look for modules in first",
-        metavar="DIRS", aliases=("--app-dir",),
-    )  # fmt: skip
-    yield Option(
-        "env", "list", [], "Application", "set a variable before the application is imported; may be repeated",
-        metavar="NAME=VALUE", aliases=("-e",),
-    )  # fmt: skip
-    yield Option("factory", "bool", False, "Application", "the target is a function that makes the application")
-    yield Option("script_name", "str", "", "Application", "the path that the application is mounted at: SCRIPT_NAME",
-                 metavar="PATH", aliases=("--root-path",), check=_mount)  # fmt: skip
+def _addresses() -> Iterator[Option]:
     yield Option(
         "bind", "list", ["127.0.0.1:8000"], "Address",
         "HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N; may be repeated", metavar="ADDRESS", aliases=("-b",),
+        brief="HOST:PORT, unix:PATH or fd://N; repeatable",
     )  # fmt: skip
-    yield Option("host", "str", "", "Address", "the host of a single address, with --port")
-    yield Option("port", "int", 0, "Address", "the port of a single address, with --host")
+    yield Option("host", "str", "", "Address", "the host of a single address, with --port; in place of --bind")
+    yield Option("port", "int", 0, "Address", "the port of a single address, with --host; in place of --bind")
+    yield Option(
+        "socket_mode", "str", "666", "Address",
+        "permissions of unix sockets, octal: 666 lets every user connect, a proxy's too, 660 the owner and the group; "
+        "a umask that is set takes its bits away from the default",
+        metavar="MODE", aliases=("--chmod-socket", "--uds-permissions"), check=_mode,
+    )  # fmt: skip
+    yield Option(
+        "socket_user", "str", "", "Address", "who owns unix sockets, where the server is root; none: the user that "
+        "workers run as", metavar="USER",
+    )  # fmt: skip
+    yield Option("socket_group", "str", "", "Address", "the group of unix sockets, such as the proxy's",
+                 metavar="GROUP")  # fmt: skip
     yield Option("backlog", "int", 2048, "Address", "connections that the kernel keeps waiting")
     yield Option(
         "defer_accept", "bool", True, "Address",
         "let the kernel hold a connection until its request is there, for a second at most (Linux)",
     )  # fmt: skip
+
+
+def _work() -> Iterator[Option]:
     yield Option(
         "threads", "int", 32, "Work",
         "requests that may block at the same time; threads start when they are needed. 32 keep three servers "
         "below the 100 connections that PostgreSQL allows",
-        check=_threads,
+        check=_threads, brief="requests that may block at a time, in a worker",
     )  # fmt: skip
     yield Option(
         "request_buffering", "bool", True, "Work",
@@ -155,10 +177,13 @@ def _own() -> Iterator[Option]:
     )  # fmt: skip
     yield Option("server_header", "str", "", "Work", "the value of the Server header; empty: none is sent",
                  check=_header)  # fmt: skip
+
+
+def _proxies() -> Iterator[Option]:
     yield Option(
         "forwarded_allow_ips", "str", "127.0.0.0/8,::1,unix", "Proxies",
         "peers whose X-Forwarded-* and Forwarded are believed: addresses, networks, 'unix', '*'; empty: nobody's",
-        metavar="PEERS", check=_core.check_trust,
+        metavar="PEERS", check=_core.check_trust, brief="peers whose X-Forwarded-* headers are believed",
     )  # fmt: skip
     yield Option(
         "forwarded_headers", "choice", "both", "Proxies",
@@ -167,14 +192,46 @@ def _own() -> Iterator[Option]:
     )  # fmt: skip
     yield Option("url_scheme", "choice", "http", "Proxies", "wsgi.url_scheme where no trusted proxy says it",
                  choices=("http", "https"))  # fmt: skip
+
+
+def _own() -> Iterator[Option]:
+    yield Option(
+        "application", "str", "", "Application", "what is served, where the command line names nothing",
+        metavar="MODULE[:ATTRIBUTE]", aliases=("--app", "--wsgi-app"),
+    )  # fmt: skip
+    yield Option("chdir", "str", "", "Application", "go to this folder first", metavar="DIR",
+                 brief="go to this folder first")  # fmt: skip
+    yield Option(
+        "pythonpath", "str", "", "Application", "folders, with commas between, to look for modules in first",
+        metavar="DIRS", aliases=("--app-dir",),
+    )  # fmt: skip
+    yield Option(
+        "env", "list", [], "Application", "set a variable before the application is imported; may be repeated",
+        metavar="NAME=VALUE", aliases=("-e",), brief="set a variable for the application",
+    )  # fmt: skip
+    yield Option(
+        "env_file", "str", "", "Application",
+        "read variables from this file (NAME=VALUE lines) for the server and the application; those that are set "
+        "already stay (needs the package python-dotenv)",
+        metavar="FILE", aliases=("--env-files",), brief="read variables from this file",
+    )  # fmt: skip
+    yield Option("factory", "bool", False, "Application", "the target is a function that makes the application",
+                 brief="the target is a function that makes it")  # fmt: skip
+    yield Option("script_name", "str", "", "Application", "the path that the application is mounted at: SCRIPT_NAME",
+                 metavar="PATH", aliases=("--root-path",), check=_mount,
+                 brief="the path that the application is mounted at")  # fmt: skip
+    yield from _addresses()
+    yield from _work()
+    yield from _proxies()
     yield Option(
         "access_log", "str", "", "Logs",
         "a line for each reply: common, combined, json, or a format such as '%h %r %s %D'; empty: none",
-        metavar="FORMAT", check=_access,
+        metavar="FORMAT", check=_access, brief="lines of requests: common, combined, json, ...",
     )  # fmt: skip
     yield Option("access_log_file", "str", "-", "Logs", "where those lines go; - is standard output",
                  metavar="FILE", aliases=("--access-logfile",))  # fmt: skip
-    yield Option("log_level", "choice", "info", "Logs", "the least grave lines that are told", choices=LEVELS)
+    yield Option("log_level", "choice", "info", "Logs", "the least grave lines that are told", choices=LEVELS,
+                 brief="the least grave lines that are told")  # fmt: skip
     yield from supervision.options(Option)
     yield Option(
         "http_relax", "list", [], "Strictness", "allow what is refused by default",
@@ -197,6 +254,10 @@ SUPERVISED = (
 )  # fmt: skip
 
 
+#: Where values come from, the weakest first: what platforms set for any server goes before nothing but defaults.
+DEFAULT, PLATFORM, FILE, VARIABLE, GIVEN = range(5)
+
+
 class Settings:
     """All values, and where each came from (`default`, a variable, a file and line, a flag)."""
 
@@ -205,45 +266,55 @@ class Settings:
             name: list(option.default) if option.kind == "list" else option.default for name, option in OPTIONS.items()
         }
         self.sources: dict[str, str] = dict.fromkeys(OPTIONS, "default")
+        self.ranks: dict[str, int] = dict.fromkeys(OPTIONS, DEFAULT)
+        #: What `env_file` has for the application, but for variables that were set before.
+        self.file_variables: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
-    def put(self, name: str, value: Any, source: str) -> None:
-        """Set a value that was judged before."""
-        self.values[name] = value
-        self.sources[name] = source
+    def put(self, name: str, value: Any, source: str, rank: int = GIVEN) -> None:
+        """Set a value that was judged before. A source of a lower rank than the one before changes nothing."""
+        if rank >= self.ranks[name]:
+            self.values[name] = value
+            self.sources[name] = source
+            self.ranks[name] = rank
 
     def addresses(self) -> list[str]:
-        """What is to be bound: `--bind`, or `--host` and `--port`."""
-        if self.sources["host"] == self.sources["port"] == "default":
+        """What is to be bound: `--bind`, or `--host` and `--port`, whichever was said last."""
+        if self.ranks["bind"] >= max(self.ranks["host"], self.ranks["port"]):
             return list(self["bind"])
-        host = self["host"] or "127.0.0.1"
+        host = self.single_host()
         host = f"[{host}]" if ":" in host and not host.startswith("[") else host
-        return [f"{host}:{self['port'] if self.sources['port'] != 'default' else 8000}"]
+        return [f"{host}:{self['port'] if self.ranks['port'] != DEFAULT else 8000}"]
+
+    def single_host(self) -> str:
+        """The host of a single address. A platform that names the port means all addresses of its container."""
+        alone = self.ranks["port"] == PLATFORM and self.ranks["host"] == DEFAULT
+        return self["host"] or ("0.0.0.0" if alone else "127.0.0.1")
+
+    def socket_access(self) -> dict[str, Any]:
+        """Who may use unix sockets: a mode, and names of a user and a group (empty: as it comes)."""
+        mode = int(self["socket_mode"], 8)
+        if self["umask"] and self.ranks["socket_mode"] == DEFAULT:
+            mode &= ~int(self["umask"], 8)
+        return {
+            "mode": mode,
+            "user": self["socket_user"] or self["user"],
+            "group": self["socket_group"] or self["group"],
+        }
 
     def is_gevent(self) -> bool:
         """True where requests run in greenlets."""
         return bool(self["worker_class"] == "gevent")
 
-    def contradiction(self) -> str:
-        """What is set and means nothing beside the worker class; empty: all is well."""
-        if self.is_gevent() and self.sources["threads"] != "default":
-            return (
-                "threads means nothing with worker_class gevent, where each request has a greenlet: "
-                "worker_connections says how many"
-            )
-        if not self.is_gevent() and self.sources["worker_connections"] != "default":
-            return (
-                "worker_connections belongs to worker_class gevent: for threads, threads says how many requests run "
-                "at the same time, and limit_connections how many connections are open"
-            )
-        return ""
-
     def plan(self) -> dict[str, Any]:
         """All that a server's process needs to know, in types that `marshal` can write."""
         return {
             "addresses": self.addresses(),
+            "socket_access": self.socket_access(),
+            "variables": {**self.file_variables, **dict(pair.split("=", 1) for pair in self["env"])},
+            "file_variables": sorted(self.file_variables),
             "backlog": self["backlog"],
             "defer_accept": self["defer_accept"],
             "access_log_file": self["access_log_file"] if self["access_log"] else "-",

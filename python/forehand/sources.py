@@ -1,4 +1,4 @@
-"""Where settings come from: command line, environment, TOML, defaults, in this order.
+"""Where settings come from: command line, environment, TOML, what platforms set, defaults, in this order.
 
 Knows: how each is read and how its mistakes are told. Does not know: what an option does.
 """
@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 
-from forehand import errors
+from forehand import env_file, errors
 from forehand.errors import Problem, near
-from forehand.settings import OPTIONS, Settings
+from forehand.settings import DEFAULT, FILE, GIVEN, OPTIONS, PLATFORM, VARIABLE, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
+
+    from forehand.option import Option
 
 FILES = ("forehand.toml", "pyproject.toml")
 
@@ -25,22 +28,26 @@ def gather(given: dict[str, Any], config: str | None, folder: str) -> Settings:
     Raises Problem for what cannot be used.
     """
     settings = Settings()
-    _from_file(settings, config, folder)
-    _from_environment(settings)
     for name, value in given.items():
-        settings.put(name, value, "command line")
+        settings.put(name, value, "command line", GIVEN)
+    _from_file(settings, config, folder)
+    _from_environment(settings, os.environ)
+    if settings["env_file"]:
+        settings.file_variables = env_file.variables(os.path.join(folder, settings["env_file"]))
+        _from_environment(settings, settings.file_variables)
     return settings
 
 
-def _from_environment(settings: Settings) -> None:
-    known = {option.variable: option for option in OPTIONS.values()}
-    if os.environ.get("WEB_CONCURRENCY"):
-        # What platforms set for any server.
-        try:
-            settings.put("workers", OPTIONS["workers"].parse(os.environ["WEB_CONCURRENCY"]), "WEB_CONCURRENCY")
-        except ValueError as error:
-            raise Problem(errors.USAGE, f"the variable WEB_CONCURRENCY: {error}") from None
-    for variable in sorted(os.environ):
+#: What platforms set for any server, as gunicorn and uvicorn heed them: beside nothing but defaults.
+PLATFORMS = {"WEB_CONCURRENCY": "workers", "PORT": "port", "FORWARDED_ALLOW_IPS": "forwarded_allow_ips"}
+
+
+def _from_environment(settings: Settings, environment: Mapping[str, str]) -> None:
+    known = {f"FOREHAND_{key.upper()}": option for option in OPTIONS.values() for key in option.keys}
+    for variable, name in PLATFORMS.items():
+        if environment.get(variable):
+            _put_text(settings, OPTIONS[name], environment, variable, PLATFORM)
+    for variable in sorted(environment):
         if not variable.startswith("FOREHAND_"):
             continue
         option = known.get(variable)
@@ -48,12 +55,19 @@ def _from_environment(settings: Settings) -> None:
             raise Problem(
                 errors.USAGE,
                 f"the variable {variable} names no option{near(variable, list(known))}",
-                hint="unset it, or see `forehand --help` for the options; each is FOREHAND_ and its name",
+                hint="unset it, or see `forehand --help-all` for the options; each is FOREHAND_ and its name",
             )
-        try:
-            settings.put(option.name, option.parse(os.environ[variable]), variable)
-        except ValueError as error:
-            raise Problem(errors.USAGE, f"the variable {variable}: {error}", hint=option.help) from None
+        earlier = settings.sources[option.name]
+        if settings.ranks[option.name] == VARIABLE and earlier != variable and earlier in environment:
+            raise Problem(errors.USAGE, f"the variables {earlier} and {variable} are the same option: unset one")
+        _put_text(settings, option, environment, variable, VARIABLE)
+
+
+def _put_text(settings: Settings, option: Option, environment: Mapping[str, str], variable: str, rank: int) -> None:
+    try:
+        settings.put(option.name, option.parse(environment[variable]), variable, rank)
+    except ValueError as error:
+        raise Problem(errors.USAGE, f"the variable {variable}: {error}", hint=option.help) from None
 
 
 def _from_file(settings: Settings, config: str | None, folder: str) -> None:
@@ -63,8 +77,9 @@ def _from_file(settings: Settings, config: str | None, folder: str) -> None:
             continue
         table = _table(path, _read(path))
         if table is not None:
+            taken: dict[str, str] = {}
             for key, value in table.items():
-                _put(settings, path, key, value)
+                _put(settings, path, key, value, taken)
             return
 
 
@@ -92,18 +107,25 @@ def _table(path: str, text: str) -> dict[str, Any] | None:
     return document
 
 
-def _put(settings: Settings, path: str, key: str, value: Any) -> None:
+def _put(settings: Settings, path: str, key: str, value: Any, taken: dict[str, str]) -> None:
+    """One key. `taken`: which key of this file has said each option."""
+    known = {name: option for option in OPTIONS.values() for name in option.keys}
     name = key.replace("-", "_")
     where = f"{path}:{_line(path, key)}"
-    option = OPTIONS.get(name)
+    option = known.get(name)
     if option is None:
+        from forehand.migrate import elsewhere
+
         raise Problem(
             errors.CONFIG,
-            f"{where}: '{key}' is no option{near(name, list(OPTIONS))}",
+            f"{where}: " + (elsewhere.key(name, value) or f"'{key}' is no option{near(name, list(known))}"),
             hint="the keys are the options' names with underscores; see `forehand --print-config`",
         )
+    if option.name in taken:
+        raise Problem(errors.CONFIG, f"{where}: '{key}' and '{taken[option.name]}' are the same option: name one")
+    taken[option.name] = key
     try:
-        settings.put(name, option.judge(value), where)
+        settings.put(option.name, option.judge(value), where, FILE)
     except ValueError as error:
         raise Problem(errors.CONFIG, f"{where}: {key}: {error}", hint=option.help) from None
 
@@ -123,24 +145,27 @@ def _line(path: str, key: str) -> int:
 def as_toml(settings: Settings) -> str:
     """All settings as a TOML file that means the same, with the source of each."""
     lines: list[str] = []
-    group = ""
-    for name, option in OPTIONS.items():
-        if option.group != group:
-            group = option.group
-            lines += ["", f"# {group}"] if lines else [f"# {group}"]
-        value = settings[name]
-        if name in ("host", "port") and settings.sources[name] == "default":
-            continue
-        lines.append(f"{name} = {_literal(value)}  # {settings.sources[name]}")
+    # Of the two ways to name an address a file may have one.
+    single = settings.ranks["bind"] < max(settings.ranks["host"], settings.ranks["port"])
+    left_out = {"bind"} if single else {"host", "port"}
+    if settings.ranks["port"] == DEFAULT:
+        left_out.add("port")
+    for group in dict.fromkeys(option.group for option in OPTIONS.values()):
+        lines += ["", f"# {group}"] if lines else [f"# {group}"]
+        for name, option in OPTIONS.items():
+            if option.group == group and name not in left_out:
+                value = settings.single_host() if name == "host" else settings[name]
+                lines.append(f"{name} = {literal(value)}  # {settings.sources[name]}")
     return "\n".join(lines) + "\n"
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, list):
-        return "[" + ", ".join(_literal(member) for member in value) + "]"
+        return "[" + ", ".join(literal(member) for member in value) + "]"
     escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
     return '"' + "".join(escapes.get(c, c if c.isprintable() else f"\\u{ord(c):04x}") for c in str(value)) + '"'

@@ -25,23 +25,59 @@ DEFAULTS = ("application", "app")
 def load(target: str, *, factory: bool = False) -> Callable[..., Any]:
     """The application that a target names. Raises Problem."""
     module_name, _, attribute = target.partition(":")
-    if module_name.endswith(".py") or "/" in module_name:
-        dotted = os.path.splitext(os.path.normpath(module_name))[0].replace(os.sep, ".").strip(".")
-        suggestion = f"{dotted}:{attribute}" if attribute else dotted
+    # `shop.wsgi` is a module as a rule, and sometimes mod_wsgi's file.
+    if "/" in module_name or module_name.endswith(".py") or os.path.isfile(module_name):
+        module = _file(module_name, attribute, target)
+    else:
+        module = _named(module_name, target)
+    application = check(_attribute(module, attribute, target, factory), target)
+    return application if factory or attribute.endswith(")") else _called_if_factory(application, target)
+
+
+def _named(name: str, target: str) -> ModuleType:
+    # Modules with a dash in their name exist: `import` cannot name them, a target can.
+    if not name or not all(part.replace("-", "_").isidentifier() for part in name.split(".")):
         raise Problem(
             errors.APPLICATION,
-            f"'{module_name}' is a file, and a target names a module",
-            hint=f"try: forehand {suggestion}",
-        )
-    if not module_name or not all(part.isidentifier() for part in module_name.split(".")):
-        raise Problem(
-            errors.APPLICATION,
-            f"'{target}' is no target: '{module_name}' is no module's name",
+            f"'{target}' is no target: '{name}' is no module's name",
             hint="a target is MODULE or MODULE:ATTRIBUTE, such as shop.wsgi:application",
         )
-    module = _import(module_name, target)
-    application = _attribute(module, attribute, target, factory)
-    return check(application, target)
+    return _import(name, target)
+
+
+def _file(path: str, attribute: str, target: str) -> ModuleType:
+    """The module in a file that is named by its path: mod_wsgi's `.wsgi` files, and scripts. One that a package or
+    the module path has under a name of its own is named so: imported twice, it would be two modules."""
+    stem, suffix = os.path.splitext(os.path.normpath(path))
+    if suffix == ".py" and not os.path.isabs(path) and all(part.isidentifier() for part in stem.split(os.sep)):
+        dotted = stem.replace(os.sep, ".")
+        raise Problem(
+            errors.APPLICATION,
+            f"'{path}' is a file, and a target names a module",
+            hint=f"try: forehand {dotted}{':' + attribute if attribute else ''}",
+        )
+    if not os.path.isfile(path):
+        raise Problem(
+            errors.APPLICATION,
+            f"there is no file '{path}' (for the target '{target}')",
+            hint="a target is MODULE:ATTRIBUTE, such as shop.wsgi:application, or the path of a file with Python code",
+        )
+    from importlib import util
+    from importlib.machinery import SourceFileLoader
+
+    name = os.path.basename(stem)
+    loader = SourceFileLoader(name, os.path.abspath(path))
+    spec = util.spec_from_loader(name, loader)
+    assert spec is not None
+    module = util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: a file that exits is a failure
+        raise _failed(path, error) from None
+    return module
 
 
 def find(target: str) -> Any:
@@ -204,6 +240,26 @@ def check(application: Any, target: str) -> Callable[..., Any]:
             hint="a WSGI application is called with (environ, start_response), an ASGI one with (scope, receive, send)",
         )
     return application  # type: ignore[no-any-return]
+
+
+def _called_if_factory(application: Callable[..., Any], target: str) -> Callable[..., Any]:
+    """The application, or what it returns where it can only be a function that makes one: it takes no argument, or
+    none that it needs. Raises Problem."""
+    code = getattr(application, "__code__", None)
+    # 0x04 is CO_VARARGS: it takes as many as come. 0x80 is CO_COROUTINE.
+    if code is None or code.co_flags & 0x84 or code.co_argcount > 1:
+        return application
+    if code.co_argcount > len(getattr(application, "__defaults__", None) or ()):
+        raise Problem(
+            errors.APPLICATION,
+            f"'{target}' takes one argument: '{code.co_varnames[0]}'",
+            hint="a WSGI application is called with (environ, start_response), an ASGI one with (scope, receive, "
+            "send); a factory's arguments stand in the target, such as 'shop:make(\"production\")'",
+        )
+    from forehand.supervisor import say
+
+    say.say("warning", f"'{target}' can only be a factory, and is called as one: say --factory")
+    return check(_made(application, target), target)
 
 
 def is_asgi(application: Any, interface: str) -> bool:

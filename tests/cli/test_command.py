@@ -97,7 +97,7 @@ def test_no_target_suggests_one(project: Path) -> None:
         (["--http-relax", "bare-l"], 2, ["did you mean 'bare-lf'"]),
         (["--access-log", "%Z"], 2, ["'%Z' is not known"]),
         (["--forwarded-allow-ips", "10.0.0.0/33"], 2, ["'10.0.0.0/33' is no address"]),
-        (["--certfile", "x.pem"], 2, ["TLS is not in this version"]),
+        (["--certfile", "x.pem"], 2, ["gunicorn's --certfile", "no TLS here yet"]),
         (["--workers", "0", "--reload"], 2, ["with --workers 0 there are none"]),
         (["--workers", "many"], 2, ["'many' is not a number of processes or 'auto'"]),
         (["--workers", "1000"], 2, ["1000 is not between 0 and 256"]),
@@ -185,8 +185,8 @@ def test_command_line_goes_before_environment_before_file(tmp_path: Path) -> Non
 
 SAMPLES = {"str": "x", "int": "7", "bool": "false", "size": "7K", "time": "7s", "list": "x", "workers": "auto"}
 SPECIAL = {
-    "umask": "027", "readiness": "/ready", "request_timeouts": "/a=7s", "reload_strategy": "together",
-    "worker_memory_kind": "rss", **{f"on_{what}": "hooks:call" for what in (
+    "umask": "027", "socket_mode": "660", "readiness": "/ready", "request_timeouts": "/a=7s",
+    "reload_strategy": "together", "worker_memory_kind": "rss", **{f"on_{what}": "hooks:call" for what in (
         "start", "worker_start", "worker_ready", "worker_exit", "reload", "stop")},
     "bind": "127.0.0.1:1", "env": "A=b", "script_name": "/x", "forwarded_allow_ips": "10.0.0.1", "url_scheme": "https",
     "forwarded_headers": "x-forwarded",
@@ -199,8 +199,11 @@ def test_every_option_works_from_all_three_sources(tmp_path: Path) -> None:
     from forehand.settings import OPTIONS
     from forehand.sources import as_toml, gather
 
+    (tmp_path / "x").write_text("")
     for name, option in OPTIONS.items():
         text = SPECIAL.get(name, SAMPLES.get(option.kind, ""))
+        if name == "env_file":
+            text = str(tmp_path / "x")
         value = option.parse(text)
         from_flag = gather({name: value}, None, str(tmp_path))
         os.environ[option.variable] = text
@@ -227,10 +230,17 @@ def test_completion_names_every_option(shell: str) -> None:
 
 
 def test_help_and_version() -> None:
+    status, text = run("--help-all")
+    assert status == 0
+    for word in ("Application:", "Timeouts:", "--limit-body-bytes", "FOREHAND_", "exit statuses", "ASGI"):
+        assert word in text
     status, text = run("--help")
     assert status == 0
-    for word in ("Application:", "Timeouts:", "--limit-body-bytes", "FOREHAND_", "exit statuses"):
+    assert len(text.splitlines()) <= 48, "two screens"
+    assert max(map(len, text.splitlines())) <= 80
+    for word in ("ASGI", "--bind", "--workers", "--help-all", "status", "migrate"):
         assert word in text
+    assert run("-v") == run("--version")
     assert run("--version")[1].startswith("forehand 0.1.0 (Python ")
 
 

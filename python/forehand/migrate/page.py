@@ -10,7 +10,7 @@ import shlex
 import textwrap
 
 from forehand.migrate.outcome import KINDS, Outcome
-from forehand.sources import _literal as literal
+from forehand.sources import literal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

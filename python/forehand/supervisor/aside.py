@@ -81,6 +81,9 @@ def _become(supervisor: Supervisor, arguments: list[str], writer: int, where: di
         os.dup2(writer, 1)
         os.dup2(writer, 2)
         os.chdir(where["folder"])
+        for name in supervisor.settings["file_variables"]:
+            # The file is read again, and what is set already would stay.
+            os.environ.pop(name, None)
         os.execv(sys.executable, [sys.executable, "-m", "forehand", *where["arguments"], *arguments])
     finally:
         os._exit(errors.INTERNAL)

@@ -96,11 +96,12 @@ def options(make: Any) -> Iterator[Any]:
     yield make(
         "workers", "workers", 1, "Workers",
         "processes; auto: as many as this machine or container has CPUs; 0: serve in this process, unsupervised",
-        metavar="N|auto", aliases=("-w",), check=_workers,
+        metavar="N|auto", aliases=("-w",), check=_workers, brief="processes; auto: one for each CPU",
     )  # fmt: skip
     yield make("preload", "bool", False, "Workers", "import once, and share that memory among the workers",
-               aliases=("--preload-app",))  # fmt: skip
-    yield make("reload", "bool", False, "Workers", "watch the code, and reload when it changes (for development)")
+               aliases=("--preload-app",), brief="import once, and share that memory")  # fmt: skip
+    yield make("reload", "bool", False, "Workers", "watch the code, and reload when it changes (for development)",
+               brief="watch the code, and reload when it changes")  # fmt: skip
     yield make("reload_dir", "list", [], "Workers", "folders to watch, instead of the application's; may be repeated",
                metavar="DIRS", aliases=("--reload-dirs",))  # fmt: skip
     yield make("reload_strategy", "choice", "rolling", "Workers",
@@ -110,9 +111,11 @@ def options(make: Any) -> Iterator[Any]:
                metavar="CALL", check=_readiness)  # fmt: skip
     yield make("startup_timeout", "time", 60, "Workers",
                "a worker that is not ready by then is killed: its import hangs; 0: wait for ever")  # fmt: skip
-    yield make("max_requests", "int", 0, "Workers", "replace a worker after so many requests; 0: never")
+    yield make("max_requests", "int", 0, "Workers", "replace a worker after so many requests; 0: never",
+               aliases=("--limit-max-requests",), brief="replace a worker after so many requests")  # fmt: skip
     yield make("max_requests_jitter", "int", 0, "Workers",
-               "and up to so many more, by chance, so that workers do not leave together")  # fmt: skip
+               "and up to so many more, by chance, so that workers do not leave together",
+               aliases=("--limit-max-requests-jitter",))  # fmt: skip
     yield make("max_worker_age", "time", 0, "Workers", "replace a worker after so long; 0: never",
                aliases=("--max-worker-lifetime",))  # fmt: skip
     yield make("max_worker_memory", "size", 0, "Workers", "replace a worker that holds more; 0: never")
@@ -139,11 +142,12 @@ def _process(make: Any) -> Iterator[Any]:
                "the unix socket for `forehand status` and its kin (mode 0600); auto: a folder of your own; none",
                metavar="PATH", aliases=("--control-socket",))  # fmt: skip
     yield make("pid_file", "str", "", "Process", "write the supervisor's process id there", metavar="FILE",
-               aliases=("--pid", "-p"))  # fmt: skip
+               aliases=("--pid", "-p"), brief="write the process id there")  # fmt: skip
     yield make("user", "str", "", "Process", "workers run as this user, with its supplementary groups",
-               aliases=("-u",))  # fmt: skip
+               aliases=("-u",), brief="workers run as this user")  # fmt: skip
     yield make("group", "str", "", "Process", "and this group", aliases=("-g",))
     yield make("umask", "str", "", "Process", "mask of the modes of new files and sockets, octal", metavar="MASK",
                aliases=("-m",), check=_umask)  # fmt: skip
     yield make("log_file", "str", "-", "Logs", "where errors and notices go, and what the application prints to "
-               "stderr; - is stderr", metavar="FILE", aliases=("--error-logfile", "--log-output"))  # fmt: skip
+               "stderr; - is stderr", metavar="FILE", aliases=("--error-logfile", "--log-output"),
+               brief="where errors and notices go; - is stderr")  # fmt: skip

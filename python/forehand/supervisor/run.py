@@ -92,7 +92,7 @@ class Supervisor:
         self.prepare()
         settings = self.settings
         hooks.call(settings, "on_start", {"pid": os.getpid(), "workers": settings["workers"]})
-        listeners = listen(settings["addresses"], backlog=settings["backlog"], defer=settings["defer_accept"])
+        listeners = listen(settings)
         self.hold(Children(listeners, Board(), os.pipe()), listeners)
         pidfile.write(settings["pid_file"])
         self.carry_out([("load", 1)])

@@ -76,6 +76,8 @@ def _become(supervisor: Supervisor) -> None:
         os.set_inheritable(fd, True)
     signals.hold()
     origin = supervisor.settings["origin"]
+    for name in supervisor.settings["file_variables"]:
+        os.environ.pop(name, None)  # the file is read again
     os.environ.update(supervisor.notify.variables())
     os.chdir(origin["folder"])
     say.say("info", "upgrade: the new program takes over")

@@ -1,0 +1,82 @@
+"""Settings that cannot both be meant.
+
+Knows: which of them exclude one another. Does not know: how they were given. What comes from a stronger source (the
+command line before a variable before a file) wins without a word: only what was said in the same place is refused.
+"""
+
+from __future__ import annotations
+
+from forehand.settings import DEFAULT, FILE, OPTIONS, Settings
+
+#: What means nothing where there are no workers.
+OF_WORKERS = (
+    "preload", "reload", "reload_dir", "max_requests", "max_worker_age", "max_worker_memory",
+)  # fmt: skip
+
+
+def find(settings: Settings, target: str | None = None) -> str:
+    """The first contradiction, in a sentence; empty: all is well. `target`: what the command line names."""
+    for look in (_addresses, _greenlets, _interfaces, _processes):
+        found = look(settings)
+        if found:
+            return found
+    return _targets(settings, target)
+
+
+def _said(settings: Settings, name: str) -> bool:
+    """Whether somebody wants something else than the default."""
+    return settings.ranks[name] != DEFAULT and settings[name] != OPTIONS[name].default
+
+
+def _together(settings: Settings, one: str, other: str) -> bool:
+    return settings.ranks[one] == settings.ranks[other] != DEFAULT
+
+
+def _addresses(settings: Settings) -> str:
+    for name in ("host", "port"):
+        if settings.ranks[name] >= FILE and _together(settings, "bind", name):
+            return f"bind and {name} both say where to listen: name one of them ({settings.sources[name]})"
+    return ""
+
+
+def _greenlets(settings: Settings) -> str:
+    if settings.is_gevent() and _said(settings, "threads"):
+        return (
+            "threads means nothing with worker_class gevent, where each request has a greenlet: "
+            "worker_connections says how many"
+        )
+    if not settings.is_gevent() and _said(settings, "worker_connections"):
+        return (
+            "worker_connections belongs to worker_class gevent: for threads, threads says how many requests run "
+            "at the same time, and limit_connections how many connections are open"
+        )
+    return ""
+
+
+def _interfaces(settings: Settings) -> str:
+    if settings["interface"] == "asgi" and settings.is_gevent():
+        return "worker_class gevent runs WSGI applications, and interface says asgi: leave one of them out"
+    if settings["interface"] == "wsgi":
+        for name in ("loop", "lifespan"):
+            if _said(settings, name) and _together(settings, "interface", name):
+                return f"{name} is for ASGI applications, and interface says wsgi: leave one of them out"
+    return ""
+
+
+def _processes(settings: Settings) -> str:
+    if settings["workers"] != 0:
+        return ""
+    for name in OF_WORKERS:
+        if _said(settings, name) and _together(settings, "workers", name):
+            flag = OPTIONS[name].flag
+            return f"{flag} is about workers, and with --workers 0 there are none: leave --workers 0 out, or {flag}"
+    return ""
+
+
+def _targets(settings: Settings, target: str | None) -> str:
+    if target and settings.sources["application"] == "command line":
+        return f"the application is named twice: '{target}' and --application {settings['application']}"
+    named = target or settings["application"]
+    if settings["factory"] and named.endswith(")"):
+        return f"factory calls what the target names, and '{named}' is a call already: leave one of them out"
+    return ""

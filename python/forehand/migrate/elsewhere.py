@@ -1,0 +1,88 @@
+"""What an option of gunicorn, uvicorn or granian is called here.
+
+Knows: the tables that `forehand migrate` uses. Does not know: whole configurations; one option at a time, for somebody
+who has typed the name that another server has.
+"""
+
+from __future__ import annotations
+
+from forehand.migrate import granian, gunicorn, gunicorn_flags, uvicorn
+from forehand.migrate.outcome import Outcome
+from forehand.settings import OPTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from forehand.migrate.words import Grammar
+
+GRAMMARS: dict[str, Grammar] = {
+    "gunicorn": gunicorn_flags.GRAMMAR,
+    "uvicorn": uvicorn.GRAMMAR,
+    "granian": granian.GRAMMAR,
+}
+
+
+def flag(word: str, value: str | None) -> str:
+    """A sentence for a flag that others have and we have not, or have under another name; empty: nobody has it."""
+    found = []
+    for server, grammar in GRAMMARS.items():
+        if word in grammar.switches:
+            name, given = grammar.switches[word]
+        elif word in grammar.valued:
+            # What the value was meant to be is not known; the name is what matters.
+            name, given = grammar.valued[word], "1" if value is None else value
+        else:
+            continue
+        found.append((_weight(outcome := _outcome(server, name, given)), server, outcome, name))
+    if not found:
+        return ""
+    _, server, outcome, name = max(found, key=lambda one: one[0])
+    return _sentence(f"{server}'s {word}", outcome, name, toml=False)
+
+
+def key(name: str, value: Any) -> str:
+    """A sentence for a key that gunicorn's configuration file has; empty: it has none of that name."""
+    if name in (*gunicorn.SETTINGS, *gunicorn.TOGETHER):
+        outcome = _outcome("gunicorn", name, value)
+        return _sentence(f"gunicorn's '{name}'", outcome, name, toml=True)
+    return flag("--" + name.replace("_", "-"), str(value))
+
+
+def _outcome(server: str, name: str, value: Any) -> Outcome:
+    outcome = Outcome(server)
+    if server == "gunicorn":
+        # Some of its settings are read together with the kind of its worker: threads are the common case.
+        kind = {"worker_class": "gthread"} if name in gunicorn.TOGETHER and name != "timeout" else {}
+        gunicorn.settle(outcome, {**kind, name: value})
+    else:
+        rules = uvicorn.RULES if server == "uvicorn" else granian.RULES
+        outcome.take(rules[name], name, value)
+    return outcome
+
+
+def _weight(outcome: Outcome) -> int:
+    return 1 if outcome.settings else 0
+
+
+def _sentence(who: str, outcome: Outcome, name: str, *, toml: bool) -> str:
+    ours = list(_ours(outcome, name, toml))
+    reasons = [remark.reason for remark in outcome.about(name)]
+    if ours:
+        return f"{who} is {' and '.join(ours)} here" + (f"; {reasons[0]}" if reasons else "")
+    return f"{who} has no counterpart here: {'; '.join(reasons) or 'it needs none'}"
+
+
+def _ours(outcome: Outcome, name: str, toml: bool) -> Iterator[str]:
+    from forehand.sources import literal
+
+    for option, value in outcome.settings.items():
+        if not outcome.took(option, name):
+            continue
+        if toml:
+            yield f"{option} = {literal(value)}"
+        elif OPTIONS[option].kind == "bool":
+            yield f"`{OPTIONS[option].flag if value else '--no-' + OPTIONS[option].flag[2:]}`"
+        else:
+            yield f"`{OPTIONS[option].flag} {','.join(value) if isinstance(value, list) else value}`"

@@ -1,0 +1,274 @@
+"""One set of words: aliases everywhere, other servers' names answered, contradictions refused, files read back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from serving import Serving
+from test_command import run
+
+pytestmark = pytest.mark.interpreters
+
+
+def setting(name: str, *arguments: str, cwd: Path, env: dict[str, str] | None = None) -> str:
+    """One line of --print-config."""
+    status, text = run("--print-config", *arguments, cwd=cwd, env=env)
+    assert status == 0, text
+    return next(line for line in text.splitlines() if line.startswith(f"{name} ="))
+
+
+ALIASES = [
+    ("timeout", "30", "request_timeout"),
+    ("keep_alive", "7", "keep_alive_timeout"),
+    ("error_logfile", '"x.log"', "log_file"),
+    ("pid", '"x.pid"', "pid_file"),
+    ("root_path", '"/x"', "script_name"),
+    ("app_dir", '"src"', "pythonpath"),
+    ("log_level", '"INFO"', "log_level"),
+    ("ws_max_size", "7", "limit_ws_message_bytes"),
+]
+
+
+@pytest.mark.parametrize(("alias", "value", "name"), ALIASES, ids=[alias for alias, _, _ in ALIASES])
+def test_an_alias_works_in_each_place(tmp_path: Path, alias: str, value: str, name: str) -> None:
+    plain = value.strip('"')
+    by_flag = setting(name, f"--{alias.replace('_', '-')}", plain, cwd=tmp_path)
+    by_variable = setting(name, cwd=tmp_path, env={f"FOREHAND_{alias.upper()}": plain})
+    (tmp_path / "forehand.toml").write_text(f"{alias} = {value}\n")
+    by_file = setting(name, cwd=tmp_path)
+    values = {text.partition("  #")[0].replace(".0", "") for text in (by_flag, by_variable, by_file)}
+    assert len(values) == 1, values
+    assert "default" not in by_flag + by_variable + by_file
+
+
+def test_two_names_of_one_option_in_one_file_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "forehand.toml").write_text("timeout = 3\nrequest_timeout = 4\n")
+    status, text = run("behaviours", "--check", cwd=tmp_path)
+    assert status == 3
+    assert "forehand.toml:2: 'request_timeout' and 'timeout' are the same option" in text
+    (tmp_path / "forehand.toml").unlink()
+    status, text = run("behaviours", "--check", env={"FOREHAND_TIMEOUT": "3", "FOREHAND_REQUEST_TIMEOUT": "4"})
+    assert status == 2
+    assert "FOREHAND_REQUEST_TIMEOUT and FOREHAND_TIMEOUT are the same option" in text
+
+
+FOREIGN = [
+    (["--uds", "/run/x.sock"], "uvicorn's --uds is `--bind unix:/run/x.sock` here"),
+    (["--fd=3"], "uvicorn's --fd is `--bind fd://3` here"),
+    (["--blocking-threads", "4"], "granian's --blocking-threads is `--threads 4` here"),
+    (["--http1-header-read-timeout", "500"], "`--header-timeout 0.5` here"),
+    (["--no-control-socket"], "gunicorn's --no-control-socket is `--control none` here"),
+    (["--access-logformat", "%(h)s"], "gunicorn's --access-logformat"),
+    (["--paste", "x.ini"], "PasteDeploy files are not read"),
+    (["--daemon"], "let systemd run it"),
+    (["--header", "A:b"], "let the application or the proxy add headers"),
+    (["--worker-tmp-dir", "/dev/shm"], "gunicorn's --worker-tmp-dir has no counterpart here"),
+]
+
+
+@pytest.mark.parametrize(("words", "answer"), FOREIGN, ids=[words[0] for words, _ in FOREIGN])
+def test_an_option_of_another_server_is_answered_with_ours(words: list[str], answer: str) -> None:
+    status, text = run("behaviours", *words)
+    assert status == 2
+    assert answer in text
+    assert "did you mean" not in text
+
+
+def test_a_key_of_gunicorns_file_is_answered_with_ours(tmp_path: Path) -> None:
+    (tmp_path / "forehand.toml").write_text("limit_request_fields = 200\n")
+    status, text = run("behaviours", "--check", cwd=tmp_path)
+    assert status == 3
+    assert "forehand.toml:1: gunicorn's 'limit_request_fields' is limit_header_lines = 200 here" in text
+
+
+def test_every_option_of_three_servers_has_an_answer() -> None:
+    from forehand.cli import parser
+    from forehand.migrate import elsewhere
+
+    own = set(parser()._option_string_actions)
+    for grammar in elsewhere.GRAMMARS.values():
+        for flag in {*grammar.valued, *grammar.switches} - own:
+            for value in (None, "1", "x"):
+                told = elsewhere.flag(flag, value)
+                assert " here" in told, (flag, value, told)
+
+
+CONTRADICTIONS = [
+    (["--host", "0.0.0.0", "-b", "127.0.0.1:8104"], "bind and host both say where to listen"),
+    (["--port", "8105", "-b", "127.0.0.1:8104"], "bind and port both say where to listen"),
+    (["--worker-class", "gevent", "--threads", "4"], "threads means nothing with worker_class gevent"),
+    (["--interface", "asgi", "-k", "gevent"], "worker_class gevent runs WSGI applications"),
+    (["--interface", "wsgi", "--lifespan", "on"], "lifespan is for ASGI applications"),
+    (["--workers", "0", "--preload"], "with --workers 0 there are none"),
+    (["--workers", "0", "--max-requests", "5"], "with --workers 0 there are none"),
+    (["--application", "echo"], "the application is named twice"),
+]
+
+
+@pytest.mark.parametrize(("words", "answer"), CONTRADICTIONS, ids=[" ".join(words) for words, _ in CONTRADICTIONS])
+def test_two_that_contradict_each_other_are_refused(words: list[str], answer: str) -> None:
+    status, text = run("behaviours", *words)
+    assert (status, answer in text) == (2, True), text
+
+
+def test_a_factory_that_is_called_twice_is_refused() -> None:
+    status, text = run("behaviours:make()", "--factory", "--check")
+    assert (status, "is a call already" in text) == (2, True), text
+
+
+def test_a_stronger_place_wins_without_a_word(tmp_path: Path) -> None:
+    (tmp_path / "forehand.toml").write_text('bind = ["127.0.0.1:1"]\nmax_requests = 5\n')
+    assert setting("port", "--port", "8105", cwd=tmp_path) == "port = 8105  # command line"
+    assert setting("host", "--port", "8105", cwd=tmp_path).startswith('host = "127.0.0.1"')
+    status, text = run("behaviours", "-c", str(tmp_path / "forehand.toml"), "--workers", "0", "--check")
+    assert status == 0, text
+
+
+def test_what_platforms_set_is_heeded_beside_nothing_else(tmp_path: Path) -> None:
+    platform = {"PORT": "8105", "WEB_CONCURRENCY": "3", "FORWARDED_ALLOW_IPS": "10.0.0.1"}
+    assert setting("host", cwd=tmp_path, env=platform).startswith('host = "0.0.0.0"')
+    assert setting("port", cwd=tmp_path, env=platform) == "port = 8105  # PORT"
+    assert setting("workers", cwd=tmp_path, env=platform) == "workers = 3  # WEB_CONCURRENCY"
+    assert setting("forwarded_allow_ips", cwd=tmp_path, env=platform).endswith('"10.0.0.1"  # FORWARDED_ALLOW_IPS')
+    assert setting("host", "--host", "::1", cwd=tmp_path, env=platform).startswith('host = "::1"')
+    (tmp_path / "forehand.toml").write_text('bind = ["127.0.0.1:1"]\nworkers = 4\nforwarded_allow_ips = ""\n')
+    assert setting("bind", cwd=tmp_path, env=platform).startswith('bind = ["127.0.0.1:1"]')
+    assert setting("workers", cwd=tmp_path, env=platform).startswith("workers = 4")
+    assert setting("forwarded_allow_ips", cwd=tmp_path, env=platform).startswith('forwarded_allow_ips = ""')
+    status, text = run("behaviours", "--check", env={"PORT": "http"})
+    assert (status, "the variable PORT: 'http' is not a whole number" in text) == (2, True), text
+
+
+SOURCES: list[list[str]] = [
+    [],
+    ["--port", "8104"],
+    ["--host", "::1"],
+    ["-b", "unix:/tmp/x", "-b", ":1", "--env", "A=b,c", "--access-log", '%h "%r"', "--threads", "3"],
+    ["-k", "gevent", "--worker-connections", "5"],
+    ["--workers", "auto", "--request-timeouts", "/a=3,/b=4s", "--http-relax", "trace", "--umask", "027"],
+]
+
+
+@pytest.mark.parametrize("words", SOURCES, ids=[" ".join(words) or "nothing" for words in SOURCES])
+def test_what_is_printed_is_read_back_and_means_the_same(tmp_path: Path, words: list[str]) -> None:
+    status, printed = run("--print-config", *words, cwd=tmp_path)
+    assert status == 0
+    (tmp_path / "x.toml").write_text(printed)
+    status, again = run("--print-config", "-c", "x.toml", cwd=tmp_path)
+    assert status == 0, again
+
+    def plain(text: str) -> list[str]:
+        return [line.partition("  #")[0] for line in text.splitlines()]
+
+    assert plain(again) == plain(printed)
+    groups = [line for line in printed.splitlines() if line.startswith("# ")]
+    assert len(groups) == len(set(groups)), "each group once"
+    status, text = run("behaviours", "-c", str(tmp_path / "x.toml"), "--check")
+    assert status == 0, text
+
+
+def test_the_file_names_the_application(tmp_path: Path, serve: Callable[..., Serving]) -> None:
+    (tmp_path / "shop.py").write_text("def app(e, s):\n    s('200 OK', [])\n    return [b'named in the file']\n")
+    (tmp_path / "forehand.toml").write_text('application = "shop:app"\n')
+    server = serve("--log-level=info", cwd=tmp_path)
+    assert server.raw(b"GET / HTTP/1.0\r\n\r\n").endswith(b"named in the file")
+    status, text = run("other:app", "--check", cwd=tmp_path)
+    assert (status, "there is no module 'other'" in text) == (4, True), "the command line goes first"
+    (tmp_path / "forehand.toml").write_text("")
+    status, text = run(cwd=tmp_path)
+    assert status == 2
+    assert 'application = "MODULE:ATTRIBUTE"' in text
+    assert "forehand --help" in text
+
+
+ENVIRONMENT = """import os
+def app(environ, start_response):
+    start_response('200 OK', [])
+    return [f"{os.environ.get('COLOUR')} {os.environ.get('SHAPE')} {os.environ.get('SIZE')}".encode()]
+"""
+
+
+def test_variables_come_from_a_file_and_anew_at_a_reload(tmp_path: Path, serve: Callable[..., Serving]) -> None:
+    (tmp_path / "shop.py").write_text(ENVIRONMENT)
+    (tmp_path / ".env").write_text("# a comment\nexport COLOUR=red\nSHAPE='round one'\nSIZE=1\nFOREHAND_THREADS=3\n")
+    server = serve("shop", "--env-file", ".env", "--env", "SIZE=2", cwd=tmp_path, env={"SHAPE": "square"})
+    ask = b"GET / HTTP/1.0\r\n\r\n"
+    assert server.raw(ask).endswith(b"red square 2"), "what is set goes before the file, --env before both"
+    assert "up to 3 threads" in server.log(), "options too"
+    (tmp_path / ".env").write_text("COLOUR=blue\n")
+    assert server.order("reload")[0] == 0
+    assert server.raw(ask).endswith(b"blue square 2")
+
+
+def test_a_file_of_variables_that_is_not_there_is_named() -> None:
+    status, text = run("behaviours", "--env-file", "/no/such.env", "--check")
+    assert (status, "--env-file: there is no file /no/such.env" in text) == (2, True), text
+
+
+TARGETS = {
+    "dash-ed.py": "def app(e, s): s('200 OK', []); return [b'dashed']\n",
+    "my-app.wsgi": "def application(e, s): s('200 OK', []); return [b'by path']\n",
+    "made.py": "from my import app as inner\ndef create_app(name=None): return inner\ndef needs(name): return inner\n",
+    "my.py": "def app(e, s): s('200 OK', []); return [b'made']\n",
+}
+
+
+@pytest.fixture
+def targets(tmp_path: Path) -> Path:
+    for name, text in TARGETS.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("target", "answer"),
+    [("dash-ed", b"dashed"), ("./my-app.wsgi", b"by path"), ("my-app.wsgi:application", b"by path")],
+)
+def test_modules_with_a_dash_and_files_are_served(
+    targets: Path, serve: Callable[..., Serving], target: str, answer: bytes
+) -> None:
+    server = serve(target, cwd=targets)
+    assert server.raw(b"GET / HTTP/1.0\r\n\r\n").endswith(answer)
+
+
+def test_a_factory_is_seen_and_said(targets: Path, serve: Callable[..., Serving]) -> None:
+    server = serve("made:create_app", cwd=targets)
+    assert server.raw(b"GET / HTTP/1.0\r\n\r\n").endswith(b"made")
+    assert "'made:create_app' can only be a factory, and is called as one: say --factory" in server.log()
+    status, text = run("made:needs", "--check", cwd=targets)
+    assert (status, "takes one argument: 'name'" in text) == (4, True), text
+    status, text = run("./gone.wsgi", "--check", cwd=targets)
+    assert (status, "there is no file './gone.wsgi'" in text) == (4, True), text
+
+
+def completed(shell_words: list[str]) -> list[str]:
+    """What bash completes, by our script."""
+    script = run("--completion", "bash")[1]
+    asked = (
+        f"{script}\nCOMP_WORDS=({' '.join(map(repr, shell_words))}); COMP_CWORD={len(shell_words) - 1}\n"
+        "_forehand; printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True, cwd=os.sep)
+    return done.stdout.split()
+
+
+def test_completion_knows_orders_choices_and_no_words_of_our_own() -> None:
+    assert {"status", "stop", "stacks"} <= set(completed(["forehand", "st"]))
+    assert "migrate" in completed(["forehand", "mi"])
+    assert set(completed(["forehand", "--worker-class", "g"])) == {"gevent", "gthread"}
+    assert set(completed(["forehand", "--log-level", ""])) >= {"debug", "error"}
+    assert "--preload-app" in completed(["forehand", "app", "--prel"])
+    for shell in ("bash", "zsh", "fish"):
+        text = run("--completion", shell)[1]
+        assert "print-plan" not in text and "adopt" not in text and "SUPPRESS" not in text
+        assert "reload" in text and "gevent" in text
+
+
+def test_python_runs_the_module_too() -> None:
+    done = subprocess.run([sys.executable, "-m", "forehand", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("forehand ")
