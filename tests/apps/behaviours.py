@@ -8,6 +8,7 @@ import time
 CLOSED = []
 LOCK = threading.Lock()
 KEPT = []
+GATES = {}
 
 
 class Closing:
@@ -342,3 +343,20 @@ def view_read_file(environ, start_response):
         body = file.read()
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
+
+
+def gate(name):
+    with LOCK:
+        return GATES.setdefault(name, threading.Event())
+
+
+def view_gate(environ, start_response):
+    gate(environ["QUERY_STRING"]).wait()
+    start_response("200 OK", TEXT)
+    return [b"through"]
+
+
+def view_open(environ, start_response):
+    gate(environ["QUERY_STRING"]).set()
+    start_response("200 OK", TEXT)
+    return [b"open"]

@@ -77,6 +77,36 @@ def test_a_pipelined_reply_is_not_kept_back_by_a_slow_one(serve: Callable[..., S
         assert read_reply(sock, buffer)[2] == b"slept"
 
 
+def test_a_pipelined_reply_is_not_kept_back_though_other_threads_come_home(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours", "--workers", "0")
+    request = b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n"
+    ended = threading.Event()
+
+    def sleeper(seconds: bytes) -> None:
+        with server.connect() as sock:
+            buffer = bytearray()
+            while not ended.is_set():
+                sock.sendall(request % (b"/sleep?" + seconds))
+                assert read_reply(sock, buffer)[2] == b"slept"
+
+    sleepers = [threading.Thread(target=sleeper, args=(b"0.00%d" % n,)) for n in (3, 4, 5, 3, 4, 5)]
+    for thread in sleepers:
+        thread.start()
+    try:
+        for turn in range(120):
+            with server.connect() as sock:
+                # The gate opens when the reply before it has come: kept back, it would never.
+                sock.sendall(request % b"/hello" + request % b"/gate?%d" % turn)
+                buffer = bytearray()
+                assert read_reply(sock, buffer)[2] == b"hello"
+                assert get(server, f"/open?{turn}") == (200, b"open")
+                assert read_reply(sock, buffer)[2] == b"through"
+    finally:
+        ended.set()
+        for thread in sleepers:
+            thread.join()
+
+
 @pytest.mark.interpreters
 def test_what_runs_is_finished_before_the_end(serve: Callable[..., Serving]) -> None:
     server = serve("behaviours")

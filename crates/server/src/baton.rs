@@ -24,7 +24,8 @@
 //! Where no job ever blocks, nobody is armed and the price is one free mutex a request.
 
 use crate::sync::{
-    AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, Tried, TriedGuard, lock, try_lock,
+    AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, Tried, TriedGuard, lock, one_order,
+    try_lock,
 };
 
 /// For how long after a job has blocked a spare is kept armed, in milliseconds.
@@ -52,9 +53,11 @@ pub trait Lead {
     fn next(&mut self) -> Next<Self::Job>;
     /// Sleeps until there may be something, or until the loop's waker is used.
     fn wait(&mut self);
-    /// Takes a finished job back.
+    /// Takes a finished job back. What still waits for a job waits for this one: whenever another
+    /// job is under way, [`Lead::relieved`] has come before.
     fn home(&mut self, job: Self::Job);
-    /// A thread is stuck in its job: what waits for it is sent. Without the interpreter.
+    /// A thread is in its job and does not lead any more: what waits for it is sent. Without the
+    /// interpreter.
     fn relieved(&mut self);
     /// Every thread is in a job: what can be done without one is done, and without the
     /// interpreter. True: the loop has ended.
@@ -191,14 +194,12 @@ impl<L: Lead> Baton<L> {
 
     /// Leads until the baton is lost or the loop ends.
     fn lead<'a, P: Play<L::Job>>(&'a self, mut work: TriedGuard<'a, L>, player: &P, pool: &impl Pool) {
-        if self.now_leading() {
-            work.relieved();
-        }
+        self.now_leading(&mut work, None);
         loop {
             if self.inbox_full.load(Ordering::Acquire) {
                 self.empty_inbox(&mut work);
             }
-            let mut job = match work.next() {
+            let job = match work.next() {
                 Next::Ready(job) => job,
                 Next::Quiet => {
                     player.outside_for_work(|| work.wait());
@@ -209,37 +210,58 @@ impl<L: Lead> Baton<L> {
             if work.now() < self.marked_until.load(Ordering::Relaxed) {
                 self.arm(pool);
             }
-            self.now_playing(pool);
-            drop(work);
-            player.play(&mut job);
-            match try_lock(&self.held) {
+            match self.do_job(work, job, player, pool) {
                 Some(again) => work = again,
-                None => {
-                    player.late(&mut job);
-                    return self.leave(job, pool);
-                }
+                None => return,
             }
-            self.now_leading();
-            work.home(job);
         }
     }
 
-    /// True: the thread that led before is still in its job.
+    /// Does one job without the baton, and takes it home. None: the baton was taken meanwhile, and
+    /// the job is in the inbox.
     #[inline]
-    fn now_leading(&self) -> bool {
+    fn do_job<'a, P: Play<L::Job>>(
+        &'a self,
+        work: TriedGuard<'a, L>,
+        mut job: L::Job,
+        player: &P,
+        pool: &impl Pool,
+    ) -> Option<TriedGuard<'a, L>> {
+        let mine = self.now_playing(pool);
+        drop(work);
+        player.play(&mut job);
+        let Some(mut work) = try_lock(&self.held) else {
+            player.late(&mut job);
+            self.leave(job, pool);
+            return None;
+        };
+        self.now_leading(&mut work, Some(mine));
+        work.home(job);
+        Some(work)
+    }
+
+    /// This thread leads, and comes from the play of that count, if from any. Where the one that
+    /// led last is still in another, nobody waits for that one any more.
+    #[inline]
+    fn now_leading(&self, work: &mut TriedGuard<'_, L>, mine: Option<u64>) {
         let plays = self.plays.load(Ordering::Relaxed);
         // Only the holder of the baton writes, so that load and store need not be one.
         self.plays.store(plays + (plays & 1), Ordering::Release);
-        plays & 1 == 1
+        if plays & 1 == 1 && mine != Some(plays) {
+            work.relieved();
+        }
     }
 
+    /// This thread is about to let go of the baton for a job: the count of its play.
     #[inline]
-    fn now_playing(&self, pool: &impl Pool) {
-        let plays = self.plays.load(Ordering::Relaxed);
+    fn now_playing(&self, pool: &impl Pool) -> u64 {
+        let mine = self.plays.load(Ordering::Relaxed) | 1;
         // One order with the watchdog's own store and load: either it sees that a job has
         // begun, or this thread sees that it sleeps.
-        self.plays.swap(plays | 1, Ordering::SeqCst);
+        self.plays.swap(mine, Ordering::SeqCst);
+        one_order();
         self.rouse_watchdog(pool);
+        mine
     }
 
     #[inline]
@@ -329,6 +351,10 @@ impl<L: Lead> Baton<L> {
     /// watchdog does it, for as long as that lasts.
     pub fn tend(&self) {
         let Some(mut work) = try_lock(&self.held) else { return };
+        // The job that is under way may be younger than the one that was relieved.
+        if self.plays.load(Ordering::Relaxed) & 1 == 1 {
+            work.relieved();
+        }
         self.empty_inbox(&mut work);
         if work.tend() {
             drop(work);
@@ -349,6 +375,7 @@ impl<L: Lead> Baton<L> {
     /// The watchdog wants to sleep until a job starts. False: one has, so stay awake.
     pub fn watch_may_sleep(&self, seen: u64) -> bool {
         self.watch_sleeps.store(true, Ordering::SeqCst);
+        one_order();
         let plays = self.plays.load(Ordering::SeqCst);
         if plays & 1 == 0 && plays == seen {
             return true;
@@ -362,22 +389,14 @@ impl<L: Lead> Baton<L> {
     /// jobs to do it returns at once.
     pub fn turn<P: Play<L::Job>>(&self, player: &P, pool: &impl Pool, most: usize) -> Option<usize> {
         let mut work = try_lock(&self.held)?;
+        self.now_leading(&mut work, None);
         for done in 0..most {
             self.empty_inbox(&mut work);
             match work.next() {
-                Next::Ready(mut job) => {
-                    drop(work);
-                    player.play(&mut job);
-                    match try_lock(&self.held) {
-                        Some(again) => work = again,
-                        None => {
-                            player.late(&mut job);
-                            self.leave(job, pool);
-                            return Some(done + 1);
-                        }
-                    }
-                    work.home(job);
-                }
+                Next::Ready(job) => match self.do_job(work, job, player, pool) {
+                    Some(again) => work = again,
+                    None => return Some(done + 1),
+                },
                 Next::Quiet => return Some(done),
                 Next::Ended => {
                     self.end();

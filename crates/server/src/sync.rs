@@ -23,6 +23,15 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     }
 }
 
+/// Stands between a store and a load that are `SeqCst`, both of them: what was stored is seen by
+/// whoever does the same the other way round, or what that one has stored is seen here. The orderings
+/// say so; loom takes them for no more than acquire and release, and is told by a fence.
+#[inline]
+pub fn one_order() {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
+
 /// What is only ever tried, and never waited for.
 #[cfg(not(loom))]
 pub type Tried<T> = Mutex<T>;

@@ -1,0 +1,178 @@
+//! The baton's hand-over. The loop is a counter of jobs, the interpreter's lock a mutex.
+//!
+//! What must hold: every job is played once and comes home, every thread ends, and what waits for
+//! a job (its hostage) is sent by somebody, or taken by the job itself when it comes home.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+use server::baton::{Baton, Lead, Look, Next, Play, Pool};
+
+use crate::event::Event;
+
+/// A loop with so many jobs, for each of which an earlier reply waits.
+struct Work {
+    jobs: usize,
+    todo: usize,
+    away: usize,
+    event: Arc<Event>,
+    /// Whose earlier reply waits.
+    hostage: Option<usize>,
+    /// How often one was sent.
+    sent: usize,
+    /// How often one was there still when its job came home.
+    taken: usize,
+}
+
+impl Lead for Work {
+    type Job = usize;
+
+    fn next(&mut self) -> Next<usize> {
+        if self.todo > 0 {
+            self.todo -= 1;
+            self.away += 1;
+            let before = self.hostage.replace(self.todo);
+            assert_eq!(before, None, "another job's hostage is forgotten");
+            Next::Ready(self.todo)
+        } else if self.away > 0 {
+            Next::Quiet
+        } else {
+            assert_eq!(self.sent + self.taken, self.jobs, "each hostage is sent, or taken");
+            Next::Ended
+        }
+    }
+
+    fn wait(&mut self) {
+        self.event.wait();
+    }
+
+    fn home(&mut self, job: usize) {
+        self.away -= 1;
+        // As the loop does: who comes home takes what waits, and nobody else's is there.
+        if let Some(taken) = self.hostage.take() {
+            assert_eq!(taken, job, "a job that came home has lost another one's hostage");
+            self.taken += 1;
+        }
+    }
+
+    fn relieved(&mut self) {
+        self.sent += usize::from(self.hostage.take().is_some());
+    }
+
+    fn now(&self) -> u64 {
+        0
+    }
+}
+
+/// Plays jobs by counting them.
+struct Player {
+    played: Arc<Vec<AtomicUsize>>,
+}
+
+impl Play<usize> for Player {
+    fn play(&self, job: &mut usize) {
+        self.played[*job].fetch_add(1, Ordering::Relaxed);
+        // The job blocks here: another thread may run.
+        thread::yield_now();
+    }
+
+    fn late(&self, _: &mut usize) {}
+
+    fn outside<R>(&self, wait: impl FnOnce() -> R) -> R {
+        wait()
+    }
+}
+
+struct Nobody;
+
+impl Pool for Nobody {
+    fn grow(&self) {}
+    fn wake_watchdog(&self) {}
+    fn clock(&self) -> u64 {
+        0
+    }
+}
+
+/// Threads over jobs, and a watchdog beside them.
+#[derive(Clone, Copy)]
+struct Case {
+    threads: usize,
+    jobs: usize,
+    /// How often the watchdog looks, and what it does when it finds an old job.
+    looks: usize,
+    relieves: bool,
+    tends: bool,
+}
+
+const CASE: Case = Case { threads: 2, jobs: 2, looks: 2, relieves: true, tends: false };
+
+fn check(case: Case) {
+    loom::model(move || {
+        let event = Arc::new(Event::default());
+        let waker = Arc::clone(&event);
+        let work =
+            Work { jobs: case.jobs, todo: case.jobs, away: 0, event, hostage: None, sent: 0, taken: 0 };
+        let baton = Arc::new(Baton::new(work, Box::new(move || waker.wake())));
+        let played: Arc<Vec<AtomicUsize>> = Arc::new((0..case.jobs).map(|_| AtomicUsize::new(0)).collect());
+        let workers: Vec<_> = (0..case.threads)
+            .map(|_| {
+                let (baton, played) = (Arc::clone(&baton), Arc::clone(&played));
+                thread::spawn(move || baton.live(&Player { played }, &Nobody))
+            })
+            .collect();
+        let mut seen = 0;
+        for _ in 0..case.looks {
+            let (Look::Fine(now) | Look::Called(now) | Look::NoSpare(now)) = baton.look(seen);
+            if now & 1 == 1 && now == seen {
+                if case.relieves {
+                    baton.relieve(now);
+                }
+                if case.tends {
+                    baton.tend();
+                }
+            }
+            seen = now;
+        }
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        for count in played.iter() {
+            assert_eq!(count.load(Ordering::Relaxed), 1, "each job is played once");
+        }
+    });
+}
+
+#[test]
+fn two_threads_lose_neither_job_nor_hostage() {
+    check(Case { looks: 0, ..CASE });
+}
+
+#[test]
+fn beside_a_watchdog_that_looks_nothing_is_lost() {
+    check(Case { relieves: false, ..CASE });
+}
+
+#[test]
+fn beside_a_watchdog_that_relieves_nothing_is_lost() {
+    check(CASE);
+}
+
+#[test]
+fn beside_a_watchdog_that_relieves_and_tends_nothing_is_lost() {
+    check(Case { tends: true, ..CASE });
+}
+
+#[test]
+fn beside_a_watchdog_that_only_tends_nothing_is_lost() {
+    check(Case { relieves: false, tends: true, ..CASE });
+}
+
+#[test]
+fn with_more_jobs_than_threads_nothing_is_lost() {
+    check(Case { jobs: 3, looks: 0, ..CASE });
+}
+
+#[test]
+fn one_thread_alone_loses_nothing() {
+    check(Case { threads: 1, looks: 1, ..CASE });
+}
