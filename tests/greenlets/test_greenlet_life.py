@@ -319,3 +319,18 @@ def test_a_program_that_has_not_patched_is_told_to() -> None:
     done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     assert "gevent has patched nothing" in done.stderr
+
+
+def test_a_thread_of_the_system_that_writes_for_a_slow_reader_is_told_that_it_cannot_wait(
+    serve: Callable[..., Serving],
+) -> None:
+    server = serve("elsewhere")
+    with server.connect() as slow:
+        slow.sendall(b"GET /writes-on-in-the-pool HTTP/1.1\r\nHost: a\r\n\r\n")
+        with server.connect() as other:
+            other.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert read_reply(other, bytearray())[2] == b"hello"
+        assert read_reply(slow, bytearray())[0] == 200
+    with server.connect() as other:
+        other.sendall(b"GET /notes HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert read_reply(other, bytearray())[2].startswith(b"error: "), "greenlet.error"

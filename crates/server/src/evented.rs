@@ -208,7 +208,7 @@ impl Loop {
             connection.receiving = Some(Box::new(Receiving { head, body }));
             return step;
         };
-        let Ok(socket) = connection.socket.duplicate() else { return Step::Refuse(wire::OVERLOADED) };
+        let socket = Arc::clone(&connection.socket);
         let variant = u32::from(connection.listener) << 1;
         let machine = std::mem::replace(&mut connection.machine, Http1::new(variant, self.now));
         let pending = std::mem::take(&mut connection.pending);

@@ -2,7 +2,8 @@
 //! `request_buffering` off): the receiving half of a connection, lent to the exchange.
 //!
 //! Knows: the machine and the socket. Does not know: the loop. Runs on whichever thread the
-//! application reads from; a lock keeps two from reading at once.
+//! application reads from, and on the exchange's own, which may take the half back at any time:
+//! its lock is held for a look, and by nobody who waits.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ use crate::sync::lock;
 
 /// How much one read of the socket brings at the most.
 const READ_BYTES: usize = 64 * 1024;
-/// How often a waiting reader looks whether the engine still lives, in milliseconds.
+/// How often a waiting reader looks whether its exchange still lives, in milliseconds.
 const LOOK_MS: Millis = 1000;
 
 /// What went wrong with a body. The application's read raises it; it never gets a body that
@@ -50,7 +51,7 @@ pub struct Incoming {
 
 /// The half itself, given back to the connection at the end.
 pub struct Flow {
-    pub socket: Socket,
+    socket: Arc<Socket>,
     pub machine: Http1,
     pub pending: Pending,
     shared: wire::Shared,
@@ -60,6 +61,8 @@ pub struct Flow {
     earlier: Option<Arc<Carry>>,
     complete: bool,
     fault: Option<Fault>,
+    /// The peer has left before the end.
+    lost: bool,
     bytes: Vec<u8>,
     at: usize,
 }
@@ -67,7 +70,7 @@ pub struct Flow {
 impl Flow {
     /// A body that begins with `pending`.
     pub fn new(
-        socket: Socket,
+        socket: Arc<Socket>,
         machine: Http1,
         pending: Pending,
         rules: (&Limits, &Policy),
@@ -85,6 +88,7 @@ impl Flow {
             earlier: None,
             complete: false,
             fault: None,
+            lost: false,
             bytes: Vec::new(),
             at: 0,
         }
@@ -152,15 +156,6 @@ impl Flow {
         Ok(())
     }
 
-    /// Receives once, waiting as long as the machine has patience. `false`: ask again.
-    fn receive(&mut self, away: &dyn Outside) -> Result<bool, BodyError> {
-        if self.look()? {
-            return Ok(true);
-        }
-        self.wait(away)?;
-        Ok(false)
-    }
-
     /// Receives once, if something is there.
     fn look(&mut self) -> Result<bool, BodyError> {
         self.speak_first().map_err(BodyError::Io)?;
@@ -171,7 +166,10 @@ impl Flow {
                 self.digest(monotonic_ms())?;
                 Ok(true)
             }
-            Read::Ended | Read::Failed(_) => Err(BodyError::Incomplete),
+            Read::Ended | Read::Failed(_) => {
+                self.lost = true;
+                Err(BodyError::Incomplete)
+            }
             Read::Nothing => Ok(false),
         }
     }
@@ -202,22 +200,6 @@ impl Flow {
         }
         Ok(self.machine.deadline(&self.shared.limits).unwrap_or(Millis::MAX))
     }
-
-    fn wait(&mut self, away: &dyn Outside) -> Result<(), BodyError> {
-        let now = monotonic_ms();
-        let patience =
-            self.machine.deadline(&self.shared.limits).map_or(LOOK_MS, |at| at.saturating_sub(now));
-        if patience == 0
-            && let Tick::Fault(fault) = self.machine.tick(now, &self.shared.limits)
-        {
-            self.fault = Some(fault);
-            return Err(BodyError::Fault(fault));
-        }
-        let mut result = Ok(true);
-        let patience = patience.clamp(1, LOOK_MS);
-        away.outside(&mut |let_go| result = self.socket.wait(PollFor::Readable, patience, let_go));
-        result.map(|_| ()).map_err(BodyError::Io)
-    }
 }
 
 impl Incoming {
@@ -226,29 +208,29 @@ impl Incoming {
     }
 
     /// Appends up to `most` bytes of the body, at least one unless it is complete; waits for
-    /// them. Zero: the body is complete.
+    /// them. Zero: the body is complete. The wait holds nothing but the socket, so that the
+    /// exchange can end meanwhile; the reader sees so at its next look.
     ///
     /// # Errors
     /// As [`BodyError`] says.
     pub fn read(&self, into: &mut Vec<u8>, most: usize, away: &dyn Outside) -> Result<usize, BodyError> {
-        let mut guard = lock(&self.flow);
-        let Some(flow) = guard.as_mut() else { return Err(BodyError::Over) };
         if most == 0 {
             return Ok(0);
         }
-        if let Some(fault) = flow.fault {
-            return Err(BodyError::Fault(fault));
-        }
+        let before = into.len();
         loop {
-            let n = flow.hand_out(into, most);
-            if n > 0 || flow.complete {
-                return Ok(n);
-            }
-            if flow.pending.is_empty() {
-                flow.receive(away)?;
-            } else {
-                flow.digest(monotonic_ms())?;
-            }
+            let until = match self.try_read(into, most)? {
+                Arrival::Some { .. } => return Ok(into.len() - before),
+                Arrival::None { until } => until,
+            };
+            let socket = match lock(&self.flow).as_ref() {
+                Some(flow) => Arc::clone(&flow.socket),
+                None => return Err(BodyError::Over),
+            };
+            let patience = until.saturating_sub(monotonic_ms()).clamp(1, LOOK_MS);
+            let mut result = Ok(true);
+            away.outside(&mut |let_go| result = socket.wait(PollFor::Readable, patience, let_go));
+            result.map_err(BodyError::Io)?;
         }
     }
 
@@ -292,6 +274,11 @@ impl Incoming {
             let _ = flow.digest(monotonic_ms());
         }
         (flow.complete, flow.fault)
+    }
+
+    /// True when a read has found that the peer left before the body was complete.
+    pub fn is_lost(&self) -> bool {
+        lock(&self.flow).as_ref().is_some_and(|flow| flow.lost)
     }
 
     /// Ends the loan: later reads say that the exchange is over.

@@ -88,6 +88,17 @@ impl Output {
         }
     }
 
+    /// Copies what is left of others' memory, so that its owner can let go of all of it.
+    pub fn own(&mut self) {
+        for piece in &mut self.pieces {
+            if let Piece::Kept { bytes, at, end } = piece {
+                let left = (**bytes).as_ref().get(*at..*end).unwrap_or_default().to_vec();
+                self.copied += left.len();
+                *piece = Piece::Copied { bytes: left, at: 0 };
+            }
+        }
+    }
+
     /// Queues part of a file.
     pub fn file(&mut self, file: File, offset: u64, left: u64) {
         if left > 0 {

@@ -230,7 +230,7 @@ impl Loop {
         {
             return Step::Ready(head, Body::Empty);
         }
-        let Ok(socket) = connection.socket.duplicate() else { return Step::Refuse(wire::OVERLOADED) };
+        let socket = Arc::clone(&connection.socket);
         let variant = u32::from(connection.listener) << 1;
         let machine = std::mem::replace(&mut connection.machine, wire::Http1::new(variant, self.now));
         let pending = std::mem::take(&mut connection.pending);

@@ -6,8 +6,11 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::ptr::NonNull;
+use std::thread::{self, Thread};
 
 use pyo3::Python;
+
+use super::outside;
 
 /// A value that belongs to the interpreter's lock.
 pub struct Held<T>(RefCell<T>);
@@ -32,30 +35,40 @@ impl<T> Held<T> {
 /// A place where a value can be lent from the stack for the length of a call.
 pub struct Loan<T> {
     lent: Cell<Option<NonNull<T>>>,
+    /// Somebody uses it.
     busy: Cell<bool>,
+    /// Whoever lent it, and waits for that use to end.
+    owner: Cell<Option<Thread>>,
 }
 
-// SAFETY: as `Held`: `with` wants the token, `busy` turns a second thread away, and `during`
-// clears the pointer before the value that it points at can move or end.
+// SAFETY: as `Held`: the cells are read and written with the interpreter held, and the value
+// is used by one thread at a time, see `with`.
 unsafe impl<T: Send> Sync for Loan<T> {}
-// SAFETY: as above; an empty loan is two plain cells.
+// SAFETY: as above; an empty loan is three plain cells.
 unsafe impl<T: Send> Send for Loan<T> {}
 
-/// Ends a loan when dropped, also when the call panics.
+/// Ends a loan when dropped, also when the call panics: nobody begins to use the value, and
+/// nobody uses it any more.
 struct Ends<'a, T>(&'a Loan<T>);
 
 impl<T> Drop for Ends<'_, T> {
     fn drop(&mut self) {
         self.0.lent.set(None);
+        while self.0.busy.get() {
+            // Another thread has let go of the interpreter while it uses the value. Nothing of
+            // ours does so; should something, it is waited for and not trusted to be quick.
+            self.0.owner.set(Some(thread::current()));
+            outside(|_| thread::park());
+        }
     }
 }
 
 impl<T> Loan<T> {
     pub fn new() -> Self {
-        Self { lent: Cell::new(None), busy: Cell::new(false) }
+        Self { lent: Cell::new(None), busy: Cell::new(false), owner: Cell::new(None) }
     }
 
-    /// Lends a value while `work` runs.
+    /// Lends a value while `work` runs, on a thread that is attached.
     #[inline]
     pub fn during<R>(&self, _py: Python<'_>, value: &mut T, work: impl FnOnce() -> R) -> R {
         self.lent.set(Some(NonNull::from(value)));
@@ -63,23 +76,31 @@ impl<T> Loan<T> {
         work()
     }
 
-    /// Uses what is lent. None: nothing is, or another thread is using it.
+    /// Uses what is lent. None: nothing is, or another thread is using it. `work` does not
+    /// wait: the owner would wait for it.
     #[inline]
     pub fn with<R>(&self, _py: Python<'_>, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let mut lent = self.lent.get()?;
         if self.busy.replace(true) {
             return None;
         }
-        struct Frees<'a>(&'a Cell<bool>);
-        impl Drop for Frees<'_> {
-            fn drop(&mut self) {
-                self.0.set(false);
-            }
-        }
-        let _frees = Frees(&self.busy);
-        // SAFETY: `during` has the only reference, gives nobody else access to it, and does not
-        // return before the pointer is cleared; `busy` keeps this reference the only one.
+        let _frees = Frees(self);
+        // SAFETY: `during` has the only reference to the value and hands it to nobody but here;
+        // `busy`, set and looked at with the interpreter held, makes this use the only one; and
+        // `during` returns, or unwinds, only after it has seen `busy` unset and no pointer left.
         Some(work(unsafe { lent.as_mut() }))
+    }
+}
+
+/// Ends a use when dropped, also when the use panics.
+struct Frees<'a, T>(&'a Loan<T>);
+
+impl<T> Drop for Frees<'_, T> {
+    fn drop(&mut self) {
+        self.0.busy.set(false);
+        if let Some(owner) = self.0.owner.take() {
+            owner.unpark();
+        }
     }
 }
 

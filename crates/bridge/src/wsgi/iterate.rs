@@ -7,10 +7,11 @@ use pyo3::exceptions::PyAttributeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use server::app::Waits;
 use server::exchange::Gone;
 
 use super::file_wrapper::FileWrapper;
-use super::reply::Reply;
+use super::reply::{Reply, over};
 use crate::ffi::{Iteration, bytes_of, first_bytes, iterate};
 
 /// A single body from this size on is sent from the application's own object, so that a slow
@@ -92,7 +93,7 @@ fn send_only(py: Python<'_>, reply: &Reply, only: &Bound<'_, PyAny>, bytes: &[u8
             exchange.write(scribe, bytes, engine, reply.way.waits())?;
             return exchange.finish(scribe, engine, reply.way.waits());
         }
-        match only.cast::<PyBytes>() {
+        match only.cast_exact::<PyBytes>() {
             Ok(kept) if bytes.len() >= KEEP_BYTES => {
                 exchange.whole_kept(scribe, Box::new(Lasting(kept.clone().unbind())), engine)
             }
@@ -119,9 +120,7 @@ fn send_parts(py: Python<'_>, reply: &Reply, result: &Bound<'_, PyAny>) -> Resul
                 described(&part)
             )));
         };
-        if !bytes.is_empty() {
-            send_part(py, reply, bytes)?;
-        }
+        send_part(py, reply, &part, bytes)?;
     }
     finish(py, reply)
 }
@@ -164,21 +163,42 @@ fn parts_of<'py>(result: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, Failur
     Err(wrong())
 }
 
-fn send_part(py: Python<'_>, reply: &Reply, bytes: &[u8]) -> Result<(), Failure> {
+/// Sends one part of a body, as the iterable gave it or `write` was given it. Waits where the
+/// peer is slower than the bound allows, with nothing borrowed: whoever holds `write` may be
+/// another thread, and the request may end meanwhile.
+pub fn send_part(
+    py: Python<'_>,
+    reply: &Reply,
+    part: &Bound<'_, PyAny>,
+    bytes: &[u8],
+) -> Result<(), Failure> {
+    if bytes.is_empty() {
+        // The head waits for the first part that has content (PEP 3333), and can be replaced.
+        return Ok(());
+    }
     let Some(mut draft) = reply.draft.borrow(py) else { return Err(in_use()) };
     if !draft.started {
         return Err(never_started());
     }
     let scribe = &mut draft.scribe;
-    let sent = reply.exchange.with(py, |exchange| {
+    let engine = &reply.engine;
+    let has_room = reply.exchange.with(py, |exchange| {
         if exchange.is_unanswered() {
-            exchange.start(scribe, None, &reply.engine);
+            exchange.start(scribe, None, engine);
         }
-        exchange.write(scribe, bytes, &reply.engine, reply.way.waits())
+        match part.cast_exact::<PyBytes>() {
+            Ok(kept) if bytes.len() >= KEEP_BYTES => {
+                exchange.write_kept(scribe, Box::new(Lasting(kept.clone().unbind())), engine)?;
+            }
+            _ => exchange.write(scribe, bytes, engine, Waits::Never)?,
+        }
+        Ok::<_, Gone>(exchange.has_room(engine))
     });
     drop(draft);
-    sent.ok_or_else(in_use)??;
-    reply.way.make_room(py, reply)
+    match has_room.ok_or_else(over)?? {
+        true => Ok(()),
+        false => reply.way.make_room(py, reply),
+    }
 }
 
 fn finish(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {

@@ -15,7 +15,7 @@ use server::exchange::Exchange;
 use server::scribe::Scribe;
 use wire::{FieldName, HeadError};
 
-use super::iterate::Failure;
+use super::iterate::{Failure, send_part};
 use super::way::Way;
 use crate::ffi::{
     Held, Loan, Starts, Tried, Writes, bytes_of, references, restore_exception, start_function, text_bytes,
@@ -115,8 +115,8 @@ impl Desk {
     }
 }
 
-/// The message where a function is used when it must not be.
-fn over() -> PyErr {
+/// What is raised where a function is used when it must not be.
+pub fn over() -> PyErr {
     PyRuntimeError::new_err(
         "the request that this function belongs to has ended, or another thread is using it",
     )
@@ -165,19 +165,11 @@ impl Writes for Reply {
             let kind = data.get_type().name()?;
             return Err(PyTypeError::new_err(format!("write() takes bytes, not {kind}")));
         };
-        let mut draft = reply.draft.borrow(py).ok_or_else(over)?;
-        let scribe = &mut draft.scribe;
-        let sent = reply.exchange.with(py, |exchange| {
-            if exchange.is_unanswered() {
-                exchange.start(scribe, None, &reply.engine);
-            }
-            exchange.write(scribe, bytes, &reply.engine, reply.way.waits())
-        });
-        drop(draft);
-        match sent.ok_or_else(over)?.map_err(Failure::from).and_then(|()| reply.way.make_room(py, reply)) {
+        match send_part(py, reply, &data, bytes) {
             Ok(()) => Ok(py.None()),
             Err(Failure::Raised(error)) => Err(error),
-            Err(_) => Err(pyo3::exceptions::PyConnectionResetError::new_err(
+            Err(Failure::Wrong(what)) => Err(PyRuntimeError::new_err(what)),
+            Err(Failure::Gone) => Err(pyo3::exceptions::PyConnectionResetError::new_err(
                 "the client left before the response was complete",
             )),
         }

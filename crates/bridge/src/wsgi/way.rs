@@ -6,14 +6,22 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use reactor::PollFor;
+use reactor::sys::monotonic_ms;
 use server::app::Waits;
-use server::exchange::{Exchange, Gone};
+use server::engine::Stage;
+use server::exchange::Exchange;
 use server::incoming::{Arrival, BodyError, Incoming};
 use wire::Millis;
 
 use super::call::Detached;
 use super::iterate::Failure;
-use super::reply::Reply;
+use super::reply::{Reply, over};
+use crate::ffi::outside;
+
+/// How often a thread that waits for a slow reader looks whether its request still lives, in
+/// milliseconds.
+const LOOK_MS: Millis = 1000;
 
 /// Lets others run on this thread while one request waits.
 pub trait Suspends: Send + Sync {
@@ -57,12 +65,43 @@ impl Way {
         }
     }
 
-    /// Waits until no more waits for the peer than is allowed. Threads have done so already.
-    #[inline]
+    /// Waits until no more waits for the peer than is allowed. Nothing is borrowed while it
+    /// waits, so that the request can end meanwhile.
+    #[cold]
     pub fn make_room(&self, py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
-        match self {
-            Self::Thread => Ok(()),
-            Self::Suspended(others) => make_room(py, reply, &**others),
+        let engine = &*reply.engine;
+        engine.counters.reply_waits.add();
+        let mut begun = false;
+        loop {
+            let waits = reply.exchange.with(py, |exchange| {
+                if !std::mem::replace(&mut begun, true) {
+                    exchange.begin_waiting();
+                    if let Self::Suspended(others) = self {
+                        others.watch(py, exchange);
+                    }
+                }
+                exchange.push(engine)?;
+                if exchange.has_room(engine) {
+                    return Ok(None);
+                }
+                if engine.stage() == Stage::Aborting {
+                    return Err(exchange.give_up(engine));
+                }
+                Ok(Some((Arc::clone(exchange.socket()), exchange.token(), exchange.send_until(engine))))
+            });
+            // None: the request has ended meanwhile.
+            let Some((socket, token, until)) = waits.ok_or_else(over)?? else { return Ok(()) };
+            match self {
+                Self::Thread => {
+                    let patience = until.saturating_sub(monotonic_ms()).clamp(1, LOOK_MS);
+                    // What is wrong with the socket shows at the next look.
+                    let _ = outside(|let_go| socket.wait(PollFor::Writable, patience, let_go));
+                }
+                Self::Suspended(others) => {
+                    drop(socket);
+                    others.suspend(py, token, until)?;
+                }
+            }
         }
     }
 
@@ -84,35 +123,5 @@ impl Way {
                 Arrival::None { until } => others.suspend(py, token, until).map_err(ReadError::Raised)?,
             }
         }
-    }
-}
-
-fn make_room(py: Python<'_>, reply: &Reply, others: &dyn Suspends) -> Result<(), Failure> {
-    let engine = &*reply.engine;
-    let room = engine.config.limits.response_buffer_bytes;
-    let mut waits = false;
-    loop {
-        // Nothing is borrowed while others run.
-        let until = reply.exchange.with(py, |exchange| {
-            if exchange.unsent() <= room {
-                return Ok(None);
-            }
-            if !waits {
-                engine.counters.reply_waits.add();
-                exchange.begin_waiting();
-                others.watch(py, exchange);
-            }
-            exchange.push(engine)?;
-            let left = exchange.unsent() > room;
-            Ok::<_, Gone>(left.then(|| (exchange.token(), exchange.send_until(engine))))
-        });
-        match until {
-            // The request has ended meanwhile.
-            None => return Err(Failure::Gone),
-            Some(Err(gone)) => return Err(gone.into()),
-            Some(Ok(None)) => return Ok(()),
-            Some(Ok(Some((token, until)))) => others.suspend(py, token, until)?,
-        }
-        waits = true;
     }
 }

@@ -290,11 +290,6 @@ impl Socket {
             )
         };
     }
-
-    /// A second descriptor of the same connection.
-    pub fn duplicate(&self) -> io::Result<Self> {
-        Ok(Self { fd: self.fd.try_clone()? })
-    }
 }
 
 impl AsFd for Socket {

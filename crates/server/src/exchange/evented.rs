@@ -4,9 +4,10 @@
 //! only ASGI has (interim responses, trailers, several files). Runs on the event loop's thread.
 
 use std::fs::File;
+use std::sync::Arc;
 
 use reactor::sys::monotonic_ms;
-use reactor::{Reactor, Read};
+use reactor::{Reactor, Read, Socket};
 use wire::{BodyPlan, Millis, chunk_prefix};
 
 use super::{Exchange, Gone, Reply};
@@ -66,14 +67,24 @@ impl Exchange {
             Ok(Flushed::All) => self.connection.moved = monotonic_ms(),
             Ok(Flushed::Full) if self.unsent() < before => self.connection.moved = monotonic_ms(),
             Ok(Flushed::Full) if monotonic_ms() >= self.send_until(engine) => {
-                engine.counters.write_timeouts.add();
-                self.connection.socket.reset_at_close();
-                return Err(self.broke(engine));
+                return Err(self.give_up(engine));
             }
             Ok(Flushed::Full) => {}
             Err(_) => return Err(self.broke(engine)),
         }
         Ok(())
+    }
+
+    /// The peer has taken nothing for too long, or the engine ends: the connection is reset.
+    pub fn give_up(&mut self, engine: &Engine) -> Gone {
+        engine.counters.write_timeouts.add();
+        self.connection.socket.reset_at_close();
+        self.broke(engine)
+    }
+
+    /// The socket, for whoever waits for it while the exchange is not borrowed.
+    pub fn socket(&self) -> &Arc<Socket> {
+        &self.connection.socket
     }
 
     /// Until when the peer must have taken something of what waits.

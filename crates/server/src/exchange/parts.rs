@@ -10,6 +10,7 @@ use wire::{BodyPlan, chunk_prefix};
 use super::{Exchange, Gone, Reply};
 use crate::app::Waits;
 use crate::engine::Engine;
+use crate::output::Kept;
 use crate::scribe::Scribe;
 
 impl Exchange {
@@ -65,6 +66,61 @@ impl Exchange {
         scribe.scratch = scratch;
         result?;
         if self.is_broken() { Err(Gone) } else { Ok(()) }
+    }
+
+    /// Like [`Exchange::write`], for a part that its owner lets us keep: what the socket does
+    /// not take is queued without a copy, and nothing waits here.
+    ///
+    /// # Errors
+    /// As [`Exchange::write`].
+    pub fn write_kept(&mut self, scribe: &mut Scribe, part: Kept, engine: &Engine) -> Result<(), Gone> {
+        let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
+        let bytes = (*part).as_ref();
+        let too_long = self.left.is_some_and(|left| bytes.len() as u64 > left);
+        if too_long || bytes.is_empty() || plan == BodyPlan::None {
+            return self.write(scribe, bytes, engine, Waits::Never);
+        }
+        self.left = self.left.map(|left| left - bytes.len() as u64);
+        self.written += bytes.len() as u64;
+        let mut front = Vec::new();
+        if unsent {
+            front.extend_from_slice(scribe.head.bytes());
+            self.reply = Reply::Open { plan, unsent: false };
+        }
+        let mut tail: &[u8] = b"";
+        if plan == BodyPlan::Chunked {
+            chunk_prefix(bytes.len(), &mut front);
+            tail = b"\r\n";
+        }
+        let (before_tail, total) = (front.len() + bytes.len(), front.len() + bytes.len() + tail.len());
+        let mut sent = 0;
+        if self.connection.sending.is_empty() {
+            match self.send_now(&[&front, bytes, tail]) {
+                Ok(n) if n == total => return Ok(()),
+                Ok(n) => sent = n,
+                Err(_) => return Err(self.broke(engine)),
+            }
+            self.begin_waiting();
+        }
+        let queue = self.connection.sending.queue();
+        queue.copy(front.get(sent..).unwrap_or_default());
+        let end = bytes.len();
+        queue.keep(part, sent.saturating_sub(front.len()).min(end)..end);
+        queue.copy(tail.get(sent.saturating_sub(before_tail)..).unwrap_or_default());
+        match self.flush() {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.broke(engine)),
+        }
+    }
+
+    /// True where no more waits for the peer than may; what waits is then our own memory, so
+    /// that an application's large part does not live for as long as its last bytes wait.
+    pub fn has_room(&mut self, engine: &Engine) -> bool {
+        let fits = self.unsent() <= engine.config.limits.response_buffer_bytes;
+        if fits && let Some(output) = &mut self.connection.sending.output {
+            output.own();
+        }
+        fits
     }
 
     /// The part as far as the announced length reaches.
