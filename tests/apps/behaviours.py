@@ -360,3 +360,51 @@ def view_open(environ, start_response):
     gate(environ["QUERY_STRING"]).set()
     start_response("200 OK", TEXT)
     return [b"open"]
+
+
+def view_header_kinds(environ, start_response):
+    pairs = {"X-One": "1", "X-Two": "2"}
+    kind = environ["QUERY_STRING"]
+    headers = {
+        "items": pairs.items(),
+        "generator": ((name, value) for name, value in pairs.items()),
+        "lists": [[name, value] for name, value in pairs.items()],
+        "tuple": tuple(pairs.items()),
+        "dict": pairs,
+        "triples": [["X-One", "1", "2"]],
+        "none": None,
+        "number": 1,
+    }[kind]
+    start_response("200 OK", headers)
+    return [b"body"]
+
+
+def view_body_kinds(environ, start_response):
+    import array
+
+    write = start_response("200 OK", TEXT)
+    kind = environ["QUERY_STRING"]
+    whole = bytes(range(256)) * 500
+    changing = bytearray(b"changing")
+    if kind == "bytearray":
+        return [bytearray(b"one ")]
+    if kind == "memoryview":
+        return [memoryview(b"one "), bytearray(b"two")]
+    if kind == "generator":
+        return (part for part in [bytearray(b"one "), memoryview(b"two ")[::2], memoryview(b""), b"three"])
+    if kind == "large":
+        return iter([bytearray(whole), memoryview(whole)])
+    if kind == "write":
+        write(changing)
+        changing[:] = b"otherwise"
+        write(memoryview(changing)[:5])
+        return []
+    if kind == "array":
+        return [array.array("I", [1, 2])]
+    if kind == "released":
+        view = memoryview(b"gone")
+        view.release()
+        return [view]
+    if kind == "write-str":
+        write("text")
+    return [b"never"]

@@ -127,3 +127,40 @@ def view_writes_nothing_first(environ, start_response):
     except ValueError:
         start_response("503 Later", [("X-Second", "2")], sys.exc_info())
     return [b"later"]
+
+
+def view_reads(environ, start_response):
+    body = environ["wsgi.input"].read()
+    return answer(start_response, str(len(body)).encode())
+
+
+def view_reads_and_wraps(environ, start_response):
+    try:
+        environ["wsgi.input"].read()
+    except OSError as error:
+        raise ValueError("this form cannot be read") from error
+    return answer(start_response, b"read")
+
+
+def view_reads_late(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+
+    def parts():
+        yield b"first"
+        environ["wsgi.input"].read()
+
+    return parts()
+
+
+def view_reads_and_answers(environ, start_response):
+    try:
+        environ["wsgi.input"].read()
+    except ConnectionResetError as error:
+        start_response("400 Bad Request", [("Content-Type", "text/plain")])
+        return [str(error).encode()]
+    return answer(start_response, b"read")
+
+
+def view_reads_and_fails(environ, start_response):
+    environ["wsgi.input"].read(2)
+    raise ValueError("a failure of its own")

@@ -12,6 +12,7 @@ from serving import Serving
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "wsgi"))
 
 from test_forwarded import *  # noqa: E402, F403
+from test_leaving import *  # noqa: E402, F403
 from test_other_threads import *  # noqa: E402, F403
 from test_requests import *  # noqa: E402, F403
 from test_responses import *  # noqa: E402, F403

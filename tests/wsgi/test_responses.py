@@ -183,3 +183,58 @@ def test_the_views_that_keep_to_the_rules_are_served_through_a_validator(serve: 
             head, _ = get(server, path, method=method)
             assert head.split()[1] in (b"200", b"404", b"503"), (path, head, server.log())
     assert "AssertionError" not in server.log()
+
+
+@pytest.mark.parametrize("kind", ["items", "generator", "lists", "tuple"])
+def test_headers_may_be_whatever_gives_pairs(server: Serving, kind: str) -> None:
+    head, body = get(server, f"/header-kinds?{kind}")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\nX-One: 1\r\nX-Two: 2\r\n"), head
+    assert body == b"body"
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        ("dict", "a response header must be a pair of two str, not 'X-One'"),
+        ("triples", "a response header must be a pair of two str, not ['X-One', '1', '2']"),
+        ("none", "the response headers must be a list of (name, value), not None"),
+        ("number", "the response headers must be a list of (name, value), not 1"),
+    ],
+)
+def test_headers_that_are_no_pairs_are_named_in_the_log(server: Serving, kind: str, what: str) -> None:
+    head, _ = get(server, f"/header-kinds?{kind}")
+    assert head.startswith(b"HTTP/1.1 500 "), head
+    assert log_has(server, what), server.log()
+
+
+WHOLE = bytes(range(256)) * 500
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("bytearray", b"one "),
+        ("memoryview", b"one two"),
+        ("generator", b"one " + b"to" + b"three"),
+        ("large", WHOLE + WHOLE),
+        ("write", b"changingother"),
+    ],
+)
+def test_a_body_may_be_of_anything_that_holds_bytes(server: Serving, kind: str, expected: bytes) -> None:
+    head, body = get(server, f"/body-kinds?{kind}", version="1.0")
+    assert head.startswith(b"HTTP/1.1 200 OK"), head
+    assert body == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        ("array", "the application's iterable gave an object of type array"),
+        ("released", "the application's iterable gave an object of type memoryview"),
+        ("write-str", "write() takes bytes, not str"),
+    ],
+)
+def test_a_body_of_what_is_no_bytes_is_named_in_the_log(server: Serving, kind: str, what: str) -> None:
+    head, _ = get(server, f"/body-kinds?{kind}")
+    assert head.startswith(b"HTTP/1.1 500 "), head
+    assert log_has(server, what), server.log()

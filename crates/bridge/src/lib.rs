@@ -5,6 +5,7 @@
 
 mod asgi;
 mod controls;
+mod farewell;
 mod ffi;
 mod hub;
 mod parent;

@@ -7,8 +7,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::reply::Http;
-use super::request::{Request, Talk, is_farewell};
+use super::request::{Request, Talk};
 use super::server::AsgiServer;
+use crate::farewell::is_farewell;
 
 impl AsgiServer {
     pub fn failed_to_begin(&self, request: &Bound<'_, Request>, error: &PyErr) {

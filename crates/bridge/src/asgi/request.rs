@@ -6,7 +6,7 @@
 //! thread.
 
 use pyo3::exceptions::{
-    PyConnectionResetError, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyStopIteration, PyTypeError,
+    PyConnectionResetError, PyKeyboardInterrupt, PyRuntimeError, PyStopIteration, PyTypeError,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -19,6 +19,7 @@ use super::server::AsgiServer;
 use super::websocket::{Socket, Stage as SocketStage};
 use wire::ws::code;
 
+use crate::farewell::is_farewell;
 use crate::ffi::{Held, Stepped, Talks, Tried, is_coroutine, step};
 
 /// What the application may still say and hear.
@@ -405,24 +406,6 @@ fn finish(server: &AsgiServer, py: Python<'_>, state: &mut State) -> Vec<Py<PyAn
 /// What `send` raises from the moment on at which nobody listens (ASGI, HTTP 2.4).
 fn left() -> PyErr {
     PyConnectionResetError::new_err("the client left before the response was complete")
-}
-
-/// True for what an application raises because its client has left.
-pub fn is_farewell(py: Python<'_>, error: &PyErr) -> bool {
-    let mut next = Some(error.clone_ref(py));
-    for _ in 0..8 {
-        let Some(error) = next else { return false };
-        if error.is_instance_of::<PyOSError>(py) {
-            return true;
-        }
-        let value = error.value(py);
-        let context = error.cause(py).or_else(|| {
-            let context = value.getattr(intern!(py, "__context__")).ok()?;
-            (!context.is_none()).then(|| PyErr::from_value(context))
-        });
-        next = context;
-    }
-    false
 }
 
 impl Talks for Request {

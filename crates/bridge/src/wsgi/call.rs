@@ -24,6 +24,7 @@ use super::iterate::{Failure, send_result};
 use super::reply::Desk;
 use super::routes::{Routes, resident_kib};
 use super::way::Way;
+use crate::farewell::is_farewell;
 use crate::ffi::{
     Serving, attached, call_two, latin1, outside, outside_for_work, raise_in_thread, set_item,
     strained_until, thread_ident,
@@ -217,8 +218,16 @@ impl Wsgi {
         {
             return exchange.refuse(&wire::STOPPING, &mut Scribe::new(), engine);
         }
-        if let Body::Stream(incoming) = &exchange.body
-            && let (_, Some(fault)) = incoming.settle()
+        let body = match &exchange.body {
+            Body::Stream(incoming) => Some(incoming),
+            _ => None,
+        };
+        if (exchange.is_broken() || body.is_some_and(|body| body.is_lost())) && is_farewell(py, &error) {
+            // What a read or a write has raised came back: nobody is left who could be answered.
+            return exchange.lose(engine);
+        }
+        if let Some(body) = body
+            && let (_, Some(fault)) = body.settle()
         {
             // The application could not read what was no body: the peer's fault, not its own.
             engine.counters.refused(&fault);

@@ -15,7 +15,7 @@ use server::exchange::Exchange;
 use server::scribe::Scribe;
 use wire::{FieldName, HeadError};
 
-use super::iterate::{Failure, send_part};
+use super::iterate::{Failure, copied, send_part};
 use super::way::Way;
 use crate::ffi::{
     Held, Loan, Starts, Tried, Writes, bytes_of, references, restore_exception, start_function, text_bytes,
@@ -130,6 +130,8 @@ impl Starts for Starter {
                 "start_response needs (status, response_headers), see PEP 3333",
             ));
         };
+        let headers = listed(*headers)?;
+        let headers = headers.as_borrowed();
         let reply = this.get().reply.get();
         reply.exchange.with(py, |_| ()).ok_or_else(over)?;
         let mut draft = reply.draft.borrow(py).ok_or_else(over)?;
@@ -150,7 +152,7 @@ impl Starts for Starter {
         draft.scribe.head.clear();
         let written = text_bytes(*status, "the status", |line| draft.scribe.head.status(line))?;
         written.map_err(|error| PyValueError::new_err(format!("status {}: {error}", shown(*status))))?;
-        add_headers(&mut draft, *headers)?;
+        add_headers(&mut draft, headers)?;
         draft.started = true;
         Ok(this.get().write.clone_ref(py))
     }
@@ -161,11 +163,17 @@ impl Writes for Reply {
         let py = this.py();
         let reply = this.get();
         let data = data.to_owned();
-        let Some(bytes) = bytes_of(&data) else {
-            let kind = data.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("write() takes bytes, not {kind}")));
+        let sent = match bytes_of(&data) {
+            Some(bytes) => send_part(py, reply, &data, bytes),
+            None => {
+                let Some(copy) = copied(&data)? else {
+                    let kind = data.get_type().name()?;
+                    return Err(PyTypeError::new_err(format!("write() takes bytes, not {kind}")));
+                };
+                send_part(py, reply, copy.as_any(), copy.as_bytes())
+            }
         };
-        match send_part(py, reply, &data, bytes) {
+        match sent {
             Ok(()) => Ok(py.None()),
             Err(Failure::Raised(error)) => Err(error),
             Err(Failure::Wrong(what)) => Err(PyRuntimeError::new_err(what)),
@@ -176,6 +184,27 @@ impl Writes for Reply {
     }
 }
 
+/// The headers as a list or tuple. PEP 3333 wants a list; servers before us took whatever can
+/// be gone through (`dict.items()`, a generator), which runs code of the application, so that it
+/// is done before anything is borrowed.
+#[inline]
+fn listed<'py>(headers: Borrowed<'_, 'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if headers.is_instance_of::<PyList>() || headers.is_instance_of::<PyTuple>() {
+        return Ok(headers.to_owned());
+    }
+    let pairs = headers.try_iter().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "the response headers must be a list of (name, value), not {}",
+            shown(headers)
+        ))
+    })?;
+    let all = PyList::empty(headers.py());
+    for pair in pairs {
+        all.append(pair?)?;
+    }
+    Ok(all.into_any())
+}
+
 /// Checks and adds the response's headers.
 fn add_headers(draft: &mut Draft, headers: Borrowed<'_, '_, PyAny>) -> PyResult<()> {
     if let Ok(list) = headers.cast::<PyList>() {
@@ -184,13 +213,7 @@ fn add_headers(draft: &mut Draft, headers: Borrowed<'_, '_, PyAny>) -> PyResult<
         }
         return Ok(());
     }
-    // PEP 3333 wants a list; a tuple is as good, and anything else is a mistake.
-    let Ok(tuple) = headers.cast::<PyTuple>() else {
-        let kind = headers.get_type().name()?;
-        return Err(PyTypeError::new_err(format!(
-            "the response headers must be a list of (name, value), not {kind}"
-        )));
-    };
+    let tuple = headers.cast::<PyTuple>()?;
     for pair in tuple.iter() {
         add_header(draft, &pair)?;
     }
@@ -200,11 +223,18 @@ fn add_headers(draft: &mut Draft, headers: Borrowed<'_, '_, PyAny>) -> PyResult<
 fn add_header(draft: &mut Draft, pair: &Bound<'_, PyAny>) -> PyResult<()> {
     let wrong = || {
         PyTypeError::new_err(format!(
-            "a response header must be a tuple of two str, not {}",
+            "a response header must be a pair of two str, not {}",
             shown(pair.as_borrowed())
         ))
     };
-    let pair = pair.cast::<PyTuple>().map_err(|_| wrong())?;
+    let made;
+    let pair = match pair.cast::<PyTuple>() {
+        Ok(pair) => pair,
+        Err(_) => {
+            made = pair.cast::<PyList>().map_err(|_| wrong())?.to_tuple();
+            &made
+        }
+    };
     if pair.len() != 2 {
         return Err(wrong());
     }
