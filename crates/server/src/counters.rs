@@ -86,6 +86,10 @@ counters! {
     ws_close_timeouts
     /// Connections closed while the peer still sent what nobody reads (`linger_timeout`, `drain_bytes`).
     lingers_cut
+    /// Looks at what has happened, with and without waiting.
+    looks
+    /// Reads of connections by the loop.
+    reads
     /// Requests given to the application.
     requests_total
     /// Request bodies that went to a temporary file (`body_memory_bytes`).

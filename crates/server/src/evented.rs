@@ -92,7 +92,7 @@ impl Evented {
                     self.turn.engine.count_playing(true);
                     requests.push(exchange);
                 }
-                Next::Quiet if looked => break After::Quiet,
+                Next::Quiet if looked => break self.rest(self.turn.listeners.any_ready()),
                 Next::Quiet => {
                     looked = true;
                     self.turn.look();
@@ -122,7 +122,13 @@ impl Evented {
             return After::Ended;
         }
         self.turn.queue_alone();
-        After::Quiet
+        // Newcomers that are left to others are told again while they wait.
+        self.rest(false)
+    }
+
+    /// What one look allows is done: is there more, of which no edge will tell?
+    fn rest(&self, newcomers: bool) -> After {
+        if newcomers || self.turn.slots.resuming() > 0 { After::Again } else { After::Quiet }
     }
 
     /// What a watchdog does beside threads: deadlines, this worker's numbers, and whether it
@@ -164,7 +170,7 @@ impl Evented {
             self.turn.send_batch();
         }
         !self.turn.batch.is_empty()
-            || !self.turn.resume.is_empty()
+            || self.turn.slots.resuming() > 0
             || self.turn.batch.has_replies()
             || self.turn.stop_at.is_some()
     }

@@ -93,7 +93,7 @@ impl Loop {
                 if self.has_moved(&mut connection) {
                     let token = connection.token;
                     self.park(connection);
-                    self.resume.push_back(token);
+                    self.slots.resume(token);
                     return;
                 }
                 engine.counters.write_timeouts.add();
@@ -146,7 +146,7 @@ impl Loop {
             {
                 connection.more = true;
             }
-            self.resume.push_back(token);
+            self.slots.resume(token);
         }
     }
 
@@ -169,7 +169,7 @@ impl Loop {
         if self.now >= stop_at {
             return self.cut();
         }
-        if self.listeners.any_ready() || !self.resume.is_empty() {
+        if self.listeners.any_ready() || self.slots.resuming() > 0 {
             return false;
         }
         if self.listeners.is_open() {

@@ -10,6 +10,8 @@ mod accept;
 #[cfg(not(loom))]
 pub mod access;
 #[cfg(not(loom))]
+pub mod allowance;
+#[cfg(not(loom))]
 pub mod app;
 #[cfg(not(loom))]
 mod batch;

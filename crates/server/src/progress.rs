@@ -17,9 +17,6 @@ use crate::output::Flushed;
 use crate::slots::Place;
 use crate::turn::Loop;
 
-/// How often one connection is read before others have their turn.
-const READS_A_VISIT: u32 = 16;
-
 /// What came of some input.
 pub(crate) enum Step {
     /// All of it was taken; more is needed.
@@ -40,7 +37,7 @@ impl Loop {
                 Phase::Reading => {
                     let step = if !connection.pending.is_empty() {
                         self.digest_pending(&mut connection)
-                    } else if connection.more && reads < READS_A_VISIT {
+                    } else if connection.more && self.allowance.may_read(reads) {
                         reads += 1;
                         connection.more = false;
                         self.receive(&mut connection)
@@ -103,6 +100,7 @@ impl Loop {
     /// Reads once and lets the machine have it.
     #[inline]
     fn receive(&mut self, connection: &mut Connection) -> Step {
+        self.count_read();
         let mut lent = self.reactor.take_lent();
         let step = match Reactor::read(&mut lent, &connection.socket) {
             Read::Data { bytes, more } => {
@@ -124,6 +122,12 @@ impl Loop {
         };
         self.reactor.give_lent(lent);
         step
+    }
+
+    #[inline]
+    fn count_read(&mut self) {
+        self.allowance.count_read();
+        self.engine.counters.reads.add_alone();
     }
 
     /// Goes on with bytes that came together with an earlier request.
@@ -161,6 +165,7 @@ impl Loop {
                     }
                 },
                 Event::Body(bytes) => {
+                    self.allowance.count_piece();
                     if let Err(fault) = self.add_to_body(connection, bytes) {
                         return Step::Refuse(fault);
                     }
@@ -279,10 +284,14 @@ impl Loop {
     fn discard(&mut self, connection: &mut Connection, mut left: u64) -> bool {
         let mut lent = self.reactor.take_lent();
         let mut goes_on = true;
-        for _ in 0..READS_A_VISIT {
-            if !goes_on || left == 0 || !std::mem::take(&mut connection.more) {
+        for reads in 0.. {
+            if !goes_on || left == 0 || !self.allowance.may_read(reads) {
                 break;
             }
+            if !std::mem::take(&mut connection.more) {
+                break;
+            }
+            self.count_read();
             match Reactor::read(&mut lent, &connection.socket) {
                 Read::Data { bytes, .. } => {
                     left = left.saturating_sub(bytes.len() as u64);
@@ -324,8 +333,9 @@ impl Loop {
         }
         self.wake_by(deadline);
         let token = connection.token;
-        if connection.more {
-            self.resume.push_back(token);
+        // Behind a full socket nothing is read, so that there is nothing to go on with.
+        if connection.more && !matches!(connection.phase, Phase::Flushing(_)) {
+            self.slots.resume(token);
         }
         if let Some(row) = self.slots.get(token) {
             row.deadline = deadline;

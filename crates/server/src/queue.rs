@@ -97,8 +97,10 @@ impl Loop {
             } else if let Some(happening) = self.reactor.take_next() {
                 let exchange = self.look_at(happening);
                 self.enqueue(exchange);
-            } else if let Some(token) = self.resume.pop_front() {
-                let exchange = self.go_on(token);
+            } else if self.allowance.visit()
+                && let Some(resumed) = self.slots.next_resumed()
+            {
+                let exchange = resumed.and_then(|connection| self.progress(connection));
                 self.enqueue(exchange);
             } else {
                 break;

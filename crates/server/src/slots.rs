@@ -1,7 +1,9 @@
 //! The table of connections: a slot each, named by (index, generation).
 //!
-//! Knows: which slots are free, home or away, and when each is due. Does not know: what a
-//! connection does. Runs under the baton.
+//! Knows: which slots are free, home or away, when each is due, and which go on without an
+//! edge. Does not know: what a connection does. Runs under the baton.
+
+use std::collections::VecDeque;
 
 use wire::Millis;
 
@@ -39,6 +41,8 @@ pub struct Slot {
     pub place: Place,
     pub deadline: Millis,
     generation: u32,
+    /// It is among those that go on without an edge.
+    resumes: bool,
 }
 
 /// The table.
@@ -46,6 +50,11 @@ pub struct Slot {
 pub struct Slots {
     rows: Vec<Slot>,
     free: Vec<u32>,
+    /// Rows whose connections go on without an edge, as there is more in their sockets: each is
+    /// in it once at the most, so that it is never longer than the table.
+    resumed: VecDeque<u32>,
+    /// The generation that a new row begins with.
+    first_generation: u32,
 }
 
 impl Slots {
@@ -57,7 +66,12 @@ impl Slots {
     /// Takes a slot for a connection that is about to be made; it is away until put home.
     pub fn take(&mut self) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.rows.push(Slot { place: Place::Free, deadline: NEVER, generation: 0 });
+            self.rows.push(Slot {
+                place: Place::Free,
+                deadline: NEVER,
+                generation: self.first_generation,
+                resumes: false,
+            });
             // The connection limit is far below 2³².
             (self.rows.len() - 1) as u32
         });
@@ -83,11 +97,40 @@ impl Slots {
         row.generation = (row.generation + 1) & 0x7fff_ffff;
         self.free.push((token & 0xffff_ffff) as u32);
         if self.free.len() == self.rows.len() && self.rows.len() > 1024 {
-            // A crowd has left: its table goes too. Generations start again, which is safe
-            // because no token is outstanding.
+            // A crowd has left: its table goes too. Generations go on, as tokens of it may still
+            // be among events that were fetched and not looked at.
+            self.first_generation = self.rows.iter().map(|row| row.generation).max().unwrap_or(0);
             self.rows = Vec::new();
             self.free = Vec::new();
+            self.resumed = VecDeque::new();
         }
+    }
+
+    /// Has a connection go on without an edge, after those that do so already.
+    #[inline]
+    pub fn resume(&mut self, token: u64) {
+        if let Some(row) = self.get(token)
+            && !std::mem::replace(&mut row.resumes, true)
+        {
+            self.resumed.push_back((token & 0xffff_ffff) as u32);
+        }
+    }
+
+    /// How many go on without an edge.
+    #[inline]
+    pub fn resuming(&self) -> usize {
+        self.resumed.len()
+    }
+
+    /// The next connection that goes on without an edge; away from now on. None inside: it is with a
+    /// thread, or gone. One that has the slot of one that is gone is visited for nothing.
+    #[inline]
+    pub fn next_resumed(&mut self) -> Option<Option<Box<Connection>>> {
+        let index = self.resumed.pop_front()?;
+        let row = &mut self.rows[index as usize];
+        row.resumes = false;
+        let token = u64::from(row.generation) << 32 | u64::from(index);
+        Some(self.lift(token))
     }
 
     /// Tells a connection that comes home of the edges that it missed.
@@ -144,5 +187,40 @@ impl Slots {
     /// How many are away.
     pub fn away(&self) -> usize {
         self.rows.iter().filter(|row| matches!(row.place, Place::Away { .. })).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_goes_on_without_an_edge_is_there_once() {
+        let mut slots = Slots::default();
+        let tokens = [slots.take(), slots.take()];
+        for _ in 0..3 {
+            tokens.iter().for_each(|&token| slots.resume(token));
+        }
+        assert_eq!(slots.resuming(), 2);
+        // Its successor in the slot does not make it two, either.
+        slots.free(tokens[0]);
+        let successor = slots.take();
+        slots.resume(successor);
+        assert_eq!(slots.resuming(), 2);
+        while slots.next_resumed().is_some() {}
+        slots.resume(successor);
+        assert_eq!(slots.resuming(), 1);
+    }
+
+    #[test]
+    fn no_token_of_a_crowd_that_has_left_names_a_newcomer() {
+        let mut slots = Slots::default();
+        let crowd: Vec<u64> = (0..1025).map(|_| slots.take()).collect();
+        slots.resume(crowd[1000]);
+        crowd.iter().for_each(|&token| slots.free(token));
+        assert_eq!((slots.rows.len(), slots.resuming()), (0, 0), "the table has gone");
+        let newcomers: Vec<u64> = (0..1025).map(|_| slots.take()).collect();
+        assert!(crowd.iter().all(|&token| slots.get(token).is_none()));
+        assert!(newcomers.iter().all(|&token| slots.get(token).is_some()));
     }
 }

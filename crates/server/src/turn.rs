@@ -13,9 +13,9 @@ use reactor::{Happening, Reactor};
 use wire::{Millis, Shared};
 
 use crate::accept::Listeners;
+use crate::allowance::Allowance;
 use crate::batch::Batch;
 use crate::baton::{Lead, Next};
-use crate::connection::Connection;
 use crate::engine::{Config, Engine, Stage};
 use crate::evented::Roused;
 use crate::exchange::Exchange;
@@ -43,8 +43,8 @@ pub struct Loop {
     homecoming: VecDeque<Exchange>,
     /// Requests that nobody has begun, and replies of the same batch that have not been sent.
     pub(crate) batch: Batch,
-    /// Connections that go on without an edge: more is in their socket.
-    pub(crate) resume: VecDeque<u64>,
+    /// What may be done before the next look.
+    pub(crate) allowance: Allowance,
     /// Replies that wait for the exchange that was taken out last.
     pub(crate) hostage: Option<Arc<Carry>>,
     /// No deadline in the table is earlier.
@@ -95,7 +95,7 @@ impl Loop {
             now: monotonic_ms(),
             homecoming: VecDeque::new(),
             batch: Batch::default(),
-            resume: VecDeque::new(),
+            allowance: Allowance::default(),
             hostage: None,
             due: NEVER,
             stop_at: None,
@@ -219,19 +219,68 @@ impl Loop {
         self.homecoming.push_back(exchange);
     }
 
-    /// Goes on with a connection whose socket holds more.
-    pub(crate) fn go_on(&mut self, token: u64) -> Option<Exchange> {
-        let connection: Box<Connection> = self.slots.lift(token)?;
-        self.progress(connection)
+    /// Goes on with the next connection whose socket holds more. False: there is none, or
+    /// others come first.
+    fn go_on(&mut self) -> bool {
+        if !self.allowance.visit() {
+            return false;
+        }
+        match self.slots.next_resumed() {
+            Some(Some(connection)) => {
+                if let Some(next) = self.progress(connection) {
+                    self.batch.add(next);
+                }
+                true
+            }
+            Some(None) => true,
+            None => false,
+        }
     }
 
     /// Looks without waiting. True: something happened.
     pub(crate) fn look(&mut self) -> bool {
-        self.accepts = 0;
         let found = self.reactor.poll(false).unwrap_or(0);
+        self.has_looked(found);
+        found > 0
+    }
+
+    #[inline]
+    fn has_looked(&mut self, found: usize) {
+        self.engine.counters.looks.add_alone();
+        self.accepts = 0;
         self.now = monotonic_ms();
         self.brisk = found >= BRISK;
-        found > 0
+        self.allowance.renew(self.slots.resuming());
+    }
+
+    /// Many requests were begun since the last look, and more of the same connections wait:
+    /// whoever else has said something comes in between, and what is answered is sent.
+    #[cold]
+    fn look_at_everybody(&mut self) {
+        if self.batch.has_replies() {
+            self.send_batch();
+        }
+        // What the last look found is told once: it comes before another look.
+        self.read_events();
+        self.look();
+        self.read_events();
+        while self.listeners.any_ready() && self.accepts < ACCEPTS_A_LOOK && !self.leaves_it_to_another() {
+            self.accepts += 1;
+            if let Some(next) = self.accept_one() {
+                self.batch.add(next);
+            }
+        }
+        while self.go_on() {}
+        self.batch.begin();
+    }
+
+    /// Goes through all that the last look found.
+    fn read_events(&mut self) {
+        while let Some(happening) = self.reactor.take_next() {
+            if let Some(exchange) = self.look_at(happening) {
+                self.batch.add(exchange);
+            }
+        }
     }
 }
 
@@ -244,7 +293,10 @@ impl Lead for Loop {
                 if let Some(next) = self.settle(exchange) {
                     self.batch.add(next);
                 }
+            } else if self.allowance.is_spent() && !self.batch.is_empty() {
+                self.look_at_everybody();
             } else if let Some(mut next) = self.batch.take() {
+                self.allowance.count_request();
                 if self.batch.is_wary() {
                     self.now = monotonic_ms();
                     match self.worth_beginning(next) {
@@ -272,13 +324,15 @@ impl Lead for Loop {
                 if let Some(next) = self.accept_one() {
                     self.batch.add(next);
                 }
-            } else if let Some(token) = self.resume.pop_front() {
-                if let Some(next) = self.go_on(token) {
-                    self.batch.add(next);
+            } else if self.go_on() {
+                // Whether that yielded a request is seen above.
+            } else if self.listeners.any_ready() || self.slots.resuming() > 0 {
+                if self.roused.is_some() {
+                    // What else the event loop does comes in between.
+                    return Next::Quiet;
                 }
-            } else if self.listeners.any_ready() {
-                // As many were accepted as one look allows: those that are there come next,
-                // then more are accepted.
+                // As much was accepted or read as one look allows: those that are there come
+                // next, then more of these.
                 self.look();
             } else if !(self.brisk && self.look()) {
                 return Next::Quiet;
@@ -290,9 +344,7 @@ impl Lead for Loop {
         self.heed();
         // A failing wait would be a bug of ours; the loop then goes on looking.
         let found = self.reactor.poll(true).unwrap_or(0);
-        self.brisk = found >= BRISK;
-        self.now = monotonic_ms();
-        self.accepts = 0;
+        self.has_looked(found);
     }
 
     #[inline]

@@ -1,0 +1,164 @@
+//! How much is done between two looks at what has happened.
+//!
+//! Knows: numbers of requests, reads and visits. Does not know: whose they are. Runs under the
+//! baton.
+//!
+//! Whoever has much to say is served for as long as an allowance lasts; then the loop polls
+//! without waiting, and everybody who said something meanwhile has a turn before the rest. So
+//! nobody waits for the end of an upload or of a long pipeline, and the poll, which costs a
+//! microsecond, comes once in a megabyte or in hundreds of requests. The bounds are counts of
+//! work, each worth a millisecond or two.
+
+use reactor::sys::monotonic_us;
+
+/// Requests that are begun. Those that take no longer than a few microseconds each reach it.
+pub const REQUESTS_A_LOOK: u32 = 256;
+/// Requests that take longer end the allowance once it has lasted so long, ...
+const LASTS_US: u64 = 2000;
+/// ... which is looked at once in so many of them: a clock costs something, too.
+pub const REQUESTS_A_CLOCK: u32 = 8;
+/// Reads of connections that have more than one has brought: two megabytes at the most.
+pub const READS_A_LOOK: u32 = 32;
+/// How often one connection is read before others have their turn.
+pub const READS_A_VISIT: u32 = 16;
+/// So many pieces of bodies (chunks) count as much as a read does.
+const PIECES_A_READ: u32 = 2048;
+
+/// What may still be done before the next look.
+#[derive(Debug, Default)]
+pub struct Allowance {
+    requests: u32,
+    reads: u32,
+    /// Pieces of bodies that have not been counted as a read.
+    pieces: u32,
+    visits: usize,
+    /// When the first requests of it were begun, in microseconds; zero while it is not known.
+    since: u64,
+}
+
+impl Allowance {
+    /// The loop has looked; so many connections go on without an edge.
+    #[inline]
+    pub fn renew(&mut self, resumed: usize) {
+        *self = Self { requests: REQUESTS_A_LOOK, reads: READS_A_LOOK, pieces: 0, visits: resumed, since: 0 };
+    }
+
+    /// A request is about to be begun.
+    #[inline]
+    pub fn count_request(&mut self) {
+        self.requests = self.requests.saturating_sub(1);
+        if self.requests.is_multiple_of(REQUESTS_A_CLOCK) {
+            self.look_at_clock(monotonic_us());
+        }
+    }
+
+    #[inline]
+    fn look_at_clock(&mut self, now: u64) {
+        if self.since == 0 {
+            self.since = now;
+        } else if now.saturating_sub(self.since) > LASTS_US {
+            self.requests = 0;
+        }
+    }
+
+    /// True when a look is due before another request is begun.
+    #[inline]
+    pub fn is_spent(&self) -> bool {
+        self.requests == 0
+    }
+
+    /// True when a connection that has been read `reads` times in this visit may be read again.
+    /// The first read of a visit is everybody's.
+    #[inline]
+    pub fn may_read(&self, reads: u32) -> bool {
+        reads == 0 || reads < READS_A_VISIT && self.reads > 0
+    }
+
+    /// A connection is read.
+    #[inline]
+    pub fn count_read(&mut self) {
+        self.reads = self.reads.saturating_sub(1);
+    }
+
+    /// What was read had a piece of a body in it.
+    #[inline]
+    pub fn count_piece(&mut self) {
+        self.pieces += 1;
+        if self.pieces == PIECES_A_READ {
+            self.pieces = 0;
+            self.count_read();
+        }
+    }
+
+    /// True when another connection may go on without an edge: each does so once between two looks.
+    #[inline]
+    pub fn visit(&mut self) -> bool {
+        if self.visits == 0 || self.reads == 0 {
+            return false;
+        }
+        self.visits -= 1;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn renewed(resumed: usize) -> Allowance {
+        let mut allowance = Allowance::default();
+        allowance.renew(resumed);
+        allowance
+    }
+
+    #[test]
+    fn so_many_requests_are_begun_and_then_none() {
+        let mut allowance = renewed(0);
+        for _ in 1..REQUESTS_A_LOOK {
+            allowance.requests -= 1;
+            assert!(!allowance.is_spent());
+        }
+        allowance.count_request();
+        assert!(allowance.is_spent());
+        allowance.count_request();
+        assert!(allowance.is_spent(), "it does not wrap");
+        allowance.renew(0);
+        assert!(!allowance.is_spent());
+    }
+
+    #[test]
+    fn slow_requests_end_it_earlier() {
+        let mut allowance = renewed(0);
+        allowance.look_at_clock(1_000_000);
+        allowance.look_at_clock(1_000_000 + LASTS_US);
+        assert!(!allowance.is_spent());
+        allowance.look_at_clock(1_000_001 + LASTS_US);
+        assert!(allowance.is_spent());
+    }
+
+    #[test]
+    fn the_first_read_of_a_visit_is_everybodys_and_further_ones_are_counted() {
+        let mut allowance = renewed(0);
+        for _ in 0..READS_A_LOOK {
+            assert!(allowance.may_read(READS_A_VISIT - 1) && !allowance.may_read(READS_A_VISIT));
+            allowance.count_read();
+        }
+        assert!(allowance.may_read(0) && !allowance.may_read(1));
+    }
+
+    #[test]
+    fn a_read_of_many_chunks_counts_as_several() {
+        let mut allowance = renewed(1);
+        for _ in 0..READS_A_LOOK * PIECES_A_READ {
+            assert!(allowance.may_read(1));
+            allowance.count_piece();
+        }
+        assert!(!allowance.may_read(1) && !allowance.visit());
+    }
+
+    #[test]
+    fn a_round_visits_each_once() {
+        let mut allowance = renewed(2);
+        assert!(allowance.visit() && allowance.visit() && !allowance.visit());
+    }
+}

@@ -1,0 +1,165 @@
+//! Everybody is looked at: how much the loop does for some before it looks at the others,
+//! counted in requests and reads, over real sockets and without a clock.
+
+#![cfg(not(loom))]
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use server::allowance::{READS_A_LOOK, READS_A_VISIT, REQUESTS_A_LOOK};
+use server::app::Waits;
+use server::baton::{Lead, Next};
+use server::engine::Config;
+use server::exchange::Exchange;
+use server::log::Log;
+use server::scribe::Scribe;
+use server::turn::Loop;
+
+/// How many requests are read together (`batch.rs`): what has been read comes first.
+const READ_TOGETHER: usize = 16;
+
+/// A loop that this thread drives, and where it listens.
+struct Driven {
+    turn: Loop,
+    listener: TcpListener,
+}
+
+impl Driven {
+    fn new() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        listener.set_nonblocking(true).expect("a flag");
+        let fd = reactor::sys::ListenerFd::new(listener.as_raw_fd()).expect("a listener");
+        let turn = Loop::new(Config::default(), Log::none(), vec![fd]).expect("a loop");
+        Self { turn, listener }
+    }
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.listener.local_addr().expect("an address")).expect("a connection")
+    }
+
+    /// A connection that has had a request: its next one is told by an edge.
+    fn acquaint(&mut self) -> TcpStream {
+        let mut stream = self.connect();
+        stream.write_all(b"GET /first HTTP/1.1\r\nHost: a\r\n\r\n").expect("room");
+        while self.answer() != b"/first" {}
+        stream
+    }
+
+    /// Answers the next request; its path.
+    fn answer(&mut self) -> Vec<u8> {
+        loop {
+            match self.turn.next() {
+                Next::Ready(mut exchange) => {
+                    let path = exchange.head.path().to_vec();
+                    self.reply(&mut exchange);
+                    self.turn.home(exchange);
+                    return path;
+                }
+                Next::Quiet => self.turn.wait(),
+                Next::Ended => panic!("the loop has ended"),
+            }
+        }
+    }
+
+    fn reply(&self, exchange: &mut Exchange) {
+        let mut scribe = Scribe::new();
+        scribe.head.status(b"200 OK").expect("a status");
+        exchange.whole(&mut scribe, b"ok", self.turn.engine(), Waits::Never).expect("a peer");
+    }
+
+    /// How many requests are answered until that of this path is.
+    fn requests_until(&mut self, path: &[u8]) -> usize {
+        (0..).take_while(|_| self.answer() != path).count()
+    }
+
+    fn reads(&self) -> u64 {
+        self.turn.engine().counters.reads.get()
+    }
+
+    fn looks(&self) -> u64 {
+        self.turn.engine().counters.looks.get()
+    }
+}
+
+fn pipeline(stream: &mut TcpStream, count: usize) {
+    stream.write_all(&b"GET /more HTTP/1.1\r\nHost: a\r\n\r\n".repeat(count)).expect("room");
+}
+
+#[test]
+fn a_long_pipeline_lets_others_in_between() {
+    let mut driven = Driven::new();
+    let mut other = driven.acquaint();
+    let mut greedy = driven.acquaint();
+    pipeline(&mut greedy, 2000);
+    assert_eq!(driven.answer(), b"/more");
+    other.write_all(b"GET /other HTTP/1.1\r\nHost: a\r\n\r\n").expect("room");
+    let before = driven.requests_until(b"/other");
+    assert!(before <= REQUESTS_A_LOOK as usize, "{before} requests of one connection came first");
+}
+
+#[test]
+fn many_long_pipelines_let_others_in_between_and_take_turns() {
+    let mut driven = Driven::new();
+    let mut other = driven.acquaint();
+    let mut greedy: Vec<TcpStream> = (0..2 * READ_TOGETHER).map(|_| driven.acquaint()).collect();
+    for stream in &mut greedy {
+        pipeline(stream, 500);
+    }
+    assert_eq!(driven.answer(), b"/more");
+    other.write_all(b"GET /other HTTP/1.1\r\nHost: a\r\n\r\n").expect("room");
+    let before = driven.requests_until(b"/other");
+    let most = REQUESTS_A_LOOK as usize + greedy.len();
+    assert!(before <= most, "{before} requests came first");
+}
+
+#[test]
+fn a_newcomer_is_accepted_beside_a_long_pipeline() {
+    let mut driven = Driven::new();
+    let mut greedy = driven.acquaint();
+    pipeline(&mut greedy, 2000);
+    assert_eq!(driven.answer(), b"/more");
+    let mut other = driven.connect();
+    other.write_all(b"GET /other HTTP/1.1\r\nHost: a\r\n\r\n").expect("room");
+    let before = driven.requests_until(b"/other");
+    assert!(before <= REQUESTS_A_LOOK as usize, "{before} requests of one connection came first");
+}
+
+#[test]
+fn uploads_without_end_let_others_in_between() {
+    const UPLOADS: usize = 4;
+    let mut driven = Driven::new();
+    let mut other = driven.acquaint();
+    let over = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..UPLOADS)
+        .map(|_| {
+            let (mut stream, over) = (driven.acquaint(), Arc::clone(&over));
+            thread::spawn(move || {
+                let head = b"POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n";
+                stream.write_all(head).expect("room");
+                // The sockets are never empty while the loop reads.
+                while !over.load(Ordering::Relaxed) && stream.write_all(&[b'x'; 1 << 20]).is_ok() {}
+            })
+        })
+        .collect();
+    let (looks, reads) = (driven.looks(), driven.reads());
+    for _ in 0..20 {
+        let before = driven.reads();
+        other.write_all(b"GET /other HTTP/1.1\r\nHost: a\r\n\r\n").expect("room");
+        assert_eq!(driven.answer(), b"/other");
+        // What one look allows, and what the events of the one before had brought already.
+        let most = u64::from(2 * READS_A_LOOK + READS_A_VISIT) + UPLOADS as u64 + 1;
+        let between = driven.reads() - before;
+        assert!(between <= most, "{between} reads came first");
+    }
+    let (looks, reads) = (driven.looks() - looks, driven.reads() - reads);
+    assert!(reads <= looks * (u64::from(READS_A_LOOK) + UPLOADS as u64 + 1), "{reads} reads, {looks} looks");
+    over.store(true, Ordering::Relaxed);
+    drop(driven);
+    for writer in writers {
+        writer.join().expect("a writer");
+    }
+}

@@ -1,0 +1,67 @@
+"""Everybody is looked at, whatever one connection does. What the loop does between two looks is counted in
+crates/server/tests/fairness.rs; here is what others see of it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from drivers import DRIVERS
+from serving import PATIENCE, Serving, read_reply
+
+GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+def ask(sock: socket.socket, path: bytes = b"/") -> bytes:
+    """One request on a connection that is kept, and the content of its reply."""
+    sock.sendall(GET.replace(b"/", path, 1))
+    status, _, body = read_reply(sock, bytearray())
+    assert status == 200
+    return body
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used of a processor."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_long_pipeline_is_not_served_before_all_others(serve: Callable[..., Serving], driver: str) -> None:
+    _, *options = DRIVERS[driver]
+    server = serve("burning:app" if driver == "asyncio" else "burning:application", *options, "--workers", "0")
+    with server.connect() as greedy, server.connect() as greedier, server.connect() as other:
+        for sock in (greedy, greedier, other):
+            ask(sock)
+        for sock in (greedy, greedier):
+            sock.sendall(GET * 2000)
+        assert int(ask(other)) < 2000, "half of eight tenths of a second came first"
+
+
+@pytest.mark.parametrize(
+    ("driver", "path"), [("threads", b"/big?20000000"), ("gevent", b"/big?20000000"), ("asyncio", b"/vast-parts")]
+)
+def test_whoever_says_more_while_its_reply_waits_costs_nothing(
+    serve: Callable[..., Serving], driver: str, path: bytes
+) -> None:
+    if driver not in DRIVERS:
+        pytest.skip("gevent is not installed")
+    _, *options = DRIVERS[driver]
+    server = serve("asgi_views:app" if driver == "asyncio" else "behaviours", *options, "--workers", "0")
+    with socket.socket() as slow, server.connect() as other:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+        slow.settimeout(PATIENCE)
+        slow.connect(("127.0.0.1", server.port))
+        ask(other, b"/hello")
+        slow.sendall(GET.replace(b"/", path, 1))
+        assert slow.recv(100).startswith(b"HTTP/1.1 200"), "the reply has begun"
+        slow.sendall(b"GE")
+        ask(other, b"/hello")
+        before = cpu_seconds(server.pid)
+        time.sleep(1)
+        assert cpu_seconds(server.pid) - before < 0.5, "it waits for room, and does not look for it all the time"
+        ask(other, b"/hello")
