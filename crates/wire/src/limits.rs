@@ -142,6 +142,9 @@ limits! {
     body_grace: "milliseconds" = 5_000,
         "a phone may change its cell; the rate is asked for after this",
         "408, then close", "request_timeouts";
+    body_idle_timeout: "milliseconds" = 60_000,
+        "what nginx waits between two reads: a peer that is gone without a word has paid for hours, by its rate, with what it sent before",
+        "408, then close", "http_parse_errors_total{reason=\"body-stalled\"}";
     write_timeout: "milliseconds" = 30_000,
         "a reader that takes nothing at all for so long is gone",
         "the connection is reset", "write_timeouts";
