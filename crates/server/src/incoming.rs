@@ -182,7 +182,7 @@ impl Flow {
     fn speak_first(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.continue_owed) {
             match &self.earlier {
-                Some(carry) => drop(carry.add(&[wire::CONTINUE])),
+                Some(carry) => drop(carry.add(&[wire::CONTINUE], usize::MAX)),
                 // A hundred bytes on a socket that has sent nothing of this reply always fit.
                 None => drop(self.socket.send(wire::CONTINUE)?),
             }

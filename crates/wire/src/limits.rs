@@ -98,8 +98,8 @@ limits! {
         "trailers are checksums and signatures",
         "431, then close", "http_parse_errors_total{reason=\"too-many-trailers\"}";
     response_buffer_bytes: "bytes" = 64 * 1024,
-        "a page for a slow reader fits, so that its thread is free",
-        "the writing thread waits for the reader", "reply_waits";
+        "a page for a slow reader fits, so that its thread is free; replies to pipelined requests may wait so far, too",
+        "the writing thread waits for the reader, and no next request of its connection begins", "reply_waits";
     drain_bytes: "bytes" = 64 * 1024,
         "one window of what a peer had under way when it was refused",
         "nothing more is read; the connection closes", "lingers_cut";
@@ -147,6 +147,9 @@ limits! {
         "408, then close", "http_parse_errors_total{reason=\"body-stalled\"}";
     write_timeout: "milliseconds" = 30_000,
         "a reader that takes nothing at all for so long is gone",
+        "the connection is reset", "write_timeouts";
+    write_rate: "bytes/second" = 240,
+        "a modem of 1990 is faster; a reader has --write-timeout at the beginning, each byte that it takes earns it the time of that byte at this rate, up to --write-timeout again; 0: any byte is enough",
         "the connection is reset", "write_timeouts";
     ws_ping_interval: "milliseconds" = 20_000,
         "shorter than the idle time of common proxies (60 s), so that they keep the connection",
