@@ -127,6 +127,9 @@ limits! {
     cached_head_idle: "milliseconds" = 10_000,
         "heads may hold cookies, which should not lie about",
         "it is dropped", "none: a cache";
+    cached_names: "count" = 256,
+        "browsers and proxies use some fifty names of headers; what an application is given for each is kept, of 65,536 at the most",
+        "one that was not used for long is forgotten, and made anew when it comes again", "none: a cache";
     first_byte_timeout: "milliseconds" = 8_000,
         "browsers open spare connections and use them within seconds; the kernel may add one (--defer-accept)",
         "the connection closes without a word", "idle_timeouts";
