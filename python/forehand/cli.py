@@ -99,12 +99,17 @@ def _add(group: argparse._ArgumentGroup, option: Option) -> None:
         names = (option.flag, *option.aliases)
         group.add_argument(*names, dest=option.name, action=argparse.BooleanOptionalAction, help=text)
         return
+    if option.bare:
+        group.add_argument(f"--no-{option.flag[2:]}", dest=option.name, action="store_const", const=option.off,
+                           help=argparse.SUPPRESS)  # fmt: skip
+    bare: dict[str, Any] = {"nargs": "?", "const": option.bare} if option.bare else {}
     group.add_argument(
         option.flag,
         *option.aliases,
         dest=option.name,
         action="append" if option.kind == "list" else "store",
         metavar=option.metavar,
+        **bare,
         help=text + (f"; {', '.join(option.choices)}" if option.choices else ""),
     )
 
@@ -123,6 +128,9 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]
         if value is None:
             continue
         try:
+            if option.bare and known.target is None and not _is_value(option, value):
+                # The flag came without a value, and what followed it was the target.
+                known.target, value = value, option.bare
             if option.kind == "list":
                 # A variable's value may have commas; other lists are split at them.
                 parts = value if name == "env" else [part for text in value for part in option.parse(text)]
@@ -132,6 +140,14 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]
         except ValueError as error:
             raise Problem(errors.USAGE, f"{option.flag}: {error}", hint=option.help) from None
     return known, given
+
+
+def _is_value(option: Option, text: str) -> bool:
+    try:
+        option.parse(text)
+    except ValueError:
+        return "%" in text
+    return True
 
 
 def _unknown(words: list[str], grammar: Parser) -> Problem:

@@ -1,47 +1,89 @@
-"""Where an application's failures are told: the logger `forehand.error`.
+"""The server's own lines in the process that serves: where they go, and how an application's failures are told.
 
-Knows: how a line looks. Does not know: what the engine writes by itself (`server/log.rs`
-uses the same form). Runs on the thread whose application has failed. `logging` is imported
-when the first failure comes: most processes never need it.
+Knows: the loggers `forehand.error` and `forehand.access`. Does not know: what the engine writes by itself
+(`server/log.rs` uses the forms of `lines.py` too). `logging` is imported when the first failure comes, or where it is
+configured: most processes never need it.
 """
 
 from __future__ import annotations
 
+import os
+
+from forehand import lines
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
+    from types import TracebackType
+    from typing import Any
 
-FORMAT = "%(asctime)s.%(msecs)03dZ [%(process)d] %(levelname)s: %(message)s"
-NAMES = {"DEBUG": "debug", "INFO": "info", "WARNING": "warning", "ERROR": "error", "CRITICAL": "critical"}
+#: How lines look in this process, for loggers that the application has given no handler.
+form = lines.PLAIN
+
+
+def engine_settings(plan: dict[str, Any]) -> dict[str, Any]:
+    """What the engine is told of logs in this process: forms, and the access log that is kept. `plan`: that of
+    `Settings.plan`. Whether there is a terminal shows here and not where the options were read."""
+    global form
+    form = lines.form(plan["log_format"], plan["log_colors"])
+    found = _found(plan)
+    if plan["log_config"] or plan["log_syslog"]:
+        from forehand import log_config
+
+        found |= log_config.engine_settings()
+    return found
+
+
+def _found(plan: dict[str, Any]) -> dict[str, Any]:
+    access = plan["engine"]["access_log"]
+    if access == "auto":
+        if plan["access_log_file"] != "-":
+            access = "combined"
+        else:
+            access = "common" if plan["reload"] or os.isatty(1) else ""
+    return {
+        "log_form": form,
+        "access_log": "" if access == "none" else access,
+        "access_log_form": lines.form("text", plan["log_colors"], 1) if plan["access_log_file"] == "-" else lines.PLAIN,
+        "tracebacks": "always" if plan["reload"] else "local" if os.isatty(2) else "never",
+    }
 
 
 def error_logger() -> logging.Logger:
-    """The logger; it writes to stderr unless the application has given it a handler."""
+    """The logger `forehand.error`; it writes to stderr unless the application has given it a handler."""
     import logging
-    import time
 
     logger = logging.getLogger("forehand.error")
     if not logger.hasHandlers():
 
         class Lines(logging.Formatter):
-            converter = staticmethod(time.gmtime)
-
             def format(self, record: logging.LogRecord) -> str:
-                record.levelname = NAMES.get(record.levelname, record.levelname)
-                return super().format(record)
+                trace = self.formatException(record.exc_info) if record.exc_info else ""
+                return lines.line(form, record.levelname.lower(), record.getMessage(), trace).rstrip("\n")
 
         handler = logging.StreamHandler()
-        handler.setFormatter(Lines(FORMAT, "%Y-%m-%d %H:%M:%S"))
+        handler.setFormatter(Lines())
         logger.addHandler(handler)
         logger.propagate = False
     return logger
 
 
-def application_error(request_line: str, error: BaseException) -> None:
-    """Log an application's failure with its traceback. Called by the engine; never raises."""
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from the first frame that is the application's; all of it where there is none."""
+    first = trace
+    here = os.path.dirname(__file__)
+    while first is not None and first.tb_frame.f_code.co_filename.startswith(here):
+        first = first.tb_next
+    return first or trace
+
+
+def application_error(what: str, error: BaseException) -> None:
+    """Log an application's failure with its whole traceback. `what`: which request it was, or what else failed.
+    Called by the engine; never raises."""
     try:
-        line = request_line.encode("unicode_escape").decode("ascii")
-        error_logger().error("the application failed: %s", line, exc_info=error)
+        line = what.encode("unicode_escape").decode("ascii")
+        shown = (type(error), error, _without_ours(error.__traceback__))
+        error_logger().error("the application failed: %s", line, exc_info=shown)
     except Exception:
         # A handler of the application's own has failed: its log must not cost a worker.
         import sys

@@ -13,9 +13,23 @@ if TYPE_CHECKING:
 
 class Option:
     """One option: `kind` is str, int, bool, size, time, list, choice or workers. `brief` is what the short help says
-    of it; without one only the long help has it."""
+    of it; without one only the long help has it. `bare` is the value of a flag that is given without one, and of `true`
+    in a file; `off` that of `--no-…` and `false`."""
 
-    __slots__ = ("aliases", "brief", "check", "choices", "default", "group", "help", "kind", "metavar", "name")
+    __slots__ = (
+        "aliases",
+        "bare",
+        "brief",
+        "check",
+        "choices",
+        "default",
+        "group",
+        "help",
+        "kind",
+        "metavar",
+        "name",
+        "off",
+    )
 
     def __init__(
         self,
@@ -30,6 +44,8 @@ class Option:
         choices: tuple[str, ...] = (),
         check: Callable[[Any], object] | None = None,
         brief: str = "",
+        bare: str = "",
+        off: str = "",
     ) -> None:
         self.name = name
         self.kind = kind
@@ -41,6 +57,8 @@ class Option:
         self.choices = choices
         self.check = check
         self.brief = brief
+        self.bare = bare
+        self.off = off
 
     @property
     def flag(self) -> str:
@@ -74,6 +92,8 @@ class Option:
             value = PARSERS[self.kind](value)
         if value == "auto" and self.kind == "workers":
             return value
+        if self.bare and isinstance(value, bool):
+            value = self.bare if value else self.off
         good = isinstance(value, expected) and (self.kind == "bool" or not isinstance(value, bool))
         if not good:
             raise ValueError(f"{value!r} is not {WORDS[self.kind]}")

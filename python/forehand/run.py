@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 
-from forehand import __version__, _core, errors
+from forehand import __version__, _core, errors, logs
 from forehand.driving import STOPPING
 from forehand.errors import Problem
 from forehand.listen import Listener, listen
@@ -118,15 +118,21 @@ def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
 
 def _process(plan: dict[str, Any]) -> None:
     """What concerns the process as a whole, before anything is opened. Raises Problem."""
-    from forehand.supervisor import logs, privileges
+    from forehand.supervisor import logs as log_files
+    from forehand.supervisor import privileges, say
 
+    say.set_up(plan)
+    if plan["log_config"] or plan["log_syslog"]:
+        from forehand import log_config
+
+        log_config.set_up(plan)
     os.environ.update(plan["variables"])
     if plan["user"] or plan["group"]:
         privileges.resolve(plan["user"], plan["group"])
     if plan["umask"]:
         os.umask(int(plan["umask"], 8))
     if plan["log_file"] != "-" or plan["access_log_file"] != "-":
-        logs.open_own(plan, first=True)
+        log_files.open_own(plan, first=True)
 
 
 def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int:
@@ -142,7 +148,11 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
         greenlets.check(application, name, plan["interface"])
     listeners = listen(plan)
     try:
-        engine = {**plan["engine"], "access_log_fd": _log_file(plan["access_log_file"])}
+        engine = {
+            **plan["engine"],
+            "access_log_fd": _log_file(plan["access_log_file"]),
+            **logs.engine_settings(plan),
+        }
         if asynchronous:
             from forehand.asgi import serve
 

@@ -45,8 +45,21 @@ def _greenlets(value: int) -> None:
 
 
 def _access(value: str) -> None:
-    if value:
+    if value not in ("", "auto", "none"):
         _core.check_access_format(value)
+
+
+def _syslog(value: str) -> None:
+    from forehand.log_config import syslog_address
+
+    syslog_address(value)
+
+
+def _facility(value: str) -> None:
+    from logging.handlers import SysLogHandler
+
+    if value not in SysLogHandler.facility_names:
+        raise ValueError(f"'{value}' is none of {', '.join(SysLogHandler.facility_names)}")
 
 
 def _mount(value: str) -> None:
@@ -194,6 +207,42 @@ def _proxies() -> Iterator[Option]:
                  choices=("http", "https"))  # fmt: skip
 
 
+def _logs() -> Iterator[Option]:
+    yield Option(
+        "access_log", "str", "auto", "Logs",
+        "a line for each reply: common, combined, json, a format such as '%h %r %s %D', or none; auto: common on a "
+        "terminal and with --reload, combined where access_log_file says so, otherwise none",
+        metavar="FORMAT", check=_access, bare="common", off="none",
+        brief="lines of requests: common, combined, json, ...",
+    )  # fmt: skip
+    yield Option(
+        "log_format", "choice", "text", "Logs", "how the server's own lines look: text, or json with a member each",
+        choices=("text", "json"),
+    )  # fmt: skip
+    yield Option(
+        "log_colors", "choice", "auto", "Logs",
+        "colours in the server's own lines; auto: on a terminal, unless NO_COLOR is set", choices=("auto", "on", "off"),
+    )  # fmt: skip
+    yield Option(
+        "log_config", "str", "", "Logs",
+        "give all lines to Python's logging, configured by this file: a dictionary for logging.config.dictConfig in "
+        "JSON or TOML, or an INI file for fileConfig; the loggers are forehand.error and forehand.access",
+        metavar="FILE", aliases=("--log-config-json",),
+    )  # fmt: skip
+    yield Option("log_syslog", "bool", False, "Logs", "send all lines to syslog, by Python's logging")
+    yield Option(
+        "log_syslog_to", "str", "unix:///dev/log", "Logs", "where syslog listens: unix://PATH, udp://HOST:PORT or "
+        "tcp://HOST:PORT", metavar="ADDRESS", check=_syslog,
+    )  # fmt: skip
+    yield Option("log_syslog_facility", "str", "user", "Logs", "the facility of those lines", metavar="NAME",
+                 check=_facility)  # fmt: skip
+    yield Option("log_syslog_prefix", "str", "forehand", "Logs", "the program's name in those lines", metavar="NAME")
+    yield Option("access_log_file", "str", "-", "Logs", "where those lines go; - is standard output",
+                 metavar="FILE", aliases=("--access-logfile",))  # fmt: skip
+    yield Option("log_level", "choice", "info", "Logs", "the least grave lines that are told", choices=LEVELS,
+                 brief="the least grave lines that are told")  # fmt: skip
+
+
 def _own() -> Iterator[Option]:
     yield Option(
         "application", "str", "", "Application", "what is served, where the command line names nothing",
@@ -223,15 +272,7 @@ def _own() -> Iterator[Option]:
     yield from _addresses()
     yield from _work()
     yield from _proxies()
-    yield Option(
-        "access_log", "str", "", "Logs",
-        "a line for each reply: common, combined, json, or a format such as '%h %r %s %D'; empty: none",
-        metavar="FORMAT", check=_access, brief="lines of requests: common, combined, json, ...",
-    )  # fmt: skip
-    yield Option("access_log_file", "str", "-", "Logs", "where those lines go; - is standard output",
-                 metavar="FILE", aliases=("--access-logfile",))  # fmt: skip
-    yield Option("log_level", "choice", "info", "Logs", "the least grave lines that are told", choices=LEVELS,
-                 brief="the least grave lines that are told")  # fmt: skip
+    yield from _logs()
     yield from supervision.options(Option)
     yield Option(
         "http_relax", "list", [], "Strictness", "allow what is refused by default",
@@ -251,6 +292,7 @@ OPTIONS: dict[str, Option] = {option.name: option for option in (*_own(), *_geve
 SUPERVISED = (
     "preload", "reload", "reload_dir", "reload_strategy", "readiness", "startup_timeout", "max_worker_age",
     "max_worker_memory", "worker_memory_kind", "control", "pid_file", "user", "group", "umask", "log_file", "log_level",
+    "log_format", "log_colors", "log_config", "log_syslog", "log_syslog_to", "log_syslog_facility", "log_syslog_prefix",
 )  # fmt: skip
 
 
@@ -317,7 +359,7 @@ class Settings:
             "file_variables": sorted(self.file_variables),
             "backlog": self["backlog"],
             "defer_accept": self["defer_accept"],
-            "access_log_file": self["access_log_file"] if self["access_log"] else "-",
+            "access_log_file": self["access_log_file"] if self["access_log"] not in ("", "none") else "-",
             "quiet": self["log_level"] in ("warning", "error", "critical"),
             "threads": self["threads"],
             "patience": self["graceful_timeout"],

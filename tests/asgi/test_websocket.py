@@ -229,7 +229,7 @@ def test_an_application_that_ends_closes(sockets: Serving) -> None:
         assert client.ends()
     with Client(sockets, "/raise") as client:
         assert client.receive().code == 1011
-    wait_for(lambda: "the application failed: a WebSocket" in sockets.log(), sockets.log())
+    wait_for(lambda: ", a WebSocket\n" in sockets.log(), sockets.log())
 
 
 def test_an_application_closes_with_its_code_and_reason(sockets: Serving) -> None:

@@ -5,6 +5,7 @@
 
 mod asgi;
 mod controls;
+mod failure;
 mod farewell;
 mod ffi;
 mod hub;

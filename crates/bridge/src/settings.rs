@@ -12,8 +12,8 @@ use pyo3::types::PyDict;
 use reactor::sys::{Handoff, ListenerFd, duplicate_file};
 use server::access::{AccessLog, Format};
 use server::board::Board;
-use server::engine::Config;
-use server::log::{Level, Log};
+use server::engine::{Config, Tracebacks};
+use server::log::{Form, Level, Log};
 use server::tickets::Deadlines;
 use server::turn::Loop;
 use wire::{Family, Limits, Policy, Trust};
@@ -49,7 +49,9 @@ impl Settings {
         let log_level: String = get(settings, "log_level", "info".into())?;
         let level = Level::parse(&log_level)
             .ok_or_else(|| PyValueError::new_err(format!("setting log_level: '{log_level}' is no level")))?;
-        let log = Log::new(2, level, limits.error_log_rate).unwrap_or_else(|_| Log::none());
+        let form = Form::parse(&get::<String>(settings, "log_form", String::new())?);
+        let fd: RawFd = get(settings, "log_fd", 2)?;
+        let log = Log::new(fd, level, limits.error_log_rate, form).unwrap_or_else(|_| Log::none());
         let trust: String = get(settings, "forwarded_allow_ips", "127.0.0.0/8,::1,unix".into())?;
         let threads: usize = get(settings, "threads", 1)?;
         let (board, handoff) = board(settings)?;
@@ -72,7 +74,12 @@ impl Settings {
             server_header: get::<String>(settings, "server_header", String::new())?.into_bytes(),
             request_buffering: get(settings, "request_buffering", true)?,
             evented: false,
-            access: access(settings)?,
+            access: access(settings, &log)?,
+            tracebacks: match get::<String>(settings, "tracebacks", String::new())?.as_str() {
+                "always" => Tracebacks::Always,
+                "local" => Tracebacks::Local,
+                _ => Tracebacks::Never,
+            },
             limits,
         };
         let script_name: String = get(settings, "script_name", String::new())?;
@@ -163,12 +170,14 @@ fn heeding(trust: Trust, which: &str) -> Trust {
     }
 }
 
-fn access(settings: &Bound<'_, PyDict>) -> PyResult<Option<AccessLog>> {
+/// The access log, which tells `log` of lines that were lost.
+fn access(settings: &Bound<'_, PyDict>, log: &Log) -> PyResult<Option<AccessLog>> {
     let format: Option<String> = get(settings, "access_log", None)?;
     let Some(format) = format.filter(|format| !format.is_empty()) else { return Ok(None) };
     let format = Format::parse(&format).map_err(PyValueError::new_err)?;
     let fd: RawFd = get(settings, "access_log_fd", 1)?;
-    let log = Log::new(fd, Level::Info, 0)?;
+    let form = Form::parse(&get::<String>(settings, "access_log_form", String::new())?);
+    let log = Log::new(fd, Level::Info, 0, form)?.losses_to(log);
     Ok(Some(AccessLog { format, log }))
 }
 

@@ -11,7 +11,7 @@ use wire::{Head, Peer, Version};
 use crate::calendar;
 use crate::engine::Engine;
 use crate::exchange::Exchange;
-use crate::log::{Log, push_clean};
+use crate::log::{Form, Log, push_clean};
 
 const COMMON: &str = "%h %l %u %t \"%r\" %s %b";
 const COMBINED: &str = "%h %l %u %t \"%r\" %s %b \"%{Referer}i\" \"%{User-Agent}i\"";
@@ -25,7 +25,7 @@ pub struct AccessLog {
 /// How a line is built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
-    Line(Vec<Part>),
+    Line(Vec<Part>, Vec<Wanted>),
     Json,
 }
 
@@ -35,6 +35,19 @@ pub enum Part {
     Text(Vec<u8>),
     Value(Value),
     RequestHeader(String),
+    /// Of the reply as it was sent: its place among the notes of an exchange.
+    ReplyHeader(usize),
+    /// A key of `environ`: its place among the notes, which the bridge fills in.
+    Environ(usize),
+}
+
+/// What an exchange has to note down for its line, in the order of its notes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// A header of the reply, by its name in small letters.
+    ReplyHeader(String),
+    /// A key of `environ`.
+    Environ(String),
 }
 
 /// What a token stands for.
@@ -74,30 +87,39 @@ impl Format {
             return Err(format!("'{text}' is neither common, combined nor json, and has no % token"));
         }
         let mut parts = Vec::new();
+        let mut wanted = Vec::new();
         let mut rest = text;
         while let Some(at) = rest.find('%') {
             if at > 0 {
                 parts.push(Part::Text(rest.as_bytes()[..at].to_vec()));
             }
-            let (part, after) = token(&rest[at + 1..])?;
+            let (part, after) = token(&rest[at + 1..], &mut wanted)?;
             parts.push(part);
             rest = after;
         }
         if !rest.is_empty() {
             parts.push(Part::Text(rest.as_bytes().to_vec()));
         }
-        Ok(Self::Line(parts))
+        Ok(Self::Line(parts, wanted))
+    }
+
+    /// What an exchange has to note down while it is there to be seen.
+    pub fn wanted(&self) -> &[Wanted] {
+        match self {
+            Self::Line(_, wanted) => wanted,
+            Self::Json => &[],
+        }
     }
 }
 
 /// One token and what follows it; `rest` begins behind the percent sign.
-fn token(rest: &str) -> Result<(Part, &str), String> {
+fn token<'a>(rest: &'a str, wanted: &mut Vec<Wanted>) -> Result<(Part, &'a str), String> {
     if let Some(after) = rest.strip_prefix('%') {
         return Ok((Part::Text(b"%".to_vec()), after));
     }
     if let Some(inner) = rest.strip_prefix('(') {
         let end = inner.find(")s").ok_or_else(|| format!("'%({inner}' has no closing ')s'"))?;
-        return Ok((named(&inner[..end])?, &inner[end + 2..]));
+        return Ok((named(&inner[..end], wanted)?, &inner[end + 2..]));
     }
     // Apache's modifiers: `%>s` is the final status, which is the only one here.
     let rest = rest.strip_prefix('>').unwrap_or(rest);
@@ -106,14 +128,24 @@ fn token(rest: &str) -> Result<(Part, &str), String> {
         _ => 1,
     };
     let name = rest.get(..length).ok_or_else(|| format!("'%{rest}' is not a token"))?;
-    Ok((named(name)?, &rest[length..]))
+    Ok((named(name, wanted)?, &rest[length..]))
 }
 
-fn named(name: &str) -> Result<Part, String> {
+fn named(name: &str, wanted: &mut Vec<Wanted>) -> Result<Part, String> {
     if let Some(inner) = name.strip_prefix('{') {
         return match inner.split_once('}') {
             Some((header, "i")) if !header.is_empty() => Ok(Part::RequestHeader(header.to_string())),
-            _ => Err(format!("'%{name}' is not known: of the tokens in braces there is %{{Header}}i")),
+            Some((header, "o")) if !header.is_empty() => {
+                wanted.push(Wanted::ReplyHeader(header.to_ascii_lowercase()));
+                Ok(Part::ReplyHeader(wanted.len() - 1))
+            }
+            Some((key, "e")) if !key.is_empty() => {
+                wanted.push(Wanted::Environ(key.to_string()));
+                Ok(Part::Environ(wanted.len() - 1))
+            }
+            _ => Err(format!(
+                "'%{name}' is not known: of the tokens in braces there are %{{Header}}i, %{{Header}}o and %{{KEY}}e"
+            )),
         };
     }
     Ok(Part::Value(match name {
@@ -137,7 +169,7 @@ fn named(name: &str) -> Result<Part, String> {
         "a" => return Ok(Part::RequestHeader("User-Agent".into())),
         _ => {
             return Err(format!(
-                "'%{name}' is not known: h l u t r m U q H s B b T M D L p f a and {{Header}}i are"
+                "'%{name}' is not known: h l u t r m U q H s B b T M D L p f a {{Header}}i {{Header}}o and {{KEY}}e are"
             ));
         }
     }))
@@ -146,43 +178,84 @@ fn named(name: &str) -> Result<Part, String> {
 impl Engine {
     /// Writes the line of an exchange that is about to be handed back.
     pub fn log_access(&self, access: &AccessLog, exchange: &Exchange) {
-        let facts =
-            Facts { exchange, address: self.remote_address(exchange), elapsed: exchange.elapsed_us() };
-        access.log.line(match &access.format {
-            Format::Line(parts) => facts.line(parts),
-            Format::Json => facts.json(),
+        access.write(&Facts {
+            head: Some(&exchange.head),
+            address: self.remote_address(exchange),
+            status: exchange.status(),
+            written: exchange.written(),
+            elapsed: exchange.elapsed_us(),
+            notes: exchange.notes(),
         });
     }
 
-    /// The address that the application sees: a trusted proxy's word, or the peer.
-    fn remote_address(&self, exchange: &Exchange) -> String {
-        let (peer, own) = match exchange.peer() {
+    /// Writes the line of a request that was refused before it was one. `head`: as far as it was understood;
+    /// `written`: content bytes of the refusal.
+    pub(crate) fn log_refusal(&self, peer: Address, head: Option<&Head>, status: u16, written: u64) {
+        let Some(access) = &self.config.access else { return };
+        let address = match (head, peer) {
+            (Some(head), peer) => self.address_of(head, peer),
+            (None, Address::Ip(ip, _)) => ip.to_string(),
+            (None, Address::Unix) => "-".to_string(),
+        };
+        access.write(&Facts { head, address, status, written, elapsed: 0, notes: &[] });
+    }
+
+    /// The address that the application sees: a trusted proxy's word, or the peer; `-` for a unix socket's.
+    pub fn remote_address(&self, exchange: &Exchange) -> String {
+        self.address_of(&exchange.head, exchange.peer())
+    }
+
+    fn address_of(&self, head: &Head, peer: Address) -> String {
+        let (peer, own) = match peer {
             Address::Ip(ip, port) => (Peer::Ip(ip, port), ip.to_string()),
             Address::Unix => (Peer::Unix, "-".to_string()),
         };
-        match wire::effective(&exchange.head, &peer, &self.config.trust) {
+        match wire::effective(head, &peer, &self.config.trust) {
             Ok(Some(effective)) => effective.addr.unwrap_or(own),
             _ => own,
         }
     }
 }
 
+impl AccessLog {
+    fn write(&self, facts: &Facts<'_>) {
+        let line = match &self.format {
+            Format::Line(parts, _) => facts.line(parts),
+            Format::Json => facts.json(),
+        };
+        // On a terminal what went wrong stands out.
+        self.log.line(match (self.log.form(), facts.status) {
+            (Form::Colour, 500..) => coloured(b"\x1b[31m", &line),
+            (Form::Colour, 400..) => coloured(b"\x1b[33m", &line),
+            _ => line,
+        });
+    }
+}
+
+fn coloured(colour: &[u8], line: &[u8]) -> Vec<u8> {
+    [colour, line.strip_suffix(b"\n").unwrap_or(line), b"\x1b[0m\n"].concat()
+}
+
 /// What a line is made from.
 struct Facts<'a> {
-    exchange: &'a Exchange,
+    /// None where the request was refused before its head was understood.
+    head: Option<&'a Head>,
     address: String,
+    status: u16,
+    /// Content bytes.
+    written: u64,
+    /// Microseconds.
     elapsed: u64,
+    /// What the exchange has noted down; `Format::wanted` says what.
+    notes: &'a [Vec<u8>],
 }
 
 impl Facts<'_> {
-    fn head(&self) -> &Head {
-        &self.exchange.head
-    }
-
     fn protocol(&self) -> &'static str {
-        match self.head().version {
-            Version::Http10 => "HTTP/1.0",
-            Version::Http11 => "HTTP/1.1",
+        match self.head.map(|head| head.version) {
+            Some(Version::Http10) => "HTTP/1.0",
+            Some(Version::Http11) => "HTTP/1.1",
+            None => "-",
         }
     }
 
@@ -192,7 +265,11 @@ impl Facts<'_> {
             match part {
                 Part::Text(text) => line.extend_from_slice(text),
                 Part::RequestHeader(name) => {
-                    push_quoted(&mut line, self.head().block.get(name).unwrap_or(b"-"));
+                    push_quoted(&mut line, self.head.and_then(|head| head.block.get(name)).unwrap_or(b"-"));
+                }
+                Part::ReplyHeader(at) | Part::Environ(at) => {
+                    let note = self.notes.get(*at).filter(|note| !note.is_empty());
+                    push_quoted(&mut line, note.map_or(b"-", Vec::as_slice));
                 }
                 Part::Value(value) => self.push(&mut line, *value),
             }
@@ -202,19 +279,19 @@ impl Facts<'_> {
     }
 
     fn push(&self, line: &mut Vec<u8>, value: Value) {
-        let head = self.head();
+        let of_head = |part: fn(&Head) -> &[u8]| self.head.map_or(&b"-"[..], part);
         let text = match value {
-            Value::RequestLine => return push_quoted(line, head.request_line()),
-            Value::Method => return push_quoted(line, head.method()),
-            Value::Path => return push_quoted(line, head.path()),
-            Value::Query => return push_quoted(line, head.query()),
+            Value::RequestLine => return push_quoted(line, of_head(Head::request_line)),
+            Value::Method => return push_quoted(line, of_head(Head::method)),
+            Value::Path => return push_quoted(line, of_head(Head::path)),
+            Value::Query => return push_quoted(line, of_head(Head::query)),
             Value::RemoteAddress => return push_quoted(line, self.address.as_bytes()),
             Value::Nothing => "-".into(),
             Value::Time => format!("[{}]", calendar::common(wall_us() / 1_000_000)),
             Value::Protocol => self.protocol().into(),
-            Value::Status => self.exchange.status().to_string(),
-            Value::BytesOrDash if self.exchange.written() == 0 => "-".into(),
-            Value::Bytes | Value::BytesOrDash => self.exchange.written().to_string(),
+            Value::Status => self.status.to_string(),
+            Value::BytesOrDash if self.written == 0 => "-".into(),
+            Value::Bytes | Value::BytesOrDash => self.written.to_string(),
             Value::Seconds => (self.elapsed / 1_000_000).to_string(),
             Value::Milliseconds => (self.elapsed / 1000).to_string(),
             Value::Microseconds => self.elapsed.to_string(),
@@ -225,17 +302,17 @@ impl Facts<'_> {
     }
 
     fn json(&self) -> Vec<u8> {
-        let head = self.head();
         let us = wall_us();
         let (date, time) = calendar::iso(us / 1_000_000);
         let mut line = format!("{{\"time\":\"{date}T{time}.{:06}Z\"", us % 1_000_000).into_bytes();
-        let header = |name: &str| head.block.get(name).unwrap_or(b"").to_vec();
+        let of_head = |part: fn(&Head) -> &[u8]| self.head.map_or(&b""[..], part).to_vec();
+        let header = |name: &str| self.head.and_then(|head| head.block.get(name)).unwrap_or(b"").to_vec();
         for (key, value) in [
             ("remote_addr", self.address.clone().into_bytes()),
-            ("method", head.method().to_vec()),
-            ("target", head.target().to_vec()),
+            ("method", of_head(Head::method)),
+            ("target", of_head(Head::target)),
             ("protocol", self.protocol().as_bytes().to_vec()),
-            ("host", head.host().unwrap_or(b"").to_vec()),
+            ("host", self.head.and_then(Head::host).unwrap_or(b"").to_vec()),
             ("referer", header("Referer")),
             ("user_agent", header("User-Agent")),
         ] {
@@ -244,8 +321,8 @@ impl Facts<'_> {
             line.push(b'"');
         }
         let numbers = [
-            ("status", u64::from(self.exchange.status())),
-            ("bytes", self.exchange.written()),
+            ("status", u64::from(self.status)),
+            ("bytes", self.written),
             ("duration_us", self.elapsed),
             ("pid", u64::from(std::process::id())),
         ];
@@ -298,7 +375,7 @@ mod tests {
         for (bad, named) in [
             ("%Z", "%Z"),
             ("%(nope)s", "%nope"),
-            ("%{X}o", "%{X}o"),
+            ("%{X}x", "%{X}x"),
             ("%", "%"),
             ("%(h", "%(h"),
             ("short", "short"),

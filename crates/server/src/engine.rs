@@ -45,6 +45,8 @@ pub struct Config {
     /// After so many requests the worker asks to be replaced; zero: never.
     pub max_requests: u64,
     pub deadlines: Deadlines,
+    /// Who is shown why an application has failed.
+    pub tracebacks: Tracebacks,
 }
 
 impl Default for Config {
@@ -64,8 +66,18 @@ impl Default for Config {
             report: None,
             max_requests: 0,
             deadlines: Deadlines::default(),
+            tracebacks: Tracebacks::Never,
         }
     }
+}
+
+/// Who sees the traceback of an application that has failed, beside the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tracebacks {
+    Never,
+    /// Clients on this machine.
+    Local,
+    Always,
 }
 
 /// How far the engine is on its way out.

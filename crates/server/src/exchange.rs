@@ -8,10 +8,13 @@
 //!      └──────whole / refuse──────────────┘     any error ──► BROKEN (the connection is closed)
 //! ```
 
+mod about;
 mod evented;
+mod notes;
 mod parts;
 mod sending;
 
+pub use about::About;
 pub use evented::Raw;
 
 use std::sync::Arc;
@@ -20,12 +23,12 @@ use reactor::sys::{monotonic_ms, monotonic_us};
 use reactor::{Address, Sent};
 use wire::{BodyPlan, Fault, Head, RequestFacts};
 
+pub(crate) use self::notes::content_length;
 use crate::app::Waits;
 use crate::body::Body;
 use crate::connection::{After, Connection, Phase};
 use crate::engine::{Engine, Stage};
-use crate::output::{Carry, Kept, Output};
-use crate::patience::Patience;
+use crate::output::{Carry, Kept};
 use crate::scribe::Scribe;
 use crate::tickets::Ticket;
 
@@ -69,6 +72,10 @@ pub struct Exchange {
     began: u64,
     /// When it had arrived, in the loop's milliseconds.
     arrived: u64,
+    /// Requests that this worker has begun, this one included.
+    number: u64,
+    /// What the access log wants of it; nothing where the log's format does not ask.
+    notes: Vec<Vec<u8>>,
     /// Its deadline, if it has one.
     pub ticket: Option<Arc<Ticket>>,
 }
@@ -80,6 +87,8 @@ impl Exchange {
         Self {
             ticket: engine.tickets.issue(&connection, &head, now),
             arrived: now,
+            number: engine.counters.requests_total.get(),
+            notes: Vec::new(),
             head,
             body,
             connection,
@@ -144,12 +153,21 @@ impl Exchange {
         match &self.ticket {
             Some(ticket) if !ticket.claim() => {
                 self.keep_alive = false;
-                self.status = wire::REQUEST_TIMEOUT.status;
+                self.was_answered_for();
                 self.reply = Reply::Broken;
                 false
             }
             _ => true,
         }
+    }
+
+    /// Its deadline's refusal is what its client got.
+    #[cold]
+    fn was_answered_for(&mut self) {
+        let mut bytes = Vec::new();
+        wire::REQUEST_TIMEOUT.reply(Scribe::new().date(), self.head.is_head(), &mut bytes);
+        self.status = wire::REQUEST_TIMEOUT.status;
+        self.written = content_length(&bytes);
     }
 
     pub fn peer(&self) -> Address {
@@ -207,6 +225,11 @@ impl Exchange {
         let plan = head.finish(&request, known, date, &engine.config.server_header);
         self.keep_alive = plan.keep_alive;
         self.status = head.code();
+        if let Some(access) = &engine.config.access
+            && !access.format.wanted().is_empty()
+        {
+            self.note_reply(access.format.wanted(), scribe.head.bytes());
+        }
         plan.body
     }
 
@@ -277,16 +300,11 @@ impl Exchange {
             }
         }
         if sent < total {
-            let queue = self.queue(engine);
+            let queue = self.connection.sending.queue();
             queue.copy(head.get(sent..).unwrap_or_default());
             queue.keep(body, sent.saturating_sub(head.len())..length);
         }
         Ok(())
-    }
-
-    /// The connection's queue.
-    fn queue(&mut self, engine: &Engine) -> &mut Output {
-        self.connection.queue(&engine.config.limits, monotonic_ms())
     }
 
     /// How much of a body the plan lets through; what is wrong with its length is counted,
@@ -353,6 +371,7 @@ impl Exchange {
         fault.reply(scribe.date(), self.head.is_head(), &mut bytes);
         self.keep_alive = false;
         self.status = fault.status;
+        self.written = content_length(&bytes);
         self.reply = Reply::Done;
         // What cannot be sent to a peer that is gone needs no further word.
         let _ = self.deliver(&[&bytes], engine, Waits::Never);
@@ -372,7 +391,7 @@ impl Exchange {
             engine.tickets.settle(&ticket);
             if ticket.is_overdue() {
                 if self.reply == Reply::Nothing {
-                    self.status = wire::REQUEST_TIMEOUT.status;
+                    self.was_answered_for();
                 }
                 self.keep_alive = false;
                 self.connection.sending = Default::default();
@@ -407,10 +426,7 @@ impl Exchange {
             }
             _ => Phase::Flushing(After::Close),
         };
-        if connection.sending.carry.as_ref().is_some_and(|carry| !carry.is_empty()) {
-            // Nobody has asked the peer to take these while the next request was answered.
-            connection.patience = Patience::to_write(&engine.config.limits, monotonic_ms());
-        }
+        connection.moved = monotonic_ms();
         (connection, self.parcel)
     }
 }

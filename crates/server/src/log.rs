@@ -51,6 +51,64 @@ impl Level {
             Self::Critical => "critical",
         }
     }
+
+    /// The terminal's sequence that makes it stand out; empty: it does not.
+    fn colour(self) -> &'static str {
+        match self {
+            Self::Debug | Self::Info => "",
+            Self::Warning => "\x1b[33m",
+            Self::Error | Self::Critical => "\x1b[1;31m",
+        }
+    }
+}
+
+/// How lines look; `python/forehand/lines.py` has the same three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Plain,
+    /// For a terminal: what a person has to look at stands out.
+    Colour,
+    /// A JSON object a line.
+    Json,
+}
+
+impl Form {
+    /// By its name in the settings.
+    pub fn parse(name: &str) -> Self {
+        match name {
+            "colour" => Self::Colour,
+            "json" => Self::Json,
+            _ => Self::Plain,
+        }
+    }
+
+    /// One whole line, newline included, from text that may hold anything a peer has sent.
+    fn line(self, level: Level, text: &str) -> Vec<u8> {
+        let us = wall_us();
+        let (date, time) = crate::calendar::iso(us / 1_000_000);
+        let (ms, pid, name) = (us / 1000 % 1000, std::process::id(), level.name());
+        let mut line = match self {
+            Self::Plain => format!("{date} {time}.{ms:03}Z [{pid}] {name}: "),
+            Self::Colour => {
+                format!("\x1b[2m{date} {time}.{ms:03}Z [{pid}]\x1b[0m {}{name}: ", level.colour())
+            }
+            Self::Json => format!(
+                "{{\"time\": \"{date}T{time}.{ms:03}Z\", \"level\": \"{name}\", \"pid\": {pid}, \"message\": \""
+            ),
+        }
+        .into_bytes();
+        match self {
+            Self::Json => push_json(&mut line, text),
+            _ => push_clean(&mut line, text.as_bytes()),
+        }
+        line.extend_from_slice(match self {
+            Self::Plain => b"\n",
+            Self::Colour if level.colour().is_empty() => b"\n",
+            Self::Colour => b"\x1b[0m\n",
+            Self::Json => b"\"}\n",
+        });
+        line
+    }
 }
 
 /// One file that lines go to.
@@ -58,6 +116,7 @@ impl Level {
 pub struct Log {
     shared: Arc<Shared>,
     level: Level,
+    form: Form,
 }
 
 struct Shared {
@@ -77,6 +136,8 @@ struct Queue {
     lost: u64,
     /// A file to go on with.
     next: Option<File>,
+    /// Where it is said how many lines were lost; none: here.
+    losses: Option<Log>,
 }
 
 /// So many lines a second; what is more is counted.
@@ -117,16 +178,28 @@ impl Log {
     ///
     /// # Errors
     /// The kernel's, when the descriptor is not open.
-    pub fn new(fd: RawFd, level: Level, rate: u64) -> std::io::Result<Self> {
-        Ok(Self::with(Some(duplicate_file(fd)?), level, rate))
+    pub fn new(fd: RawFd, level: Level, rate: u64, form: Form) -> std::io::Result<Self> {
+        Ok(Self::with(Some(duplicate_file(fd)?), level, rate, form))
+    }
+
+    /// Tells another log of lines that were lost here: this one is read by programs.
+    #[must_use]
+    pub fn losses_to(self, other: &Log) -> Self {
+        lock(&self.shared.queue).losses = Some(other.clone());
+        self
+    }
+
+    /// How its lines look.
+    pub fn form(&self) -> Form {
+        self.form
     }
 
     /// A log that goes nowhere.
     pub fn none() -> Self {
-        Self::with(None, Level::Critical, 0)
+        Self::with(None, Level::Critical, 0, Form::Plain)
     }
 
-    fn with(file: Option<File>, level: Level, rate: u64) -> Self {
+    fn with(file: Option<File>, level: Level, rate: u64, form: Form) -> Self {
         let most = if rate == 0 { u64::MAX } else { rate };
         let queue = Queue {
             lines: VecDeque::new(),
@@ -136,9 +209,10 @@ impl Log {
             rate: Rate { most, second: 0, used: 0, suppressed: 0 },
             lost: 0,
             next: None,
+            losses: None,
         };
         let shared = Shared { queue: Mutex::new(queue), filled: Condvar::new(), emptied: Condvar::new() };
-        Self { shared: Arc::new(shared), level }
+        Self { shared: Arc::new(shared), level, form }
     }
 
     /// Goes on with another file (a copy of the descriptor is kept): the old one was moved away.
@@ -164,10 +238,7 @@ impl Log {
     /// One line at a level, whatever the rate.
     pub fn say(&self, level: Level, text: &str) {
         if level >= self.level {
-            let mut line = stamp(level);
-            push_clean(&mut line, text.as_bytes());
-            line.push(b'\n');
-            self.line(line);
+            self.line(self.form.line(level, text));
         }
     }
 
@@ -204,7 +275,8 @@ impl Log {
             queue.started = true;
             let shared = Arc::clone(&self.shared);
             let builder = std::thread::Builder::new().name("forehand-log".into()).stack_size(64 << 10);
-            if builder.spawn(move || shared.write(file)).is_err() {
+            let form = self.form;
+            if builder.spawn(move || shared.write(file, form)).is_err() {
                 queue.lines.clear();
             }
         } else if !queue.started {
@@ -220,9 +292,9 @@ impl Log {
         let mut queue = lock(&self.shared.queue);
         if queue.started && queue.rate.suppressed > 0 {
             let owed = std::mem::take(&mut queue.rate.suppressed);
-            let mut line = stamp(Level::Warning);
-            line.extend_from_slice(format!("suppressed {owed} lines like those before\n").as_bytes());
-            queue.lines.push_back(line);
+            queue.lines.push_back(
+                self.form.line(Level::Warning, &format!("suppressed {owed} lines like those before")),
+            );
             self.shared.filled.notify_one();
         }
         while queue.started && (queue.writing || !queue.lines.is_empty()) {
@@ -237,9 +309,9 @@ impl Log {
 
 impl Shared {
     /// The log thread's life.
-    fn write(&self, mut file: File) {
+    fn write(&self, mut file: File, form: Form) {
         loop {
-            let (lines, lost, next) = {
+            let (lines, lost, next, losses) = {
                 let mut queue = lock(&self.queue);
                 queue.writing = false;
                 while queue.lines.is_empty() {
@@ -247,35 +319,27 @@ impl Shared {
                     queue = self.filled.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
                 }
                 queue.writing = true;
-                (std::mem::take(&mut queue.lines), std::mem::take(&mut queue.lost), queue.next.take())
+                let lost = std::mem::take(&mut queue.lost);
+                (std::mem::take(&mut queue.lines), lost, queue.next.take(), queue.losses.clone())
             };
             if let Some(next) = next {
                 file = next;
             }
             let count = lines.len() as u64;
             let mut batch: Vec<u8> = lines.into_iter().flatten().collect();
-            if lost > 0 {
-                batch.extend_from_slice(&stamp(Level::Warning));
-                batch.extend_from_slice(
-                    format!("{lost} lines were lost: the log was not read, or could not be written\n")
-                        .as_bytes(),
-                );
+            let words = || format!("{lost} lines were lost: the log was not read, or could not be written");
+            if lost > 0 && losses.is_none() {
+                batch.extend_from_slice(&form.line(Level::Warning, &words()));
             }
             // A log that cannot be written (disk full, reader gone) must not stop anything. How
             // many lines that cost is said when it can be written again.
             if file.write_all(&batch).is_err() {
                 lock(&self.queue).lost += lost + count;
+            } else if let (1.., Some(other)) = (lost, losses) {
+                other.warn(format!("access log: {}", words()));
             }
         }
     }
-}
-
-/// The front of a line: UTC time, process, level.
-fn stamp(level: Level) -> Vec<u8> {
-    let us = wall_us();
-    let (date, time) = crate::calendar::iso(us / 1_000_000);
-    let ms = us / 1000 % 1000;
-    format!("{date} {time}.{ms:03}Z [{}] {}: ", std::process::id(), level.name()).into_bytes()
 }
 
 /// Appends text with control characters shown as escapes, so that no peer writes lines of
@@ -286,6 +350,19 @@ pub fn push_clean(line: &mut Vec<u8>, text: &[u8]) {
             line.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
         } else {
             line.push(byte);
+        }
+    }
+}
+
+/// Appends text inside a JSON string (RFC 8259 §7). Quotes and control characters are escaped; the rest is UTF-8.
+fn push_json(line: &mut Vec<u8>, text: &str) {
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => line.extend_from_slice(&[b'\\', character as u8]),
+            ' '..='\u{10ffff}' if character != '\u{7f}' => {
+                line.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            _ => line.extend_from_slice(format!("\\u{:04x}", character as u32).as_bytes()),
         }
     }
 }
@@ -303,6 +380,21 @@ mod tests {
         assert_eq!(rate.owed(6000), 2);
         assert!(rate.allows(6000));
         assert_eq!(rate.owed(7000), 0);
+    }
+
+    #[test]
+    fn a_line_in_json_holds_whatever_a_peer_has_sent() {
+        let line = String::from_utf8(Form::Json.line(Level::Error, "a \"b\"\n\\ é\u{1}")).expect("UTF-8");
+        assert!(line.contains("\"level\": \"error\""), "{line}");
+        assert!(line.ends_with("\"message\": \"a \\\"b\\\"\\u000a\\\\ é\\u0001\"}\n"), "{line}");
+    }
+
+    #[test]
+    fn errors_stand_out_on_a_terminal_and_nothing_else_does() {
+        let line = |form: Form, level| String::from_utf8(form.line(level, "text")).expect("UTF-8");
+        assert!(line(Form::Colour, Level::Error).ends_with("\x1b[1;31merror: text\x1b[0m\n"));
+        assert!(line(Form::Colour, Level::Info).ends_with("\x1b[0m info: text\n"));
+        assert!(!line(Form::Plain, Level::Error).contains('\x1b'));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 """Starts cheroot: serve.py HOST PORT MODULE:ATTRIBUTE THREADS BACKLOG."""
 
-import importlib
 import signal
 import sys
 
@@ -8,7 +7,7 @@ from cheroot import wsgi
 
 host, port, target, threads, backlog = sys.argv[1:6]
 module, _, attribute = target.partition(":")
-application = getattr(importlib.import_module(module), attribute)
+application = getattr(__import__(module), attribute)
 server = wsgi.Server(
     (host, int(port)), application, numthreads=int(threads), request_queue_size=int(backlog), max=int(threads)
 )

@@ -2,12 +2,11 @@
 serve.py HOST PORT APP THREADS BACKLOG.
 """
 
-import importlib
 import sys
 
 host, port, target, threads, backlog = sys.argv[1:6]
 module, _, attribute = target.partition(":")
-application = getattr(importlib.import_module(module), attribute)
+application = getattr(__import__(module), attribute)
 
 if sys.version_info[0] == 2:
     from cherrypy.wsgiserver import CherryPyWSGIServer

@@ -1,11 +1,10 @@
 """Starts flup's FastCGI server: serve.py threaded|prefork SOCKET MODULE:ATTRIBUTE WORKERS THREADS."""
 
-import importlib
 import sys
 
 how, path, target, workers, threads = sys.argv[1:6]
 module, _, attribute = target.partition(":")
-application = getattr(importlib.import_module(module), attribute)
+application = getattr(__import__(module), attribute)
 if how == "threaded":
     from flup.server.fcgi import WSGIServer
 

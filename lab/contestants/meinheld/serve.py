@@ -1,6 +1,5 @@
 """Starts meinheld: serve.py HOST PORT MODULE:ATTRIBUTE BACKLOG."""
 
-import importlib
 import sys
 
 from meinheld import server
@@ -11,4 +10,4 @@ server.set_access_logger(None)
 server.set_keepalive(10)
 server.set_backlog(int(backlog))
 server.listen((host, int(port)))
-server.run(getattr(importlib.import_module(module), attribute))
+server.run(getattr(__import__(module), attribute))

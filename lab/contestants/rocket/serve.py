@@ -1,6 +1,5 @@
 """Starts Rocket: serve.py HOST PORT MODULE:ATTRIBUTE THREADS BACKLOG."""
 
-import importlib
 import sys
 
 try:
@@ -10,7 +9,7 @@ except ImportError:
 
 host, port, target, threads, backlog = sys.argv[1:6]
 module, _, attribute = target.partition(":")
-application = getattr(importlib.import_module(module), attribute)
+application = getattr(__import__(module), attribute)
 server = Rocket(
     (host, int(port)),
     "wsgi",

@@ -1,7 +1,6 @@
 """Starts Tornado's HTTP server round a WSGI application: serve.py HOST PORT MODULE:ATTRIBUTE BACKLOG."""
 
 import asyncio
-import importlib
 import sys
 
 from tornado.httpserver import HTTPServer
@@ -10,7 +9,7 @@ from tornado.wsgi import WSGIContainer
 
 host, port, target, backlog = sys.argv[1:5]
 module, _, attribute = target.partition(":")
-application = getattr(importlib.import_module(module), attribute)
+application = getattr(__import__(module), attribute)
 
 
 async def main():

@@ -1,6 +1,5 @@
 """Starts Twisted's web server with its WSGI resource: serve.py HOST PORT MODULE:ATTRIBUTE THREADS BACKLOG."""
 
-import importlib
 import sys
 
 from twisted.internet import reactor
@@ -9,7 +8,7 @@ from twisted.web.wsgi import WSGIResource
 
 host, port, target, threads, backlog = sys.argv[1:6]
 module, _, attribute = target.partition(":")
-application = getattr(importlib.import_module(module), attribute)
+application = getattr(__import__(module), attribute)
 pool = reactor.getThreadPool()
 pool.adjustPoolsize(1, int(threads))
 reactor.listenTCP(int(port), Site(WSGIResource(reactor, pool, application)), backlog=int(backlog), interface=host)

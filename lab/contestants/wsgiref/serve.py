@@ -1,12 +1,11 @@
 """Starts wsgiref's server as it comes: serve.py HOST PORT MODULE:ATTRIBUTE."""
 
-import importlib
 import sys
 from wsgiref import simple_server
 
 host, port, target = sys.argv[1:4]
 module, _, attribute = target.partition(":")
-application = getattr(importlib.import_module(module), attribute)
+application = getattr(__import__(module), attribute)
 
 
 class Quiet(simple_server.WSGIRequestHandler):

@@ -105,7 +105,7 @@ class Supervisor:
 
         self.signals = Signals()
         self.hear(self.signals.reader, self._on_signal)
-        say.set_level(self.settings["log_level"])
+        say.set_up(self.settings)
         # Workers out of a mould become our children when the process between has ended.
         _core.take_orphans()
 

@@ -15,7 +15,7 @@ import gc
 import os
 import sys
 
-from forehand import _core, errors
+from forehand import _core, errors, logs
 from forehand.errors import Problem
 from forehand.supervisor import say
 from forehand.supervisor.channel import Channel
@@ -96,6 +96,10 @@ def surroundings(plan: dict[str, Any]) -> None:
     except OSError as error:
         raise Problem(errors.USAGE, f"the folder {plan['folder']}: {error.strerror}") from None
     sys.path[:] = plan["path"]
+    if plan["log_config"] or plan["log_syslog"]:
+        from forehand import log_config
+
+        log_config.set_up(plan)
 
 
 def load(plan: dict[str, Any]) -> Callable[..., Any]:
@@ -138,6 +142,7 @@ def _live(place: Place, plan: dict[str, Any], channel: Channel, application: Cal
         "board": place.board,
         "report_fd": place.line,
         "access_log_fd": 1 if plan["access_log_file"] == "-" else open_log(plan["access_log_file"]),
+        **logs.engine_settings(plan),
     }
     if gevent:
         from forehand.greenlets import worker as under_gevent

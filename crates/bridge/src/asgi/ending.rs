@@ -3,12 +3,12 @@
 //! Knows: what the client is told, and what the log. Does not know: how requests are found.
 //! Runs on the event loop's thread.
 
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::reply::Http;
 use super::request::{Request, Talk};
 use super::server::AsgiServer;
+use crate::failure;
 use crate::farewell::is_farewell;
 
 impl AsgiServer {
@@ -50,14 +50,12 @@ impl AsgiServer {
             }
             Some(error) if broken && is_farewell(py, error) => exchange.lose(&self.engine),
             Some(error) => {
-                let line = String::from_utf8_lossy(exchange.head.request_line()).into_owned();
-                self.tell(py, &line, error);
-                exchange.fail(&self.engine);
+                failure::tell(py, &exchange.about(), error);
+                failure::answer(py, exchange, &self.engine, error);
             }
             // Nobody is left who could miss the response.
             None if broken => exchange.lose(&self.engine),
             None => {
-                let line = String::from_utf8_lossy(exchange.head.request_line()).into_owned();
                 let what = if exchange.is_unanswered() {
                     "without a response"
                 } else {
@@ -66,22 +64,10 @@ impl AsgiServer {
                 let error = pyo3::exceptions::PyRuntimeError::new_err(format!(
                     "the application returned {what} (ASGI)"
                 ));
-                self.tell(py, &line, &error);
-                exchange.fail(&self.engine);
+                failure::tell(py, &exchange.about(), &error);
+                failure::answer(py, exchange, &self.engine, &error);
             }
         }
         self.home(py, http);
-    }
-
-    /// Tells the log of an application's failure.
-    #[cold]
-    pub fn tell(&self, py: Python<'_>, line: &str, error: &PyErr) {
-        // Imported when the first application fails: most processes never need it.
-        let told = py
-            .import(intern!(py, "forehand.logs"))
-            .and_then(|logs| logs.call_method1(intern!(py, "application_error"), (line, error.value(py))));
-        if let Err(untold) = told {
-            untold.print(py);
-        }
     }
 }

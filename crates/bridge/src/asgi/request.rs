@@ -17,8 +17,10 @@ use super::receive::disconnect;
 use super::reply::{Http, Refused, Stage};
 use super::server::AsgiServer;
 use super::websocket::{Socket, Stage as SocketStage};
+use server::exchange::{About, Exchange};
 use wire::ws::code;
 
+use crate::failure;
 use crate::farewell::is_farewell;
 use crate::ffi::{Held, Stepped, Talks, Tried, is_coroutine, step};
 
@@ -45,6 +47,8 @@ pub struct State {
     watched: bool,
     /// Its place among those that run.
     pub place: usize,
+    /// Which request it is, once its exchange has gone home before the application has ended.
+    pub about: Option<About>,
 }
 
 /// One request, which is also the coroutine of its task.
@@ -63,6 +67,10 @@ fn busy() -> PyErr {
 
 impl Request {
     pub fn new(server: Py<AsgiServer>, talk: Talk) -> Self {
+        let about = match &talk {
+            Talk::Socket(socket) => socket.exchange.as_ref().map(Exchange::about),
+            _ => None,
+        };
         let state = State {
             talk,
             coroutine: None,
@@ -71,6 +79,7 @@ impl Request {
             senders: Vec::new(),
             watched: false,
             place: usize::MAX,
+            about,
         };
         Self { server, state: Held::new(state) }
     }
@@ -165,7 +174,7 @@ impl Request {
                     && !cancelled
                     && !(gone && is_farewell(py, error))
                 {
-                    server.tell(py, "after its response was complete", error);
+                    failure::tell(py, &after(this, "after its response was complete"), error);
                 }
             }
         }
@@ -198,7 +207,7 @@ impl Request {
         };
         match (unanswered, untold) {
             (Some(http), _) => server.conclude(py, http, error, cancelled),
-            (None, Some(error)) => server.tell(py, "a WebSocket", error),
+            (None, Some(error)) => failure::tell(py, &after(this, "a WebSocket"), error),
             (None, None) => {}
         }
         Self::settle(this);
@@ -263,7 +272,7 @@ impl Request {
                     return Err(left());
                 }
                 if http.exchange.unsent() * 2 > server.room {
-                    server.rouse_at(py, http.exchange.token(), http.exchange.send_until());
+                    server.rouse_at(py, http.exchange.token(), http.exchange.send_until(&server.engine));
                     return Ok(Attempt::Wait);
                 }
                 Ok(Attempt::Ready(py.None()))
@@ -323,7 +332,6 @@ impl Request {
             http.peer_left |= hung_up;
             // What cannot be sent any more shows as a broken exchange below.
             let gone = http.exchange.push(&server.engine).is_err();
-            server.rouse_at(py, http.exchange.token(), http.exchange.send_until());
             let mut waiters = std::mem::take(&mut state.receivers);
             waiters.append(&mut state.senders);
             if gone {
@@ -375,11 +383,7 @@ impl Request {
                     let waiting = Waiting::new(this.clone().unbind(), For::Room);
                     return Ok(Bound::new(py, waiting)?.into_any().unbind());
                 }
-                Ok(()) => {
-                    // A client that takes nothing is given up in time, whatever the application does.
-                    server.rouse_at(py, http.exchange.token(), http.exchange.send_until());
-                    Vec::new()
-                }
+                Ok(()) => Vec::new(),
                 Err(Refused::Wrong(error)) => return Err(error),
                 Err(Refused::Gone) => {
                     let waiters = finish(server, py, &mut state);
@@ -400,12 +404,23 @@ impl Request {
 fn finish(server: &AsgiServer, py: Python<'_>, state: &mut State) -> Vec<Py<PyAny>> {
     let Talk::Http(http) = &state.talk else { return Vec::new() };
     let gone = http.exchange.is_broken();
+    state.about = Some(http.exchange.about());
     if let Talk::Http(http) = std::mem::replace(&mut state.talk, Talk::Over { gone }) {
         server.home(py, *http);
     }
     let mut waiters = std::mem::take(&mut state.receivers);
     waiters.append(&mut state.senders);
     waiters
+}
+
+/// Which request has failed after its exchange had gone home, and when in its life.
+#[cold]
+fn after(this: &Bound<'_, Request>, what: &str) -> String {
+    let about = this.get().state.borrow(this.py()).and_then(|mut state| state.about.take());
+    match about {
+        Some(about) => format!("{about}, {what}"),
+        None => what.to_string(),
+    }
 }
 
 /// What `send` raises from the moment on at which nobody listens (ASGI, HTTP 2.4).

@@ -11,6 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use reactor::LetGo;
+use server::access::Wanted;
 use server::app::{App, Outside};
 use server::body::Body;
 use server::engine::Engine;
@@ -24,6 +25,7 @@ use super::iterate::{Failure, send_result};
 use super::reply::Desk;
 use super::routes::{Routes, resident_kib};
 use super::way::Way;
+use crate::failure;
 use crate::farewell::is_farewell;
 use crate::ffi::{
     Serving, attached, call_two, latin1, outside, outside_for_work, raise_in_thread, set_item,
@@ -132,6 +134,11 @@ impl Wsgi {
             Ok(Ok((environ, desk))) => {
                 let reply = desk.reply.get();
                 let played = reply.exchange.during(py, exchange, || self.play(py, &environ, &desk));
+                if let Some(access) = &engine.config.access
+                    && !access.format.wanted().is_empty()
+                {
+                    note_environ(exchange, &environ, access.format.wanted());
+                }
                 if let Err(failure) = played {
                     self.failed(py, exchange, engine, (failure, &bench.way));
                 }
@@ -233,15 +240,21 @@ impl Wsgi {
             engine.counters.refused(&fault);
             return exchange.refuse(&fault, &mut Scribe::new(), engine);
         }
-        let line = String::from_utf8_lossy(exchange.head.request_line()).into_owned();
-        // Imported when the first application fails: most processes never need it.
-        let told = py
-            .import(intern!(py, "forehand.logs"))
-            .and_then(|logs| logs.call_method1(intern!(py, "application_error"), (line, error.value(py))));
-        if let Err(untold) = told {
-            untold.print(py);
+        failure::tell(py, &exchange.about(), &error);
+        failure::answer(py, exchange, engine, &error);
+    }
+}
+
+/// Notes what the access log wants of `environ`, as the application has left it: text and numbers.
+#[cold]
+fn note_environ(exchange: &mut Exchange, environ: &Bound<'_, PyDict>, wanted: &[Wanted]) {
+    for (at, wanted) in wanted.iter().enumerate() {
+        if let Wanted::Environ(key) = wanted
+            && let Ok(Some(value)) = environ.get_item(key)
+            && let Ok(text) = value.str()
+        {
+            exchange.note(at, text.to_string_lossy().into_owned().into_bytes());
         }
-        exchange.fail(engine);
     }
 }
 

@@ -74,10 +74,11 @@ impl Way {
         let mut begun = false;
         loop {
             let waits = reply.exchange.with(py, |exchange| {
-                if !std::mem::replace(&mut begun, true)
-                    && let Self::Suspended(others) = self
-                {
-                    others.watch(py, exchange);
+                if !std::mem::replace(&mut begun, true) {
+                    exchange.begin_waiting();
+                    if let Self::Suspended(others) = self {
+                        others.watch(py, exchange);
+                    }
                 }
                 exchange.push(engine)?;
                 if exchange.has_room(engine) {
@@ -86,7 +87,7 @@ impl Way {
                 if engine.stage() == Stage::Aborting {
                     return Err(exchange.give_up(engine));
                 }
-                Ok(Some((Arc::clone(exchange.socket()), exchange.token(), exchange.send_until())))
+                Ok(Some((Arc::clone(exchange.socket()), exchange.token(), exchange.send_until(engine))))
             });
             // None: the request has ended meanwhile.
             let Some((socket, token, until)) = waits.ok_or_else(over)?? else { return Ok(()) };

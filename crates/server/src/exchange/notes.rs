@@ -1,0 +1,72 @@
+//! What an exchange notes down for its line in the access log, where the log's format asks for it.
+//!
+//! Knows: which notes are wanted, by their place. Does not know: how a line looks (`access.rs`).
+
+use super::Exchange;
+use crate::access::Wanted;
+
+impl Exchange {
+    /// The notes, in the order of `Format::wanted`.
+    pub fn notes(&self) -> &[Vec<u8>] {
+        &self.notes
+    }
+
+    /// Notes a value at its place.
+    pub fn note(&mut self, at: usize, value: Vec<u8>) {
+        if self.notes.len() <= at {
+            self.notes.resize_with(at + 1, Vec::new);
+        }
+        if let Some(note) = self.notes.get_mut(at) {
+            *note = value;
+        }
+    }
+
+    /// Notes what is wanted of the reply's head, which is complete.
+    pub(super) fn note_reply(&mut self, wanted: &[Wanted], head: &[u8]) {
+        for (at, wanted) in wanted.iter().enumerate() {
+            if let Wanted::ReplyHeader(name) = wanted {
+                self.note(at, field(head, name).unwrap_or_default());
+            }
+        }
+    }
+}
+
+/// The value of a header in a reply's head; `name` in small letters. Several are joined (RFC 9110 §5.2).
+fn field(head: &[u8], name: &str) -> Option<Vec<u8>> {
+    let values: Vec<&[u8]> = head
+        .split(|&byte| byte == b'\n')
+        .filter_map(|line| {
+            let at = line.iter().position(|&byte| byte == b':')?;
+            let (found, value) = line.split_at(at);
+            found
+                .eq_ignore_ascii_case(name.as_bytes())
+                .then(|| value.get(1..).unwrap_or_default().trim_ascii())
+        })
+        .collect();
+    if values.is_empty() { None } else { Some(values.join(&b", "[..])) }
+}
+
+/// Content bytes of a whole reply of ours: what follows its head.
+pub(crate) fn content_length(reply: &[u8]) -> u64 {
+    reply.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| (reply.len() - at - 4) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_whatever_its_letters_and_joined_where_it_repeats() {
+        let head = b"HTTP/1.1 200 OK\r\nContent-TYPE:  text/plain\r\nVia: a\r\nvia: b\r\nEmpty:\r\n\r\n";
+        assert_eq!(field(head, "content-type").as_deref(), Some(&b"text/plain"[..]));
+        assert_eq!(field(head, "via").as_deref(), Some(&b"a, b"[..]));
+        assert_eq!(field(head, "empty").as_deref(), Some(&b""[..]));
+        assert_eq!(field(head, "none"), None);
+    }
+
+    #[test]
+    fn content_is_what_follows_the_head() {
+        assert_eq!(content_length(b"HTTP/1.1 400 Bad Request\r\nA: b\r\n\r\nxyz"), 3);
+        assert_eq!(content_length(b"HTTP/1.1 400 Bad Request\r\n\r\n"), 0);
+    }
+}

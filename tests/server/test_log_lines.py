@@ -1,0 +1,218 @@
+"""Lines of the log: a line for each refusal, headers of the reply, JSON, Python's logging, syslog."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from serving import HERE, PYTHON, Serving
+
+pytestmark = pytest.mark.interpreters
+
+CLOSE = b"Host: a\r\nConnection: close\r\n"
+WAYS = {
+    "threads": ["failures"],
+    "gevent": ["failures", "--worker-class", "gevent"],
+    "asgi": ["failures:asgi", "--interface", "asgi", "--lifespan", "off"],
+}
+REFUSED = [
+    (b"bad\r\n\r\n", 400, "-"),
+    (b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n", 414, "-"),
+    (b"GET / HTTP/1.1\r\nHost: a\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431, "-"),
+    (b"GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505, "-"),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_refusal_has_its_line_with_what_was_sent(serve: Callable[..., Serving], way: str) -> None:
+    target, *options = WAYS[way]
+    server = serve(target, *options, "--access-log", "common", env={"FAILURE": os.devnull})
+    for data, status, line in REFUSED:
+        content = server.raw(data).partition(b"\r\n\r\n")[2]
+        wanted = f'"{line}" {status} {len(content)}'
+        server.until(lambda wanted=wanted: wanted in server.log())  # type: ignore[misc]
+
+
+def test_a_body_that_is_too_large_is_logged_with_its_request(serve: Callable[..., Serving]) -> None:
+    server = serve("failures", "--access-log", "common", "--limit-body-bytes", "10", env={"FAILURE": os.devnull})
+    post = b"POST /up HTTP/1.1\r\nHost: a\r\n"
+    for rest in (b"Content-Length: 11\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n\r\n"):
+        content = server.raw(post + rest).partition(b"\r\n\r\n")[2]
+        wanted = f"413 {len(content)}"
+        server.until(lambda wanted=wanted: server.log().count(wanted))  # type: ignore[misc]
+    server.until(lambda: '"POST /up HTTP/1.1" 413' in server.log())
+
+
+def test_replies_of_the_server_itself_have_their_length(serve: Callable[..., Serving]) -> None:
+    server = serve("failures", "--access-log", "common", env={"FAILURE": os.devnull})
+    content = server.raw(b"GET / HTTP/1.1\r\n" + CLOSE + b"\r\n").partition(b"\r\n\r\n")[2]
+    server.until(lambda: f'"GET / HTTP/1.1" 500 {len(content)}' in server.log())
+    server = serve("behaviours", "--access-log", "common", "--request-timeout", "0.1")
+    content = server.raw(b"GET /sleep?5 HTTP/1.1\r\n" + CLOSE + b"\r\n").partition(b"\r\n\r\n")[2]
+    assert content
+    server.until(lambda: f'HTTP/1.1" 504 {len(content)}' in server.log())
+
+
+@pytest.mark.parametrize(
+    "spelling", ["%s %{X-Trace}o %{shop.user}e %{x-none}o", "%(s)s %({X-Trace}o)s %({shop.user}e)s %({x-none}o)s"]
+)
+@pytest.mark.parametrize("way", ["threads", "gevent"])
+def test_headers_of_the_reply_and_keys_of_environ_are_in_the_line(
+    serve: Callable[..., Serving], way: str, spelling: str
+) -> None:
+    target, *options = WAYS[way]
+    server = serve(target, *options, "--access-log", spelling)
+    assert server.raw(b"GET /noted HTTP/1.1\r\n" + CLOSE + b"\r\n").endswith(b"ok")
+    server.until(lambda: "200 t1, t2 ann -\n" in server.log())
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ([], False), (["--access-log"], True), (["--no-access-log", "--reload"], False), (["--reload"], True),
+        (["--access-log=none"], False),
+    ],
+)  # fmt: skip
+def test_the_access_log_is_kept_in_development_or_where_it_is_asked_for(
+    serve: Callable[..., Serving], words: list[str], kept: bool
+) -> None:
+    server = serve("failures", *words)
+    assert server.raw(b"GET /noted HTTP/1.1\r\n" + CLOSE + b"\r\n").endswith(b"ok")
+    assert server.stop() == 0
+    assert ('"GET /noted HTTP/1.1" 200 2' in server.log()) is kept, server.log()
+
+
+def test_a_flag_without_its_value_does_not_take_the_target() -> None:
+    done = subprocess.run(
+        [PYTHON, "-m", "forehand", "--access-log", "echo", "--check"], cwd=HERE / "apps", capture_output=True, text=True
+    )
+    assert (done.returncode, "echo loads" in done.stdout) == (0, True), done.stderr
+    (done := subprocess.run(
+        [PYTHON, "-m", "forehand", "echo", "--access-log", "nonsense", "--check"],
+        cwd=HERE / "apps", capture_output=True, text=True,
+    ))  # fmt: skip
+    assert (done.returncode, "'nonsense' is neither" in done.stderr) == (2, True)
+
+
+def test_true_and_false_mean_it_in_the_file(tmp_path: Path) -> None:
+    for text, wanted in (("true", 'access_log = "common"'), ("false", 'access_log = "none"')):
+        (tmp_path / "forehand.toml").write_text(f"access_log = {text}\n")
+        done = subprocess.run(
+            [PYTHON, "-m", "forehand", "--print-config"], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert wanted in done.stdout
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_servers_own_lines_can_be_json(serve: Callable[..., Serving], tmp_path: Path, way: str) -> None:
+    target, *options = WAYS[way]
+    server = serve(target, *options, "--log-format", "json", env={"FAILURE": str(tmp_path / "failure")})
+    server.raw(b"bad\r\n\r\n")
+    server.raw(b"GET /deep HTTP/1.1\r\n" + CLOSE + b"\r\n")
+    assert server.order("reload")[0] == 0
+    assert server.stop() == 0
+    lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
+    assert all({"time", "level", "pid", "message"} <= line.keys() for line in lines)
+    assert any("refused a request" in line["message"] for line in lines), "of the engine"
+    assert any("reload" in line["message"] for line in lines), "of the supervisor"
+    (failed,) = [line for line in lines if "the application failed: GET /deep" in line["message"]]
+    assert failed["level"] == "error"
+    assert "innermost" in failed["traceback"]
+    others = [line for line in server.log().splitlines() if not line.startswith("{")]
+    assert not [line for line in others if re.match(r"\d{4}-", line)], others
+
+
+CONFIG = {
+    "version": 1,
+    "formatters": {"own": {"format": "%(name)s|%(levelname)s|%(message)s"}},
+    "handlers": {"file": {"class": "logging.FileHandler", "filename": "", "formatter": "own"}},
+    "root": {"handlers": ["file"], "level": "DEBUG"},
+}
+
+
+def as_toml(config: dict) -> str:  # type: ignore[type-arg]
+    handler = config["handlers"]["file"]
+    return (
+        "version = 1\n[formatters.own]\nformat = '%(name)s|%(levelname)s|%(message)s'\n"
+        f"[handlers.file]\nclass = 'logging.FileHandler'\nfilename = '{handler['filename']}'\nformatter = 'own'\n"
+        "[root]\nhandlers = ['file']\nlevel = 'DEBUG'\n"
+    )
+
+
+@pytest.mark.parametrize("suffix", [".json", ".toml"])
+@pytest.mark.parametrize("way", WAYS)
+def test_lines_go_to_pythons_logging(serve: Callable[..., Serving], tmp_path: Path, way: str, suffix: str) -> None:
+    config = json.loads(json.dumps(CONFIG))
+    config["handlers"]["file"]["filename"] = str(tmp_path / "own.log")
+    file = tmp_path / f"logging{suffix}"
+    file.write_text(json.dumps(config) if suffix == ".json" else as_toml(config))
+    target, *options = WAYS[way]
+    server = serve(
+        target, *options, "--log-config", str(file), "--access-log", "common",
+        env={"FAILURE": str(tmp_path / "failure")},
+    )  # fmt: skip
+    server.raw(b"bad\r\n\r\n")
+    server.raw(b"GET /deep HTTP/1.1\r\n" + CLOSE + b"\r\n")
+    assert server.order("reload")[0] == 0
+    assert server.stop() == 0
+    found = (tmp_path / "own.log").read_text()
+    assert re.search(r"^forehand.error\|INFO\|refused a request", found, re.M), found
+    assert re.search(r"^forehand.error\|ERROR\|the application failed: GET /deep", found, re.M), found
+    assert "innermost" in found
+    assert re.search(r"^forehand.error\|INFO\|reload", found, re.M), found
+    assert re.search(r'^forehand.access\|INFO\|.*"GET /deep HTTP/1.1" 500', found, re.M), found
+    assert found.count("refused a request") == 1, "each line once"
+    assert "refused a request" not in server.log()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", ["logging.json cannot be read"]),
+        ('{"version": 3}', ["is no configuration of Python's logging", "version"]),
+        ('{"version": 1, "root": {"handlers": ["none"]}}', ["is no configuration of Python's logging", "none"]),
+        (None, ["cannot be read", "No such file"]),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_says_why(tmp_path: Path, text: str | None, words: list[str]) -> None:
+    if text is not None:
+        (tmp_path / "logging.json").write_text(text)
+    done = subprocess.run(
+        [PYTHON, "-m", "forehand", "echo", "--log-config", str(tmp_path / "logging.json"), "--check"],
+        cwd=HERE / "apps", capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_lines_go_to_syslog(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as syslog:
+        syslog.bind(("127.0.0.1", 0))
+        syslog.settimeout(20)
+        server = serve(
+            "failures", "--log-syslog", "--log-syslog-to", f"udp://127.0.0.1:{syslog.getsockname()[1]}",
+            "--log-syslog-facility", "daemon", "--log-syslog-prefix", "shop", "--access-log", "common",
+        )  # fmt: skip
+        server.raw(b"GET /noted HTTP/1.1\r\n" + CLOSE + b"\r\n")
+        server.raw(b"bad\r\n\r\n")
+        found: list[bytes] = []
+        while not (any(b"/noted" in line for line in found) and any(b"refused" in line for line in found)):
+            found.append(syslog.recv(65536))
+        # daemon is 3, info 6: 3 * 8 + 6.
+        assert all(re.match(rb"<30>shop\[\d+\]: INFO: ", line) for line in found), found
+        assert sum(b"/noted" in line for line in found) == 1
+    for words, status in (
+        (["--log-syslog-to", "nowhere"], 2),
+        (["--log-syslog", "--log-syslog-to", "unix:///no/such"], 5),
+    ):
+        done = subprocess.run(
+            [PYTHON, "-m", "forehand", "echo", *words, "--check"], cwd=HERE / "apps", capture_output=True, text=True
+        )
+        assert done.returncode == status, done.stderr
