@@ -24,6 +24,12 @@ STACKS_SIGNAL: int
 def watch_parent(fd: int, patience_ms: int, /) -> None:
     """End this process so many milliseconds after a pipe has ended: its supervisor is gone."""
 
+def keep_from_children(fd: int) -> None:
+    """Put something dead in this descriptor's place in every forked child, from its first moment on."""
+
+def release(fd: int) -> None:
+    """The descriptor is about to be closed, and its number may be somebody else's."""
+
 def take_orphans() -> bool:
     """Become the parent of descendants whose parents have ended. False: there is no such thing here."""
 

@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 
-from forehand import __version__, _core, errors, logs
+from forehand import __version__, _core, errors, forked, logs
 from forehand.driving import STOPPING
 from forehand.errors import Problem
 from forehand.listen import Listener, listen
@@ -88,7 +88,7 @@ def launch(plan: dict[str, Any]) -> int:
 
         for name in ("on_start", "on_worker_start"):
             hooks.call(plan, name, {"pid": os.getpid(), "worker": 0, "workers": 0, "generation": 1})
-    application = target.load(plan["target"], factory=plan["factory"])
+    application = forked.parent_only(lambda: target.load(plan["target"], factory=plan["factory"]))
     if plan["worker_class"] == "gevent":
         greenlets.check(application, plan["target"], plan["interface"])
     if plan["check"]:
@@ -147,6 +147,8 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
 
         greenlets.check(application, name, plan["interface"])
     listeners = listen(plan)
+    for listener in listeners:
+        _core.keep_from_children(listener.socket.fileno())
     try:
         engine = {
             **plan["engine"],
@@ -168,6 +170,7 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
             )
         server = _core.Server(application, [(listener.socket.fileno(), listener.url) for listener in listeners], engine)
         waiting = Waiting(server, plan["patience"])
+        forked.from_any_thread()
         # What loading has left goes back to the system when the server starts.
         gc.collect()
         server.start()
@@ -175,6 +178,7 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
         return waiting.wait()
     finally:
         for listener in listeners:
+            _core.release(listener.socket.fileno())
             listener.close()
 
 
@@ -239,7 +243,9 @@ class Waiting:
         self.wake = os.pipe()
         for fd in self.wake:
             os.set_blocking(fd, False)
+            _core.keep_from_children(fd)
         signal.set_wakeup_fd(self.wake[1])
+        forked.take_signals([signal.SIGTERM, signal.SIGINT])
 
     def _signalled(self, number: int, frame: object) -> None:
         self.asked += 1
@@ -251,11 +257,13 @@ class Waiting:
             return errors.OK
         import select
 
+        us = os.getpid()
         poll = select.poll()
         poll.register(self.wake[0], select.POLLIN)
         poll.register(self.server.overdue_fd(), select.POLLIN)
         while self.asked == 0:
             poll.poll()
+            forked.stay_out(us, "where its parent waits for signals")
             try:
                 os.read(self.wake[0], 64)
             except BlockingIOError:

@@ -8,6 +8,7 @@ mod controls;
 mod failure;
 mod farewell;
 mod ffi;
+mod forked;
 mod hub;
 mod parent;
 mod server;
@@ -52,6 +53,19 @@ mod _core {
     #[pyfunction]
     fn take_orphans() -> bool {
         reactor::sys::take_orphans().is_ok()
+    }
+
+    /// Keeps a descriptor from every forked child, also from one that C code forks: from its first moment on
+    /// it has something dead in its place. Until `release`, which is to come before it is closed.
+    #[pyfunction]
+    fn keep_from_children(fd: RawFd) {
+        reactor::sys::keep_from_children(fd);
+    }
+
+    /// The descriptor is about to be closed.
+    #[pyfunction]
+    fn release(fd: RawFd) {
+        reactor::sys::release(fd);
     }
 
     /// Every limit: (name, kind, default, reason, answer, counter).

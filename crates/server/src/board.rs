@@ -5,12 +5,11 @@
 //! what follows from them. A worker writes its own row and reads the others'; a supervisor
 //! clears the row of one that is gone. Any thread.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use reactor::sys::{SharedNumbers, duplicate_file};
+use reactor::sys::{Own, SharedNumbers};
 
 /// Numbers in a row; those behind the last field are room for more.
 const WIDTH: usize = 16;
@@ -51,7 +50,7 @@ pub enum Field {
 pub struct Board {
     page: SharedNumbers,
     row: usize,
-    bell: File,
+    bell: Own,
 }
 
 impl Board {
@@ -63,7 +62,7 @@ impl Board {
         if row >= ROWS {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the board has no such row"));
         }
-        Ok(Self { page: SharedNumbers::map(fd, ROWS * WIDTH)?, row, bell: duplicate_file(bell)? })
+        Ok(Self { page: SharedNumbers::map(fd, ROWS * WIDTH)?, row, bell: Own::copy_of(bell)? })
     }
 
     /// From now on this worker takes connections.
@@ -73,7 +72,7 @@ impl Board {
     }
 
     /// What can be watched for [`Board::ring`].
-    pub fn bell(&self) -> &File {
+    pub fn bell(&self) -> &Own {
         &self.bell
     }
 

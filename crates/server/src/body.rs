@@ -5,7 +5,8 @@
 //! [`BodyBuffer`] runs under the baton, [`Body`] on the thread that owns the exchange.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use crate::incoming::Incoming;
@@ -17,9 +18,24 @@ pub enum Body {
     /// All of it.
     Memory(Vec<u8>),
     /// All of it, `length` bytes from the start of the file.
-    File { file: File, length: u64 },
+    File { file: Spooled, length: u64 },
     /// It is still arriving (option `request_buffering` off).
     Stream(Arc<Incoming>),
+}
+
+/// A file that is read from a place of our own: the kernel's would be shared with a forked child, which then would
+/// read what is its parent's.
+pub struct Spooled {
+    file: File,
+    at: u64,
+}
+
+impl Read for Spooled {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let got = self.file.read_at(into, self.at)?;
+        self.at += got as u64;
+        Ok(got)
+    }
 }
 
 /// A body that is being received.
@@ -69,10 +85,7 @@ impl BodyBuffer {
         Ok(match self {
             Self::Memory(memory) if memory.is_empty() => Body::Empty,
             Self::Memory(memory) => Body::Memory(memory),
-            Self::File { mut file, length } => {
-                file.seek(SeekFrom::Start(0))?;
-                Body::File { file, length }
-            }
+            Self::File { file, length } => Body::File { file: Spooled { file, at: 0 }, length },
         })
     }
 }

@@ -3,13 +3,12 @@
 //! Knows: no connection and no request. Any thread reads it; nothing in it is locked on the
 //! way of a request.
 
-use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use reactor::Waker;
-use reactor::sys::Handoff;
+use reactor::sys::{Handoff, Own, end_now, forks, last_words};
 use wire::{Limits, Policy, Trust};
 
 use crate::access::AccessLog;
@@ -41,7 +40,7 @@ pub struct Config {
     /// Other processes watch the same listeners.
     pub shared_listeners: bool,
     /// The line to the supervisor.
-    pub report: Option<File>,
+    pub report: Option<Own>,
     /// After so many requests the worker asks to be replaced; zero: never.
     pub max_requests: u64,
     pub deadlines: Deadlines,
@@ -106,6 +105,8 @@ pub struct Engine {
     playing: AtomicU32,
     queued: AtomicU32,
     max_requests_told: AtomicBool,
+    /// Which process it serves in (`reactor::sys::forks`).
+    born: u32,
     /// How often listeners shall be looked at whether or not the kernel has told of them.
     kicks: AtomicU64,
 }
@@ -123,8 +124,28 @@ impl Engine {
             playing: AtomicU32::new(0),
             queued: AtomicU32::new(0),
             max_requests_told: AtomicBool::new(false),
+            born: forks(),
             kicks: AtomicU64::new(0),
         }
+    }
+
+    /// True in a process that was forked off the one that this engine serves in: there it is a dead copy, and
+    /// nothing may come of it.
+    #[inline]
+    pub fn is_a_copy(&self) -> bool {
+        self.born != forks()
+    }
+
+    /// The kernel could not be asked what has happened. In a forked child that is so by design: what has
+    /// brought it back here, in spite of everything, ends with it.
+    #[cold]
+    pub(crate) fn cannot_poll(&self) -> usize {
+        if self.is_a_copy() {
+            last_words("forehand: a forked child came back into its parent's loop: it ends here\n");
+            end_now(1);
+        }
+        // It would be a bug of ours; the loop goes on looking.
+        0
     }
 
     /// Threads inside the application.

@@ -60,6 +60,11 @@ impl Loop {
                         After::Continue => connection.phase = Phase::Reading,
                         After::Linger { left } => self.linger(&mut connection, left),
                         After::Close => {
+                            // The end is the message. Where a process has been forked that our handlers
+                            // have not seen, close(2) alone would not send it.
+                            if reactor::sys::has_forked() {
+                                connection.socket.shut_write();
+                            }
                             self.close(connection);
                             return None;
                         }

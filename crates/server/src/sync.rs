@@ -16,10 +16,45 @@ pub use std::sync::{
 
 /// Locks, whether or not a thread has panicked with the lock held: what these locks protect
 /// is whole between any two statements that can panic.
+#[cfg(loom)]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match mutex.lock() {
         Ok(guard) => guard,
         Err(poisoned) => poisoned.into_inner(),
+    }
+}
+
+/// How long a forked child waits for a lock that a thread of its parent may have held at the fork.
+#[cfg(not(loom))]
+const ORPHANED: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Locks, whether or not a thread has panicked with the lock held: what these locks protect
+/// is whole between any two statements that can panic.
+#[cfg(not(loom))]
+#[inline]
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    try_lock(mutex).unwrap_or_else(|| wait_for(mutex))
+}
+
+/// Waits for a lock; not without end in a process where whoever has it may not exist.
+#[cfg(not(loom))]
+#[cold]
+fn wait_for<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    if reactor::sys::forks() == 0 {
+        return mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    }
+    let begun = std::time::Instant::now();
+    loop {
+        if let Some(guard) = try_lock(mutex) {
+            return guard;
+        }
+        if begun.elapsed() > ORPHANED {
+            reactor::sys::last_words(
+                "forehand: a forked child waits for a lock of its parent: it ends here\n",
+            );
+            reactor::sys::end_now(1);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
 

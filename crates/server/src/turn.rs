@@ -239,7 +239,7 @@ impl Loop {
 
     /// Looks without waiting. True: something happened.
     pub(crate) fn look(&mut self) -> bool {
-        let found = self.reactor.poll(false).unwrap_or(0);
+        let found = self.reactor.poll(false).unwrap_or_else(|_| self.engine.cannot_poll());
         self.has_looked(found);
         found > 0
     }
@@ -342,8 +342,7 @@ impl Lead for Loop {
 
     fn wait(&mut self) {
         self.heed();
-        // A failing wait would be a bug of ours; the loop then goes on looking.
-        let found = self.reactor.poll(true).unwrap_or(0);
+        let found = self.reactor.poll(true).unwrap_or_else(|_| self.engine.cannot_poll());
         self.has_looked(found);
     }
 

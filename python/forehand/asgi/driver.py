@@ -10,7 +10,7 @@ import asyncio
 import gc
 import sys
 
-from forehand import _core, errors
+from forehand import _core, errors, forked
 from forehand.asgi.lifespan import Lifespan
 from forehand.driving import FAREWELL, Ordered
 from forehand.errors import Problem
@@ -77,6 +77,8 @@ def _leave_threads(status: int) -> None:
 
 def run(loop: asyncio.AbstractEventLoop, life: Coroutine[Any, Any, int]) -> int:
     """Run a life in its loop to the end, and tidy up behind it; the exit status."""
+    # A child that lets its parent's loop run would wait on its parent's descriptors.
+    no_more_forks = forked.when_forked(lambda: loop.call_soon(forked.back_in_loop))
     try:
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(life)
@@ -84,6 +86,7 @@ def run(loop: asyncio.AbstractEventLoop, life: Coroutine[Any, Any, int]) -> int:
         try:
             _tidy(loop)
         finally:
+            no_more_forks()
             asyncio.set_event_loop(None)
             loop.close()
 
@@ -125,6 +128,7 @@ class Signals(Orders):
             except (ValueError, RuntimeError):
                 return
             self.taken.append(number)
+        forked.take_signals(self.taken)
 
     def detach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Signals are the process's own again."""

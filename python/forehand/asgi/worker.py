@@ -6,6 +6,7 @@ process, on its main thread, in place of what `supervisor/worker.py` does for WS
 
 from __future__ import annotations
 
+from forehand import forked
 from forehand.asgi.driver import Driver, Orders, new_loop, run
 from forehand.asgi.readiness import prove
 from forehand.supervisor import driven
@@ -66,8 +67,10 @@ class Words(driven.Driven, Orders):
 
         loop.add_reader(self.channel.fd, self._hear)
         # Through the loop's own way to be woken: uvloop takes the process's place for that.
-        for name, word in (("SIGTERM", "retire"), ("SIGQUIT", "quit"), ("SIGUSR1", "reopen")):
-            loop.add_signal_handler(getattr(signal, name), self._signalled, word)
+        words = {signal.SIGTERM: "retire", signal.SIGQUIT: "quit", signal.SIGUSR1: "reopen"}
+        for number, word in words.items():
+            loop.add_signal_handler(number, self._signalled, word)
+        forked.take_signals(list(words))
         loop.call_soon(self._hear)
 
     def detach(self, loop: asyncio.AbstractEventLoop) -> None:

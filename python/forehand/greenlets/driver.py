@@ -13,9 +13,9 @@ import time
 
 import gevent
 from gevent.event import Event
-from greenlet import GreenletExit
+from greenlet import GreenletExit, getcurrent
 
-from forehand import _core, errors
+from forehand import _core, errors, forked
 from forehand.driving import FAREWELL, Ordered
 from forehand.supervisor import say, stacks
 
@@ -95,6 +95,9 @@ class Signals(Orders):
         os.set_blocking(self.reader, False)
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        forked.take_signals([signal.SIGTERM, signal.SIGINT])
+        for fd in (self.reader, writer):
+            _core.keep_from_children(fd)
         self.listen(hub, self.reader, self._hear)
 
     def _signalled(self, number: int, frame: object) -> None:
@@ -131,6 +134,7 @@ class Driver(Ordered):
         """From start to stop; the exit status."""
         hub = gevent.get_hub()
         engine = Orders()
+        us = os.getpid()
 
         def ended() -> None:
             # What is ready behind the end would be ready for ever.
@@ -144,11 +148,25 @@ class Driver(Ordered):
         server.start()
         engine.listen(hub, server.fileno(), server.turn)
         orders.attach(hub)
+
+        def in_child() -> None:
+            # The hub's own set first, or stopping to watch would be told to the one that is shared with the parent.
+            gevent.reinit(hub)
+            forked.note_greenlet(getcurrent)
+            engine.detach()
+            orders.detach()
+
+        no_more_forks = forked.when_forked(in_child)
         try:
             tell()
-            gevent.wait([self.ordered, self.engine_ended], count=1)
+            try:
+                gevent.wait([self.ordered, self.engine_ended], count=1)
+            finally:
+                # A child whose greenlets have all ended: for want of others the hub lets this one go on.
+                forked.stay_out(us, "where its parent waits for orders")
             left = self._drain(server)
         finally:
+            no_more_forks()
             orders.detach()
             engine.detach()
             server.flush_logs()

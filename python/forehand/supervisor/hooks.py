@@ -7,7 +7,7 @@ ones are told to the log and change nothing.
 
 from __future__ import annotations
 
-from forehand import errors
+from forehand import errors, forked
 from forehand.errors import Problem
 from forehand.supervisor import say
 
@@ -26,7 +26,7 @@ def call(plan: dict[str, Any], name: str, facts: dict[str, Any]) -> None:
     if not target:
         return
     try:
-        find(target, name)(facts)
+        forked.parent_only(find(target, name), facts)
     except Problem:
         raise
     except BaseException as error:

@@ -19,7 +19,7 @@ import os
 import posix
 import sys
 
-from forehand import errors
+from forehand import errors, forked
 from forehand.errors import Problem
 from forehand.supervisor import channel, worker
 from forehand.supervisor.channel import Channel
@@ -90,6 +90,7 @@ def _run(children: Children, line: int, plan: dict[str, Any]) -> NoReturn:
 
         _core.watch_parent(children.life[0], 0)
         application = _load(plan, told)
+        forked.forget()
         status = _serve(children, told, plan, application)
     except Problem as problem:
         told.tell("fail", f"{problem.status} {problem.text()}")
@@ -99,7 +100,7 @@ def _run(children: Children, line: int, plan: dict[str, Any]) -> NoReturn:
 
         told.tell("fail", f"{errors.INTERNAL} {''.join(traceback.format_exception(error))}")
     finally:
-        worker._flush()
+        forked.flush()
         os._exit(status)
 
 

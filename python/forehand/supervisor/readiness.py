@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import sys
 
-from forehand import errors
+from forehand import errors, forked
 from forehand.errors import Problem
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ def prove(how: str, application: Callable[..., Any]) -> None:
         from forehand.supervisor.hooks import find
 
         try:
-            answer = find(how, "readiness")()
+            answer = forked.parent_only(find(how, "readiness"))
         except Problem:
             raise
         except Exception as error:
@@ -34,7 +34,7 @@ def prove(how: str, application: Callable[..., Any]) -> None:
             raise failed(how, "returned False")
         return
     try:
-        status = _get(how, application)
+        status = forked.parent_only(_get, how, application)
     except Exception as error:
         raise failed(how, f"raised {type(error).__name__}: {error}", error) from None
     if not status[:3].isdigit() or int(status[:3]) >= 400:

@@ -15,7 +15,7 @@ import gc
 import os
 import sys
 
-from forehand import _core, errors, logs
+from forehand import _core, errors, forked, logs
 from forehand.errors import Problem
 from forehand.supervisor import say
 from forehand.supervisor.channel import Channel
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
+#: Signals that a worker, or what forks workers, hears or lets pass.
+NOTED = ("SIGTERM", "SIGQUIT", "SIGUSR1", "SIGINT", "SIGHUP", "SIGUSR2", "SIGTTIN", "SIGTTOU", "SIGWINCH")
 #: How long what runs may go on after the supervisor has died: the port is free within a second.
 ORPHAN_MS = 600
 
@@ -50,6 +52,11 @@ class Place:
         self.board = board
         self.listeners = listeners
 
+    def ties(self) -> list[int]:
+        """The descriptors by which workers know of each other."""
+        page, _, *others = self.board
+        return [page, *others]
+
 
 def run(place: Place, plan: dict[str, Any], application: Callable[..., Any] | None = None) -> NoReturn:
     """Live, and end the process. `application`: where it was loaded before the fork."""
@@ -58,7 +65,8 @@ def run(place: Place, plan: dict[str, Any], application: Callable[..., Any] | No
     try:
         _name(f"forehand-w{place.number}")
         _core.watch_parent(place.life, ORPHAN_MS)
-        status = _live(place, plan, channel, application)
+        _keep(place)
+        status = forked.parent_only(_live, place, plan, channel, application)
     except Problem as problem:
         channel.tell("fail", f"{problem.status} {problem.text()}")
         status = problem.status
@@ -68,16 +76,14 @@ def run(place: Place, plan: dict[str, Any], application: Callable[..., Any] | No
         channel.tell("fail", f"{errors.INTERNAL} {''.join(traceback.format_exception(error))}")
     finally:
         # Threads of the application would keep the interpreter from ending, for ever.
-        _flush()
+        forked.flush()
         os._exit(status)
 
 
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            pass  # closed by the application, or its reader is gone
+def _keep(place: Place) -> None:
+    """What the application forks gets none of this worker's ties."""
+    for fd in (place.line, place.life, place.stacks, *place.ties(), *(fd for fd, _ in place.listeners)):
+        _core.keep_from_children(fd)
 
 
 def _name(name: str) -> None:
@@ -163,6 +169,7 @@ def _live(place: Place, plan: dict[str, Any], channel: Channel, application: Cal
         from forehand.supervisor import deadlines
 
         deadlines.prepare()
+    forked.from_any_thread()
     gc.collect()
     server.start()
     channel.tell("ready")
@@ -206,7 +213,7 @@ class Signals:
 
         self.asked: list[str] = []
         words = {"SIGTERM": "retire", "SIGQUIT": "quit", "SIGUSR1": "reopen"}
-        for name in ("SIGTERM", "SIGQUIT", "SIGUSR1", "SIGINT", "SIGHUP", "SIGUSR2", "SIGTTIN", "SIGTTOU", "SIGWINCH"):
+        for name in NOTED:
             word = words.get(name)
             # A function even where nothing is to be done: what the application starts does
             # not inherit functions, as it would inherit that a signal is ignored.
@@ -216,6 +223,9 @@ class Signals:
         os.set_blocking(self.reader, False)
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        forked.take_signals([getattr(signal, name) for name in NOTED])
+        _core.keep_from_children(self.reader)
+        _core.keep_from_children(writer)
 
     def _noter(self, word: str | None) -> Callable[[int, object], None]:
         def note(number: int, frame: object) -> None:
@@ -235,6 +245,7 @@ class Life:
         self.signals = signals
         self.leaving = False
         self.hurried = False
+        self.us = os.getpid()
 
     def wait(self) -> int:
         """Until the end; the exit status."""
@@ -246,6 +257,7 @@ class Life:
         while not self.server.ended():
             # While leaving, the end comes without a word.
             poll.poll(20 if self.leaving else None)
+            forked.stay_out(self.us, "where its parent waits for orders")
             self._drain_wakeups()
             for word in self._words():
                 getattr(self, f"_{word}")()

@@ -3,13 +3,12 @@
 //! Knows: ASGI, "Request - receive event" and "Disconnect - receive event". Does not know:
 //! framing. Runs on the event loop's thread.
 
-use std::fs::File;
 use std::io::Read;
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use server::body::Body;
+use server::body::{Body, Spooled};
 use server::incoming::{Arrival, BodyError};
 
 use super::awaitable::Attempt;
@@ -103,7 +102,7 @@ impl Http {
     }
 }
 
-fn read_part(file: &mut File, left: &mut u64) -> std::io::Result<(Vec<u8>, bool)> {
+fn read_part(file: &mut Spooled, left: &mut u64) -> std::io::Result<(Vec<u8>, bool)> {
     let mut bytes = Vec::new();
     let got = file.take((*left).min(PART as u64)).read_to_end(&mut bytes)?;
     *left = left.saturating_sub(got as u64);

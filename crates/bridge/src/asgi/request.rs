@@ -23,6 +23,7 @@ use wire::ws::code;
 use crate::failure;
 use crate::farewell::is_farewell;
 use crate::ffi::{Held, Stepped, Talks, Tried, is_coroutine, step};
+use crate::forked;
 
 /// What the application may still say and hear.
 pub enum Talk {
@@ -112,7 +113,15 @@ impl Request {
         let coroutine =
             this.get().state.borrow(py).ok_or_else(busy)?.coroutine.as_ref().map(|it| it.clone_ref(py));
         let Some(coroutine) = coroutine else { return Err(stopped(None)) };
-        match drive(coroutine.bind(py)) {
+        let driven = drive(coroutine.bind(py));
+        if this.get().server.get().engine.is_a_copy() {
+            match driven {
+                Ok(Stepped::Yielded(_)) => forked::would_wait(py),
+                Ok(Stepped::Returned) => forked::came_back(py, None),
+                Err(error) => forked::came_back(py, Some(&error)),
+            }
+        }
+        match driven {
             Ok(Stepped::Yielded(waits)) => {
                 this.get().suspended(py);
                 Ok(Some(waits))
@@ -425,7 +434,7 @@ fn after(this: &Bound<'_, Request>, what: &str) -> String {
 
 /// What `send` raises from the moment on at which nobody listens (ASGI, HTTP 2.4).
 fn left() -> PyErr {
-    PyConnectionResetError::new_err("the client left before the response was complete")
+    PyConnectionResetError::new_err(forked::LEFT)
 }
 
 impl Talks for Request {

@@ -188,6 +188,11 @@ impl GeventServer {
         let answered = catch_unwind(AssertUnwindSafe(|| {
             self.wsgi.answer_at(py, &mut exchange, &self.engine, &mut bench)
         }));
+        if self.engine.is_a_copy() {
+            // In a forked child, where nothing of it may be given back.
+            std::mem::forget((exchange, bench));
+            return;
+        }
         if answered.is_err() {
             exchange.fail(&self.engine);
         } else if let Some(mut benches) = self.benches.borrow(py)

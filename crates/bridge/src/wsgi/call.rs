@@ -133,7 +133,10 @@ impl Wsgi {
         match self.prepare(py, exchange, engine, bench) {
             Ok(Ok((environ, desk))) => {
                 let reply = desk.reply.get();
-                let played = reply.exchange.during(py, exchange, || self.play(py, &environ, &desk));
+                let played = reply.exchange.during(py, exchange, || {
+                    let played = self.play(py, &environ, &desk);
+                    if engine.is_a_copy() { end_of_a_copy(py, played, &bench.way) } else { played }
+                });
                 if let Some(access) = &engine.config.access
                     && !access.format.wanted().is_empty()
                 {
@@ -255,6 +258,22 @@ fn note_environ(exchange: &mut Exchange, environ: &Bound<'_, PyDict>, wanted: &[
         {
             exchange.note(at, text.to_string_lossy().into_owned().into_bytes());
         }
+    }
+}
+
+/// The application has come back in a forked child, which ends here. The greenlet of another request,
+/// which was copied along, only ends itself.
+#[cold]
+fn end_of_a_copy(py: Python<'_>, played: Result<(), Failure>, way: &Way) -> Result<(), Failure> {
+    if matches!(way, Way::Suspended(_)) && crate::forked::is_bystander(py) {
+        return Err(Failure::Gone);
+    }
+    match played {
+        Ok(()) => crate::forked::came_back(py, None),
+        // Nobody in this process has a client: that one is gone is what it was meant to find.
+        Err(Failure::Gone) => crate::forked::came_back(py, None),
+        Err(Failure::Raised(error)) => crate::forked::came_back(py, Some(&error)),
+        Err(Failure::Wrong(message)) => crate::forked::came_back(py, Some(&PyTypeError::new_err(message))),
     }
 }
 

@@ -3,14 +3,13 @@
 //! Knows: the methods that PEP 3333 names. Does not know: framing, which is undone already.
 //! Runs on whichever thread the application reads from.
 
-use std::fs::File;
 use std::io::Read;
 use std::sync::{Arc, Mutex, TryLockError};
 
 use pyo3::exceptions::{PyConnectionResetError, PyOSError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use server::body::Body;
+use server::body::{Body, Spooled};
 use server::incoming::{BodyError, Incoming};
 
 use super::way::{ReadError, Way};
@@ -33,7 +32,7 @@ enum Source {
     /// Nothing more than what was read ahead.
     Ended,
     File {
-        file: File,
+        file: Spooled,
         left: u64,
     },
     /// A body that is still arriving, over the connection of that token.

@@ -177,9 +177,7 @@ impl Writes for Reply {
             Ok(()) => Ok(py.None()),
             Err(Failure::Raised(error)) => Err(error),
             Err(Failure::Wrong(what)) => Err(PyRuntimeError::new_err(what)),
-            Err(Failure::Gone) => Err(pyo3::exceptions::PyConnectionResetError::new_err(
-                "the client left before the response was complete",
-            )),
+            Err(Failure::Gone) => Err(pyo3::exceptions::PyConnectionResetError::new_err(crate::forked::LEFT)),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! epoll(7): the readiness of many descriptors behind one.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use super::check;
+use super::ours::Own;
 
 /// How many events one wait may bring. A full batch only means that the next wait is near.
 const BATCH: usize = 512;
@@ -57,15 +58,13 @@ impl Default for PollEvents {
 /// An epoll set.
 #[derive(Debug)]
 pub struct Poll {
-    fd: OwnedFd,
+    fd: Own,
 }
 
 impl Poll {
     pub fn new() -> io::Result<Self> {
-        // SAFETY: takes no pointer; the result is checked before it is owned.
-        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: `fd` was just made by the kernel and nobody else owns it.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        // SAFETY: takes no pointer.
+        Ok(Self { fd: Own::made(|| unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })? })
     }
 
     /// Watches for readability, told again and again while it lasts.

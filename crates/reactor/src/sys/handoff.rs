@@ -6,8 +6,9 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
+use super::ours::Own;
 use super::socket::{Accepted, Socket, peer_of};
 use super::{check_size, duplicate_file};
 
@@ -19,8 +20,8 @@ const CONTROL: usize = 64;
 /// Both ends: a socket pair of sequenced packets.
 #[derive(Debug)]
 pub struct Handoff {
-    give: OwnedFd,
-    take: OwnedFd,
+    give: Own,
+    take: Own,
 }
 
 /// A message with its note and the room for a descriptor. Its pointers are into itself, so it
@@ -49,6 +50,19 @@ impl Parcel {
         parcel.header.msg_controllen = CONTROL as _;
         parcel
     }
+
+    /// The descriptor that has come with a message.
+    fn descriptor(&self) -> Option<RawFd> {
+        // SAFETY: control data and its length are as `new` has set them, or as the kernel has
+        // filled them.
+        unsafe {
+            let first = libc::CMSG_FIRSTHDR(&raw const self.header);
+            let one = !first.is_null()
+                && (*first).cmsg_level == libc::SOL_SOCKET
+                && (*first).cmsg_type == libc::SCM_RIGHTS;
+            one.then(|| libc::CMSG_DATA(first).cast::<RawFd>().read_unaligned())
+        }
+    }
 }
 
 impl Handoff {
@@ -57,7 +71,7 @@ impl Handoff {
     /// # Errors
     /// The kernel's: not open, or none left.
     pub fn join(give: RawFd, take: RawFd) -> io::Result<Self> {
-        Ok(Self { give: duplicate_file(give)?.into(), take: duplicate_file(take)?.into() })
+        Ok(Self { give: Own::copy_of(give)?, take: Own::copy_of(take)? })
     }
 
     /// Gives a connection to whoever takes next. The caller's own descriptor stays open. False:
@@ -96,22 +110,17 @@ impl Handoff {
         }
         let mut parcel = Parcel::new();
         let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-        // SAFETY: everything that the header points at is in `parcel`, which outlives the call.
-        let got = unsafe { libc::recvmsg(self.take.as_raw_fd(), &raw mut parcel.header, flags) };
-        if check_size(got)?.is_none() {
+        let mut got = Ok(None);
+        let made = Own::made(|| {
+            // SAFETY: everything that the header points at is in `parcel`, which outlives the call.
+            got = check_size(unsafe { libc::recvmsg(self.take.as_raw_fd(), &raw mut parcel.header, flags) });
+            if matches!(got, Ok(Some(_))) { parcel.descriptor().unwrap_or(-1) } else { -1 }
+        });
+        if got?.is_none() {
             return Ok((Accepted::Nobody, 0));
         }
-        // SAFETY: the kernel has filled the control data and its length.
-        let fd = unsafe {
-            let first = libc::CMSG_FIRSTHDR(&raw const parcel.header);
-            let one = !first.is_null()
-                && (*first).cmsg_level == libc::SOL_SOCKET
-                && (*first).cmsg_type == libc::SCM_RIGHTS;
-            one.then(|| libc::CMSG_DATA(first).cast::<RawFd>().read_unaligned())
-        };
-        let Some(fd) = fd else { return Ok((Accepted::Gone, 0)) };
-        // SAFETY: the kernel has just made this descriptor for us.
-        let socket = Socket::from_owned(unsafe { OwnedFd::from_raw_fd(fd) })?;
+        let Ok(fd) = made else { return Ok((Accepted::Gone, 0)) };
+        let socket = Socket::from_owned(fd)?;
         let note = u32::from_ne_bytes(parcel.note);
         Ok((peer_of(&socket).map_or(Accepted::Gone, |peer| Accepted::Connection(socket, peer)), note))
     }
@@ -128,6 +137,7 @@ impl AsFd for Handoff {
 mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::{FromRawFd, OwnedFd};
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -141,7 +151,7 @@ mod tests {
             assert_eq!(libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()), 0);
             (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
         };
-        Handoff { give, take }
+        Handoff { give: give.into(), take: take.into() }
     }
 
     #[test]
@@ -151,7 +161,7 @@ mod tests {
         let (accepted, from) = listener.accept().expect("accepts");
         client.write_all(b"unread").expect("writes");
         let way = pair();
-        let socket = Socket::from_owned(accepted.into()).expect("a socket");
+        let socket = Socket::from_owned(OwnedFd::from(accepted)).expect("a socket");
         assert!(way.give(&socket, 7).expect("gives"));
         drop(socket);
         let (Accepted::Connection(arrived, peer), 7) = way.take().expect("takes") else {
@@ -167,7 +177,7 @@ mod tests {
     fn when_no_more_fit_the_giver_is_told_and_keeps_it() {
         let way = pair();
         let (ours, _theirs) = UnixStream::pair().expect("a pair");
-        let socket = Socket::from_owned(ours.into()).expect("a socket");
+        let socket = Socket::from_owned(OwnedFd::from(ours)).expect("a socket");
         let given = (0..100_000_u32).take_while(|&note| way.give(&socket, note).expect("gives")).count();
         assert!((10..100_000).contains(&given), "{given}");
         for note in 0..given as u32 {

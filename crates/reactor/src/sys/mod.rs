@@ -4,12 +4,14 @@
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
 //! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `wall_seconds`, `SharedNumbers` (memory between processes),
-//! `take_orphans`, `end_now`, `stacks_signal`.
+//! `take_orphans`, `end_now`, `last_words`, `stacks_signal`, `Own`, `keep_from_children`, `release`, `forks`, `has_forked`
+//! (what a forked child never has).
 
 mod clock;
 mod epoll;
 mod handoff;
 mod memory;
+mod ours;
 mod process;
 mod socket;
 mod timer;
@@ -18,7 +20,8 @@ pub use clock::{ThreadClock, monotonic_ms, monotonic_us, wall_seconds, wall_us};
 pub use epoll::{Poll, PollEvent, PollEvents};
 pub use handoff::Handoff;
 pub use memory::give_back;
-pub use process::{SharedNumbers, end_now, stacks_signal, take_orphans};
+pub use ours::{Own, forks, has_forked, keep_from_children, release};
+pub use process::{SharedNumbers, end_now, last_words, stacks_signal, take_orphans};
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
 };

@@ -82,6 +82,12 @@ pub fn end_now(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
+/// Writes to standard error as it is, for a process whose locks may be held for ever.
+pub fn last_words(text: &str) {
+    // SAFETY: the text is valid for its length for the duration of the call.
+    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}
+
 /// The signal on which a process shows its stacks: a real-time one, which nobody else uses.
 pub fn stacks_signal() -> i32 {
     #[cfg(target_os = "linux")]

@@ -6,6 +6,7 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use super::ours::Own;
 use super::{check, check_size};
 use crate::LetGo;
 
@@ -70,7 +71,7 @@ pub const PIECES: usize = 4;
 /// One connection's socket. Closing is dropping.
 #[derive(Debug)]
 pub struct Socket {
-    fd: OwnedFd,
+    fd: Own,
 }
 
 /// Accepts one connection, non-blocking and closed on exec, in one system call.
@@ -81,21 +82,14 @@ pub fn accept(listener: &ListenerFd) -> io::Result<Accepted> {
     // SAFETY: all-zero is a valid sockaddr_storage.
     let mut room: libc::sockaddr_storage = unsafe { mem::zeroed() };
     let mut size = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: `room` has `size` bytes and both outlive the call.
-    let fd = unsafe {
-        libc::accept4(
-            listener.0,
-            (&raw mut room).cast(),
-            &raw mut size,
-            libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
-        )
+    let made =
+        Own::made(|| unsafe { libc::accept4(listener.0, (&raw mut room).cast(), &raw mut size, flags) });
+    let error = match made {
+        Ok(fd) => return Ok(Accepted::Connection(Socket { fd }, address(&room))),
+        Err(error) => error,
     };
-    if fd >= 0 {
-        // SAFETY: `fd` was just made by the kernel and nobody else owns it.
-        let socket = Socket { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
-        return Ok(Accepted::Connection(socket, address(&room)));
-    }
-    let error = io::Error::last_os_error();
     match error.raw_os_error() {
         Some(libc::EAGAIN) => Ok(Accepted::Nobody),
         Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => Ok(Accepted::Exhausted),
@@ -146,8 +140,8 @@ fn address(room: &libc::sockaddr_storage) -> Address {
 
 impl Socket {
     /// Takes over a descriptor that nobody else will close: one from another process, or a test's socket pair.
-    pub fn from_owned(fd: OwnedFd) -> io::Result<Self> {
-        let socket = Self { fd };
+    pub fn from_owned(fd: impl Into<Own>) -> io::Result<Self> {
+        let socket = Self { fd: fd.into() };
         let raw = socket.fd.as_raw_fd();
         // SAFETY: flag calls on a descriptor that is owned here.
         unsafe {

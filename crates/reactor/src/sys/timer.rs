@@ -1,11 +1,11 @@
 //! timerfd(2) and eventfd(2): time and other threads, as descriptors in the same set.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use super::check;
+use super::ours::Own;
 
-fn read_counter(fd: &OwnedFd) {
+fn read_counter(fd: &Own) {
     let mut counter = 0u64;
     // SAFETY: reads at most eight bytes into eight bytes. Would it block, there is nothing
     // to clear, which is as good; so the result is not looked at.
@@ -15,17 +15,14 @@ fn read_counter(fd: &OwnedFd) {
 /// One absolute deadline on the monotonic clock.
 #[derive(Debug)]
 pub struct Timer {
-    fd: OwnedFd,
+    fd: Own,
 }
 
 impl Timer {
     pub fn new() -> io::Result<Self> {
-        // SAFETY: takes no pointer; the result is checked before it is owned.
-        let fd = check(unsafe {
-            libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC)
-        })?;
-        // SAFETY: `fd` was just made by the kernel and nobody else owns it.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: takes no pointer.
+        Ok(Self { fd: Own::made(|| unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })? })
     }
 
     /// Sets the deadline, in monotonic milliseconds. One in the past fires at once.
@@ -62,15 +59,13 @@ impl AsFd for Timer {
 /// Wakes the set from any thread. Wake-ups that come before it looks are one.
 #[derive(Debug)]
 pub struct Waker {
-    fd: OwnedFd,
+    fd: Own,
 }
 
 impl Waker {
     pub fn new() -> io::Result<Self> {
-        // SAFETY: takes no pointer; the result is checked before it is owned.
-        let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-        // SAFETY: `fd` was just made by the kernel and nobody else owns it.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        // SAFETY: takes no pointer.
+        Ok(Self { fd: Own::made(|| unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })? })
     }
 
     /// Wakes. Safe in a signal handler.
