@@ -11,8 +11,8 @@ import socket
 from dataclasses import dataclass, field
 from typing import Any
 
-from forehand_lab.reference import Answer, answer
-from forehand_lab.scenario import Request, Scenario
+from forehand_lab.reference import right
+from forehand_lab.scenario import Answer, Request, Scenario
 
 PATIENCE_S = 5.0
 # Host and port.
@@ -96,31 +96,22 @@ def answers_to(at: Address, request: Request) -> Reply:
         return Reply(response.status, headers, response.read())
 
 
-def right_answer(scenario: Scenario, request: Request) -> Answer | None:
-    """What it has to say; None where only its neighbours can tell (Django, which is not installed beside the lab)."""
-    if scenario.setting.module == "django_site":
-        body = (request.body or "").encode()
-        headers = (("Content-Type", "text/plain"), ("Content-Length", str(len(body))))
-        return Answer(request.status, headers, body)
-    return answer(scenario.setting.module, request.method, request.target, request.sent_body())
-
-
-def differences(right: Answer, told: Reply, method: str) -> list[str]:
+def differences(wanted: Answer, told: Reply, method: str) -> list[str]:
     """How a reply differs from the right one, in words. Pure."""
     found = []
-    if told.status != right.status:
-        found.append(f"status {told.status}, not {right.status}")
+    if told.status != wanted.status:
+        found.append(f"status {told.status}, not {wanted.status}")
     for name in COMPARED:
-        expected, said = right.header(name), told.headers.get(name)
-        if name == "content-length" and said is None:
+        expected, said = wanted.header(name), told.headers.get(name)
+        if name == "content-length" and (said is None or not wanted.firm):
             # A server may send in chunks what has a length; one that gives no length to HEAD says less than it knows.
             continue
         if expected and (said or "").replace(" ", "").lower() != expected.replace(" ", "").lower():
             found.append(f"{name}: {said!r}, not {expected!r}")
-    if method != "HEAD" and told.body != right.body:
-        at = next((n for n, (a, b) in enumerate(zip(told.body, right.body, strict=False)) if a != b), None)
+    if method != "HEAD" and wanted.firm and told.body != wanted.body:
+        at = next((n for n, (a, b) in enumerate(zip(told.body, wanted.body, strict=False)) if a != b), None)
         where = f"from byte {at} on" if at is not None else "in length"
-        found.append(f"body of {len(told.body)} bytes differs {where}: {told.body[:40]!r}, not {right.body[:40]!r}")
+        found.append(f"body of {len(told.body)} bytes differs {where}: {told.body[:40]!r}, not {wanted.body[:40]!r}")
     return found
 
 
@@ -134,9 +125,9 @@ def wrong_answers(at: Address, scenario: Scenario) -> list[str]:
         except (OSError, http.client.HTTPException, ValueError) as error:
             found.append(f"{shown}: no answer: {error or type(error).__name__}")
             continue
-        right = right_answer(scenario, request)
-        if right:
-            found += [f"{shown}: {difference}" for difference in differences(right, told, request.method)]
+        wanted = right(scenario, request)
+        if wanted:
+            found += [f"{shown}: {difference}" for difference in differences(wanted, told, request.method)]
     return found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import os
 import re
 import socket
 import sys
@@ -25,7 +26,9 @@ from forehand_lab.engine import EngineFailed
 from forehand_lab.lifeline import Lifeline
 from forehand_lab.problem import MISSING, SYSTEM, USAGE, Problem
 
-CONNECT_SECONDS, WORKERS_SECONDS, PLACE_SECONDS = 10.0, 10.0, 60.0
+# Scheduler and hosts are waited for so long, unless $FOREHAND_LAB_HOSTS_WAIT says otherwise.
+WAIT_SECONDS = 10.0
+PLACE_SECONDS = 60.0
 # From the order to the planned moment: dask's way to the hosts, their clocks, the start of their engines.
 LEAD_SECONDS = 1.5
 # A host that is not there so long after that moment does not come.
@@ -292,12 +295,21 @@ def reached(scheduler: str) -> Any:
     cloudpickle.register_pickle_by_value(onhost)
     try:
         client: Any = Client
-        return client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+        return client(scheduler, timeout=patience(), set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError) as error:
         lines = str(error).splitlines()
         why = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
         hint = "`dask scheduler` starts one; each host runs `dask worker tcp://SCHEDULER:8786`"
         raise Problem(SYSTEM, f"--scheduler {scheduler}: it cannot be reached: {why}", hint) from None
+
+
+def patience() -> float:
+    """Seconds. Raises Problem where the variable is no number."""
+    text = os.environ.get("FOREHAND_LAB_HOSTS_WAIT", str(WAIT_SECONDS))
+    try:
+        return max(0.1, float(text))
+    except ValueError:
+        raise Problem(USAGE, f"$FOREHAND_LAB_HOSTS_WAIT: '{text}' is no number of seconds") from None
 
 
 def same_python(client: Any, workers: Mapping[str, str]) -> None:
@@ -320,7 +332,7 @@ def gathered(scheduler: str, wanted: int | None, address: str | None) -> Iterato
         own = address or address_towards(scheduler)
         is_own(own)
         made = Fleet(client, own)
-        end = time.monotonic() + WORKERS_SECONDS
+        end = time.monotonic() + patience()
         while len(one_each(made.workers())) < (wanted or 1) and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
         workers = one_each(made.workers())

@@ -84,6 +84,8 @@ class Contestant:
     install: Install
     start: Start
     serves: Serves
+    # Host and port of a server that runs already, and is neither started nor ended.
+    at: tuple[str, int] | None = None
 
     @property
     def obtainable(self) -> bool:

@@ -43,7 +43,7 @@ def turn(bench: Bench, contestant: Contestant, environment: Environment, number:
 
 def suffered(bench: Bench, running: Running, fault: Fault) -> dict[str, Any]:
     """What the fault did: to who asked for it, to the others, to the server."""
-    roots = [root.pid for root in running.roots]
+    roots = running.watched()
     pids_before = descendants(roots)
     memory_before = pss_kib(pids_before)
     background = plan.plan(bench.scenario, bench.profile, bench.profile.points[0], aim_at(bench, running))

@@ -1,7 +1,7 @@
 """Environments of contestants: one for each contestant, interpreter and set of packages, made once and kept.
 
 uv makes them and fills them; for Python 2, which uv does not know, that interpreter's own pip fills a folder. Runs
-in the lab's main thread, before anything is measured.
+in a few threads of the lineup, before anything is measured.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from forehand_lab.contestant import Contestant
 from forehand_lab.problem import MISSING, Problem
 
 INSTALL_SECONDS = 300
+_one_search = threading.Lock()
 
 
 def home() -> Path:
@@ -146,11 +148,16 @@ def telling(text: str) -> str:
 
 
 def uv() -> str:
-    """The uv that came with the lab, or one in PATH."""
-    try:
-        from uv import find_uv_bin
+    """The uv that came with the lab, or one in PATH. Any number of threads may ask.
 
-        return str(find_uv_bin())
+    One at a time finds it: the search reads sysconfig, whose variables a first caller is still filling in while a
+    second finds them there, and empty (Python before 3.12).
+    """
+    try:
+        with _one_search:
+            from uv import find_uv_bin
+
+            return str(find_uv_bin())
     except (ImportError, FileNotFoundError):
         path = shutil.which("uv")
     if not path:

@@ -18,6 +18,8 @@ RESAMPLES = 4000
 CONFIDENCE = 0.95
 # Beyond so many pairs the flips are drawn and not listed.
 EXACT_PAIRS = 14
+# The same for deals of values into two groups: 12 values have 924, 14 have 3432.
+EXACT_DEALS = 5000
 # Two-sided, 2 / 2**n is at most 1 - CONFIDENCE from six pairs on: below that no test can tell anything.
 LEAST_PAIRS = 6
 # A percentile is shown when at least so many samples lie beyond it.
@@ -69,9 +71,14 @@ class Comparison:
     rounds: int
 
     @property
+    def too_few(self) -> bool:
+        """Whether no test could tell anything with so few rounds."""
+        return self.rounds < LEAST_PAIRS or self.p is None or self.low is None or self.high is None
+
+    @property
     def verdict(self) -> str:
         """In words."""
-        if self.rounds < LEAST_PAIRS or self.p is None or self.low is None or self.high is None:
+        if self.too_few or self.p is None or self.low is None or self.high is None:
             return f"cannot be told with {self.rounds} rounds ({LEAST_PAIRS} are needed)"
         if self.p > 1 - CONFIDENCE or self.low <= 1 <= self.high:
             return "no significant difference"
@@ -100,3 +107,43 @@ def flips(logs: Sequence[float]) -> float:
         signs = [tuple(chance.choice((1, -1)) for _ in logs) for _ in range(RESAMPLES)]
     beyond = sum(abs(sum(s * v for s, v in zip(row, logs, strict=True))) >= seen for row in signs)
     return beyond / len(signs)
+
+
+def unpaired(a: Sequence[float], b: Sequence[float]) -> Comparison | None:
+    """How `a` stands to `b` where their rounds have nothing in common: two records, of two days or two versions.
+
+    The ratio of the medians; its interval by drawing from both sides; p by dealing all values anew into two groups of
+    these sizes (Fisher's test of permutations) and comparing the groups' mean logarithms: exact up to 5,000 deals.
+    """
+    one, other = [x for x in a if x > 0], [x for x in b if x > 0]
+    if not one or not other:
+        return None
+    ratio, rounds = statistics.median(one) / statistics.median(other), min(len(one), len(other))
+    if rounds < 3:
+        return Comparison(ratio, None, None, None, rounds)
+    chance = random.Random(len(one) * 1000 + len(other))
+
+    def drawn(values: Sequence[float]) -> float:
+        return statistics.median(chance.choices(values, k=len(values)))
+
+    ratios = sorted(drawn(one) / drawn(other) for _ in range(RESAMPLES))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = ratios[int(tail * RESAMPLES)], ratios[min(math.ceil((1 - tail) * RESAMPLES), RESAMPLES - 1)]
+    return Comparison(ratio, low, high, dealt([math.log(x) for x in one], [math.log(x) for x in other]), rounds)
+
+
+def dealt(one: Sequence[float], other: Sequence[float]) -> float:
+    """Two-sided p of the difference of two means, over all ways to deal the values into groups of these sizes."""
+    values, size = [*one, *other], len(one)
+    whole = sum(values)
+
+    def apart(total: float) -> float:
+        return abs(total / size - (whole - total) / (len(values) - size))
+
+    seen = apart(sum(one)) - 1e-12
+    if math.comb(len(values), size) <= EXACT_DEALS:
+        totals = [sum(deal) for deal in itertools.combinations(values, size)]
+    else:
+        chance = random.Random(len(values))
+        totals = [sum(chance.sample(values, size)) for _ in range(RESAMPLES)]
+    return sum(apart(total) >= seen for total in totals) / len(totals)

@@ -54,6 +54,10 @@ class Running:
     # Why it had to be killed at its end, or nothing.
     killed: str = ""
 
+    def watched(self) -> list[int]:
+        """The processes that are looked at, with all of theirs: those started, or whoever listens there now."""
+        return [root.pid for root in self.roots] if not self.contestant.at else listeners(self.at)
+
     @property
     def at(self) -> tuple[str, int]:
         """Host and port."""
@@ -72,6 +76,8 @@ class Running:
 
     def died(self) -> str:
         """How a process of it has ended that should not have, or nothing."""
+        if self.contestant.at:
+            return "" if is_open(self.at) else f"nobody listens on {self.host}:{self.port} any more"
         for root in self.roots:
             status = root.poll()
             if status is not None:
@@ -123,6 +129,29 @@ class Running:
         reap()
 
 
+def is_open(at: tuple[str, int]) -> bool:
+    """Whether somebody accepts connections there."""
+    try:
+        socket.create_connection(at, 5).close()
+    except OSError:
+        return False
+    return True
+
+
+def listeners(at: tuple[str, int]) -> list[int]:
+    """The processes of this machine that listen there, as far as this user may see them."""
+    try:
+        with socket.socket() as probe:
+            probe.bind((at[0], 0))
+    except OSError:
+        # The address is another machine's, of which nothing can be seen.
+        return []
+    with contextlib.suppress(psutil.AccessDenied):
+        found = (each for each in psutil.net_connections("tcp") if each.status == "LISTEN" and each.laddr)
+        return sorted({each.pid for each in found if each.laddr.port == at[1] and each.pid})
+    return []
+
+
 def reap() -> None:
     """Take the exit statuses of orphans that came to us."""
     with contextlib.suppress(ChildProcessError):
@@ -167,7 +196,13 @@ def started(
     cpus: frozenset[int] = frozenset(),
     port: int = 0,
 ) -> Iterator[Running]:
-    """The server, answering; ended when the block is left, whatever happens in it."""
+    """The server, answering; ended when the block is left, whatever happens. One that runs already is left alone."""
+    if contestant.at:
+        host, its_port = contestant.at
+        if not is_open(contestant.at):
+            raise StartFailed(f"nobody listens on {host}:{its_port}")
+        yield Running(contestant, its_port, Path(os.devnull), log, host=host)
+        return
     if port:
         port_is_free(port, setting.address)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -214,7 +249,12 @@ def _start(
     if setting.prepare:
         code = f"import {setting.module} as m; m.{setting.prepare}()"
         told = subprocess.run(
-            [environment.python, "-c", code], env=environ, capture_output=True, text=True, check=False
+            [environment.python, "-c", code],
+            env=environ,
+            cwd=filled["apps"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if told.returncode:
             raise StartFailed(f"its application could not be prepared: {(told.stderr.splitlines() or [''])[-1]}")

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from forehand_lab import interpreters
+from forehand_lab import HERE, interpreters
 from forehand_lab.contestant import Contestant, asked_for
 from forehand_lab.environments import Environment, obtained
 from forehand_lab.problem import MISSING, USAGE, Problem
 from forehand_lab.scenario import Scenario
 
 INSTALLERS = 4
+# Of a server that runs already, of which nothing is known.
+ELSEWHERE = Environment("", HERE, HERE, "", "", ())
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,18 @@ def assembled(
     if python and (not interpreters.is_version(python) or not interpreters.found(python)):
         raise Problem(MISSING, f"--python {python}: there is no such interpreter here")
 
+    setting = scenario.setting
+
     def one(contestant: Contestant) -> Place:
-        if not contestant.serves_application(scenario.setting.module):
-            return Place(contestant, None, f"does not serve the application {scenario.setting.module}")
+        if contestant.at:
+            return Place(contestant, ELSEWHERE)
+        if setting.own and setting.interface not in contestant.serves.interfaces:
+            return Place(contestant, None, f"does not serve {setting.interface.upper()}, which this application speaks")
+        if not setting.own and not contestant.serves_application(setting.module):
+            return Place(contestant, None, f"does not serve the application {setting.module}")
         if "static" in contestant.serves.interfaces and not is_static(scenario):
             return Place(contestant, None, "serves files only, and this scenario is no file")
-        extra = () if "static" in contestant.serves.interfaces else scenario.setting.packages
+        extra = () if "static" in contestant.serves.interfaces else setting.packages
         try:
             return Place(contestant, obtained(contestant, extra, python, given.get(contestant.name, "")))
         except Problem as problem:
@@ -86,5 +94,7 @@ def is_static(scenario: Scenario) -> bool:
     """Whether a server of files can give the scenario's answers."""
     from forehand_lab.reference import FILES
 
+    if scenario.setting.own:
+        return False
     files = {(module, target) for module, target in FILES.values()} | {("counted", "/")}
     return all((scenario.setting.module, request.target) in files for request in scenario.requests)

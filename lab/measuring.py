@@ -78,10 +78,15 @@ def turn(
     log = bench.logs / f"{number}-{contestant.name.replace(':', '-')}.log"
     try:
         with serving(bench, contestant, environment, log, number) as running:
-            pids = descendants([root.pid for root in running.roots])
-            bench.tell(
-                "start", round=number, server=contestant.name, ready_s=round(running.ready_s, 3), processes=len(pids)
-            )
+            pids = descendants(running.watched())
+            if not contestant.at:
+                bench.tell(
+                    "start",
+                    round=number,
+                    server=contestant.name,
+                    ready_s=round(running.ready_s, 3),
+                    processes=len(pids),
+                )
             _warm(bench, running)
             for point in sorted(points):
                 if not _survived(bench, running, number, point):
@@ -129,7 +134,7 @@ def point_of(bench: Bench, running: Running, number: int, point: float) -> dict[
     _calm()
     aim = aim_at(bench, running)
     made = plan.plan(bench.scenario, bench.profile, point, aim)
-    roots = [root.pid for root in running.roots]
+    roots = running.watched()
     hits = Path(running.scratch / "hits")
     hits_before = hits.stat().st_size if hits.exists() else 0
     before, cpu_before, own_before = machine.counters(), cpu_s(descendants(roots)), time.process_time()

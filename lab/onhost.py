@@ -200,6 +200,7 @@ def driven(
 def in_child() -> None:
     """After the fork: the engine ends with the worker, and not with the worker's terminal."""
     os.setpgrp()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 

@@ -29,8 +29,17 @@ class Setting:
     packages: tuple[str, ...] = ()
     attribute: str = "application"
     prepare: str = ""
+    # The folder of an application of one's own; empty for those of lab/apps.
+    path: str = ""
+    # wsgi or asgi; `auto` until an application of one's own was looked at. Those of lab/apps are both.
+    interface: str = "auto"
     # Where servers listen. Not a scenario's to say: it follows from where the load comes from.
     address: str = "127.0.0.1"
+
+    @property
+    def own(self) -> bool:
+        """Whether the application is not the lab's: one's own, or (no module) what a running server serves."""
+        return bool(self.path) or not self.module
 
 
 class AtSign(string.Template):
@@ -53,6 +62,8 @@ def places(
         "socket": path,
         "bind": f"unix:{path}" if fronted else f"{setting.address}:{port}",
         "app": f"{setting.module}:{setting.attribute}",
+        # An application of lab/apps has a second module for ASGI; one of one's own is what it is.
+        "asgi_app": f"{setting.module}{'' if setting.own else '_asgi'}:{setting.attribute}",
         "module": setting.module,
         "attribute": setting.attribute,
         "workers": str(workers),
@@ -66,7 +77,7 @@ def places(
         "environment": str(environment.folder),
         "folder": str(contestant.folder),
         "scratch": str(scratch),
-        "apps": str(scratch / "apps"),
+        "apps": setting.path or str(scratch / "apps"),
         "checkout": environment.checkout,
         "sendfile": "on",
         # Apache gives up root's rights, and wants to be told to whom; nginx runs workers as who started it.

@@ -6,10 +6,12 @@ complete is made read-only. Knows nothing of what the lines mean beyond their ki
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +74,14 @@ class Writer:
         self._file.close()
         if complete:
             (self.path / FILE).chmod(0o444)
+
+    def discard(self) -> None:
+        """The record is not wanted: it goes, with its logs; what somebody else put into its folder stays."""
+        self._file.close()
+        (self.path / FILE).unlink()
+        shutil.rmtree(self.path / "logs", ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
 
 
 def room(path: Path) -> None:

@@ -1,6 +1,7 @@
 """The right answers: an application called here, without a server, by the rules of PEP 3333.
 
-What it says is what every server has to say. Also writes the files that servers of files hand out.
+What it says is what every server has to say. Knows applications of lab/apps; those of one's own are asked by own.py.
+Also writes the files that servers of files hand out.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import io
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from wsgiref.util import FileWrapper, setup_testing_defaults
 
 from forehand_lab import HERE
+from forehand_lab.scenario import Answer, Request, Scenario
 
 # A reply longer than this is compared by what a server sends within it.
 LONGEST = 64 * 1024 * 1024
@@ -24,19 +25,6 @@ FILES = {
     "pong": ("pong", "/"),
     **{name: ("pages", f"/{name}") for name in ("static", "static-read", "page", "400k", "profile")},
 }
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Status, the headers that matter, body."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-    def header(self, name: str) -> str:
-        """A header's value, or nothing."""
-        return next((value for key, value in self.headers if key.lower() == name.lower()), "")
 
 
 @cache
@@ -79,6 +67,23 @@ def answer(module: str, method: str, target: str, body: bytes = b"") -> Answer:
         result.close()
     status, headers = told[-1]
     return Answer(int(status.split()[0]), tuple(headers), b"" if method == "HEAD" else parts_of_body)
+
+
+def right(scenario: Scenario, request: Request) -> Answer | None:
+    """What every server has to answer; None where nobody here can tell (Django, which is not installed beside the lab).
+
+    Of an application of one's own it was asked before (own.py), in the environment that its servers have.
+    """
+    if request in scenario.answers:
+        return scenario.answers[request]
+    if scenario.setting.own:
+        return None
+    if scenario.setting.module == "django_site":
+        if request.body is None:
+            return None
+        body = request.body.encode()
+        return Answer(request.status, (("Content-Type", "text/plain"), ("Content-Length", str(len(body)))), body)
+    return answer(scenario.setting.module, request.method, request.target, request.sent_body())
 
 
 def written(folder: Path) -> None:

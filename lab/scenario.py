@@ -6,8 +6,8 @@ Pure but for reading the files.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,19 +23,47 @@ else:
 
 FOLDER = HERE / "scenarios"
 PROFILES = ("quick", "full")
+INTERFACES = ("auto", "wsgi", "asgi")
+HINT = f"{FOLDER / 'README.md'} has every key"
 KINDS = ("sweep", "closed", "sessions", "mixed", "faults", "capacity")
-TABLES = {
-    "": {"title", "letter", "kind", "question", "expected", "source", "servers", "needs", "request",
-         "history", "history_unit"},
-    "application": {"module", "attribute", "threads", "backlog", "connections", "environ", "packages", "prepare"},
-    "load": {
-        "http", "keep_alive", "calls", "think_s", "pipeline", "timeout_s", "arrivals", "slow_read", "slow_write",
-        "background_rate",
+_NUMBER = (int, float)
+# What a file may say, and of which type: scenarios/README.md has the meanings.
+TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "": {
+        "title": str, "letter": str, "kind": str, "question": str, "expected": str, "source": str, "servers": list,
+        "needs": list, "history": list, "history_unit": str,
     },
-    "profile": {"points", "seconds", "rounds", "warmup_s", "drain_s"},
-    "request": {"name", "method", "target", "headers", "body_size", "chunked", "weight", "status", "body", "alone"},
-    "fault": {"target", "expected", "times", "patience_s"},
+    "application": {
+        "module": str, "attribute": str, "path": str, "interface": str, "threads": int, "backlog": int,
+        "connections": int, "environ": dict, "packages": list, "prepare": str,
+    },
+    "load": {
+        "http": str, "keep_alive": bool, "calls": int, "think_s": _NUMBER, "pipeline": int, "timeout_s": _NUMBER,
+        "arrivals": str, "slow_read": dict, "slow_write": dict, "background_rate": _NUMBER,
+    },
+    "profile": {"points": list, "seconds": _NUMBER, "rounds": int, "warmup_s": _NUMBER, "drain_s": _NUMBER},
+    "request": {
+        "name": str, "method": str, "target": str, "headers": list, "body_size": int, "chunked": bool, "weight": int,
+        "status": int, "body": str, "alone": int,
+    },
+    "fault": {"target": str, "expected": str, "times": int, "patience_s": _NUMBER},
 }  # fmt: skip
+NEEDED = {"": ("kind", "profile"), "profile": ("points", "seconds", "rounds"), "fault": ("target", "expected")}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a request is answered with: status, the headers that matter, body."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    # Whether the application says the same each time: if not, only status and type can be asked of a server.
+    firm: bool = True
+
+    def header(self, name: str) -> str:
+        """A header's value, or nothing."""
+        return next((value for key, value in self.headers if key.lower() == name.lower()), "")
 
 
 @dataclass(frozen=True)
@@ -101,65 +129,96 @@ class Scenario:
     faults: tuple[Fault, ...]
     history: tuple[Mapping[str, Any], ...]
     history_unit: str
+    # As it was written, so that a record can be gone on with when the file is elsewhere, or not there any more.
+    table: Mapping[str, Any] = field(default_factory=dict)
+    # Of an application of one's own: what it says when it is called without a server.
+    answers: Mapping[Request, Answer] = field(default_factory=dict)
 
 
 def judged(table: Mapping[str, Any], where: str) -> None:
-    """Raises Problem for a key that no scenario has, or a kind that there is not."""
+    """Raises Problem for a key that no scenario has, one that lacks, a wrong type, or a kind that there is not."""
 
-    def check(part: Mapping[str, Any], section: str, more: set[str] = frozenset()) -> None:  # type: ignore[assignment]
-        for key in part:
-            if key not in TABLES[section] | more:
-                shown = f"{section}.{key}" if section else key
-                raise Problem(USAGE, f"{where}: there is no key '{shown}'{near(key, TABLES[section])}")
+    def check(part: Any, section: str, shown: str = "") -> None:
+        shown = shown or section
+        if not isinstance(part, Mapping):
+            raise Problem(USAGE, f"{where}: [{shown}] is a table", HINT)
+        tables = ("application", "load", "profile", "fault", "request") if not section else ()
+        for key, value in part.items():
+            named = f"{shown}.{key}" if shown else key
+            known = (*TABLES[section], *tables)
+            if key not in known:
+                raise Problem(USAGE, f"{where}: there is no key '{named}'{near(key, known)}", HINT)
+            wanted = TABLES[section].get(key)
+            if wanted and (not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool)):
+                raise Problem(USAGE, f"{where}: {named} is {said_type(wanted)}, not {value!r}", HINT)
+        for key in NEEDED.get(section, ()):
+            if key not in part:
+                raise Problem(USAGE, f"{where}: {f'{shown}.{key}' if shown else key} is missing", HINT)
 
-    check(table, "", {"application", "load", "profile", "fault"})
+    check(table, "")
     check(table.get("application", {}), "application")
     check(table.get("load", {}), "load")
-    for name, profile in table.get("profile", {}).items():
+    if not isinstance(table["profile"], Mapping) or not table["profile"]:
+        raise Problem(USAGE, f"{where}: there is no [profile.quick]", HINT)
+    for name, profile in table["profile"].items():
         if name not in PROFILES:
-            raise Problem(USAGE, f"{where}: there is no profile '{name}'{near(name, PROFILES)}")
-        check(profile, "profile")
+            raise Problem(USAGE, f"{where}: there is no profile '{name}'{near(name, PROFILES)}", HINT)
+        check(profile, "profile", f"profile.{name}")
     for section in ("request", "fault"):
-        for part in table.get(section, ()):
+        parts = table.get(section, ())
+        if not isinstance(parts, Sequence):
+            raise Problem(USAGE, f"{where}: a {section} is written as [[{section}]]", HINT)
+        for part in parts:
             check(part, section)
-    if table.get("kind") not in KINDS:
-        raise Problem(USAGE, f"{where}: kind is one of {', '.join(KINDS)}")
-    lacking = {"title", "question", "expected", "servers", "profile"} - set(table)
-    if lacking:
-        raise Problem(USAGE, f"{where}: {', '.join(sorted(lacking))} is missing")
+    if table["kind"] not in KINDS:
+        raise Problem(USAGE, f"{where}: kind is one of {', '.join(KINDS)}, not {table['kind']!r}", HINT)
+    if table.get("application", {}).get("interface", "auto") not in INTERFACES:
+        raise Problem(USAGE, f"{where}: application.interface is one of {', '.join(INTERFACES)}", HINT)
 
 
-def built(name: str, table: Mapping[str, Any]) -> Scenario:
-    """The scenario that a table describes."""
-    judged(table, f"scenarios/{name}.toml")
-    application = dict(table.get("application", {}))
-    environ = application.pop("environ", {})
-    packages = application.pop("packages", ())
-    setting = Setting(**application, environ=tuple(environ.items()), packages=tuple(packages))
-    requests = []
-    for part in table.get("request", ({},)):
-        headers = tuple((key, value) for key, value in part.get("headers", ()))
-        requests.append(Request(**{**part, "headers": headers}))
-    profiles = {
-        key: Profile(**{**value, "points": tuple(value.get("points", (1,)))}) for key, value in table["profile"].items()
-    }
+def said_type(wanted: type | tuple[type, ...]) -> str:
+    """A type as people say it."""
+    words: dict[Any, str] = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
+    return words.get(wanted, "a number")
+
+
+def set_as(application: Mapping[str, Any]) -> Setting:
+    """The setting of an [application], or of a record's first line."""
+    given = {key: value for key, value in application.items() if key not in ("environ", "packages")}
+    environ = application.get("environ", {})
+    pairs = environ.items() if isinstance(environ, Mapping) else map(tuple, environ)
+    return Setting(**given, environ=tuple(pairs), packages=tuple(application.get("packages", ())))
+
+
+def asked_as(parts: Sequence[Mapping[str, Any]]) -> tuple[Request, ...]:
+    """The requests of [[request]] tables, or of a record's first line."""
+    return tuple(
+        Request(**{**part, "headers": tuple((key, value) for key, value in part.get("headers", ()))}) for part in parts
+    )
+
+
+def built(name: str, table: Mapping[str, Any], where: str) -> Scenario:
+    """The scenario that a table describes; `where` is the file that it came from, for messages."""
+    judged(table, where)
+    profiles = {key: Profile(**{**value, "points": tuple(value["points"])}) for key, value in table["profile"].items()}
     return Scenario(
         name=name,
-        title=table["title"],
+        title=table.get("title", name),
         letter=table.get("letter", ""),
         kind=table["kind"],
-        question=table["question"],
-        expected=table["expected"],
+        question=table.get("question", ""),
+        expected=table.get("expected", ""),
         source=table.get("source", ""),
-        servers=tuple(table["servers"]),
+        servers=tuple(table.get("servers", ())),
         needs=tuple(table.get("needs", ())),
-        setting=setting,
-        requests=tuple(requests),
+        setting=set_as(table.get("application", {})),
+        requests=asked_as(table.get("request", ({},))),
         load=table.get("load", {}),
         profiles=profiles,
         faults=tuple(Fault(**part) for part in table.get("fault", ())),
         history=tuple(table.get("history", ())),
         history_unit=table.get("history_unit", ""),
+        table=table,
     )
 
 
@@ -167,11 +226,16 @@ def from_file(path: Path) -> Scenario:
     """The scenario of a file; Problem where it cannot be used."""
     try:
         with path.open("rb") as file:
-            return built(path.stem, tomllib.load(file))
+            table = tomllib.load(file)
     except tomllib.TOMLDecodeError as error:
         raise Problem(USAGE, f"{path}: {error}") from None
-    except TypeError as error:
-        raise Problem(USAGE, f"{path}: {error}") from None
+    except OSError as error:
+        raise Problem(USAGE, f"{path}: {error.strerror}") from None
+    application = table.get("application")
+    if isinstance(application, dict) and isinstance(application.get("path"), str):
+        # As its author means it: from the file, and not from where the lab is called.
+        application["path"] = str((path.parent / application["path"]).resolve())
+    return built(path.stem, table, str(path))
 
 
 @cache

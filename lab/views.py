@@ -38,6 +38,11 @@ def ranked(fact: Fact) -> bool:
     return bool(fact["result"]["generator"]["verdict"] != "at_fault")
 
 
+def is_noisy(fact: Fact) -> bool:
+    """Whether something else used the machine while a point was measured: the marks that METHOD.md calls noisy."""
+    return any(mark.startswith("noisy") for mark in fact["marks"])
+
+
 def cpu_us(fact: Fact) -> float | None:
     """Microseconds of processor that the whole tree of the server used for each reply, also those beside."""
     replies = fact["result"]["totals"]["replies"] + sum(each["totals"]["replies"] for each in fact["beside"])
@@ -82,6 +87,7 @@ def point(facts: Sequence[Fact]) -> dict[str, Any]:
         "point": facts[0]["point"],
         "rounds": len(facts),
         "ranked": len(counted),
+        "noisy": sum(map(is_noisy, facts)),
         "offered": statistics.median(each["offered_per_s"] for each in totals) if totals else None,
         **{key: shown(counted, metric) for key, metric in METRICS.items()},
         "started": started,

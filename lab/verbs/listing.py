@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from typing import Any
 
 from forehand_lab import interpreters, records
 from forehand_lab.contestant import Contestant, everybody
 from forehand_lab.environments import programs_missing
 from forehand_lab.problem import Problem
 from forehand_lab.scenario import everything
+from forehand_lab.terminal import columns, console_of
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What to list."""
     parser.add_argument("what", nargs="?", choices=("servers", "scenarios", "records"), help="only these")
+    parser.add_argument("--json", action="store_true", help="print JSON, with everything that is known of each")
 
 
 def availability(contestant: Contestant) -> str:
     """Whether it can be measured here, and if not why. Asks no package index."""
     if contestant.install.obtain:
-        return f"not obtainable: {contestant.install.obtain}: pass --checkout DIR"
+        return f"with --checkout DIR only: {contestant.install.obtain}"
     lacking = programs_missing(contestant)
     if lacking:
         return f"needs {', '.join(lacking)}"
@@ -30,46 +35,79 @@ def availability(contestant: Contestant) -> str:
     return "here" if not contestant.install.packages else "installed when asked for"
 
 
-def servers() -> Table:
-    """A row for each contestant."""
-    table = Table("server", "is", "era", "flavour", "to be had", title="Contestants", title_justify="left")
-    for name, contestant in everybody().items():
-        table.add_row(name, contestant.title, contestant.era, contestant.flavour, availability(contestant))
-    return table
+def servers() -> list[dict[str, Any]]:
+    """Each contestant."""
+    return [
+        {
+            "server": name, "is": each.title, "era": each.era, "flavour": each.flavour, "note": each.note,
+            "can it be had": availability(each), "packages": list(each.install.packages),
+        }
+        for name, each in everybody().items()
+    ]  # fmt: skip
 
 
-def scenarios() -> Table:
-    """A row for each scenario."""
-    table = Table("article", "scenario", "question", title="Scenarios", title_justify="left")
-    for name, scenario in everything().items():
-        table.add_row(scenario.letter, name, scenario.question)
-    return table
+def scenarios() -> list[dict[str, Any]]:
+    """Each scenario."""
+    return [
+        {
+            "article": each.letter, "scenario": name, "question": each.question, "kind": each.kind,
+            "servers": list(each.servers),
+        }
+        for name, each in everything().items()
+    ]  # fmt: skip
 
 
-def kept() -> Table:
-    """A row for each record."""
-    table = Table("record", "scenario", "servers", "points", "ended", title="Records", title_justify="left")
+def kept() -> list[dict[str, Any]]:
+    """Each record; one that cannot be read says why."""
+    found: list[dict[str, Any]] = []
     for path in sorted(records.folder().glob(f"*/{records.FILE}")):
+        row: dict[str, Any] = {"record": str(path.parent), "scenario": "", "servers": [], "points": 0, "ended": ""}
         try:
             facts = list(records.lines(path))
         except Problem as problem:
-            table.add_row(str(path.parent), str(problem), "", "", "")
+            found.append({**row, "ended": str(problem)})
             continue
-        if not facts:
-            continue
-        points = sum(fact["kind"] in ("point", "fault") for fact in facts)
-        ended = facts[-1].get("how", "unfinished") if facts[-1]["kind"] == "end" else "unfinished"
-        table.add_row(str(path.parent), facts[0]["scenario"], ", ".join(facts[0]["servers"]), str(points), ended)
-    return table
+        if facts:
+            points = sum(fact["kind"] in ("point", "fault") for fact in facts)
+            ended = facts[-1].get("how", "unfinished") if facts[-1]["kind"] == "end" else "unfinished"
+            first = facts[0]
+            row.update(scenario=first["scenario"], servers=first["servers"], points=points, ended=ended)
+            found.append(row)
+    return found
+
+
+# What a person gets to see of each, in this order.
+LISTS = {
+    "servers": (servers, ("server", "is", "can it be had")),
+    "scenarios": (scenarios, ("article", "scenario", "question")),
+    "records": (kept, ("record", "scenario", "servers", "points", "ended")),
+}
+
+
+def shown(console: Console, what: str, rows: list[dict[str, Any]]) -> None:
+    """A heading, and a line for each."""
+    heads = LISTS[what][1]
+
+    def cell(value: Any) -> str:
+        return ", ".join(value) if isinstance(value, list) else str(value)
+
+    console.print(what.capitalize(), style="bold")
+    cells = [
+        [", ".join(row[head]) if isinstance(row[head], list) else str(row[head]) for head in heads] for row in rows
+    ]
+    console.print(escape(columns(heads, cells, console.width)), soft_wrap=True)
 
 
 def act(asked: argparse.Namespace) -> int:
     """Print."""
-    console = Console()
-    if asked.what in (None, "servers"):
-        console.print(servers())
-    if asked.what in (None, "scenarios"):
-        console.print(scenarios())
-    if asked.what in (None, "records"):
-        console.print(kept())
+    wanted = [asked.what] if asked.what else list(LISTS)
+    found = {what: LISTS[what][0]() for what in wanted}
+    if asked.json:
+        sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        return 0
+    console = console_of()
+    for number, (what, rows) in enumerate(found.items()):
+        if number:
+            console.print()
+        shown(console, what, rows)
     return 0

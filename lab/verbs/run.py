@@ -9,22 +9,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 import random
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from forehand_lab import FORMAT, damage, engine, lineup, machine, measuring, records
-from forehand_lab import plan as planning
+from forehand_lab import FORMAT, engine, lineup, machine, own, records
 from forehand_lab import scenario as scenarios
 from forehand_lab.cluster import MOST_HOSTS, Fleet, gathered
+from forehand_lab.course import Run
 from forehand_lab.environments import home
-from forehand_lab.lineup import Place
-from forehand_lab.problem import FAILED, INTERRUPTED, OK, USAGE, Problem
-from forehand_lab.progress import Progress
+from forehand_lab.problem import OK, USAGE, Problem
+from forehand_lab.results import as_json
 from forehand_lab.scenario import PROFILES, Profile, Scenario
-from forehand_lab.verbs.verify import everyone, is_fit
+from forehand_lab.terminal import console_of
 from rich.console import Console
 from rich.markup import escape
 
@@ -58,36 +58,57 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="of this machine, where hosts reach the servers; default: its address towards the scheduler",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, help="of order and arrivals; default: by chance, and recorded")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON on standard output, too")
+    own.arguments(parser)
 
 
 def act(asked: argparse.Namespace) -> int:
     """Measure; the exit status."""
-    console = Console(stderr=True, highlight=False)
+    console = console_of(stderr=True)
     engine.found()
-    if asked.resume:
-        return _resumed(asked, console)
-    if not asked.scenario:
-        raise Problem(USAGE, "no scenario was named", "`forehand lab list scenarios` names them all")
-    scenario = scenarios.asked_for(asked.scenario)
+    status, path = _resumed(asked, console) if asked.resume else _begun(asked, console)
+    if asked.json and (path / records.FILE).exists():
+        sys.stdout.write(as_json(records.read(str(path))) + "\n")
+    return status
+
+
+def _begun(asked: argparse.Namespace, console: Console) -> tuple[int, Path]:
+    scenario = wanted(asked)
     profile = judged(asked, scenario)
     if asked.threads:
         scenario = replace(scenario, setting=replace(scenario.setting, threads=asked.threads))
-    contestants = lineup.named(asked.servers, scenario)
-    given = lineup.checkouts(asked.checkout, contestants)
+    urls = own.named_urls(asked.url)
+    # Names are judged before anything is installed.
+    contestants = lineup.named(asked.servers, scenario) if asked.servers else []
+    checkouts = asked.checkout
     stamp = time.strftime("%Y%m%d-%H%M%S")
     path = Path(asked.out) if asked.out else records.folder() / f"{stamp}-{scenario.name}"
     if (path / records.FILE).exists():
         raise Problem(USAGE, f"{path} has a record already", f"go on with it: --resume {path}; or name another folder")
     with records.OneRun(home()), load_from(asked) as fleet:
         scenario = reachable(scenario, fleet)
+        console.print(f"[bold]{escape(scenario.title)}[/]: {escape(scenario.question)}")
+        console.print("installing what is missing", style="dim")
+        scenario, contestants = own.lined_up(scenario, contestants, urls, asked.python, console)
+        given = lineup.checkouts(checkouts, contestants)
+        places = lineup.assembled(contestants, scenario, asked.python, given)
         writer = records.Writer(path)
         seed = random.SystemRandom().randrange(1, 2**31) if asked.seed is None else asked.seed
         first = manifest(scenario, profile, asked, [each.name for each in contestants], seed)
         writer.add("manifest", **{**first, **driven_by(first, fleet)})
-        console.print(f"[bold]{scenario.title}[/]: {escape(scenario.question)}")
-        console.print("installing what is missing", style="dim")
-        places = lineup.assembled(contestants, scenario, asked.python, given)
-        return Run(scenario, profile, places, writer, asked.port, seed, console, fleet).whole([])
+        return Run(scenario, profile, places, writer, asked.port, seed, console, fleet).whole([]), path
+
+
+def wanted(asked: argparse.Namespace) -> Scenario:
+    """The scenario that was named, with an application of the user's in it, if there is one."""
+    name = asked.scenario or (own.DEFAULT_SCENARIO if asked.app or asked.url else None)
+    if not name:
+        raise Problem(USAGE, "no scenario was named", "`forehand lab list scenarios` names them all")
+    if asked.url and asked.servers and not asked.app:
+        raise Problem(
+            USAGE, "--servers beside --url: what would they serve?", "name it with --app DIR MODULE:ATTRIBUTE"
+        )
+    return own.applied(asked, scenarios.asked_for(name))
 
 
 @contextlib.contextmanager
@@ -165,6 +186,9 @@ def manifest(
         "history_unit": scenario.history_unit,
         "faults": [vars(fault) for fault in scenario.faults],
         "setting": vars(scenario.setting),
+        "table": dict(scenario.table),
+        "requests": [vars(request) for request in scenario.requests],
+        "urls": own.named_urls(asked.url),
         "load": dict(scenario.load),
         "profile": asked.profile,
         "points": list(profile.points),
@@ -182,19 +206,23 @@ def manifest(
     }
 
 
-def _resumed(asked: argparse.Namespace, console: Console) -> int:
+def _resumed(asked: argparse.Namespace, console: Console) -> tuple[int, Path]:
     done = records.read(asked.resume)
+    path = records.located(asked.resume).parent
     first = done[0]
     if done[-1]["kind"] == "end" and done[-1]["how"] == "complete":
         console.print(f"{asked.resume} is complete: nothing is left to measure")
-        return OK
-    scenario = scenarios.asked_for(first["scenario"])
-    if asked.scenario and scenarios.asked_for(asked.scenario).name != scenario.name:
-        raise Problem(USAGE, f"{asked.resume} is a record of {scenario.name}, not of {asked.scenario}")
-    if first.get("threads"):
-        scenario = replace(scenario, setting=replace(scenario.setting, threads=first["threads"]))
+        return OK, path
+    scenario = of_record(first)
+    if asked.scenario and Path(asked.scenario).stem != first["scenario"]:
+        # A letter, perhaps, or a name that is none.
+        named = scenarios.asked_for(asked.scenario).name
+        if named != first["scenario"]:
+            raise Problem(USAGE, f"{asked.resume} is a record of {first['scenario']}, not of {asked.scenario}")
     profile = Profile(tuple(first["points"]), first["seconds"], first["rounds"], first["warmup_s"], first["drain_s"])
-    contestants = lineup.named(",".join(first["servers"]), scenario)
+    urls = first.get("urls", {})
+    names = [name for name in first["servers"] if name not in urls]
+    contestants = lineup.named(",".join(names), scenario) if names else []
     given = lineup.checkouts(first["checkout"], contestants)
     was = [host["host"] for host in first.get("hosts") or ()]
     if bool(was) != bool(asked.scheduler):
@@ -207,122 +235,25 @@ def _resumed(asked: argparse.Namespace, console: Console) -> int:
                 USAGE, f"the load of {asked.resume} came from {', '.join(was)}, not from {', '.join(fleet.hosts)}"
             )
         scenario = reachable(scenario, fleet)
-        writer = records.Writer(records.located(asked.resume).parent)
+        scenario, contestants = own.lined_up(scenario, contestants, urls, first["python"], console)
+        writer = records.Writer(path)
         places = lineup.assembled(contestants, scenario, first["python"], given)
         console.print(f"going on with {asked.resume}")
-        return Run(scenario, profile, places, writer, asked.port, first["seed"], console, fleet).whole(done)
+        return Run(scenario, profile, places, writer, asked.port, first["seed"], console, fleet).whole(done), path
 
 
-class Run:
-    """A run from installed servers to the record's end."""
-
-    def __init__(
-        self, scenario: Scenario, profile: Profile, places: list[Place], writer: records.Writer, *more: Any
-    ) -> None:
-        self.scenario, self.profile, self.places, self.writer = scenario, profile, places, writer
-        self.port, self.seed, self.console, self.fleet = more
-
-    def whole(self, done: list[dict[str, Any]]) -> int:
-        """Verify and measure; `done` are the facts of an earlier run of the same record."""
-        path = self.writer.path
-        try:
-            fit = self._fit(done)
-            if not fit:
-                self.writer.add("end", how="nobody")
-                self.writer.close(complete=True)
-                self.console.print("no server is left to measure", style="red")
-                return FAILED
-            self._measure(fit, done)
-        except KeyboardInterrupt:
-            self.writer.add("end", how="interrupted")
-            self.writer.close(complete=False)
-            self.console.print(f"interrupted; what was measured is kept: forehand lab run --resume {path}")
-            return INTERRUPTED
-        self.writer.add("end", how="complete")
-        self.writer.close(complete=True)
-        self.console.print(f"the record is {path}; `forehand lab report {path}` draws it")
-        return OK
-
-    def _fit(self, done: list[dict[str, Any]]) -> dict[str, Place]:
-        known = {fact["server"]: fact for fact in done if fact["kind"] == "verified"}
-        told = {fact["server"] for fact in done if fact["kind"] == "contestant"}
-        for place in self.places:
-            contestant, here = place.contestant, place.environment
-            if contestant.name in told:
-                continue
-            versions = list(here.packages) if here else []
-            self.writer.add(
-                "contestant", server=contestant.name, title=contestant.title, era=contestant.era,
-                flavour=contestant.flavour, note=contestant.note, workers=contestant.start.workers, why=place.why,
-                python=here.version if here else "", versions=versions, pinned=list(contestant.install.packages),
-            )  # fmt: skip
-        new = [place for place in self.places if place.contestant.name not in known]
-        self.console.print("verifying: the same answers from all", style="dim")
-        for fact in everyone(self.console, new, self.scenario, self.writer.path / "logs"):
-            self.writer.add("verified", **fact)
-            known[fact["server"]] = fact
-        by_name = {place.contestant.name: place for place in self.places}
-        # Among the applications that go wrong, the harmless one must be right; it is what verify asks for.
-        return {name: by_name[name] for name, fact in known.items() if is_fit(fact) and by_name[name].environment}
-
-    def _measure(self, fit: dict[str, Place], done: list[dict[str, Any]]) -> None:
-        cores = self.fleet.cores() if self.fleet else machine.cores()
-        turns = planning.turns(sorted(fit), self.profile, self.seed)
-        kept = finished(done, self.scenario.kind)
-        todo = [left for turn in turns if (left := remaining(turn, kept, self.scenario)).points]
-        seconds = planning.seconds_needed(todo, self.profile, self.scenario.kind)
-        if self.scenario.kind == "faults":
-            seconds *= len(self.scenario.faults)
-        self.console.print(f"{cores.said}; {len(todo)} turns, about {seconds / 60:.0f} min", style="dim")
-        with Progress(self.console, seconds, len(todo)) as progress:
-            bench = measuring.Bench(
-                self.scenario, self.profile, cores, self.writer.path / "logs", self._tell(progress), progress.tick,
-                progress.advance, self.port, self.seed, self.fleet or engine.Here(),
-            )  # fmt: skip
-            for turn in todo:
-                place = fit[turn.server]
-                assert place.environment
-                progress.turn(f"round {turn.round} of {self.profile.rounds}: {turn.server}")
-                if self.scenario.kind == "faults":
-                    faults = [
-                        each for each in self.scenario.faults if (turn.round, turn.server, each.target) not in kept
-                    ]
-                    damage.turn(bench, place.contestant, place.environment, turn.round, faults)
-                else:
-                    measuring.turn(bench, place.contestant, place.environment, turn.round, turn.points)
-
-    def _tell(self, progress: Progress) -> measuring.Tell:
-        def tell(kind: str, **facts: Any) -> None:
-            self.writer.add(kind, **facts)
-            if kind in ("lost", "killed"):
-                progress.say(f"[yellow]{kind}[/]  {escape(facts['server'])}: {escape(facts['why'])}")
-            for mark in facts.get("marks", ()):
-                progress.say(f"[dim]{escape(facts['server'])} at {shown_at(facts)}: {escape(mark)}[/]")
-
-        return tell
-
-
-def shown_at(facts: dict[str, Any]) -> str:
-    """A point or a fault, for a line."""
-    return f"{facts['point']:g}" if "point" in facts else str(facts["target"])
-
-
-def finished(done: list[dict[str, Any]], kind: str) -> set[tuple[int, str, Any]]:
-    """What a record has already: (round, server, point), (…, fault), or (…, None) for a whole search. Pure."""
-    if kind == "faults":
-        return {(fact["round"], fact["server"], fact["target"]) for fact in done if fact["kind"] == "fault"}
-    if kind == "capacity":
-        return {(fact["round"], fact["server"], None) for fact in done if fact["kind"] == "capacity"}
-    return {(fact["round"], fact["server"], fact["point"]) for fact in done if fact["kind"] == "point"}
-
-
-def remaining(turn: planning.Turn, kept: set[tuple[int, str, Any]], scenario: Scenario) -> planning.Turn:
-    """The turn without the points that the record has. Pure."""
-    if scenario.kind == "capacity":
-        gone = (turn.round, turn.server, None) in kept
-    elif scenario.kind == "faults":
-        gone = all((turn.round, turn.server, fault.target) in kept for fault in scenario.faults)
+def of_record(first: dict[str, Any]) -> Scenario:
+    """The scenario that a record's manifest tells, wherever its file may be by now."""
+    table = first.get("table")
+    if table:
+        scenario = scenarios.built(first["scenario"], table, "the record's scenario")
     else:
-        left = tuple(point for point in turn.points if (turn.round, turn.server, point) not in kept)
-        return replace(turn, points=left)
-    return replace(turn, points=() if gone else turn.points)
+        # A record of before scenarios were kept in it.
+        scenario = scenarios.asked_for(first["scenario"])
+        if first.get("threads"):
+            scenario = replace(scenario, setting=replace(scenario.setting, threads=first["threads"]))
+        return scenario
+    requests = first.get("requests")
+    if requests:
+        scenario = replace(scenario, requests=scenarios.asked_as(requests))
+    return replace(scenario, setting=scenarios.set_as(first["setting"]), servers=tuple(first["servers"]))

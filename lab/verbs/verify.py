@@ -6,18 +6,21 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from forehand_lab import lineup, machine
+from forehand_lab import lineup, machine, own
 from forehand_lab import scenario as scenarios
 from forehand_lab.behaviour import capabilities, wrong_answers
 from forehand_lab.launching import StartFailed, started
 from forehand_lab.lineup import Place
 from forehand_lab.problem import FAILED, OK
 from forehand_lab.scenario import Scenario
+from forehand_lab.terminal import console_of
 from rich.console import Console
 from rich.markup import escape
 
@@ -26,6 +29,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Which scenario, which servers."""
     parser.add_argument("scenario", nargs="?", default="hello", help="name or article (A1); default: hello")
     parser.add_argument("--servers", metavar="A,B", help="instead of the scenario's own")
+    parser.add_argument("--json", action="store_true", help="what each said, for programs")
+    own.arguments(parser)
     parser.add_argument("--python", metavar="3.X", help="interpreter for those that can have any")
     parser.add_argument(
         "--checkout", action="append", default=[], metavar="NAME=DIR", help="source of what cannot be had"
@@ -100,13 +105,18 @@ def everyone(console: Console, places: Sequence[Place], scenario: Scenario, logs
 
 def act(asked: argparse.Namespace) -> int:
     """Verify; FAILED where one differs."""
-    scenario = scenarios.asked_for(asked.scenario)
-    contestants = lineup.named(asked.servers, scenario)
+    scenario = own.applied(asked, scenarios.asked_for(asked.scenario))
+    contestants = lineup.named(asked.servers, scenario) if asked.servers else []
+    console = console_of(stderr=asked.json)
+    console.print(f"{escape(scenario.title)}: do all servers give the same answers?")
+    scenario, contestants = own.lined_up(scenario, contestants, own.named_urls(asked.url), asked.python, console)
     given = lineup.checkouts(asked.checkout, contestants)
-    console = Console()
-    console.print(f"{scenario.title}: do all servers give the same answers?", highlight=False)
     places = lineup.assembled(contestants, scenario, asked.python, given)
     with tempfile.TemporaryDirectory(prefix="lab-verify-") as folder:
         facts = everyone(console, places, scenario, Path(folder))
-    left_out = sum(place.environment is None for place in places)
-    return OK if all(is_fit(fact) for fact in facts) and facts and not left_out else FAILED
+    left_out = {place.contestant.name: place.why for place in places if place.environment is None}
+    fine = all(is_fit(fact) for fact in facts) and bool(facts) and not left_out
+    if asked.json:
+        told = {"format": 1, "scenario": scenario.name, "fine": fine, "servers": facts, "left_out": left_out}
+        sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    return OK if fine else FAILED

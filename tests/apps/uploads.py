@@ -1,5 +1,8 @@
 """Takes bodies: answers with how many bytes there were, under WSGI and ASGI."""
 
+import asyncio
+import time
+
 PLAIN = [("Content-Type", "text/plain")]
 
 
@@ -24,3 +27,13 @@ async def app(scope, receive, send):
     headers = [(b"content-length", b"%d" % len(answer)), (b"content-type", b"text/plain")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": answer})
+
+
+def late_application(environ, start_response):
+    time.sleep(0.8)
+    return application(environ, start_response)
+
+
+async def late_app(scope, receive, send):
+    await asyncio.sleep(0.8)
+    await app(scope, receive, send)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from forehand_lab import engine
-from forehand_lab.children import unhurried
+from forehand_lab.children import in_child, unhurried
 
 # Interrupts whoever started it at the first moment that it can, and would then stay for long.
 HASTY = "#!/bin/sh\nkill -INT $PPID\nexec sleep 600\n"
@@ -17,9 +19,20 @@ PLAN = {"duration_s": 1.0}
 
 
 @pytest.fixture
-def interruptible() -> None:
-    """Ctrl-C as in a terminal, whatever the tests were started by."""
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as in a terminal, whatever the tests were started by: a script's background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def deaf() -> Iterator[None]:
+    """As in a script's background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_an_interruption_in_the_block_comes_after_it(interruptible: None) -> None:
@@ -39,6 +52,17 @@ def test_an_error_in_the_block_is_not_hidden_by_an_interruption(interruptible: N
     with pytest.raises(ZeroDivisionError), unhurried():
         os.kill(os.getpid(), signal.SIGINT)
         raise ZeroDivisionError
+
+
+def test_where_interruptions_are_ignored_a_block_changes_nothing(deaf: None) -> None:
+    with unhurried():
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_child_heeds_interruptions_that_the_lab_was_told_to_ignore(deaf: None) -> None:
+    with subprocess.Popen(["sh", "-c", "kill -INT $$; echo deaf"], preexec_fn=in_child) as child:
+        assert child.wait(20) == -signal.SIGINT
 
 
 @pytest.mark.parametrize("time", range(20))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 from forehand_lab import contestant, scenario
+from forehand_lab.estimates import LEAST_PAIRS
 from forehand_lab.plan import STARTUP_SECONDS, Aim, asked, plan
 from forehand_lab.problem import Problem
 
@@ -120,9 +122,50 @@ def test_a_scenario_is_found_by_name_and_letter_and_the_nearest_is_told() -> Non
     assert "http-1.0-sweep" in str(problem.value)
 
 
-def test_a_scenario_with_an_unknown_key_is_refused(tmp_path: Path) -> None:
+SHORTEST = 'kind = "closed"\n[profile.quick]\npoints = [1]\nseconds = 1\nrounds = 6\n'
+
+
+def test_a_scenario_of_five_lines_is_enough(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text('title = "M"\nkind = "sweep"\nquestoin = "?"\n')
+    path.write_text(SHORTEST)
+    found = scenario.from_file(path)
+    assert (found.title, found.expected, found.requests[0].target) == ("mine", "", "/")
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ('title = "M"\nkind = "sweep"\nquestoin = "?"\n', "there is no key 'questoin'; did you mean 'question'?"),
+        ('title = "M"\n', "kind is missing"),
+        ('kind = "closed"\n', "profile is missing"),
+        ('kind = "clsoed"\n[profile.quick]\npoints = [1]\nseconds = 1\nrounds = 1\n', "kind is one of sweep, closed"),
+        ('kind = "closed"\n[profile.quick]\nseconds = 1\nrounds = 1\n', "profile.quick.points is missing"),
+        ('kind = "closed"\n[profile.quik]\npoints = [1]\n', "no profile 'quik'; did you mean 'quick'?"),
+        (SHORTEST.replace("[1]", "1"), "profile.quick.points is a list, not 1"),
+        (SHORTEST + '[application]\nthreads = "8"\n', "application.threads is a whole number, not '8'"),
+        (SHORTEST + "[application]\nthreads = true\n", "application.threads is a whole number, not True"),
+        (SHORTEST + '[application]\npth = "."\n', "there is no key 'application.pth'; did you mean 'path'?"),
+        (SHORTEST + '[application]\ninterface = "cgi"\n', "application.interface is one of auto, wsgi, asgi"),
+        (SHORTEST + '[request]\ntarget = "/"\n', "written as [[request]]"),
+        (SHORTEST + "oops = \n", "Invalid value"),
+    ],
+)
+def test_a_scenario_that_cannot_be_used_is_told_with_its_very_path(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
     with pytest.raises(Problem) as problem:
         scenario.from_file(path)
-    assert "did you mean 'question'?" in str(problem.value)
+    assert str(problem.value).startswith(f"{path}: ") and said in str(problem.value)
+
+
+def test_every_key_of_a_scenario_is_in_its_document() -> None:
+    page = (scenario.FOLDER / "README.md").read_text()
+    documented = set(re.findall(r"`([a-z_0-9]+)`", page))
+    known = {key for section in scenario.TABLES.values() for key in section}
+    assert known - documented == set()
+
+
+def test_a_quick_profile_has_rounds_enough_to_tell_servers_apart() -> None:
+    few = [name for name, each in scenario.everything().items() if each.profiles["quick"].rounds < LEAST_PAIRS]
+    # A client of mayhem lives for a minute, and of faults no two servers are compared by figures.
+    assert few == ["mayhem", "durability"]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import laboratory
 import netspace
 import psutil
 import pytest
 from forehand_lab import engine, histograms, records
 from forehand_lab.problem import Problem
+from laboratory import PATIENCE, lab
 
 pytest.importorskip("distributed", reason="load from several machines needs distributed: extra lab-cluster")
 try:
@@ -21,7 +23,6 @@ try:
 except Problem:
     pytest.skip("forehand-load is not built: make load", allow_module_level=True)
 
-PATIENCE = 120
 BRIEF = ("--profile", "quick", "--rounds", "1", "--seconds", "2", "--seed", "7")
 # Beyond this the test is wrong, and not the machine slow: hosts that did not wait for one moment begin seconds apart.
 START_BOUND_S = 0.5
@@ -40,17 +41,8 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[netspace.Net]:
 
 @pytest.fixture
 def surroundings(tmp_path: Path) -> dict[str, str]:
-    return {
-        **os.environ,
-        "FOREHAND_LAB_HOME": str(tmp_path / "home"),
-        "FOREHAND_LAB_RECORDS": str(tmp_path / "records"),
-        "COLUMNS": "300",
-    }
-
-
-def lab(surroundings: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "forehand", "lab", *words]
-    return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    # All hosts are here, or are not: nothing is gained by waiting for them as long as a user's.
+    return laboratory.surroundings(tmp_path, FOREHAND_LAB_HOSTS_WAIT="2")
 
 
 def points(path: Path) -> list[dict]:
@@ -63,13 +55,20 @@ def engines(net: netspace.Net) -> list[int]:
     return [each.pid for each in psutil.process_iter(["cmdline"]) if (each.info["cmdline"] or [""])[0].startswith(sent)]
 
 
+def seconds_of(pid: int) -> float:
+    """How long an engine's load is planned for: what its plan says; nothing where it is gone already."""
+    try:
+        words = psutil.Process(pid).cmdline()
+        return float(json.loads(Path(words[words.index("--plan") + 1]).read_text())["duration_s"])
+    except (psutil.Error, OSError, ValueError):
+        return 0.0
+
+
 def until_a_point_runs(net: netspace.Net, process: subprocess.Popen[str]) -> None:
-    """Waits for engines that run for longer than the warm-up's, which take one second."""
+    """Waits for engines of a point, on all hosts: their plans are longer than a warm-up's."""
     end = time.monotonic() + PATIENCE
-    running: dict[int, float] = {}
-    while not any(time.monotonic() - since > 4 for since in running.values()):
+    while sum(seconds_of(pid) > 10 for pid in engines(net)) < len(net.hosts):
         assert time.monotonic() < end and process.poll() is None
-        running = {pid: running.get(pid, time.monotonic()) for pid in engines(net)}
         time.sleep(0.05)
 
 
@@ -128,11 +127,9 @@ def test_a_host_that_is_lost_makes_the_point_invalid(
 ) -> None:
     out = tmp_path / "records" / "r"
     words = ["--scheduler", net.scheduler, "--points", "50,60", "--seconds", "30"]
-    command = [sys.executable, "-m", "forehand", "lab", "run", "A1", "--servers", "forehand", *BRIEF, *words]
     lost = net.hosts[1]
-    with subprocess.Popen(
-        [*command, "--out", str(out)], env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
+    command = ("run", "A1", "--servers", "forehand", *BRIEF, *words, "--out", str(out))
+    with laboratory.begun(surroundings, *command) as process:
         try:
             until_a_point_runs(net, process)
             net.end(net.workers[lost])
@@ -154,11 +151,11 @@ def test_a_host_that_is_lost_makes_the_point_invalid(
 
 def test_ctrl_c_ends_the_engines_of_all_hosts(net: netspace.Net, surroundings: dict[str, str], tmp_path: Path) -> None:
     out = tmp_path / "records" / "r"
-    words = ["run", "A1", "--servers", "forehand", *BRIEF, "--points", "20", "--seconds", "60", "--out", str(out)]
-    command = [sys.executable, "-m", "forehand", "lab", *words, "--scheduler", net.scheduler]
-    with subprocess.Popen(command, env=surroundings, stderr=subprocess.PIPE, text=True) as process:
+    # More points than are waited for: what comes after the first is interrupted, and the first is kept.
+    words = ("--servers", "forehand", *BRIEF, "--points", "20,21,22,23,24,25,26,27", "--out", str(out))
+    with laboratory.begun(surroundings, "run", "A1", *words, "--scheduler", net.scheduler) as process:
         end = time.monotonic() + PATIENCE
-        while len(engines(net)) < 3:
+        while not (out / records.FILE).exists() or not points(out) or len(engines(net)) < 3:
             assert time.monotonic() < end and process.poll() is None
             time.sleep(0.05)
         process.send_signal(2)
@@ -231,10 +228,8 @@ def test_a_host_that_is_cut_off_is_noticed_by_its_silence(
     # The last of this file that needs the hosts: dask may take minutes to find one again that was cut off.
     out = tmp_path / "records" / "r"
     words = ["--scheduler", net.scheduler, "--points", "50,60", "--seconds", "60"]
-    command = [sys.executable, "-m", "forehand", "lab", "run", "A1", "--servers", "forehand", *BRIEF, *words]
-    with subprocess.Popen(
-        [*command, "--out", str(out)], env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
+    command = ("run", "A1", "--servers", "forehand", *BRIEF, *words, "--out", str(out))
+    with laboratory.begun(surroundings, *command) as process:
         try:
             until_a_point_runs(net, process)
             netspace.ip("-n", net.spaces[2], "link", "set", "eth0", "down")

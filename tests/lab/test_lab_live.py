@@ -12,17 +12,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import laboratory
 import psutil
 import pytest
 from forehand_lab import engine, records
 from forehand_lab.problem import Problem
+from laboratory import PATIENCE, lab
 
 try:
     engine.found()
 except Problem:
     pytest.skip("forehand-load is not built: make load", allow_module_level=True)
 
-PATIENCE = 120
 BROKEN = {
     "absent": 'command = ["{python}", "-c", "import no_such_module"]',
     "deaf": 'command = ["{python}", "-c", "import time; time.sleep(60)"]\nsettle = 0.5',
@@ -94,19 +95,7 @@ def surroundings(tmp_path: Path) -> dict[str, str]:
         'title = "u"\nflavour = "thread"\n[install]\nprograms = ["no-such-program=its-package"]\n'
         '[start]\ncommand = ["x"]\n'
     )
-    return {
-        **os.environ,
-        "FOREHAND_LAB_HOME": str(tmp_path / "home"),
-        "FOREHAND_LAB_RECORDS": str(tmp_path / "records"),
-        "FOREHAND_LAB_CONTESTANTS": str(contestants),
-        "COLUMNS": "300",
-    }
-
-
-def lab(surroundings: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    """`forehand lab …` to its end."""
-    command = [sys.executable, "-m", "forehand", "lab", *words]
-    return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return laboratory.surroundings(tmp_path, FOREHAND_LAB_CONTESTANTS=str(contestants))
 
 
 def lab_without(names: tuple[str, ...], surroundings: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -167,27 +156,13 @@ def test_broken_servers_cost_a_line_each_and_the_rest_goes_on(
 
 def test_an_interruption_leaves_no_process_and_the_run_can_go_on(surroundings: dict[str, str], tmp_path: Path) -> None:
     out = tmp_path / "records" / "r"
-    words = [
-        "run",
-        "hello",
-        "--servers",
-        "wsgiref",
-        "--rounds",
-        "2",
-        "--seconds",
-        "1",
-        "--points",
-        "1",
-        "--out",
-        str(out),
-    ]
-    command = [sys.executable, "-m", "forehand", "lab", *words]
-    with subprocess.Popen(command, env=surroundings, stderr=subprocess.PIPE, text=True) as process:
+    words = ("--servers", "wsgiref", "--rounds", "2", "--seconds", "1", "--points", "1", "--out", str(out))
+    with laboratory.begun(surroundings, "run", "hello", *words) as process:
         children: set[int] = set()
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and process.poll() is None:
             children |= {child.pid for child in psutil.Process(process.pid).children(recursive=True)}
-            if out.exists() and any('"kind":"point"' in line for line in (out / records.FILE).read_text().splitlines()):
+            if (out / records.FILE).exists() and '"kind":"point"' in (out / records.FILE).read_text():
                 break
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
@@ -312,21 +287,8 @@ def test_a_disk_that_fills_up_ends_the_run_in_one_line_and_it_can_go_on(
     disk = tmp_path / "disk"
     disk.mkdir()
     out = disk / "r"
-    words = [
-        "run",
-        "hello",
-        "--servers",
-        "wsgiref",
-        "--seed",
-        "1",
-        "--rounds",
-        "4",
-        "--seconds",
-        "0.5",
-        "--points",
-        "2",
-    ]
-    command = [sys.executable, "-m", "forehand", "lab", *words, "--out", str(out)]
+    words = ("run", "hello", "--servers", "wsgiref", "--rounds", "4", "--seconds", "0.5", "--points", "2")
+    command = laboratory.words_of(*words, "--seed", "1", "--out", str(out))
     # A disk of its own, in a mount namespace of its own, that is gone with the command; what is on it comes out first.
     script = f'mount -t tmpfs -o size=24k lab {disk} && "$@"; s=$?; cp -r {out} {tmp_path}/kept; exit $s'
     told = subprocess.run(

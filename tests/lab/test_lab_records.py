@@ -11,8 +11,8 @@ from pathlib import Path
 import facts
 import pytest
 from forehand_lab import records
+from forehand_lab.course import finished
 from forehand_lab.problem import BUSY, SYSTEM, USAGE, Problem
-from forehand_lab.verbs.run import finished
 
 
 def written(folder: Path, *lines: dict) -> Path:

@@ -6,6 +6,7 @@ Each test runs with threads, under an event loop and under gevent's hub.
 from __future__ import annotations
 
 import importlib.util
+import select
 import socket
 import sys
 from collections.abc import Callable
@@ -63,3 +64,83 @@ def test_a_client_that_pipelines_and_does_not_read_holds_up_nobody(
             assert read_reply(sock, buffer)[2] == page(2)
             assert read_reply(sock, buffer)[2] == page(size)
         assert buffer == b""
+
+
+def count(server: Serving) -> int:
+    """How many pages were made, once that does not change any more."""
+    with server.connect() as sock:
+        last, same, questions = -1, 0, 0
+        while same < 50:
+            sock.sendall(b"GET /count HTTP/1.1\r\nHost: a\r\n\r\n")
+            # Asking counts as well.
+            now = int(read_reply(sock, bytearray())[2]) - questions
+            same, last = (same + 1 if now == last else 0), now
+            questions += 1
+        return last
+
+
+def kernel_buffers() -> int:
+    """The most that the kernel takes for one connection of ours, on both sides."""
+    return int(Path("/proc/sys/net/ipv4/tcp_wmem").read_text().split()[2]) + 64 * 1024
+
+
+@pytest.mark.parametrize("bound", [1, 65_536, 200_000])
+def test_who_does_not_take_replies_is_not_answered_further(start: Callable[..., Serving], bound: int) -> None:
+    size, asked = 60_000, 300
+    server = start("--limit-response-buffer-bytes", str(bound))
+    with ask(server, "/2", *[f"/{size}"] * asked) as sock:
+        made = count(server)
+        assert 0 < made * size <= kernel_buffers() + 2 * bound + 2 * size
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        buffer = bytearray()
+        assert read_reply(sock, buffer)[2] == page(2)
+        for _ in range(asked):
+            assert read_reply(sock, buffer)[2] == page(size)
+        assert buffer == b""
+
+
+def is_cut(sock: socket.socket, patience: float = PATIENCE) -> bool:
+    """True as soon as the server has reset the connection, whatever of it is unread."""
+    poll = select.poll()
+    poll.register(sock, 0)
+    return bool(poll.poll(patience * 1000))
+
+
+CARRIED = ["/2", *["/60000"] * 200]
+
+
+@pytest.mark.parametrize(
+    ("paths", "more"),
+    [(CARRIED, b""), (CARRIED, b"GE"), (["/2", "/8000000"], b""), (["/parts/200/60000"], b"GET /2")],
+    ids=["carried", "carried and a piece", "kept", "parts"],
+)
+def test_who_takes_nothing_is_given_up_in_time(start: Callable[..., Serving], paths: list[str], more: bytes) -> None:
+    server = start("--write-timeout", "500ms", "--header-timeout", "500ms")
+    with ask(server, *paths, more=more) as sock:
+        assert is_cut(sock)
+        assert_others_are_served(server)
+
+
+@pytest.mark.parametrize(("rate", "served"), [(1000, True), (10_000_000, False)])
+@pytest.mark.parametrize("path", ["/8000000", "/parts/100/60000"])
+def test_a_reader_must_keep_the_write_rate(start: Callable[..., Serving], path: str, rate: int, served: bool) -> None:
+    server = start("--write-timeout", "500ms", "--limit-write-rate", str(rate))
+    with ask(server, path) as sock:
+        got = bytearray()
+        # 50 kB a second, for longer than the timeout.
+        for _ in range(60):
+            if is_cut(sock, 0.02):
+                break
+            got += sock.recv(1024)
+        assert is_cut(sock, 0 if served else PATIENCE) != served
+        if served:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            assert read_reply(sock, got)[0] == 200
+
+
+def test_a_stop_waits_for_a_reader_as_long_as_that_has_patience(start: Callable[..., Serving]) -> None:
+    server = start("--write-timeout", "500ms")
+    with ask(server, *CARRIED, more=b"GE"):
+        count(server)
+        assert server.stop() == 0
+        assert "cut" not in server.log()

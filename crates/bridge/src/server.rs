@@ -144,7 +144,7 @@ pub fn gateways(
 ) -> PyResult<Vec<Gateway>> {
     let gateway = |(_, url): &(RawFd, String)| {
         let trust = settings.config.trust.clone();
-        Ok(Gateway::new(base(py, url, settings)?, &settings.script_name, trust))
+        Ok(Gateway::new(base(py, url, settings)?, &settings.script_name, trust, &settings.config.limits))
     };
     listeners.iter().map(gateway).collect()
 }

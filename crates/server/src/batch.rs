@@ -197,7 +197,7 @@ impl Loop {
                 self.engine.counters.replies_incomplete.add();
                 connection.phase = Phase::Flushing(After::Close);
             } else if sent < parcel.len() {
-                connection.sending.queue().copy(&parcel[sent..]);
+                connection.queue(&self.engine.config.limits, self.now).copy(&parcel[sent..]);
                 if connection.phase == Phase::Reading {
                     connection.phase = Phase::Flushing(After::Continue);
                 }

@@ -11,6 +11,7 @@
 //!      └────────────── refusal ──► FLUSHING ──► LINGERING ──► close
 //! ```
 
+use std::io;
 use std::sync::Arc;
 
 use reactor::{Address, Socket};
@@ -18,6 +19,7 @@ use wire::{Head, Http1, Limits, Millis};
 
 use crate::body::BodyBuffer;
 use crate::output::{Carry, Flushed, Output};
+use crate::patience::Patience;
 
 /// What a connection is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,8 +113,8 @@ pub struct Connection {
     /// come again, so there is more to read until a read tells the end.
     pub hung_up: bool,
     pub phase: Phase,
-    /// When the socket last took something while it was full.
-    pub moved: Millis,
+    /// Until when the peer has time to take what waits, or to end while nobody reads.
+    pub patience: Patience,
     pub machine: Http1,
     pub pending: Pending,
     pub receiving: Option<Box<Receiving>>,
@@ -127,38 +129,62 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// The queue, made when it is first needed.
-    pub fn queue(&mut self) -> &mut Output {
-        self.output.get_or_insert_with(Box::default)
-    }
-
     /// Nothing is queued, and nothing is carried.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.output.is_none() && self.carry.as_ref().is_none_or(|carry| carry.is_empty())
     }
 
-    /// Sends what is carried, then what is queued; drops the queue when it is empty.
-    ///
-    /// # Errors
-    /// The socket's.
-    pub fn flush(&mut self, socket: &Socket) -> std::io::Result<Flushed> {
-        if let Some(carry) = &self.carry
-            && carry.send()? == Flushed::Full
-        {
-            return Ok(Flushed::Full);
+    /// Bytes that wait, those of files included.
+    pub fn waiting(&self) -> u64 {
+        self.carry.as_ref().map_or(0, |carry| carry.waiting() as u64)
+            + self.output.as_ref().map_or(0, |output| output.left())
+    }
+
+    /// Sends what is carried, then what is queued; drops the queue when it is empty. With it
+    /// comes how much the peer has taken since this was last asked.
+    fn flush(&mut self, socket: &Socket) -> io::Result<(Flushed, u64)> {
+        let mut taken = 0;
+        if let Some(carry) = &self.carry {
+            let flushed = carry.send()?;
+            // Whoever else has sent of it has sent it to this peer.
+            taken = carry.take_count();
+            if flushed == Flushed::Full {
+                return Ok((Flushed::Full, taken));
+            }
         }
         if let Some(output) = &mut self.output {
-            if output.flush(socket)? == Flushed::Full {
-                return Ok(Flushed::Full);
+            let before = output.left();
+            let flushed = output.flush(socket)?;
+            taken += before - output.left();
+            if flushed == Flushed::Full {
+                return Ok((Flushed::Full, taken));
             }
             self.output = None;
         }
-        Ok(Flushed::All)
+        Ok((Flushed::All, taken))
     }
 }
 
 impl Connection {
+    /// The queue. With the first that waits in it the peer's patience begins.
+    pub fn queue(&mut self, limits: &Limits, now: Millis) -> &mut Output {
+        if self.sending.is_empty() {
+            self.patience = Patience::to_write(limits, now);
+        }
+        self.sending.output.get_or_insert_with(Box::default)
+    }
+
+    /// Sends more of what waits. What the peer takes, and nothing else, renews its patience.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn flush(&mut self, limits: &Limits, now: Millis) -> io::Result<Flushed> {
+        let (flushed, taken) = self.sending.flush(&self.socket)?;
+        self.patience.earn(taken, limits, now);
+        Ok(flushed)
+    }
+
     /// A connection that was just accepted. `variant` names the listener and the trust in
     /// the peer for the head cache.
     pub fn new(socket: Socket, token: u64, peer: (Address, u16), variant: u32, now: Millis) -> Self {
@@ -171,7 +197,7 @@ impl Connection {
             more: true,
             hung_up: false,
             phase: Phase::Reading,
-            moved: now,
+            patience: Patience::of(0, now),
             machine: Http1::new(variant, now),
             pending: Pending::default(),
             receiving: None,
@@ -206,8 +232,7 @@ impl Connection {
     pub fn deadline(&self, limits: &Limits) -> Millis {
         match self.phase {
             Phase::Reading => self.machine.deadline(limits).unwrap_or(Millis::MAX),
-            Phase::Flushing(_) => self.moved.saturating_add(limits.write_timeout),
-            Phase::Lingering { .. } => self.moved.saturating_add(limits.linger_timeout),
+            Phase::Flushing(_) | Phase::Lingering { .. } => self.patience.until(),
         }
     }
 }

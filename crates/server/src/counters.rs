@@ -72,9 +72,9 @@ counters! {
     accept_pauses
     /// Connections that said nothing in time (`first_byte_timeout`, `keep_alive_timeout`).
     idle_timeouts
-    /// Requests whose head or body came too slowly (`header_timeout`, `body_rate`).
+    /// Requests whose head or body came too slowly (`header_timeout`, `body_rate`, `body_idle_timeout`).
     request_timeouts
-    /// Replies that the peer did not take in time (`write_timeout`).
+    /// Replies that the peer did not take in time (`write_timeout`, `write_rate`).
     write_timeouts
     /// WebSockets closed because the client broke a rule or a limit.
     ws_faults

@@ -190,11 +190,11 @@ impl Evented {
 
     /// Rouses a connection that is away no later than `at`.
     pub fn rouse_at(&mut self, token: u64, at: Millis) {
-        if let Some(row) = self.turn.slots.get(token) {
+        if at != NEVER
+            && let Some(row) = self.turn.slots.get(token)
+        {
             row.deadline = row.deadline.min(at);
-            if at != NEVER {
-                self.turn.wake_by(at);
-            }
+            self.turn.wake_by(at);
         }
     }
 

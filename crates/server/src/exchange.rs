@@ -28,7 +28,8 @@ use crate::app::Waits;
 use crate::body::Body;
 use crate::connection::{After, Connection, Phase};
 use crate::engine::{Engine, Stage};
-use crate::output::{Carry, Kept};
+use crate::output::{Carry, Kept, Output};
+use crate::patience::Patience;
 use crate::scribe::Scribe;
 use crate::tickets::Ticket;
 
@@ -300,11 +301,16 @@ impl Exchange {
             }
         }
         if sent < total {
-            let queue = self.connection.sending.queue();
+            let queue = self.queue(engine);
             queue.copy(head.get(sent..).unwrap_or_default());
             queue.keep(body, sent.saturating_sub(head.len())..length);
         }
         Ok(())
+    }
+
+    /// The connection's queue.
+    fn queue(&mut self, engine: &Engine) -> &mut Output {
+        self.connection.queue(&engine.config.limits, monotonic_ms())
     }
 
     /// How much of a body the plan lets through; what is wrong with its length is counted,
@@ -426,7 +432,10 @@ impl Exchange {
             }
             _ => Phase::Flushing(After::Close),
         };
-        connection.moved = monotonic_ms();
+        if connection.sending.carry.as_ref().is_some_and(|carry| !carry.is_empty()) {
+            // Nobody has asked the peer to take these while the next request was answered.
+            connection.patience = Patience::to_write(&engine.config.limits, monotonic_ms());
+        }
         (connection, self.parcel)
     }
 }

@@ -111,8 +111,7 @@ impl Loop {
     /// True where a slow reader has taken something since: the kernel tells only when a third of
     /// its buffer is free, which may be more than a reader takes within its time.
     fn has_moved(&mut self, connection: &mut Connection) -> bool {
-        let before = connection.moved;
-        self.flush(connection).is_ok() && connection.moved > before
+        self.flush(connection).is_ok() && !connection.patience.is_over(self.now)
     }
 
     /// The word to stop has come: takes what has been accepted by the kernel already, then

@@ -63,6 +63,8 @@ pub struct Flow {
     fault: Option<Fault>,
     /// The peer has left before the end.
     lost: bool,
+    /// Since when nobody has asked for more; none while somebody waits for it.
+    left_since: Option<Millis>,
     bytes: Vec<u8>,
     at: usize,
 }
@@ -89,6 +91,7 @@ impl Flow {
             complete: false,
             fault: None,
             lost: false,
+            left_since: Some(monotonic_ms()),
             bytes: Vec::new(),
             at: 0,
         }
@@ -179,7 +182,7 @@ impl Flow {
     fn speak_first(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.continue_owed) {
             match &self.earlier {
-                Some(carry) => drop(carry.add(&[wire::CONTINUE])),
+                Some(carry) => drop(carry.add(&[wire::CONTINUE], usize::MAX)),
                 // A hundred bytes on a socket that has sent nothing of this reply always fit.
                 None => drop(self.socket.send(wire::CONTINUE)?),
             }
@@ -245,8 +248,13 @@ impl Incoming {
         if let Some(fault) = flow.fault {
             return Err(BodyError::Fault(fault));
         }
+        // What an application does between two reads is not its client's slowness.
+        if let Some(since) = flow.left_since.take() {
+            flow.machine.was_left(monotonic_ms().saturating_sub(since));
+        }
         loop {
             if flow.hand_out(into, most) > 0 || flow.complete {
+                flow.left_since = Some(monotonic_ms());
                 // What is at hand tells whether this was the last of it.
                 if !flow.complete && flow.bytes.is_empty() && !flow.pending.is_empty() {
                     flow.digest(monotonic_ms())?;

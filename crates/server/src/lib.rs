@@ -43,6 +43,8 @@ pub mod log;
 #[cfg(not(loom))]
 pub mod output;
 #[cfg(not(loom))]
+mod patience;
+#[cfg(not(loom))]
 pub mod pool;
 #[cfg(not(loom))]
 mod progress;

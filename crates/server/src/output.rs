@@ -19,7 +19,7 @@ pub type Kept = Box<dyn AsRef<[u8]> + Send>;
 
 /// One piece of what is queued.
 enum Piece {
-    Copied { bytes: Vec<u8>, at: usize },
+    Copied(VecDeque<u8>),
     Kept { bytes: Kept, at: usize, end: usize },
     File { file: File, offset: u64, left: u64 },
 }
@@ -30,8 +30,8 @@ pub struct Output {
     pieces: VecDeque<Piece>,
     /// Bytes of our own memory that wait here.
     copied: usize,
-    /// Bytes that the socket has taken, of whatever kind.
-    taken: u64,
+    /// Bytes that wait here, of whatever kind.
+    left: u64,
 }
 
 /// How far a flush came.
@@ -49,19 +49,9 @@ impl Output {
         self.copied
     }
 
-    /// Bytes that the socket has taken since this queue was made.
-    pub fn taken(&self) -> u64 {
-        self.taken
-    }
-
     /// Bytes that wait, files included.
     pub fn left(&self) -> u64 {
-        let left = |piece: &Piece| match piece {
-            Piece::Copied { bytes, at } => (bytes.len() - at) as u64,
-            Piece::Kept { at, end, .. } => (end - at) as u64,
-            Piece::File { left, .. } => *left,
-        };
-        self.pieces.iter().map(left).sum()
+        self.left
     }
 
     pub fn is_empty(&self) -> bool {
@@ -74,16 +64,19 @@ impl Output {
             return;
         }
         self.copied += bytes.len();
-        if let Some(Piece::Copied { bytes: last, .. }) = self.pieces.back_mut() {
-            last.extend_from_slice(bytes);
+        self.left += bytes.len() as u64;
+        if let Some(Piece::Copied(last)) = self.pieces.back_mut() {
+            // A ring: its memory follows what waits, not what has passed through it.
+            last.extend(bytes);
             return;
         }
-        self.pieces.push_back(Piece::Copied { bytes: bytes.to_vec(), at: 0 });
+        self.pieces.push_back(Piece::Copied(bytes.to_vec().into()));
     }
 
     /// Queues part of what somebody else keeps alive.
     pub fn keep(&mut self, bytes: Kept, part: Range<usize>) {
         if !part.is_empty() {
+            self.left += part.len() as u64;
             self.pieces.push_back(Piece::Kept { bytes, at: part.start, end: part.end });
         }
     }
@@ -94,7 +87,7 @@ impl Output {
             if let Piece::Kept { bytes, at, end } = piece {
                 let left = (**bytes).as_ref().get(*at..*end).unwrap_or_default().to_vec();
                 self.copied += left.len();
-                *piece = Piece::Copied { bytes: left, at: 0 };
+                *piece = Piece::Copied(left.into());
             }
         }
     }
@@ -102,6 +95,7 @@ impl Output {
     /// Queues part of a file.
     pub fn file(&mut self, file: File, offset: u64, left: u64) {
         if left > 0 {
+            self.left += left;
             self.pieces.push_back(Piece::File { file, offset, left });
         }
     }
@@ -112,18 +106,21 @@ impl Output {
     /// The socket's; `UnexpectedEof` where a file is shorter than was said.
     pub fn flush(&mut self, socket: &Socket) -> io::Result<Flushed> {
         while let Some(piece) = self.pieces.front_mut() {
-            let before = self.copied;
             let (sent, done) = match piece {
-                Piece::Copied { bytes, at } => {
-                    let sent = send_from(socket, bytes, at)?;
+                Piece::Copied(bytes) => {
+                    let sent = send_from(socket, bytes)?;
                     if let Sent::Some(n) = sent {
-                        self.copied = before.saturating_sub(n);
+                        self.copied -= n;
                     }
-                    (sent, *at == bytes.len())
+                    (sent, bytes.is_empty())
                 }
                 Piece::Kept { bytes, at, end } => {
-                    let all = (**bytes).as_ref().get(..*end).unwrap_or_default();
-                    (send_from(socket, all, at)?, *at >= all.len())
+                    let rest = (**bytes).as_ref().get(*at..*end).unwrap_or_default();
+                    let sent = socket.send(rest)?;
+                    if let Sent::Some(n) = sent {
+                        *at += n;
+                    }
+                    (sent, at == end)
                 }
                 Piece::File { file, offset, left } => {
                     let count = usize::try_from(*left).unwrap_or(usize::MAX);
@@ -139,7 +136,7 @@ impl Output {
                 }
             };
             if let Sent::Some(n) = sent {
-                self.taken += n as u64;
+                self.left -= n as u64;
             }
             if done {
                 self.pieces.pop_front();
@@ -151,14 +148,14 @@ impl Output {
     }
 }
 
-fn send_from(socket: &Socket, bytes: &[u8], at: &mut usize) -> io::Result<Sent> {
-    let rest = bytes.get(*at..).unwrap_or_default();
-    if rest.is_empty() {
-        return Ok(Sent::Some(0));
-    }
-    let sent = socket.send(rest)?;
+/// Sends from a ring, and takes out of it what was sent.
+fn send_from(socket: &Socket, ring: &mut VecDeque<u8>) -> io::Result<Sent> {
+    let sent = match ring.as_slices() {
+        (first, []) => socket.send(first)?,
+        (first, second) => socket.send_pieces(&[first, second])?,
+    };
     if let Sent::Some(n) = sent {
-        *at += n;
+        ring.drain(..n);
     }
     Ok(sent)
 }
@@ -168,48 +165,72 @@ fn send_from(socket: &Socket, bytes: &[u8], at: &mut usize) -> io::Result<Sent> 
 /// one block its thread, whoever leads next sends what waits here.
 pub struct Carry {
     socket: Arc<Socket>,
-    waiting: Mutex<Vec<u8>>,
+    replies: Mutex<Carried>,
 }
 
-impl Carry {
-    /// Room for replies of this connection.
-    pub fn new(socket: &Arc<Socket>) -> Arc<Self> {
-        Arc::new(Self { socket: Arc::clone(socket), waiting: Mutex::new(Vec::new()) })
-    }
+#[derive(Default)]
+struct Carried {
+    waiting: VecDeque<u8>,
+    /// What was sent since [`Carry::take_count`].
+    taken: u64,
+}
 
-    /// Adds pieces of a reply; returns how many bytes wait now.
-    pub fn add(&self, pieces: &[&[u8]]) -> usize {
-        let mut waiting = lock(&self.waiting);
-        for piece in pieces {
-            waiting.extend_from_slice(piece);
-        }
-        waiting.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        lock(&self.waiting).is_empty()
-    }
-
-    /// Sends what waits, as far as the socket takes it. The order is safe: the owner sends
-    /// nothing of its own before it has taken what is left here, under the same lock.
-    ///
-    /// # Errors
-    /// The socket's.
-    pub fn send(&self) -> io::Result<Flushed> {
-        let mut waiting = lock(&self.waiting);
-        while !waiting.is_empty() {
-            match self.socket.send(&waiting)? {
-                Sent::Some(n) => drop(waiting.drain(..n)),
+impl Carried {
+    fn send(&mut self, socket: &Socket) -> io::Result<Flushed> {
+        while !self.waiting.is_empty() {
+            match send_from(socket, &mut self.waiting)? {
+                Sent::Some(n) => self.taken += n as u64,
                 Sent::Full => return Ok(Flushed::Full),
             }
         }
         Ok(Flushed::All)
     }
+}
 
-    /// Takes what waits, for the owner's own queue.
-    pub fn take_into(&self, output: &mut Output) {
-        let mut waiting = lock(&self.waiting);
-        output.copy(&waiting);
-        waiting.clear();
+impl Carry {
+    /// Room for replies of this connection.
+    pub fn new(socket: &Arc<Socket>) -> Arc<Self> {
+        Arc::new(Self { socket: Arc::clone(socket), replies: Mutex::default() })
+    }
+
+    /// Adds the pieces of a reply, if no more than `bound` bytes wait then. Sends what waits
+    /// already where that makes room.
+    pub fn add(&self, pieces: &[&[u8]], bound: usize) -> bool {
+        let mut replies = lock(&self.replies);
+        let room = bound.saturating_sub(pieces.iter().map(|piece| piece.len()).sum());
+        if replies.waiting.len() > room {
+            // An error shows again when the connection is home.
+            let _ = replies.send(&self.socket);
+        }
+        if replies.waiting.len() > room {
+            return false;
+        }
+        for piece in pieces {
+            replies.waiting.extend(*piece);
+        }
+        true
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting() == 0
+    }
+
+    /// Bytes that wait.
+    pub fn waiting(&self) -> usize {
+        lock(&self.replies).waiting.len()
+    }
+
+    /// Sends what waits, as far as the socket takes it. The order is safe: the owner sends
+    /// nothing of its own before this is empty.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn send(&self) -> io::Result<Flushed> {
+        lock(&self.replies).send(&self.socket)
+    }
+
+    /// How much was sent since the last time, by whomever.
+    pub fn take_count(&self) -> u64 {
+        std::mem::take(&mut lock(&self.replies).taken)
     }
 }

@@ -14,6 +14,7 @@ use crate::exchange::{Exchange, content_length};
 use crate::incoming::{Flow, Incoming};
 use crate::log::Level;
 use crate::output::Flushed;
+use crate::patience::Patience;
 use crate::slots::Place;
 use crate::turn::Loop;
 
@@ -34,6 +35,10 @@ impl Loop {
         let mut reads = 0;
         loop {
             match connection.phase {
+                // Whoever does not take its replies is not asked for another one.
+                Phase::Reading if self.owes_much(&connection) => {
+                    connection.phase = Phase::Flushing(After::Continue);
+                }
                 Phase::Reading => {
                     let step = if !connection.pending.is_empty() {
                         self.digest_pending(&mut connection)
@@ -91,15 +96,15 @@ impl Loop {
         }
     }
 
+    /// As much waits of earlier replies as may wait while the next request is answered.
+    #[inline]
+    fn owes_much(&self, connection: &Connection) -> bool {
+        let carried = connection.sending.carry.as_ref().map_or(0, |carry| carry.waiting());
+        carried > 0 && carried as u64 >= self.engine.config.limits.response_buffer_bytes
+    }
+
     pub(crate) fn flush(&mut self, connection: &mut Connection) -> std::io::Result<Flushed> {
-        let before = connection.sending.output.as_ref().map_or(0, |output| output.taken());
-        let flushed = connection.sending.flush(&connection.socket)?;
-        // Files count too: a slow reader of a large one is not a reader that takes nothing.
-        let after = connection.sending.output.as_ref().map_or(u64::MAX, |output| output.taken());
-        if after > before {
-            connection.moved = self.now;
-        }
-        Ok(flushed)
+        connection.flush(&self.engine.config.limits, self.now)
     }
 
     /// Reads once and lets the machine have it.
@@ -194,7 +199,7 @@ impl Loop {
         // Buffered bodies are wanted at once; one that has begun to arrive needs no word
         // (RFC 9110 §10.1.1).
         if head.expects_continue && nothing_yet && !self.engine.config.evented {
-            connection.sending.queue().copy(wire::CONTINUE);
+            connection.queue(&self.engine.config.limits, self.now).copy(wire::CONTINUE);
             // What the socket does not take now goes when it does.
             let _ = self.flush(connection);
         }
@@ -268,10 +273,9 @@ impl Loop {
         fault.reply(&date, false, &mut reply);
         let head = connection.receiving.as_ref().map(|receiving| &*receiving.head);
         self.engine.log_refusal(connection.peer, head, fault.status, content_length(&reply));
-        connection.sending.queue().copy(&reply);
-        connection.receiving = None;
-        connection.moved = self.now;
         let limits = &self.engine.config.limits;
+        connection.queue(limits, self.now).copy(&reply);
+        connection.receiving = None;
         // A body that is too large is already on its way: as much of it as is allowed is read,
         // so that the peer comes to read the refusal (RFC 9110 §15.5.14).
         let body = if fault.status == 413 { limits.body_bytes } else { 0 };
@@ -282,7 +286,7 @@ impl Loop {
     /// Ends our side and begins to read what the peer still sends.
     fn linger(&mut self, connection: &mut Connection, left: u64) {
         connection.socket.shut_write();
-        connection.moved = self.now;
+        connection.patience = Patience::of(self.engine.config.limits.linger_timeout, self.now);
         connection.more = true;
         connection.phase = Phase::Lingering { left };
     }

@@ -72,6 +72,7 @@ faults! {
     TOO_MANY_TRAILERS = 431 Peer "too-many-trailers" "there are too many trailers";
     HEAD_TOO_SLOW = 408 Peer "head-too-slow" "the request's head took too long";
     BODY_TOO_SLOW = 408 Peer "body-too-slow" "the request's body came too slowly";
+    BODY_STALLED = 408 Peer "body-stalled" "nothing of the request's body arrived for too long";
     INCOMPLETE = 400 Peer "incomplete" "the request ended before it was complete";
     FORWARDED = 400 Peer "forwarded" "the forwarding headers contradict each other or are malformed";
     INTERNAL_ERROR = 500 Us "internal-error" "the application failed to answer";

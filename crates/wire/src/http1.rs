@@ -68,8 +68,15 @@ pub enum BodyLeft {
 
 enum State {
     Head(Option<Box<Partial>>),
-    Length { left: u64 },
-    Chunked(Box<Chunked>),
+    /// `heard`: when something of the body arrived last.
+    Length {
+        left: u64,
+        heard: Millis,
+    },
+    Chunked {
+        chunked: Box<Chunked>,
+        heard: Millis,
+    },
     Failed(Fault),
 }
 
@@ -165,11 +172,12 @@ impl Http1 {
                     None => Ok(Event::NeedMore),
                 }
             }
-            State::Length { left: 0 } => Ok(self.end(now)),
-            State::Length { left } => {
+            State::Length { left: 0, .. } => Ok(self.end(now)),
+            State::Length { left, heard } => {
                 if input.is_empty() {
                     return Ok(Event::NeedMore);
                 }
+                *heard = now;
                 let size = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
                 let (body, rest) = input.split_at(size);
                 *input = rest;
@@ -177,14 +185,19 @@ impl Http1 {
                 self.received += size as u64;
                 Ok(Event::Body(body))
             }
-            State::Chunked(chunked) => match chunked.advance(input, (&shared.limits, &shared.policy))? {
-                Chunk::NeedMore => Ok(Event::NeedMore),
-                Chunk::End => Ok(self.end(now)),
-                Chunk::Data(data) => {
-                    self.received += data.len() as u64;
-                    Ok(Event::Body(data))
+            State::Chunked { chunked, heard } => {
+                if !input.is_empty() {
+                    *heard = now;
                 }
-            },
+                match chunked.advance(input, (&shared.limits, &shared.policy))? {
+                    Chunk::NeedMore => Ok(Event::NeedMore),
+                    Chunk::End => Ok(self.end(now)),
+                    Chunk::Data(data) => {
+                        self.received += data.len() as u64;
+                        Ok(Event::Body(data))
+                    }
+                }
+            }
         }
     }
 
@@ -195,8 +208,8 @@ impl Http1 {
         self.since = now;
         self.state = match head.framing {
             Framing::None | Framing::Length(0) => State::Head(None),
-            Framing::Length(left) => State::Length { left },
-            Framing::Chunked => State::Chunked(Box::default()),
+            Framing::Length(left) => State::Length { left, heard: now },
+            Framing::Chunked => State::Chunked { chunked: Box::default(), heard: now },
         };
         Event::Request(head)
     }
@@ -311,18 +324,31 @@ impl Http1 {
 
     /// When its patience ends.
     pub fn deadline(&self, limits: &Limits) -> Option<Millis> {
-        let patience = match &self.state {
+        let patience = match self.state {
             State::Head(Some(_)) => limits.header_timeout,
             State::Head(None) if self.used => limits.keep_alive_timeout,
             State::Head(None) => limits.first_byte_timeout,
-            State::Length { .. } | State::Chunked(_) => {
-                // What has come so far has paid for so long.
-                let paid = self.received.saturating_mul(1000).checked_div(limits.body_rate);
-                limits.body_grace.max(paid.unwrap_or(Millis::MAX))
+            State::Length { heard, .. } | State::Chunked { heard, .. } => {
+                let silent = heard.saturating_add(limits.body_idle_timeout);
+                return Some(silent.min(self.paid_until(limits)));
             }
             State::Failed(_) => return None,
         };
         Some(self.since.saturating_add(patience))
+    }
+
+    /// How long the body may go on, by what has come of it so far and the rate that is asked for.
+    fn paid_until(&self, limits: &Limits) -> Millis {
+        let paid = self.received.saturating_mul(1000).checked_div(limits.body_rate);
+        self.since.saturating_add(limits.body_grace.max(paid.unwrap_or(Millis::MAX)))
+    }
+
+    /// For so long nobody asked for what the peer sends: that is not the peer's slowness.
+    pub fn was_left(&mut self, span: Millis) {
+        if let State::Length { heard, .. } | State::Chunked { heard, .. } = &mut self.state {
+            *heard = heard.saturating_add(span);
+            self.since = self.since.saturating_add(span);
+        }
     }
 
     /// Time has passed.
@@ -333,7 +359,8 @@ impl Http1 {
         let fault = match &self.state {
             State::Head(None) => return Tick::Close,
             State::Head(Some(_)) => fault::HEAD_TOO_SLOW,
-            _ => fault::BODY_TOO_SLOW,
+            _ if now >= self.paid_until(limits) => fault::BODY_TOO_SLOW,
+            _ => fault::BODY_STALLED,
         };
         self.state = State::Failed(fault);
         Tick::Fault(fault)
@@ -356,8 +383,8 @@ impl Http1 {
     /// How much of the body is still to come.
     pub fn body_left(&self) -> BodyLeft {
         match &self.state {
-            State::Length { left } => BodyLeft::Length(*left),
-            State::Chunked(_) => BodyLeft::Unknown,
+            State::Length { left, .. } => BodyLeft::Length(*left),
+            State::Chunked { .. } => BodyLeft::Unknown,
             State::Head(_) | State::Failed(_) => BodyLeft::None,
         }
     }

@@ -98,8 +98,8 @@ limits! {
         "trailers are checksums and signatures",
         "431, then close", "http_parse_errors_total{reason=\"too-many-trailers\"}";
     response_buffer_bytes: "bytes" = 64 * 1024,
-        "a page for a slow reader fits, so that its thread is free",
-        "the writing thread waits for the reader", "reply_waits";
+        "a page for a slow reader fits, so that its thread is free; replies to pipelined requests may wait so far, too",
+        "the writing thread waits for the reader, and no next request of its connection begins", "reply_waits";
     drain_bytes: "bytes" = 64 * 1024,
         "one window of what a peer had under way when it was refused",
         "nothing more is read; the connection closes", "lingers_cut";
@@ -127,6 +127,9 @@ limits! {
     cached_head_idle: "milliseconds" = 10_000,
         "heads may hold cookies, which should not lie about",
         "it is dropped", "none: a cache";
+    cached_names: "count" = 256,
+        "browsers and proxies use some fifty names of headers; what an application is given for each is kept, of 65,536 at the most",
+        "one that was not used for long is forgotten, and made anew when it comes again", "none: a cache";
     first_byte_timeout: "milliseconds" = 8_000,
         "browsers open spare connections and use them within seconds; the kernel may add one (--defer-accept)",
         "the connection closes without a word", "idle_timeouts";
@@ -142,8 +145,14 @@ limits! {
     body_grace: "milliseconds" = 5_000,
         "a phone may change its cell; the rate is asked for after this",
         "408, then close", "request_timeouts";
+    body_idle_timeout: "milliseconds" = 60_000,
+        "what nginx waits between two reads: a peer that is gone without a word has paid for hours, by its rate, with what it sent before",
+        "408, then close", "http_parse_errors_total{reason=\"body-stalled\"}";
     write_timeout: "milliseconds" = 30_000,
         "a reader that takes nothing at all for so long is gone",
+        "the connection is reset", "write_timeouts";
+    write_rate: "bytes/second" = 240,
+        "a modem of 1990 is faster; a reader has --write-timeout at the beginning, each byte that it takes earns it the time of that byte at this rate, up to --write-timeout again; 0: any byte is enough",
         "the connection is reset", "write_timeouts";
     ws_ping_interval: "milliseconds" = 20_000,
         "shorter than the idle time of common proxies (60 s), so that they keep the connection",

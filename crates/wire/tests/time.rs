@@ -69,6 +69,61 @@ fn a_body_has_a_grace_and_then_a_rate() {
     assert_eq!((fault.status, fault.reason), (408, "body-too-slow"));
 }
 
+/// What is asked of a body of a megabyte that began at 0: when, and what came of it.
+fn stalled(head: &[u8], first: &[u8]) -> (Http1, Shared, Limits) {
+    let (mut machine, mut shared, limits) = start(0);
+    assert_eq!(feed(&mut machine, &mut shared, head, 0), ["request"]);
+    feed(&mut machine, &mut shared, first, 1000);
+    (machine, shared, limits)
+}
+
+#[test]
+fn a_body_that_has_paid_for_hours_is_still_not_silent_for_longer_than_is_allowed() {
+    let chunk = [b"100000\r\n".as_slice(), &[b'x'; 500_000]].concat();
+    for (head, first) in [
+        (
+            b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n".as_slice(),
+            [b'x'; 500_000].as_slice(),
+        ),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", &chunk),
+    ] {
+        let (mut machine, mut shared, limits) = stalled(head, first);
+        let end = 1000 + limits.body_idle_timeout;
+        assert_eq!(machine.deadline(&limits), Some(end));
+        assert_eq!(machine.tick(end - 1, &limits), Tick::Nothing);
+        // One byte at the last moment, and it goes on from there.
+        feed(&mut machine, &mut shared, b"x", end - 1);
+        assert_eq!(machine.tick(end, &limits), Tick::Nothing);
+        let end = end - 1 + limits.body_idle_timeout;
+        assert_eq!(machine.tick(end - 1, &limits), Tick::Nothing);
+        let Tick::Fault(fault) = machine.tick(end + 1, &limits) else { panic!("no fault") };
+        assert_eq!((fault.status, fault.reason), (408, "body-stalled"));
+        assert_eq!(feed(&mut machine, &mut shared, b"x", end + 2), ["body-stalled"]);
+    }
+}
+
+#[test]
+fn at_the_limit_itself_a_silent_body_is_over() {
+    let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
+    let (mut machine, _, limits) = stalled(head, &[b'x'; 500_000]);
+    let Tick::Fault(fault) = machine.tick(1000 + limits.body_idle_timeout, &limits) else {
+        panic!("no fault")
+    };
+    assert_eq!(fault.reason, "body-stalled");
+}
+
+#[test]
+fn the_time_in_which_nobody_asked_for_a_body_is_not_its_peers() {
+    let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
+    let (mut machine, _, limits) = stalled(head, b"x");
+    assert_eq!(machine.deadline(&limits), Some(limits.body_grace));
+    machine.was_left(7_000_000);
+    assert_eq!(machine.deadline(&limits), Some(7_000_000 + limits.body_grace));
+    let (mut machine, _, limits) = stalled(head, &[b'x'; 500_000]);
+    machine.was_left(7_000_000);
+    assert_eq!(machine.deadline(&limits), Some(7_001_000 + limits.body_idle_timeout));
+}
+
 #[test]
 fn heads_that_nobody_sends_any_more_are_forgotten() {
     let (mut machine, mut shared, limits) = start(0);
@@ -145,7 +200,7 @@ fn a_reply_that_ends_while_the_next_head_arrives_extends_nothing() {
 
 #[test]
 fn a_rate_of_nothing_asks_for_nothing() {
-    let limits = Limits { body_rate: 0, ..Limits::default() };
+    let limits = Limits { body_rate: 0, body_idle_timeout: u64::MAX, ..Limits::default() };
     let mut shared = Shared::new(limits.clone(), Policy::default());
     let mut machine = Http1::new(0, 0);
     let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n";

@@ -1,5 +1,6 @@
 """Starts cheroot: serve.py HOST PORT MODULE:ATTRIBUTE THREADS BACKLOG."""
 
+import importlib
 import signal
 import sys
 
@@ -7,7 +8,7 @@ from cheroot import wsgi
 
 host, port, target, threads, backlog = sys.argv[1:6]
 module, _, attribute = target.partition(":")
-application = getattr(__import__(module), attribute)
+application = getattr(importlib.import_module(module), attribute)
 server = wsgi.Server(
     (host, int(port)), application, numthreads=int(threads), request_queue_size=int(backlog), max=int(threads)
 )

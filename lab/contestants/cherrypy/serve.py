@@ -2,11 +2,12 @@
 serve.py HOST PORT APP THREADS BACKLOG.
 """
 
+import importlib
 import sys
 
 host, port, target, threads, backlog = sys.argv[1:6]
 module, _, attribute = target.partition(":")
-application = getattr(__import__(module), attribute)
+application = getattr(importlib.import_module(module), attribute)
 
 if sys.version_info[0] == 2:
     from cherrypy.wsgiserver import CherryPyWSGIServer

@@ -1,5 +1,6 @@
 """Starts Concurrence from a checkout (Python 2): serve.py HOST PORT MODULE:ATTRIBUTE."""
 
+import importlib
 import sys
 
 from concurrence import dispatch
@@ -7,6 +8,6 @@ from concurrence.http import WSGIServer
 
 host, port, target = sys.argv[1:4]
 module, _, attribute = target.partition(":")
-server = WSGIServer(getattr(__import__(module), attribute))
+server = WSGIServer(getattr(importlib.import_module(module), attribute))
 server.serve((host, int(port)))
 dispatch()

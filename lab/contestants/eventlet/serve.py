@@ -1,5 +1,6 @@
 """Starts Eventlet's WSGI server: serve.py HOST PORT MODULE:ATTRIBUTE BACKLOG CONNECTIONS."""
 
+import importlib
 import os
 import sys
 
@@ -11,6 +12,6 @@ from eventlet import wsgi  # noqa: E402  after the patch, as Eventlet asks
 
 host, port, target, backlog, connections = sys.argv[1:6]
 module, _, attribute = target.partition(":")
-application = getattr(__import__(module), attribute)
+application = getattr(importlib.import_module(module), attribute)
 sock = eventlet.listen((host, int(port)), backlog=int(backlog))
 wsgi.server(sock, application, log=open(os.devnull, "w"), max_size=int(connections))

@@ -1,5 +1,6 @@
 """Starts FastPySGI: serve.py HOST PORT MODULE:ATTRIBUTE WORKERS BACKLOG."""
 
+import importlib
 import sys
 
 import fastpysgi
@@ -7,4 +8,4 @@ import fastpysgi
 host, port, target, workers, backlog = sys.argv[1:6]
 module, _, attribute = target.partition(":")
 fastpysgi.server.backlog = int(backlog)
-fastpysgi.run(getattr(__import__(module), attribute), host, int(port), loglevel=1, workers=int(workers))
+fastpysgi.run(getattr(importlib.import_module(module), attribute), host, int(port), loglevel=1, workers=int(workers))

@@ -1,10 +1,11 @@
 """Starts flup's FastCGI server: serve.py threaded|prefork SOCKET MODULE:ATTRIBUTE WORKERS THREADS."""
 
+import importlib
 import sys
 
 how, path, target, workers, threads = sys.argv[1:6]
 module, _, attribute = target.partition(":")
-application = getattr(__import__(module), attribute)
+application = getattr(importlib.import_module(module), attribute)
 if how == "threaded":
     from flup.server.fcgi import WSGIServer
 

@@ -3,6 +3,7 @@
 Version 0.12 has it as gevent.wsgi.
 """
 
+import importlib
 import sys
 
 import gevent
@@ -17,7 +18,7 @@ else:
     from gevent.wsgi import WSGIServer
 
 module, _, attribute = target.partition(":")
-application = getattr(__import__(module), attribute)
+application = getattr(importlib.import_module(module), attribute)
 options = {"log": None, "spawn": "default" if how == "spawn" else None}
 server = WSGIServer((host, int(port)), application, backlog=int(backlog), **options)
 if hasattr(gevent, "signal_handler"):

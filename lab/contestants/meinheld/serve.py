@@ -1,5 +1,6 @@
 """Starts meinheld: serve.py HOST PORT MODULE:ATTRIBUTE BACKLOG."""
 
+import importlib
 import sys
 
 from meinheld import server
@@ -10,4 +11,4 @@ server.set_access_logger(None)
 server.set_keepalive(10)
 server.set_backlog(int(backlog))
 server.listen((host, int(port)))
-server.run(getattr(__import__(module), attribute))
+server.run(getattr(importlib.import_module(module), attribute))

@@ -1,12 +1,13 @@
 """Starts Paste's thread-pooled server: serve.py HOST PORT MODULE:ATTRIBUTE THREADS BACKLOG."""
 
+import importlib
 import sys
 
 from paste import httpserver
 
 host, port, target, threads, backlog = sys.argv[1:6]
 module, _, attribute = target.partition(":")
-application = getattr(__import__(module), attribute)
+application = getattr(importlib.import_module(module), attribute)
 httpserver.serve(
     application,
     host=host,

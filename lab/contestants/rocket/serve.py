@@ -1,5 +1,6 @@
 """Starts Rocket: serve.py HOST PORT MODULE:ATTRIBUTE THREADS BACKLOG."""
 
+import importlib
 import sys
 
 try:
@@ -9,7 +10,7 @@ except ImportError:
 
 host, port, target, threads, backlog = sys.argv[1:6]
 module, _, attribute = target.partition(":")
-application = getattr(__import__(module), attribute)
+application = getattr(importlib.import_module(module), attribute)
 server = Rocket(
     (host, int(port)),
     "wsgi",

@@ -1,6 +1,7 @@
 """Starts Tornado's HTTP server round a WSGI application: serve.py HOST PORT MODULE:ATTRIBUTE BACKLOG."""
 
 import asyncio
+import importlib
 import sys
 
 from tornado.httpserver import HTTPServer
@@ -9,7 +10,7 @@ from tornado.wsgi import WSGIContainer
 
 host, port, target, backlog = sys.argv[1:5]
 module, _, attribute = target.partition(":")
-application = getattr(__import__(module), attribute)
+application = getattr(importlib.import_module(module), attribute)
 
 
 async def main():

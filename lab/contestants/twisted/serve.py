@@ -1,5 +1,6 @@
 """Starts Twisted's web server with its WSGI resource: serve.py HOST PORT MODULE:ATTRIBUTE THREADS BACKLOG."""
 
+import importlib
 import sys
 
 from twisted.internet import reactor
@@ -8,7 +9,7 @@ from twisted.web.wsgi import WSGIResource
 
 host, port, target, threads, backlog = sys.argv[1:6]
 module, _, attribute = target.partition(":")
-application = getattr(__import__(module), attribute)
+application = getattr(importlib.import_module(module), attribute)
 pool = reactor.getThreadPool()
 pool.adjustPoolsize(1, int(threads))
 reactor.listenTCP(int(port), Site(WSGIResource(reactor, pool, application)), backlog=int(backlog), interface=host)

@@ -1,11 +1,12 @@
 """Starts wsgiref's server as it comes: serve.py HOST PORT MODULE:ATTRIBUTE."""
 
+import importlib
 import sys
 from wsgiref import simple_server
 
 host, port, target = sys.argv[1:4]
 module, _, attribute = target.partition(":")
-application = getattr(__import__(module), attribute)
+application = getattr(importlib.import_module(module), attribute)
 
 
 class Quiet(simple_server.WSGIRequestHandler):

@@ -146,7 +146,6 @@ impl Http {
             // The specification's sign that the head may go.
             self.exchange.send_head(&mut self.scribe, engine)?;
         } else {
-            self.exchange.begin_waiting();
             self.exchange.write(&mut self.scribe, body.bytes(), engine, Waits::Never)?;
         }
         self.part_is_sent(more, engine)
@@ -228,7 +227,6 @@ impl Http {
             let known = (!more && !self.promised).then_some(range.1);
             self.exchange.start(&mut self.scribe, known, engine);
         }
-        self.exchange.begin_waiting();
         self.exchange.file_part(&mut self.scribe, file, range, engine)?;
         self.part_is_sent(more, engine)
     }

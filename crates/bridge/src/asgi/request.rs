@@ -281,7 +281,7 @@ impl Request {
                     return Err(left());
                 }
                 if http.exchange.unsent() * 2 > server.room {
-                    server.rouse_at(py, http.exchange.token(), http.exchange.send_until(&server.engine));
+                    server.rouse_at(py, http.exchange.token(), http.exchange.send_until());
                     return Ok(Attempt::Wait);
                 }
                 Ok(Attempt::Ready(py.None()))
@@ -341,6 +341,7 @@ impl Request {
             http.peer_left |= hung_up;
             // What cannot be sent any more shows as a broken exchange below.
             let gone = http.exchange.push(&server.engine).is_err();
+            server.rouse_at(py, http.exchange.token(), http.exchange.send_until());
             let mut waiters = std::mem::take(&mut state.receivers);
             waiters.append(&mut state.senders);
             if gone {
@@ -392,7 +393,11 @@ impl Request {
                     let waiting = Waiting::new(this.clone().unbind(), For::Room);
                     return Ok(Bound::new(py, waiting)?.into_any().unbind());
                 }
-                Ok(()) => Vec::new(),
+                Ok(()) => {
+                    // A client that takes nothing is given up in time, whatever the application does.
+                    server.rouse_at(py, http.exchange.token(), http.exchange.send_until());
+                    Vec::new()
+                }
                 Err(Refused::Wrong(error)) => return Err(error),
                 Err(Refused::Gone) => {
                     let waiters = finish(server, py, &mut state);

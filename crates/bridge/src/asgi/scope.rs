@@ -4,6 +4,7 @@
 //! As in WSGI's environ, only immutable values live in a template; the lists and dictionaries
 //! of a scope are each request's own.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 
 use pyo3::intern;
@@ -13,13 +14,10 @@ use reactor::Address;
 use server::engine::Engine;
 use server::exchange::Exchange;
 use wire::ws::Handshake;
-use wire::{Block, Effective, Fault, Head, Peer, Scheme, Trust, Version, effective};
+use wire::{Block, Effective, Fault, Head, Limits, Names, Peer, Scheme, Trust, Version, effective};
 
 use crate::ffi::{Held, copy_dict, copy_list, latin1, set_item};
 use crate::wsgi::percent_decoded;
-
-/// Names of headers that are kept as bytes objects; a browser's are always the same.
-const KEPT_NAMES: usize = 256;
 
 /// What is the same for every request of one listener.
 pub struct Gateway {
@@ -29,12 +27,10 @@ pub struct Gateway {
     root_path: String,
     trust: Trust,
     common: Common,
-    names: Held<Vec<Name>>,
+    /// Names of headers as received, and in lower case as objects: a browser's are always the same.
+    names: Held<Names<Py<PyBytes>>>,
     client: Held<Option<(IpAddr, Py<PyString>)>>,
 }
-
-/// A header's name as received, and in lower case as an object.
-type Name = (Box<[u8]>, Py<PyBytes>);
 
 /// Dictionaries that each request gets a copy of.
 pub struct Common {
@@ -61,7 +57,13 @@ pub struct Scope<'py> {
 }
 
 impl Gateway {
-    pub fn new(server: Bound<'_, PyTuple>, settings: (&str, &str), trust: Trust, common: Common) -> Self {
+    pub fn new(
+        server: Bound<'_, PyTuple>,
+        settings: (&str, &str),
+        trust: Trust,
+        common: Common,
+        limits: &Limits,
+    ) -> Self {
         let (scheme, root_path) = settings;
         let py = server.py();
         Self {
@@ -70,7 +72,7 @@ impl Gateway {
             root_path: root_path.to_string(),
             trust,
             common,
-            names: Held::new(Vec::new()),
+            names: Held::new(Names::new(limits.cached_names)),
             client: Held::new(None),
         }
     }
@@ -145,16 +147,17 @@ impl Gateway {
     }
 
     fn name<'py>(&self, py: Python<'py>, name: &[u8]) -> Bound<'py, PyBytes> {
-        let made = || PyBytes::new(py, &name.to_ascii_lowercase());
-        let Some(mut names) = self.names.borrow(py) else { return made() };
-        if let Some((_, kept)) = names.iter().find(|(known, _)| **known == *name) {
-            return kept.bind(py).clone();
+        let make = |name: &[u8]| -> Result<_, Infallible> {
+            Ok(PyBytes::new(py, &name.to_ascii_lowercase()).unbind())
+        };
+        let found = match self.names.borrow(py) {
+            Some(mut names) => names.with(name, make, |made| made.bind(py).clone()),
+            None => make(name).map(|made| made.into_bound(py)),
+        };
+        match found {
+            Ok(name) => name,
+            Err(never) => match never {},
         }
-        let made = made();
-        if names.len() < KEPT_NAMES && name.len() < 64 {
-            names.push((name.into(), made.clone().unbind()));
-        }
-        made
     }
 
     /// The keys of a request line and of the listener.

@@ -80,7 +80,9 @@ impl AsgiServer {
         let mut gateways = Vec::new();
         for (_, url) in &listeners {
             let texts = (settings.url_scheme.as_str(), settings.script_name.as_str());
-            gateways.push(Gateway::new(address(py, url)?, texts, trust.clone(), common(py, &state)?));
+            let common = common(py, &state)?;
+            let limits = &settings.config.limits;
+            gateways.push(Gateway::new(address(py, url)?, texts, trust.clone(), common, limits));
         }
         let turn = settings.into_loop(&listeners)?;
         let engine = Arc::clone(turn.engine());

@@ -199,7 +199,7 @@ impl Socket {
             && exchange.unsent() > 0
         {
             // A client that takes nothing is given up in time, whatever the application does.
-            server.rouse_at(py, exchange.token(), exchange.send_until(&server.engine));
+            server.rouse_at(py, exchange.token(), exchange.send_until());
         }
     }
 
@@ -378,8 +378,7 @@ impl Socket {
             Stage::Connecting { .. } | Stage::Denying | Stage::Over => return,
         };
         if let Some(exchange) = &self.exchange {
-            let stall = if exchange.unsent() > 0 { exchange.send_until(&server.engine) } else { Millis::MAX };
-            server.rouse_at(py, exchange.token(), next.min(stall));
+            server.rouse_at(py, exchange.token(), next.min(exchange.send_until()));
         }
     }
 }

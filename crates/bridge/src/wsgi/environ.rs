@@ -8,7 +8,6 @@
 //! Only immutable values live in them. A request's own keys are set in its own copy.
 
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -16,13 +15,9 @@ use pyo3::types::{PyDict, PyString};
 use reactor::Address;
 use server::engine::Engine;
 use server::exchange::Exchange;
-use wire::{Block, Effective, Fault, Head, Peer, Scheme, Trust, Version, effective};
+use wire::{Block, Effective, Fault, Head, Limits, Names, Peer, Scheme, Trust, Version, effective};
 
-use crate::ffi::{copy_dict, latin1, set_item};
-
-/// Names of headers that have been turned into keys: a browser's are always the same.
-/// More than this many different ones are built anew each time.
-const KEPT_NAMES: usize = 256;
+use crate::ffi::{Held, copy_dict, latin1, set_item};
 
 /// What is the same for every request of one listener.
 pub struct Gateway {
@@ -30,11 +25,9 @@ pub struct Gateway {
     script_name: Vec<u8>,
     /// A trusted-proxy mode is on: forwarding headers of others do not get through.
     trust: Trust,
-    names: Mutex<Vec<Name>>,
+    /// Names of headers, and their keys: a browser's are always the same.
+    names: Held<Names<Py<PyString>>>,
 }
-
-/// A header's name as received, and its key.
-type Name = (Box<[u8]>, Py<PyString>);
 
 /// A dictionary that hangs on a head or on a block.
 struct Template {
@@ -45,12 +38,12 @@ struct Template {
 
 impl Gateway {
     /// `base`: the keys that no request changes.
-    pub fn new(base: Bound<'_, PyDict>, script_name: &str, trust: Trust) -> Self {
+    pub fn new(base: Bound<'_, PyDict>, script_name: &str, trust: Trust, limits: &Limits) -> Self {
         Self {
             base: base.unbind(),
             script_name: script_name.as_bytes().to_vec(),
             trust,
-            names: Mutex::new(Vec::new()),
+            names: Held::new(Names::new(limits.cached_names)),
         }
     }
 
@@ -148,16 +141,19 @@ impl Gateway {
 
     /// The key of a header: none for those that do not get through.
     fn key<'py>(&self, py: Python<'py>, name: &[u8]) -> PyResult<Option<Bound<'py, PyString>>> {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, key)) = names.iter().find(|(known, _)| **known == *name) {
-            return Ok(Some(key.bind(py).clone()));
+        let make = |name: &[u8]| match key_bytes(name) {
+            Some(key) => latin1(py, &key).map(Bound::unbind).map_err(Some),
+            None => Err(None),
+        };
+        let found = match self.names.borrow(py) {
+            Some(mut names) => names.with(name, make, |key| key.bind(py).clone()),
+            None => make(name).map(|key| key.into_bound(py)),
+        };
+        match found {
+            Ok(key) => Ok(Some(key)),
+            Err(None) => Ok(None),
+            Err(Some(error)) => Err(error),
         }
-        let Some(key) = key_bytes(name) else { return Ok(None) };
-        let key = latin1(py, &key)?;
-        if names.len() < KEPT_NAMES && name.len() < 64 {
-            names.push((name.into(), key.clone().unbind()));
-        }
-        Ok(Some(key))
     }
 
     /// The keys of a request line.

@@ -74,11 +74,10 @@ impl Way {
         let mut begun = false;
         loop {
             let waits = reply.exchange.with(py, |exchange| {
-                if !std::mem::replace(&mut begun, true) {
-                    exchange.begin_waiting();
-                    if let Self::Suspended(others) = self {
-                        others.watch(py, exchange);
-                    }
+                if !std::mem::replace(&mut begun, true)
+                    && let Self::Suspended(others) = self
+                {
+                    others.watch(py, exchange);
                 }
                 exchange.push(engine)?;
                 if exchange.has_room(engine) {
@@ -87,7 +86,7 @@ impl Way {
                 if engine.stage() == Stage::Aborting {
                     return Err(exchange.give_up(engine));
                 }
-                Ok(Some((Arc::clone(exchange.socket()), exchange.token(), exchange.send_until(engine))))
+                Ok(Some((Arc::clone(exchange.socket()), exchange.token(), exchange.send_until())))
             });
             // None: the request has ended meanwhile.
             let Some((socket, token, until)) = waits.ok_or_else(over)?? else { return Ok(()) };

@@ -57,25 +57,22 @@ impl Exchange {
     /// Sends more of what waits.
     ///
     /// # Errors
-    /// [`Gone`] when the peer is, or has taken nothing for `write_timeout`.
+    /// [`Gone`] when the peer is, or its patience is over.
     pub fn push(&mut self, engine: &Engine) -> Result<(), Gone> {
         if self.connection.sending.is_empty() {
             return Ok(());
         }
-        let before = self.unsent();
-        match self.flush() {
-            Ok(Flushed::All) => self.connection.moved = monotonic_ms(),
-            Ok(Flushed::Full) if self.unsent() < before => self.connection.moved = monotonic_ms(),
-            Ok(Flushed::Full) if monotonic_ms() >= self.send_until(engine) => {
+        match self.flush(engine) {
+            Ok(Flushed::Full) if self.connection.patience.is_over(monotonic_ms()) => {
                 return Err(self.give_up(engine));
             }
-            Ok(Flushed::Full) => {}
+            Ok(_) => {}
             Err(_) => return Err(self.broke(engine)),
         }
         Ok(())
     }
 
-    /// The peer has taken nothing for too long, or the engine ends: the connection is reset.
+    /// The peer has taken too little for too long, or the engine ends: the connection is reset.
     pub fn give_up(&mut self, engine: &Engine) -> Gone {
         engine.counters.write_timeouts.add();
         self.connection.socket.reset_at_close();
@@ -87,14 +84,9 @@ impl Exchange {
         &self.connection.socket
     }
 
-    /// Until when the peer must have taken something of what waits.
-    pub fn send_until(&self, engine: &Engine) -> Millis {
-        self.connection.moved.saturating_add(engine.config.limits.write_timeout)
-    }
-
-    /// The peer's patience with us begins now: something waits for it.
-    pub fn begin_waiting(&mut self) {
-        self.connection.moved = monotonic_ms();
+    /// Until when the peer must have taken something of what waits; never, where nothing does.
+    pub fn send_until(&self) -> Millis {
+        if self.connection.sending.is_empty() { Millis::MAX } else { self.connection.patience.until() }
     }
 
     /// Looks whether the peer is still there. What it has sent of a next request is kept.
@@ -172,12 +164,11 @@ impl Exchange {
         self.written += range.1;
         let mut prefix = Vec::new();
         chunk_prefix(usize::try_from(range.1).unwrap_or(usize::MAX), &mut prefix);
-        let queue = self.connection.sending.queue();
+        let queue = self.queue(engine);
         queue.copy(&prefix);
         queue.file(file, range.0, range.1);
         queue.copy(b"\r\n");
-        self.begin_waiting();
-        match self.flush() {
+        match self.flush(engine) {
             Ok(_) => Ok(()),
             Err(_) => Err(self.broke(engine)),
         }
@@ -237,9 +228,6 @@ impl Exchange {
             return Err(Gone);
         }
         self.written += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
-        if self.connection.sending.is_empty() {
-            self.begin_waiting();
-        }
         self.deliver(pieces, engine, Waits::Never)
     }
 

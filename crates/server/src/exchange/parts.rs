@@ -100,14 +100,13 @@ impl Exchange {
                 Ok(n) => sent = n,
                 Err(_) => return Err(self.broke(engine)),
             }
-            self.begin_waiting();
         }
-        let queue = self.connection.sending.queue();
+        let queue = self.queue(engine);
         queue.copy(front.get(sent..).unwrap_or_default());
         let end = bytes.len();
         queue.keep(part, sent.saturating_sub(front.len()).min(end)..end);
         queue.copy(tail.get(sent.saturating_sub(before_tail)..).unwrap_or_default());
-        match self.flush() {
+        match self.flush(engine) {
             Ok(_) => Ok(()),
             Err(_) => Err(self.broke(engine)),
         }
@@ -165,11 +164,8 @@ impl Exchange {
             self.left = Some(left - length);
         }
         self.written += length;
-        if self.connection.sending.is_empty() {
-            self.begin_waiting();
-        }
-        self.connection.sending.queue().file(file, offset, length);
-        match self.flush() {
+        self.queue(engine).file(file, offset, length);
+        match self.flush(engine) {
             Ok(_) => Ok(()),
             Err(_) => Err(self.broke(engine)),
         }

@@ -13,6 +13,11 @@ use crate::app::{Outside, Waits};
 use crate::engine::{Engine, Stage};
 use crate::output::{Carry, Flushed};
 
+/// How much of replies is kept for a reader that is slow.
+fn buffer_bytes(engine: &Engine) -> usize {
+    usize::try_from(engine.config.limits.response_buffer_bytes).unwrap_or(usize::MAX)
+}
+
 /// How often a thread that waits for a slow reader looks whether the engine still lives.
 const LOOK_MS: u64 = 1000;
 
@@ -54,11 +59,7 @@ impl Exchange {
             connection.sending.carry = Some(Carry::new(&connection.socket));
         }
         let Some(carry) = &connection.sending.carry else { return false };
-        if carry.add(pieces) as u64 > engine.config.limits.response_buffer_bytes {
-            // An error shows again when the connection is home.
-            let _ = carry.send();
-        }
-        true
+        carry.add(pieces, buffer_bytes(engine))
     }
 
     /// One send of everything; how much was taken.
@@ -82,16 +83,13 @@ impl Exchange {
         engine: &Engine,
         waits: Waits<'_>,
     ) -> Result<(), Gone> {
-        let bound = usize::try_from(engine.config.limits.response_buffer_bytes).unwrap_or(usize::MAX);
-        if self.connection.sending.is_empty() {
-            self.begin_waiting();
-        }
+        let bound = buffer_bytes(engine);
         let mut skip = sent;
         for piece in pieces {
             let mut rest = piece.get(skip..).unwrap_or_default();
             skip = skip.saturating_sub(piece.len());
             while !rest.is_empty() {
-                let queue = self.connection.sending.queue();
+                let queue = self.queue(engine);
                 let Waits::Outside(away) = waits else {
                     queue.copy(rest);
                     break;
@@ -104,38 +102,37 @@ impl Exchange {
                 }
             }
         }
-        match self.flush() {
+        match self.flush(engine) {
             Ok(_) => Ok(()),
             Err(_) => Err(self.broke(engine)),
         }
     }
 
-    pub(super) fn flush(&mut self) -> io::Result<Flushed> {
-        let connection = &mut *self.connection;
-        connection.sending.flush(&connection.socket)
+    pub(super) fn flush(&mut self, engine: &Engine) -> io::Result<Flushed> {
+        self.connection.flush(&engine.config.limits, monotonic_ms())
     }
 
     /// Waits until the peer has taken something of a full queue.
     fn make_room(&mut self, engine: &Engine, away: &dyn Outside) -> Result<(), Gone> {
-        let before = self.connection.sending.queue().copied();
-        let until = monotonic_ms() + engine.config.limits.write_timeout;
+        let before = self.queue(engine).copied();
         engine.counters.reply_waits.add();
         loop {
-            match self.flush() {
+            match self.flush(engine) {
                 Ok(Flushed::All) => return Ok(()),
-                Ok(Flushed::Full) if self.connection.sending.queue().copied() < before => return Ok(()),
+                Ok(Flushed::Full) if self.queue(engine).copied() < before => return Ok(()),
                 Ok(Flushed::Full) => {}
                 Err(_) => return Err(self.broke(engine)),
             }
             let now = monotonic_ms();
-            if now >= until || engine.stage() == Stage::Aborting {
+            let patience = self.connection.patience;
+            if patience.is_over(now) || engine.stage() == Stage::Aborting {
                 engine.counters.write_timeouts.add();
                 self.connection.socket.reset_at_close();
                 return Err(self.broke(engine));
             }
             let mut result = Ok(true);
             let socket = &self.connection.socket;
-            let wait = (until - now).min(LOOK_MS);
+            let wait = (patience.until() - now).min(LOOK_MS);
             away.outside(&mut |let_go| result = socket.wait(PollFor::Writable, wait, let_go));
             if result.is_err() {
                 return Err(self.broke(engine));

@@ -1,0 +1,89 @@
+//! How long a peer is waited for that takes little of what is sent to it, or nothing.
+//!
+//! Knows: a moment, and what bytes are worth. Does not know: queues or sockets. Pure.
+//!
+//! One notion for every kind of output: a peer begins with `write_timeout`, each byte that it
+//! takes earns it the time in which `write_rate` would bring that byte, and it never has more
+//! than `write_timeout` in store. Who takes nothing is given up when that has passed, who takes
+//! less than the rate later, who keeps to the rate never.
+
+use wire::{Limits, Millis};
+
+/// Until when a peer has time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience(Millis);
+
+impl Patience {
+    /// So many milliseconds from now.
+    pub fn of(span: Millis, now: Millis) -> Self {
+        Self(now.saturating_add(span))
+    }
+
+    /// Something begins to wait for the peer.
+    pub fn to_write(limits: &Limits, now: Millis) -> Self {
+        Self::of(limits.write_timeout, now)
+    }
+
+    /// The peer has taken so many bytes.
+    pub fn earn(&mut self, bytes: u64, limits: &Limits, now: Millis) {
+        if bytes == 0 {
+            return;
+        }
+        let most = now.saturating_add(limits.write_timeout);
+        self.0 = match bytes.saturating_mul(1000).checked_div(limits.write_rate) {
+            Some(earned) => self.0.saturating_add(earned).min(most),
+            // No rate is asked for: any byte is enough.
+            None => most,
+        };
+    }
+
+    pub fn until(self) -> Millis {
+        self.0
+    }
+
+    pub fn is_over(self, now: Millis) -> bool {
+        self.0 <= now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When a peer is given up that takes `bytes` each second, up to a day.
+    fn given_up(bytes: u64, limits: &Limits) -> Option<Millis> {
+        let mut patience = Patience::to_write(limits, 0);
+        (1..86_400).map(|second| second * 1000).find(|now| {
+            let over = patience.is_over(*now);
+            patience.earn(bytes, limits, *now);
+            over
+        })
+    }
+
+    #[test]
+    fn who_keeps_to_the_rate_is_waited_for_and_who_takes_less_is_not() {
+        let limits = Limits { write_timeout: 30_000, write_rate: 240, ..Limits::default() };
+        assert_eq!(given_up(0, &limits), Some(30_000), "nothing at all");
+        assert_eq!(given_up(120, &limits), Some(59_000), "half of it: the store lasts twice as long");
+        assert!(given_up(239, &limits).is_some(), "one byte less");
+        assert_eq!(given_up(240, &limits), None, "the limit");
+        assert_eq!(given_up(241, &limits), None, "one byte more");
+    }
+
+    #[test]
+    fn no_store_is_larger_than_the_timeout() {
+        let limits = Limits { write_timeout: 1000, write_rate: 1, ..Limits::default() };
+        let mut patience = Patience::to_write(&limits, 0);
+        patience.earn(1_000_000, &limits, 500);
+        assert_eq!(patience.until(), 1500);
+        assert!(!patience.is_over(1499) && patience.is_over(1500) && patience.is_over(1501));
+    }
+
+    #[test]
+    fn without_a_rate_any_byte_is_enough() {
+        let limits = Limits { write_timeout: 1000, write_rate: 0, ..Limits::default() };
+        let mut patience = Patience::to_write(&limits, 0);
+        patience.earn(1, &limits, 999);
+        assert_eq!(patience.until(), 1999);
+    }
+}
