@@ -15,7 +15,7 @@ from forehand_lab.problem import Problem
 # Every system of the classic articles, and today's: none may be missing without a word.
 SYSTEMS = (
     "gunicorn", "gunicorn-threads", "gunicorn-gevent", "gunicorn-nginx", "gunicorn@2010", "uwsgi",
-    "uwsgi-http", "uwsgi-nginx",
+    "uwsgi-http", "uwsgi-http-threads", "uwsgi-nginx", "tornado-inline", "gunicorn-threads-fast",
     "fapws3", "aspen", "mod_wsgi", "mod_wsgi-daemon", "mod_python", "mod_python-wsgi", "wsgiref", "cherrypy", "cheroot",
     "magnumpy", "twisted", "cogen", "gevent", "gevent-nospawn", "tornado", "eventlet", "concurrence", "paste",
     "spawning", "flup", "flup-prefork", "snakelets", "nxweb", "nginx", "apache", "bjoern", "meinheld", "rocket",
@@ -169,3 +169,28 @@ def test_a_quick_profile_has_rounds_enough_to_tell_servers_apart() -> None:
     few = [name for name, each in scenario.everything().items() if each.profiles["quick"].rounds < LEAST_PAIRS]
     # A client of mayhem lives for a minute, and of faults no two servers are compared by figures.
     assert few == ["mayhem", "durability"]
+
+
+def test_how_each_contestant_is_started_is_reviewed_in_the_page_on_bias() -> None:
+    table = (contestant.HERE / "BIAS.md").read_text().partition("## How each is started")[2]
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("|")]
+    named = {name.strip() for row in rows for name in row[1].split(",")}
+    folders = {path.parent.name for path in contestant.FOLDER.glob("*/contestant.toml")}
+    assert folders - named == set()
+    assert all(len(row) == 7 and all(cell.strip() for cell in row[1:6]) for row in rows), "no cell is empty"
+
+
+@pytest.mark.parametrize(
+    "name, option",
+    [
+        ("waitress", "--asyncore-use-poll"),
+        ("waitress-nginx", "--asyncore-use-poll"),
+        ("granian", "--backpressure"),
+        ("gunicorn-threads", "--worker-connections"),
+        ("uwsgi-http-threads", "--threads"),
+    ],
+)
+def test_no_contestant_is_held_to_fewer_connections_or_threads_than_the_scenario_asks_for(
+    name: str, option: str
+) -> None:
+    assert option in contestant.asked_for(name).start.command

@@ -1,10 +1,10 @@
-"""Starts bjoern: serve.py HOST PORT MODULE:ATTRIBUTE."""
+"""Starts bjoern: serve.py HOST PORT MODULE:ATTRIBUTE BACKLOG."""
 
 import importlib
 import sys
 
 import bjoern
 
-host, port, target = sys.argv[1:4]
+host, port, target, backlog = sys.argv[1:5]
 module, _, attribute = target.partition(":")
-bjoern.run(getattr(importlib.import_module(module), attribute), host, int(port))
+bjoern.run(getattr(importlib.import_module(module), attribute), host, int(port), listen_backlog=int(backlog))

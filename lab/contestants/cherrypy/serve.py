@@ -32,6 +32,10 @@ else:
         cherrypy.config.update({"server.socket_file": host})
     else:
         cherrypy.config.update({"server.socket_host": host, "server.socket_port": int(port)})
+    # Ten kept connections are its server's default; the others keep as many as come.
+    import cheroot.server
+
+    cheroot.server.HTTPServer.keep_alive_conn_limit = None
     cherrypy.engine.signals.subscribe()
     cherrypy.engine.start()
     cherrypy.engine.block()

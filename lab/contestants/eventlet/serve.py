@@ -14,4 +14,8 @@ host, port, target, backlog, connections = sys.argv[1:6]
 module, _, attribute = target.partition(":")
 application = getattr(importlib.import_module(module), attribute)
 sock = eventlet.listen((host, int(port)), backlog=int(backlog))
-wsgi.server(sock, application, log=open(os.devnull, "w"), max_size=int(connections))
+options = {"log": open(os.devnull, "w"), "max_size": int(connections)}
+if sys.version_info[0] == 3:
+    # No line is made for a request, and no traceback for a client: as in production.
+    options.update(log_output=False, debug=False)
+wsgi.server(sock, application, **options)
