@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use server::app::{App, Waits};
+use server::app::App;
 use server::engine::{Config, Engine};
 use server::exchange::Exchange;
 use server::log::Log;
@@ -34,7 +34,7 @@ impl App for Pong {
                 scribe.head.status(b"200 OK").and(scribe.head.field(b"Content-Type", b"text/plain"));
             if written.is_ok() {
                 // A peer that is gone is the engine's business.
-                let _ = exchange.whole(scribe, b"Pong!", engine, Waits::Never);
+                let _ = exchange.whole(scribe, b"Pong!", engine);
             }
         });
     }

@@ -43,13 +43,3 @@ pub trait Outside {
     /// Lets go of what other threads need, and runs something that waits.
     fn outside(&self, wait: &mut dyn FnMut(&LetGo));
 }
-
-/// What whoever sends does where a peer is slower than the bound allows. Only what can let go
-/// of the interpreter can be told to wait.
-#[derive(Clone, Copy)]
-pub enum Waits<'a> {
-    /// The thread waits outside.
-    Outside(&'a dyn Outside),
-    /// It does not: what the peer does not take is queued.
-    Never,
-}

@@ -141,6 +141,11 @@ impl Sending {
             + self.output.as_ref().map_or(0, |output| output.left())
     }
 
+    /// Large replies are kept for the peer.
+    pub fn keeps(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.keeps())
+    }
+
     /// Sends what is carried, then what is queued; drops the queue when it is empty. With it
     /// comes how much the peer has taken since this was last asked.
     fn flush(&mut self, socket: &Socket) -> io::Result<(Flushed, u64)> {

@@ -106,6 +106,10 @@ counters! {
     application_errors
     /// Threads that waited for a slow reader (`response_buffer_bytes`).
     reply_waits
+    /// Threads that waited for the reader of a complete reply, as too much was kept (`kept_bytes`).
+    kept_waits
+    /// Readers reset under an event loop or a hub, as too much was kept (`kept_bytes`).
+    kept_resets
     /// Requests that were still running at the end of the graceful stop (`graceful_timeout`).
     requests_cut
     /// Idle connections that a worker on its way out has closed (`drain_keep_alive`).

@@ -13,6 +13,7 @@ use wire::{Limits, Policy, Trust};
 
 use crate::access::AccessLog;
 use crate::board::{Board, Field};
+use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::log::Log;
 use crate::tickets::{Deadlines, Tickets};
@@ -99,6 +100,8 @@ pub struct Engine {
     pub waker: Arc<Waker>,
     pub log: Log,
     pub tickets: Tickets,
+    /// What is kept for slow readers.
+    pub budget: Arc<Budget>,
     stage: AtomicU8,
     strained_until: AtomicU64,
     /// Threads inside the application.
@@ -115,6 +118,7 @@ impl Engine {
     pub fn new(config: Config, waker: Arc<Waker>, log: Log) -> Self {
         Self {
             tickets: Tickets::new(config.deadlines.clone()),
+            budget: Budget::new(config.limits.kept_bytes),
             config,
             counters: Counters::new(),
             waker,

@@ -162,8 +162,12 @@ impl Evented {
             exchange.send_parcel(&self.turn.engine);
             return false;
         }
+        let kept = exchange.keeps().then(|| exchange.token());
         if let Some(next) = self.turn.settle(exchange) {
             self.turn.batch.add(next);
+        }
+        if let Some(token) = kept {
+            self.turn.keep_budget(token);
         }
         // Replies of tasks that take one step each, one after the other, are sent together.
         if self.turn.batch.is_due() {

@@ -24,7 +24,6 @@ use reactor::{Address, Sent};
 use wire::{BodyPlan, Fault, Head, RequestFacts};
 
 pub(crate) use self::notes::content_length;
-use crate::app::Waits;
 use crate::body::Body;
 use crate::connection::{After, Connection, Phase};
 use crate::engine::{Engine, Stage};
@@ -115,7 +114,7 @@ impl Exchange {
             && !parcel.is_empty()
         {
             // A peer that is gone shows when the connection is home.
-            let _ = self.deliver(&[&parcel], engine, Waits::Never);
+            let _ = self.deliver(&[&parcel], engine);
         }
     }
 
@@ -246,13 +245,7 @@ impl Exchange {
     /// # Errors
     /// [`Gone`] when the peer is.
     #[inline]
-    pub fn whole(
-        &mut self,
-        scribe: &mut Scribe,
-        body: &[u8],
-        engine: &Engine,
-        waits: Waits<'_>,
-    ) -> Result<(), Gone> {
+    pub fn whole(&mut self, scribe: &mut Scribe, body: &[u8], engine: &Engine) -> Result<(), Gone> {
         if !self.claim() {
             return Err(Gone);
         }
@@ -269,9 +262,9 @@ impl Exchange {
                 scribe.head.swap(parcel);
                 return Ok(());
             }
-            self.deliver(&[scribe.head.bytes()], engine, waits)
+            self.deliver(&[scribe.head.bytes()], engine)
         } else {
-            self.deliver(&[scribe.head.bytes(), body], engine, waits)
+            self.deliver(&[scribe.head.bytes(), body], engine)
         }
     }
 
@@ -303,7 +296,7 @@ impl Exchange {
         if sent < total {
             let queue = self.queue(engine);
             queue.copy(head.get(sent..).unwrap_or_default());
-            queue.keep(body, sent.saturating_sub(head.len())..length);
+            queue.keep(body, sent.saturating_sub(head.len())..length, &engine.budget);
         }
         Ok(())
     }
@@ -351,7 +344,7 @@ impl Exchange {
         let mut scribe = Scribe::new();
         if scribe.head.status(b"200 OK").is_ok() {
             // A peer that is gone shows when the connection is home.
-            let _ = self.whole(&mut scribe, b"", engine, Waits::Never);
+            let _ = self.whole(&mut scribe, b"", engine);
         }
     }
 
@@ -380,7 +373,7 @@ impl Exchange {
         self.written = content_length(&bytes);
         self.reply = Reply::Done;
         // What cannot be sent to a peer that is gone needs no further word.
-        let _ = self.deliver(&[&bytes], engine, Waits::Never);
+        let _ = self.deliver(&[&bytes], engine);
     }
 
     /// Ends an exchange whose player has failed: 500, or a cut where something was sent.

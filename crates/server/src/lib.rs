@@ -21,6 +21,8 @@ pub mod board;
 #[cfg(not(loom))]
 pub mod body;
 #[cfg(not(loom))]
+pub mod budget;
+#[cfg(not(loom))]
 mod calendar;
 #[cfg(not(loom))]
 mod connection;

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use reactor::{Sent, Socket};
 
+use crate::budget::{Budget, Share};
 use crate::sync::lock;
 
 /// Bytes that somebody else keeps alive: an application's own object, sent without a copy.
@@ -20,7 +21,7 @@ pub type Kept = Box<dyn AsRef<[u8]> + Send>;
 /// One piece of what is queued.
 enum Piece {
     Copied(VecDeque<u8>),
-    Kept { bytes: Kept, at: usize, end: usize },
+    Kept { bytes: Kept, at: usize, end: usize, _share: Share },
     File { file: File, offset: u64, left: u64 },
 }
 
@@ -54,6 +55,11 @@ impl Output {
         self.left
     }
 
+    /// Others' memory waits here.
+    pub fn keeps(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Kept { .. }))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -74,17 +80,19 @@ impl Output {
     }
 
     /// Queues part of what somebody else keeps alive.
-    pub fn keep(&mut self, bytes: Kept, part: Range<usize>) {
+    pub fn keep(&mut self, bytes: Kept, part: Range<usize>, budget: &Arc<Budget>) {
         if !part.is_empty() {
             self.left += part.len() as u64;
-            self.pieces.push_back(Piece::Kept { bytes, at: part.start, end: part.end });
+            // All of it lives until the last of it is sent.
+            let share = budget.take((*bytes).as_ref().len());
+            self.pieces.push_back(Piece::Kept { bytes, at: part.start, end: part.end, _share: share });
         }
     }
 
     /// Copies what is left of others' memory, so that its owner can let go of all of it.
     pub fn own(&mut self) {
         for piece in &mut self.pieces {
-            if let Piece::Kept { bytes, at, end } = piece {
+            if let Piece::Kept { bytes, at, end, .. } = piece {
                 let left = (**bytes).as_ref().get(*at..*end).unwrap_or_default().to_vec();
                 self.copied += left.len();
                 *piece = Piece::Copied(left.into());
@@ -114,7 +122,7 @@ impl Output {
                     }
                     (sent, bytes.is_empty())
                 }
-                Piece::Kept { bytes, at, end } => {
+                Piece::Kept { bytes, at, end, .. } => {
                     let rest = (**bytes).as_ref().get(*at..*end).unwrap_or_default();
                     let sent = socket.send(rest)?;
                     if let Sent::Some(n) = sent {

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use server::allowance::{READS_A_LOOK, READS_A_VISIT, REQUESTS_A_LOOK};
-use server::app::Waits;
 use server::baton::{Lead, Next};
 use server::engine::Config;
 use server::exchange::Exchange;
@@ -68,7 +67,7 @@ impl Driven {
     fn reply(&self, exchange: &mut Exchange) {
         let mut scribe = Scribe::new();
         scribe.head.status(b"200 OK").expect("a status");
-        exchange.whole(&mut scribe, b"ok", self.turn.engine(), Waits::Never).expect("a peer");
+        exchange.whole(&mut scribe, b"ok", self.turn.engine()).expect("a peer");
     }
 
     /// How many requests are answered until that of this path is.

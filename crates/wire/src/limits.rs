@@ -100,6 +100,9 @@ limits! {
     response_buffer_bytes: "bytes" = 64 * 1024,
         "a page for a slow reader fits, so that its thread is free; replies to pipelined requests may wait so far, too",
         "the writing thread waits for the reader, and no next request of its connection begins", "reply_waits";
+    kept_bytes: "bytes" = 128 * 1024 * 1024,
+        "large bodies that are sent from the application's own objects and live until their readers have them, all together in one worker: twenty-five of 5 MB; files hold nothing",
+        "a thread waits for its reader before it takes another request; under an event loop or a hub the readers that take least are reset", "kept_waits, kept_resets";
     drain_bytes: "bytes" = 64 * 1024,
         "one window of what a peer had under way when it was refused",
         "nothing more is read; the connection closes", "lingers_cut";

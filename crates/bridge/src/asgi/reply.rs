@@ -16,7 +16,6 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use reactor::sys::duplicate_file;
-use server::app::Waits;
 use server::engine::Engine;
 use server::exchange::{Exchange, Gone};
 use server::scribe::Scribe;
@@ -146,7 +145,13 @@ impl Http {
             // The specification's sign that the head may go.
             self.exchange.send_head(&mut self.scribe, engine)?;
         } else {
-            self.exchange.write(&mut self.scribe, body.bytes(), engine, Waits::Never)?;
+            match &body {
+                Content::Bytes(bytes) if bytes.as_bytes().len() >= KEEP_BYTES => {
+                    let kept = Box::new(Lasting(bytes.clone().unbind()));
+                    self.exchange.write_kept(&mut self.scribe, kept, engine)?;
+                }
+                body => self.exchange.write(&mut self.scribe, body.bytes(), engine)?,
+            }
         }
         self.part_is_sent(more, engine)
     }
@@ -158,7 +163,7 @@ impl Http {
                 let kept = Box::new(Lasting(bytes.clone().unbind()));
                 Ok(self.exchange.whole_kept(&mut self.scribe, kept, engine)?)
             }
-            body => Ok(self.exchange.whole(&mut self.scribe, body.bytes(), engine, Waits::Never)?),
+            body => Ok(self.exchange.whole(&mut self.scribe, body.bytes(), engine)?),
         }
     }
 
@@ -169,7 +174,7 @@ impl Http {
             self.stage = Stage::Trailers;
         } else {
             self.stage = Stage::Over;
-            self.exchange.finish(&mut self.scribe, engine, Waits::Never)?;
+            self.exchange.finish(&mut self.scribe, engine)?;
         }
         Ok(())
     }

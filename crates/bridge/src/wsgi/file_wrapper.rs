@@ -73,8 +73,8 @@ impl FileWrapper {
                 return Ok(false);
             }
             exchange.start(scribe, Some(length), engine);
-            exchange.file(scribe, file, (offset, length), engine, reply.way.waits())?;
-            exchange.finish(scribe, engine, reply.way.waits())?;
+            exchange.file(scribe, file, (offset, length), engine)?;
+            exchange.finish(scribe, engine)?;
             Ok(true)
         });
         Ok(sent.unwrap_or(Ok(false))?)

@@ -8,7 +8,6 @@ use pyo3::exceptions::PyAttributeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
-use server::app::Waits;
 use server::exchange::Gone;
 
 use super::file_wrapper::FileWrapper;
@@ -89,19 +88,26 @@ fn send_only(py: Python<'_>, reply: &Reply, only: &Bound<'_, PyAny>, bytes: &[u8
     }
     let scribe = &mut draft.scribe;
     let engine = &reply.engine;
+    if reply.exchange.with(py, |exchange| !exchange.is_unanswered()).ok_or_else(in_use)? {
+        // `write` has begun the reply.
+        drop(draft);
+        send_part(py, reply, only, bytes)?;
+        return finish(py, reply);
+    }
     let sent = reply.exchange.with(py, |exchange| {
-        if !exchange.is_unanswered() {
-            exchange.write(scribe, bytes, engine, reply.way.waits())?;
-            return exchange.finish(scribe, engine, reply.way.waits());
-        }
         match only.cast_exact::<PyBytes>() {
             Ok(kept) if bytes.len() >= KEEP_BYTES => {
                 exchange.whole_kept(scribe, Box::new(Lasting(kept.clone().unbind())), engine)
             }
-            _ => exchange.whole(scribe, bytes, engine, reply.way.waits()),
-        }
+            _ => exchange.whole(scribe, bytes, engine),
+        }?;
+        Ok::<_, Gone>(exchange.may_be_left(engine))
     });
-    Ok(sent.ok_or_else(in_use)??)
+    drop(draft);
+    match sent.ok_or_else(in_use)?? {
+        true => Ok(()),
+        false => reply.way.see_off(py, reply),
+    }
 }
 
 fn send_parts(py: Python<'_>, reply: &Reply, result: &Bound<'_, PyAny>) -> Result<(), Failure> {
@@ -214,7 +220,7 @@ pub fn send_part(
             Ok(kept) if bytes.len() >= KEEP_BYTES => {
                 exchange.write_kept(scribe, Box::new(Lasting(kept.clone().unbind())), engine)?;
             }
-            _ => exchange.write(scribe, bytes, engine, Waits::Never)?,
+            _ => exchange.write(scribe, bytes, engine)?,
         }
         Ok::<_, Gone>(exchange.has_room(engine))
     });
@@ -233,9 +239,9 @@ fn finish(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
     let scribe = &mut draft.scribe;
     let sent = reply.exchange.with(py, |exchange| {
         if exchange.is_unanswered() {
-            return exchange.whole(scribe, b"", &reply.engine, reply.way.waits());
+            return exchange.whole(scribe, b"", &reply.engine);
         }
-        exchange.finish(scribe, &reply.engine, reply.way.waits())
+        exchange.finish(scribe, &reply.engine)
     });
     Ok(sent.ok_or_else(in_use)??)
 }

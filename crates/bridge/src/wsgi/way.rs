@@ -8,7 +8,6 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use reactor::PollFor;
 use reactor::sys::monotonic_ms;
-use server::app::Waits;
 use server::engine::Stage;
 use server::exchange::Exchange;
 use server::incoming::{Arrival, BodyError, Incoming};
@@ -56,13 +55,13 @@ pub enum ReadError {
 }
 
 impl Way {
-    /// What the engine is to do where it would have to wait.
-    #[inline]
-    pub fn waits(&self) -> Waits<'static> {
-        match self {
-            Self::Thread => Waits::Outside(&Detached),
-            Self::Suspended(_) => Waits::Never,
-        }
+    /// A reply is complete, and more is kept for slow readers than may be: a thread waits for its
+    /// own; a hub cannot wait for each of its greenlets, and the loop ends readers.
+    #[cold]
+    pub fn see_off(&self, py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
+        let Self::Thread = self else { return Ok(()) };
+        reply.engine.counters.kept_waits.add();
+        self.make_room(py, reply)
     }
 
     /// Waits until no more waits for the peer than is allowed. Nothing is borrowed while it
@@ -80,7 +79,7 @@ impl Way {
                     others.watch(py, exchange);
                 }
                 exchange.push(engine)?;
-                if exchange.has_room(engine) {
+                if exchange.has_room(engine) || exchange.may_be_left(engine) {
                     return Ok(None);
                 }
                 if engine.stage() == Stage::Aborting {

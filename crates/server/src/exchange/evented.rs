@@ -11,7 +11,6 @@ use reactor::{Reactor, Read, Socket};
 use wire::{BodyPlan, Millis, chunk_prefix};
 
 use super::{Exchange, Gone, Reply};
-use crate::app::Waits;
 use crate::body::Body;
 use crate::connection::Connection;
 use crate::engine::Engine;
@@ -52,6 +51,12 @@ impl Exchange {
     #[inline]
     pub fn unsent(&self) -> u64 {
         self.connection.sending.output.as_ref().map_or(0, |output| output.left())
+    }
+
+    /// A large body is kept for the peer.
+    #[inline]
+    pub fn keeps(&self) -> bool {
+        self.connection.sending.keeps()
     }
 
     /// Sends more of what waits.
@@ -126,7 +131,7 @@ impl Exchange {
     pub fn send_head(&mut self, scribe: &mut Scribe, engine: &Engine) -> Result<(), Gone> {
         let Reply::Open { plan, unsent: true } = self.reply else { return Ok(()) };
         self.reply = Reply::Open { plan, unsent: false };
-        self.deliver(&[scribe.head.bytes()], engine, Waits::Never)
+        self.deliver(&[scribe.head.bytes()], engine)
     }
 
     /// Sends an interim response (RFC 9110 §15.2). False: the head has gone, or the peer
@@ -138,7 +143,7 @@ impl Exchange {
         if self.head_is_sent() || self.head.version == wire::Version::Http10 {
             return Ok(false);
         }
-        self.deliver(&[bytes], engine, Waits::Never)?;
+        self.deliver(&[bytes], engine)?;
         Ok(true)
     }
 
@@ -158,7 +163,7 @@ impl Exchange {
             return self.send_head(scribe, engine);
         }
         if plan != BodyPlan::Chunked {
-            return self.file(scribe, file, range, engine, Waits::Never);
+            return self.file(scribe, file, range, engine);
         }
         self.send_head(scribe, engine)?;
         self.written += range.1;
@@ -185,11 +190,11 @@ impl Exchange {
     /// [`Gone`] when the peer is.
     pub fn finish_with(&mut self, scribe: &mut Scribe, trailers: &[u8], engine: &Engine) -> Result<(), Gone> {
         if !self.takes_trailers() || trailers.is_empty() {
-            return self.finish(scribe, engine, Waits::Never);
+            return self.finish(scribe, engine);
         }
         self.send_head(scribe, engine)?;
         self.reply = Reply::Done;
-        self.deliver(&[b"0\r\n", trailers, b"\r\n"], engine, Waits::Never)
+        self.deliver(&[b"0\r\n", trailers, b"\r\n"], engine)
     }
 
     /// The peer has ended its side in the middle of this exchange. Replies to its earlier
@@ -228,7 +233,7 @@ impl Exchange {
             return Err(Gone);
         }
         self.written += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
-        self.deliver(pieces, engine, Waits::Never)
+        self.deliver(pieces, engine)
     }
 
     /// Reads bytes of the other protocol, those first that came behind the request.

@@ -8,7 +8,6 @@ use std::fs::File;
 use wire::{BodyPlan, chunk_prefix};
 
 use super::{Exchange, Gone, Reply};
-use crate::app::Waits;
 use crate::engine::Engine;
 use crate::output::Kept;
 use crate::scribe::Scribe;
@@ -29,17 +28,11 @@ impl Exchange {
         self.reply = Reply::Open { plan, unsent: true };
     }
 
-    /// Sends a part of the body; waits where the peer is slower than the bound allows.
+    /// Sends a part of the body; what the socket does not take is queued.
     ///
     /// # Errors
     /// [`Gone`] when the peer is, or when the announced length is used up.
-    pub fn write(
-        &mut self,
-        scribe: &mut Scribe,
-        part: &[u8],
-        engine: &Engine,
-        waits: Waits<'_>,
-    ) -> Result<(), Gone> {
+    pub fn write(&mut self, scribe: &mut Scribe, part: &[u8], engine: &Engine) -> Result<(), Gone> {
         let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
         if part.is_empty() {
             return Ok(());
@@ -52,15 +45,15 @@ impl Exchange {
             self.reply = Reply::Open { plan, unsent: false };
         }
         let result = match plan {
-            BodyPlan::None => self.deliver(&[&scratch], engine, waits),
+            BodyPlan::None => self.deliver(&[&scratch], engine),
             BodyPlan::Chunked => {
                 self.written += part.len() as u64;
                 chunk_prefix(part.len(), &mut scratch);
-                self.deliver(&[&scratch, part, b"\r\n"], engine, waits)
+                self.deliver(&[&scratch, part, b"\r\n"], engine)
             }
             BodyPlan::Length(_) | BodyPlan::UntilClose => {
                 self.written += part.len() as u64;
-                self.deliver(&[&scratch, part], engine, waits)
+                self.deliver(&[&scratch, part], engine)
             }
         };
         scribe.scratch = scratch;
@@ -78,7 +71,7 @@ impl Exchange {
         let bytes = (*part).as_ref();
         let too_long = self.left.is_some_and(|left| bytes.len() as u64 > left);
         if too_long || bytes.is_empty() || plan == BodyPlan::None {
-            return self.write(scribe, bytes, engine, Waits::Never);
+            return self.write(scribe, bytes, engine);
         }
         self.left = self.left.map(|left| left - bytes.len() as u64);
         self.written += bytes.len() as u64;
@@ -104,7 +97,7 @@ impl Exchange {
         let queue = self.queue(engine);
         queue.copy(front.get(sent..).unwrap_or_default());
         let end = bytes.len();
-        queue.keep(part, sent.saturating_sub(front.len()).min(end)..end);
+        queue.keep(part, sent.saturating_sub(front.len()).min(end)..end, &engine.budget);
         queue.copy(tail.get(sent.saturating_sub(before_tail)..).unwrap_or_default());
         match self.flush(engine) {
             Ok(_) => Ok(()),
@@ -120,6 +113,12 @@ impl Exchange {
             output.own();
         }
         fits
+    }
+
+    /// True for a reply that is complete and may wait at home for its peer, whatever is left of
+    /// it: nothing of it is kept, or no more is kept for all peers than may be.
+    pub fn may_be_left(&self, engine: &Engine) -> bool {
+        self.reply == Reply::Done && (!self.connection.sending.keeps() || !engine.budget.is_over())
     }
 
     /// The part as far as the announced length reaches.
@@ -148,13 +147,12 @@ impl Exchange {
         file: File,
         range: (u64, u64),
         engine: &Engine,
-        waits: Waits<'_>,
     ) -> Result<(), Gone> {
         let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
         let (offset, mut length) = range;
         if unsent {
             self.reply = Reply::Open { plan, unsent: false };
-            self.deliver(&[scribe.head.bytes()], engine, waits)?;
+            self.deliver(&[scribe.head.bytes()], engine)?;
         }
         if plan == BodyPlan::None {
             return Ok(());
@@ -175,14 +173,14 @@ impl Exchange {
     ///
     /// # Errors
     /// [`Gone`] when the peer is.
-    pub fn finish(&mut self, scribe: &mut Scribe, engine: &Engine, waits: Waits<'_>) -> Result<(), Gone> {
+    pub fn finish(&mut self, scribe: &mut Scribe, engine: &Engine) -> Result<(), Gone> {
         let Reply::Open { plan, unsent } = self.reply else { return Ok(()) };
         self.reply = Reply::Done;
         if unsent {
-            self.deliver(&[scribe.head.bytes()], engine, waits)?;
+            self.deliver(&[scribe.head.bytes()], engine)?;
         }
         match plan {
-            BodyPlan::Chunked => self.deliver(&[wire::LAST_CHUNK], engine, waits),
+            BodyPlan::Chunked => self.deliver(&[wire::LAST_CHUNK], engine),
             BodyPlan::Length(length) if self.left != Some(0) => {
                 // The peer must see that the reply is cut: the connection ends here.
                 self.wrong_length(length, self.written, engine);

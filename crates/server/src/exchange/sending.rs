@@ -1,16 +1,15 @@
 //! How a reply's bytes leave: at once, carried with those of the next request, or queued.
 //!
-//! Knows: what the socket takes, and how long a slow reader is waited for. Does not know: what
+//! Knows: what the socket takes, and where the rest goes. Does not know: what
 //! the bytes mean. Runs on the thread that owns the exchange.
 
 use std::io;
 
 use reactor::sys::monotonic_ms;
-use reactor::{PIECES, PollFor, Sent};
+use reactor::{PIECES, Sent};
 
 use super::{Exchange, Gone, Reply};
-use crate::app::{Outside, Waits};
-use crate::engine::{Engine, Stage};
+use crate::engine::Engine;
 use crate::output::{Carry, Flushed};
 
 /// How much of replies is kept for a reader that is slow.
@@ -18,18 +17,13 @@ fn buffer_bytes(engine: &Engine) -> usize {
     usize::try_from(engine.config.limits.response_buffer_bytes).unwrap_or(usize::MAX)
 }
 
-/// How often a thread that waits for a slow reader looks whether the engine still lives.
-const LOOK_MS: u64 = 1000;
+/// A copy from this size on is counted among what is kept for slow readers.
+const KEPT_FROM: usize = 64 * 1024;
 
 impl Exchange {
-    /// Sends pieces in order: now as far as the socket takes them, then from the queue as far
-    /// as the bound allows, and beyond it this thread waits.
-    pub(super) fn deliver(
-        &mut self,
-        pieces: &[&[u8]],
-        engine: &Engine,
-        waits: Waits<'_>,
-    ) -> Result<(), Gone> {
+    /// Sends pieces in order: now as far as the socket takes them, the rest from the queue.
+    /// Nothing waits here: whoever gives more than fits does so with nothing borrowed.
+    pub(super) fn deliver(&mut self, pieces: &[&[u8]], engine: &Engine) -> Result<(), Gone> {
         debug_assert!(pieces.len() <= PIECES);
         if self.carry(pieces, engine) {
             return Ok(());
@@ -43,7 +37,7 @@ impl Exchange {
                 Err(_) => return Err(self.broke(engine)),
             }
         }
-        self.queue_rest(pieces, sent, engine, waits)
+        self.queue_rest(pieces, sent, engine)
     }
 
     /// Replies to pipelined requests wait for one another while the next request is at hand.
@@ -76,30 +70,16 @@ impl Exchange {
         })
     }
 
-    fn queue_rest(
-        &mut self,
-        pieces: &[&[u8]],
-        sent: usize,
-        engine: &Engine,
-        waits: Waits<'_>,
-    ) -> Result<(), Gone> {
-        let bound = buffer_bytes(engine);
+    fn queue_rest(&mut self, pieces: &[&[u8]], sent: usize, engine: &Engine) -> Result<(), Gone> {
         let mut skip = sent;
         for piece in pieces {
-            let mut rest = piece.get(skip..).unwrap_or_default();
+            let rest = piece.get(skip..).unwrap_or_default();
             skip = skip.saturating_sub(piece.len());
-            while !rest.is_empty() {
-                let queue = self.queue(engine);
-                let Waits::Outside(away) = waits else {
-                    queue.copy(rest);
-                    break;
-                };
-                let room = bound.saturating_sub(queue.copied()).min(rest.len());
-                queue.copy(&rest[..room]);
-                rest = &rest[room..];
-                if !rest.is_empty() {
-                    self.make_room(engine, away)?;
-                }
+            if rest.len() < KEPT_FROM {
+                self.queue(engine).copy(rest);
+            } else {
+                // Counted with what others let us keep.
+                self.queue(engine).keep(Box::new(rest.to_vec()), 0..rest.len(), &engine.budget);
             }
         }
         match self.flush(engine) {
@@ -110,34 +90,6 @@ impl Exchange {
 
     pub(super) fn flush(&mut self, engine: &Engine) -> io::Result<Flushed> {
         self.connection.flush(&engine.config.limits, monotonic_ms())
-    }
-
-    /// Waits until the peer has taken something of a full queue.
-    fn make_room(&mut self, engine: &Engine, away: &dyn Outside) -> Result<(), Gone> {
-        let before = self.queue(engine).copied();
-        engine.counters.reply_waits.add();
-        loop {
-            match self.flush(engine) {
-                Ok(Flushed::All) => return Ok(()),
-                Ok(Flushed::Full) if self.queue(engine).copied() < before => return Ok(()),
-                Ok(Flushed::Full) => {}
-                Err(_) => return Err(self.broke(engine)),
-            }
-            let now = monotonic_ms();
-            let patience = self.connection.patience;
-            if patience.is_over(now) || engine.stage() == Stage::Aborting {
-                engine.counters.write_timeouts.add();
-                self.connection.socket.reset_at_close();
-                return Err(self.broke(engine));
-            }
-            let mut result = Ok(true);
-            let socket = &self.connection.socket;
-            let wait = (patience.until() - now).min(LOOK_MS);
-            away.outside(&mut |let_go| result = socket.wait(PollFor::Writable, wait, let_go));
-            if result.is_err() {
-                return Err(self.broke(engine));
-            }
-        }
     }
 
     /// The peer is gone: nothing more is sent.
