@@ -126,9 +126,14 @@ impl Listeners {
         }
     }
 
-    /// Marks every listener as having connections, for the last look before the end.
-    pub fn all_ready(&mut self) {
+    /// Marks every listener as having new connections.
+    pub fn new_ready(&mut self) {
         self.ready = (0..self.fds.len()).map(|index| index as u16).collect();
+    }
+
+    /// Marks all that can bring connections, for the last look before the end.
+    pub fn all_ready(&mut self) {
+        self.new_ready();
         self.ready.extend(self.handoff.as_ref().map(|_| HANDOFF));
     }
 
@@ -172,7 +177,8 @@ impl Loop {
         }
         match self.listeners.take(listener) {
             Ok((Accepted::Connection(socket, peer), origin)) => {
-                if !self.brisk && self.listeners.is_open() && self.stop_at.is_none() {
+                let tells = self.listeners.are_watched() && self.listeners.is_open();
+                if tells && !self.brisk && self.stop_at.is_none() {
                     // The listener tells again if there are more.
                     self.listeners.ready.pop();
                 }

@@ -152,40 +152,43 @@ impl<L: Lead> Baton<L> {
 
     /// A worker thread's life, to the end of the loop. The caller has entered the interpreter.
     pub fn live<P: Play<L::Job>>(&self, player: &P, pool: &impl Pool) {
+        let mut looks = true;
         while !self.ended.load(Ordering::Acquire) {
-            match try_lock(&self.held) {
-                Some(work) => self.lead(work, player, pool),
-                None => {
-                    let called = player.outside(|| {
-                        let goes_on = self.spares.park();
-                        goes_on.then(|| (self.plays.load(Ordering::Relaxed), pool.clock()))
-                    });
-                    let Some(called) = called else { return };
-                    self.step_up(called, player, pool);
-                }
+            if looks && let Some(work) = try_lock(&self.held) {
+                self.lead(work, player, pool);
+                continue;
             }
+            let called = player.outside(|| {
+                let goes_on = self.spares.park();
+                goes_on.then(|| (self.plays.load(Ordering::Relaxed), pool.clock()))
+            });
+            let Some(called) = called else { return };
+            looks = self.step_up(called, player, pool);
         }
     }
 
     /// A spare that was called: it has the interpreter now, which is the moment an armed
     /// thread waits for. `called`: the count of plays and the time (in microseconds) at which
-    /// it began to wait for the interpreter.
-    fn step_up<P: Play<L::Job>>(&self, called: (u64, u64), player: &P, pool: &impl Pool) {
+    /// it began to wait for the interpreter. False: nobody needs it, and it parks.
+    fn step_up<P: Play<L::Job>>(&self, called: (u64, u64), player: &P, pool: &impl Pool) -> bool {
         self.armed.store(false, Ordering::Release);
         // Two ways lead here. A job has blocked and let go of the interpreter: that is quick.
         // Or the interpreter took turns after its switch interval: then nobody has blocked,
-        // unless the job is still the one that was played when this thread was called.
+        // unless the job is still the one that was played when this thread was called. The
+        // baton is free then as well, as whoever had to give its turn is in a job; but it comes
+        // home as soon as it is let, and two that lead in turn send every reply alone.
         let (plays, since) = called;
         let blocked = pool.clock().saturating_sub(since) < TURNS_US;
         if !blocked && self.plays.load(Ordering::Relaxed) != plays {
-            return;
+            return false;
         }
         // Taken: the leader was only about to sleep. Park again; it costs nothing to be wrong.
-        let Some(work) = try_lock(&self.held) else { return };
+        let Some(work) = try_lock(&self.held) else { return true };
         if blocked {
             self.mark(work.now());
         }
         self.lead(work, player, pool);
+        true
     }
 
     fn mark(&self, now: u64) {

@@ -9,12 +9,19 @@ use std::io::{self, Write};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use reactor::sys::{Own, SharedNumbers};
+use reactor::sys::{Own, SharedNumbers, monotonic_ms};
+use wire::Millis;
 
 /// Numbers in a row; those behind the last field are room for more.
 const WIDTH: usize = 16;
 /// Rows on the page.
 const ROWS: usize = 512;
+
+/// How often a worker shows its numbers, at least, while somebody is inside its application.
+pub const SHOW_MS: Millis = 200;
+/// A worker that has not done so for so long is stopped, or has no processor or no memory to run in:
+/// what it last said of itself is not believed.
+const STALE_MS: Millis = 500;
 
 /// What is kept, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +127,8 @@ impl Board {
         let rows = self.at(0, Field::Rows).load(Ordering::Relaxed).min(ROWS as u64);
         (0..rows as usize).filter(|&row| row != self.row).any(|row| {
             let read = |field| self.at(row, field).load(Ordering::SeqCst);
-            read(Field::Pid) != 0 && fits(&read) && read(Field::Level) < level
+            let fits = read(Field::Pid) != 0 && fits(&read) && read(Field::Level) < level;
+            fits && (read(Field::Busy) == 0 || read(Field::Updated) + STALE_MS >= monotonic_ms())
         })
     }
 }

@@ -12,7 +12,7 @@ use reactor::sys::{Handoff, Own, end_now, forks, last_words};
 use wire::{Limits, Policy, Trust};
 
 use crate::access::AccessLog;
-use crate::board::{Board, Field};
+use crate::board::{self, Board, Field};
 use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::log::Log;
@@ -104,6 +104,8 @@ pub struct Engine {
     pub budget: Arc<Budget>,
     stage: AtomicU8,
     strained_until: AtomicU64,
+    /// One thread keeps the interpreter, and those that were called cannot have it.
+    held: AtomicBool,
     /// Threads inside the application.
     playing: AtomicU32,
     queued: AtomicU32,
@@ -125,6 +127,7 @@ impl Engine {
             log,
             stage: AtomicU8::new(Stage::Serving as u8),
             strained_until: AtomicU64::new(0),
+            held: AtomicBool::new(false),
             playing: AtomicU32::new(0),
             queued: AtomicU32::new(0),
             max_requests_told: AtomicBool::new(false),
@@ -205,6 +208,12 @@ impl Engine {
         board.set(Field::Updated, now);
     }
 
+    /// When the numbers shall be shown again though nothing happens: while somebody is inside the
+    /// application, the other workers want to see that this process is not stopped.
+    pub(crate) fn publish_by(&self, now: u64) -> u64 {
+        if self.config.board.is_some() && self.playing() > 0 { now + board::SHOW_MS } else { u64::MAX }
+    }
+
     /// Has the listeners looked at: a connection may wait for a worker that is no more.
     pub fn kick(&self) {
         self.kicks.fetch_add(1, Ordering::Relaxed);
@@ -226,6 +235,21 @@ impl Engine {
     /// True while one thread holds up the others.
     pub(crate) fn is_strained(&self, now: u64) -> bool {
         self.strained_until.load(Ordering::Relaxed) > now
+    }
+
+    /// One thread keeps the interpreter, or does not any more. Said by the watchdog, and by whoever
+    /// leads.
+    #[inline]
+    pub(crate) fn held(&self, held: bool) {
+        if self.held.load(Ordering::Relaxed) != held {
+            self.held.store(held, Ordering::Relaxed);
+            self.show_level();
+        }
+    }
+
+    /// True while no thread can have the interpreter.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed)
     }
 
     /// Where the engine is between serving and gone.

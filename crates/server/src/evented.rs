@@ -148,6 +148,10 @@ impl Evented {
             engine.note_queued(turn.batch.len());
             engine.publish(turn.now);
             self.publish_at = turn.now + PUBLISH_MS;
+            let next = engine.publish_by(turn.now);
+            if next != NEVER {
+                turn.wake_by(next);
+            }
         } else if engine.config.board.is_some() {
             // Once more after the last request, or its numbers would stay as they were in the middle of it.
             turn.wake_by(self.publish_at);

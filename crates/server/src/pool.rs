@@ -30,6 +30,9 @@ const QUIET_LOOKS: u32 = 32;
 /// cost half the wake-ups of one at each millisecond (docs/performance.md), and no more delay.
 const LOOK: Duration = Duration::from_micros(1800);
 const LOOK_AGAIN: Duration = Duration::from_micros(300);
+/// A thread that was called and has not come for so long cannot have the interpreter: another one
+/// holds it in a calculation that takes no turns. As long as a strain (`ffi/turns.rs`).
+const HELD_MS: u64 = 30;
 
 /// The threads of one engine.
 pub struct Threads<A: App> {
@@ -115,36 +118,47 @@ impl<A: App> Threads<A> {
     /// The watchdog's life: looks now and then while jobs are played, sleeps otherwise.
     fn watch(self: Arc<Self>) {
         let mut seen = 0;
+        let mut since = 0;
         let mut quiet = 0;
         let mut again = false;
         while !self.baton.ended() {
             let found = self.baton.look(seen);
-            let (Look::Fine(now) | Look::Called(now) | Look::NoSpare(now)) = found;
-            match found {
-                Look::Fine(_) => {}
-                Look::Called(_) => self.baton.relieve(now),
-                Look::NoSpare(_) => {
-                    self.baton.relieve(now);
-                    if !self.grow() {
-                        self.baton.tend();
-                    }
-                }
-            }
             let ms = monotonic_ms();
+            let (Look::Fine(now) | Look::Called(now) | Look::NoSpare(now)) = found;
+            if now != seen || now & 1 == 0 {
+                since = ms;
+            }
+            self.help(found, ms - since >= HELD_MS);
             self.engine.tickets.look(&self.engine, ms);
             self.engine.publish(ms);
             quiet = if now & 1 == 0 && now == seen { quiet + 1 } else { 0 };
             seen = now;
             again = now & 1 == 1 && !again;
             if quiet > QUIET_LOOKS && self.baton.watch_may_sleep(seen) {
-                match self.engine.tickets.next() {
+                match self.engine.tickets.next().min(self.engine.publish_by(ms)) {
                     NEVER => thread::park(),
                     next => thread::park_timeout(Duration::from_millis(next.saturating_sub(ms).max(1))),
                 }
-                quiet = 0;
             } else {
                 thread::sleep(if again { LOOK_AGAIN } else { LOOK });
             }
+        }
+    }
+
+    /// Does what a look has found to be necessary. `held`: it has found the same for a while, so that
+    /// the thread that was called, or started, does not get the interpreter.
+    fn help(self: &Arc<Self>, found: Look, held: bool) {
+        let now = match found {
+            Look::Fine(_) => return self.engine.held(false),
+            Look::Called(now) | Look::NoSpare(now) => now,
+        };
+        self.baton.relieve(now);
+        let helped = matches!(found, Look::Called(_)) || self.grow();
+        if helped && held {
+            self.engine.held(true);
+        }
+        if !helped || held {
+            self.baton.tend();
         }
     }
 

@@ -115,7 +115,10 @@ impl Loop {
         let waiting = self.batch.len();
         let patience = limits.queue_timeout;
         // Half of what is allowed: the pace is an estimate, and a refusal should come at once.
-        let too_long = patience > 0 && self.pace.wait_of(waiting).is_some_and(|wait| wait > patience / 2);
+        // Where threads are free and only the interpreter is held, it says nothing.
+        let too_long = patience > 0
+            && !self.engine.is_held()
+            && self.pace.wait_of(waiting).is_some_and(|wait| wait > patience / 2);
         if waiting as u64 >= limits.queue || too_long {
             self.engine.counters.requests_not_queued.add();
             return self.turn_away(exchange, &wire::QUEUE_FULL);

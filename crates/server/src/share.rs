@@ -14,12 +14,14 @@
 use wire::Millis;
 
 use crate::board::Field;
-use crate::engine::Engine;
+use crate::engine::{Engine, Stage};
 use crate::slots::NEVER;
 use crate::turn::Loop;
 
 /// Takes no connections any more.
 const LEAVING: u64 = 1000;
+/// A thread keeps the interpreter: nothing is done here before it lets go.
+const HELD: u64 = 300;
 /// Every thread is inside the application.
 const FULL: u64 = 200;
 /// Doubling the threads that are busy makes so much of a difference, ...
@@ -40,6 +42,9 @@ impl Engine {
     /// alike do not step back for one another.
     pub(crate) fn level(&self, now: Millis) -> u64 {
         let busy = self.playing();
+        if busy > 0 && self.is_held() {
+            return HELD;
+        }
         if busy >= self.config.threads && !self.config.evented {
             return FULL;
         }
@@ -53,7 +58,9 @@ impl Engine {
     /// Tells the other workers as soon as a thread has come back late: a client that asks again
     /// at once is quicker than the loop.
     pub(crate) fn show_level(&self) {
-        if let Some(board) = &self.config.board {
+        if let Some(board) = &self.config.board
+            && self.stage() == Stage::Serving
+        {
             board.set(Field::Level, self.level(reactor::sys::monotonic_ms()));
         }
     }
@@ -133,7 +140,7 @@ impl Loop {
             self.full_since = self.now;
         }
         // A worker with one thread is full at each request, which is no reason to move anybody.
-        let holds_up = level < FULL || self.now >= self.full_since.saturating_add(FULL_MS);
+        let holds_up = level != FULL || self.now >= self.full_since.saturating_add(FULL_MS);
         // Where the others stop as well, nobody might take them.
         self.gives_away = strained && holds_up && self.stop_at.is_none() && board.somebody_is_sound(level);
         let watched = self.listeners.are_watched();
@@ -154,6 +161,12 @@ impl Loop {
                 return;
             }
             self.listeners.step_back(&self.reactor);
+            self.neglected_at = self.now + LOOK_MS;
+        } else if self.now >= self.neglected_at && level < FULL {
+            // Whoever is better takes a connection at once. One that waits even so has met a worker
+            // that is idle and does not run.
+            self.listeners.new_ready();
+            self.neglected_at = self.now + LOOK_MS;
         }
         if self.gives_away {
             self.hand_over_idle();

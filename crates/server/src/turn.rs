@@ -61,6 +61,8 @@ pub struct Loop {
     pub(crate) gives_away: bool,
     /// Since when every thread is inside the application.
     pub(crate) full_since: Millis,
+    /// When connections that nobody has taken are looked for, while others watch the listeners.
+    pub(crate) neglected_at: Millis,
     pub(crate) pace: Pace,
     kicks: u64,
     accepts: u32,
@@ -104,6 +106,7 @@ impl Loop {
             level: 0,
             gives_away: false,
             full_since: NEVER,
+            neglected_at: NEVER,
             pace: Pace::default(),
             kicks: 0,
             accepts: 0,
@@ -341,8 +344,11 @@ impl Lead for Loop {
     }
 
     fn wait(&mut self) {
+        // Whoever leads has had the interpreter.
+        self.engine.held(false);
         self.heed();
-        let found = self.reactor.poll(true).unwrap_or_else(|_| self.engine.cannot_poll());
+        let found =
+            self.reactor.poll(!self.listeners.any_ready()).unwrap_or_else(|_| self.engine.cannot_poll());
         self.has_looked(found);
     }
 

@@ -1,0 +1,164 @@
+//! What a spare does that was called: it leads where a job has blocked, and parks where jobs go on.
+//!
+//! The clock and the interpreter's lock are the test's, so that nothing depends on time.
+
+#![cfg(not(loom))]
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use server::baton::{Baton, Lead, Look, Next, Play, Pool};
+
+/// Jobs that are there as soon as the gate is open.
+struct Work {
+    asked: Sender<()>,
+    gate: Receiver<()>,
+    todo: usize,
+    relieved: Arc<AtomicUsize>,
+}
+
+impl Lead for Work {
+    type Job = usize;
+
+    fn next(&mut self) -> Next<usize> {
+        let _ = self.asked.send(());
+        // Closed once it was open: it stays open.
+        let _ = self.gate.recv();
+        if self.todo == 0 {
+            return Next::Ended;
+        }
+        self.todo -= 1;
+        Next::Ready(self.todo)
+    }
+
+    fn wait(&mut self) {}
+
+    fn home(&mut self, _: usize) {}
+
+    fn relieved(&mut self) {
+        self.relieved.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn now(&self) -> u64 {
+        0
+    }
+}
+
+type Begun = (&'static str, usize);
+
+/// A thread, whose jobs and whose way into the interpreter are let go on by the test.
+struct Player {
+    name: &'static str,
+    /// Says who has begun which job.
+    begun: Sender<Begun>,
+    go_on: Mutex<Receiver<()>>,
+    /// Says that the thread has been called, and waits for the interpreter.
+    called: Sender<&'static str>,
+    interpreter: Mutex<Receiver<()>>,
+}
+
+impl Play<usize> for Player {
+    fn play(&self, job: &mut usize) {
+        self.begun.send((self.name, *job)).expect("the test listens");
+        let _ = self.go_on.lock().expect("one thread").recv();
+    }
+
+    fn late(&self, _: &mut usize) {}
+
+    fn outside<R>(&self, wait: impl FnOnce() -> R) -> R {
+        let result = wait();
+        let _ = self.called.send(self.name);
+        let _ = self.interpreter.lock().expect("one thread").recv();
+        result
+    }
+}
+
+#[derive(Default)]
+struct Clock(AtomicU64);
+
+impl Pool for &Clock {
+    fn grow(&self) {}
+    fn wake_watchdog(&self) {}
+    fn clock(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// One thread of the baton and what lets it go on: out of its job, and into the interpreter.
+struct Thread {
+    life: thread::JoinHandle<()>,
+    job: Sender<()>,
+    interpreter: Sender<()>,
+}
+
+fn begin(
+    name: &'static str,
+    (baton, clock): (&Arc<Baton<Work>>, &Arc<Clock>),
+    (begun, called): (&Sender<Begun>, &Sender<&'static str>),
+) -> Thread {
+    let (job, go_on) = channel();
+    let (interpreter, let_in) = channel();
+    let player = Player {
+        name,
+        begun: begun.clone(),
+        go_on: Mutex::new(go_on),
+        called: called.clone(),
+        interpreter: Mutex::new(let_in),
+    };
+    let (baton, clock) = (Arc::clone(baton), Arc::clone(clock));
+    Thread { life: thread::spawn(move || baton.live(&player, &&*clock)), job, interpreter }
+}
+
+/// A spare is called during the first of three jobs and has the interpreter so many microseconds later,
+/// during the second. Who begins the third, and how often somebody was relieved before that.
+fn called_during_one_job_and_let_in_during_the_next(waits_us: u64) -> (Begun, usize) {
+    let ((asked, asks), (open, gate)) = (channel(), channel());
+    let relieved = Arc::new(AtomicUsize::new(0));
+    let work = Work { asked, gate, todo: 3, relieved: Arc::clone(&relieved) };
+    let baton = Arc::new(Baton::new(work, Box::new(|| ())));
+    let clock = Arc::new(Clock::default());
+    let ((begun, begins), (called, calls)) = (channel(), channel());
+    let first = begin("first", (&baton, &clock), (&begun, &called));
+    // The baton is held until the gate opens, so that the spare parks.
+    asks.recv().expect("it leads");
+    let spare = begin("spare", (&baton, &clock), (&begun, &called));
+    while baton.parked() == 0 {
+        thread::yield_now();
+    }
+    drop(open);
+    assert_eq!(begins.recv(), Ok(("first", 2)));
+    assert_eq!((baton.look(0), baton.look(1)), (Look::Fine(1), Look::Called(1)));
+    assert_eq!(calls.recv(), Ok("spare"));
+    first.job.send(()).expect("it is in its job");
+    assert_eq!(begins.recv(), Ok(("first", 1)));
+    clock.0.store(waits_us, Ordering::SeqCst);
+    spare.interpreter.send(()).expect("it waits for the interpreter");
+    let third = loop {
+        if let Ok(third) = begins.try_recv() {
+            break third;
+        }
+        if baton.parked() == 1 {
+            first.job.send(()).expect("it is in its job");
+            break begins.recv().expect("the third job is begun");
+        }
+        thread::yield_now();
+    };
+    let relieved = relieved.load(Ordering::SeqCst);
+    for Thread { life, job, interpreter } in [first, spare] {
+        drop((job, interpreter));
+        life.join().expect("it ends");
+    }
+    (third, relieved)
+}
+
+#[test]
+fn a_spare_that_finds_jobs_going_on_parks_and_relieves_nobody() {
+    assert_eq!(called_during_one_job_and_let_in_during_the_next(600), (("first", 0), 0));
+}
+
+#[test]
+fn a_spare_that_a_blocked_job_has_let_in_leads() {
+    assert_eq!(called_during_one_job_and_let_in_during_the_next(100), (("spare", 0), 1));
+}

@@ -1,0 +1,122 @@
+"""A worker that does not run, or whose interpreter one request keeps: the others, and the loop itself, go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from serving import PATIENCE, Serving, read_all, read_reply
+
+pytestmark = pytest.mark.interpreters
+
+Serve = Callable[..., Serving]
+#: Longer than any client here waits.
+LONG = 5 * PATIENCE
+
+
+def ask(server: Serving, path: str) -> socket.socket:
+    """A request that is on its way."""
+    sock = server.connect()
+    sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    return sock
+
+
+def answered_by(server: Serving) -> int:
+    """Who answers a new connection."""
+    with ask(server, "/") as sock:
+        return int(read_reply(sock, bytearray())[2])
+
+
+def busy(server: Serving) -> dict[int, int]:
+    """How many requests are inside each worker."""
+    return {worker["pid"]: worker["busy"] for worker in server.status()["workers"]}
+
+
+def the_busy_one(server: Serving) -> int:
+    [pid] = server.until(lambda: [pid for pid, count in busy(server).items() if count])
+    return int(pid)
+
+
+def stands_still(thread: Path) -> bool:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.mark.parametrize("path", [f"/hold?{LONG}", "/match?40"], ids=["c-call", "regular-expression"])
+def test_a_worker_whose_interpreter_is_held_gets_no_new_connection(serve: Serve, path: str) -> None:
+    server = serve("holding", "--workers", "2")
+    socks = [ask(server, path)]
+    held = the_busy_one(server)
+    for count in (1, 2, 3):
+        # The more are inside the other one, the better the held one would look.
+        socks.append(ask(server, f"/sleep?{LONG}"))
+        server.until(lambda count=count: max(n for pid, n in busy(server).items() if pid != held) == count)
+        assert held not in {answered_by(server) for _ in range(5)}
+    for sock in socks:
+        sock.close()
+
+
+def test_idle_connections_leave_a_worker_whose_interpreter_is_held(serve: Serve) -> None:
+    server = serve("holding", "--workers", "2")
+    kept = [ask(server, "/sleep?0.2") for _ in range(8)]
+    assert len({read_reply(sock, bytearray())[2] for sock in kept}) == 2
+    with ask(server, f"/hold?{LONG}"):
+        held = the_busy_one(server)
+        for sock in kept:
+            sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert int(read_reply(sock, bytearray())[2]) != held
+    for sock in kept:
+        sock.close()
+
+
+@pytest.mark.parametrize("at_work", [True, False], ids=["at-work", "idle"])
+def test_a_worker_that_is_stopped_is_not_waited_for(serve: Serve, at_work: bool) -> None:
+    server = serve("holding", "--workers", "2")
+    socks = [ask(server, f"/sleep?{LONG}")]
+    running = the_busy_one(server)
+    [stopped] = [pid for pid in busy(server) if pid != running]
+    if at_work:
+        # Both watch the listeners, as neither is better.
+        socks.append(ask(server, f"/sleep?{LONG}"))
+        server.until(lambda: busy(server)[stopped] == 1)
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        server.until(lambda: all(stands_still(thread) for thread in Path(f"/proc/{stopped}/task").iterdir()))
+        for count in (2, 3, 4, 5):
+            # The one that runs is the busier one, as far as the board knows.
+            socks.append(ask(server, f"/sleep?{LONG}"))
+            server.until(lambda count=count: busy(server)[running] == count)
+            assert answered_by(server) == running
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    for sock in socks:
+        sock.close()
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "32"])
+def test_with_the_interpreter_held_timeouts_and_refusals_go_on(serve: Serve, threads: str) -> None:
+    options = ["--header-timeout", "1s", "--limit-queue", "1", "--limit-connections", "5", "--no-defer-accept"]
+    options += ["--keep-alive", f"{LONG}s", "--first-byte-timeout", f"{2 * LONG}s"]
+    server = serve("holding", "--threads", threads, "--workers", "0", *options)
+    idle = ask(server, "/")
+    assert read_reply(idle, bytearray())[0] == 200
+    holding = ask(server, "/hold?0")
+    assert read_reply(holding, bytearray())[0] == 200
+    holding.sendall(f"GET /hold?{LONG} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    with server.connect() as rubbish:
+        rubbish.sendall(b"RUBBISH\r\n\r\n")
+        assert read_reply(rubbish, bytearray())[0] == 400
+    with server.connect() as half:
+        half.sendall(b"GET / HTT")
+        assert read_reply(half, bytearray())[0] == 408
+    waiting = ask(server, "/")
+    with ask(server, "/") as one_too_many:
+        assert read_reply(one_too_many, bytearray())[0] == 503
+    # One is at work, one waits, and one is idle, which makes room.
+    crowd = [server.connect() for _ in range(6)]
+    assert read_all(idle) == b""
+    for sock in (idle, holding, waiting, *crowd):
+        sock.close()
