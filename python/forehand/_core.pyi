@@ -116,6 +116,9 @@ class AsgiServer(Controls):
     def start(self) -> None:
         """Be ready for the first request."""
 
+    def end_watch(self) -> None:
+        """Nobody watches the loop any more: it, or the interpreter, is about to end."""
+
     def tasks(self) -> list[Any]:
         """The tasks of requests that run, also of those whose response is complete."""
 
@@ -141,6 +144,9 @@ class GeventServer(Controls):
 
     def start(self) -> None:
         """Be ready for the first request."""
+
+    def end_watch(self) -> None:
+        """Nobody watches the hub any more: it, or the interpreter, is about to end."""
 
     def greenlets(self) -> list[tuple[Any, str]]:
         """Requests that have begun and wait for something: (greenlet, request line)."""

@@ -7,8 +7,11 @@ import time
 def application(environ, start_response):
     """WSGI. `/block/SECONDS` keeps its thread, or the hub, for so long."""
     path = environ["PATH_INFO"]
-    if path.startswith("/block/"):
-        block(float(path[7:]))
+    at_work(path)
+    if path.startswith("/spawned/"):
+        import gevent
+
+        gevent.spawn(at_work, path[8:])
     body = path.encode() + b" " + environ["wsgi.input"].read()
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
@@ -19,10 +22,11 @@ async def app(scope, receive, send):
     if scope["type"] == "lifespan":
         raise RuntimeError("no lifespan here")
     path = scope["path"]
-    if path.startswith("/block/"):
-        block(float(path[7:]))
-    if path.startswith("/later/"):
-        await asyncio.sleep(float(path[7:]))
+    at_work(path)
+    if path.startswith("/spawned/"):
+        TASKS.append(asyncio.create_task(aside(path[8:]), name="night shift"))
+    if path.startswith("/child/"):
+        await asyncio.create_task(child(scope))
     if path == "/hint":
         await send({"type": "http.response.early_hint", "links": [b"</a.css>; rel=preload"]})
     body, more = b"", True
@@ -39,11 +43,47 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": body})
 
 
+async def child(scope):
+    """As middleware runs what is below it: in a task of its own."""
+    await asyncio.sleep(0.01)
+    at_work(scope["path"][6:])
+
+
+async def aside(path):
+    await asyncio.sleep(0.01)
+    at_work(path)
+
+
+def at_work(path):
+    """What an application should not do in an event loop: `/KIND/SECONDS`."""
+    kind, _, seconds = path[1:].partition("/")
+    if kind in ("block", "burn", "compute"):
+        globals()[kind](float(seconds))
+
+
 def block(seconds):
-    """Stands for what an application should not do in an event loop. The real sleep: gevent's patch lets others run."""
+    """Waits, and lets go of the interpreter meanwhile."""
     REAL_SLEEP(seconds)
 
 
+def burn(seconds):
+    """Computes in Python, which lets others have their turn."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+def compute(seconds):
+    """Computes in C, which lets nobody. How much takes how long is measured, as machines differ."""
+    count, took = 1_000_000, 0.0
+    while took < seconds:
+        began = time.monotonic()
+        sum(range(count))
+        took = time.monotonic() - began
+        count = int(count * max(1.5, min(8, 1.3 * seconds / took)))
+
+
+TASKS = []
 REAL_SLEEP = time.sleep
 if time.sleep.__module__ != "time":
     from gevent.monkey import get_original

@@ -13,6 +13,7 @@ mod hub;
 mod parent;
 mod server;
 mod settings;
+mod witness;
 mod wsgi;
 
 use pyo3::prelude::*;

@@ -9,9 +9,11 @@
 //! through each of them for a batch of requests does so once a batch (docs/performance.md).
 //! Nothing is lost by it: requests that nobody has begun belong to the loop, so that whoever
 //! leads goes on with them, and replies wait only while calls are quick. Should one of them
-//! not be, the watchdog sends what waits.
+//! not be, the watchdog sends what waits: that of `pool.rs` under the baton, that of
+//! `watchdog.rs` beside an event loop, where replies wait in [`Watched`].
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use reactor::Sent;
 use reactor::sys::monotonic_us;
@@ -20,6 +22,7 @@ use wire::Millis;
 use crate::connection::{After, Connection, Phase};
 use crate::exchange::Exchange;
 use crate::turn::Loop;
+use crate::watched::Watched;
 
 /// How many requests are read before the first is answered.
 const MOST: usize = 16;
@@ -35,7 +38,7 @@ const TOO_LONG_US: u64 = 2000;
 const PATIENCE: u32 = 64;
 
 /// A reply that waits.
-struct Reply {
+pub(crate) struct Reply {
     connection: Box<Connection>,
     parcel: Vec<u8>,
     /// How much of it is sent.
@@ -43,11 +46,28 @@ struct Reply {
     failed: bool,
 }
 
+impl Reply {
+    /// Sends it, as far as the socket takes it.
+    pub fn send(&mut self) {
+        while !self.failed && self.sent < self.parcel.len() {
+            match self.connection.socket.send(&self.parcel[self.sent..]) {
+                Ok(Sent::Some(n)) => self.sent += n,
+                Ok(Sent::Full) => break,
+                Err(_) => self.failed = true,
+            }
+        }
+    }
+}
+
 /// What one loop has read and not sent.
 #[derive(Default)]
 pub struct Batch {
     requests: VecDeque<Exchange>,
     replies: Vec<Reply>,
+    /// Under an event loop replies wait there, and the other place stays empty.
+    watched: Option<Arc<Watched>>,
+    /// How many replies wait.
+    kept: usize,
     /// Buffers that were used before.
     parcels: Vec<Vec<u8>>,
     began: u64,
@@ -59,6 +79,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Under an event loop: replies wait where its watchdog finds them.
+    pub fn wait_in(&mut self, watched: Arc<Watched>) {
+        self.watched = Some(watched);
+    }
+
     /// A request that was read.
     #[inline]
     pub fn add(&mut self, exchange: Exchange) {
@@ -110,7 +135,7 @@ impl Batch {
     }
 
     pub fn has_replies(&self) -> bool {
-        !self.replies.is_empty()
+        self.kept > 0
     }
 
     /// All requests of a batch are read.
@@ -126,20 +151,34 @@ impl Batch {
     /// A finished reply waits.
     #[inline]
     pub fn keep(&mut self, connection: Box<Connection>, parcel: Vec<u8>) {
-        self.replies.push(Reply { connection, parcel, sent: 0, failed: false });
+        let reply = Reply { connection, parcel, sent: 0, failed: false };
+        self.kept += 1;
+        match &self.watched {
+            Some(watched) => watched.keep(reply),
+            None => self.replies.push(reply),
+        }
+    }
+
+    /// Works on the replies that wait.
+    fn with_replies<R>(&mut self, work: impl FnOnce(&mut Vec<Reply>) -> R) -> R {
+        match &self.watched {
+            Some(watched) => watched.replies(work),
+            None => work(&mut self.replies),
+        }
     }
 
     /// Sends what waits, as far as the sockets take it.
     fn send(&mut self) {
-        for reply in &mut self.replies {
-            while !reply.failed && reply.sent < reply.parcel.len() {
-                match reply.connection.socket.send(&reply.parcel[reply.sent..]) {
-                    Ok(Sent::Some(n)) => reply.sent += n,
-                    Ok(Sent::Full) => break,
-                    Err(_) => reply.failed = true,
-                }
-            }
-        }
+        self.with_replies(|replies| replies.iter_mut().for_each(Reply::send));
+    }
+
+    /// Sends what waits, and takes it out: what becomes of the connections comes next.
+    fn sent(&mut self) -> Vec<Reply> {
+        self.kept = 0;
+        self.with_replies(|replies| {
+            replies.iter_mut().for_each(Reply::send);
+            std::mem::take(replies)
+        })
     }
 
     /// A call takes long: nothing waits for it, nor for those after it for a while.
@@ -154,7 +193,7 @@ impl Batch {
     /// Under an event loop: a reply was kept, or none was. True: those that wait shall be sent.
     #[inline]
     pub fn is_due(&mut self) -> bool {
-        match self.replies.len() {
+        match self.kept {
             0 => return false,
             HELD.. => return true,
             _ if self.held_since == 0 => self.held_since = monotonic_us(),
@@ -166,7 +205,7 @@ impl Batch {
     /// Under an event loop: replies are about to be sent that have waited since they were held.
     #[inline]
     pub fn judge_held(&mut self) {
-        if !self.replies.is_empty() && monotonic_us() - self.held_since > TOO_LONG_US {
+        if self.kept > 0 && monotonic_us() - self.held_since > TOO_LONG_US {
             self.wary = PATIENCE;
         }
         self.held_since = 0;
@@ -190,8 +229,7 @@ impl Loop {
         } else {
             self.batch.judge();
         }
-        self.batch.send();
-        let mut replies = std::mem::take(&mut self.batch.replies);
+        let mut replies = self.batch.sent();
         for Reply { mut connection, mut parcel, sent, failed } in replies.drain(..) {
             if failed {
                 self.engine.counters.replies_incomplete.add();
@@ -211,6 +249,10 @@ impl Loop {
             }
         }
         // Its room is used again.
-        self.batch.replies = replies;
+        self.batch.with_replies(|room| {
+            if room.is_empty() {
+                std::mem::swap(room, &mut replies);
+            }
+        });
     }
 }

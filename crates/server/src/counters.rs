@@ -110,6 +110,12 @@ counters! {
     kept_waits
     /// Readers reset under an event loop or a hub, as too much was kept (`kept_bytes`).
     kept_resets
+    /// Times that replies were sent while a step blocked the event loop that they had waited in.
+    replies_relieved
+    /// Steps, callbacks and greenlets that held an event loop for too long (`slow_callback_duration`).
+    slow_callbacks
+    /// Places of such steps that were not named because so many were (`slow_callback_places`).
+    slow_callbacks_unnamed
     /// Requests that were still running at the end of the graceful stop (`graceful_timeout`).
     requests_cut
     /// Idle connections that a worker on its way out has closed (`drain_keep_alive`).

@@ -17,6 +17,7 @@ use crate::incoming::{Flow, Incoming};
 use crate::progress::Step;
 use crate::slots::NEVER;
 use crate::turn::Loop;
+use crate::watched::Watched;
 
 /// How many requests one turn brings, so that the event loop's other work is not kept waiting.
 const MOST: usize = 64;
@@ -50,18 +51,32 @@ pub struct Evented {
     publish_at: Millis,
     /// How many requests may be away at a time; more wait in the queue.
     most: u32,
+    watched: Arc<Watched>,
 }
 
 impl Evented {
     /// Takes a loop whose requests may all be away at the same time.
-    pub fn new(turn: Loop) -> Self {
+    ///
+    /// # Errors
+    /// The kernel's, when a descriptor cannot be had.
+    pub fn new(turn: Loop) -> std::io::Result<Self> {
         Self::bounded(turn, u32::MAX)
     }
 
     /// Takes a loop of which `most` requests may be away at a time.
-    pub fn bounded(mut turn: Loop, most: u32) -> Self {
+    ///
+    /// # Errors
+    /// As [`Evented::new`].
+    pub fn bounded(mut turn: Loop, most: u32) -> std::io::Result<Self> {
+        let watched = Arc::new(Watched::new()?);
         turn.roused = Some(Vec::new());
-        Self { turn, ended: false, publish_at: 0, most }
+        turn.batch.wait_in(Arc::clone(&watched));
+        Ok(Self { turn, ended: false, publish_at: 0, most, watched })
+    }
+
+    /// What its watchdog sees.
+    pub fn watched(&self) -> &Arc<Watched> {
+        &self.watched
     }
 
     pub fn engine(&self) -> &Arc<Engine> {
@@ -74,6 +89,7 @@ impl Evented {
 
     /// Does what is ready: requests to be begun and connections to be looked at are appended.
     pub fn turn(&mut self, requests: &mut Vec<Exchange>, roused: &mut Vec<Roused>) -> After {
+        self.watched.beat();
         if self.ended {
             return After::Ended;
         }
@@ -90,6 +106,9 @@ impl Evented {
                 Next::Ready(exchange) => {
                     self.turn.hostage = None;
                     self.turn.engine.count_playing(true);
+                    if let Some(carry) = exchange.carry_that_waits() {
+                        self.watched.note(carry);
+                    }
                     requests.push(exchange);
                 }
                 Next::Quiet if looked => break self.rest(self.turn.listeners.any_ready()),
@@ -98,7 +117,7 @@ impl Evented {
                     self.turn.look();
                 }
                 Next::Ended => {
-                    self.ended = true;
+                    self.end();
                     break After::Ended;
                 }
             }
@@ -110,6 +129,11 @@ impl Evented {
         after
     }
 
+    fn end(&mut self) {
+        self.ended = true;
+        self.watched.end();
+    }
+
     fn is_full(&self) -> bool {
         self.turn.engine.playing() >= self.most
     }
@@ -118,7 +142,7 @@ impl Evented {
     #[cold]
     fn keep_queue(&mut self) -> After {
         if self.turn.keep_house() {
-            self.ended = true;
+            self.end();
             return After::Ended;
         }
         self.turn.queue_alone();
@@ -162,6 +186,7 @@ impl Evented {
     /// A finished exchange comes home. True: something is ready by it, so turn soon.
     pub fn home(&mut self, mut exchange: Exchange) -> bool {
         self.turn.engine.count_playing(false);
+        self.watched.work();
         if self.ended {
             exchange.send_parcel(&self.turn.engine);
             return false;
@@ -209,6 +234,12 @@ impl Evented {
     /// The time of the last look.
     pub fn now(&self) -> Millis {
         self.turn.now
+    }
+}
+
+impl Drop for Evented {
+    fn drop(&mut self) {
+        self.watched.end();
     }
 }
 

@@ -63,3 +63,7 @@ pub mod sync;
 pub mod tickets;
 #[cfg(not(loom))]
 pub mod turn;
+#[cfg(not(loom))]
+pub mod watchdog;
+#[cfg(not(loom))]
+pub mod watched;

@@ -187,6 +187,12 @@ limits! {
     queue: "count" = 1024,
         "requests that have been read and wait for a thread; they need 1 KiB each",
         "503 with Retry-After", "requests_not_queued";
+    slow_callback_duration: "milliseconds" = 100,
+        "what asyncio's debug mode tells; as long as one step of a task, callback or greenlet runs, every other request of its worker waits; 0: nothing is told",
+        "its place in the code, its request and how long it took are logged, once a place", "slow_callbacks";
+    slow_callback_places: "count" = 64,
+        "places that are named in the log; an application has few that are worth it, and each is kept in memory",
+        "further places are counted and not named", "slow_callbacks_unnamed";
     error_log_rate: "count" = 10,
         "lines a second about what peers can cause at will; enough to see it, too few to fill a disk",
         "lines are counted, and their number is logged", "log_lines_suppressed";

@@ -175,6 +175,7 @@ class Driver(Ordered):
                 await lifespan.stop(max(rest, LAST_WORD))
             finally:
                 loop.remove_reader(server.fileno())
+                server.end_watch()
                 server.flush_logs()
         finally:
             orders.detach(loop)

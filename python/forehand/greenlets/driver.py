@@ -169,6 +169,7 @@ class Driver(Ordered):
             no_more_forks()
             orders.detach()
             engine.detach()
+            server.end_watch()
             server.flush_logs()
         self.cut = max(server.counters()["requests_cut"], left)
         return errors.INTERNAL if self.cut else errors.OK

@@ -113,7 +113,10 @@ impl Request {
         let coroutine =
             this.get().state.borrow(py).ok_or_else(busy)?.coroutine.as_ref().map(|it| it.clone_ref(py));
         let Some(coroutine) = coroutine else { return Err(stopped(None)) };
-        let driven = drive(coroutine.bind(py));
+        let driven = {
+            let _step = this.get().server.get().watched.step();
+            drive(coroutine.bind(py))
+        };
         if this.get().server.get().engine.is_a_copy() {
             match driven {
                 Ok(Stepped::Yielded(_)) => forked::would_wait(py),

@@ -14,6 +14,8 @@ use server::evented::{After, Evented, Roused};
 use server::exchange::Exchange;
 use server::log::Level;
 use server::scribe::Scribe;
+use server::watchdog::Watchdog;
+use server::watched::Watched;
 use wire::Millis;
 use wire::ws::{Deflater, Handshake, NoHandshake, code};
 
@@ -25,6 +27,7 @@ use super::websocket::Socket;
 use crate::controls::{Controls, in_use};
 use crate::ffi::{Held, call_three, make_with, talk_functions};
 use crate::settings::Settings;
+use crate::witness;
 
 /// What stands for the thread of a request with a deadline: the event loop's.
 const EVENT_LOOP: u64 = 1;
@@ -44,6 +47,9 @@ struct Running {
 pub struct AsgiServer {
     driver: Held<Evented>,
     pub engine: Arc<Engine>,
+    /// What the watchdog sees of this loop.
+    pub watched: Arc<Watched>,
+    watchdog: Held<Option<Watchdog>>,
     application: Py<PyAny>,
     gateways: Vec<Gateway>,
     pub tools: Tools,
@@ -84,11 +90,13 @@ impl AsgiServer {
             let limits = &settings.config.limits;
             gateways.push(Gateway::new(address(py, url)?, texts, trust.clone(), common, limits));
         }
-        let turn = settings.into_loop(&listeners)?;
-        let engine = Arc::clone(turn.engine());
+        let driver = Evented::new(settings.into_loop(&listeners)?)?;
+        let engine = Arc::clone(driver.engine());
         let controls = Controls::new(&engine);
         let server = Self {
-            driver: Held::new(Evented::new(turn)),
+            watched: Arc::clone(driver.watched()),
+            watchdog: Held::new(None),
+            driver: Held::new(driver),
             room: engine.config.limits.response_buffer_bytes,
             engine,
             application,
@@ -168,11 +176,21 @@ impl AsgiServer {
 
     /// Ready for the first request.
     fn start(this: &Bound<'_, Self>) -> PyResult<()> {
+        let (py, server) = (this.py(), this.get());
         reactor::sys::give_back();
-        if let Some(mut soon) = this.get().soon.borrow(this.py()) {
-            soon.0 = Some(this.getattr(intern!(this.py(), "turn_again"))?.unbind());
+        if let Some(mut soon) = server.soon.borrow(py) {
+            soon.0 = Some(this.getattr(intern!(py, "turn_again"))?.unbind());
         }
+        let event_loop = server.tools.event_loop.clone_ref(py);
+        let driver = server.driver.borrow(py).ok_or_else(in_use)?;
+        *server.watchdog.borrow(py).ok_or_else(in_use)? =
+            Some(witness::watch(py, &driver, Some(event_loop))?);
         Ok(())
+    }
+
+    /// Nobody watches the loop any more: it, or the interpreter, is about to end.
+    fn end_watch(&self, py: Python<'_>) {
+        witness::end_watch(py, &self.driver, &self.watchdog);
     }
 
     /// Begins a graceful stop: what runs is finished, nothing new is taken, and WebSockets

@@ -14,6 +14,8 @@ use server::body::Body;
 use server::engine::Engine;
 use server::evented::{After, Evented, Roused};
 use server::exchange::Exchange;
+use server::watchdog::Watchdog;
+use server::watched::Watched;
 use wire::Head;
 
 use super::waiting::Waiting;
@@ -21,6 +23,7 @@ use crate::controls::{Controls, in_use};
 use crate::ffi::{Held, call_two, keep_frames};
 use crate::server::gateways;
 use crate::settings::Settings;
+use crate::witness;
 use crate::wsgi::{Bench, Suspends, Way, Wsgi};
 
 /// What one request needs is kept for so many.
@@ -69,6 +72,8 @@ struct Ties {
 pub struct GeventServer {
     wsgi: Wsgi,
     engine: Arc<Engine>,
+    watched: Arc<Watched>,
+    watchdog: Held<Option<Watchdog>>,
     waiting: Arc<Waiting>,
     ties: Ties,
     /// The bound method `play`.
@@ -98,12 +103,14 @@ impl GeventServer {
         let (hub, on_overdue, on_end) = life;
         let gateways = gateways(py, &listeners, &settings)?;
         let most = settings.config.threads;
-        let driver = Evented::bounded(settings.into_loop(&listeners)?, most);
+        let driver = Evented::bounded(settings.into_loop(&listeners)?, most)?;
         let engine = Arc::clone(driver.engine());
         let controls = Controls::new(&engine);
         let server = Self {
             wsgi: Wsgi::new(application, gateways, false),
             engine,
+            watched: Arc::clone(driver.watched()),
+            watchdog: Held::new(None),
             waiting: Arc::new(Waiting::new(&hub, driver)?),
             ties: Ties {
                 run_callback: hub.getattr("loop")?.getattr("run_callback")?.unbind(),
@@ -134,7 +141,14 @@ impl GeventServer {
         *this.get().play.borrow(py).ok_or_else(in_use)? = Some(this.getattr(intern!(py, "play"))?.unbind());
         this.get().soon.borrow(py).ok_or_else(in_use)?.turn_again =
             Some(this.getattr(intern!(py, "turn_again"))?.unbind());
+        let driver = this.get().waiting.driver.borrow(py).ok_or_else(in_use)?;
+        *this.get().watchdog.borrow(py).ok_or_else(in_use)? = Some(witness::watch(py, &driver, None)?);
         Ok(())
+    }
+
+    /// Nobody watches the hub any more: it, or the interpreter, is about to end.
+    fn end_watch(&self, py: Python<'_>) {
+        witness::end_watch(py, &self.waiting.driver, &self.watchdog);
     }
 
     /// Does what is ready; called in the hub when the descriptor is readable.
@@ -149,6 +163,7 @@ impl GeventServer {
         }
         let over = self.soon.borrow(py).map_or_else(Vec::new, |mut soon| std::mem::take(&mut soon.over));
         for token in roused.into_iter().map(|Roused { token, .. }| token).chain(over) {
+            let _step = self.watched.step();
             self.waiting.rouse(py, token);
         }
         for exchange in requests {
@@ -231,7 +246,11 @@ impl GeventServer {
         if let Some(mut beginning) = self.beginning.borrow(py) {
             *beginning = Some(Beginning { exchange, place });
         }
-        match self.run(py) {
+        let run = {
+            let _step = self.watched.step();
+            self.run(py)
+        };
+        match run {
             Ok(greenlet) => {
                 if self.is_suspended(py, place, greenlet)
                     && let Some(carry) = carry

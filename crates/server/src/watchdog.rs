@@ -1,0 +1,392 @@
+//! A thread beside an event loop: it sends what is finished though a step blocks the loop, and
+//! has named what does.
+//!
+//! Knows: signs of life, and how long none has come. Does not know: the interpreter, which a
+//! [`Witness`] looks into. What is to be done is decided by [`Attention`], purely. The thread
+//! sleeps while nothing happens, and looks only while replies wait, steps run, or requests are
+//! away.
+//!
+//! A step of the application tells its beginning and its end. What else runs in the loop (tasks
+//! that the application has started, other libraries' callbacks) does not: there the loop is
+//! woken, and who has not answered in time is blocked.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use reactor::sys::monotonic_us;
+
+use crate::engine::Engine;
+use crate::evented::Evented;
+use crate::log::Level;
+use crate::watched::{Sleep, Watched};
+
+/// How often it looks while replies wait: the half of what one waits behind a step that blocks.
+const HOLDING_US: u64 = 1500;
+/// So many such looks without a reply that waits, and it looks as seldom as otherwise.
+const HOLDING_LOOKS: u32 = 32;
+/// How often it looks for steps that take long, ...
+const LOOK_US: u64 = 10_000;
+/// ... while one does, so that its end is known, ...
+const CLOSE_US: u64 = 2000;
+/// ... and how much less often, in powers of two, where the loop looks and finds nothing to do.
+const SELDOM: u32 = 2;
+/// A loop that has given no sign of life for so long is called.
+const CALL_US: u64 = 20_000;
+/// So many answers of a loop that does nothing else, and it sleeps; ...
+const QUIET: u32 = 5;
+/// ... and so many while requests are away, whose steps it may not be told of: some seconds.
+const QUIET_AWAY: u32 = 100;
+/// A step that goes on for so many times as long as is told is told before its end.
+const ENDLESS: u64 = 10;
+/// Room for the interpreter, which the witness looks into from here.
+const STACK_BYTES: usize = 1 << 20;
+
+/// What a look says is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    /// What waits is sent: the loop has not come round since the last look.
+    pub send: bool,
+    /// The loop is called, so that it shows whether it lives.
+    pub call: bool,
+    /// Nothing has moved for so long (microseconds), and that is too long.
+    pub blocked: Option<u64>,
+    /// Until the next look, in microseconds; none: something will wake it.
+    pub rest: Option<u64>,
+    pub sleep: Sleep,
+}
+
+/// How long nothing has moved, and what follows from it.
+#[derive(Debug)]
+pub struct Attention {
+    /// What is too long; microseconds, zero: nothing is.
+    slow: u64,
+    seen: u64,
+    done: u64,
+    /// Microseconds without a sign of life, ...
+    lasted: u64,
+    /// ... of which each look counts no more than half of what is too long: a process that was
+    /// stopped as a whole shows signs of life before the next one.
+    still: u64,
+    called: bool,
+    answers: u32,
+    not_holding: u32,
+}
+
+impl Attention {
+    /// `slow`: what is told, in microseconds; zero: nothing.
+    pub fn new(slow: u64) -> Self {
+        Self {
+            slow,
+            seen: 0,
+            done: 0,
+            lasted: 0,
+            still: 0,
+            called: false,
+            answers: 0,
+            not_holding: HOLDING_LOOKS,
+        }
+    }
+
+    /// Nothing has moved for so long; microseconds.
+    pub fn lasted(&self) -> u64 {
+        self.lasted
+    }
+
+    /// Something has woken it. Was it no more than a timer of the loop's, it sleeps again.
+    pub fn wake(&mut self) {
+        self.answers = self.answers.saturating_sub(1);
+    }
+
+    /// Time that the look itself has taken, which is time without a sign of life, too.
+    pub fn add(&mut self, passed: u64) {
+        self.lasted += passed;
+    }
+
+    /// A look at the pulse and at what is done; microseconds since the last one, whether replies
+    /// wait, and whether requests are away.
+    pub fn look(&mut self, (pulse, done): (u64, u64), passed: u64, holding: bool, away: bool) -> Verdict {
+        let moved = pulse != self.seen;
+        if moved {
+            self.answers = if done == self.done { self.answers.saturating_add(1) } else { 0 };
+            self.done = done;
+            (self.seen, self.still, self.lasted, self.called) = (pulse, 0, 0, false);
+        } else {
+            self.still += passed.min(self.slow / 2);
+            self.lasted += passed;
+        }
+        self.not_holding = if holding { 0 } else { self.not_holding.saturating_add(1) };
+        let step = pulse & 1 == 1;
+        let call = self.slow > 0 && !step && !self.called && self.still >= CALL_US;
+        if call {
+            (self.called, self.still, self.lasted) = (true, 0, 0);
+        }
+        let too_long = self.slow > 0 && (step || self.called) && self.still >= self.slow;
+        let (rest, sleep) = self.rest(step, away);
+        Verdict { send: holding && !moved, call, blocked: too_long.then_some(self.lasted), rest, sleep }
+    }
+
+    fn rest(&self, step: bool, away: bool) -> (Option<u64>, Sleep) {
+        if self.not_holding < HOLDING_LOOKS {
+            return (Some(HOLDING_US), Sleep::Awake);
+        }
+        if self.slow == 0 {
+            return (None, Sleep::Dozing);
+        }
+        if step || self.called || self.answers == 0 {
+            let close = self.still >= self.slow;
+            return (Some(if close { CLOSE_US } else { LOOK_US }), Sleep::Dozing);
+        }
+        let enough = if away { QUIET_AWAY } else { QUIET };
+        let seldom = LOOK_US << self.answers.min(SELDOM);
+        ((self.answers < enough).then_some(seldom), Sleep::Asleep)
+    }
+}
+
+/// What a witness has seen of a loop that is blocked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sight {
+    /// Where it stands (a file and line), and in words for the log: what runs, and where.
+    Place { key: String, what: String, place: String },
+    /// It had gone on before the interpreter was to be had.
+    TooLate,
+    /// Nothing of the application's runs: the thread has no processor.
+    Nothing,
+}
+
+/// Who can see where the loop's thread stands.
+pub trait Witness: Send {
+    /// Looks. `still`: nothing has moved since it was called.
+    fn look(&mut self, still: &dyn Fn() -> bool) -> Sight;
+}
+
+/// The thread, which ends with its loop.
+pub struct Watchdog(JoinHandle<()>);
+
+impl Watchdog {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// The system's, when no thread can be started.
+    pub fn start(driver: &Evented, witness: Box<dyn Witness>) -> io::Result<Self> {
+        let life = Life {
+            engine: Arc::clone(driver.engine()),
+            watched: Arc::clone(driver.watched()),
+            loop_fd: driver.fileno(),
+            witness,
+            told: HashSet::new(),
+        };
+        let builder = thread::Builder::new().name("forehand-watch".into()).stack_size(STACK_BYTES);
+        Ok(Self(builder.spawn(move || life.live())?))
+    }
+
+    /// Waits for its end, which `Watched::end` has brought about. Without the interpreter:
+    /// it may be about to look into it.
+    pub fn join(self) {
+        // It can only fail by a fault of ours, which has been told.
+        let _ = self.0.join();
+    }
+}
+
+/// A block under way.
+struct Spell {
+    sight: Sight,
+    told: bool,
+}
+
+/// The thread's own.
+struct Life {
+    engine: Arc<Engine>,
+    watched: Arc<Watched>,
+    loop_fd: i32,
+    witness: Box<dyn Witness>,
+    /// Places that were named.
+    told: HashSet<String>,
+}
+
+impl Life {
+    fn live(mut self) {
+        let slow = self.engine.config.limits.slow_callback_duration.saturating_mul(1000);
+        let mut attention = Attention::new(slow);
+        let mut spell: Option<Spell> = None;
+        let mut last = monotonic_us();
+        while !self.watched.has_ended() {
+            let (now, pulse) = (monotonic_us(), self.watched.pulse());
+            let (before, lasted) = (attention.seen, attention.lasted());
+            let holding = self.watched.is_holding();
+            let signs = (pulse, self.watched.done());
+            let verdict = attention.look(signs, now - last, holding, self.engine.playing() > 0);
+            last = now;
+            if verdict.send {
+                self.watched.send();
+                self.engine.counters.replies_relieved.add();
+            }
+            if pulse != before
+                && let Some(Spell { sight, told: false }) = spell.take()
+            {
+                self.tell(&sight, lasted, "");
+            }
+            if verdict.call {
+                self.engine.waker.wake();
+            }
+            if let Some(still) = verdict.blocked {
+                match &mut spell {
+                    None => spell = Some(self.see(pulse, &mut attention)),
+                    Some(spell) if !spell.told && still >= slow * ENDLESS => {
+                        spell.told = true;
+                        self.tell(&spell.sight, still, " so far");
+                    }
+                    Some(_) => {}
+                }
+                last = monotonic_us();
+            }
+            self.rest(&verdict, &mut attention);
+        }
+    }
+
+    fn rest(&self, verdict: &Verdict, attention: &mut Attention) {
+        match (verdict.rest, verdict.sleep) {
+            (Some(rest), Sleep::Awake) => thread::sleep(Duration::from_micros(rest)),
+            (Some(rest), how) => self.watched.sleep(how, attention.seen, Some(rest / 1000), None),
+            (None, how) => {
+                // A loop that somebody calls may be blocked by what nobody tells of: worth a look.
+                let loop_fd = (how == Sleep::Asleep).then_some(self.loop_fd);
+                self.watched.sleep(how, attention.seen, None, loop_fd);
+                attention.wake();
+            }
+        }
+    }
+
+    /// The loop has been blocked for too long: who does it?
+    fn see(&mut self, pulse: u64, attention: &mut Attention) -> Spell {
+        let (began, watched) = (monotonic_us(), &self.watched);
+        let sight = self.witness.look(&|| watched.pulse() == pulse);
+        attention.add(monotonic_us() - began);
+        if sight != Sight::Nothing {
+            self.engine.counters.slow_callbacks.add();
+        }
+        Spell { sight, told: false }
+    }
+
+    /// Names a place, once. `lasted` in microseconds.
+    fn tell(&mut self, sight: &Sight, lasted: u64, so_far: &str) {
+        let (key, what, place) = match sight {
+            Sight::Nothing => return,
+            Sight::TooLate => {
+                ("", "something", "; where is not known, for it let nobody look before it ended")
+            }
+            Sight::Place { key, what, place } => (key.as_str(), what.as_str(), place.as_str()),
+        };
+        let limits = &self.engine.config.limits;
+        if self.told.contains(key) {
+            return;
+        }
+        if self.told.len() as u64 >= limits.slow_callback_places {
+            return self.engine.counters.slow_callbacks_unnamed.add();
+        }
+        self.told.insert(key.to_string());
+        let seconds = lasted as f64 / 1e6;
+        let bound = limits.slow_callback_duration as f64 / 1000.0;
+        self.engine.log.complain(Level::Warning, || {
+            format!(
+                "{what} held the event loop for {seconds:.2} s{so_far}{place}: nothing else of this worker ran \
+                 meanwhile (--slow-callback-duration {bound})"
+            )
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks at the same pulse for so long; the last verdict.
+    fn stay(attention: &mut Attention, pulse: u64, micros: u64, away: bool) -> Verdict {
+        let mut passed = 0;
+        loop {
+            let verdict = attention.look((pulse, 0), LOOK_US, false, away);
+            passed += LOOK_US;
+            if passed >= micros {
+                return verdict;
+            }
+        }
+    }
+
+    #[test]
+    fn replies_are_sent_at_the_second_look_that_finds_nothing_moved() {
+        let mut attention = Attention::new(0);
+        let first = attention.look((2, 0), 0, true, false);
+        assert!(!first.send && first.rest == Some(HOLDING_US) && first.sleep == Sleep::Awake);
+        assert!(attention.look((2, 0), HOLDING_US, true, false).send);
+        assert!(!attention.look((4, 0), HOLDING_US, true, false).send);
+    }
+
+    #[test]
+    fn without_a_bound_it_dozes_until_a_reply_waits() {
+        let mut attention = Attention::new(0);
+        attention.look((3, 0), 0, true, true);
+        let mut verdict = attention.look((3, 0), HOLDING_US, false, true);
+        for _ in 0..HOLDING_LOOKS {
+            verdict = attention.look((3, 0), 1_000_000, false, true);
+        }
+        assert_eq!(
+            (verdict.rest, verdict.sleep, verdict.blocked, verdict.call),
+            (None, Sleep::Dozing, None, false)
+        );
+    }
+
+    #[test]
+    fn a_step_is_too_long_at_the_bound_and_not_before() {
+        let mut attention = Attention::new(100_000);
+        attention.look((1, 0), 0, false, true);
+        assert_eq!(attention.look((1, 0), LOOK_US, false, true).blocked, None);
+        assert_eq!(stay(&mut attention, 1, 80_000, true).blocked, None);
+        assert_eq!(attention.look((1, 0), LOOK_US, false, true).blocked, Some(100_000));
+        assert_eq!(attention.look((2, 0), LOOK_US, false, true).blocked, None);
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_is_looked_at_again_first() {
+        let mut attention = Attention::new(100_000);
+        attention.look((1, 0), 0, false, true);
+        assert_eq!(attention.look((1, 0), 60_000_000, false, true).blocked, None);
+        assert_eq!(attention.look((1, 0), LOOK_US, false, true).blocked, None);
+        assert_eq!(attention.look((2, 0), LOOK_US, false, true).blocked, None);
+        assert_eq!(attention.lasted(), 0);
+    }
+
+    #[test]
+    fn a_loop_that_says_nothing_is_called_and_is_blocked_when_it_does_not_answer() {
+        let mut attention = Attention::new(100_000);
+        attention.look((2, 0), 0, false, false);
+        assert!(stay(&mut attention, 2, CALL_US, false).call);
+        assert_eq!(stay(&mut attention, 2, 90_000, false).blocked, None);
+        assert!(stay(&mut attention, 2, 20_000, false).blocked.is_some());
+    }
+
+    #[test]
+    fn it_sleeps_once_the_loop_does_nothing_but_answer() {
+        for (away, enough) in [(false, QUIET), (true, QUIET_AWAY)] {
+            let mut attention = Attention::new(100_000);
+            let (mut pulse, done) = (2, 7);
+            attention.look((pulse, done), 0, false, away);
+            for answers in 0..enough {
+                assert!((0..10).any(|_| attention.look((pulse, done), LOOK_US, false, away).call));
+                pulse += 2;
+                let verdict = attention.look((pulse, done), LOOK_US, false, away);
+                assert_eq!(verdict.rest.is_none(), answers + 1 == enough, "after {answers}");
+            }
+            // A timer of the loop's, and it goes on to sleep.
+            attention.wake();
+            assert_eq!(attention.look((pulse + 2, done), LOOK_US, false, away).rest, None);
+            // Nobody answers: it stays awake, and calls.
+            attention.wake();
+            assert!((0..10).any(|_| attention.look((pulse + 2, done), LOOK_US, false, away).call));
+            // Anything that is done has it look again.
+            let verdict = attention.look((pulse + 5, done + 1), LOOK_US, false, away);
+            assert_eq!((verdict.rest, verdict.sleep), (Some(LOOK_US), Sleep::Dozing));
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What an event loop lets its watchdog see and do: signs of life, and what waits to be sent.
+//!
+//! Knows: that the loop lives, whether a step of the application runs, finished replies that
+//! wait for others. Does not know: who asks. The loop's thread writes; the watchdog's reads, and
+//! sends what waits. Neither the interpreter nor the loop is needed for that. The lock is held
+//! for sends that do not wait, and by nobody who waits for anything else.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, Weak};
+
+use reactor::Waker;
+
+use crate::batch::Reply;
+use crate::output::Carry;
+use crate::sync::lock;
+
+/// From so many noted on, those that have nothing left are dropped.
+const CARRIES: usize = 64;
+
+/// How deep the watchdog sleeps: what wakes it before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Sleep {
+    /// It looks by itself, soon.
+    Awake,
+    /// It wants to know of replies that begin to wait.
+    Dozing,
+    /// And of steps of the application.
+    Asleep,
+}
+
+/// One loop, as its watchdog sees it.
+pub struct Watched {
+    /// Grows with each sign of life, by two; odd while a step of the application runs.
+    pulse: AtomicU64,
+    /// Grows with each step of the application and each reply.
+    work: AtomicU64,
+    sleep: AtomicU8,
+    bell: Waker,
+    ended: AtomicBool,
+    held: Mutex<Held>,
+}
+
+/// Finished replies that wait.
+#[derive(Default)]
+struct Held {
+    replies: Vec<Reply>,
+    /// Those of earlier pipelined requests of a connection whose next request runs.
+    carries: Vec<Weak<Carry>>,
+}
+
+impl Watched {
+    /// # Errors
+    /// The kernel's, when a descriptor cannot be had.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            pulse: AtomicU64::new(0),
+            work: AtomicU64::new(0),
+            sleep: AtomicU8::new(Sleep::Awake as u8),
+            bell: Waker::new()?,
+            ended: AtomicBool::new(false),
+            held: Mutex::default(),
+        })
+    }
+
+    /// The loop lives. Only its thread says so.
+    #[inline]
+    pub fn beat(&self) {
+        self.pulse.store(self.pulse.load(Ordering::Relaxed) + 2, Ordering::Relaxed);
+    }
+
+    /// The loop has done something, and lives.
+    #[inline]
+    pub fn work(&self) {
+        self.work.store(self.work.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.beat();
+    }
+
+    /// A step of the application begins, on the loop's thread; it ends with what is returned.
+    #[inline]
+    pub fn step(&self) -> Step<'_> {
+        self.work.store(self.work.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.pulse.store((self.pulse.load(Ordering::Relaxed) + 1) | 1, Ordering::Relaxed);
+        // Pairs with `sleep`: who lies down sees this step, or this sees that it lies down.
+        fence(Ordering::SeqCst);
+        if self.sleep.load(Ordering::Relaxed) == Sleep::Asleep as u8 {
+            self.wake();
+        }
+        Step(self)
+    }
+
+    /// A finished reply waits for others.
+    #[inline]
+    pub(crate) fn keep(&self, reply: Reply) {
+        lock(&self.held).replies.push(reply);
+        self.look_after();
+    }
+
+    /// Replies of a connection wait while its next request runs.
+    pub(crate) fn note(&self, carry: &Arc<Carry>) {
+        {
+            let mut held = lock(&self.held);
+            if held.carries.len() >= CARRIES {
+                held.drop_sent();
+            }
+            held.carries.push(Arc::downgrade(carry));
+        }
+        self.look_after();
+    }
+
+    /// Something waits. The lock that both have had orders this after the watchdog's last look,
+    /// or makes it see what waits.
+    #[inline]
+    fn look_after(&self) {
+        if self.sleep.load(Ordering::Relaxed) != Sleep::Awake as u8 {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        self.sleep.store(Sleep::Awake as u8, Ordering::Relaxed);
+        self.bell.wake();
+    }
+
+    /// Works on the replies that wait.
+    pub(crate) fn replies<R>(&self, work: impl FnOnce(&mut Vec<Reply>) -> R) -> R {
+        work(&mut lock(&self.held).replies)
+    }
+
+    /// There is nothing to watch any more.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.bell.wake();
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Changes with each sign of life; odd while a step of the application runs.
+    pub fn pulse(&self) -> u64 {
+        self.pulse.load(Ordering::Relaxed)
+    }
+
+    /// Changes with what the loop does, other than to look.
+    pub fn done(&self) -> u64 {
+        self.work.load(Ordering::Relaxed)
+    }
+
+    /// True while something waits to be sent.
+    pub fn is_holding(&self) -> bool {
+        let mut held = lock(&self.held);
+        held.drop_sent();
+        !held.replies.is_empty() || !held.carries.is_empty()
+    }
+
+    /// Sends what waits, as far as the sockets take it. What they do not take is the loop's again.
+    pub fn send(&self) {
+        let mut held = lock(&self.held);
+        held.replies.iter_mut().for_each(Reply::send);
+        for carry in held.carries.drain(..).filter_map(|carry| carry.upgrade()) {
+            // An error shows again when the connection comes home.
+            let _ = carry.send();
+        }
+    }
+
+    /// The watchdog sleeps until its time is over, or something wakes it. `seen`: the pulse at
+    /// its last look.
+    pub fn sleep(&self, how: Sleep, seen: u64, milliseconds: Option<u64>, loop_fd: Option<i32>) {
+        self.sleep.store(how as u8, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let moved = how == Sleep::Asleep && self.pulse() != seen;
+        if !moved && !self.has_ended() && !self.is_holding_anew() {
+            self.bell.wait(loop_fd, milliseconds);
+        }
+        self.sleep.store(Sleep::Awake as u8, Ordering::Relaxed);
+    }
+
+    /// Nothing waited at the last look.
+    fn is_holding_anew(&self) -> bool {
+        let held = lock(&self.held);
+        !held.replies.is_empty() || !held.carries.is_empty()
+    }
+}
+
+impl Held {
+    fn drop_sent(&mut self) {
+        self.carries.retain(|carry| carry.upgrade().is_some_and(|carry| !carry.is_empty()));
+    }
+}
+
+/// A step of the application, which ends when this is dropped.
+pub struct Step<'a>(&'a Watched);
+
+impl Drop for Step<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let watched = self.0;
+        watched.pulse.store((watched.pulse.load(Ordering::Relaxed) | 1) + 1, Ordering::Relaxed);
+    }
+}

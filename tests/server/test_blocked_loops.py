@@ -1,0 +1,85 @@
+"""What is finished is sent though a step of the application blocks, whoever drives the engine."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from serving import Serving, read_reply
+from test_order_of_replies import DRIVERS, get  # type: ignore[import-not-found]
+
+#: How long the step blocks, and for how long nothing may be heard of it once the quick reply is there.
+BLOCKS, SILENT = 1.2, 0.4
+
+
+@pytest.fixture(params=DRIVERS)
+def server(request: pytest.FixtureRequest, serve: Callable[..., Serving]) -> Serving:
+    """A fresh one for each test: after a step that blocks, replies do not wait for a while."""
+    return serve(*DRIVERS[request.param])
+
+
+def worker(server: Serving) -> int:
+    """The process that answers."""
+    return server.workers[0] if server.workers else server.pid
+
+
+def stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def at_once(server: Serving, *sendings: tuple[socket.socket, bytes]) -> None:
+    """Let the server find all of them at its next look."""
+    os.kill(worker(server), signal.SIGSTOP)
+    server.until(lambda: stopped(worker(server)))
+    for sock, data in sendings:
+        sock.sendall(data)
+    # Loopback delivers within the call; the server's socket has it now.
+    os.kill(worker(server), signal.SIGCONT)
+
+
+def is_silent(sock: socket.socket) -> bool:
+    return not select.select([sock], [], [], SILENT)[0]
+
+
+def test_a_finished_reply_does_not_wait_for_another_connection_s_step(server: Serving) -> None:
+    with server.connect() as quick, server.connect() as slow:
+        buffers = {quick: bytearray(), slow: bytearray()}
+        for sock in (quick, slow):
+            sock.sendall(get("/warm"))
+            read_reply(sock, buffers[sock])
+        at_once(server, (quick, get("/quick")), (slow, get(f"/block/{BLOCKS}")))
+        assert read_reply(quick, buffers[quick])[::2] == (200, b"/quick ")
+        assert is_silent(slow), "it came together with the other one"
+        assert read_reply(slow, buffers[slow])[0] == 200
+        # What was sent in the middle of a batch leaves nothing behind: both go on.
+        for sock in (quick, slow):
+            sock.sendall(get("/more"))
+            assert read_reply(sock, buffers[sock])[::2] == (200, b"/more ")
+
+
+def test_a_finished_reply_does_not_wait_for_the_next_request_of_its_connection(server: Serving) -> None:
+    with server.connect() as sock:
+        buffer = bytearray()
+        sock.sendall(get("/quick") + get("/too") + get(f"/block/{BLOCKS}") + get("/last"))
+        assert read_reply(sock, buffer)[::2] == (200, b"/quick ")
+        assert read_reply(sock, buffer)[::2] == (200, b"/too ")
+        assert not buffer and is_silent(sock), "they came together with the next one"
+        assert read_reply(sock, buffer)[0] == 200
+        assert read_reply(sock, buffer)[::2] == (200, b"/last ")
+
+
+def test_a_hundred_finished_replies_go_while_another_computes_in_c(server: Serving) -> None:
+    """Nobody has the interpreter meanwhile: whoever sends needs neither it nor the loop."""
+    with server.connect() as sock:
+        buffer, times = bytearray(), []
+        sock.sendall(b"".join(get(f"/{i}") for i in range(100)) + get("/compute/1"))
+        for i in range(101):
+            assert read_reply(sock, buffer)[0] == 200, i
+            times.append(time.monotonic())
+        assert times[100] - times[99] > 0.5, "the last of the finished ones came together with the one that computes"
