@@ -37,10 +37,14 @@ class Problem(Exception):
         self.hint = hint
         self.traceback = traceback
 
+    def __str__(self) -> str:
+        """What a caller from Python sees: the message and what to do next."""
+        return f"{self.args[0]}\n  {self.hint}" if self.hint else str(self.args[0])
+
     def text(self) -> str:
         """The whole message, as it is printed."""
         parts = [self.traceback.rstrip("\n")] if self.traceback else []
-        parts.append(f"forehand: {self}")
+        parts.append(f"forehand: {self.args[0]}")
         if self.hint:
             parts.append("\n".join(f"  {line}" for line in self.hint.splitlines()))
         return "\n".join(parts)

@@ -22,47 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-#: Options that mean nothing where there are no workers.
-NEED_A_SUPERVISOR = (
-    "workers", "preload", "reload", "reload_dir", "max_requests", "max_worker_age", "max_worker_memory", "pid_file",
-    "user", "group", "umask", "log_file",
-)  # fmt: skip
-
-
-def serve_application(application: Callable[..., Any], options: dict[str, Any]) -> int:
-    """Serve with options from Python; `forehand.serve`. Raises Problem."""
-    from forehand import contradictions
-    from forehand.settings import OPTIONS, Settings
-    from forehand.target import check
-
-    settings = Settings()
-    for name, value in options.items():
-        if name not in OPTIONS:
-            raise Problem(errors.USAGE, f"'{name}' is no option{errors.near(name, list(OPTIONS))}")
-        option = OPTIONS[name]
-        if option.kind == "list" and isinstance(value, str):
-            value = [value]
-        try:
-            settings.put(name, option.judge(value), "serve()")
-        except ValueError as error:
-            raise Problem(errors.USAGE, f"{name}: {error}") from None
-    for name in NEED_A_SUPERVISOR:
-        if settings.sources[name] != "default" and settings[name] not in (0, 1, False, "", []):
-            raise Problem(
-                errors.USAGE,
-                f"{name}: serve() serves in the process that calls it, and has no workers to replace",
-                hint="start the command `forehand` for that, or leave the option out",
-            )
-    contradiction = contradictions.find(settings)
-    if contradiction:
-        raise Problem(errors.USAGE, contradiction)
-    if settings.is_gevent():
-        from forehand import greenlets
-
-        greenlets.patched()
-    name = getattr(application, "__qualname__", type(application).__name__)
-    return run(check(application, name), name, settings.plan())
-
 
 def launch(plan: dict[str, Any]) -> int:
     """Load the application that a plan names, and serve it; the exit status. Raises Problem."""
