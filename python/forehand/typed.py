@@ -99,6 +99,7 @@ class Options(TypedDict, total=False):
     limit_trailer_bytes: int | str
     limit_trailer_lines: int
     limit_response_buffer_bytes: int | str
+    limit_kept_bytes: int | str
     limit_drain_bytes: int | str
     limit_ws_message_bytes: int | str
     ws_max_size: int | str
@@ -110,6 +111,7 @@ class Options(TypedDict, total=False):
     limit_cached_heads: int
     limit_cached_head_bytes: int | str
     cached_head_idle: float | str
+    limit_cached_names: int
     first_byte_timeout: float | str
     header_timeout: float | str
     keep_alive_timeout: float | str
@@ -117,7 +119,9 @@ class Options(TypedDict, total=False):
     timeout_keep_alive: float | str
     limit_body_rate: int | str
     body_grace: float | str
+    body_idle_timeout: float | str
     write_timeout: float | str
+    limit_write_rate: int | str
     ws_ping_interval: float | str
     ws_ping_timeout: float | str
     ws_close_timeout: float | str
