@@ -5,6 +5,10 @@ Knows: the causes. Does not know: how they are found.
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+
 OK = 0
 INTERNAL = 1
 USAGE = 2
@@ -56,3 +60,16 @@ def near(word: str, known: list[str]) -> str:
 
     found = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f"; did you mean '{found[0]}'?" if found else ""
+
+
+def own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from the first frame that is neither ours nor the import system's; None where there is none."""
+    import os
+
+    here = os.path.dirname(__file__)
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith((here, "<frozen importlib")) and os.path.basename(os.path.dirname(file)) != "importlib":
+            return trace
+        trace = trace.tb_next
+    return None
