@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 
-from forehand import __version__, _core, errors, forked, logs
+from forehand import __version__, _core, ending, errors, forked, logs
 from forehand.driving import STOPPING
 from forehand.errors import Problem
 from forehand.listen import Listener, listen
@@ -72,7 +72,7 @@ def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
         hooks.call(plan, "on_worker_exit", {**facts, "status": status})
         hooks.call(plan, "on_stop", {**facts, "status": status})
         pidfile.remove(plan["pid_file"])
-    return status
+    ending.finish(status, plan["patience"])
 
 
 def _process(plan: dict[str, Any]) -> None:
@@ -232,11 +232,13 @@ class Waiting:
 
                 deadlines.act(self.server, *ticket)
         sys.stderr.write(f"forehand: {STOPPING.format(self.patience)}\n")
+        ending.ordered(self.patience)
         self.server.stop()
         # The engine keeps the time; a second signal, or its end, ends the waiting.
         while self.asked == 1 and not self.server.ended():
             self.server.join(0.05)
         if self.asked > 1:
+            ending.hurry()
             self.server.abort()
         return self._end()
 
@@ -247,7 +249,4 @@ class Waiting:
             return errors.OK
         sys.stderr.write(f"forehand: stopped while {max(cut, 1)} requests were running\n")
         sys.stderr.flush()
-        # Threads that are stuck in the application would keep the interpreter from ending.
-        if not done:
-            os._exit(errors.INTERNAL)
         return errors.INTERNAL
