@@ -1,15 +1,15 @@
 """The end of a process that has served, in the order in which Python ends a program.
 
-Knows: threads, `atexit`, and how much time is left. Does not know: why it is time to go. Runs on the main thread, when the
-engine has ended and the event loop is closed.
+Knows: threads, `atexit`, and how much time is left. Does not know: why it is time to go. Runs on the main thread, when
+the engine has ended and the event loop is closed.
 
     threads that are no daemons are joined; executors of concurrent.futures end before them
-    callbacks of `atexit`, the last one first: multiprocessing's children, logging's buffers, what libraries have asked for
+    callbacks of `atexit`, the last one first: multiprocessing's children, logging's buffers, what libraries want
     what was printed is written
 
-Python itself would wait for all of it without end, and then take the interpreter from under the threads that are left. Here
-what does not end within the graceful timeout is named in the log and left behind: a lock that nobody lets go of must not keep
-a reload from its end.
+Python itself would wait for all of it without end, and then take the interpreter from under the threads that are left.
+Here what does not end within the graceful timeout is named in the log and left behind: a lock that nobody lets go of
+must not keep a reload from its end.
 """
 
 from __future__ import annotations

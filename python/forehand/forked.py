@@ -78,8 +78,8 @@ def from_any_thread() -> None:
 
 
 def known_to_threading() -> None:
-    """Runs on each thread of the engine's when it begins. To `threading` it would be a dummy, which is a daemon, as were
-    the threads that a view starts: nobody would wait for them at the end."""
+    """Runs on each thread of the engine's when it begins. To `threading` it would be a dummy, which is a daemon, as
+    were the threads that a view starts: nobody would wait for them at the end."""
     import threading
 
     thread = threading.current_thread()
