@@ -23,3 +23,16 @@ def test_a_crowd_at_once_is_answered_to_the_last(serve: Callable[..., Serving]) 
     for sock in (*early, *late):
         sock.close()
     assert server.stop() == 0
+
+
+def test_those_who_are_there_are_counted_though_they_ask_for_nothing(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours", "--no-defer-accept")
+
+    def connections() -> int:
+        return sum(worker["connections"] for worker in server.status()["workers"])
+
+    socks = [server.connect() for _ in range(3)]
+    server.until(lambda: connections() == 3)
+    for sock in socks:
+        sock.close()
+    server.until(lambda: connections() == 0)
