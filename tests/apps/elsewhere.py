@@ -6,6 +6,7 @@ import time
 
 NOTES = []
 WRITTEN = []
+TOLD = threading.Event()
 PART = b"0123456789abcdef" * 20_000
 
 
@@ -44,6 +45,20 @@ def until_it_stands_still(steps):
 
 def view_hello(environ, start_response):
     return answer(start_response, b"hello")
+
+
+def view_reads_when_told(environ, start_response):
+    NOTES.append("asked")
+    TOLD.wait()
+    try:
+        return answer(start_response, environ["wsgi.input"].read())
+    finally:
+        NOTES.append("read")
+
+
+def view_tell(environ, start_response):
+    TOLD.set()
+    return answer(start_response, b"told")
 
 
 def view_notes(environ, start_response):

@@ -161,7 +161,11 @@ impl Flow {
 
     /// Receives once, if something is there.
     fn look(&mut self) -> Result<bool, BodyError> {
-        self.speak_first().map_err(BodyError::Io)?;
+        if self.speak_first().is_err() {
+            // Who does not hear that its body may come has left, and there is nothing else to say.
+            self.lost = true;
+            return Err(BodyError::Incomplete);
+        }
         let mut room = vec![0; READ_BYTES];
         match Reactor::read(&mut room, &self.socket) {
             Read::Data { bytes, .. } => {
