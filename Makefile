@@ -2,6 +2,7 @@
 
 ADDRESS ?= 127.0.0.1:8000
 FUZZ_SECONDS ?= 60
+TORMENT_SECONDS ?= 3600
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MATURIN := PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet
@@ -9,7 +10,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test check lint loom fuzz autobahn bench bench-load docs interpreters clean load lab
+.PHONY: build serve test check lint loom fuzz torment autobahn bench bench-load docs interpreters clean load lab
 
 build: .venv/built
 
@@ -71,6 +72,10 @@ fuzz: .venv/built .venv/tested-with
 	fuzz/target/release/drive all --seconds $(FUZZ_SECONDS)
 	$(BIN)/python fuzz/against_h11.py --seconds $(FUZZ_SECONDS)
 
+# A hostile crowd for an hour, one seed after the other; `make test` has a minute of it. More flags: TORMENT="--seed 7".
+torment: .venv/built .venv/tested-with
+	$(BIN)/python tests/torment --seconds $(TORMENT_SECONDS) $(TORMENT)
+
 # All 517 cases of the Autobahn suite, in ten minutes; `make test` runs 270 of them. It needs a Python 2.7.
 autobahn: .venv/built .venv/tested-with
 	FOREHAND_TEST_AUTOBAHN=all $(BIN)/python -m pytest tests/asgi/test_autobahn.py
@@ -84,7 +89,6 @@ bench-load: .venv/built .venv/with-lab load
 
 docs: build
 	$(BIN)/python tools/settings_page.py > docs/settings.md
-	$(BIN)/python tools/options_types.py | $(BIN)/ruff format --stdin-filename typed.py - > python/forehand/typed.py
 
 check:
 	.ci/run

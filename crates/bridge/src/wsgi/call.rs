@@ -72,8 +72,7 @@ thread_local! {
 impl App for Wsgi {
     fn live(&self, life: &mut dyn FnMut()) {
         let _serving = Serving::begin();
-        Python::attach(|py| {
-            crate::forked::known_to_threading(py);
+        Python::attach(|_| {
             life();
             // The thread's objects go while it is attached.
             BENCH.take();

@@ -1,0 +1,103 @@
+"""What processes hold, as the kernel tells: memory, threads, descriptors, files without a name, sockets.
+
+Knows: /proc. Does not know: HTTP, or which process does what.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What one process holds."""
+
+    pid: int
+    rss_kib: int
+    #: The most that it has held.
+    peak_kib: int
+    threads: int
+    descriptors: int
+    #: Files that have no name any more: bodies of requests.
+    nameless: int
+    cpu_seconds: float
+
+
+def holding(pid: int) -> Holding | None:
+    """What a process holds now; None where it is gone."""
+    try:
+        told = dict(line.split(":", 1) for line in (PROC / str(pid) / "status").read_text().splitlines())
+        links = descriptors(pid)
+        times = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        rss, peak, threads = (int(told[name].split()[0]) for name in ("VmRSS", "VmHWM", "Threads"))
+    except (OSError, KeyError):
+        return None  # a zombie has no memory
+    ticks = int(times[11]) + int(times[12])
+    bodies = sum(is_body(link) for link in links.values())
+    return Holding(pid, rss, peak, threads, len(links), bodies, ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def is_body(link: str) -> bool:
+    """What a descriptor leads to is a file without a name on a disk: no memory of our own, no page that is shared."""
+    return link.endswith("(deleted)") and not link.startswith(("/memfd:", "/dev/"))
+
+
+def descriptors(pid: int) -> dict[int, str]:
+    """What each descriptor leads to. Raises OSError where the process is gone."""
+    found = {}
+    for name in os.listdir(PROC / str(pid) / "fd"):
+        try:
+            found[int(name)] = os.readlink(PROC / str(pid) / "fd" / name)
+        except FileNotFoundError:
+            pass  # closed meanwhile
+    return found
+
+
+def state(pid: int) -> str:
+    """The letter of a process's state; empty where it is gone."""
+    try:
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def stopped(pid: int, patience: float = 2.0) -> bool:
+    """Waits until no thread of a process that was sent SIGSTOP runs any more."""
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        try:
+            stats = [path.read_text() for path in (PROC / str(pid) / "task").glob("*/stat")]
+        except OSError:
+            return False
+        if all(stat.rpartition(")")[2].split()[0] in "TtZX" for stat in stats):
+            return True
+        time.sleep(0.0005)
+    return False
+
+
+def peers(pid: int, port: int) -> set[int]:
+    """Ports of the clients whose connections to `port` a process has open."""
+    inodes = {link[8:-1] for link in descriptors(pid).values() if link.startswith("socket:[")}
+    found = set()
+    for line in (PROC / str(pid) / "net" / "tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[9] in inodes and int(fields[1].rpartition(":")[2], 16) == port:
+            found.add(int(fields[2].rpartition(":")[2], 16))
+    return found
+
+
+def marked(mark: str) -> list[int]:
+    """All living processes that have a variable of this value, `NAME=VALUE`, wherever in the tree they are."""
+    found = []
+    for name in os.listdir(PROC):
+        try:
+            if name.isdigit() and mark.encode() in (PROC / name / "environ").read_bytes().split(b"\0"):
+                found.append(int(name))
+        except OSError:
+            pass  # gone, or another user's
+    return [pid for pid in found if state(pid) not in ("", "Z", "X")]
