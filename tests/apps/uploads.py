@@ -1,6 +1,8 @@
 """Takes bodies: answers with how many bytes there were, under WSGI and ASGI."""
 
 import asyncio
+import hashlib
+import threading
 import time
 
 PLAIN = [("Content-Type", "text/plain")]
@@ -37,3 +39,38 @@ def late_application(environ, start_response):
 async def late_app(scope, receive, send):
     await asyncio.sleep(0.8)
     await app(scope, receive, send)
+
+
+def reads(environ, start_response):
+    """Reads by the sizes that the query says, again and again; tells what it was."""
+    digest, more = hashlib.sha256(), True
+    while more:
+        for size in environ["QUERY_STRING"].split(","):
+            part = environ["wsgi.input"].read(*([int(size)] if size else []))
+            digest.update(part)
+            more = bool(part)
+    answer = digest.hexdigest().encode()
+    start_response("200 OK", [*PLAIN, ("Content-Length", str(len(answer)))])
+    return [answer]
+
+
+def ticks(environ, start_response):
+    """Reads all of a body at once; tells how often another thread had its turn meanwhile."""
+    count, over = 0, threading.Event()
+
+    def tick():
+        nonlocal count
+        while not over.wait(0.001):
+            count += 1
+
+    other = threading.Thread(target=tick)
+    other.start()
+    while not count:
+        time.sleep(0.001)
+    before = count
+    length = len(environ["wsgi.input"].read())
+    answer = b"%d %d" % (length, count - before)
+    over.set()
+    other.join()
+    start_response("200 OK", [*PLAIN, ("Content-Length", str(len(answer)))])
+    return [answer]

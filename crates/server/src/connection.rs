@@ -95,6 +95,8 @@ impl Pending {
 pub struct Receiving {
     pub head: Arc<Head>,
     pub body: BodyBuffer,
+    /// All of it has arrived; what is in memory is being added to its file.
+    pub complete: bool,
 }
 
 /// One connection.

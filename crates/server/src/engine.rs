@@ -16,6 +16,7 @@ use crate::board::{self, Board, Field};
 use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::log::Log;
+use crate::spool::Spool;
 use crate::tickets::{Deadlines, Tickets};
 
 /// How an engine shall behave; fixed for its life.
@@ -98,6 +99,8 @@ pub struct Engine {
     pub config: Config,
     pub counters: Counters,
     pub waker: Arc<Waker>,
+    /// Where bodies go that are too large for memory, and how much all of them hold.
+    pub spool: Arc<Spool>,
     pub log: Log,
     pub tickets: Tickets,
     /// What is kept for slow readers.
@@ -123,6 +126,7 @@ impl Engine {
             budget: Budget::new(config.limits.kept_bytes),
             config,
             counters: Counters::new(),
+            spool: Spool::new(Arc::clone(&waker)),
             waker,
             log,
             stage: AtomicU8::new(Stage::Serving as u8),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use wire::{Http1, Millis};
 
 use crate::baton::{Lead, Next};
-use crate::body::{Body, BodyBuffer};
+use crate::body::Body;
 use crate::connection::{Connection, Receiving};
 use crate::engine::Engine;
 use crate::exchange::Exchange;
@@ -248,11 +248,8 @@ impl Loop {
     pub(crate) fn stream_rest(&self, connection: &mut Connection, step: Step) -> Step {
         let Step::More = step else { return step };
         let Some(receiving) = connection.receiving.take() else { return step };
-        let Receiving { head, body } = *receiving;
-        let BodyBuffer::Memory(bytes) = body else {
-            connection.receiving = Some(Box::new(Receiving { head, body }));
-            return step;
-        };
+        let Receiving { head, body, .. } = *receiving;
+        let bytes = body.into_bytes();
         let socket = Arc::clone(&connection.socket);
         let variant = u32::from(connection.listener) << 1;
         let machine = std::mem::replace(&mut connection.machine, Http1::new(variant, self.now));

@@ -58,6 +58,8 @@ pub mod scribe;
 mod share;
 #[cfg(not(loom))]
 mod slots;
+#[cfg(not(loom))]
+pub mod spool;
 pub mod sync;
 #[cfg(not(loom))]
 pub mod tickets;

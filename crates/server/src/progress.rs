@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use reactor::{Reactor, Read};
-use wire::{Event, Fault, Framing, Head};
+use wire::{Event, Fault, Framing, Head, Whose};
 
 use crate::body::{Body, BodyBuffer};
 use crate::connection::{After, Connection, Phase, Receiving};
@@ -16,6 +16,7 @@ use crate::log::Level;
 use crate::output::Flushed;
 use crate::patience::Patience;
 use crate::slots::Place;
+use crate::spool::Stored;
 use crate::turn::Loop;
 
 /// What came of some input.
@@ -24,6 +25,8 @@ pub(crate) enum Step {
     More,
     /// A request is complete, or is to be answered while its body arrives.
     Ready(Arc<Head>, Body),
+    /// What has been received of a body goes to its file before more is read.
+    Store,
     Refuse(Fault),
     /// The peer has ended.
     Ended,
@@ -56,6 +59,10 @@ impl Loop {
                     match step {
                         Step::More => {}
                         Step::Ready(head, body) => return Some(self.take_out(connection, head, body)),
+                        Step::Store => {
+                            self.engine.spool.store(connection);
+                            return None;
+                        }
                         Step::Refuse(fault) => self.refuse(&mut connection, &fault),
                         Step::Ended => connection.phase = Phase::Flushing(After::Close),
                     }
@@ -117,7 +124,7 @@ impl Loop {
                 connection.more = more || connection.hung_up;
                 let mut input = bytes;
                 let step = self.digest(connection, &mut input);
-                if !input.is_empty() && matches!(step, Step::Ready(..)) {
+                if !input.is_empty() && matches!(step, Step::Ready(..) | Step::Store) {
                     connection.pending.keep(input);
                 }
                 self.begin_stream(connection, step)
@@ -146,7 +153,7 @@ impl Loop {
         let mut input = &bytes[at..];
         let step = self.digest(connection, &mut input);
         let read = bytes.len() - input.len();
-        if matches!(step, Step::Ready(..)) {
+        if matches!(step, Step::Ready(..) | Step::Store) {
             connection.pending.put(bytes, read);
         }
         self.begin_stream(connection, step)
@@ -176,8 +183,8 @@ impl Loop {
                 },
                 Event::Body(bytes) => {
                     self.allowance.count_piece();
-                    if let Err(fault) = self.add_to_body(connection, bytes) {
-                        return Step::Refuse(fault);
+                    if let Some(receiving) = &mut connection.receiving {
+                        receiving.body.add(bytes);
                     }
                 }
                 Event::End => return self.end_body(connection),
@@ -196,6 +203,12 @@ impl Loop {
         if !self.engine.config.request_buffering {
             return Some(Step::Ready(head, Body::Empty));
         }
+        if let Framing::Length(length) = head.framing
+            && !self.engine.config.evented
+            && self.engine.config.limits.lacks_disk(length, self.engine.spool.disk.used())
+        {
+            return Some(Step::Refuse(wire::BODIES_DISK));
+        }
         // Buffered bodies are wanted at once; one that has begun to arrive needs no word
         // (RFC 9110 §10.1.1).
         if head.expects_continue && nothing_yet && !self.engine.config.evented {
@@ -203,28 +216,73 @@ impl Loop {
             // What the socket does not take now goes when it does.
             let _ = self.flush(connection);
         }
-        connection.receiving = Some(Box::new(Receiving { head, body: BodyBuffer::new() }));
+        connection.receiving = Some(Box::new(Receiving { head, body: BodyBuffer::new(), complete: false }));
         None
     }
 
-    fn add_to_body(&mut self, connection: &mut Connection, bytes: &[u8]) -> Result<(), Fault> {
-        let Some(receiving) = &mut connection.receiving else { return Ok(()) };
-        match receiving.body.add(bytes, self.engine.config.limits.body_memory_bytes) {
-            Ok(false) => Ok(()),
-            Ok(true) => {
-                self.engine.counters.bodies_spooled.add();
-                Ok(())
-            }
-            Err(error) => Err(self.cannot_store(&error)),
+    fn end_body(&mut self, connection: &mut Connection) -> Step {
+        if let Some(receiving) = &mut connection.receiving {
+            receiving.complete = true;
+        }
+        // Under an event loop a body that is complete here came with one read.
+        let limit = match self.engine.config.evented {
+            true => u64::MAX,
+            false => self.engine.config.limits.body_memory_bytes,
+        };
+        match &connection.receiving {
+            Some(receiving) if receiving.body.has_a_rest(limit) => self.hold(connection),
+            _ => Self::take_body(connection),
         }
     }
 
-    fn end_body(&mut self, connection: &mut Connection) -> Step {
+    /// A body is complete, and where it shall be.
+    fn take_body(connection: &mut Connection) -> Step {
         let Some(receiving) = connection.receiving.take() else { return Step::More };
-        match receiving.body.finish() {
-            Ok(body) => Step::Ready(receiving.head, body),
-            Err(error) => Step::Refuse(self.cannot_store(&error)),
+        let Receiving { head, body, .. } = *receiving;
+        Step::Ready(head, body.finish())
+    }
+
+    /// Counts what has been received of a body, and has it stored where that is much.
+    #[cold]
+    fn hold(&mut self, connection: &mut Connection) -> Step {
+        let Some(receiving) = &mut connection.receiving else { return Step::More };
+        let (limits, spool) = (&self.engine.config.limits, &self.engine.spool);
+        let held = receiving.body.charge(spool);
+        if held > limits.bodies_memory_bytes {
+            return Step::Refuse(wire::BODIES_MEMORY);
         }
+        let short = held > limits.bodies_memory_bytes / 2;
+        let stores = receiving.complete || receiving.body.shall_be_stored(limits.body_memory_bytes, short);
+        if !stores {
+            return Step::More;
+        }
+        if receiving.body.charge_disk(spool) > limits.bodies_disk_bytes {
+            return Step::Refuse(wire::BODIES_DISK);
+        }
+        Step::Store
+    }
+
+    /// A connection whose body was written comes back.
+    pub(crate) fn take_up(&mut self, stored: Stored) -> Option<Exchange> {
+        let Stored { mut connection, result } = stored;
+        self.slots.catch_up(&mut connection);
+        match result {
+            Ok(first) => {
+                if first {
+                    self.engine.counters.bodies_spooled.add();
+                }
+                if connection.receiving.as_ref().is_some_and(|receiving| receiving.complete)
+                    && let Step::Ready(head, body) = Self::take_body(&mut connection)
+                {
+                    return Some(self.take_out(connection, head, body));
+                }
+            }
+            Err(error) => {
+                let fault = self.cannot_store(&error);
+                self.refuse(&mut connection, &fault);
+            }
+        }
+        self.progress(connection)
     }
 
     fn cannot_store(&self, error: &std::io::Error) -> Fault {
@@ -236,9 +294,12 @@ impl Loop {
     }
 
     /// Without buffering, the receiving half goes to the application with the request.
-    fn begin_stream(&self, connection: &mut Connection, step: Step) -> Step {
+    fn begin_stream(&mut self, connection: &mut Connection, step: Step) -> Step {
         if self.engine.config.evented {
             return self.stream_rest(connection, step);
+        }
+        if connection.receiving.is_some() && matches!(step, Step::More) {
+            return self.hold(connection);
         }
         let Step::Ready(head, Body::Empty) = step else { return step };
         if self.engine.config.request_buffering || matches!(head.framing, Framing::None | Framing::Length(0))
@@ -276,9 +337,10 @@ impl Loop {
         let limits = &self.engine.config.limits;
         connection.queue(limits, self.now).copy(&reply);
         connection.receiving = None;
-        // A body that is too large is already on its way: as much of it as is allowed is read,
-        // so that the peer comes to read the refusal (RFC 9110 §15.5.14).
-        let body = if fault.status == 413 { limits.body_bytes } else { 0 };
+        // A body that is too large, or that we cannot keep, is already on its way: as much of it as
+        // is allowed is read, so that the peer comes to read the refusal (RFC 9110 §15.5.14).
+        let unkept = fault.status == 413 || fault.whose == Whose::Us;
+        let body = if unkept { limits.body_bytes } else { 0 };
         let left = limits.drain_bytes.saturating_add(body);
         connection.phase = Phase::Flushing(After::Linger { left });
     }

@@ -24,6 +24,7 @@ use crate::log::Log;
 use crate::output::Carry;
 use crate::queue::Pace;
 use crate::slots::{BELL, LISTENER, NEVER, Place, Slots};
+use crate::spool::Stored;
 
 /// How many connections are accepted between two looks at those that are there.
 const ACCEPTS_A_LOOK: u32 = 64;
@@ -42,6 +43,8 @@ pub struct Loop {
     pub(crate) now: Millis,
     /// Finished exchanges that have not been looked at.
     homecoming: VecDeque<Exchange>,
+    /// Connections whose bodies have been written meanwhile.
+    stored: VecDeque<Stored>,
     /// Requests that nobody has begun, and replies of the same batch that have not been sent.
     pub(crate) batch: Batch,
     /// What may be done before the next look.
@@ -97,6 +100,7 @@ impl Loop {
             listeners,
             now: monotonic_ms(),
             homecoming: VecDeque::new(),
+            stored: VecDeque::new(),
             batch: Batch::default(),
             allowance: Allowance::default(),
             hostage: None,
@@ -139,6 +143,7 @@ impl Loop {
             }
             Happening::Edge { token, readable, hung_up, .. } => self.edge(token, readable, hung_up),
             Happening::Woken => {
+                self.stored.extend(self.engine.spool.take_stored());
                 if self.engine.stage() != Stage::Serving {
                     self.begin_stop();
                 }
@@ -212,10 +217,14 @@ impl Loop {
         None
     }
 
-    /// Settles one finished exchange, and says what its connection has next.
+    /// Settles one finished exchange, or takes up one connection whose body was written, and
+    /// says what the connection has next.
+    #[inline]
     pub(crate) fn take_homecoming(&mut self) -> Option<Option<Exchange>> {
-        let exchange = self.homecoming.pop_front()?;
-        Some(self.settle(exchange))
+        match self.homecoming.pop_front() {
+            Some(exchange) => Some(self.settle(exchange)),
+            None => self.stored.pop_front().map(|stored| self.take_up(stored)),
+        }
     }
 
     /// An exchange that was answered here comes home.
@@ -288,13 +297,19 @@ impl Loop {
     }
 }
 
+impl Drop for Loop {
+    fn drop(&mut self) {
+        self.engine.spool.end();
+    }
+}
+
 impl Lead for Loop {
     type Job = Exchange;
 
     fn next(&mut self) -> Next<Exchange> {
         loop {
-            if let Some(exchange) = self.homecoming.pop_front() {
-                if let Some(next) = self.settle(exchange) {
+            if let Some(next) = self.take_homecoming() {
+                if let Some(next) = next {
                     self.batch.add(next);
                 }
             } else if self.allowance.is_spent() && !self.batch.is_empty() {
@@ -319,6 +334,8 @@ impl Lead for Loop {
                 self.send_batch();
             } else if self.gather() {
                 self.batch.begin();
+            } else if !self.stored.is_empty() {
+                // That was the news; they are taken up above.
             } else if self.is_over() {
                 return Next::Ended;
             } else if self.listeners.any_ready() && self.leaves_it_to_another() {

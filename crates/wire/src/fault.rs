@@ -83,6 +83,8 @@ faults! {
     WS_VERSION = 426 Peer "websocket-version" "WebSocket is spoken in version 13 here";
     WS_KEY = 400 Peer "websocket-key" "Sec-WebSocket-Key is not 16 bytes in base64, once";
     STOPPING = 503 Us "stopping" "the server is stopping";
+    BODIES_MEMORY = 503 Us "bodies-memory" "too many request bodies are being received at once";
+    BODIES_DISK = 507 Us "bodies-disk" "the server has no room on its disk for another request body";
     NO_STORAGE = 507 Us "no-storage" "the server cannot store the request's body";
 }
 

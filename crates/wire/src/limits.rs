@@ -88,6 +88,12 @@ limits! {
     body_memory_bytes: "bytes" = 256 * 1024,
         "forms and API calls stay in memory; larger bodies go to an unlinked temporary file",
         "the body goes to a file", "bodies_spooled";
+    bodies_memory_bytes: "bytes" = 256 * 1024 * 1024,
+        "all bodies in a worker's memory together: a thousand of the largest that stay there. Beyond half of it, bodies go to files that are not tiny",
+        "503 with Retry-After, then close", "http_parse_errors_total{reason=\"bodies-memory\"}";
+    bodies_disk_bytes: "bytes" = 8 * 1024 * 1024 * 1024,
+        "all bodies in a worker's temporary files together: eight of the largest, which common machines have room for",
+        "507, then close", "http_parse_errors_total{reason=\"bodies-disk\"}";
     chunk_extension_bytes: "bytes" = 4 * 1024,
         "nobody uses chunk extensions, and RFC 9112 section 7.1.1 asks for a bound of their total in a message",
         "400, then close", "http_parse_errors_total{reason=\"chunk-extensions-too-large\"}";
@@ -196,6 +202,14 @@ limits! {
     error_log_rate: "count" = 10,
         "lines a second about what peers can cause at will; enough to see it, too few to fill a disk",
         "lines are counted, and their number is logged", "log_lines_suppressed";
+}
+
+impl Limits {
+    /// True when a body of so many bytes needs a file, and all files would be too much, of which
+    /// so much is used.
+    pub fn lacks_disk(&self, length: u64, used: u64) -> bool {
+        length > self.body_memory_bytes && used.saturating_add(length) > self.bodies_disk_bytes
+    }
 }
 
 #[cfg(test)]

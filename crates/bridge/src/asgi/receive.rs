@@ -3,12 +3,10 @@
 //! Knows: ASGI, "Request - receive event" and "Disconnect - receive event". Does not know:
 //! framing. Runs on the event loop's thread.
 
-use std::io::Read;
-
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use server::body::{Body, Spooled};
+use server::body::Body;
 use server::incoming::{Arrival, BodyError};
 
 use super::awaitable::Attempt;
@@ -65,15 +63,14 @@ impl Http {
     fn next_part(&mut self) -> Part {
         match &mut self.exchange.body {
             Body::Empty => Part::Bytes { bytes: Vec::new(), last: true },
-            Body::Memory(bytes) => {
-                let bytes = std::mem::take(bytes);
+            Body::Memory(received) => {
+                let bytes = std::mem::take(&mut received.bytes);
                 self.exchange.body = Body::Empty;
                 Part::Bytes { bytes, last: true }
             }
-            Body::File { file, length } => match read_part(file, length) {
-                Ok((bytes, last)) => Part::Bytes { bytes, last },
-                Err(_) => Part::Lost(Some(wire::NO_STORAGE)),
-            },
+            // An engine under an event loop gives what it does not have whole to the application as
+            // it comes, and writes no files: nothing here waits for a disk.
+            Body::File(_) => Part::Lost(Some(wire::NO_STORAGE)),
             Body::Stream(incoming) => {
                 let mut bytes = Vec::new();
                 match incoming.try_read(&mut bytes, PART) {
@@ -100,13 +97,6 @@ impl Http {
             }
         }
     }
-}
-
-fn read_part(file: &mut Spooled, left: &mut u64) -> std::io::Result<(Vec<u8>, bool)> {
-    let mut bytes = Vec::new();
-    let got = file.take((*left).min(PART as u64)).read_to_end(&mut bytes)?;
-    *left = left.saturating_sub(got as u64);
-    Ok((bytes, *left == 0 || got == 0))
 }
 
 fn request_event(server: &AsgiServer, py: Python<'_>, bytes: &[u8], more: bool) -> PyResult<Py<PyAny>> {

@@ -1,9 +1,11 @@
 //! Dictionaries, strings, bytes and calls, without the price of generality.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOSError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use pyo3::{Borrowed, ffi};
+
+use super::gil::outside;
 
 /// A copy of a dictionary: for one without holes this is a copy of its table.
 #[inline]
@@ -142,6 +144,70 @@ pub fn iterate<'py>(iterator: &Bound<'py, PyAny>) -> PyResult<Iteration<'py>> {
             None => Ok(Iteration::End),
         },
     }
+}
+
+/// So much is read into new bytes at once: it is in a processor's cache when it is copied there.
+const PIECE: usize = 128 * 1024;
+
+/// New bytes: `first`, and at most `more` that `read` brings outside the interpreter, a piece
+/// at a time until it brings nothing.
+///
+/// # Errors
+/// What reading raises, as OSError.
+pub fn bytes_filled<'py>(
+    py: Python<'py>,
+    first: &[u8],
+    more: usize,
+    read: impl FnMut(&mut [u8]) -> std::io::Result<usize>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let size = ffi::Py_ssize_t::try_from(first.len() + more)?;
+    // SAFETY: null asks for bytes that somebody will set; the result is a new object of that
+    // size, or null with an exception set.
+    let bytes: Bound<'py, PyBytes> = unsafe {
+        Bound::from_owned_ptr_or_err(py, ffi::PyBytes_FromStringAndSize(std::ptr::null(), size))?
+            .cast_into_unchecked()
+    };
+    // SAFETY: a live bytes object with room for both; nobody else knows it before it is returned,
+    // so that its memory may be written without the interpreter.
+    let filled = unsafe {
+        let start = ffi::PyBytes_AsString(bytes.as_ptr()).cast::<u8>();
+        std::ptr::copy_nonoverlapping(first.as_ptr(), start, first.len());
+        outside(|_| fill(start.add(first.len()), more, read))
+    }
+    .map_err(PyOSError::new_err)?;
+    if filled == more {
+        return Ok(bytes);
+    }
+    // SAFETY: so many were set, by the two lines above.
+    let set = unsafe { std::slice::from_raw_parts(bytes.as_bytes().as_ptr(), first.len() + filled) };
+    Ok(PyBytes::new(py, set))
+}
+
+/// Fills memory by reading. How much was read.
+///
+/// # Safety
+/// `start` is the start of `size` bytes that nobody else reads or writes.
+unsafe fn fill(
+    start: *mut u8,
+    size: usize,
+    mut read: impl FnMut(&mut [u8]) -> std::io::Result<usize>,
+) -> std::io::Result<usize> {
+    let mut at = 0;
+    while at < size {
+        let most = PIECE.min(size - at);
+        // SAFETY: within the memory that the caller vouches for; set before it is lent.
+        let room = unsafe {
+            start.add(at).write_bytes(0, most);
+            std::slice::from_raw_parts_mut(start.add(at), most)
+        };
+        match read(room) {
+            Ok(0) => break,
+            Ok(got) => at += got,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(at)
 }
 
 /// How many references to an object there are.

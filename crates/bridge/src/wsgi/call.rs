@@ -283,8 +283,8 @@ fn end_of_a_copy(py: Python<'_>, played: Result<(), Failure>, way: &Way) -> Resu
 fn add_body(environ: &Bound<'_, PyDict>, exchange: &mut Exchange, way: &Way) -> PyResult<()> {
     let py = environ.py();
     let known = match &exchange.body {
-        Body::Memory(bytes) => Some(bytes.len() as u64),
-        Body::File { length, .. } => Some(*length),
+        Body::Memory(received) => Some(received.bytes.len() as u64),
+        Body::File(file) => Some(file.length()),
         Body::Empty | Body::Stream(_) => None,
     };
     if let Some(length) = known {

@@ -11,11 +11,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use server::body::{Body, Spooled};
 use server::incoming::{BodyError, Incoming};
+use server::spool::Charge;
 
 use super::way::{ReadError, Way};
+use crate::ffi::{bytes_filled, outside};
 
 /// How much is read ahead while looking for the end of a line.
 const AHEAD: usize = 16 * 1024;
+/// How much of a file is read at once, at the least: the interpreter is let go of for each read,
+/// as a disk may be slow, and taking it back may take a while, too.
+const FILE_AHEAD: usize = 128 * 1024;
 
 /// The body's file.
 #[pyclass(frozen, module = "forehand._core")]
@@ -26,6 +31,8 @@ struct Reading {
     source: Source,
     ahead: Vec<u8>,
     at: usize,
+    /// What a body in memory counts for, until it has been read.
+    held: Charge,
 }
 
 enum Source {
@@ -47,15 +54,17 @@ impl Input {
     /// `over`: the token of the body's connection, and how a reader waits for what has not
     /// arrived.
     pub fn new(body: Body, over: (u64, &Way)) -> Self {
-        let (source, ahead) = match body {
-            Body::Empty => (Source::Ended, Vec::new()),
-            Body::Memory(bytes) => (Source::Ended, bytes),
-            Body::File { file, length } => (Source::File { file, left: length }, Vec::new()),
-            Body::Stream(incoming) => {
-                (Source::Stream { incoming, token: over.0, way: over.1.clone() }, Vec::new())
+        let (mut ahead, mut held) = (Vec::new(), Charge::default());
+        let source = match body {
+            Body::Empty => Source::Ended,
+            Body::Memory(received) => {
+                (ahead, held) = received.into_parts();
+                Source::Ended
             }
+            Body::File(file) => Source::File { left: file.length(), file },
+            Body::Stream(incoming) => Source::Stream { incoming, token: over.0, way: over.1.clone() },
         };
-        Self(Mutex::new(Reading { source, ahead, at: 0 }))
+        Self(Mutex::new(Reading { source, ahead, at: 0, held }))
     }
 
     /// The reading, unless another thread is at it: waiting for that one here could be
@@ -78,6 +87,9 @@ impl Input {
     fn read<'py>(&self, py: Python<'py>, size: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyBytes>> {
         let most = wanted(size)?;
         let mut reading = self.reading()?;
+        if let Some(all) = reading.straight(py, most) {
+            return all;
+        }
         while reading.rest().len() < most && reading.more(py, most)? {}
         Ok(reading.give(py, most))
     }
@@ -172,9 +184,10 @@ impl Reading {
         match &mut self.source {
             Source::Ended => Ok(false),
             Source::File { file, left } => {
-                let most = (*left).min(most as u64);
+                let most = (*left).min(most.max(FILE_AHEAD) as u64);
+                let ahead = &mut self.ahead;
                 let got =
-                    file.by_ref().take(most).read_to_end(&mut self.ahead).map_err(PyOSError::new_err)?;
+                    outside(|_| file.by_ref().take(most).read_to_end(ahead)).map_err(PyOSError::new_err)?;
                 *left -= got as u64;
                 Ok(got > 0)
             }
@@ -186,6 +199,24 @@ impl Reading {
                 }
             }
         }
+    }
+
+    /// Much of a file, straight into the object that the application gets; none for anything else.
+    fn straight<'py>(&mut self, py: Python<'py>, most: usize) -> Option<PyResult<Bound<'py, PyBytes>>> {
+        let wanted = most.checked_sub(self.rest().len())?;
+        let Source::File { file, left } = &mut self.source else { return None };
+        let wanted = usize::try_from(*left).map_or(wanted, |left| left.min(wanted));
+        if wanted <= FILE_AHEAD {
+            return None;
+        }
+        let first = &self.ahead[self.at..];
+        let filled = bytes_filled(py, first, wanted, |room| file.read(room));
+        if let Ok(bytes) = &filled {
+            *left = left.saturating_sub((bytes.as_bytes().len() - first.len()) as u64);
+            self.ahead = Vec::new();
+            self.at = 0;
+        }
+        Some(filled)
     }
 
     /// Length of the next line, read ahead, at most `most`.
@@ -210,6 +241,7 @@ impl Reading {
         if self.at == self.ahead.len() {
             self.ahead = Vec::new();
             self.at = 0;
+            self.held = Charge::default();
         }
         given
     }
