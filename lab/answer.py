@@ -174,7 +174,9 @@ def sentence(told: Mapping[str, Any]) -> str:
         return (
             f"{said} With {rounds} round{'s' * (rounds != 1)} that may be chance: six are needed to tell servers apart."
         )
-    if sure:
+    if len(sure) == len(others):
+        said += f" {'The difference' if len(sure) == 1 else 'Each difference'} is more than chance."
+    elif sure:
         said += f" That differs from {listed([row['title'] for row in sure])} by more than chance."
     if unsure:
         said += f" It cannot be told from {listed([row['title'] for row in unsure])}."

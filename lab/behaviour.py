@@ -17,6 +17,16 @@ from forehand_lab.scenario import Answer, Request, Scenario
 PATIENCE_S = 5.0
 # Host and port.
 Address = tuple[str, int]
+# What a server can do, as people say it: the keys of `capabilities`, and what a scenario `needs`.
+ABILITIES = {
+    "http_1_1": "HTTP/1.1",
+    "keep_alive": "kept connections",
+    "keep_alive_1_0": "kept connections of HTTP/1.0",
+    "pipelining": "pipelined requests",
+    "chunked_request": "requests in chunks",
+    "head_has_no_body": "replies to HEAD without a body",
+    "close_is_kept": "an end of the connection when asked for it",
+}
 # Headers that an application sets and a server has to hand on.
 COMPARED = ("content-type", "content-length")
 

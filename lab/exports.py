@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from forehand_lab import views
+from forehand_lab.answer import KEYS
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#6B7280")
 DASHES = ("-", "--", ":", "-.")
+# A median of a few rounds has three; these do no harm, and keep counts of a million whole.
+DIGITS = 6
 PERCENTILES = ("50", "90", "95", "99", "99.9", "max")
 
 
@@ -19,15 +22,16 @@ def csv_files(facts: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     whole = views.whole(facts)
     folder.mkdir(parents=True, exist_ok=True)
     metrics = list(views.METRICS)
-    heads = ["server", "point", "rounds", "ranked", "offered", "started", "replies", "failed_share"]
-    heads += [f"{metric} {part}".strip() for metric in metrics for part in ("", "low", "high")]
-    heads += [f"response_us_{p}" for p in PERCENTILES]
+    counts = ["point", "rounds", "ranked", "noisy", "offered", "started", "replies", "failed_share"]
+    heads = ["server", *counts]
+    heads += [f"{KEYS[metric]}{part}" for metric in metrics for part in ("", "_low", "_high")]
+    heads += [f"response_us_p{p.replace('.', '_')}" if p != "max" else "response_us_max" for p in PERCENTILES]
     rows, errors = [], []
     for server, points in whole["points"].items():
         for point in points:
             estimates = [(point[metric] or {}).get(part) for metric in metrics for part in ("mid", "low", "high")]
             rows.append(
-                [server, *(point[key] for key in heads[1:8]), *estimates, *(point["response"][p] for p in PERCENTILES)]
+                [server, *(point[key] for key in counts), *estimates, *(point["response"][p] for p in PERCENTILES)]
             )
             errors += [[server, point["point"], kind, count] for kind, count in point["errors"].items()]
     made = [
@@ -41,7 +45,7 @@ def csv_files(facts: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
         rows = [
             [server, row["mid"], row["low"], row["high"], row["rounds"]] for server, row in whole["capacity"].items()
         ]
-        made.append(_written(folder / "capacity.csv", ["server", "requests/s", "low", "high", "rounds"], rows))
+        made.append(_written(folder / "capacity.csv", ["server", "requests_per_s", "low", "high", "rounds"], rows))
     return made
 
 
@@ -49,8 +53,17 @@ def _written(path: Path, heads: list[str], rows: list[list[Any]]) -> Path:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(heads)
-        writer.writerows(rows)
+        writer.writerows([shown(cell) for cell in row] for row in rows)
     return path
+
+
+def shown(cell: Any) -> Any:
+    """A cell: figures with as many digits as a measurement is worth, lists with semicolons."""
+    if isinstance(cell, float):
+        return f"{cell:.{DIGITS}g}" if abs(cell) < 10**DIGITS else f"{cell:.0f}"
+    if isinstance(cell, Mapping):
+        return "; ".join(f"{key} {value}" for key, value in cell.items())
+    return "; ".join(map(str, cell)) if isinstance(cell, (list, tuple)) else cell
 
 
 def charts(facts: Sequence[Mapping[str, Any]], folder: Path, kind: str) -> list[Path]:
@@ -69,7 +82,7 @@ def charts(facts: Sequence[Mapping[str, Any]], folder: Path, kind: str) -> list[
         "p50": ("median response time, ms", lambda point: _percentile(point, "50")),
         "p99": ("99th percentile of response time, ms", lambda point: _percentile(point, "99")),
         "errors": ("requests that failed, %", lambda point: _share(point)),
-        "cpu": ("CPU, us a request", lambda point: point["CPU us/request"]),
+        "cpu": ("CPU, µs a request", lambda point: point["CPU us/request"]),
         "memory": ("memory, MiB (PSS)", lambda point: point["PSS MiB"]),
     }
     made = []
@@ -87,6 +100,12 @@ def charts(facts: Sequence[Mapping[str, Any]], folder: Path, kind: str) -> list[
             axes.errorbar([at for at, _ in found], [each["mid"] for _, each in found], spread, label=server,
                           linewidth=3, marker="o", capsize=4, **style)  # fmt: skip
         axes.set(xlabel=unit, ylabel=label, title=f"{whole['manifest']['title']}: {label}")
+        at = sorted({point["point"] for points in whole["points"].values() for point in points})
+        if len(at) > 1 and at[0] > 0 and at[-1] / at[0] > 8:
+            # As on the page: points that span a decade stand on a logarithmic axis, and are named.
+            axes.set_xscale("log")
+            axes.set_xticks(at, [f"{point:g}" for point in at], minor=False)
+            axes.minorticks_off()
         if name.startswith("p"):
             axes.set_yscale("log")
         else:

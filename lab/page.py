@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
-from forehand_lab import HERE, views
+from forehand_lab import HERE, answer, views
+from forehand_lab.behaviour import ABILITIES
 from markupsafe import Markup as markup
 
 FOLDER = HERE / "report"
-SCRIPTS = ("state.js", "charts.js", "sections.js")
+SCRIPTS = ("state.js", "lines.js", "charts.js", "sections.js")
 MOST_BYTES = 3_000_000
 # The views come first; raw data get what is left.
 DIGITS = 5
@@ -58,7 +59,10 @@ def inlined(text: str) -> str:
 
 def built(records: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """The page of some records, by name."""
-    drawn = [{"id": name, **rounded(views.whole(facts))} for name, facts in records.items()]
+    drawn = [
+        {"id": name, **rounded({**views.whole(facts), "answer": answer.of(facts), "abilities": ABILITIES})}
+        for name, facts in records.items()
+    ]
     room = MOST_BYTES - 250_000 - len(json.dumps(drawn, separators=(",", ":")))
     raws = []
     for each, facts in zip(drawn, records.values(), strict=True):

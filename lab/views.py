@@ -253,12 +253,20 @@ def whole(facts: Sequence[Fact]) -> dict[str, Any]:
         "faults": faults(facts),
         "capacity": capacities(facts),
         "starts": {name: starts(facts, name) for name in names},
-        "lost": [dict(fact) for fact in facts if fact["kind"] in ("lost", "killed")],
+        "lost": [
+            {**fact, "log": last_words(fact.get("log", ""))} for fact in facts if fact["kind"] in ("lost", "killed")
+        ],
         "ended": last.get("how", "unfinished") if last["kind"] == "end" else "unfinished",
         "checks": checks(facts),
         "hosts": hosts(facts),
         "heat_edges_us": histograms.HEAT_EDGES_US,
     }
+
+
+def last_words(log: str) -> str:
+    """What a server said at last, without the lines that only underline others, as Python's tracebacks do."""
+    said = [line.strip() for line in log.splitlines()]
+    return "\n".join([line for line in said if line.strip("^~ ")][-2:])
 
 
 def clocks(facts: Sequence[Fact], none_with: Callable[[str, str, str], dict[str, Any]]) -> list[dict[str, Any]]:

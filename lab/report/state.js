@@ -6,7 +6,6 @@ const DATA = JSON.parse(document.getElementById("data").textContent);
 const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#6B7280"];
 const DARK = ["#4AA8E8", "#FF8A4C", "#2CC79A", "#E79BC6", "#F2B83A", "#8CD0F5", "#B795D6", "#AEB6C1"];
 const DASHES = [[], [10, 6], [3, 5], [14, 5, 3, 5]];
-const KINDS = ["#D55E00", "#0072B2", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#7A5195", "#6B7280"];
 
 const state = { s: 0, off: new Set(), p: "99", at: null, of: null, theme: null };
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from forehand_lab import lineup, machine, own
 from forehand_lab import scenario as scenarios
-from forehand_lab.behaviour import capabilities, wrong_answers
+from forehand_lab.behaviour import ABILITIES, capabilities, wrong_answers
 from forehand_lab.launching import StartFailed, started
 from forehand_lab.lineup import Place
 from forehand_lab.problem import FAILED, OK
@@ -61,7 +61,7 @@ def verified(place: Place, scenario: Scenario, log: Path, port: int = 0) -> dict
         told["why"], told["log"] = str(failed), failed.log
     lacking = [need for need in scenario.needs if not told["capabilities"].get(need)]
     if lacking and not told["why"]:
-        told["why"] = f"does not {', '.join(lacking).replace('_', ' ')}, which this scenario needs"
+        told["why"] = f"lacks {named(lacking)}, which this scenario needs"
     return told
 
 
@@ -85,9 +85,13 @@ def show(console: Console, told: dict[str, Any]) -> None:
 
 def shown(capabilities: dict[str, bool]) -> str:
     """What it can and cannot, in words."""
-    can = [name.replace("_", " ") for name, yes in capabilities.items() if yes]
-    cannot = [name.replace("_", " ") for name, yes in capabilities.items() if not yes]
-    return ", ".join(can) + (f"; not: {', '.join(cannot)}" if cannot else "")
+    cannot = named([name for name, yes in capabilities.items() if not yes])
+    return named([name for name, yes in capabilities.items() if yes]) + (f"; not: {cannot}" if cannot else "")
+
+
+def named(abilities: Sequence[str]) -> str:
+    """Abilities as people say them."""
+    return ", ".join(ABILITIES.get(name, name) for name in abilities)
 
 
 def everyone(console: Console, places: Sequence[Place], scenario: Scenario, logs: Path) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ def test_the_answer_says_who_how_much_and_how_sure() -> None:
     assert first["mid"] == 2035.5 and first["low"] < 2035.5 < first["high"]
     assert second["ratio"] == pytest.approx(0.263, abs=0.001) and second["sure"] is True
     assert told["said"].startswith("Fast: 2,036 (2,034 – 2,038) replies/s at 32 connections, the most of 2.")
-    assert "That differs from Slow by more than chance." in told["said"]
+    assert "The difference is more than chance." in told["said"]
     assert told["doubts"][0].startswith("4 of 24 measurements are noisy")
 
 

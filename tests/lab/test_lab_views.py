@@ -93,7 +93,10 @@ def test_tables_and_charts_are_files(tmp_path: Path) -> None:
     made = exports.csv_files(record(), tmp_path)
     assert [path.name for path in made] == ["points.csv", "errors.csv"]
     rows = list(csv.DictReader(made[0].open()))
-    assert [row["replies/s"] for row in rows if row["point"] == "100.0"] == ["100.0", "200.0"]
+    assert [row["replies_per_s"] for row in rows if row["point"] == "100"] == ["100", "200"]
+    assert all(re.fullmatch(r"[a-z0-9_]+", head) for head in rows[0]), "heads that a program can have as names"
+    longest = max(len(cell.replace(".", "")) for row in rows for head, cell in row.items() if head != "server")
+    assert longest <= 8, "no more digits than a measurement is worth"
     charts = exports.charts(record(), tmp_path, "svg")
     assert "rate.svg" in [path.name for path in charts]
     assert all(path.read_text().startswith("<?xml") for path in charts)
@@ -126,3 +129,9 @@ def test_the_hosts_of_a_load_are_named_with_what_they_did() -> None:
     assert kept["hosts that began at one moment"] is True
     assert "hosts that began at one moment" not in {row["what"] for row in views.checks(record())}
     assert "Hosts of the load" in page.built({"one": told})
+
+
+def test_last_words_are_words() -> None:
+    log = "Traceback\n  r, w, e = select.select(r, w, e)\n            ^^^^^^^^~~~^^\nValueError: out of range\n   ^^^\n"
+    assert views.last_words(log) == "r, w, e = select.select(r, w, e)\nValueError: out of range"
+    assert views.last_words("") == ""
