@@ -172,6 +172,12 @@ readAddress();
 draw();
 document.getElementById("theme").addEventListener("click", () => redraw({ theme: isDark() ? "light" : "dark" }));
 addEventListener("hashchange", () => { readAddress(); draw(); });
-let resized; let wide = innerWidth;
-addEventListener("resize", () => { if (innerWidth === wide) return; wide = innerWidth; clearTimeout(resized); resized = setTimeout(draw, 150); });
+// By the room that there is, and not by the window: a scroll bar that comes, or a window that is narrowed while it opens.
+let wide = document.getElementById("main").clientWidth, due = false;
+new ResizeObserver(() => {
+  const now = document.getElementById("main").clientWidth;
+  if (due || now === wide) return;
+  due = true;
+  requestAnimationFrame(() => { due = false; wide = document.getElementById("main").clientWidth; draw(); });
+}).observe(document.getElementById("main"));
 addEventListener("beforeprint", () => { if (isDark()) { document.documentElement.dataset.theme = "light"; } });

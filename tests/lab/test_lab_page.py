@@ -113,6 +113,18 @@ def test_nothing_is_wider_than_the_window(opened: Any, width: int) -> None:
         opened.wait_for_function(WITHIN)
 
 
+# After so many frames, and not after so much time, a page that was narrowed is drawn anew.
+NARROWED = f"""(frames) => new Promise((done) => {{
+  const step = () => (frames-- ? requestAnimationFrame(step) : done(({WITHIN})()));
+  step();
+}})"""
+
+
+def test_a_window_that_is_narrowed_is_drawn_anew_at_once(opened: Any) -> None:
+    opened.set_viewport_size({"width": 420, "height": 900})
+    assert opened.evaluate(NARROWED, 4), "no chart is wider than its card, no last point is cut off"
+
+
 def test_the_page_begins_with_who_how_much_and_how_sure(opened: Any) -> None:
     section = opened.locator("main #answer")
     assert section.locator("p").first.inner_text().startswith("Beta: 400 (400 – 401) replies/s at 4,000 offered")
