@@ -89,6 +89,7 @@ bench-load: .venv/built .venv/with-lab load
 
 docs: build
 	$(BIN)/python tools/settings_page.py > docs/settings.md
+	$(BIN)/python tools/options_types.py | $(BIN)/ruff format --stdin-filename typed.py - > python/forehand/typed.py
 
 check:
 	.ci/run

@@ -221,6 +221,17 @@ def test_the_page_of_settings_is_what_the_code_says() -> None:
     assert (ROOT / "docs/settings.md").read_text() == made, "run `make docs`"
 
 
+def test_the_types_of_options_are_what_the_code_says() -> None:
+    made = subprocess.run(
+        [sys.executable, "tools/options_types.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    formatted = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--stdin-filename", "typed.py", "-"],
+        cwd=ROOT, input=made, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert (ROOT / "python/forehand/typed.py").read_text() == formatted, "run `make docs`"
+
+
 def test_options_that_pages_name_exist() -> None:
     known = set(re.findall(r"`(--[\w-]+)`", (ROOT / "docs/settings.md").read_text()))
     told = subprocess.run([sys.executable, "-m", "forehand", "--help-all"], capture_output=True, text=True, check=True)

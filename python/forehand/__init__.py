@@ -11,8 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from typing_extensions import Unpack
+
+    from forehand.embedded import Server as Server
+    from forehand.typed import Options
+
 __version__ = "0.1.0"
-__all__ = ["RequestTimeout", "__version__", "serve"]
+__all__ = ["RequestTimeout", "Server", "__version__", "serve"]
 
 
 class RequestTimeout(BaseException):
@@ -23,16 +28,29 @@ class RequestTimeout(BaseException):
     """
 
 
-def serve(application: Callable[..., Any], **options: Any) -> int:
-    """Serve a WSGI application until it is told to stop; the exit status.
+def serve(application: str | Callable[..., Any], **options: Unpack[Options]) -> int:
+    """Serve an application until it is told to stop; the exit status.
 
-    `options` are those of the command line with underscores (`bind=["127.0.0.1:8000"]`,
-    `threads=8`, `access_log="combined"`, `limit_body_bytes="10M"`). In the main thread SIGTERM
-    and SIGINT stop it gracefully; in another thread the process's signals are left alone.
+    `application`: a target as on the command line (`"shop.wsgi"`, `"app:create()"`), which workers import, so that
+    `workers`, `reload` and `preload` work; or the application itself, WSGI or ASGI, which this process serves alone.
 
-    Raises `forehand.errors.Problem` for an option that cannot be used or an address that
-    cannot be bound.
+    `options` are those of the command line with underscores (`bind="127.0.0.1:8000"`, `workers=2`, `timeout=30`,
+    `limit_body_bytes="10M"`); their other names are understood, too. One that would have no effect is refused. In the
+    main thread SIGTERM and SIGINT stop it gracefully; in another thread the process's signals are left alone.
+
+    To serve beside something else (tests, notebooks, an event loop that runs) use `forehand.Server`.
+
+    Raises `forehand.errors.Problem` for an option that cannot be used, an application that cannot be loaded, or an
+    address that cannot be bound.
     """
-    from forehand.run import serve_application
+    from forehand.embedded import serve as serve_here
 
-    return serve_application(application, options)
+    return serve_here(application, dict(options))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Server":
+        from forehand.embedded import Server
+
+        return Server
+    raise AttributeError(f"module 'forehand' has no attribute '{name}'")

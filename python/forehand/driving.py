@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from forehand import ending
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +38,12 @@ class Ordered:
 
     def stop(self, order: str) -> None:
         """An order was heard. Runs in the loop."""
+        ending.ordered(self.patience)
         if order == "quit" or not self.order:
             self.order = order
         self.ordered.set()
         if order == "quit":
+            ending.hurry()
             self.forced.set()
 
     def signalled(self) -> None:

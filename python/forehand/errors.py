@@ -5,6 +5,10 @@ Knows: the causes. Does not know: how they are found.
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+
 OK = 0
 INTERNAL = 1
 USAGE = 2
@@ -37,10 +41,14 @@ class Problem(Exception):
         self.hint = hint
         self.traceback = traceback
 
+    def __str__(self) -> str:
+        """What a caller from Python sees: the message and what to do next."""
+        return f"{self.args[0]}\n  {self.hint}" if self.hint else str(self.args[0])
+
     def text(self) -> str:
         """The whole message, as it is printed."""
         parts = [self.traceback.rstrip("\n")] if self.traceback else []
-        parts.append(f"forehand: {self}")
+        parts.append(f"forehand: {self.args[0]}")
         if self.hint:
             parts.append("\n".join(f"  {line}" for line in self.hint.splitlines()))
         return "\n".join(parts)
@@ -52,3 +60,16 @@ def near(word: str, known: list[str]) -> str:
 
     found = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f"; did you mean '{found[0]}'?" if found else ""
+
+
+def own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from the first frame that is neither ours nor the import system's; None where there is none."""
+    import os
+
+    here = os.path.dirname(__file__)
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith((here, "<frozen importlib")) and os.path.basename(os.path.dirname(file)) != "importlib":
+            return trace
+        trace = trace.tb_next
+    return None

@@ -77,6 +77,16 @@ def from_any_thread() -> None:
         _any_thread = True
 
 
+def known_to_threading() -> None:
+    """Runs on each thread of the engine's when it begins. To `threading` it would be a dummy, which is a daemon, as
+    were the threads that a view starts: nobody would wait for them at the end."""
+    import threading
+
+    thread = threading.current_thread()
+    thread._daemonic = False  # type: ignore[attr-defined]
+    thread.name = thread.name.replace("Dummy", "forehand")
+
+
 def _complete_main_thread() -> None:
     """The thread that has forked is the child's main thread. One of the engine's was a dummy to `threading`, without
     the lock that `threading._shutdown` wants of a main thread (before 3.12): children of multiprocessing would fail."""

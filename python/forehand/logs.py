@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 
-from forehand import lines
+from forehand import errors, lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
-    from types import TracebackType
     from typing import Any
 
 #: How lines look in this process, for loggers that the application has given no handler.
@@ -68,21 +67,12 @@ def error_logger() -> logging.Logger:
     return logger
 
 
-def _without_ours(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback from the first frame that is the application's; all of it where there is none."""
-    first = trace
-    here = os.path.dirname(__file__)
-    while first is not None and first.tb_frame.f_code.co_filename.startswith(here):
-        first = first.tb_next
-    return first or trace
-
-
 def application_error(what: str, error: BaseException) -> None:
     """Log an application's failure with its whole traceback. `what`: which request it was, or what else failed.
     Called by the engine; never raises."""
     try:
         line = what.encode("unicode_escape").decode("ascii")
-        shown = (type(error), error, _without_ours(error.__traceback__))
+        shown = (type(error), error, errors.own_frames(error.__traceback__) or error.__traceback__)
         error_logger().error("the application failed: %s", line, exc_info=shown)
     except Exception:
         # A handler of the application's own has failed: its log must not cost a worker.

@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 
-from forehand import __version__, _core, errors, forked, logs
+from forehand import __version__, _core, ending, errors, forked, logs
 from forehand.driving import STOPPING
 from forehand.errors import Problem
 from forehand.listen import Listener, listen
@@ -21,47 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-#: Options that mean nothing where there are no workers.
-NEED_A_SUPERVISOR = (
-    "workers", "preload", "reload", "reload_dir", "max_requests", "max_worker_age", "max_worker_memory", "pid_file",
-    "user", "group", "umask", "log_file",
-)  # fmt: skip
-
-
-def serve_application(application: Callable[..., Any], options: dict[str, Any]) -> int:
-    """Serve with options from Python; `forehand.serve`. Raises Problem."""
-    from forehand import contradictions
-    from forehand.settings import OPTIONS, Settings
-    from forehand.target import check
-
-    settings = Settings()
-    for name, value in options.items():
-        if name not in OPTIONS:
-            raise Problem(errors.USAGE, f"'{name}' is no option{errors.near(name, list(OPTIONS))}")
-        option = OPTIONS[name]
-        if option.kind == "list" and isinstance(value, str):
-            value = [value]
-        try:
-            settings.put(name, option.judge(value), "serve()")
-        except ValueError as error:
-            raise Problem(errors.USAGE, f"{name}: {error}") from None
-    for name in NEED_A_SUPERVISOR:
-        if settings.sources[name] != "default" and settings[name] not in (0, 1, False, "", []):
-            raise Problem(
-                errors.USAGE,
-                f"{name}: serve() serves in the process that calls it, and has no workers to replace",
-                hint="start the command `forehand` for that, or leave the option out",
-            )
-    contradiction = contradictions.find(settings)
-    if contradiction:
-        raise Problem(errors.USAGE, contradiction)
-    if settings.is_gevent():
-        from forehand import greenlets
-
-        greenlets.patched()
-    name = getattr(application, "__qualname__", type(application).__name__)
-    return run(check(application, name), name, settings.plan())
 
 
 def launch(plan: dict[str, Any]) -> int:
@@ -113,7 +72,7 @@ def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
         hooks.call(plan, "on_worker_exit", {**facts, "status": status})
         hooks.call(plan, "on_stop", {**facts, "status": status})
         pidfile.remove(plan["pid_file"])
-    return status
+    ending.finish(status, plan["patience"])
 
 
 def _process(plan: dict[str, Any]) -> None:
@@ -273,11 +232,13 @@ class Waiting:
 
                 deadlines.act(self.server, *ticket)
         sys.stderr.write(f"forehand: {STOPPING.format(self.patience)}\n")
+        ending.ordered(self.patience)
         self.server.stop()
         # The engine keeps the time; a second signal, or its end, ends the waiting.
         while self.asked == 1 and not self.server.ended():
             self.server.join(0.05)
         if self.asked > 1:
+            ending.hurry()
             self.server.abort()
         return self._end()
 
@@ -288,7 +249,4 @@ class Waiting:
             return errors.OK
         sys.stderr.write(f"forehand: stopped while {max(cut, 1)} requests were running\n")
         sys.stderr.flush()
-        # Threads that are stuck in the application would keep the interpreter from ending.
-        if not done:
-            os._exit(errors.INTERNAL)
         return errors.INTERNAL

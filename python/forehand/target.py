@@ -11,12 +11,12 @@ import os
 import sys
 
 from forehand import errors
-from forehand.errors import Problem, near
+from forehand.errors import Problem, near, own_frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType, TracebackType
+    from types import ModuleType
     from typing import Any
 
 DEFAULTS = ("application", "app")
@@ -140,7 +140,7 @@ def _modules() -> list[str]:
 def _failed(name: str, error: BaseException) -> Problem:
     import traceback
 
-    shown = _own_frames(error.__traceback__)
+    shown = own_frames(error.__traceback__)
     text = "".join(traceback.format_exception(type(error), error.with_traceback(shown), shown))
     what = f"exited with {error.code!r}" if isinstance(error, SystemExit) else f"raised {type(error).__name__}"
     return Problem(
@@ -149,17 +149,6 @@ def _failed(name: str, error: BaseException) -> Problem:
         hint="the traceback above is the application's own",
         traceback=text,
     )
-
-
-def _own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback from the first frame that is neither ours nor the import system's."""
-    here = os.path.dirname(__file__)
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not file.startswith((here, "<frozen importlib")) and os.path.basename(os.path.dirname(file)) != "importlib":
-            return trace
-        trace = trace.tb_next
-    return None
 
 
 def _attribute(module: ModuleType, attribute: str, target: str, factory: bool) -> Any:

@@ -469,7 +469,7 @@ def test_privileges_are_dropped_with_the_supplementary_groups() -> None:
 def test_the_file_mode_mask_is_set(serve: Serve, shop: Shop, tmp_path: Path) -> None:
     path = tmp_path / "web.sock"
     serve("shop", "--bind", f"unix:{path}", "--umask", "077", cwd=shop())
-    assert os.stat(path).st_mode & 0o777 == 0o700
+    assert os.stat(path).st_mode & 0o777 == 0o600
 
 
 def test_systemd_is_told_and_its_sockets_are_taken(shop: Shop, tmp_path: Path) -> None:
@@ -552,14 +552,6 @@ def test_without_a_supervisor_hooks_readiness_and_the_pid_file_work_too(
     told = [line.split()[0] for line in (tmp_path / "told").read_text().splitlines()]
     assert told == ["start", "worker_start", "worker_ready", "worker_exit", "stop"]
     assert not pid_file.exists()
-
-
-def test_serve_refuses_what_needs_a_supervisor() -> None:
-    import forehand
-    from forehand.errors import Problem
-
-    with pytest.raises(Problem, match="workers: serve\\(\\) serves in the process that calls it"):
-        forehand.serve(lambda environ, start_response: [], workers=4)
 
 
 def test_a_control_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,17 @@ pub fn came_back(py: Python<'_>, raised: Option<&PyErr>) -> ! {
     end_now(1);
 }
 
+/// Makes the calling thread one that `threading` knows: threads that an application starts in it are waited for at the
+/// end, and a child that is forked in it has a main thread.
+pub fn known_to_threading(py: Python<'_>) {
+    let told = py
+        .import(intern!(py, "forehand.forked"))
+        .and_then(|forked| forked.call_method0(intern!(py, "known_to_threading")));
+    if let Err(error) = told {
+        error.print(py);
+    }
+}
+
 /// True where another greenlet than this one has forked: this one has been copied with it, and shall not go on here.
 #[cold]
 pub fn is_bystander(py: Python<'_>) -> bool {

@@ -5,6 +5,7 @@
 
 mod asgi;
 mod controls;
+mod ending;
 mod failure;
 mod farewell;
 mod ffi;
@@ -23,7 +24,7 @@ use pyo3::prelude::*;
 mod _core {
     use std::os::fd::RawFd;
 
-    use super::{PyModule, PyResult, parent, pyfunction, settings};
+    use super::{PyModule, PyResult, ending, parent, pyfunction, settings};
     use pyo3::exceptions::PyValueError;
     use pyo3::prelude::*;
 
@@ -47,6 +48,12 @@ mod _core {
     #[pyfunction]
     fn watch_parent(fd: RawFd, patience_ms: u64) -> PyResult<()> {
         Ok(parent::watch(fd, patience_ms)?)
+    }
+
+    /// Ends this process so many milliseconds from now, whatever holds the interpreter then.
+    #[pyfunction]
+    fn end_within(patience_ms: u64, status: i32) -> PyResult<()> {
+        Ok(ending::within(patience_ms, status)?)
     }
 
     /// Makes this process the parent of its descendants whose parents have ended. False: the

@@ -10,7 +10,7 @@ import asyncio
 import gc
 import sys
 
-from forehand import _core, errors, forked
+from forehand import _core, ending, errors, forked
 from forehand.asgi.lifespan import Lifespan
 from forehand.driving import FAREWELL, Ordered
 from forehand.errors import Problem
@@ -59,20 +59,7 @@ def serve(
     status = run(loop, driver.live(pairs, settings, Signals(driver), lambda: tell(name)))
     if driver.cut:
         sys.stderr.write(f"forehand: stopped while {driver.cut} requests were running\n")
-        _leave_threads(status)
     return status
-
-
-def _leave_threads(status: int) -> None:
-    """Threads that a cut request has left at work would keep the interpreter from ending."""
-    import os
-    import threading
-
-    ours = threading.current_thread()
-    if ours is threading.main_thread() and any(one is not ours and not one.daemon for one in threading.enumerate()):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
 
 
 def run(loop: asyncio.AbstractEventLoop, life: Coroutine[Any, Any, int]) -> int:
@@ -99,6 +86,10 @@ def _tidy(loop: asyncio.AbstractEventLoop) -> None:
     if left:
         loop.run_until_complete(asyncio.wait(left, timeout=1))
     loop.run_until_complete(loop.shutdown_asyncgens())
+    executors = loop.create_task(loop.shutdown_default_executor())
+    loop.run_until_complete(asyncio.wait({executors}, timeout=ending.left(LAST_WORD)))
+    # One that does not end is named with the threads that do not.
+    executors._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
 class Orders:

@@ -142,7 +142,7 @@ def _check_members(name: str, value: Any) -> None:
             try:
                 split(member)
             except Problem as problem:
-                raise ValueError(str(problem)) from None
+                raise ValueError(problem.args[0]) from None
 
 
 def same(name: str, remark: str = "") -> Rule:

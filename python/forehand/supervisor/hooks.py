@@ -32,7 +32,7 @@ def call(plan: dict[str, Any], name: str, facts: dict[str, Any]) -> None:
     except BaseException as error:
         import traceback
 
-        shown = error.__traceback__.tb_next if error.__traceback__ else None
+        shown = errors.own_frames(error.__traceback__)
         text = "".join(traceback.format_exception(type(error), error.with_traceback(shown), shown))
         message = f"the hook {name} ('{target}') raised {type(error).__name__}"
         if name in FATAL:

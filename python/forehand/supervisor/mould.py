@@ -164,6 +164,10 @@ def _make(
     if posix.fork() != 0:
         os._exit(0)
     told.close()
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None:
+        # Its children are the mould's: a worker that ends must not end them.
+        processes._children = set()  # type: ignore[attr-defined]
     line, stacks = fds
     Channel(line).tell("pid", str(os.getpid()))
     pairs = [(listener.socket.fileno(), listener.url) for listener in children.listeners]

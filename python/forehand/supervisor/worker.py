@@ -15,7 +15,7 @@ import gc
 import os
 import sys
 
-from forehand import _core, errors, forked, logs
+from forehand import _core, ending, errors, forked, logs
 from forehand.errors import Problem
 from forehand.supervisor import say
 from forehand.supervisor.channel import Channel
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 NOTED = ("SIGTERM", "SIGQUIT", "SIGUSR1", "SIGINT", "SIGHUP", "SIGUSR2", "SIGTTIN", "SIGTTOU", "SIGWINCH")
 #: How long what runs may go on after the supervisor has died: the port is free within a second.
 ORPHAN_MS = 600
+#: How long what an import has left may take to end, in seconds, where the worker cannot start.
+FAILED = 1.0
 
 
 class Place:
@@ -70,14 +72,14 @@ def run(place: Place, plan: dict[str, Any], application: Callable[..., Any] | No
     except Problem as problem:
         channel.tell("fail", f"{problem.status} {problem.text()}")
         status = problem.status
+        ending.ordered(FAILED)
     except BaseException as error:  # whatever it is, the supervisor is to know of it
         import traceback
 
         channel.tell("fail", f"{errors.INTERNAL} {''.join(traceback.format_exception(error))}")
+        ending.ordered(FAILED)
     finally:
-        # Threads of the application would keep the interpreter from ending, for ever.
-        forked.flush()
-        os._exit(status)
+        ending.finish(status, plan["patience"])
 
 
 def _keep(place: Place) -> None:
@@ -303,14 +305,17 @@ class Life:
 
     def _retire(self) -> None:
         self.leaving = True
+        ending.ordered(self.plan["patience"])
         self.server.retire()
 
     def _stop(self) -> None:
         self.leaving = True
+        ending.ordered(self.plan["patience"])
         self.server.stop()
 
     def _quit(self) -> None:
         self.leaving = self.hurried = True
+        ending.hurry()
         self.server.abort()
 
     def _kick(self) -> None:

@@ -72,7 +72,8 @@ thread_local! {
 impl App for Wsgi {
     fn live(&self, life: &mut dyn FnMut()) {
         let _serving = Serving::begin();
-        Python::attach(|_| {
+        Python::attach(|py| {
+            crate::forked::known_to_threading(py);
             life();
             // The thread's objects go while it is attached.
             BENCH.take();

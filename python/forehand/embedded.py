@@ -1,0 +1,321 @@
+"""Serving from Python: `forehand.serve`, and `forehand.Server` beside what else a process does.
+
+Knows: options as keywords, and how a server begins and ends in a thread. Does not know: command lines. Of what the
+command offers, what would have no effect here is refused, by name.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import sys
+import threading
+
+from forehand import _core, contradictions, errors, logs
+from forehand.errors import Problem, near
+from forehand.listen import Listener, listen
+from forehand.settings import OPTIONS, Settings
+from forehand.target import check, is_asgi, load
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any
+
+    from typing_extensions import Self, Unpack
+
+    from forehand.asgi.driver import Driver
+    from forehand.typed import Options
+
+#: What means nothing where one process serves an application that is there already.
+OF_THE_COMMAND = (
+    "application", "chdir", "pythonpath", "env", "env_file", "factory", "workers", "preload", "reload", "reload_dir",
+    "reload_strategy", "readiness", "startup_timeout", "max_requests", "max_requests_jitter", "max_worker_age",
+    "max_worker_memory", "worker_memory_kind", "control", "pid_file", "user", "group", "umask", "log_file",
+    "on_start", "on_worker_start", "on_worker_ready", "on_worker_exit", "on_reload", "on_stop",
+)  # fmt: skip
+#: How long the first request may be waited for: an ASGI application's startup has no other bound.
+STARTUP = 60.0
+
+
+def settings_of(options: dict[str, Any], source: str) -> Settings:
+    """Keywords as settings. Raises Problem for one that is not known or cannot be used."""
+    known = {key: option for option in OPTIONS.values() for key in option.keys}
+    settings = Settings()
+    taken: dict[str, str] = {}
+    for name, value in options.items():
+        option = known.get(name)
+        if option is None:
+            raise Problem(errors.USAGE, f"{source}: '{name}' is no option{near(name, list(known))}")
+        if option.name in taken:
+            raise Problem(errors.USAGE, f"{source}: '{name}' and '{taken[option.name]}' are the same option: name one")
+        taken[option.name] = name
+        if option.kind == "list" and isinstance(value, str):
+            value = [value]
+        try:
+            settings.put(option.name, option.judge(value), source)
+        except ValueError as error:
+            raise Problem(errors.USAGE, f"{source}: {name}: {error}") from None
+    return settings
+
+
+def _without_effect(settings: Settings, source: str, *, hint: str) -> None:
+    for name in OF_THE_COMMAND:
+        harmless = (0, 1) if name == "workers" else ()
+        value = settings[name]
+        if settings.sources[name] != "default" and value != OPTIONS[name].default and value not in harmless:
+            raise Problem(errors.USAGE, f"{source}: {name} has no effect for an application that is there already",
+                          hint=hint)  # fmt: skip
+    contradiction = contradictions.find(settings)
+    if contradiction:
+        raise Problem(errors.USAGE, f"{source}: {contradiction}")
+
+
+def serve(application: str | Callable[..., Any], options: dict[str, Any]) -> int:
+    """`forehand.serve`. Raises Problem."""
+    settings = settings_of(options, "serve()")
+    if isinstance(application, str):
+        return _command(application, settings)
+    _without_effect(settings, "serve()", hint='name the application as a target, such as serve("shop.wsgi", workers=2)')
+    name = getattr(application, "__qualname__", type(application).__name__)
+    check(application, name)
+    _no_loop(application, settings)
+    if settings.is_gevent():
+        from forehand import greenlets
+
+        greenlets.patched()
+    from forehand.run import run
+
+    return run(application, name, settings.plan())
+
+
+def _no_loop(application: Callable[..., Any], settings: Settings) -> None:
+    """serve() blocks, which an event loop that runs in this thread must not."""
+    if "asyncio" in sys.modules and is_asgi(application, settings["interface"]):
+        import asyncio
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        raise Problem(
+            errors.USAGE,
+            "serve() blocks, and an event loop runs in this thread",
+            hint="beside a loop: with forehand.Server(app) as server: ..., which serves in a thread of its own",
+        )
+
+
+def _command(target: str, settings: Settings) -> int:
+    """A target, as the command serves it, in this process. Raises Problem."""
+    from forehand.run import launch
+    from forehand.supervisor import watch
+
+    if threading.current_thread() is not threading.main_thread():
+        if settings.sources["workers"] != "default" and settings["workers"] != 0:
+            raise Problem(
+                errors.USAGE,
+                "serve(): workers need the main thread, which hears the signals",
+                hint="leave workers out: this process then serves alone",
+            )
+        settings.put("workers", 0, "serve()")
+    contradiction = contradictions.find(settings, target)
+    if contradiction:
+        raise Problem(errors.USAGE, f"serve(): {contradiction}")
+    if settings["reload"]:
+        watch.check()
+    folder = os.path.abspath(settings["chdir"] or os.curdir)
+    first = [os.path.abspath(part) for part in settings["pythonpath"].split(",") if part]
+    plan: dict[str, Any] = settings.plan()
+    plan |= {"target": target, "factory": settings["factory"], "check": False, "ready_fd": None, "adopt": None}
+    plan |= {"folder": folder, "path": [*first, folder, *(path for path in sys.path if path not in ("", folder))]}
+    plan["interface_name"] = "WSGI"
+    os.chdir(folder)
+    return launch(plan)
+
+
+class Server:
+    """A server in threads of its own, beside what else this process does: tests, notebooks, an event loop that runs.
+
+        with forehand.Server(app) as server:
+            requests.get(server.url)
+
+    `application`: a WSGI or ASGI application, or a target such as `"shop.wsgi"`, which is imported here. `options` are
+    those of `forehand.serve`; without `bind` it listens on a free port of 127.0.0.1. Signals are left alone. It may be
+    started and stopped from any thread, once.
+    """
+
+    def __init__(self, application: str | Callable[..., Any], **options: Unpack[Options]) -> None:
+        settings = settings_of(dict(options), "Server()")
+        if all(settings.sources[name] == "default" for name in ("bind", "host", "port")):
+            settings.put("bind", ["127.0.0.1:0"], "Server()")
+        if settings.is_gevent():
+            raise Problem(
+                errors.USAGE,
+                "Server(): worker_class gevent needs the hub of a thread of its own",
+                hint="forehand.serve(app, worker_class='gevent') in the main thread, or the command",
+            )
+        _without_effect(settings, "Server()", hint='the command and forehand.serve("shop.wsgi") have it')
+        self._application = load(application) if isinstance(application, str) else check(application, "Server()")
+        self._settings = settings
+        self._listeners: list[Listener] = []
+        self._life: _Threads | _Loop | None = None
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    @property
+    def urls(self) -> list[str]:
+        """Where it listens, one for each address; empty before it has started."""
+        return [listener.url for listener in self._listeners]
+
+    @property
+    def url(self) -> str:
+        """The first address, such as `http://127.0.0.1:40123`. RuntimeError: it has not started."""
+        if not self._listeners:
+            raise RuntimeError("the server has not been started: server.start(), or `with` it")
+        return self._listeners[0].url
+
+    @property
+    def port(self) -> int:
+        """The port of the first address; 0 for a unix socket."""
+        return int(self.url.rpartition(":")[2]) if self.url.startswith("http") else 0
+
+    def start(self) -> Self:
+        """Bind, start, and return when requests are answered. Raises Problem; RuntimeError where it was started
+        before."""
+        with self._lock:
+            if self._life is not None or self._stopped:
+                raise RuntimeError("this server was started before: make another one")
+            plan = self._settings.plan()
+            self._listeners = listen(plan)
+            try:
+                engine = {**plan["engine"], **logs.engine_settings(plan)}
+                pairs = [(listener.socket.fileno(), listener.url) for listener in self._listeners]
+                kind = _Loop if is_asgi(self._application, plan["interface"]) else _Threads
+                self._life = kind(self._application, plan, engine, pairs)
+            except BaseException:
+                self._close()
+                raise
+            atexit.register(self.stop)
+            return self
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Finish what runs, for at most `timeout` seconds (without one: `graceful_timeout`), then cut it. True: nothing
+        was cut. Of a server that does not run, nothing is left to stop."""
+        with self._lock:
+            life, self._life = self._life, None
+            if life is None:
+                return True
+            self._stopped = True
+            atexit.unregister(self.stop)
+            try:
+                return life.stop(self._settings["graceful_timeout"] if timeout is None else timeout)
+            finally:
+                self._close()
+
+    def _close(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        self._listeners = []
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class _Threads:
+    """A WSGI application: the engine's own threads."""
+
+    def __init__(
+        self,
+        application: Callable[..., Any],
+        plan: dict[str, Any],
+        engine: dict[str, Any],
+        pairs: list[tuple[int, str]],
+    ) -> None:
+        self.server = _core.Server(application, pairs, engine)
+        gc.collect()
+        self.server.start()
+        if engine["limits"]["request_timeout"] or engine["request_timeouts"]:
+            threading.Thread(target=self._watch, name="forehand-deadlines", daemon=True).start()
+
+    def _watch(self) -> None:
+        """Requests that are overdue have their exception raised by whoever has Python."""
+        import select
+
+        from forehand.supervisor import deadlines
+
+        poll = select.poll()
+        poll.register(self.server.overdue_fd(), select.POLLIN)
+        while not self.server.ended():
+            poll.poll(200)
+            for ticket in self.server.overdue():
+                deadlines.act(self.server, *ticket)
+
+    def stop(self, timeout: float) -> bool:
+        self.server.stop()
+        ended = self.server.join(timeout)
+        if not ended:
+            self.server.abort()
+            self.server.join(1)
+        self.server.flush_logs()
+        return ended and not self.server.counters()["requests_cut"]
+
+
+class _Loop:
+    """An ASGI application: an event loop in a thread of its own."""
+
+    def __init__(
+        self,
+        application: Callable[..., Any],
+        plan: dict[str, Any],
+        engine: dict[str, Any],
+        pairs: list[tuple[int, str]],
+    ) -> None:
+        from forehand.asgi import driver
+
+        self.loop: asyncio.AbstractEventLoop
+        self.loop, _ = driver.new_loop(plan["loop"])
+        self.driver: Driver = driver.Driver(application, plan)
+        self.ready = threading.Event()
+        self.failure: BaseException | None = None
+        life = self.driver.live(pairs, engine, driver.Orders(), self.ready.set)
+
+        def live() -> None:
+            try:
+                driver.run(self.loop, life)
+            except BaseException as error:  # told to whoever has started it
+                self.failure = error
+            finally:
+                self.ready.set()
+
+        self.thread = threading.Thread(target=live, name="forehand-loop", daemon=True)
+        self.thread.start()
+        if not self.ready.wait(STARTUP):
+            self._order("quit")
+            raise Problem(errors.APPLICATION, f"the application's startup did not end within {STARTUP:g} s")
+        if self.failure is not None:
+            self.thread.join()
+            raise self.failure
+
+    def _order(self, order: str) -> None:
+        try:
+            self.loop.call_soon_threadsafe(self.driver.stop, order)
+        except RuntimeError:
+            pass  # the loop has ended
+
+    def stop(self, timeout: float) -> bool:
+        self.driver.patience = timeout
+        self._order("stop")
+        self.thread.join(timeout + 3)
+        if self.thread.is_alive():
+            self._order("quit")
+            self.thread.join(1)
+            return False
+        return not self.driver.cut

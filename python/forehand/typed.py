@@ -1,0 +1,140 @@
+"""The options of `forehand.serve` and `forehand.Server`, for editors and type checkers.
+
+Made by `make docs` from the one definition (`settings.py`). Sizes are bytes or a text such as `10M`; times
+are seconds or a text such as `500ms`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class Options(TypedDict, total=False):
+    """All of them; docs/settings.md says what each is for."""
+
+    chdir: str
+    pythonpath: str
+    app_dir: str
+    env: str | list[str]
+    env_file: str
+    env_files: str
+    factory: bool
+    script_name: str
+    root_path: str
+    bind: str | list[str]
+    host: str
+    port: int
+    socket_mode: str
+    chmod_socket: str
+    uds_permissions: str
+    socket_user: str
+    socket_group: str
+    backlog: int
+    defer_accept: bool
+    threads: int
+    request_buffering: bool
+    server_header: str
+    forwarded_allow_ips: str
+    forwarded_headers: Literal["both", "x-forwarded", "forwarded"]
+    url_scheme: Literal["http", "https"]
+    access_log: str | bool
+    log_format: Literal["text", "json"]
+    log_colors: Literal["auto", "on", "off"]
+    log_config: str
+    log_config_json: str
+    log_syslog: bool
+    log_syslog_to: str
+    log_syslog_facility: str
+    log_syslog_prefix: str
+    access_log_file: str
+    access_logfile: str
+    log_level: Literal["debug", "info", "warning", "error", "critical"]
+    workers: int | Literal["auto"]
+    preload: bool
+    preload_app: bool
+    reload: bool
+    reload_dir: str | list[str]
+    reload_dirs: str | list[str]
+    reload_strategy: Literal["rolling", "together"]
+    readiness: str
+    startup_timeout: float | str
+    max_requests: int
+    limit_max_requests: int
+    max_requests_jitter: int
+    limit_max_requests_jitter: int
+    max_worker_age: float | str
+    max_worker_lifetime: float | str
+    max_worker_memory: int | str
+    worker_memory_kind: Literal["pss", "rss"]
+    request_timeouts: str | list[str]
+    control: str
+    control_socket: str
+    pid_file: str
+    pid: str
+    user: str
+    group: str
+    umask: str
+    log_file: str
+    error_logfile: str
+    log_output: str
+    on_start: str
+    on_worker_start: str
+    on_worker_ready: str
+    on_worker_exit: str
+    on_reload: str
+    on_stop: str
+    http_relax: str | list[str]
+    http_refuse: str | list[str]
+    worker_class: Literal["thread", "gevent", "sync", "gthread"]
+    worker_connections: int
+    interface: Literal["auto", "wsgi", "asgi"]
+    lifespan: Literal["auto", "on", "off"]
+    loop: Literal["auto", "asyncio", "uvloop"]
+    limit_request_line_bytes: int | str
+    limit_header_bytes: int | str
+    limit_header_lines: int
+    limit_body_bytes: int | str
+    limit_body_memory_bytes: int | str
+    limit_chunk_extension_bytes: int | str
+    limit_trailer_bytes: int | str
+    limit_trailer_lines: int
+    limit_response_buffer_bytes: int | str
+    limit_kept_bytes: int | str
+    limit_drain_bytes: int | str
+    limit_ws_message_bytes: int | str
+    ws_max_size: int | str
+    limit_ws_fragments: int
+    limit_ws_queue: int
+    ws_max_queue: int
+    limit_ws_queue_bytes: int | str
+    limit_connections: int
+    limit_cached_heads: int
+    limit_cached_head_bytes: int | str
+    cached_head_idle: float | str
+    limit_cached_names: int
+    first_byte_timeout: float | str
+    header_timeout: float | str
+    keep_alive_timeout: float | str
+    keep_alive: float | str
+    timeout_keep_alive: float | str
+    limit_body_rate: int | str
+    body_grace: float | str
+    body_idle_timeout: float | str
+    write_timeout: float | str
+    limit_write_rate: int | str
+    ws_ping_interval: float | str
+    ws_ping_timeout: float | str
+    ws_close_timeout: float | str
+    linger_timeout: float | str
+    graceful_timeout: float | str
+    timeout_graceful_shutdown: float | str
+    workers_kill_timeout: float | str
+    drain_keep_alive: float | str
+    request_timeout: float | str
+    timeout: float | str
+    request_timeout_grace: float | str
+    queue_timeout: float | str
+    limit_queue: int
+    slow_callback_duration: float | str
+    limit_slow_callback_places: int
+    error_log_rate: int

@@ -1,0 +1,277 @@
+"""`forehand.serve` and `forehand.Server`: beside what else a process does, and what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import forehand
+import pytest
+from forehand.errors import Problem
+
+pytestmark = pytest.mark.interpreters
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def wsgi(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    if environ["PATH_INFO"] == "/slow":
+        entered.set()
+        leave.wait(20)
+    start_response("200 OK", [("Content-Length", "4")])
+    return [b"wsgi"]
+
+
+entered, leave = threading.Event(), threading.Event()
+life: list[str] = []
+
+
+async def asgi(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "lifespan":
+        while True:
+            event = (await receive())["type"]
+            life.append(event)
+            await send({"type": event + ".complete"})
+            if event == "lifespan.shutdown":
+                return
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+    await send({"type": "http.response.body", "body": b"asgi"})
+
+
+def get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=20) as reply:
+        found: bytes = reply.read()
+        return found
+
+
+def test_a_server_serves_in_a_with_block_and_is_gone_behind_it() -> None:
+    with forehand.Server(wsgi) as server:
+        url = server.url
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", url) and server.urls == [url]
+        assert server.port == int(url.rpartition(":")[2]) != 8000
+        assert get(url) == b"wsgi"
+    with pytest.raises(OSError):
+        get(url)
+    with pytest.raises(RuntimeError, match="has not been started"):
+        _ = server.url
+    assert server.stop(), "once more is no mistake"
+    with pytest.raises(RuntimeError, match="make another one"):
+        server.start()
+
+
+def test_several_serve_at_the_same_time_and_after_one_another() -> None:
+    for _ in range(3):
+        with forehand.Server(wsgi) as one, forehand.Server(asgi) as other:
+            assert (get(one.url), get(other.url)) == (b"wsgi", b"asgi")
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_an_asgi_application_has_its_lifespan_and_its_loop(loop: Any) -> None:
+    life.clear()
+    with forehand.Server(asgi, loop=loop) as server:
+        assert life == ["lifespan.startup"]
+        assert get(server.url) == b"asgi"
+    assert life == ["lifespan.startup", "lifespan.shutdown"]
+
+
+@pytest.mark.parametrize("application", [wsgi, asgi])
+def test_it_serves_beside_an_event_loop_that_runs(application: Any) -> None:
+    async def main() -> bytes:
+        with forehand.Server(application) as server:
+            return await asyncio.to_thread(get, server.url)
+
+    assert asyncio.run(main()) in (b"wsgi", b"asgi")
+
+
+def test_it_serves_from_a_thread() -> None:
+    found: list[bytes] = []
+
+    def live() -> None:
+        server = forehand.Server(wsgi).start()
+        found.append(get(server.url))
+        server.stop()
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    thread.join(20)
+    assert found == [b"wsgi"]
+
+
+def test_a_target_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "embedded_shop.py").write_text("from test_embedded import wsgi as application\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    with forehand.Server("embedded_shop") as server:
+        assert get(server.url) == b"wsgi"
+    with pytest.raises(Problem, match="no module 'no_such_shop'"):
+        forehand.Server("no_such_shop")
+
+
+def test_a_stop_waits_for_what_runs_and_then_cuts_it() -> None:
+    entered.clear()
+    leave.clear()
+    server = forehand.Server(wsgi).start()
+    thread = threading.Thread(target=lambda: get(server.url + "/slow"), daemon=True)
+    thread.start()
+    assert entered.wait(20)
+    threading.Timer(0.1, leave.set).start()
+    assert server.stop(timeout=20), "it was waited for"
+    entered.clear()
+    leave.clear()
+    server = forehand.Server(wsgi).start()
+    url = server.url + "/slow"
+
+    def ask() -> None:
+        with pytest.raises(OSError):
+            get(url)
+
+    cut = threading.Thread(target=ask, daemon=True)
+    cut.start()
+    assert entered.wait(20)
+    assert not server.stop(timeout=0.1), "it was cut"
+    leave.set()
+    cut.join(20)
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"nosuch": 1}, "'nosuch' is no option"),
+    ({"thread": 1}, "did you mean 'threads'"),
+    ({"threads": 0}, "threads: 0 is not between"),
+    ({"reload": True}, "reload has no effect"),
+    ({"preload": True}, "preload has no effect"),
+    ({"workers": 4}, "workers has no effect"),
+    ({"on_start": "nosuch:f"}, "on_start has no effect"),
+    ({"control": "/x"}, "control has no effect"),
+    ({"readiness": "/x"}, "readiness has no effect"),
+    ({"env": ["A=b"]}, "env has no effect"),
+    ({"timeout": 3, "request_timeout": 4}, "are the same option"),
+    ({"bind": ":1", "port": 2}, "both say where to listen"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), REFUSED, ids=[" ".join(options) for options, _ in REFUSED])
+def test_what_is_unknown_or_has_no_effect_is_refused(options: dict[str, Any], words: str) -> None:
+    for call in (lambda: forehand.Server(wsgi, **options), lambda: forehand.serve(wsgi, **options)):
+        with pytest.raises(Problem, match=re.escape(words)):
+            call()
+
+
+def test_aliases_are_understood() -> None:
+    with forehand.Server(wsgi, root_path="/x", timeout=30, limit_body_bytes="10M", host="localhost", port=0) as server:
+        assert get(server.url + "/x/") == b"wsgi"
+
+
+def test_what_is_no_application_says_so() -> None:
+    with pytest.raises(Problem, match=r"is a int, which is not callable\n.*environ, start_response"):
+        forehand.Server(3)  # type: ignore[arg-type]
+
+
+def test_serve_says_that_it_blocks_where_a_loop_runs() -> None:
+    async def main() -> None:
+        forehand.serve(asgi, bind="127.0.0.1:0")
+
+    with pytest.raises(Problem, match="forehand.Server"):
+        asyncio.run(main())
+
+
+def test_a_startup_that_fails_is_the_callers_exception() -> None:
+    async def failing(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+    with pytest.raises(Problem, match="no database"):
+        forehand.Server(failing).start()
+
+
+def own_process(folder: Path, text: str) -> subprocess.Popen[str]:
+    (folder / "own.py").write_text(text)
+    return subprocess.Popen(
+        [sys.executable, "own.py"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize("application", ["wsgi", "asgi"])
+def test_a_process_that_forgets_to_stop_ends_in_order(tmp_path: Path, application: str) -> None:
+    process = own_process(
+        tmp_path,
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"import forehand, test_embedded\nserver = forehand.Server(test_embedded.{application}).start()\n"
+        "print(test_embedded.get(server.url).decode())\n",
+    )
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out.strip(), err) == (0, application, "")
+
+
+def test_a_target_is_served_with_workers_and_reloads(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("def app(e, s):\n    s('200 OK', [])\n    return [b'first']\n")
+    process = own_process(
+        tmp_path,
+        "import forehand, sys\nif __name__ == '__main__':\n"
+        f"    sys.exit(forehand.serve('shop:app', workers=2, bind='unix:{tmp_path}/s', control='{tmp_path}/c'))\n",
+    )
+    assert process.stderr is not None
+    try:
+        line = ""
+        while "Ctrl-C stops" not in line:
+            line = process.stderr.readline()
+            assert line, "it has ended"
+
+        def order(*words: str) -> str:
+            command = [sys.executable, "-m", "forehand", words[0], "--control", f"{tmp_path}/c", *words[1:]]
+            return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+
+        assert order("status", "--json").count('"requests"') == 2
+        (tmp_path / "shop.py").write_text("def app(e, s):\n    s('200 OK', [])\n    return [b'second']\n")
+        # Modules are compared by their time in whole seconds.
+        os.utime(tmp_path / "shop.py", (time.time() + 10, time.time() + 10))
+        assert "generation 2" in order("reload")
+        import socket
+
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(f"{tmp_path}/s")
+            sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert b"".join(iter(lambda: sock.recv(4096), b"")).endswith(b"second")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_workers_are_refused_outside_the_main_thread() -> None:
+    found: list[BaseException] = []
+
+    def live() -> None:
+        try:
+            forehand.serve("echo", workers=2)
+        except Problem as problem:
+            found.append(problem)
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    thread.join(20)
+    assert "workers need the main thread" in str(found[0])
+
+
+def test_the_page_of_documentation_works_as_printed(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "from-python.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    (tmp_path / "beside.py").write_text(next(block for block in blocks if "urlopen(server.url).read()" in block))
+    done = subprocess.run([sys.executable, "beside.py"], cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (0, "b'hello'\n"), done.stderr
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "wsgi.py").write_text("def application(e, s):\n    s('200 OK', [])\n    return [b'']\n")
+    (tmp_path / "test_page.py").write_text(next(block for block in blocks if "pytest.fixture" in block))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_page.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
