@@ -24,6 +24,7 @@ from forehand import _core, errors, forked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -53,6 +54,33 @@ def hurry() -> None:
 def left(patience: float) -> float:
     """Seconds that are left; `patience` where nobody has said that it is time to go."""
     return max((patience if _until is None else _until - time.monotonic()), LEAST)
+
+
+class Outlived:
+    """A server in a thread of somebody's program, which must have let go of the interpreter when that ends: at exit it
+    is stopped, and what does not end within its patience is cut. `stop` and `abort` are called in the main thread."""
+
+    def __init__(self, stop: Callable[[], object], abort: Callable[[], object], patience: float) -> None:
+        self.stop, self.abort, self.patience = stop, abort, patience
+        #: Held until the server has returned.
+        self.served = _real_lock()
+        self.served.acquire()
+        atexit.register(self._at_exit)
+
+    def _at_exit(self) -> None:
+        try:
+            self.stop()
+            if self.served.acquire(True, self.patience):
+                return
+        except KeyboardInterrupt:
+            pass  # in a hurry
+        self.abort()
+        self.served.acquire(True, LEAST)
+
+    def over(self) -> None:
+        """The server has returned."""
+        atexit.unregister(self._at_exit)
+        self.served.release()
 
 
 def finish(status: int, patience: float) -> NoReturn:

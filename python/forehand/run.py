@@ -17,6 +17,9 @@ from forehand.errors import Problem
 from forehand.listen import Listener, listen
 from forehand.target import is_asgi
 
+#: How long threads may take to let go of an engine that was cut, in seconds.
+LET_GO = 1.0
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,8 +136,16 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
         # What loading has left goes back to the system when the server starts.
         gc.collect()
         server.start()
-        _tell(plan, listeners, f"{name} (WSGI)", f"up to {plan['threads']} threads")
-        return waiting.wait()
+        outlived = ending.Outlived(server.stop, server.abort, plan["patience"])
+        try:
+            _tell(plan, listeners, f"{name} (WSGI)", f"up to {plan['threads']} threads")
+            return waiting.wait()
+        finally:
+            if not server.ended():
+                # Something was raised in the main thread, by a handler of somebody else's.
+                server.abort()
+                server.join(LET_GO)
+            outlived.over()
     finally:
         for listener in listeners:
             _core.release(listener.socket.fileno())

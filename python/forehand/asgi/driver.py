@@ -7,6 +7,7 @@ usually the main thread.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import sys
 
@@ -56,7 +57,16 @@ def serve(
     loop, name = new_loop(plan["loop"])
     driver = Driver(application, plan)
     pairs = [(listener.socket.fileno(), listener.url) for listener in listeners]
-    status = run(loop, driver.live(pairs, settings, Signals(driver), lambda: tell(name)))
+
+    def order(word: str) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed already
+            loop.call_soon_threadsafe(driver.stop, word)
+
+    outlived = ending.Outlived(lambda: order("stop"), lambda: order("quit"), driver.patience)
+    try:
+        status = run(loop, driver.live(pairs, settings, Signals(driver), lambda: tell(name)))
+    finally:
+        outlived.over()
     if driver.cut:
         sys.stderr.write(f"forehand: stopped while {driver.cut} requests were running\n")
     return status

@@ -15,7 +15,7 @@ import gevent
 from gevent.event import Event
 from greenlet import GreenletExit, getcurrent
 
-from forehand import _core, errors, forked
+from forehand import _core, ending, errors, forked
 from forehand.driving import FAREWELL, Ordered
 from forehand.supervisor import say, stacks
 
@@ -42,7 +42,16 @@ def serve(
     requests are answered."""
     driver = Driver(application, plan["patience"])
     pairs = [(listener.socket.fileno(), listener.url) for listener in listeners]
-    status = driver.live(pairs, settings, Signals(driver), lambda: tell(f"up to {settings['threads']} greenlets"))
+    loop = gevent.get_hub().loop
+    outlived = ending.Outlived(
+        lambda: loop.run_callback_threadsafe(driver.stop, "stop"),
+        lambda: loop.run_callback_threadsafe(driver.stop, "quit"),
+        driver.patience,
+    )
+    try:
+        status = driver.live(pairs, settings, Signals(driver), lambda: tell(f"up to {settings['threads']} greenlets"))
+    finally:
+        outlived.over()
     if driver.cut:
         sys.stderr.write(f"forehand: stopped while {driver.cut} requests were running\n")
     return status

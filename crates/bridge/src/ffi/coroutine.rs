@@ -7,6 +7,7 @@ use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use pyo3::{PyClass, ffi};
 
 use super::callable::{Tried, function, guarded};
+use super::calls;
 
 /// A class of ours that stands behind `receive` and `send`.
 pub trait Talks: PyClass<Frozen = pyo3::pyclass::boolean_struct::True> + Sync {
@@ -84,7 +85,7 @@ pub fn step<'py>(coroutine: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> Py
     // SAFETY: live objects, and room for the result; which of the three it was says whether a
     // reference was given or an exception is set.
     unsafe {
-        match ffi::PyIter_Send(coroutine.as_ptr(), value.as_ptr(), &raw mut result) {
+        match calls::send(coroutine.as_ptr(), value.as_ptr(), &raw mut result) {
             ffi::PySendResult::PYGEN_NEXT => Ok(Stepped::Yielded(Bound::from_owned_ptr(py, result))),
             ffi::PySendResult::PYGEN_RETURN => {
                 drop(Bound::from_owned_ptr(py, result));
@@ -138,12 +139,8 @@ pub fn call_three<'py>(
     let mut arguments = [std::ptr::null_mut(), all[0].as_ptr(), all[1].as_ptr(), all[2].as_ptr()];
     // SAFETY: live objects, three of them behind the place that the offset flag offers.
     unsafe {
-        let result = ffi::PyObject_Vectorcall(
-            callable.as_ptr(),
-            arguments.as_mut_ptr().add(1),
-            3 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET,
-            std::ptr::null_mut(),
-        );
+        let count = 3 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+        let result = calls::call(callable.as_ptr(), arguments.as_mut_ptr().add(1), count);
         Bound::from_owned_ptr_or_err(callable.py(), result)
     }
 }

@@ -5,6 +5,7 @@
 //! function says otherwise.
 
 mod callable;
+mod calls;
 mod coroutine;
 mod frames;
 mod gil;
@@ -20,7 +21,7 @@ pub use frames::keep_frames;
 pub use gil::{attached, outside, outside_for_work, raise_in_thread, thread_ident};
 pub use loan::{Held, Loan};
 pub use objects::{
-    Iteration, bytes_filled, bytes_of, call_two, copy_dict, first_bytes, iterate, lasting_bytes, latin1,
-    references, restore_exception, set_item, text_bytes,
+    Iteration, bytes_filled, bytes_of, call_none, call_two, copy_dict, first_bytes, iterate, lasting_bytes,
+    latin1, references, restore_exception, set_item, text_bytes,
 };
 pub use turns::{Serving, strained_until, take_turns};

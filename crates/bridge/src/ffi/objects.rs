@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use pyo3::{Borrowed, ffi};
 
+use super::calls;
 use super::gil::outside;
 
 /// A copy of a dictionary: for one without holes this is a copy of its table.
@@ -92,12 +93,19 @@ pub fn call_two<'py>(
     let mut arguments = [std::ptr::null_mut(), first.as_ptr(), second.as_ptr()];
     // SAFETY: live objects, two of them behind the place that the offset flag offers.
     unsafe {
-        let result = ffi::PyObject_Vectorcall(
-            callable.as_ptr(),
-            arguments.as_mut_ptr().add(1),
-            2 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET,
-            std::ptr::null_mut(),
-        );
+        let count = 2 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+        let result = calls::call(callable.as_ptr(), arguments.as_mut_ptr().add(1), count);
+        Bound::from_owned_ptr_or_err(callable.py(), result)
+    }
+}
+
+/// Calls without arguments.
+pub fn call_none<'py>(callable: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let mut place: [*mut ffi::PyObject; 1] = [std::ptr::null_mut()];
+    // SAFETY: a live object, and no argument behind the place that the offset flag offers.
+    unsafe {
+        let count = ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+        let result = calls::call(callable.as_ptr(), place.as_mut_ptr().add(1), count);
         Bound::from_owned_ptr_or_err(callable.py(), result)
     }
 }
@@ -136,7 +144,7 @@ pub enum Iteration<'py> {
 #[inline]
 pub fn iterate<'py>(iterator: &Bound<'py, PyAny>) -> PyResult<Iteration<'py>> {
     // SAFETY: `iterator` came from `PyObject_GetIter`; null means the end or an exception.
-    let item = unsafe { Bound::from_owned_ptr_or_opt(iterator.py(), ffi::PyIter_Next(iterator.as_ptr())) };
+    let item = unsafe { Bound::from_owned_ptr_or_opt(iterator.py(), calls::next(iterator.as_ptr())) };
     match item {
         Some(item) => Ok(Iteration::Item(item)),
         None => match PyErr::take(iterator.py()) {

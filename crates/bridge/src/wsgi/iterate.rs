@@ -12,7 +12,7 @@ use server::exchange::Gone;
 
 use super::file_wrapper::FileWrapper;
 use super::reply::{Reply, over};
-use crate::ffi::{Iteration, bytes_of, first_bytes, iterate};
+use crate::ffi::{Iteration, bytes_of, call_none, first_bytes, iterate};
 
 /// A single body from this size on is sent from the application's own object, so that a slow
 /// reader holds neither a copy nor the thread.
@@ -73,7 +73,7 @@ fn close(result: &Bound<'_, PyAny>) -> Result<(), Failure> {
         return Ok(());
     }
     match result.getattr(intern!(result.py(), "close")) {
-        Ok(close) => close.call0().map(|_| ()).map_err(Failure::Raised),
+        Ok(close) => call_none(&close).map(|_| ()).map_err(Failure::Raised),
         Err(error) if error.is_instance_of::<PyAttributeError>(result.py()) => Ok(()),
         Err(error) => Err(error.into()),
     }
