@@ -95,6 +95,8 @@ class Options(TypedDict, total=False):
     limit_header_lines: int
     limit_body_bytes: int | str
     limit_body_memory_bytes: int | str
+    limit_bodies_memory_bytes: int | str
+    limit_bodies_disk_bytes: int | str
     limit_chunk_extension_bytes: int | str
     limit_trailer_bytes: int | str
     limit_trailer_lines: int
