@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -65,3 +66,30 @@ def test_whoever_says_more_while_its_reply_waits_costs_nothing(
         time.sleep(1)
         assert cpu_seconds(server.pid) - before < 0.5, "it waits for room, and does not look for it all the time"
         ask(other, b"/hello")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_uploads_are_not_served_before_all_others(serve: Callable[..., Serving], driver: str) -> None:
+    target, *options = DRIVERS[driver]
+    server = serve(target, *options, "--workers", "0")
+    size, begun = 60_000_000, threading.Barrier(5)
+
+    def upload() -> None:
+        with server.connect(60) as sock:
+            ask(sock)
+            begun.wait()
+            sock.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size)
+            sock.sendall(bytes(size))
+            assert read_reply(sock, bytearray())[2] == b"%d" % size
+
+    uploads = [threading.Thread(target=upload) for _ in range(4)]
+    for thread in uploads:
+        thread.start()
+    with server.connect(60) as other:
+        ask(other)
+        begun.wait()
+        answered = 0
+        while any(thread.is_alive() for thread in uploads):
+            ask(other)
+            answered += 1
+    assert answered >= 25, "others had their turn all the time, not only when the uploads had ended"

@@ -13,7 +13,7 @@ use crate::body::Body;
 use crate::connection::{Connection, Receiving};
 use crate::engine::Engine;
 use crate::exchange::Exchange;
-use crate::incoming::{Flow, Incoming};
+use crate::incoming::{AT_ONCE, Flow, Incoming};
 use crate::progress::Step;
 use crate::slots::NEVER;
 use crate::turn::Loop;
@@ -221,8 +221,15 @@ impl Evented {
         Ok(())
     }
 
-    /// Rouses a connection that is away no later than `at`.
+    /// Rouses a connection that is away no later than `at`; [`AT_ONCE`]: with the next turn,
+    /// which comes as soon as the event loop has looked at everybody.
     pub fn rouse_at(&mut self, token: u64, at: Millis) {
+        if at == AT_ONCE {
+            if let Some(roused) = &mut self.turn.roused {
+                roused.push(Roused { token, hung_up: false });
+            }
+            return self.turn.engine.waker.wake();
+        }
         if at != NEVER
             && let Some(row) = self.turn.slots.get(token)
         {

@@ -19,6 +19,10 @@ use crate::sync::lock;
 
 /// How much one read of the socket brings at the most.
 const READ_BYTES: usize = 64 * 1024;
+/// So many reads of the socket without a wait, and whoever else runs on the reader's thread has a turn.
+const READS_A_TURN: u32 = 4;
+/// A time that has come: the reader goes on as soon as others have had their turn.
+pub const AT_ONCE: Millis = 0;
 /// How often a waiting reader looks whether its exchange still lives, in milliseconds.
 const LOOK_MS: Millis = 1000;
 
@@ -40,7 +44,7 @@ pub enum BodyError {
 pub enum Arrival {
     /// Bytes were appended, or none because there are no more.
     Some { last: bool },
-    /// Nothing has arrived.
+    /// Nothing has arrived, or, [`AT_ONCE`], others come first.
     None { until: Millis },
 }
 
@@ -65,6 +69,8 @@ pub struct Flow {
     lost: bool,
     /// Since when nobody has asked for more; none while somebody waits for it.
     left_since: Option<Millis>,
+    /// Reads of the socket since the reader last waited.
+    reads: u32,
     bytes: Vec<u8>,
     at: usize,
 }
@@ -92,6 +98,7 @@ impl Flow {
             fault: None,
             lost: false,
             left_since: Some(monotonic_ms()),
+            reads: 0,
             bytes: Vec::new(),
             at: 0,
         }
@@ -266,7 +273,13 @@ impl Incoming {
                 return Ok(Arrival::Some { last: flow.complete && flow.bytes.is_empty() });
             }
             if flow.pending.is_empty() {
+                flow.reads += 1;
+                if flow.reads > READS_A_TURN {
+                    flow.reads = 0;
+                    return Ok(Arrival::None { until: AT_ONCE });
+                }
                 if !flow.look()? {
+                    flow.reads = 0;
                     return Ok(Arrival::None { until: flow.patience()? });
                 }
             } else {
@@ -296,5 +309,54 @@ impl Incoming {
     /// Ends the loan: later reads say that the exchange is over.
     pub fn take_back(&self) -> Option<Flow> {
         lock(&self.flow).take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reactor::sys::{Accepted, ListenerFd, accept};
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    /// The receiving half of a body of so many bytes, and its peer.
+    fn body(length: u64) -> (Incoming, TcpStream) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let peer = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        let fd = ListenerFd::new(listener.as_raw_fd()).expect("a listener");
+        let Ok(Accepted::Connection(socket, _)) = accept(&fd) else { panic!("nobody came") };
+        let (limits, policy) = (Limits::default(), Policy::default());
+        let mut machine = Http1::new(0, monotonic_ms());
+        let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+        let mut shared = wire::Shared::new(limits.clone(), policy.clone());
+        let event = machine.advance(&mut head.as_bytes(), &mut shared, monotonic_ms());
+        assert!(matches!(event, Event::Request(_)));
+        let flow = Flow::new(Arc::new(socket), machine, Pending::default(), (&limits, &policy), false);
+        (Incoming::new(flow), peer)
+    }
+
+    #[test]
+    fn a_body_that_is_always_there_lets_others_have_their_turn() {
+        let (incoming, mut peer) = body(20_000_000);
+        let writer = std::thread::spawn(move || peer.write_all(&vec![b'x'; 20_000_000]).map(|()| peer));
+        let (mut total, mut turns, mut parts) = (0, 0, 0);
+        while total < 20_000_000 {
+            let mut into = Vec::new();
+            match incoming.try_read(&mut into, READ_BYTES).expect("a body") {
+                Arrival::Some { .. } => parts += 1,
+                Arrival::None { until: AT_ONCE } => turns += 1,
+                Arrival::None { .. } => {
+                    parts = 0;
+                    std::thread::yield_now();
+                }
+            }
+            total += into.len();
+            if turns > 0 {
+                (parts, turns) = (0, 0);
+            }
+            assert!(parts <= READS_A_TURN, "{parts} parts in one go");
+        }
+        assert!(writer.join().expect("a writer").is_ok());
     }
 }
