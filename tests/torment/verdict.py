@@ -39,6 +39,8 @@ USUAL = [
         "{} info: worker {} leaves: a new generation has taken its place",
         "forehand: stopping: {}",
         "forehand: a forked child came back into its parent's loop: it ends here",
+        "{} warning: {} held the event loop for {}",
+        "tormented.OnPurpose: in a child",
         "{} info: refused a request from {}",
     )
 ]
