@@ -36,3 +36,20 @@ def test_those_who_are_there_are_counted_though_they_ask_for_nothing(serve: Call
     for sock in socks:
         sock.close()
     server.until(lambda: connections() == 0)
+
+
+def test_requests_that_have_had_their_turn_are_no_longer_counted_as_waiting(serve: Callable[..., Serving]) -> None:
+    server = serve("behaviours", "--threads", "1")
+
+    def queued() -> int:
+        return sum(worker["queued"] for worker in server.status()["workers"])
+
+    socks = [server.connect() for _ in range(4)]
+    socks[0].sendall(b"GET /sleep?1 HTTP/1.1\r\nHost: a\r\n\r\n")
+    server.until(lambda: sum(worker["busy"] for worker in server.status()["workers"]) == 1)
+    for sock in socks[1:]:
+        sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+    server.until(lambda: queued() == 3)
+    for sock in socks:
+        assert read_reply(sock, bytearray())[0] == 200
+    server.until(lambda: queued() == 0)

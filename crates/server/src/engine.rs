@@ -189,6 +189,18 @@ impl Engine {
         }
     }
 
+    /// Nothing waits here any more but connections, so many: the watchdog, which shows numbers,
+    /// sleeps through what is no request, and knows of a queue only while threads are missing.
+    #[inline]
+    pub(crate) fn show_rest(&self, connections: usize) {
+        let Some(board) = &self.config.board else { return };
+        board.set(Field::Connections, connections as u64);
+        if self.queued.load(Ordering::Relaxed) != 0 {
+            self.queued.store(0, Ordering::Relaxed);
+            board.set(Field::Queued, 0);
+        }
+    }
+
     /// Shows this worker's numbers, and asks to be replaced when it is time. `now` in
     /// monotonic milliseconds.
     pub(crate) fn publish(&self, now: u64) {

@@ -16,7 +16,6 @@ use crate::accept::Listeners;
 use crate::allowance::Allowance;
 use crate::batch::Batch;
 use crate::baton::{Lead, Next};
-use crate::board::Field;
 use crate::engine::{Config, Engine, Stage};
 use crate::evented::Roused;
 use crate::exchange::Exchange;
@@ -365,10 +364,7 @@ impl Lead for Loop {
         // Whoever leads has had the interpreter.
         self.engine.held(false);
         self.heed();
-        if let Some(board) = &self.engine.config.board {
-            // The watchdog, which shows numbers, sleeps through what is no request.
-            board.set(Field::Connections, self.slots.len() as u64);
-        }
+        self.engine.show_rest(self.slots.len());
         let found =
             self.reactor.poll(!self.listeners.any_ready()).unwrap_or_else(|_| self.engine.cannot_poll());
         self.has_looked(found);
