@@ -10,7 +10,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test check lint loom fuzz torment autobahn bench bench-load docs interpreters clean load lab
+.PHONY: build serve test test-debug check lint loom fuzz torment autobahn bench bench-load docs interpreters clean load lab
 
 build: .venv/built
 
@@ -66,6 +66,11 @@ lab: .venv/built .venv/with-lab load
 
 loom:
 	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=4 cargo test --release -p server --test loom --target-dir target/loom
+
+# Tests against a build that ends where somebody would wait with the interpreter, the baton or a lock in hand.
+DEBUG_TESTS ?= tests/wsgi tests/greenlets/test_greenlets.py tests/asgi/test_http.py tests/supervisor/test_deadlines.py
+test-debug: .venv/built .venv/tested-with
+	tools/checked.sh $(BIN)/python -m pytest -q $(DEBUG_TESTS)
 
 fuzz: .venv/built .venv/tested-with
 	cargo build --release --manifest-path fuzz/Cargo.toml

@@ -41,6 +41,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::ffi::tell_who_has_the_interpreter();
         module.add("STACKS_SIGNAL", reactor::sys::stacks_signal())
     }
 

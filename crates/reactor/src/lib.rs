@@ -9,6 +9,7 @@
 //! the caller looks at them. A completion backend would fill the same lent buffer before
 //! it reports the token.
 
+pub mod holding;
 mod letgo;
 mod poll;
 pub mod sys;

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 
+use crate::holding::{Wait, will_wait};
 use crate::sys::{Poll, PollEvents, Socket, Timer, Waker};
 
 /// Tokens from here on are the reactor's own; callers use smaller ones.
@@ -123,6 +124,9 @@ impl Reactor {
     /// # Errors
     /// The kernel's; an interrupted wait is no error and finds nothing.
     pub fn poll(&mut self, wait: bool) -> io::Result<usize> {
+        if wait {
+            will_wait(Wait::Work);
+        }
         self.poll.wait(&mut self.events, if wait { -1 } else { 0 })
     }
 
@@ -131,6 +135,9 @@ impl Reactor {
     /// # Errors
     /// As [`Reactor::poll`].
     pub fn poll_for(&mut self, milliseconds: i32) -> io::Result<usize> {
+        if milliseconds != 0 {
+            will_wait(Wait::Work);
+        }
         self.poll.wait(&mut self.events, milliseconds)
     }
 

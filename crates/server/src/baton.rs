@@ -25,7 +25,7 @@
 
 use crate::sync::{
     AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, Tried, TriedGuard, lock, one_order,
-    try_lock,
+    try_lock, wait,
 };
 
 /// For how long after a job has blocked a spare is kept armed, in milliseconds.
@@ -436,10 +436,7 @@ impl Spares {
         state.parked += 1;
         self.parked.store(state.parked, Ordering::Relaxed);
         while state.permits == 0 && !state.ended {
-            state = match self.called.wait(state) {
-                Ok(state) => state,
-                Err(poisoned) => poisoned.into_inner(),
-            };
+            state = wait(&self.called, state);
         }
         if state.permits > 0 {
             // The caller has taken this thread off the count already.

@@ -11,6 +11,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use reactor::holding::{Wait, will_wait};
+
 use crate::incoming::Incoming;
 use crate::spool::{Charge, Spool};
 
@@ -64,6 +66,7 @@ impl Spooled {
 
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
+        will_wait(Wait::For("a disk"));
         file.write_all(bytes)?;
         self.length += bytes.len() as u64;
         Ok(())
@@ -75,6 +78,7 @@ impl Spooled {
 impl io::Read for Spooled {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let Some(file) = &self.file else { return Ok(0) };
+        will_wait(Wait::For("a disk"));
         let got = file.read_at(into, self.at)?;
         self.at += got as u64;
         Ok(got)

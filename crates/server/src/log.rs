@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use reactor::sys::{duplicate_file, monotonic_ms, wall_us};
 
-use crate::sync::lock;
+use crate::sync::{lock, wait, wait_for};
 
 /// Lines waiting to be written; more are counted and left out, so that memory is bounded
 /// where the reader of the log has stopped reading.
@@ -299,10 +299,7 @@ impl Log {
         }
         while queue.started && (queue.writing || !queue.lines.is_empty()) {
             let Some(left) = until.checked_duration_since(Instant::now()) else { return };
-            queue = match self.shared.emptied.wait_timeout(queue, left) {
-                Ok((queue, _)) => queue,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            (queue, _) = wait_for(&self.shared.emptied, queue, left);
         }
     }
 }
@@ -316,7 +313,7 @@ impl Shared {
                 queue.writing = false;
                 while queue.lines.is_empty() {
                     self.emptied.notify_all();
-                    queue = self.filled.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
+                    queue = wait(&self.filled, queue);
                 }
                 queue.writing = true;
                 let lost = std::mem::take(&mut queue.lost);

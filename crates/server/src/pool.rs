@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use reactor::holding::{Wait, will_wait};
 use reactor::sys::monotonic_ms;
 
 use crate::app::App;
@@ -16,7 +17,7 @@ use crate::baton::{Baton, Look, Play, Pool};
 use crate::engine::Engine;
 use crate::exchange::Exchange;
 use crate::slots::NEVER;
-use crate::sync::lock;
+use crate::sync::{lock, wait, wait_for};
 use crate::turn::Loop;
 
 /// Stack of a worker thread: what a main thread has, for applications recurse. Only pages
@@ -135,11 +136,13 @@ impl<A: App> Threads<A> {
             seen = now;
             again = now & 1 == 1 && !again;
             if quiet > QUIET_LOOKS && self.baton.watch_may_sleep(seen) {
+                will_wait(Wait::For("the next job"));
                 match self.engine.tickets.next().min(self.engine.publish_by(ms)) {
                     NEVER => thread::park(),
                     next => thread::park_timeout(Duration::from_millis(next.saturating_sub(ms).max(1))),
                 }
             } else {
+                will_wait(Wait::For("the next look"));
                 thread::sleep(if again { LOOK_AGAIN } else { LOOK });
             }
         }
@@ -190,14 +193,11 @@ impl<A: App> Threads<A> {
         let mut count = lock(&self.count);
         while *count > 0 {
             let Some(until) = until else {
-                count = self.all_gone.wait(count).unwrap_or_else(std::sync::PoisonError::into_inner);
+                count = wait(&self.all_gone, count);
                 continue;
             };
             let Some(left) = until.checked_duration_since(Instant::now()) else { return false };
-            count = match self.all_gone.wait_timeout(count, left) {
-                Ok((count, _)) => count,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            (count, _) = wait_for(&self.all_gone, count, left);
         }
         true
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use reactor::Waker;
 
 use crate::connection::Connection;
-use crate::sync::{lock, try_lock};
+use crate::sync::{lock, try_lock, wait_for};
 
 /// How long the thread waits for another body before it ends.
 const IDLE: Duration = Duration::from_secs(10);
@@ -173,11 +173,7 @@ impl Spool {
                 jobs.runs = false;
                 return None;
             }
-            let (again, waited) = match self.called.wait_timeout(jobs, IDLE) {
-                Ok(found) => found,
-                Err(poisoned) => poisoned.into_inner(),
-            };
-            (jobs, idle) = (again, waited.timed_out());
+            (jobs, idle) = wait_for(&self.called, jobs, IDLE);
         }
     }
 

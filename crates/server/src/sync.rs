@@ -14,10 +14,18 @@ pub use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
+/// What a lock gives; a debug build remembers that it is held (`reactor::holding`).
+#[cfg(any(loom, not(debug_assertions)))]
+pub type Guard<'a, T> = MutexGuard<'a, T>;
+#[cfg(all(not(loom), debug_assertions))]
+pub use recorded::Guard;
+#[cfg(all(not(loom), debug_assertions))]
+mod recorded;
+
 /// Locks, whether or not a thread has panicked with the lock held: what these locks protect
 /// is whole between any two statements that can panic.
 #[cfg(loom)]
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
     match mutex.lock() {
         Ok(guard) => guard,
         Err(poisoned) => poisoned.into_inner(),
@@ -29,23 +37,61 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 const ORPHANED: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Locks, whether or not a thread has panicked with the lock held: what these locks protect
-/// is whole between any two statements that can panic.
+/// is whole between any two statements that can panic. Nobody waits for anything else while
+/// holding one: a debug build looks.
 #[cfg(not(loom))]
 #[inline]
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    try_lock(mutex).unwrap_or_else(|| wait_for(mutex))
+#[track_caller]
+pub fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
+    let guard = tried(mutex).unwrap_or_else(|| until_free(mutex));
+    #[cfg(debug_assertions)]
+    let guard = Guard::new(guard, reactor::holding::Thing::Lock);
+    guard
+}
+
+/// Waits to be told, without the lock meanwhile.
+#[track_caller]
+pub fn wait<'a, T>(told: &Condvar, guard: Guard<'a, T>) -> Guard<'a, T> {
+    #[cfg(all(not(loom), debug_assertions))]
+    let guard = guard.before_a_wait();
+    let guard = match told.wait(guard) {
+        Ok(guard) => guard,
+        Err(poisoned) => poisoned.into_inner(),
+    };
+    #[cfg(all(not(loom), debug_assertions))]
+    let guard = Guard::new(guard, reactor::holding::Thing::Lock);
+    guard
+}
+
+/// The same, at most so long. True: that long, and nothing was told.
+#[cfg(not(loom))]
+#[track_caller]
+pub fn wait_for<'a, T>(
+    told: &Condvar,
+    guard: Guard<'a, T>,
+    most: std::time::Duration,
+) -> (Guard<'a, T>, bool) {
+    #[cfg(debug_assertions)]
+    let guard = guard.before_a_wait();
+    let (guard, waited) = match told.wait_timeout(guard, most) {
+        Ok(both) => both,
+        Err(poisoned) => poisoned.into_inner(),
+    };
+    #[cfg(debug_assertions)]
+    let guard = Guard::new(guard, reactor::holding::Thing::Lock);
+    (guard, waited.timed_out())
 }
 
 /// Waits for a lock; not without end in a process where whoever has it may not exist.
 #[cfg(not(loom))]
 #[cold]
-fn wait_for<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn until_free<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     if reactor::sys::forks() == 0 {
         return mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     }
     let begun = std::time::Instant::now();
     loop {
-        if let Some(guard) = try_lock(mutex) {
+        if let Some(guard) = tried(mutex) {
             return guard;
         }
         if begun.elapsed() > ORPHANED {
@@ -72,14 +118,24 @@ pub fn one_order() {
 pub type Tried<T> = Mutex<T>;
 /// What a successful try gives.
 #[cfg(not(loom))]
-pub type TriedGuard<'a, T> = MutexGuard<'a, T>;
+pub type TriedGuard<'a, T> = Guard<'a, T>;
 #[cfg(loom)]
 pub use model::{Tried, TriedGuard};
 
 /// Locks if nobody has it.
 #[cfg(not(loom))]
 #[inline]
+#[track_caller]
 pub fn try_lock<T>(mutex: &Tried<T>) -> Option<TriedGuard<'_, T>> {
+    let guard = tried(mutex)?;
+    #[cfg(debug_assertions)]
+    let guard = Guard::new(guard, reactor::holding::Thing::Baton);
+    Some(guard)
+}
+
+#[cfg(not(loom))]
+#[inline]
+fn tried<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
         Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),

@@ -230,6 +230,7 @@ impl Tickets {
         }
         let grace = engine.config.limits.request_timeout_grace;
         let mut next = Millis::MAX;
+        let mut ignored = Vec::new();
         let open = lock(&self.open);
         for ticket in open.iter() {
             if !ticket.is_overdue() {
@@ -246,7 +247,7 @@ impl Tickets {
                 && !ticket.escalated.swap(true, Ordering::AcqRel)
             {
                 engine.counters.request_deadlines_ignored.add();
-                engine.report(&format!(
+                ignored.push(format!(
                     "stale {}: its thread has not come back {} s after its deadline (--request-timeout-grace)",
                     ticket.line(),
                     grace as f64 / 1000.0
@@ -255,6 +256,11 @@ impl Tickets {
         }
         // Stored while the list is locked: a ticket that is issued now lowers it again.
         self.next.store(next, Ordering::SeqCst);
+        drop(open);
+        for line in ignored {
+            // The supervisor may be slow to listen, and whoever issues a ticket wants the list.
+            engine.report(&line);
+        }
     }
 
     fn expire(&self, ticket: &Ticket, engine: &Engine, now: Millis) {

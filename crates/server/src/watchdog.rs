@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use reactor::holding::{Wait, will_wait};
 use reactor::sys::monotonic_us;
 
 use crate::engine::Engine;
@@ -247,6 +248,7 @@ impl Life {
     }
 
     fn rest(&self, verdict: &Verdict, attention: &mut Attention) {
+        will_wait(Wait::For("the next look"));
         match (verdict.rest, verdict.sleep) {
             (Some(rest), Sleep::Awake) => thread::sleep(Duration::from_micros(rest)),
             (Some(rest), how) => self.watched.sleep(how, attention.seen, Some(rest / 1000), None),

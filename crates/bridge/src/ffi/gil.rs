@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::{Python, ffi};
 use reactor::LetGo;
+use reactor::holding::{Wait, will_wait};
 use reactor::sys::monotonic_us;
 
 use super::turns;
@@ -22,6 +23,7 @@ struct Away(*mut ffi::PyThreadState);
 
 impl Drop for Away {
     fn drop(&mut self) {
+        will_wait(Wait::Interpreter);
         // SAFETY: the state is this thread's own, saved in `outside` and restored once.
         unsafe { ffi::PyEval_RestoreThread(self.0) };
     }
@@ -42,6 +44,16 @@ pub fn outside_for_work<R>(wait: impl FnOnce() -> R) -> R {
     let (result, since) = outside(|_| (wait(), monotonic_us()));
     turns::back(since);
     result
+}
+
+/// Debug builds ask here whether a thread that is about to wait has the interpreter.
+pub fn tell_who_has_the_interpreter() {
+    #[cfg(debug_assertions)]
+    reactor::holding::ask_of_the_interpreter(|| {
+        // SAFETY: takes no pointer; any thread may ask, also one that Python does not know. Once
+        // the interpreter has ended there is nothing left that could be held.
+        unsafe { ffi::Py_IsInitialized() != 0 && ffi::PyGILState_Check() != 0 }
+    });
 }
 
 /// This thread, as the interpreter names it (`threading.get_ident()`).

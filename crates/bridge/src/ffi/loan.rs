@@ -10,6 +10,8 @@ use std::thread::{self, Thread};
 
 use pyo3::Python;
 
+use reactor::holding::{Wait, will_wait};
+
 use super::outside;
 
 /// A value that belongs to the interpreter's lock.
@@ -58,7 +60,10 @@ impl<T> Drop for Ends<'_, T> {
             // Another thread has let go of the interpreter while it uses the value. Nothing of
             // ours does so; should something, it is waited for and not trusted to be quick.
             self.0.owner.set(Some(thread::current()));
-            outside(|_| thread::park());
+            outside(|_| {
+                will_wait(Wait::For("the use of a loan"));
+                thread::park();
+            });
         }
     }
 }

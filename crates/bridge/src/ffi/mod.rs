@@ -18,7 +18,9 @@ pub use coroutine::{
     Stepped, Talks, call_three, copy_list, get_item, is_coroutine, make_with, step, talk_functions,
 };
 pub use frames::keep_frames;
-pub use gil::{attached, outside, outside_for_work, raise_in_thread, thread_ident};
+pub use gil::{
+    attached, outside, outside_for_work, raise_in_thread, tell_who_has_the_interpreter, thread_ident,
+};
 pub use loan::{Held, Loan};
 pub use objects::{
     Iteration, bytes_filled, bytes_of, call_none, call_two, copy_dict, first_bytes, iterate, lasting_bytes,

@@ -14,14 +14,15 @@
 //! Knows: the interpreter's interval, and the processor time of threads. Does not know: what
 //! they do. Statics, because there is one interpreter in a process; the leader writes them.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyFloat;
 use pyo3::{Python, intern};
 use reactor::sys::{ThreadClock, monotonic_ms, monotonic_us};
+use server::sync::{Guard, lock};
 
 /// CPython's own, in seconds: where another is found, the application wants that one.
 const DEFAULT: f64 = 0.005;
@@ -88,8 +89,8 @@ struct Threads {
     at: u64,
 }
 
-fn threads() -> MutexGuard<'static, Threads> {
-    THREADS.lock().unwrap_or_else(PoisonError::into_inner)
+fn threads() -> Guard<'static, Threads> {
+    lock(&THREADS)
 }
 
 /// A thread that serves, for as long as this lives.
@@ -151,7 +152,9 @@ fn note(waited: u64) {
         } else if now >= SINCE.load(Ordering::Relaxed) + STRAIN_AFTER_MS {
             STRAINED_UNTIL.store(now + STRAIN_MS, Ordering::Relaxed);
         }
-        if let Some(alone) = threads().look() {
+        // Python is called when the lock has been let go of.
+        let found = threads().look();
+        if let Some(alone) = found {
             shorten(alone);
         }
     } else if QUIET.fetch_add(1, Ordering::Relaxed) + 1 >= CALM {

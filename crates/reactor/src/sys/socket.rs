@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use super::ours::Own;
 use super::{check, check_size};
 use crate::LetGo;
+use crate::holding::{Wait, will_wait};
 
 /// Where a peer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,6 +229,7 @@ impl Socket {
     /// This is for a thread that owns the connection, never for the loop; `_let_go`: it holds
     /// nothing that others need.
     pub fn wait(&self, what: PollFor, milliseconds: u64, _let_go: &LetGo) -> io::Result<bool> {
+        will_wait(Wait::For("a peer"));
         let events = match what {
             PollFor::Readable => libc::POLLIN | libc::POLLRDHUP,
             PollFor::Writable => libc::POLLOUT,
