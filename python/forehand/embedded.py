@@ -190,6 +190,8 @@ class Server:
                 raise RuntimeError("this server was started before: make another one")
             plan = self._settings.plan()
             self._listeners = listen(plan)
+            for listener in self._listeners:
+                _core.keep_from_children(listener.socket.fileno())
             try:
                 engine = {**plan["engine"], **logs.engine_settings(plan)}
                 pairs = [(listener.socket.fileno(), listener.url) for listener in self._listeners]

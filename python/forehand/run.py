@@ -54,21 +54,33 @@ def launch(plan: dict[str, Any]) -> int:
     if plan["worker_class"] == "gevent":
         greenlets.check(application, plan["target"], plan["interface"])
     if plan["check"]:
+        _prove(application, plan)
         print(f"forehand: {plan['target']} loads, and all settings can be used")
         return errors.OK
     return _unsupervised(application, plan)
 
 
+def _prove(application: Callable[..., Any], plan: dict[str, Any]) -> None:
+    """The readiness call, outside a worker. Raises Problem."""
+    if is_asgi(application, plan["interface"]) and plan["readiness"].startswith("/"):
+        from forehand.asgi import readiness as asynchronous
+
+        asynchronous.check(plan["readiness"], application, plan["lifespan"])
+    else:
+        from forehand.supervisor import readiness
+
+        readiness.prove(plan["readiness"], application)
+
+
 def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
     """`--workers 0`: this process is supervisor and worker in one. Raises Problem."""
-    from forehand.supervisor import hooks, pidfile, readiness
+    from forehand.supervisor import hooks, pidfile
 
     facts = {"pid": os.getpid(), "worker": 0, "generation": 1}
     pidfile.write(plan["pid_file"])
     status = errors.INTERNAL
     try:
-        if plan["readiness"]:
-            readiness.prove(plan["readiness"], application)
+        _prove(application, plan)
         plan["then"] = lambda: hooks.call(plan, "on_worker_ready", facts)
         status = run(application, plan["target"], plan)
     finally:

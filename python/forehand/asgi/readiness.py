@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 async def prove(how: str, application: Callable[..., Any], state: dict[str, Any]) -> None:
     """As `forehand.supervisor.readiness.prove`. Raises Problem."""
+    if how == "auto":
+        # Modules that are imported late may do what is forbidden on an event loop's thread, as at a first request.
+        return await asyncio.to_thread(readiness.prove, how, application)
     if not how.startswith("/"):
         return readiness.prove(how, application)
     try:
@@ -26,6 +29,21 @@ async def prove(how: str, application: Callable[..., Any], state: dict[str, Any]
         raise readiness.failed(how, f"raised {type(error).__name__}: {error}", error) from None
     if not 100 <= status < 400:
         raise readiness.failed(how, f"answered {status or 'nothing'}")
+
+
+def check(how: str, application: Callable[..., Any], lifespan_mode: str) -> None:
+    """The same with a loop and a lifespan of its own, where nothing is to be served. Raises Problem."""
+    from forehand.asgi.lifespan import Lifespan
+
+    async def live() -> None:
+        lifespan = Lifespan(application, lifespan_mode)
+        await lifespan.start()
+        try:
+            await prove(how, application, lifespan.state)
+        finally:
+            await lifespan.stop(1.0)
+
+    asyncio.run(live())
 
 
 async def _get(path: str, application: Callable[..., Any], state: dict[str, Any]) -> int:

@@ -62,7 +62,7 @@ def _hook(value: str) -> None:
 
 
 def _readiness(value: str) -> None:
-    if value and not value.startswith("/"):
+    if value not in ("", "auto", "none") and not value.startswith("/"):
         _hook(value)
 
 
@@ -106,8 +106,9 @@ def options(make: Any) -> Iterator[Any]:
                metavar="DIRS", aliases=("--reload-dirs",))  # fmt: skip
     yield make("reload_strategy", "choice", "rolling", "Workers",
                "replace workers one by one, or all of them together", choices=STRATEGIES)  # fmt: skip
-    yield make("readiness", "str", "", "Workers",
-               "what a new worker must do before it is given requests: answer GET /path below 400, or module:callable",
+    yield make("readiness", "str", "auto", "Workers",
+               "what a new worker must do before it is given requests: answer GET /path below 400, or module:callable; "
+               "auto: of Django, resolve all URLs, which imports the views; none: nothing. --check does it too",
                metavar="CALL", check=_readiness)  # fmt: skip
     yield make("startup_timeout", "time", 60, "Workers",
                "a worker that is not ready by then is killed: its import hangs; 0: wait for ever")  # fmt: skip

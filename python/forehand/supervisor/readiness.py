@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 def prove(how: str, application: Callable[..., Any]) -> None:
     """`/path`: a GET of the application, whose status must be below 400. `module:callable`: a
-    call without arguments that must neither raise nor return False. Raises Problem."""
+    call without arguments that must neither raise nor return False. `auto`: Django's URLs. Raises Problem."""
+    if how in ("", "none"):
+        return
+    if how == "auto":
+        resolve_urls()
+        return
     if not how.startswith("/"):
         from forehand.supervisor.hooks import find
 
@@ -39,6 +44,35 @@ def prove(how: str, application: Callable[..., Any]) -> None:
         raise failed(how, f"raised {type(error).__name__}: {error}", error) from None
     if not status[:3].isdigit() or int(status[:3]) >= 400:
         raise failed(how, f"answered {status or 'nothing'}")
+
+
+def resolve_urls() -> None:
+    """Of a Django application: import every module that its URLs name, which it would otherwise do at the first
+    request, so that code that is broken there is found before anybody depends on it. Raises Problem."""
+    conf = sys.modules.get("django.conf")
+    handlers = ("django.core.handlers.wsgi", "django.core.handlers.asgi")
+    if conf is None or not any(name in sys.modules for name in handlers):
+        return
+    if not conf.settings.configured or not getattr(conf.settings, "ROOT_URLCONF", None):
+        return
+    from django.urls import get_resolver  # type: ignore[import-untyped,unused-ignore]
+
+    def walk(patterns: Any) -> None:
+        for pattern in patterns:
+            walk(getattr(pattern, "url_patterns", ()))
+
+    try:
+        forked.parent_only(walk, get_resolver().url_patterns)
+    except Exception as error:
+        import traceback
+
+        shown = errors.own_frames(error.__traceback__)
+        raise Problem(
+            errors.APPLICATION,
+            f"Django's URLs cannot be resolved: {type(error).__name__} in what {conf.settings.ROOT_URLCONF} imports",
+            hint="each page would answer 500: the worker takes no requests; --readiness none serves all the same",
+            traceback="".join(traceback.format_exception(type(error), error, shown)),
+        ) from None
 
 
 def _get(path: str, application: Callable[..., Any]) -> str:
