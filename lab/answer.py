@@ -26,7 +26,7 @@ KEYS = {
 }  # fmt: skip
 WORDS = {
     "replies/s": "replies/s", "CPU us/request": "µs of CPU a request", "p50 ms": "ms (median)", "p99 ms": "ms (99 %)",
-    "PSS MiB": "MiB", "capacity": "requests/s", "faults": "faults after which it answers",
+    "PSS MiB": "MiB", "capacity": "requests/s", "faults": "of the faults outlived",
 }  # fmt: skip
 MORE_IS_BETTER = ("replies/s", "capacity", "faults")
 

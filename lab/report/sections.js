@@ -14,7 +14,8 @@ function answer() {
   const failed = told.rows.some((row) => row.failed_share !== undefined);
   const heads = ["server", ...more.map(([, head]) => head), ...(failed ? ["failed"] : []), "rounds", "noisy"];
   const rows = told.rows.map((row) => [row.title, ...more.map(([key]) => row[key]), ...(failed ? [row.failed_share === null ? "–" : `${plain(100 * row.failed_share)} %`] : []), row.rounds === row.measured ? row.rounds : `${row.rounds} of ${row.measured}`, row.noisy || "–"]);
-  const note = "Median over rounds, with its 95 % interval. “Told apart” is by rounds in which both ran, at 5 %." + (heads.includes("holds, requests/s") ? " A server holds a rate up to which at most 0.1 % of requests fail and the 99th percentile is at most 100 ms." : "");
+  const capacity = told.figure === "capacity" ? "The highest rate with at most 0.1 % errors and a 99th percentile of at most 100 ms, found by halving. " : "";
+  const note = capacity + "Median over rounds, with its 95 % interval. “Told apart” is by rounds in which both ran, at 5 %." + (heads.includes("holds, requests/s") ? " A server holds a rate up to which at most 0.1 % of requests fail and the 99th percentile is at most 100 ms." : "");
   return make("section", { id: "answer" }, make("p", { class: "said-first" }, told.said), ...told.doubts.map((each) => make("p", { class: "warning" }, each)), answerBars(told), table(heads, rows), make("p", { class: "said" }, note));
 }
 
@@ -79,11 +80,6 @@ function details(grid) {
 function compare(grid) {
   const r = record(), names = visible();
   const best = (name) => r.points[name].filter((row) => row["replies/s"]).reduce((a, row) => (!a || row["replies/s"].mid > a["replies/s"].mid ? row : a), null);
-  if (Object.keys(r.capacity).length) {
-    const rows = names.filter((name) => r.capacity[name]).map((name) => ({ name, ...r.capacity[name] })).sort((a, b) => b.mid - a.mid);
-    const { element, plot } = figure("Capacity", { wide: true, note: "The highest rate with at most 0.1 % errors and a 99th percentile of at most 100 ms, found by halving; median over rounds.", heads: ["server", "requests/s"], rows: rows.map((row) => [title(row.name), within(row)]) });
-    grid.append(element); later(() => rankBars(plot, rows, "/s"));
-  }
   if (r.manifest.history.length) {
     const { element, plot } = figure("The article's figures beside ours", { wide: true, note: r.manifest.source + ". History, on machines of that day; neither a target nor comparable in absolute terms." });
     const ours = (name) => { const top = r.points[name] ? best(name) : null; return top ? `${within(top["replies/s"])} at ${plain(top.point)} ${r.manifest.unit}` : "not measured here"; };

@@ -247,3 +247,56 @@ def test_paper_gets_no_buttons(opened: Any) -> None:
     opened.emulate_media(media="print")
     assert not opened.locator("#legend").is_visible()
     assert not opened.locator("#theme").is_visible()
+
+
+def capacity() -> list[dict]:
+    lines = [facts.manifest("alpha", "beta", scenario_kind="capacity", rounds=6)]
+    lines += [facts.contestant("alpha"), facts.contestant("beta")]
+    for number in range(1, 7):
+        for server, rate in (("alpha", 1000.0), ("beta", 1500.0)):
+            lines.append(
+                {"kind": "capacity", "at": 1.0, "round": number, "server": server, "rate": rate + number, "tried": []}
+            )
+    return [*lines, {"kind": "end", "at": 2.0, "how": "complete"}]
+
+
+def faults() -> list[dict]:
+    told = [{"target": "/exit", "expected": "a worker is replaced"}]
+    lines = [facts.manifest("alpha", scenario_kind="faults", faults=told, rounds=1), facts.contestant("alpha")]
+    lines.append(
+        {
+            "kind": "fault", "at": 1.0, "round": 1, "server": "alpha", "target": "/exit", "told": ["a reset"],
+            "collateral": {"reset_before_reply": 3}, "background": {"started": 100, "replies": 97}, "worst_ms": 12.5,
+            "generator": "fit", "died": "", "marks": [], "back_s": 0.1, "replaced": 1, "pss_kib": [100, 200], "log": "",
+        }
+    )  # fmt: skip
+    return [*lines, {"kind": "end", "at": 2.0, "how": "complete"}]
+
+
+def nothing() -> list[dict]:
+    return [
+        facts.manifest("alpha"),
+        facts.contestant("alpha", "not obtainable"),
+        {"kind": "end", "at": 2.0, "how": "x"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "made, said",
+    [
+        (capacity, "Beta: 1,504 (1,502 – 1,506) requests/s, the most of 2. The difference is more than chance."),
+        (faults, "Alpha: 1 of the faults outlived."),
+        (nothing, "Nothing was measured that counts."),
+    ],
+)
+def test_a_record_of_every_kind_has_its_answer(browser: Any, tmp_path: Path, made: Any, said: str) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(page.built({"one": made()}))
+    view = browser.new_page(viewport={"width": 800, "height": 600})
+    faulty: list[str] = []
+    view.on("pageerror", lambda error: faulty.append(str(error)))
+    view.goto(path.as_uri())
+    assert view.locator("#answer p").first.inner_text() == said
+    assert view.evaluate("document.documentElement.dataset.drawn") is not None
+    view.close()
+    assert faulty == []
