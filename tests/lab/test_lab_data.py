@@ -19,7 +19,7 @@ SYSTEMS = (
     "fapws3", "aspen", "mod_wsgi", "mod_wsgi-daemon", "mod_python", "mod_python-wsgi", "wsgiref", "cherrypy", "cheroot",
     "magnumpy", "twisted", "cogen", "gevent", "gevent-nospawn", "tornado", "eventlet", "concurrence", "paste",
     "spawning", "flup", "flup-prefork", "snakelets", "nxweb", "nginx", "apache", "bjoern", "meinheld", "rocket",
-    "granian", "uvicorn",
+    "granian", "uvicorn", "daphne",
     "hypercorn", "hypercorn-asgi", "granian-asgi", "waitress", "fastpysgi", "forehand", "forehand-asgi",
     "forehand-asgi-asyncio", "cherrypy@2010", "twisted@2010", "gevent@2010", "tornado@2010",
 )  # fmt: skip
