@@ -6,6 +6,7 @@ Each test runs with threads, under an event loop and under gevent's hub.
 from __future__ import annotations
 
 import importlib.util
+import re
 import select
 import socket
 import sys
@@ -144,3 +145,14 @@ def test_a_stop_waits_for_a_reader_as_long_as_that_has_patience(start: Callable[
         count(server)
         assert server.stop() == 0
         assert "cut" not in server.log()
+
+
+@pytest.mark.parametrize("burst", [1000, 299_999, 300_000, 300_001])
+def test_what_is_sent_in_bursts_arrives_whole(start: Callable[..., Serving], burst: int) -> None:
+    server = start("--limit-send-burst-bytes", str(burst), "--write-timeout", "3s")
+    with server.connect(2) as sock:
+        for path in ["/300000", "/parts/5/300000", "/parts/1/64000", "/list/3/100000"] * 2:
+            sock.sendall(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path.encode())
+            body = read_reply(sock, bytearray())[2]
+            *_, count, size = [1, *map(int, re.findall(r"\d+", path))]
+            assert body == page(size) * count

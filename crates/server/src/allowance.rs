@@ -21,6 +21,8 @@ pub const REQUESTS_A_CLOCK: u32 = 8;
 pub const READS_A_LOOK: u32 = 32;
 /// How often one connection is read before others have their turn.
 pub const READS_A_VISIT: u32 = 16;
+/// So many bytes that are sent count as much as a read does.
+const BYTES_A_READ: u64 = 64 * 1024;
 /// So many pieces of bodies (chunks) count as much as a read does.
 const PIECES_A_READ: u32 = 2048;
 
@@ -78,6 +80,13 @@ impl Allowance {
     #[inline]
     pub fn count_read(&mut self) {
         self.reads = self.reads.saturating_sub(1);
+    }
+
+    /// A connection was sent so much, and there is more to be sent to it.
+    #[inline]
+    pub fn count_sent(&mut self, bytes: u64) {
+        let reads = u32::try_from(bytes / BYTES_A_READ).unwrap_or(u32::MAX);
+        self.reads = self.reads.saturating_sub(reads.max(1));
     }
 
     /// What was read had a piece of a body in it.

@@ -150,22 +150,25 @@ impl Sending {
 
     /// Sends what is carried, then what is queued; drops the queue when it is empty. With it
     /// comes how much the peer has taken since this was last asked.
-    fn flush(&mut self, socket: &Socket) -> io::Result<(Flushed, u64)> {
+    fn flush(&mut self, socket: &Socket, most: usize) -> io::Result<(Flushed, u64)> {
         let mut taken = 0;
         if let Some(carry) = &self.carry {
             let flushed = carry.send()?;
             // Whoever else has sent of it has sent it to this peer.
             taken = carry.take_count();
             if flushed == Flushed::Full {
+                if let Some(output) = &mut self.output {
+                    output.note_full();
+                }
                 return Ok((Flushed::Full, taken));
             }
         }
         if let Some(output) = &mut self.output {
             let before = output.left();
-            let flushed = output.flush(socket)?;
+            let flushed = output.flush(socket, most)?;
             taken += before - output.left();
-            if flushed == Flushed::Full {
-                return Ok((Flushed::Full, taken));
+            if flushed != Flushed::All {
+                return Ok((flushed, taken));
             }
             self.output = None;
         }
@@ -187,7 +190,8 @@ impl Connection {
     /// # Errors
     /// The socket's.
     pub fn flush(&mut self, limits: &Limits, now: Millis) -> io::Result<Flushed> {
-        let (flushed, taken) = self.sending.flush(&self.socket)?;
+        let most = usize::try_from(limits.send_burst_bytes).unwrap_or(usize::MAX);
+        let (flushed, taken) = self.sending.flush(&self.socket, most)?;
         self.patience.earn(taken, limits, now);
         Ok(flushed)
     }

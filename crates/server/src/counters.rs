@@ -106,6 +106,8 @@ counters! {
     application_errors
     /// Threads that waited for a slow reader (`response_buffer_bytes`).
     reply_waits
+    /// Times that a reader of much was left to be sent more when others had had their turn (`send_burst_bytes`).
+    send_bursts
     /// Threads that waited for the reader of a complete reply, as too much was kept (`kept_bytes`).
     kept_waits
     /// Readers reset under an event loop or a hub, as too much was kept (`kept_bytes`).

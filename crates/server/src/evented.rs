@@ -238,6 +238,14 @@ impl Evented {
         }
     }
 
+    /// Rouses a connection that is away when others have had their turn.
+    pub fn rouse_soon(&mut self, token: u64) {
+        if let Some(noted) = &mut self.turn.roused {
+            noted.push(Roused { token, hung_up: false });
+            self.turn.engine.waker.wake();
+        }
+    }
+
     /// The time of the last look.
     pub fn now(&self) -> Millis {
         self.turn.now

@@ -19,8 +19,8 @@ pub use evented::Raw;
 
 use std::sync::Arc;
 
+use reactor::Address;
 use reactor::sys::{monotonic_ms, monotonic_us};
-use reactor::{Address, Sent};
 use wire::{BodyPlan, Fault, Head, RequestFacts};
 
 pub(crate) use self::notes::content_length;
@@ -285,11 +285,9 @@ impl Exchange {
         let (head, bytes) = (scribe.head.bytes(), &bytes[..length]);
         let total = head.len() + length;
         let mut sent = 0;
-        while sent < total && self.connection.sending.is_empty() {
-            let (first, second) = rest_of(head, bytes, sent);
-            match self.connection.socket.send_pieces(&[first, second]) {
-                Ok(Sent::Some(n)) => sent += n,
-                Ok(Sent::Full) => break,
+        if self.connection.sending.is_empty() {
+            match self.send_now(&[head, bytes], engine) {
+                Ok(n) => sent = n,
                 Err(_) => return Err(self.broke(engine)),
             }
         }
@@ -430,13 +428,5 @@ impl Exchange {
             connection.patience = Patience::to_write(&engine.config.limits, monotonic_ms());
         }
         (connection, self.parcel)
-    }
-}
-
-/// What is left of two pieces after so many bytes of both.
-fn rest_of<'a>(first: &'a [u8], second: &'a [u8], sent: usize) -> (&'a [u8], &'a [u8]) {
-    match first.get(sent..) {
-        Some(rest) => (rest, second),
-        None => (&[], &second[sent - first.len()..]),
     }
 }

@@ -33,6 +33,8 @@ pub struct Output {
     copied: usize,
     /// Bytes that wait here, of whatever kind.
     left: u64,
+    /// The socket was full at the last look, so that an edge will tell when it is not.
+    full: bool,
 }
 
 /// How far a flush came.
@@ -40,8 +42,10 @@ pub struct Output {
 pub enum Flushed {
     /// Nothing waits any more.
     All,
-    /// The socket is full again.
+    /// The socket is full again; an edge will tell.
     Full,
+    /// As much was sent as one visit allows: others come first, then there is more to send.
+    More,
 }
 
 impl Output {
@@ -108,22 +112,38 @@ impl Output {
         }
     }
 
-    /// Sends until the socket is full or nothing waits.
+    /// False: there is more to send, and no edge will tell.
+    pub fn awaits_edge(&self) -> bool {
+        self.full || self.is_empty()
+    }
+
+    /// What goes before this has filled the socket.
+    pub fn note_full(&mut self) {
+        self.full = true;
+    }
+
+    /// Sends until the socket is full, nothing waits, or so many bytes are sent.
     ///
     /// # Errors
     /// The socket's; `UnexpectedEof` where a file is shorter than was said.
-    pub fn flush(&mut self, socket: &Socket) -> io::Result<Flushed> {
+    pub fn flush(&mut self, socket: &Socket, most: usize) -> io::Result<Flushed> {
+        let mut room = most.max(1);
+        self.full = false;
         while let Some(piece) = self.pieces.front_mut() {
+            if room == 0 {
+                return Ok(Flushed::More);
+            }
             let (sent, done) = match piece {
                 Piece::Copied(bytes) => {
-                    let sent = send_from(socket, bytes)?;
+                    let sent = send_from(socket, bytes, room)?;
                     if let Sent::Some(n) = sent {
                         self.copied -= n;
                     }
                     (sent, bytes.is_empty())
                 }
                 Piece::Kept { bytes, at, end, .. } => {
-                    let rest = (**bytes).as_ref().get(*at..*end).unwrap_or_default();
+                    let until = (*end).min(at.saturating_add(room));
+                    let rest = (**bytes).as_ref().get(*at..until).unwrap_or_default();
                     let sent = socket.send(rest)?;
                     if let Sent::Some(n) = sent {
                         *at += n;
@@ -131,7 +151,7 @@ impl Output {
                     (sent, at == end)
                 }
                 Piece::File { file, offset, left } => {
-                    let count = usize::try_from(*left).unwrap_or(usize::MAX);
+                    let count = usize::try_from(*left).unwrap_or(usize::MAX).min(room);
                     let sent = socket.send_file(file.as_fd(), *offset, count)?;
                     if let Sent::Some(n) = sent {
                         if n == 0 {
@@ -145,10 +165,12 @@ impl Output {
             };
             if let Sent::Some(n) = sent {
                 self.left -= n as u64;
+                room -= n;
             }
             if done {
                 self.pieces.pop_front();
             } else if sent == Sent::Full {
+                self.full = true;
                 return Ok(Flushed::Full);
             }
         }
@@ -156,11 +178,13 @@ impl Output {
     }
 }
 
-/// Sends from a ring, and takes out of it what was sent.
-fn send_from(socket: &Socket, ring: &mut VecDeque<u8>) -> io::Result<Sent> {
-    let sent = match ring.as_slices() {
-        (first, []) => socket.send(first)?,
-        (first, second) => socket.send_pieces(&[first, second])?,
+/// Sends at most so much from a ring, and takes out of it what was sent.
+fn send_from(socket: &Socket, ring: &mut VecDeque<u8>, most: usize) -> io::Result<Sent> {
+    let (first, second) = ring.as_slices();
+    let first = &first[..first.len().min(most)];
+    let sent = match &second[..second.len().min(most - first.len())] {
+        [] => socket.send(first)?,
+        second => socket.send_pieces(&[first, second])?,
     };
     if let Sent::Some(n) = sent {
         ring.drain(..n);
@@ -186,7 +210,7 @@ struct Carried {
 impl Carried {
     fn send(&mut self, socket: &Socket) -> io::Result<Flushed> {
         while !self.waiting.is_empty() {
-            match send_from(socket, &mut self.waiting)? {
+            match send_from(socket, &mut self.waiting, usize::MAX)? {
                 Sent::Some(n) => self.taken += n as u64,
                 Sent::Full => return Ok(Flushed::Full),
             }
@@ -240,5 +264,53 @@ impl Carry {
     /// How much was sent since the last time, by whomever.
     pub fn take_count(&self) -> u64 {
         std::mem::take(&mut lock(&self.replies).taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_visit_sends_as_much_as_the_limit_and_no_more() {
+        let budget = Budget::new(u64::MAX);
+        for (size, flushed, left) in
+            [(999, Flushed::All, 0), (1000, Flushed::All, 0), (1001, Flushed::More, 1)]
+        {
+            let (ours, _theirs) = UnixStream::pair().expect("a pair");
+            let socket = Socket::from_owned(OwnedFd::from(ours)).expect("a socket");
+            let file = tempfile::tempfile().expect("a file");
+            file.set_len(1500).expect("its length");
+            let mut all = [Output::default(), Output::default(), Output::default(), Output::default()];
+            all[0].copy(&vec![0; size]);
+            all[1].keep(Box::new(vec![0; size]), 0..size, &budget);
+            all[2].file(file, 0, size as u64);
+            all[3].copy(&[0; 500]);
+            all[3].keep(Box::new(vec![0; 2000]), 0..size - 500, &budget);
+            for output in &mut all {
+                assert_eq!(output.flush(&socket, 1000).expect("a peer"), flushed, "{size}");
+                assert_eq!((output.left(), output.awaits_edge()), (left, left == 0), "{size}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_takes_all_the_time_leaves_no_memory_behind() {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+        let socket = Socket::from_owned(OwnedFd::from(ours)).expect("a socket");
+        let mut output = Output::default();
+        let mut read = vec![0; 1 << 20];
+        // Never empty, as a reader is that keeps up with what is written and no more.
+        output.copy(&vec![0; 1 << 20]);
+        for _ in 0..100 {
+            output.copy(&[0; 10_000]);
+            output.flush(&socket, 10_000).expect("a peer");
+            let _ = std::io::Read::read(&mut theirs, &mut read).expect("bytes");
+        }
+        assert_eq!(output.left(), 1 << 20);
+        let Some(Piece::Copied(ring)) = output.pieces.front() else { panic!("one piece") };
+        assert!(ring.capacity() <= 2 << 20, "{} bytes for one megabyte", ring.capacity());
     }
 }

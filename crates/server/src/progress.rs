@@ -85,6 +85,14 @@ impl Loop {
                         self.park(connection);
                         return None;
                     }
+                    Ok(Flushed::More) => {
+                        let token = connection.token;
+                        self.engine.counters.send_bursts.add_alone();
+                        self.allowance.count_sent(self.engine.config.limits.send_burst_bytes);
+                        self.park(connection);
+                        self.slots.resume(token);
+                        return None;
+                    }
                     Err(_) => {
                         self.engine.counters.replies_incomplete.add();
                         self.close(connection);

@@ -347,13 +347,10 @@ impl Lead for Loop {
             } else if self.go_on() {
                 // Whether that yielded a request is seen above.
             } else if self.listeners.any_ready() || self.slots.resuming() > 0 {
-                if self.roused.is_some() {
-                    // What else the event loop does comes in between.
-                    return Next::Quiet;
-                }
-                // As much was accepted or read as one look allows: those that are there come
-                // next, then more of these.
-                self.look();
+                // As much was accepted, read or sent as one look allows: those that are there
+                // come next, then more of these. What else an event loop does comes in between,
+                // and threads that wait for the interpreter.
+                return Next::Quiet;
             } else if !(self.brisk && self.look()) {
                 return Next::Quiet;
             }
@@ -365,8 +362,8 @@ impl Lead for Loop {
         self.engine.held(false);
         self.heed();
         self.engine.show_rest(self.slots.len());
-        let found =
-            self.reactor.poll(!self.listeners.any_ready()).unwrap_or_else(|_| self.engine.cannot_poll());
+        let nothing_left = !self.listeners.any_ready() && self.slots.resuming() == 0;
+        let found = self.reactor.poll(nothing_left).unwrap_or_else(|_| self.engine.cannot_poll());
         self.has_looked(found);
     }
 

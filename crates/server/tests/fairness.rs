@@ -21,6 +21,9 @@ use server::turn::Loop;
 /// How many requests are read together (`batch.rs`): what has been read comes first.
 const READ_TOGETHER: usize = 16;
 
+/// The body of a large reply.
+const LARGE: usize = 64 << 20;
+
 /// A loop that this thread drives, and where it listens.
 struct Driven {
     turn: Loop,
@@ -67,7 +70,12 @@ impl Driven {
     fn reply(&self, exchange: &mut Exchange) {
         let mut scribe = Scribe::new();
         scribe.head.status(b"200 OK").expect("a status");
-        exchange.whole(&mut scribe, b"ok", self.turn.engine()).expect("a peer");
+        let engine = self.turn.engine();
+        let answered = match exchange.head.path() {
+            b"/large" => exchange.whole_kept(&mut scribe, Box::new(vec![b'x'; LARGE]), engine),
+            _ => exchange.whole(&mut scribe, b"ok", engine),
+        };
+        answered.expect("a peer");
     }
 
     /// How many requests are answered until that of this path is.
@@ -77,6 +85,10 @@ impl Driven {
 
     fn reads(&self) -> u64 {
         self.turn.engine().counters.reads.get()
+    }
+
+    fn bursts(&self) -> u64 {
+        self.turn.engine().counters.send_bursts.get()
     }
 
     fn looks(&self) -> u64 {
@@ -160,5 +172,41 @@ fn uploads_without_end_let_others_in_between() {
     drop(driven);
     for writer in writers {
         writer.join().expect("a writer");
+    }
+}
+
+#[test]
+fn large_replies_to_fast_readers_let_others_in_between() {
+    const READERS: usize = 4;
+    let mut driven = Driven::new();
+    let mut other = driven.acquaint();
+    let streams: Vec<TcpStream> = (0..READERS).map(|_| driven.acquaint()).collect();
+    let readers: Vec<_> = streams
+        .into_iter()
+        .map(|mut stream| {
+            stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").expect("room");
+            thread::spawn(move || {
+                // Read to the end of the connection, which the test brings.
+                let _ = std::io::copy(&mut stream, &mut std::io::sink());
+            })
+        })
+        .collect();
+    for _ in 0..READERS {
+        assert_eq!(driven.answer(), b"/large");
+    }
+    let (looks, bursts) = (driven.looks(), driven.bursts());
+    for _ in 0..20 {
+        let before = driven.bursts();
+        other.write_all(b"GET /other HTTP/1.1\r\nHost: a\r\n\r\n").expect("room");
+        assert_eq!(driven.answer(), b"/other");
+        // Each reader once, by an edge or without one, in this look and in the one before.
+        let between = driven.bursts() - before;
+        assert!(between <= 4 * READERS as u64, "{between} bursts came first");
+    }
+    let (looks, bursts) = (driven.looks() - looks, driven.bursts() - bursts);
+    assert!(bursts <= 2 * READERS as u64 * looks, "{bursts} bursts, {looks} looks");
+    drop(driven);
+    for reader in readers {
+        reader.join().expect("a reader");
     }
 }

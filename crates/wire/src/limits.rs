@@ -2,6 +2,20 @@
 //!
 //! Knows: numbers. Does not know: who keeps them. The command line's `--limit-…` options and
 //! timeouts, their help and docs/settings.md follow from this file.
+//!
+//! What one client can make a worker hold of what is sent to it, all limits together:
+//!
+//! | what | at most | for how long |
+//! | --- | --- | --- |
+//! | replies to pipelined requests | `response_buffer_bytes`; no next request begins above it | `write_timeout`, `write_rate` |
+//! | a reply that is being written | `response_buffer_bytes` and the part that went over it; a thread, a greenlet or a task then waits | the same |
+//! | a large reply that is complete | the reply; of all clients `kept_bytes` | the same |
+//! | part of a file | a descriptor | the same |
+//! | a WebSocket's messages | `response_buffer_bytes` and one message; `send` then waits | the same, and `ws_ping_timeout` |
+//! | our own refusals | some 300 bytes | the same, then `linger_timeout` |
+//! | the loop's time | `send_burst_bytes` a visit | until the reply is sent |
+//!
+//! So: two `response_buffer_bytes` and one reply, for as long as it takes `write_rate`.
 
 use std::fmt;
 
@@ -109,6 +123,9 @@ limits! {
     kept_bytes: "bytes" = 128 * 1024 * 1024,
         "large bodies that are sent from the application's own objects and live until their readers have them, all together in one worker: twenty-five of 5 MB; files hold nothing",
         "a thread waits for its reader before it takes another request; under an event loop or a hub the readers that take least are reset", "kept_waits, kept_resets";
+    send_burst_bytes: "bytes" = 256 * 1024,
+        "what one connection is sent of a large reply or file before others are looked at; copying it takes a tenth of a millisecond",
+        "the rest is sent when others have had their turn", "send_bursts";
     drain_bytes: "bytes" = 64 * 1024,
         "one window of what a peer had under way when it was refused",
         "nothing more is read; the connection closes", "lingers_cut";

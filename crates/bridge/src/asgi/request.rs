@@ -284,7 +284,7 @@ impl Request {
                     return Err(left());
                 }
                 if http.exchange.unsent() * 2 > server.room {
-                    server.rouse_at(py, http.exchange.token(), http.exchange.send_until());
+                    server.send_on(py, &http.exchange);
                     return Ok(Attempt::Wait);
                 }
                 Ok(Attempt::Ready(py.None()))
@@ -344,7 +344,7 @@ impl Request {
             http.peer_left |= hung_up;
             // What cannot be sent any more shows as a broken exchange below.
             let gone = http.exchange.push(&server.engine).is_err();
-            server.rouse_at(py, http.exchange.token(), http.exchange.send_until());
+            server.send_on(py, &http.exchange);
             let mut waiters = std::mem::take(&mut state.receivers);
             waiters.append(&mut state.senders);
             if gone {
@@ -392,13 +392,14 @@ impl Request {
             match http.take(event, kind, &server.engine) {
                 Ok(()) if http.stage == Stage::Over => finish(server, py, &mut state),
                 Ok(()) if http.exchange.unsent() > server.room => {
+                    server.send_on(py, &http.exchange);
                     drop(state);
                     let waiting = Waiting::new(this.clone().unbind(), For::Room);
                     return Ok(Bound::new(py, waiting)?.into_any().unbind());
                 }
                 Ok(()) => {
                     // A client that takes nothing is given up in time, whatever the application does.
-                    server.rouse_at(py, http.exchange.token(), http.exchange.send_until());
+                    server.send_on(py, &http.exchange);
                     Vec::new()
                 }
                 Err(Refused::Wrong(error)) => return Err(error),

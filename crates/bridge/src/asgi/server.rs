@@ -393,6 +393,21 @@ impl AsgiServer {
         }
     }
 
+    /// Sees to it that what waits is sent: when the peer has room, when others have had their
+    /// turn, or, where it takes nothing, that it is given up in time.
+    pub fn send_on(&self, py: Python<'_>, exchange: &Exchange) {
+        let until = exchange.send_until();
+        if until == Millis::MAX {
+            return;
+        }
+        if let Some(mut driver) = self.driver.borrow(py) {
+            match exchange.awaits_edge() {
+                true => driver.rouse_at(exchange.token(), until),
+                false => driver.rouse_soon(exchange.token()),
+            }
+        }
+    }
+
     /// Ends a future, unless somebody has.
     pub fn wake(&self, py: Python<'_>, future: &Py<PyAny>) {
         let future = future.bind(py);

@@ -195,11 +195,9 @@ impl Socket {
         let mut head = Vec::with_capacity(10);
         frame_head(kind, small.is_some(), small.as_ref().map_or(data.len(), Vec::len), &mut head);
         self.raw(&[&head, small.as_deref().unwrap_or(data)], &server.engine);
-        if let Some(exchange) = &self.exchange
-            && exchange.unsent() > 0
-        {
+        if let Some(exchange) = &self.exchange {
             // A client that takes nothing is given up in time, whatever the application does.
-            server.rouse_at(py, exchange.token(), exchange.send_until());
+            server.send_on(py, exchange);
         }
     }
 
@@ -378,7 +376,8 @@ impl Socket {
             Stage::Connecting { .. } | Stage::Denying | Stage::Over => return,
         };
         if let Some(exchange) = &self.exchange {
-            server.rouse_at(py, exchange.token(), next.min(exchange.send_until()));
+            server.rouse_at(py, exchange.token(), next);
+            server.send_on(py, exchange);
         }
     }
 }

@@ -94,7 +94,10 @@ impl Suspends for Waiting {
             let mut waiters = self.waiters.borrow(py).ok_or_else(in_use)?;
             waiters.entry(token).or_default().push(greenlet.clone().unbind());
             if let Some(mut driver) = self.driver.borrow(py) {
-                driver.rouse_at(token, until);
+                match until {
+                    0 => driver.rouse_soon(token),
+                    until => driver.rouse_at(token, until),
+                }
             }
         }
         let switched = self.switch.bind(py).call0();

@@ -24,7 +24,8 @@ const LOOK_MS: Millis = 1000;
 
 /// Lets others run on this thread while one request waits.
 pub trait Suspends: Send + Sync {
-    /// Returns when the connection has an edge, or at `until`, or earlier.
+    /// Returns when the connection has an edge, or at `until`, or earlier; zero: when others
+    /// have had their turn.
     ///
     /// # Errors
     /// What is raised in the one that waits: it is killed, or its time is over.
@@ -85,7 +86,9 @@ impl Way {
                 if engine.stage() == Stage::Aborting {
                     return Err(exchange.give_up(engine));
                 }
-                Ok(Some((Arc::clone(exchange.socket()), exchange.token(), exchange.send_until())))
+                // No edge will tell of a socket that takes more.
+                let until = if exchange.awaits_edge() { exchange.send_until() } else { 0 };
+                Ok(Some((Arc::clone(exchange.socket()), exchange.token(), until)))
             });
             // None: the request has ended meanwhile.
             let Some((socket, token, until)) = waits.ok_or_else(over)?? else { return Ok(()) };

@@ -53,6 +53,12 @@ impl Exchange {
         self.connection.sending.output.as_ref().map_or(0, |output| output.left())
     }
 
+    /// False: there is more to send, and no edge will tell: it is to be roused soon.
+    #[inline]
+    pub fn awaits_edge(&self) -> bool {
+        self.connection.sending.output.as_ref().is_none_or(|output| output.awaits_edge())
+    }
+
     /// A large body is kept for the peer.
     #[inline]
     pub fn keeps(&self) -> bool {

@@ -88,7 +88,7 @@ impl Exchange {
         let (before_tail, total) = (front.len() + bytes.len(), front.len() + bytes.len() + tail.len());
         let mut sent = 0;
         if self.connection.sending.is_empty() {
-            match self.send_now(&[&front, bytes, tail]) {
+            match self.send_now(&[&front, bytes, tail], engine) {
                 Ok(n) if n == total => return Ok(()),
                 Ok(n) => sent = n,
                 Err(_) => return Err(self.broke(engine)),

@@ -31,7 +31,7 @@ impl Exchange {
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut sent = 0;
         if self.connection.sending.is_empty() {
-            match self.send_now(pieces) {
+            match self.send_now(pieces, engine) {
                 Ok(n) if n == total => return Ok(()),
                 Ok(n) => sent = n,
                 Err(_) => return Err(self.broke(engine)),
@@ -56,11 +56,17 @@ impl Exchange {
         carry.add(pieces, buffer_bytes(engine))
     }
 
-    /// One send of everything; how much was taken.
+    /// One send of everything, or of as much as one visit allows; how much was taken.
     #[inline]
-    pub(super) fn send_now(&self, pieces: &[&[u8]]) -> io::Result<usize> {
+    pub(super) fn send_now(&self, pieces: &[&[u8]], engine: &Engine) -> io::Result<usize> {
         let socket = &self.connection.socket;
-        let sent = match pieces {
+        let mut first = [&[][..]; PIECES];
+        let mut room = usize::try_from(engine.config.limits.send_burst_bytes).unwrap_or(usize::MAX);
+        for (slot, piece) in first.iter_mut().zip(pieces) {
+            *slot = &piece[..piece.len().min(room)];
+            room -= slot.len();
+        }
+        let sent = match &first[..pieces.len().min(PIECES)] {
             [one] => socket.send(one)?,
             many => socket.send_pieces(many)?,
         };
@@ -88,8 +94,16 @@ impl Exchange {
         }
     }
 
+    /// Sends more of what waits. What is little enough to be left waiting is not left for the
+    /// sake of others: nobody might come by for it before the application's next part.
     pub(super) fn flush(&mut self, engine: &Engine) -> io::Result<Flushed> {
-        self.connection.flush(&engine.config.limits, monotonic_ms())
+        let limits = &engine.config.limits;
+        loop {
+            let flushed = self.connection.flush(limits, monotonic_ms())?;
+            if flushed != Flushed::More || self.unsent() > limits.response_buffer_bytes {
+                return Ok(flushed);
+            }
+        }
     }
 
     /// The peer is gone: nothing more is sent.
