@@ -102,6 +102,7 @@ class Options(TypedDict, total=False):
     limit_trailer_lines: int
     limit_response_buffer_bytes: int | str
     limit_kept_bytes: int | str
+    limit_send_burst_bytes: int | str
     limit_drain_bytes: int | str
     limit_ws_message_bytes: int | str
     ws_max_size: int | str

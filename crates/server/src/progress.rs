@@ -81,16 +81,8 @@ impl Loop {
                             return None;
                         }
                     },
-                    Ok(Flushed::Full) => {
-                        self.park(connection);
-                        return None;
-                    }
-                    Ok(Flushed::More) => {
-                        let token = connection.token;
-                        self.engine.counters.send_bursts.add_alone();
-                        self.allowance.count_sent(self.engine.config.limits.send_burst_bytes);
-                        self.park(connection);
-                        self.slots.resume(token);
+                    Ok(flushed) => {
+                        self.send_later(connection, flushed);
                         return None;
                     }
                     Err(_) => {
@@ -108,6 +100,17 @@ impl Loop {
                     return None;
                 }
             }
+        }
+    }
+
+    /// More is to be sent when the socket has room or, if it has, when others have had their turn.
+    fn send_later(&mut self, connection: Box<Connection>, flushed: Flushed) {
+        let token = connection.token;
+        self.park(connection);
+        if flushed == Flushed::More {
+            self.engine.counters.send_bursts.add_alone();
+            self.allowance.count_sent(self.engine.config.limits.send_burst_bytes);
+            self.slots.resume(token);
         }
     }
 
