@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reactor::{Sent, Socket};
@@ -198,6 +199,8 @@ fn send_from(socket: &Socket, ring: &mut VecDeque<u8>, most: usize) -> io::Resul
 pub struct Carry {
     socket: Arc<Socket>,
     replies: Mutex<Carried>,
+    /// An event loop's watchdog knows of it (`watched.rs`, whose lock this belongs to).
+    noted: AtomicBool,
 }
 
 #[derive(Default)]
@@ -220,9 +223,18 @@ impl Carried {
 }
 
 impl Carry {
+    /// Notes whether a watchdog knows of it. True: that is news.
+    pub(crate) fn note(&self, known: bool) -> bool {
+        self.noted.swap(known, Ordering::Relaxed) != known
+    }
+
     /// Room for replies of this connection.
     pub fn new(socket: &Arc<Socket>) -> Arc<Self> {
-        Arc::new(Self { socket: Arc::clone(socket), replies: Mutex::default() })
+        Arc::new(Self {
+            socket: Arc::clone(socket),
+            replies: Mutex::default(),
+            noted: AtomicBool::new(false),
+        })
     }
 
     /// Adds the pieces of a reply, if no more than `bound` bytes wait then. Sends what waits

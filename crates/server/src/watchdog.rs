@@ -25,7 +25,9 @@ use crate::log::Level;
 use crate::watched::{Sleep, Watched};
 
 /// How often it looks while replies wait: the half of what one waits behind a step that blocks.
-const HOLDING_US: u64 = 1500;
+const HOLDING_US: u64 = 1800;
+/// How soon it looks again after it was woken for the first of them: the step behind it begins meanwhile.
+const AGAIN_US: u64 = 300;
 /// So many such looks without a reply that waits, and it looks as seldom as otherwise.
 const HOLDING_LOOKS: u32 = 32;
 /// How often it looks for steps that take long, ...
@@ -74,6 +76,8 @@ pub struct Attention {
     called: bool,
     answers: u32,
     not_holding: u32,
+    /// A first reply has begun to wait just now.
+    rung: bool,
 }
 
 impl Attention {
@@ -88,6 +92,7 @@ impl Attention {
             called: false,
             answers: 0,
             not_holding: HOLDING_LOOKS,
+            rung: false,
         }
     }
 
@@ -99,6 +104,11 @@ impl Attention {
     /// Something has woken it. Was it no more than a timer of the loop's, it sleeps again.
     pub fn wake(&mut self) {
         self.answers = self.answers.saturating_sub(1);
+    }
+
+    /// Replies have begun to wait: it looks often from now on.
+    pub fn hold(&mut self) {
+        (self.not_holding, self.rung) = (0, true);
     }
 
     /// Time that the look itself has taken, which is time without a sign of life, too.
@@ -129,7 +139,10 @@ impl Attention {
         Verdict { send: holding && !moved, call, blocked: too_long.then_some(self.lasted), rest, sleep }
     }
 
-    fn rest(&self, step: bool, away: bool) -> (Option<u64>, Sleep) {
+    fn rest(&mut self, step: bool, away: bool) -> (Option<u64>, Sleep) {
+        if std::mem::take(&mut self.rung) {
+            return (Some(AGAIN_US), Sleep::Awake);
+        }
         if self.not_holding < HOLDING_LOOKS {
             return (Some(HOLDING_US), Sleep::Awake);
         }
@@ -212,11 +225,14 @@ impl Life {
         let slow = self.engine.config.limits.slow_callback_duration.saturating_mul(1000);
         let mut attention = Attention::new(slow);
         let mut spell: Option<Spell> = None;
-        let mut last = monotonic_us();
+        let (mut last, mut kept) = (monotonic_us(), 0);
         while !self.watched.has_ended() {
             let (now, pulse) = (monotonic_us(), self.watched.pulse());
             let (before, lasted) = (attention.seen, attention.lasted());
-            let holding = self.watched.is_holding();
+            // A loop that comes round sends by itself, and is not disturbed by the lock.
+            let kept_now = self.watched.kept();
+            let holding = if pulse == before { self.watched.is_holding() } else { kept_now != kept };
+            kept = kept_now;
             let signs = (pulse, self.watched.done());
             let verdict = attention.look(signs, now - last, holding, self.engine.playing() > 0);
             last = now;
@@ -249,15 +265,23 @@ impl Life {
 
     fn rest(&self, verdict: &Verdict, attention: &mut Attention) {
         will_wait(Wait::For("the next look"));
-        match (verdict.rest, verdict.sleep) {
-            (Some(rest), Sleep::Awake) => thread::sleep(Duration::from_micros(rest)),
-            (Some(rest), how) => self.watched.sleep(how, attention.seen, Some(rest / 1000), None),
-            (None, how) => {
+        let (how, seen) = (verdict.sleep, attention.seen);
+        let holding = match verdict.rest {
+            Some(rest) if how == Sleep::Awake => {
+                thread::sleep(Duration::from_micros(rest));
+                false
+            }
+            Some(rest) => self.watched.sleep(how, seen, Some(rest / 1000), None),
+            None => {
                 // A loop that somebody calls may be blocked by what nobody tells of: worth a look.
                 let loop_fd = (how == Sleep::Asleep).then_some(self.loop_fd);
-                self.watched.sleep(how, attention.seen, None, loop_fd);
+                let holding = self.watched.sleep(how, seen, None, loop_fd);
                 attention.wake();
+                holding
             }
+        };
+        if holding {
+            attention.hold();
         }
     }
 

@@ -14,7 +14,7 @@ use crate::batch::Reply;
 use crate::output::Carry;
 use crate::sync::lock;
 
-/// From so many noted on, those that have nothing left are dropped.
+/// So many are noted before it is looked whether they still have anything.
 const CARRIES: usize = 64;
 
 /// How deep the watchdog sleeps: what wakes it before its time.
@@ -35,8 +35,12 @@ pub struct Watched {
     pulse: AtomicU64,
     /// Grows with each step of the application and each reply.
     work: AtomicU64,
+    /// Grows with each reply that begins to wait.
+    kept: AtomicU64,
     sleep: AtomicU8,
     bell: Waker,
+    /// It was woken because something began to wait.
+    rung: AtomicBool,
     ended: AtomicBool,
     held: Mutex<Held>,
 }
@@ -47,6 +51,8 @@ struct Held {
     replies: Vec<Reply>,
     /// Those of earlier pipelined requests of a connection whose next request runs.
     carries: Vec<Weak<Carry>>,
+    /// From so many of them on, those that have nothing left are dropped.
+    room: usize,
 }
 
 impl Watched {
@@ -56,8 +62,10 @@ impl Watched {
         Ok(Self {
             pulse: AtomicU64::new(0),
             work: AtomicU64::new(0),
+            kept: AtomicU64::new(0),
             sleep: AtomicU8::new(Sleep::Awake as u8),
             bell: Waker::new()?,
+            rung: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             held: Mutex::default(),
         })
@@ -100,10 +108,13 @@ impl Watched {
     pub(crate) fn note(&self, carry: &Arc<Carry>) {
         {
             let mut held = lock(&self.held);
-            if held.carries.len() >= CARRIES {
-                held.drop_sent();
+            if carry.note(true) {
+                if held.carries.len() >= held.room.max(CARRIES) {
+                    held.drop_sent();
+                    held.room = held.carries.len() * 2;
+                }
+                held.carries.push(Arc::downgrade(carry));
             }
-            held.carries.push(Arc::downgrade(carry));
         }
         self.look_after();
     }
@@ -112,7 +123,9 @@ impl Watched {
     /// or makes it see what waits.
     #[inline]
     fn look_after(&self) {
+        self.kept.store(self.kept.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         if self.sleep.load(Ordering::Relaxed) != Sleep::Awake as u8 {
+            self.rung.store(true, Ordering::Relaxed);
             self.wake();
         }
     }
@@ -148,6 +161,11 @@ impl Watched {
         self.work.load(Ordering::Relaxed)
     }
 
+    /// Changes when something begins to wait.
+    pub fn kept(&self) -> u64 {
+        self.kept.load(Ordering::Relaxed)
+    }
+
     /// True while something waits to be sent.
     pub fn is_holding(&self) -> bool {
         let mut held = lock(&self.held);
@@ -160,21 +178,25 @@ impl Watched {
         let mut held = lock(&self.held);
         held.replies.iter_mut().for_each(Reply::send);
         for carry in held.carries.drain(..).filter_map(|carry| carry.upgrade()) {
+            carry.note(false);
             // An error shows again when the connection comes home.
             let _ = carry.send();
         }
     }
 
     /// The watchdog sleeps until its time is over, or something wakes it. `seen`: the pulse at
-    /// its last look.
-    pub fn sleep(&self, how: Sleep, seen: u64, milliseconds: Option<u64>, loop_fd: Option<i32>) {
+    /// its last look. True: something has begun to wait, which may be sent by now; but where one
+    /// reply waits, others will.
+    pub fn sleep(&self, how: Sleep, seen: u64, milliseconds: Option<u64>, loop_fd: Option<i32>) -> bool {
         self.sleep.store(how as u8, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let moved = how == Sleep::Asleep && self.pulse() != seen;
-        if !moved && !self.has_ended() && !self.is_holding_anew() {
+        let holding = self.is_holding_anew();
+        if !moved && !holding && !self.has_ended() {
             self.bell.wait(loop_fd, milliseconds);
         }
         self.sleep.store(Sleep::Awake as u8, Ordering::Relaxed);
+        self.rung.swap(false, Ordering::Relaxed) || holding
     }
 
     /// Nothing waited at the last look.
@@ -186,7 +208,12 @@ impl Watched {
 
 impl Held {
     fn drop_sent(&mut self) {
-        self.carries.retain(|carry| carry.upgrade().is_some_and(|carry| !carry.is_empty()));
+        self.carries.retain(|carry| {
+            let Some(carry) = carry.upgrade() else { return false };
+            let waits = !carry.is_empty();
+            carry.note(waits);
+            waits
+        });
     }
 }
 
