@@ -179,3 +179,24 @@ def view_reads_and_answers(environ, start_response):
 def view_reads_and_fails(environ, start_response):
     environ["wsgi.input"].read(2)
     raise ValueError("a failure of its own")
+
+
+def view_fails_late(environ, start_response):
+    """Fails just before its deadline, with a log whose writing lasts beyond it."""
+    import logging
+
+    class Slow(logging.Handler):
+        def emit(self, record):
+            until = time.monotonic() + 1
+            while time.monotonic() < until:
+                pass
+            NOTES.append("told")
+
+    logging.getLogger("forehand.error").addHandler(Slow())
+    time.sleep(max(0, environ["forehand.deadline"] - 0.2))
+    raise ValueError("late")
+
+
+def view_reset_content(environ, start_response):
+    start_response("205 Reset Content", [("Content-Length", "6")])
+    return [b"unseen"]

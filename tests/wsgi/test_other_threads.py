@@ -107,3 +107,21 @@ def test_a_part_of_no_bytes_leaves_the_head_to_be_replaced(serve: Callable[..., 
     found = server.raw(b"GET /writes-nothing-first HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
     assert found.startswith(b"HTTP/1.1 503 Later\r\nX-Second: 2\r\n"), found
     assert found.endswith(b"\r\n\r\nlater") and b"X-First" not in found, found
+
+
+def test_a_deadline_that_passes_while_a_failure_is_logged_does_not_hit_the_log(serve: Callable[..., Serving]) -> None:
+    server = serve("elsewhere", "--request-timeouts", "/fails-late=700ms")
+    server.raw(b"GET /fails-late HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    server.until(lambda: ask(server, "/notes"))
+    assert ask(server, "/notes") == b"told"
+    assert "forehand.RequestTimeout" not in server.log(), server.log()
+
+
+def test_205_has_no_content_and_says_so(serve: Callable[..., Serving]) -> None:
+    server = serve("elsewhere")
+    with server.connect() as sock:
+        sock.sendall(b"GET /reset-content HTTP/1.1\r\nHost: a\r\n\r\n" + HELLO)
+        buffer = bytearray()
+        status, fields, body = read_reply(sock, buffer)
+        assert (status, fields["content-length"], body) == (205, "0", b"")
+        assert read_reply(sock, buffer)[2] == b"hello"

@@ -55,7 +55,7 @@ pub struct RequestFacts {
 /// How the body is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyPlan {
-    /// No content, whatever the application gives (HEAD, 204, 304).
+    /// No content, whatever the application gives (HEAD, 204, 205, 304).
     None,
     Length(u64),
     Chunked,
@@ -340,6 +340,8 @@ impl ResponseHead {
         let body = match (self.code, length) {
             // RFC 9110 §15.3.5, §8.6: no content and no length.
             (204, _) => BodyPlan::None,
+            // §15.3.6: no content, and a length that says so.
+            (205, _) => BodyPlan::None,
             // §15.4.5, §9.3.2: the length, if given, is that of another response.
             (304, _) => BodyPlan::None,
             _ if request.is_head => BodyPlan::None,
@@ -350,6 +352,7 @@ impl ResponseHead {
         match body {
             BodyPlan::Length(length) => self.length_line(length),
             BodyPlan::Chunked => self.bytes.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            BodyPlan::None if self.code == 205 => self.length_line(0),
             BodyPlan::None if self.code != 204 => {
                 // What the application said of the content it would have sent; an empty body
                 // of ours says nothing of it (RFC 9110 §8.6).

@@ -89,6 +89,7 @@ def banner(supervisor: Supervisor) -> None:
         text = f'{{"pid": {os.getpid()}, "listeners": [{urls}], "workers": [{pids}], "control": "{control}"}}\n'
         os.write(fd, text.encode())
         os.close(fd)
+        supervisor.children.private.discard(fd)
         settings["ready_fd"] = None
 
 

@@ -114,6 +114,10 @@ class Supervisor:
         self.children = kept
         url = listeners[0].url
         path = path_for(self.settings["control"], url)
+        if self.settings.get("ready_fd") is not None:
+            # Whoever waits for its end waits for the supervisor alone.
+            self.children.private.add(self.settings["ready_fd"])
+            os.set_inheritable(self.settings["ready_fd"], False)
         if path and self.control is None:
             try:
                 self.control = Control(path)

@@ -143,13 +143,17 @@ impl Wsgi {
                 {
                     note_environ(exchange, &environ, access.format.wanted());
                 }
+                leaves(&bench.way, exchange);
                 if let Err(failure) = played {
                     self.failed(py, exchange, engine, (failure, &bench.way));
                 }
                 bench.desk = Some(desk);
             }
             Ok(Err(fault)) => exchange.refuse(&fault, &mut Scribe::new(), engine),
-            Err(error) => self.failed(py, exchange, engine, (Failure::Raised(error), &bench.way)),
+            Err(error) => {
+                leaves(&bench.way, exchange);
+                self.failed(py, exchange, engine, (Failure::Raised(error), &bench.way));
+            }
         }
     }
 
@@ -275,6 +279,20 @@ fn end_of_a_copy(py: Python<'_>, played: Result<(), Failure>, way: &Way) -> Resu
         Err(Failure::Gone) => crate::forked::came_back(py, None),
         Err(Failure::Raised(error)) => crate::forked::came_back(py, Some(&error)),
         Err(Failure::Wrong(message)) => crate::forked::came_back(py, Some(&PyTypeError::new_err(message))),
+    }
+}
+
+/// The application has been left: what its deadline raises from now on is for nobody, and does
+/// not hit what is done with its failure.
+#[inline]
+fn leaves(way: &Way, exchange: &Exchange) {
+    if let Some(ticket) = &exchange.ticket {
+        ticket.end();
+        if let Way::Thread = way
+            && ticket.is_overdue()
+        {
+            raise_in_thread(thread_ident(), None);
+        }
     }
 }
 
