@@ -218,7 +218,6 @@ impl Loop {
 
     /// Settles one finished exchange, or takes up one connection whose body was written, and
     /// says what the connection has next.
-    #[inline]
     pub(crate) fn take_homecoming(&mut self) -> Option<Option<Exchange>> {
         match self.homecoming.pop_front() {
             Some(exchange) => Some(self.settle(exchange)),
@@ -307,8 +306,12 @@ impl Lead for Loop {
 
     fn next(&mut self) -> Next<Exchange> {
         loop {
-            if let Some(next) = self.take_homecoming() {
-                if let Some(next) = next {
+            if let Some(exchange) = self.homecoming.pop_front() {
+                if let Some(next) = self.settle(exchange) {
+                    self.batch.add(next);
+                }
+            } else if let Some(stored) = self.stored.pop_front() {
+                if let Some(next) = self.take_up(stored) {
                     self.batch.add(next);
                 }
             } else if self.allowance.is_spent() && !self.batch.is_empty() {
