@@ -1,7 +1,9 @@
 """Builds and tests on every other Python from 3.10 on that this machine has.
 
-Looks in PATH and among pyenv's versions. Each minor version is built once, into `.venvs/3.X`, and runs the tests
-marked `interpreters`. What is skipped, and why, is printed. `--list` only says what would be done.
+Looks in PATH, among pyenv's versions, and in /opt/pythons/usr/bin, where distributions' newer ones are unpacked. Each
+minor version is built, with little optimisation, and installed into `.venvs/3.X`, and runs the tests marked
+`interpreters`: builds one after the other, as they share what does not differ, and tests of as many at a time as there
+are processors. What is skipped, and why, is printed. `--list` only says what would be done; `--only 3.X` does one.
 """
 
 from __future__ import annotations
@@ -12,12 +14,22 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-OLDEST, NEWEST = 10, 14
+OLDEST, NEWEST = 10, 15
 ASK = "import sys, sysconfig; print(sys.version_info[1], sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
 TESTS = ("tests/wsgi", "tests/asgi", "tests/greenlets", "tests/cli", "tests/server", "tests/supervisor")
+UNPACKED = "/opt/pythons/usr/bin"
+#: What the tests need everywhere, and what they do without where there is no wheel of it.
+NEEDED = ("pytest", "tomli", "watchfiles", "python-dotenv")
+WELCOME = ("gevent",)
+
+
+class Failed(Exception):
+    """What was tried and has failed, with what it has said."""
 
 
 def _candidates() -> list[str]:
@@ -27,6 +39,7 @@ def _candidates() -> list[str]:
         paths += sorted(glob.glob(f"{folder}/python3.[0-9]*"))
     root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     paths += sorted(glob.glob(f"{root}/versions/3.*/bin/python3.[0-9]*"), reverse=True)
+    paths += sorted(glob.glob(f"{UNPACKED}/python3.[0-9]*"))
     return [path for path in paths if re.fullmatch(r"python3\.\d+t?", os.path.basename(path))]
 
 
@@ -47,60 +60,124 @@ def found() -> tuple[dict[int, str], dict[int, str]]:
         minor = int(told[0])
         if told[1] != "0":
             skipped[minor] = f"{path} is free-threaded, which is not supported yet"
-        elif _answer(path, "import venv, ensurepip") is None:
-            skipped[minor] = f"{path} has no venv module"
+        elif _answer(path, "import venv, ensurepip") is None and not _has_virtualenv():
+            skipped[minor] = f"{path} has no venv module, and virtualenv is not installed here (pip install virtualenv)"
         else:
             usable[minor] = path
     return usable, skipped
 
 
-def _build(python: Path, venv: Path) -> None:
-    """Install the module into the environment; quick where nothing has changed."""
+def _has_virtualenv() -> bool:
+    return _answer(sys.executable, "import virtualenv") is not None
+
+
+def _do(command: list[str], **more: str) -> str:
+    """Run something; what it has said. Raises Failed."""
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **more}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise Failed(f"{done.stdout}failed with status {done.returncode}: {' '.join(command)}")
+    return done.stdout
+
+
+def _environment(path: str, venv: Path) -> None:
+    """An environment of its own. Raises Failed."""
+    if (venv / "bin" / "python").exists():
+        return
+    try:
+        _do([path, "-m", "venv", str(venv)])
+    except Failed:
+        if not _has_virtualenv():
+            raise
+        shutil.rmtree(venv, ignore_errors=True)
+        _do([sys.executable, "-m", "virtualenv", "-q", "-p", path, str(venv)])
+
+
+def _build(minor: int, path: str) -> list[str]:
+    """Build and install the module and what its tests need; what they have to do without. Raises Failed."""
+    venv = ROOT / ".venvs" / f"3.{minor}"
+    python = str(venv / "bin" / "python")
+    _environment(path, venv)
     wheels = venv / "wheel"
     shutil.rmtree(wheels, ignore_errors=True)
-    # A target folder for each: a shared one would build the bindings anew at every change of interpreter.
-    target = ROOT / "target" / f"python-{venv.name}"
-    maturin = [str(ROOT / ".venv/bin/maturin"), "build", "--release", "--quiet", "-i", str(python)]
-    subprocess.run(
-        [*maturin, "-o", str(wheels), "--target-dir", str(target)],
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "PYO3_PYTHON": str(python)},
+    maturin = [str(ROOT / ".venv/bin/maturin"), "build", "--profile", "interpreters", "--quiet", "-i", python]
+    # One target folder: only the bindings are built anew for each.
+    _do([*maturin, "-o", str(wheels), "--target-dir", str(ROOT / "target/interpreters")], PYO3_PYTHON=python)
+    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    _do([*install, *NEEDED])
+    _do([*install, "--force-reinstall", "--no-deps", *map(str, wheels.glob("*.whl"))])
+    missing = []
+    for package in WELCOME:
+        try:
+            _do([*install, "--only-binary", ":all:", package])
+        except Failed:
+            missing.append(package)
+    return missing
+
+
+def _test(minor: int) -> str:
+    """Run the tests on one; what they have said. Raises Failed."""
+    python = str(ROOT / ".venvs" / f"3.{minor}" / "bin" / "python")
+    # Beside others, so that a folder of temporary files is not cleared by another's run.
+    base = str(ROOT / ".venvs" / f"3.{minor}" / "tmp")
+    return _do(
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "interpreters", "--basetemp", base, *TESTS]
     )
-    install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*install, "pytest", "tomli", "watchfiles", "gevent"], check=True)
-    subprocess.run([*install, "--force-reinstall", "--no-deps", *map(str, wheels.glob("*.whl"))], check=True)
 
 
-def test(minor: int, path: str) -> None:
-    """Build for one interpreter and run its tests; CalledProcessError where anything fails."""
-    venv = ROOT / ".venvs" / f"3.{minor}"
-    python = venv / "bin" / "python"
-    if not python.exists():
-        subprocess.run([path, "-m", "venv", str(venv)], check=True)
-    _build(python, venv)
-    subprocess.run([python, "-m", "pytest", "-q", "-m", "interpreters", *TESTS], check=True, cwd=ROOT)
+def _tell(minor: int, running: Future[str]) -> bool:
+    """What has come of one; True if all is well."""
+    try:
+        print(f"Python 3.{minor}:\n{running.result()}", flush=True)
+    except Failed as failure:
+        print(f"Python 3.{minor}:\n{failure}", flush=True)
+        return False
+    return True
+
+
+def test(chosen: dict[int, str]) -> bool:
+    """Build for all that were chosen, and run their tests; True if all is well."""
+    begun = time.monotonic()
+    with ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)))) as pool:
+        running: dict[int, Future[str]] = {}
+        well = True
+        for minor, path in chosen.items():
+            try:
+                missing = _build(minor, path)
+            except Failed as failure:
+                print(f"Python 3.{minor}:\n{failure}", flush=True)
+                well = False
+                continue
+            print(f"Python 3.{minor}: built after {time.monotonic() - begun:.0f} s", flush=True)
+            for package in missing:
+                print(f"Python 3.{minor}: tests with {package} are skipped: there is no wheel of it", flush=True)
+            running[minor] = pool.submit(_test, minor)
+        for minor, one in running.items():
+            well = _tell(minor, one) and well
+    print(f"other interpreters: {time.monotonic() - begun:.0f} s", flush=True)
+    return well
 
 
 def main(arguments: list[str]) -> int:
     """Test on all that are found; the exit status."""
     usable, skipped = found()
+    only = arguments[arguments.index("--only") + 1] if "--only" in arguments else ""
+    chosen: dict[int, str] = {}
     for minor in range(OLDEST, max([NEWEST, *usable, *skipped]) + 1):
         if minor == sys.version_info[1]:
             print(f"Python 3.{minor}: all tests run on it, in .venv", flush=True)
         elif minor in usable:
             print(f"Python 3.{minor}: {usable[minor]}", flush=True)
-            if "--list" not in arguments:
-                test(minor, usable[minor])
+            if only in ("", f"3.{minor}"):
+                chosen[minor] = usable[minor]
         else:
             print(f"Python 3.{minor}: skipped: {skipped.get(minor, 'not on this machine')}", flush=True)
     if not any("free-threaded" in why for why in skipped.values()):
-        print("free-threaded Python: skipped: no such build on this machine")
-    return 0
+        print("free-threaded Python: skipped: no such build on this machine", flush=True)
+    return 0 if "--list" in arguments or test(chosen) else 1
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"failed with status {error.returncode}: {' '.join(map(str, error.cmd))}")
+    sys.exit(main(sys.argv[1:]))

@@ -18,7 +18,7 @@ if [ -n "${PYTHON:-}" ]; then
     python=$PYTHON
 else
     python=
-    for name in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
+    for name in python3 python3.15 python3.14 python3.13 python3.12 python3.11 python3.10; do
         if command -v "$name" >/dev/null && new_enough "$name"; then
             python=$name
             break

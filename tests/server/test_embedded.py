@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import re
 import signal
@@ -20,6 +21,7 @@ from forehand.errors import Problem
 
 pytestmark = pytest.mark.interpreters
 
+LOOPS = ["asyncio", *(["uvloop"] if importlib.util.find_spec("uvloop") else [])]
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -74,7 +76,7 @@ def test_several_serve_at_the_same_time_and_after_one_another() -> None:
             assert (get(one.url), get(other.url)) == (b"wsgi", b"asgi")
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("loop", LOOPS)
 def test_an_asgi_application_has_its_lifespan_and_its_loop(loop: Any) -> None:
     life.clear()
     with forehand.Server(asgi, loop=loop) as server:

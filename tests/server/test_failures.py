@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pty
 import re
@@ -22,6 +23,9 @@ WAYS = {
     "asyncio": ["failures:asgi", "--interface", "asgi", "--lifespan", "off", "--loop", "asyncio"],
     "uvloop": ["failures:asgi", "--interface", "asgi", "--lifespan", "off", "--loop", "uvloop"],
     "alone": ["failures", "--workers", "0"],
+}
+WAYS = {
+    way: options for way, options in WAYS.items() if way not in ("uvloop", "gevent") or importlib.util.find_spec(way)
 }
 
 

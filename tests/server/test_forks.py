@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -99,7 +100,9 @@ def check(server: Serving, path: str, body: bytes = b"") -> int:
         ("preexec", 0),
     ],
 )
-def test_a_child_ends_as_it_wants_to_and_touches_nothing(server: Serving, path: str, status: int) -> None:
+def test_a_child_ends_as_it_wants_to_and_touches_nothing(server: Serving, kind: str, path: str, status: int) -> None:
+    if (kind, path) == ("gevent", "mp-forkserver") and sys.version_info >= (3, 14):
+        pytest.skip("the forkserver's handshake since 3.14 and gevent's sockets do not go together")
     assert check(server, path) == status
 
 
