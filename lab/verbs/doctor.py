@@ -10,7 +10,7 @@ import shutil
 from forehand_lab import engine, interpreters, machine, records
 from forehand_lab.environments import home, program, uv
 from forehand_lab.problem import FAILED, OK, Problem
-from rich.console import Console
+from forehand_lab.terminal import console_of
 from rich.markup import escape
 
 PROGRAMS = {
@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(asked: argparse.Namespace) -> int:
     """Look; FAILED where a run could not even begin."""
-    console = Console(highlight=False)
+    console = console_of()
     bad = 0
 
     def line(fine: bool | None, what: str, said: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from forehand_lab import engine, records
 from forehand_lab.environments import home
 from forehand_lab.problem import FAILED, OK, USAGE, Problem, near
+from forehand_lab.terminal import console_of
 from forehand_lab.truth.tests import LONG, QUICK, Wrong
 from rich.console import Console
 from rich.markup import escape
@@ -36,7 +37,7 @@ def said_by(test: Callable[..., str], console: Console) -> str:
 
 def act(asked: argparse.Namespace) -> int:
     """Run; FAILED where one fails twice: a machine that others use may spoil one try."""
-    console = Console(highlight=False)
+    console = console_of()
     tests: list[Callable[..., str]] = [*QUICK, *LONG]
     known = {test.__name__: test for test in tests}
     if asked.list:

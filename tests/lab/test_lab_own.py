@@ -218,7 +218,7 @@ def test_a_scenario_of_ones_own_goes_on_from_its_record_even_when_its_file_is_go
     path = tmp_path / "my.toml"
     path.write_text(SCENARIO)
     out = tmp_path / "records/r"
-    with laboratory.begun(surroundings, "run", str(path), "--servers", "wsgiref", "--out", str(out)) as process:
+    with laboratory.begun(surroundings, "run", str(path), "--servers", "forehand", "--out", str(out)) as process:
         end = time.monotonic() + laboratory.PATIENCE
         while time.monotonic() < end and process.poll() is None:
             if (out / records.FILE).exists() and '"kind":"point"' in (out / records.FILE).read_text():
