@@ -156,3 +156,18 @@ def test_what_is_sent_in_bursts_arrives_whole(start: Callable[..., Serving], bur
             body = read_reply(sock, bytearray())[2]
             *_, count, size = [1, *map(int, re.findall(r"\d+", path))]
             assert body == page(size) * count
+
+
+def test_a_streamed_reply_holds_its_thread_as_long_as_its_reader_keeps_the_rate(serve: Callable[..., Serving]) -> None:
+    server = serve(
+        "pages:wsgi", "--threads", "1", "--write-timeout", "500ms", "--limit-write-rate", "10M", "--queue-timeout", "1m"
+    )
+    with ask(server, "/parts/1000/60000") as slow, server.connect() as other:
+        assert select.select([slow], [], [], PATIENCE)[0]
+        other.sendall(b"GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
+        # It takes 50 kB a second, for as long as it is let.
+        while not select.select([other], [], [], 0.02)[0]:
+            if not is_cut(slow, 0):
+                slow.recv(1024)
+        assert is_cut(slow, 0)
+        assert read_reply(other, bytearray())[2] == page(2)

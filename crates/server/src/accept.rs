@@ -256,7 +256,8 @@ impl Loop {
         self.listeners.reserve.lend(|| {
             if let Ok(Accepted::Connection(socket, _)) = accept(fd) {
                 let mut reply = Vec::new();
-                OVERLOADED.reply(&DateLine::at(reactor::sys::wall_seconds()), false, &mut reply);
+                let date = DateLine::at(reactor::sys::wall_seconds());
+                OVERLOADED.reply(&date, &self.engine.config.server_header, false, &mut reply);
                 // A peer that is gone already needs no answer.
                 let _ = socket.send(&reply);
                 counters.connections_refused.add();

@@ -165,7 +165,7 @@ impl Exchange {
     #[cold]
     fn was_answered_for(&mut self) {
         let mut bytes = Vec::new();
-        wire::REQUEST_TIMEOUT.reply(Scribe::new().date(), self.head.is_head(), &mut bytes);
+        wire::REQUEST_TIMEOUT.reply(Scribe::new().date(), b"", self.head.is_head(), &mut bytes);
         self.status = wire::REQUEST_TIMEOUT.status;
         self.written = content_length(&bytes);
     }
@@ -365,7 +365,7 @@ impl Exchange {
             return;
         }
         let mut bytes = Vec::new();
-        fault.reply(scribe.date(), self.head.is_head(), &mut bytes);
+        fault.reply(scribe.date(), &engine.config.server_header, self.head.is_head(), &mut bytes);
         self.keep_alive = false;
         self.status = fault.status;
         self.written = content_length(&bytes);

@@ -342,7 +342,7 @@ impl Loop {
         });
         let date = wire::DateLine::at(reactor::sys::wall_seconds());
         let mut reply = Vec::new();
-        fault.reply(&date, false, &mut reply);
+        fault.reply(&date, &self.engine.config.server_header, false, &mut reply);
         let head = connection.receiving.as_ref().map(|receiving| &*receiving.head);
         self.engine.log_refusal(connection.peer, head, fault.status, content_length(&reply));
         let limits = &self.engine.config.limits;

@@ -107,13 +107,18 @@ impl Ticket {
     }
 
     /// Sends 504, or cuts a reply that was begun.
-    fn expire(&self) {
+    fn expire(&self, engine: &Engine) {
         if self.state.swap(OVERDUE, Ordering::AcqRel) == OPEN && self.clean {
             let carried = self.carry.as_ref().is_none_or(|carry| carry.send().is_ok() && carry.is_empty());
             if carried {
                 let mut reply = Vec::new();
                 let date = DateLine::at(wall_seconds());
-                wire::REQUEST_TIMEOUT.reply(&date, self.head.is_head(), &mut reply);
+                wire::REQUEST_TIMEOUT.reply(
+                    &date,
+                    &engine.config.server_header,
+                    self.head.is_head(),
+                    &mut reply,
+                );
                 // A peer that is gone, or so slow that its socket is full, is not waited for.
                 let _ = self.socket.send(&reply);
                 return self.socket.shut_both();
@@ -269,7 +274,7 @@ impl Tickets {
             ticket.lost.store(true, Ordering::Release);
             self.lost.fetch_add(1, Ordering::SeqCst);
         }
-        ticket.expire();
+        ticket.expire(engine);
         engine.counters.request_deadlines.add();
         let seconds = now.saturating_sub(ticket.began) as f64 / 1000.0;
         if thread == 0 {

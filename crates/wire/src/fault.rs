@@ -94,8 +94,9 @@ impl Fault {
         REASONS.iter().position(|reason| *reason == self.reason).unwrap_or(0)
     }
 
-    /// Writes the whole reply. `head_request`: without content (RFC 9110 §9.3.2).
-    pub fn reply(&self, date: &DateLine, head_request: bool, out: &mut Vec<u8>) {
+    /// Writes the whole reply. `server`: the value of its Server header, none where it is
+    /// empty; `head_request`: without content (RFC 9110 §9.3.2).
+    pub fn reply(&self, date: &DateLine, server: &[u8], head_request: bool, out: &mut Vec<u8>) {
         let phrase = reason_phrase(self.status);
         let content = format!("{} {phrase}: {}\n", self.status, self.text);
         // RFC 9110 §15.5.6 and §10.2.3 ask for these two.
@@ -108,6 +109,9 @@ impl Fault {
         };
         out.extend_from_slice(format!("HTTP/1.1 {} {phrase}\r\n", self.status).as_bytes());
         out.extend_from_slice(date.bytes());
+        if !server.is_empty() {
+            out.extend_from_slice(&[b"Server: ", server, b"\r\n"].concat());
+        }
         out.extend_from_slice(
             format!(
                 "Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n{extra}Connection: close\r\n\r\n",
@@ -137,7 +141,7 @@ mod tests {
     #[test]
     fn a_refusal_is_a_whole_reply_that_closes() {
         let mut out = Vec::new();
-        BODY_TOO_LARGE.reply(&DateLine::at(0), false, &mut out);
+        BODY_TOO_LARGE.reply(&DateLine::at(0), b"", false, &mut out);
         let text = String::from_utf8(out).expect("ASCII");
         assert!(
             text.starts_with("HTTP/1.1 413 Content Too Large\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n"),
