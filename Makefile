@@ -10,7 +10,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test test-debug check lint loom fuzz torment autobahn bench bench-load docs interpreters clean load lab
+.PHONY: build serve test test-debug sanitize miri check lint loom fuzz torment autobahn bench bench-load docs interpreters clean load lab
 
 build: .venv/built
 
@@ -66,6 +66,14 @@ lab: .venv/built .venv/with-lab load
 
 loom:
 	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=4 cargo test --release -p server --test loom --target-dir target/loom
+
+# Servers under valgrind, while other threads hold what is lent of a request.
+sanitize: .venv/built .venv/tested-with
+	PYTHON=$(CURDIR)/$(BIN)/python tools/sanitize.sh
+
+# The pure crate under Miri.
+miri:
+	tools/miri.sh
 
 # Tests against a build that ends where somebody would wait with the interpreter, the baton or a lock in hand.
 DEBUG_TESTS ?= tests/wsgi tests/greenlets/test_greenlets.py tests/asgi/test_http.py tests/supervisor/test_deadlines.py
