@@ -26,6 +26,10 @@ use crate::watched::{Sleep, Watched};
 
 /// How often it looks while replies wait: the half of what one waits behind a step that blocks.
 const HOLDING_US: u64 = 1800;
+/// The same once the loop has come round at so many looks in a row: under load each look costs as
+/// much as two requests, and a loop that moves sends by itself.
+const BUSY_US: u64 = 5000;
+const BUSY_LOOKS: u32 = 8;
 /// How soon it looks again after it was woken for the first of them: the step behind it begins meanwhile.
 const AGAIN_US: u64 = 300;
 /// So many such looks without a reply that waits, and it looks as seldom as otherwise.
@@ -76,6 +80,8 @@ pub struct Attention {
     called: bool,
     answers: u32,
     not_holding: u32,
+    /// Looks in a row at which the loop had moved.
+    moving: u32,
     /// A first reply has begun to wait just now.
     rung: bool,
 }
@@ -92,6 +98,7 @@ impl Attention {
             called: false,
             answers: 0,
             not_holding: HOLDING_LOOKS,
+            moving: 0,
             rung: false,
         }
     }
@@ -120,6 +127,7 @@ impl Attention {
     /// wait, and whether requests are away.
     pub fn look(&mut self, (pulse, done): (u64, u64), passed: u64, holding: bool, away: bool) -> Verdict {
         let moved = pulse != self.seen;
+        self.moving = if moved { self.moving.saturating_add(1) } else { 0 };
         if moved {
             self.answers = if done == self.done { self.answers.saturating_add(1) } else { 0 };
             self.done = done;
@@ -144,7 +152,8 @@ impl Attention {
             return (Some(AGAIN_US), Sleep::Awake);
         }
         if self.not_holding < HOLDING_LOOKS {
-            return (Some(HOLDING_US), Sleep::Awake);
+            let busy = self.moving >= BUSY_LOOKS;
+            return (Some(if busy { BUSY_US } else { HOLDING_US }), Sleep::Awake);
         }
         if self.slow == 0 {
             return (None, Sleep::Dozing);
