@@ -33,6 +33,9 @@ def keep_from_children(fd: int) -> None:
 def release(fd: int) -> None:
     """The descriptor is about to be closed, and its number may be somebody else's."""
 
+def set_title(text: str, /) -> bool:
+    """Show a text instead of the command line in `ps`, cut to that line's length. False: it cannot be done here."""
+
 def take_orphans() -> bool:
     """Become the parent of descendants whose parents have ended. False: there is no such thing here."""
 

@@ -303,7 +303,14 @@ def _start_afresh(plan: dict[str, Any]) -> NoReturn:
             os.set_inheritable(plan[name], True)
     sys.stdout.flush()
     code = f"from forehand.fresh import main; main({reader})"
-    os.execv(sys.executable, [sys.executable, "-c", code, *sys.argv])
+    try:
+        os.execv(sys.executable, [sys.executable, "-c", code, *sys.argv])
+    except OSError as error:
+        raise Problem(
+            errors.PERMISSION,
+            f"the interpreter {sys.executable} cannot be executed: {error.strerror}",
+            hint="this user needs an interpreter, and an environment, that it can read",
+        ) from None
 
 
 def _surroundings(settings: Any) -> list[str]:

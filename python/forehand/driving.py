@@ -20,6 +20,12 @@ STOPPING = "stopping: waiting up to {:g} s for what is running (once more to sto
 FAREWELL = 1.0
 
 
+def cut_short(count: int, *, hurried: bool) -> str:
+    """How an end is told that has cut requests."""
+    requests = "1 request was" if count == 1 else f"{count} requests were"
+    return f"{requests} cut: {'told once more to stop' if hurried else 'still running after --graceful-timeout'}"
+
+
 class Ordered:
     """A driver that can be told to stop."""
 

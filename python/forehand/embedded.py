@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 OF_THE_COMMAND = (
     "application", "chdir", "pythonpath", "env", "env_file", "factory", "workers", "preload", "reload", "reload_dir",
     "reload_strategy", "readiness", "startup_timeout", "max_requests", "max_requests_jitter", "max_worker_age",
-    "max_worker_memory", "worker_memory_kind", "control", "pid_file", "user", "group", "umask", "log_file",
-    "on_start", "on_worker_start", "on_worker_ready", "on_worker_exit", "on_reload", "on_stop",
+    "max_worker_memory", "worker_memory_kind", "control", "process_name", "pid_file", "user", "group", "umask",
+    "log_file", "on_start", "on_worker_start", "on_worker_ready", "on_worker_exit", "on_reload", "on_stop",
 )  # fmt: skip
 #: How long the first request may be waited for: an ASGI application's startup has no other bound.
 STARTUP = 60.0

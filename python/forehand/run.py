@@ -12,7 +12,7 @@ import os
 import sys
 
 from forehand import __version__, _core, ending, errors, forked, logs
-from forehand.driving import STOPPING
+from forehand.driving import STOPPING, cut_short
 from forehand.errors import Problem
 from forehand.listen import Listener, listen
 from forehand.target import is_asgi
@@ -270,6 +270,6 @@ class Waiting:
         cut = self.server.counters()["requests_cut"]
         if done and not cut:
             return errors.OK
-        sys.stderr.write(f"forehand: stopped while {max(cut, 1)} requests were running\n")
+        sys.stderr.write(f"forehand: {cut_short(max(cut, 1), hurried=self.asked > 1)}\n")
         sys.stderr.flush()
         return errors.INTERNAL

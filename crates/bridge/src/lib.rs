@@ -57,6 +57,12 @@ mod _core {
         Ok(ending::within(patience_ms, status)?)
     }
 
+    /// Shows a text instead of the command line in `ps`. False: the system has no such thing.
+    #[pyfunction]
+    fn set_title(text: &str) -> bool {
+        reactor::sys::set_title(text).is_ok()
+    }
+
     /// Makes this process the parent of its descendants whose parents have ended. False: the
     /// system has no such thing.
     #[pyfunction]

@@ -219,7 +219,11 @@ impl Exchange {
         let request = RequestFacts {
             version: self.head.version,
             is_head: self.head.is_head(),
-            persistent: self.head.persistent && engine.stage() == Stage::Serving && self.body_is_read(),
+            // A connection that would be closed at once is announced as closed: the next request would meet its end.
+            persistent: self.head.persistent
+                && engine.config.limits.keep_alive_timeout > 0
+                && engine.stage() == Stage::Serving
+                && self.body_is_read(),
         };
         let (head, date) = scribe.head_and_date();
         let plan = head.finish(&request, known, date, &engine.config.server_header);

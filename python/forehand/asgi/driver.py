@@ -13,7 +13,7 @@ import sys
 
 from forehand import _core, ending, errors, forked
 from forehand.asgi.lifespan import Lifespan
-from forehand.driving import FAREWELL, Ordered
+from forehand.driving import FAREWELL, Ordered, cut_short
 from forehand.errors import Problem
 from forehand.logs import error_logger
 
@@ -68,7 +68,7 @@ def serve(
     finally:
         outlived.over()
     if driver.cut:
-        sys.stderr.write(f"forehand: stopped while {driver.cut} requests were running\n")
+        sys.stderr.write(f"forehand: {cut_short(driver.cut, hurried=driver.order == 'quit')}\n")
     return status
 
 

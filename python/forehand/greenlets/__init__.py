@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: What is to be done where gevent is missing.
-INSTALL = "install it: pip install 'forehand[gevent]'"
+INSTALL = "install it: pip install gevent"
 
 
 def look(path: list[str]) -> None:

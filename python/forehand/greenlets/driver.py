@@ -16,7 +16,7 @@ from gevent.event import Event
 from greenlet import GreenletExit, getcurrent
 
 from forehand import _core, ending, errors, forked
-from forehand.driving import FAREWELL, Ordered
+from forehand.driving import FAREWELL, Ordered, cut_short
 from forehand.supervisor import say, stacks
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ def serve(
     finally:
         outlived.over()
     if driver.cut:
-        sys.stderr.write(f"forehand: stopped while {driver.cut} requests were running\n")
+        sys.stderr.write(f"forehand: {cut_short(driver.cut, hurried=driver.order == 'quit')}\n")
     return status
 
 

@@ -35,7 +35,8 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog=f"forehand {order}", description=ORDERS[order] + ".")
     parser.add_argument(
         "--control", "-C", metavar="PATH", default=os.environ.get("FOREHAND_CONTROL", ""),
-        help="the server's control socket, or its port; needed only where several servers run",
+        help="the server's control socket, its port or the socket's name; needed only where several servers run, and "
+        "not just one of them was started in this folder",
     )  # fmt: skip
     parser.add_argument(
         "--timeout", type=float, default=0, metavar="SECONDS", help="wait no longer (default: for ever)"
@@ -59,11 +60,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def find(named: str) -> str:
     """The control socket: the one that is named, or the only one that answers. Raises Problem."""
-    if named and not named.isdigit():
-        return named
     place = folder()
     if named:
-        return os.path.join(place, f"{named}.sock")
+        short = os.path.join(place, f"{named}.sock")
+        return named if "/" in named or (not named.isdigit() and not os.path.exists(short)) else short
     try:
         paths = sorted(os.path.join(place, name) for name in os.listdir(place) if name.endswith(".sock"))
     except OSError:
@@ -77,8 +77,36 @@ def find(named: str) -> str:
             f"no server was found: nobody answers in {place}",
             hint="a server that was started with --control PATH, or by another user, is named with --control PATH",
         )
-    names = "\n".join(f"--control {path}" for path in alive)
-    raise Problem(errors.USAGE, f"{len(alive)} servers are running; say which one", hint=names)
+    found = {path: _facts(path) for path in alive}
+    here = [path for path, facts in found.items() if facts.get("folder") == os.getcwd()]
+    if len(here) == 1:
+        return here[0]
+    raise Problem(errors.USAGE, f"{len(alive)} servers are running; say which one with -C", hint=_table(found))
+
+
+def _facts(path: str) -> dict[str, Any]:
+    """What a server says of itself, if it says it soon."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(2)
+            sock.connect(path)
+            sock.sendall(b"status\n")
+            return list(_answers(sock, 2))[-1]
+    except (OSError, ValueError, IndexError, Problem):
+        return {}
+
+
+def _table(found: dict[str, dict[str, Any]]) -> str:
+    """All servers: what to type, process, application, addresses."""
+    rows = [
+        ("-C " + os.path.basename(path).removesuffix(".sock"), str(facts.get("pid", "")), str(facts.get("target", "?")),
+         "  ".join(facts.get("addresses", [])))
+        for path, facts in found.items()
+    ]  # fmt: skip
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]) for row in rows
+    )
 
 
 def _give(order: str, line: str, path: str, given: argparse.Namespace) -> int:
@@ -103,8 +131,8 @@ def _give(order: str, line: str, path: str, given: argparse.Namespace) -> int:
     if "ok" not in last:
         raise Problem(errors.INTERNAL, "the server ended before it had answered")
     if not last["ok"]:
-        sys.stderr.write(f"forehand {order}: {last.get('text', 'it failed')}\n")
-        return errors.APPLICATION
+        sys.stderr.write(f"forehand {order}: {str(last.get('text', 'it failed')).removeprefix('forehand: ')}\n")
+        return int(last.get("status", errors.APPLICATION))
     if order == "status":
         print(json.dumps(last, indent=2) if given.json else _shown(last))
     elif last.get("text"):

@@ -11,6 +11,7 @@ import _socket as socket
 import errno
 import os
 import stat
+import time
 
 from forehand import errors
 from forehand.errors import Problem
@@ -42,7 +43,28 @@ def path_for(option: str, url: str) -> str:
     if option != "auto":
         return os.path.abspath(option)
     name = url.rpartition(":")[2] if url.startswith("http") else url.removeprefix("unix:").strip("/@").replace("/", "-")
-    return os.path.join(folder(), f"{name or 'server'}.sock")
+    return os.path.join(folder(), f"{name.removesuffix('.sock') or 'server'}.sock")
+
+
+#: A socket that nobody answers at may be about to be listened on; after so many seconds its server is dead.
+DEAD_AFTER = 10.0
+
+
+def sweep(place: str) -> None:
+    """Remove sockets that dead servers have left in the folder."""
+    try:
+        names = os.listdir(place)
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(place, name)
+        try:
+            found = os.lstat(path)
+            old = time.time() - found.st_mtime > DEAD_AFTER
+            if name.endswith(".sock") and stat.S_ISSOCK(found.st_mode) and old and ask_holder(path) == 0:
+                os.unlink(path)
+        except OSError:
+            continue  # somebody else's, or gone
 
 
 class Client:
@@ -78,6 +100,8 @@ class Control:
             self.sock = socket.socket(fileno=fd)
             return
         _make_room(path)
+        if os.path.dirname(path) == folder():
+            sweep(os.path.dirname(path))
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         mask = os.umask(0o177)
         try:

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from forehand.driving import Ordered
+    from forehand.driving import Ordered, cut_short
     from forehand.supervisor.channel import Channel
     from forehand.supervisor.worker import Signals
 
@@ -55,6 +55,6 @@ def ready(plan: dict[str, Any], channel: Channel, facts: dict[str, Any], how: st
 def ended(plan: dict[str, Any], facts: dict[str, Any], driver: Ordered, status: int) -> int:
     """The driver's life is over; the process's exit status."""
     if driver.cut:
-        say.say("warning", f"ended while {driver.cut} requests were running (--graceful-timeout)")
+        say.say("warning", cut_short(driver.cut, hurried=driver.order == "quit"))
     hooks.call(plan, "on_worker_exit", {**facts, "status": status})
     return errors.INTERNAL if driver.cut else status

@@ -142,6 +142,9 @@ def _process(make: Any) -> Iterator[Any]:
     yield make("control", "str", "auto", "Process",
                "the unix socket for `forehand status` and its kin (mode 0600); auto: a folder of your own; none",
                metavar="PATH", aliases=("--control-socket",))  # fmt: skip
+    yield make("process_name", "str", "", "Process",
+               "what `ps` shows of the server's processes: forehand: NAME, worker 1; none: the application's name",
+               metavar="NAME", aliases=("--name", "-n"))  # fmt: skip
     yield make("pid_file", "str", "", "Process", "write the supervisor's process id there", metavar="FILE",
                aliases=("--pid", "-p"), brief="write the process id there")  # fmt: skip
     yield make("user", "str", "", "Process", "workers run as this user, with its supplementary groups",

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from forehand import __version__
+from forehand import __version__, errors
 from forehand.supervisor import aside, gathering, say
 
 TYPE_CHECKING = False
@@ -113,15 +113,21 @@ def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
     mark = output.find(b"PLAN\n")
     if code != 0 or mark < 0:
         text = output.decode(errors="replace").strip() or f"reading the configuration ended with status {code}"
-        supervisor.carry_out([("reloaded", False, text)])
+        supervisor.carry_out([("reloaded", False, text.removeprefix("forehand: "), code or errors.INTERNAL)])
         return
     import marshal
 
     settings = marshal.loads(output[mark + 5 :])
     old = supervisor.settings
-    if settings["addresses"] != old["addresses"]:
-        say.say("warning", f"reload: addresses stay {', '.join(old['addresses'])}; others need a restart")
-    for name in ("addresses", "origin", "control", "pid_file"):
+    for name in ("addresses", "control", "pid_file", "socket_access"):
+        if settings[name] != old[name]:
+            stays = ", ".join(old[name]) if name == "addresses" else str(old[name] or "none")
+            text = f"{name.replace('_', ' ')} stays {stays}: a change of it needs a restart"
+            if name == "socket_access":
+                text = "sockets keep their owner and mode: a change of it needs a restart"
+            supervisor.unheeded.append(text)
+            say.say("warning", f"reload: {text}")
+    for name in ("addresses", "origin", "control", "pid_file", "socket_access"):
         settings[name] = old[name]
     _reload_with(supervisor, settings)
 
@@ -210,7 +216,8 @@ def status(supervisor: Supervisor) -> dict[str, Any]:
         "version": __version__, "python": sys.version.split()[0], "pid": os.getpid(), "target": settings["target"],
         "phase": supervisor.state.phase, "generation": supervisor.state.generation,
         "reloading": supervisor.state.coming is not None, "wanted": supervisor.state.rules.wanted,
-        "preload": settings["preload"], "uptime": round(time.time() - supervisor.started, 1),
+        "folder": settings["folder"], "preload": settings["preload"],
+        "uptime": round(time.time() - supervisor.started, 1),
         "addresses": [one.url for one in supervisor.children.listeners],
         "memory_kib": memory.read(os.getpid()), "workers": workers,
     }  # fmt: skip

@@ -196,7 +196,8 @@ def _died(
         state.spawn_at = now + _delay(state.deaths)
     wait = max(0.0, state.spawn_at - now)
     when = "at once" if wait == 0 else f"in {wait:g} s, as {state.deaths} in a row have died young"
-    yield ("say", "error", f"{text}; it is replaced {when}")
+    # One that was told to end by somebody else, and did so in order, is no trouble.
+    yield ("say", "error" if crashed or young else "info", f"{text}; it is replaced {when}")
 
 
 def _delay(deaths: int) -> float:

@@ -14,7 +14,7 @@ import time
 from forehand import errors
 from forehand.errors import Problem
 from forehand.listen import Listener, listen
-from forehand.supervisor import aside, children, gathering, hooks, orders, pidfile, plan, say
+from forehand.supervisor import aside, children, gathering, hooks, orders, pidfile, plan, say, title
 from forehand.supervisor.board import Board
 from forehand.supervisor.children import Child, Children
 from forehand.supervisor.control import Client, Control, path_for
@@ -80,6 +80,8 @@ class Supervisor:
         self.aside: dict[int, aside.Aside] = {}
         self.gathering: list[gathering.Stacks] = []
         self.banner_due = True
+        #: What a reload has found changed and could not change, for whoever has asked for it.
+        self.unheeded: list[str] = []
         #: Events that are being decided, or wait for it.
         self.events: list[tuple[Any, ...]] = []
         #: The process that watches files; zero: none.
@@ -103,6 +105,7 @@ class Supervisor:
         """What any beginning needs."""
         from forehand import _core
 
+        title.show(self.settings, "supervisor", "forehand")
         self.signals = Signals()
         self.hear(self.signals.reader, self._on_signal)
         say.set_up(self.settings)
@@ -276,24 +279,26 @@ class Supervisor:
             orders.banner(self)
         self.notify.ready(f"{self.state.rules.wanted} workers serve")
 
-    def _do_reloaded(self, ok: bool, text: str) -> None:
+    def _do_reloaded(self, ok: bool, text: str, status: int = errors.APPLICATION) -> None:
         say.say("info" if ok else "error", f"reload: {text}" if ok else f"the reload was given up: {text}")
         if ok:
             self.settings = self.plans.get(self.state.generation, self.settings)
             self.next_memory = time.monotonic() if self.settings["max_worker_memory"] else plan.NEVER
         self.notify.ready(f"{self.state.rules.wanted} workers serve")
         hooks.call(self.settings, "on_reload", {"pid": os.getpid(), "ok": ok, "generation": self.state.generation})
-        self.answer(ok, text)
+        unheeded, self.unheeded = self.unheeded, []
+        self.answer(ok, "\n".join([text, *(f"warning: {line}" for line in unheeded)]) if ok else text, status)
 
     def _do_exit(self, status: int) -> None:
         self.status = status
         self.answer(status == 0, "the server has stopped")
 
-    def answer(self, ok: bool, text: str) -> None:
-        """The last line to all who wait for the end of something."""
+    def answer(self, ok: bool, text: str, status: int = errors.APPLICATION) -> None:
+        """The last line to all who wait for the end of something. `status`: how the order's command ends where it
+        was not carried out."""
         waiting, self.waiting = self.waiting, []
         for client in waiting:
-            client.tell(ok=ok, text=text)
+            client.tell(ok=ok, text=text, **({} if ok else {"status": status}))
             self.dismiss(client)
 
     # What comes in.

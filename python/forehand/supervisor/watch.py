@@ -10,7 +10,7 @@ import os
 
 from forehand import errors
 from forehand.errors import Problem
-from forehand.supervisor import say, worker
+from forehand.supervisor import say, title
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ def check() -> None:
     import importlib.machinery as machinery
 
     if machinery.PathFinder.find_spec("watchfiles") is None:
-        raise Problem(
-            errors.USAGE, "--reload needs the package watchfiles", hint="install it: pip install 'forehand[reload]'"
-        )
+        raise Problem(errors.USAGE, "--reload needs the package watchfiles", hint="install it: pip install watchfiles")
 
 
 def start(children: Children, plan: dict[str, Any]) -> int:
@@ -51,7 +49,7 @@ def _watch(children: Children, plan: dict[str, Any], parent: int) -> NoReturn:
         for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGINT", "SIGUSR1", "SIGUSR2"):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
         _core.watch_parent(children.life[0], 0)
-        worker._name("forehand-watch")
+        title.show(plan, "watches files", "forehand-watch")
         from watchfiles import DefaultFilter, watch
 
         class Sources(DefaultFilter):

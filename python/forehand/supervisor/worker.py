@@ -16,8 +16,9 @@ import os
 import sys
 
 from forehand import _core, ending, errors, forked, logs
+from forehand.driving import cut_short
 from forehand.errors import Problem
-from forehand.supervisor import say
+from forehand.supervisor import say, title
 from forehand.supervisor.channel import Channel
 from forehand.target import is_asgi
 
@@ -65,7 +66,7 @@ def run(place: Place, plan: dict[str, Any], application: Callable[..., Any] | No
     status = errors.INTERNAL
     channel = Channel(place.line)
     try:
-        _name(f"forehand-w{place.number}")
+        title.show(plan, f"worker {place.number}", f"forehand-w{place.number}")
         _core.watch_parent(place.life, ORPHAN_MS)
         _keep(place)
         status = forked.parent_only(_live, place, plan, channel, application)
@@ -86,14 +87,6 @@ def _keep(place: Place) -> None:
     """What the application forks gets none of this worker's ties."""
     for fd in (place.line, place.life, place.stacks, *place.ties(), *(fd for fd, _ in place.listeners)):
         _core.keep_from_children(fd)
-
-
-def _name(name: str) -> None:
-    try:
-        with open("/proc/self/comm", "w") as file:
-            file.write(name)
-    except OSError:
-        pass  # only a name
 
 
 def surroundings(plan: dict[str, Any]) -> None:
@@ -268,7 +261,7 @@ class Life:
         done = self.server.join(0.2 if self.hurried else 1)
         cut = self.server.counters()["requests_cut"]
         if cut or not done:
-            say.say("warning", f"ended while {max(cut, 1)} requests were running (--graceful-timeout)")
+            say.say("warning", cut_short(max(cut, 1), hurried=self.hurried))
             return errors.INTERNAL
         return errors.OK
 

@@ -4,7 +4,7 @@
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
 //! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `wall_seconds`, `SharedNumbers` (memory between processes),
-//! `take_orphans`, `end_now`, `last_words`, `stacks_signal`, `Own`, `keep_from_children`, `release`, `forks`, `has_forked`
+//! `set_title`, `take_orphans`, `end_now`, `last_words`, `stacks_signal`, `Own`, `keep_from_children`, `release`, `forks`, `has_forked`
 //! (what a forked child never has).
 
 mod clock;
@@ -13,6 +13,7 @@ mod handoff;
 mod memory;
 mod ours;
 mod process;
+mod title;
 mod socket;
 mod timer;
 
@@ -21,6 +22,7 @@ pub use epoll::{Poll, PollEvent, PollEvents};
 pub use handoff::Handoff;
 pub use memory::give_back;
 pub use ours::{Own, forks, has_forked, keep_from_children, release};
+pub use title::set_title;
 pub use process::{SharedNumbers, end_now, last_words, stacks_signal, take_orphans};
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
