@@ -292,7 +292,8 @@ OPTIONS: dict[str, Option] = {option.name: option for option in (*_own(), *_geve
 SUPERVISED = (
     "preload", "reload", "reload_dir", "reload_strategy", "readiness", "startup_timeout", "max_worker_age",
     "max_worker_memory", "worker_memory_kind", "control", "process_name", "pid_file", "user", "group", "umask",
-    "log_file", "log_level", "log_format", "log_colors", "log_config", "log_syslog", "log_syslog_to", "log_syslog_facility", "log_syslog_prefix",
+    "log_file", "log_level", "log_format", "log_colors", "log_config", "log_syslog", "log_syslog_to",
+    "log_syslog_facility", "log_syslog_prefix",
 )  # fmt: skip
 
 

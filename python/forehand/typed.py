@@ -69,6 +69,8 @@ class Options(TypedDict, total=False):
     request_timeouts: str | list[str]
     control: str
     control_socket: str
+    process_name: str
+    name: str
     pid_file: str
     pid: str
     user: str

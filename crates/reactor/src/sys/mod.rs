@@ -13,21 +13,21 @@ mod handoff;
 mod memory;
 mod ours;
 mod process;
-mod title;
 mod socket;
 mod timer;
+mod title;
 
 pub use clock::{ThreadClock, monotonic_ms, monotonic_us, wall_seconds, wall_us};
 pub use epoll::{Poll, PollEvent, PollEvents};
 pub use handoff::Handoff;
 pub use memory::give_back;
 pub use ours::{Own, forks, has_forked, keep_from_children, release};
-pub use title::set_title;
 pub use process::{SharedNumbers, end_now, last_words, stacks_signal, take_orphans};
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
 };
 pub use timer::{Timer, Waker};
+pub use title::set_title;
 
 use std::io;
 
