@@ -1,7 +1,8 @@
 """Pages of any size, as WSGI and as ASGI.
 
 `/N` is one body of N bytes; `/parts/N/M` is N parts of M bytes; `/list/N/M` the same as a list; `/write/N/M` the same
-by `write`; `/count` is how many were asked for before. What a byte is follows from its place, so that a reply that is cut or mixed up shows.
+by `write`; `/count` is how many were asked for before. What a byte is follows from its place, so that a reply that is
+cut or mixed up shows.
 """
 
 from __future__ import annotations
