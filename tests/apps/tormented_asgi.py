@@ -42,6 +42,14 @@ async def app(scope, receive, send):
         await receive()
         await send({"type": "lifespan.shutdown.complete"})
         return
+    if scope["type"] == "websocket":
+        # One that takes no message for long, and then all of them.
+        await receive()
+        await send({"type": "websocket.accept"})
+        await asyncio.sleep(4)
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
+        return
     if scope["path"] == "/tick":
         await send({"type": START, "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": BODY, "body": b"ok"})

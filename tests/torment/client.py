@@ -189,7 +189,7 @@ class Client:
             return ""
         if "nothing that shows it" in cut and self.ended == "eof":
             return cut
-        if not self.script.fair or self._fragile():
+        if not self.script.fair or self.replies.excused or self._fragile():
             return ""
         if replies.closing and not cut:
             return ""

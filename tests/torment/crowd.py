@@ -19,6 +19,8 @@ from torment.script import Script
 
 #: A client that is not done so many seconds after its beginning is stuck. Longer than every timeout of the server's.
 PATIENCE = 25.0
+#: A crowd that is later than this with a round, in seconds, is no judge of the server's patience with it.
+LATE = 0.7
 
 
 @dataclass
@@ -31,6 +33,8 @@ class Crowd:
     #: Clients that are connected.
     there: dict[int, Client] = field(default_factory=dict)
     most: int = 0
+    #: The latest that a round has ever been, in seconds, where it was too late.
+    lag: float = 0
     _epoll: select.epoll = field(default_factory=select.epoll)
     _asked: dict[int, int] = field(default_factory=dict)
     _timers: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
@@ -58,11 +62,18 @@ class Crowd:
 
     def run(self) -> None:
         """Until nothing more is to happen, and nobody is there but those who stay without listening."""
+        seen = time.monotonic()
         while self._planned or any(not client.lingers for client in self.there.values()):
             now = time.monotonic()
             while self._timers and self._timers[0][0] <= now:
                 heapq.heappop(self._timers)[2]()
+            if now - seen > LATE:
+                # Somebody else has had this processor: none of these clients can have kept its pace.
+                self.lag = max(self.lag, now - seen)
+                for late in self.there.values():
+                    late.replies.excused = True
             wait = self._timers[0][0] - now if self._timers else 1.0
+            seen = now + min(max(wait, 0), 1.0)
             for fd, events in self._epoll.poll(min(max(wait, 0), 1.0)):
                 client = self.there.get(fd)
                 if client:

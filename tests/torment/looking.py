@@ -42,6 +42,27 @@ def holding(pid: int) -> Holding | None:
     return Holding(pid, rss, peak, threads, len(links), bodies, ticks / os.sysconf("SC_CLK_TCK"))
 
 
+def disk_kib(pid: int) -> int:
+    """What the files without a name of a process take on the disk, each counted once."""
+    taken = {}
+    for fd, link in descriptors(pid).items():
+        if is_body(link):
+            found = os.stat(PROC / str(pid) / "fd" / str(fd))
+            taken[found.st_ino] = found.st_blocks // 2
+    return sum(taken.values())
+
+
+def writes(pid: int) -> int:
+    """System calls of a process that wrote something to a file, a socket or a pipe with write(2) or its kin."""
+    told = (PROC / str(pid) / "io").read_text()
+    return int(told.partition("syscw: ")[2].split()[0])
+
+
+def forget_peak(pid: int) -> None:
+    """The most that a process has held is counted from now on."""
+    (PROC / str(pid) / "clear_refs").write_text("5")
+
+
 def is_body(link: str) -> bool:
     """What a descriptor leads to is a file without a name on a disk: no memory of our own, no page that is shared."""
     return link.endswith("(deleted)") and not link.startswith(("/memfd:", "/dev/"))

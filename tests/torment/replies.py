@@ -65,6 +65,8 @@ class Replies:
     answered: int = 0
     #: Replies of the server itself that came whole.
     refused: int = 0
+    #: The client itself was late, so that the server may have lost its patience.
+    excused: bool = False
     #: The last head said that the connection ends.
     closing: bool = False
     #: Who has answered last.
@@ -145,7 +147,7 @@ class Replies:
         asked = self.asked.popleft()
         self.closing = "close" in fields.get("connection", "").lower()
         foreign = "x-id" not in fields
-        if foreign and status not in asked.statuses:
+        if foreign and status not in asked.statuses and not (self.excused and status == 408):
             raise Wrong(f"a reply without an id where {asked.name} is due: {head!r}")
         if not foreign:
             self._own(asked, status, fields, head)

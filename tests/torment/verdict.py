@@ -39,13 +39,16 @@ USUAL = [
         "{} info: worker {} leaves: a new generation has taken its place",
         "forehand: stopping: {}",
         "forehand: a forked child came back into its parent's loop: it ends here",
+        "{} warning: worker {} was ended by signal 9 (SIGKILL) {}",
+        # In a child that was forked in a hub, where other greenlets go on as well.
+        "{} <Greenlet at {}: <bound method Thread._bootstrap of {}>>> failed with KeyError",
         "{} warning: {} held the event loop for {}",
         "tormented.OnPurpose: in a child",
         "{} info: refused a request from {}",
     )
 ]
 #: What an application raised that was asked to.
-PURPOSE = re.compile(r"tormented\.OnPurpose: .*")
+PURPOSE = re.compile(r"tormented\.OnPurpose: .*|KeyError: <Thread\(Thread-\d+ \(quietly\), stopped daemon \d+\)>")
 FAILED = re.compile(r".* error: the application failed: .*")
 
 
