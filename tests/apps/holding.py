@@ -14,6 +14,10 @@ def application(environ, start_response):
         PYTHON.usleep(int(float(query) * 1e6))  # unlike `CDLL`, this does not let go
     elif path == "/match":
         re.match("(a+)+$", "a" * int(query) + "b")
+    elif path == "/burn":
+        until = time.monotonic() + float(query)
+        while time.monotonic() < until:
+            pass
     elif path == "/sleep":
         time.sleep(float(query))
     text = str(os.getpid()).encode()

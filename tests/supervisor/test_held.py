@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import select
 import signal
 import socket
 from collections.abc import Callable
@@ -69,6 +71,32 @@ def test_idle_connections_leave_a_worker_whose_interpreter_is_held(serve: Serve)
             sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert int(read_reply(sock, bytearray())[2]) != held
     for sock in kept:
+        sock.close()
+
+
+@pytest.mark.parametrize("path", ["/burn?1.5", "/hold?1.5"])
+@pytest.mark.parametrize("what", ["connections", "descriptors"])
+def test_nobody_loses_a_connection_because_there_is_no_room_for_one_that_is_given_away(
+    serve: Serve, what: str, path: str
+) -> None:
+    server = serve("holding", "--workers", "2", "--limit-connections", "16")
+    # At least four are in each worker, as sixteen are as many as there may be in one.
+    kept = [ask(server, "/sleep?0.2") for _ in range(20)]
+    assert len({read_reply(sock, bytearray())[2] for sock in kept}) == 2
+    if what == "descriptors":
+        for pid in busy(server):
+            # Room for as many as are there, and two more.
+            last = max(int(fd) for fd in os.listdir(f"/proc/{pid}/fd"))
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (last + 3, last + 3))
+    burning = ask(server, path)
+    while not select.select([burning], [], [], 0)[0]:
+        for sock in kept:
+            sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        # A connection that was closed for another one has no reply.
+        for sock in kept:
+            assert read_reply(sock, bytearray())[0] == 200
+    assert read_reply(burning, bytearray())[0] == 200
+    for sock in (*kept, burning):
         sock.close()
 
 

@@ -7,11 +7,11 @@
 use std::io;
 use std::sync::Arc;
 
-use reactor::sys::{Handoff, ListenerFd, Reserve, accept};
+use reactor::sys::{Handoff, ListenerFd, Reserve, accept, is_readable};
 use reactor::{Accepted, Address, Reactor, Socket};
 use wire::{DateLine, Http1, Millis, OVERLOADED, Peer};
 
-use crate::connection::{Connection, Phase};
+use crate::connection::Connection;
 use crate::exchange::Exchange;
 use crate::handoff::Origin;
 use crate::slots::LISTENER;
@@ -22,7 +22,7 @@ use crate::turn::Loop;
 const PAUSE_MS: Millis = 250;
 
 /// Stands for the handoff among the numbers of listeners.
-const HANDOFF: u16 = u16::MAX;
+pub(crate) const HANDOFF: u16 = u16::MAX;
 
 /// The listeners of one loop.
 pub struct Listeners {
@@ -31,9 +31,13 @@ pub struct Listeners {
     pub handoff: Option<Arc<Handoff>>,
     /// Which of them have connections waiting.
     ready: Vec<u16>,
+    /// Which of them had connections that others shall take, when that was last looked at.
+    waiting: Vec<u16>,
     reserve: Reserve,
     /// Until when nothing is accepted.
     paused_until: Option<Millis>,
+    /// Until when connections of other workers are left to those that have room.
+    left_until: Option<Millis>,
     open: bool,
     /// Other processes watch them too.
     shared: bool,
@@ -48,8 +52,10 @@ impl Listeners {
             fds,
             handoff,
             ready: Vec::new(),
+            waiting: Vec::new(),
             reserve,
             paused_until: None,
+            left_until: None,
             open: true,
             shared,
             watched: true,
@@ -64,6 +70,7 @@ impl Listeners {
     pub fn step_back(&mut self, reactor: &Reactor) {
         self.watched = false;
         self.ready.clear();
+        self.waiting.clear();
         self.unwatch(reactor);
     }
 
@@ -84,7 +91,9 @@ impl Listeners {
         for (index, fd) in self.fds.iter().enumerate() {
             reactor.watch_listener(fd, LISTENER | index as u64, self.shared)?;
         }
-        if let Some(handoff) = &self.handoff {
+        if let Some(handoff) = &self.handoff
+            && self.left_until.is_none()
+        {
             reactor.watch_listener(&**handoff, LISTENER | u64::from(HANDOFF), true)?;
         }
         Ok(())
@@ -113,28 +122,60 @@ impl Listeners {
         !self.ready.is_empty()
     }
 
-    /// When the pause ends, if there is one.
-    pub fn paused_until(&self) -> Option<Millis> {
-        self.paused_until
+    /// True when what is next comes from another worker.
+    pub fn next_is_handed_over(&self) -> bool {
+        self.ready.last() == Some(&HANDOFF)
     }
 
-    /// Ends a pause.
-    pub fn resume(&mut self, reactor: &Reactor) {
-        if self.paused_until.take().is_some() && self.open && self.watched {
-            // It fails only where memory has run out; the next pause tries again.
-            let _ = self.watch(reactor);
+    /// When the next pause ends, if there is one.
+    pub fn paused_until(&self) -> Option<Millis> {
+        self.paused_until.into_iter().chain(self.left_until).min()
+    }
+
+    /// Leaves connections of other workers to those that have room, until then.
+    pub fn leave_handed_over(&mut self, reactor: &Reactor, until: Millis) {
+        self.ready.retain(|&which| which != HANDOFF);
+        if self.left_until.replace(until).is_none()
+            && let Some(handoff) = &self.handoff
+        {
+            // It fails only where it is not watched, which is what is wanted.
+            let _ = reactor.unwatch(&**handoff);
         }
     }
 
-    /// Marks every listener as having new connections.
-    pub fn new_ready(&mut self) {
-        self.ready = (0..self.fds.len()).map(|index| index as u16).collect();
+    /// Ends the pauses.
+    pub fn resume(&mut self, reactor: &Reactor) {
+        let (paused, left) = (self.paused_until.take(), self.left_until.take());
+        if !(self.open && self.watched) {
+            return;
+        }
+        // It fails only where memory has run out; the next pause tries again.
+        if paused.is_some() {
+            let _ = self.watch(reactor);
+        } else if let (Some(_), Some(handoff)) = (left, &self.handoff) {
+            let _ = reactor.watch_listener(&**handoff, LISTENER | u64::from(HANDOFF), true);
+        }
+    }
+
+    /// Marks what was left to other workers and has waited since the last call, which was long enough
+    /// ago for whoever runs: `new` connections, and those that were given away, which come first.
+    pub fn take_neglected(&mut self, new: bool) {
+        let listeners = if new { self.fds.len() } else { 0 };
+        let mut waiting: Vec<u16> =
+            (0..listeners).filter(|&index| is_readable(&self.fds[index])).map(|index| index as u16).collect();
+        if self.handoff.as_ref().is_some_and(|handoff| is_readable(&**handoff)) {
+            waiting.push(HANDOFF);
+        }
+        self.ready = waiting.iter().copied().filter(|which| self.waiting.contains(which)).collect();
+        self.waiting = waiting;
     }
 
     /// Marks all that can bring connections, for the last look before the end.
     pub fn all_ready(&mut self) {
-        self.new_ready();
-        self.ready.extend(self.handoff.as_ref().map(|_| HANDOFF));
+        self.ready = (0..self.fds.len()).map(|index| index as u16).collect();
+        if self.left_until.is_none() {
+            self.ready.extend(self.handoff.as_ref().map(|_| HANDOFF));
+        }
     }
 
     pub fn is_open(&self) -> bool {
@@ -146,6 +187,7 @@ impl Listeners {
         self.unwatch(reactor);
         self.open = false;
         self.paused_until = None;
+        self.left_until = None;
         self.ready.clear();
     }
 }
@@ -171,12 +213,33 @@ impl Loop {
     /// request is there: where it is, and is the only one, the set never hears of it.
     pub(crate) fn accept_one(&mut self) -> Option<Exchange> {
         let listener = *self.listeners.ready.last()?;
-        if !self.make_room() {
+        if listener == HANDOFF && !self.has_room() {
+            self.leave_handed_over();
+            return None;
+        }
+        if !self.has_room() && self.another_has_room() {
             self.pause();
             return None;
         }
-        match self.listeners.take(listener) {
+        let mut idlest = None;
+        if !self.has_room() {
+            idlest = self.lift_idlest();
+            if idlest.is_none() {
+                self.pause();
+                return None;
+            }
+        }
+        let taken = self.listeners.take(listener);
+        match idlest {
+            Some(idlest) if matches!(taken, Ok((Accepted::Connection(..), _))) => self.evict(idlest),
+            Some(idlest) => self.spare(idlest),
+            None => {}
+        }
+        match taken {
             Ok((Accepted::Connection(socket, peer), origin)) => {
+                if listener == HANDOFF && !self.listeners.are_watched() {
+                    self.stop_giving();
+                }
                 let tells = self.listeners.are_watched() && self.listeners.is_open();
                 if tells && !self.brisk && self.stop_at.is_none() {
                     // The listener tells again if there are more.
@@ -189,10 +252,7 @@ impl Loop {
                 None
             }
             Ok((Accepted::Gone, _)) => None,
-            Ok((Accepted::Exhausted, _)) => {
-                self.exhausted(listener);
-                None
-            }
+            Ok((Accepted::Exhausted, _)) => self.exhausted(listener),
             Err(error) => {
                 self.engine.log.warn(format!("a listener is broken: {error}; trying again"));
                 self.pause();
@@ -219,56 +279,63 @@ impl Loop {
         self.progress(Box::new(connection))
     }
 
-    /// Sees to it that one more connection is within the limit: the idlest makes room.
-    fn make_room(&mut self) -> bool {
-        (self.slots.len() as u64) < self.engine.config.limits.connections || self.evict_idlest()
-    }
-
-    /// Closes the connection that has been idle longest; its deadline is the earliest, as
-    /// all idle ones have the same patience.
-    fn evict_idlest(&mut self) -> bool {
-        let idlest = self
-            .slots
-            .home()
-            .filter(|(_, connection, _)| {
-                connection.is_idle() || matches!(connection.phase, Phase::Lingering { .. })
-            })
-            .min_by_key(|&(_, _, deadline)| deadline)
-            .map(|(token, _, _)| token);
-        let Some(connection) = idlest.and_then(|token| self.slots.lift(token)) else { return false };
-        self.engine.counters.connections_evicted.add();
-        self.close(connection);
-        true
-    }
-
-    /// No descriptor is left: the idlest gives up its own, or else one peer is told.
-    fn exhausted(&mut self, listener: u16) {
-        if self.evict_idlest() {
-            return;
-        }
+    /// No descriptor is left. Where somebody waits for one, the idlest gives up its own, or else the
+    /// peer is told.
+    fn exhausted(&mut self, listener: u16) -> Option<Exchange> {
+        self.is_crowded_for_a_while();
         if listener == HANDOFF {
-            // It waits where it is, for this worker or another.
-            self.pause();
-            return;
+            self.leave_handed_over();
+            return None;
         }
-        let counters = &self.engine.counters;
+        if self.another_has_room() {
+            self.pause();
+            return None;
+        }
         let fd = &self.listeners.fds[usize::from(listener)];
-        self.listeners.reserve.lend(|| {
-            if let Ok(Accepted::Connection(socket, _)) = accept(fd) {
-                let mut reply = Vec::new();
-                let date = DateLine::at(reactor::sys::wall_seconds());
-                OVERLOADED.reply(&date, &self.engine.config.server_header, false, &mut reply);
-                // A peer that is gone already needs no answer.
-                let _ = socket.send(&reply);
-                counters.connections_refused.add();
+        // The kernel asks for a descriptor before it looks whether there is a connection.
+        let (socket, peer) = match self.listeners.reserve.lend(|| accept(fd)) {
+            Ok(Accepted::Connection(socket, peer)) => (socket, peer),
+            Ok(Accepted::Nobody) => {
+                self.listeners.ready.pop();
+                return None;
             }
-        });
+            _ => {
+                self.pause();
+                return None;
+            }
+        };
+        if let Some(idlest) = self.lift_idlest() {
+            self.evict(idlest);
+            self.listeners.reserve.renew();
+            return self.welcome(socket, peer, Origin::accepted(listener));
+        }
+        let mut reply = Vec::new();
+        let date = DateLine::at(reactor::sys::wall_seconds());
+        OVERLOADED.reply(&date, &self.engine.config.server_header, false, &mut reply);
+        // A peer that is gone already needs no answer.
+        let _ = socket.send(&reply);
+        drop(socket);
+        self.listeners.reserve.renew();
+        self.engine.counters.connections_refused.add();
         self.engine.log.complain(crate::log::Level::Error, || {
             "no file descriptor is left for another connection; accepting pauses (raise `ulimit -n`, or \
              lower --limit-connections)"
                 .into()
         });
         self.pause();
+        None
+    }
+
+    /// There is no room for what other workers give: it waits where it is, for one that has room or for
+    /// its giver. Nobody loses a connection for it, as nobody would gain by that.
+    fn leave_handed_over(&mut self) {
+        self.engine.counters.connections_left.add();
+        self.listeners.leave_handed_over(&self.reactor, self.now + PAUSE_MS);
+        self.wake_by(self.now + PAUSE_MS);
+        if let Some(board) = &self.engine.config.board {
+            // The kernel has woken this worker for it, and nobody else.
+            board.ring();
+        }
     }
 
     fn pause(&mut self) {

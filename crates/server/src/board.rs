@@ -114,9 +114,17 @@ impl Board {
         self.anybody(level, None)
     }
 
-    /// True when another worker is more willing than `level`, and nothing is wrong with it.
-    pub fn somebody_is_sound(&self, level: u64) -> bool {
-        self.anybody_where(level, |field| field(Field::Strained) == 0)
+    /// True when one that watches the listeners and is more willing than `level` has been at work lately,
+    /// so that it runs.
+    pub fn somebody_better_runs(&self, level: u64) -> bool {
+        let lately = monotonic_ms().saturating_sub(STALE_MS);
+        self.anybody_where(level, |field| field(Field::Watching) == 1 && field(Field::Updated) >= lately)
+    }
+
+    /// True when another worker is more willing than `level`, nothing is wrong with it, and it has
+    /// room: fewer connections than that.
+    pub fn somebody_is_sound(&self, level: u64, room: u64) -> bool {
+        self.anybody_where(level, |field| field(Field::Strained) == 0 && field(Field::Connections) < room)
     }
 
     fn anybody(&self, level: u64, watching: Option<u64>) -> bool {

@@ -22,6 +22,11 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// Adds so many.
+    pub fn add_many(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -66,6 +71,10 @@ counters! {
     connections_closed
     /// Idle connections closed to make room (limit `connections`).
     connections_evicted
+    /// Rows of the table that were looked at for that.
+    eviction_looks
+    /// Connections of other workers that were left to those with room (limit `connections`, descriptors).
+    connections_left
     /// Connections turned away because neither room nor descriptors were left.
     connections_refused
     /// Accepting was paused for want of room or descriptors.

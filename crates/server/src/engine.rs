@@ -107,6 +107,8 @@ pub struct Engine {
     pub budget: Arc<Budget>,
     stage: AtomicU8,
     strained_until: AtomicU64,
+    /// Until when there is taken to be no file descriptor for another connection.
+    crowded_until: AtomicU64,
     /// One thread keeps the interpreter, and those that were called cannot have it.
     held: AtomicBool,
     /// Threads inside the application.
@@ -131,6 +133,7 @@ impl Engine {
             log,
             stage: AtomicU8::new(Stage::Serving as u8),
             strained_until: AtomicU64::new(0),
+            crowded_until: AtomicU64::new(0),
             held: AtomicBool::new(false),
             playing: AtomicU32::new(0),
             queued: AtomicU32::new(0),
@@ -211,9 +214,8 @@ impl Engine {
         }
         let Some(board) = &self.config.board else { return };
         let counters = &self.counters;
-        let accepted = counters.connections_accepted.get();
         board.set(Field::Requests, requests);
-        board.set(Field::Connections, accepted.saturating_sub(counters.connections_closed.get()));
+        board.set(Field::Connections, self.connections());
         board.set(Field::Busy, u64::from(self.playing()));
         board.set(Field::Threads, u64::from(self.config.threads));
         board.set(Field::Queued, u64::from(self.queued.load(Ordering::Relaxed)));
@@ -251,6 +253,22 @@ impl Engine {
     /// True while one thread holds up the others.
     pub(crate) fn is_strained(&self, now: u64) -> bool {
         self.strained_until.load(Ordering::Relaxed) > now
+    }
+
+    /// Connections that are open.
+    pub(crate) fn connections(&self) -> u64 {
+        self.counters.connections_accepted.get().saturating_sub(self.counters.connections_closed.get())
+    }
+
+    /// No file descriptor was left for a connection: none is expected until then.
+    pub(crate) fn crowded_until(&self, until: u64) {
+        self.crowded_until.store(until, Ordering::Relaxed);
+    }
+
+    /// True while another connection would cost one of those that are open.
+    pub(crate) fn is_crowded(&self, now: u64) -> bool {
+        self.connections() >= self.config.limits.connections
+            || self.crowded_until.load(Ordering::Relaxed) > now
     }
 
     /// One thread keeps the interpreter, or does not any more. Said by the watchdog, and by whoever

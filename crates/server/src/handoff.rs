@@ -37,7 +37,16 @@ impl Origin {
     }
 }
 
+/// How long a worker keeps its connections after it has found that nobody takes them.
+const KEEP_MS: Millis = 1000;
+
 impl Loop {
+    /// One comes back that was given away: nobody has room for it, nor for others.
+    pub(crate) fn stop_giving(&mut self) {
+        self.gives_away = false;
+        self.gives_again_at = self.now + KEEP_MS;
+    }
+
     /// Gives every idle connection to whoever is free to take it.
     pub(crate) fn hand_over_idle(&mut self) {
         let goes =

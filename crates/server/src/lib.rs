@@ -53,6 +53,8 @@ mod progress;
 #[cfg(not(loom))]
 mod queue;
 #[cfg(not(loom))]
+mod room;
+#[cfg(not(loom))]
 pub mod scribe;
 #[cfg(not(loom))]
 mod share;

@@ -73,7 +73,8 @@ impl Loop {
         self.heed();
         self.read_what_is_there();
         for _ in 0..ACCEPTS {
-            if !(self.listeners.any_ready() && self.nobody_is_free()) {
+            let listeners = &self.listeners;
+            if !(listeners.any_ready() && (listeners.next_is_handed_over() || self.nobody_is_free())) {
                 break;
             }
             let exchange = self.accept_one();

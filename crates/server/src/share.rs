@@ -24,6 +24,10 @@ const LEAVING: u64 = 1000;
 const HELD: u64 = 300;
 /// Every thread is inside the application.
 const FULL: u64 = 200;
+/// Has no room for another connection: it would have to close one for it.
+const CROWDED: u64 = 100;
+/// For so long a worker counts as crowded that had no file descriptor for a connection.
+const CROWDED_MS: Millis = 1000;
 /// Doubling the threads that are busy makes so much of a difference, ...
 const STEP: u64 = 2;
 /// ... and this that one of them holds up the others: more than being twice as busy, less than
@@ -52,7 +56,8 @@ impl Engine {
         // Whoever held up the others has come back where nobody is inside.
         let strained = if busy > 0 && self.is_strained(now) { STRAINED } else { 0 };
         let lost = if self.tickets.any_lost() { LOST } else { 0 };
-        step + strained + lost
+        let crowded = if self.is_crowded(now) { CROWDED } else { 0 };
+        step + strained + lost + crowded
     }
 
     /// Tells the other workers as soon as a thread has come back late: a client that asks again
@@ -103,6 +108,22 @@ impl Loop {
         }
     }
 
+    /// This worker has no room for a new connection. True: another one has, and hears of it.
+    pub(crate) fn another_has_room(&self) -> bool {
+        let Some(board) = &self.engine.config.board else { return false };
+        let other = self.stop_at.is_none() && board.somebody_is_freer(CROWDED);
+        if other {
+            board.ring();
+        }
+        other
+    }
+
+    /// There was no descriptor for a connection.
+    pub(crate) fn is_crowded_for_a_while(&mut self) {
+        self.engine.crowded_until(self.now + CROWDED_MS);
+        self.wake_by(self.now + CROWDED_MS);
+    }
+
     /// True when connections that wait may be taken by a worker without a free thread: no
     /// other worker has one.
     pub(crate) fn nobody_is_free(&self) -> bool {
@@ -142,7 +163,9 @@ impl Loop {
         // A worker with one thread is full at each request, which is no reason to move anybody.
         let holds_up = level != FULL || self.now >= self.full_since.saturating_add(FULL_MS);
         // Where the others stop as well, nobody might take them.
-        self.gives_away = strained && holds_up && self.stop_at.is_none() && board.somebody_is_sound(level);
+        let may_give = self.stop_at.is_none() && self.now >= self.gives_again_at;
+        let room = engine.config.limits.connections;
+        self.gives_away = strained && holds_up && may_give && board.somebody_is_sound(level, room);
         let watched = self.listeners.are_watched();
         if level == 0 || !board.somebody_better(level) {
             if !watched {
@@ -162,10 +185,10 @@ impl Loop {
             }
             self.listeners.step_back(&self.reactor);
             self.neglected_at = self.now + LOOK_MS;
-        } else if self.now >= self.neglected_at && level < FULL {
+        } else if self.now >= self.neglected_at {
             // Whoever is better takes a connection at once. One that waits even so has met a worker
-            // that is idle and does not run.
-            self.listeners.new_ready();
+            // that is idle and does not run, or comes from here and finds no room.
+            self.listeners.take_neglected(level < FULL && !board.somebody_better_runs(level));
             self.neglected_at = self.now + LOOK_MS;
         }
         if self.gives_away {

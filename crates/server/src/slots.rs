@@ -63,6 +63,11 @@ impl Slots {
         self.rows.len() - self.free.len()
     }
 
+    /// How many rows there are, in use or free.
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
     /// Takes a slot for a connection that is about to be made; it is away until put home.
     pub fn take(&mut self) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {

@@ -22,6 +22,7 @@ use crate::exchange::Exchange;
 use crate::log::Log;
 use crate::output::Carry;
 use crate::queue::Pace;
+use crate::room::Idlest;
 use crate::slots::{BELL, LISTENER, NEVER, Place, Slots};
 use crate::spool::Stored;
 
@@ -64,6 +65,10 @@ pub struct Loop {
     pub(crate) gives_away: bool,
     /// Since when every thread is inside the application.
     pub(crate) full_since: Millis,
+    /// Before then no connection is given away again, as nobody has taken the last ones.
+    pub(crate) gives_again_at: Millis,
+    /// Who makes room for another connection.
+    pub(crate) idlest: Idlest,
     /// When connections that nobody has taken are looked for, while others watch the listeners.
     pub(crate) neglected_at: Millis,
     pub(crate) pace: Pace,
@@ -110,6 +115,8 @@ impl Loop {
             level: 0,
             gives_away: false,
             full_since: NEVER,
+            gives_again_at: 0,
+            idlest: Idlest::default(),
             neglected_at: NEVER,
             pace: Pace::default(),
             kicks: 0,

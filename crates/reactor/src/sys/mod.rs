@@ -25,6 +25,7 @@ pub use ours::{Own, forks, has_forked, keep_from_children, release};
 pub use process::{SharedNumbers, end_now, last_words, stacks_signal, take_orphans};
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
+    is_readable,
 };
 pub use timer::{Timer, Waker};
 pub use title::set_title;

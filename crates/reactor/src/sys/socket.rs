@@ -66,6 +66,13 @@ impl AsFd for ListenerFd {
     }
 }
 
+/// True when something can be read, or accepted, without waiting.
+pub fn is_readable(fd: impl AsFd) -> bool {
+    let mut one = libc::pollfd { fd: fd.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid pollfd, and the count says one.
+    unsafe { libc::poll(&raw mut one, 1, 0) > 0 }
+}
+
 /// How many pieces [`Socket::send_pieces`] takes.
 pub const PIECES: usize = 4;
 
@@ -319,8 +326,15 @@ impl Reserve {
     pub fn lend<T>(&mut self, use_it: impl FnOnce() -> T) -> T {
         self.0 = None;
         let result = use_it();
-        *self = Self::new();
+        self.renew();
         result
+    }
+
+    /// Takes one back where there was none to be had before.
+    pub fn renew(&mut self) {
+        if self.0.is_none() {
+            *self = Self::new();
+        }
     }
 }
 
