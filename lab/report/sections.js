@@ -53,7 +53,7 @@ function details(grid) {
   const find = (name) => r.points[name].find((row) => String(row.point) === state.at);
   const spectrum = figure("Percentile spectrum", { controls: [pointChoice(names)[1]], note: "Right is rarer: “1 of 100” is the 99th percentile. Ends where ten samples are left.", heads: ["server", "slower than this: share", "ms"], rows: names.flatMap((name) => (find(name)?.spectrum || []).filter((_, n) => n % 6 === 0).map(([share, us]) => [title(name), plain(share), us / 1000])) });
   grid.append(spectrum.element);
-  later(() => lineChart(spectrum.plot, names.filter(find).map((name) => ({ name, label: title(name), x: find(name).spectrum.map(([share]) => -Math.log10(share)), y: find(name).spectrum.map(([, us]) => us / 1000) })), { x: "share of requests that took longer", y: "ms", log: true, values: (_, splits) => splits.map((each) => (Number.isInteger(each) ? (each === 0 ? "all" : "1 of " + short(10 ** each)) : "")) }));
+  later(() => lineChart(spectrum.plot, names.filter(find).map((name) => ({ name, label: title(name), x: find(name).spectrum.map(([share]) => -Math.log10(share)), y: find(name).spectrum.map(([, us]) => us / 1000) })), { x: "share of requests that took longer", y: "ms", log: true, values: (_, splits) => splits.map((each) => (Number.isInteger(each) ? (each === 0 ? "all" : (innerWidth < NARROW ? "1/" : "1 of ") + short(10 ** each)) : "")) }));
   const timed = names.filter((name) => r.time[name][state.at]);
   if (!timed.includes(state.of)) state.of = timed[0] ?? null;
   if (state.of) {
