@@ -33,7 +33,10 @@ def main() -> int:
         if given.seconds and spent > given.seconds:
             break
         show(given, results, setting, spent)
-        result = Run(setting, without=given.without.split(",")).torment()
+        try:
+            result = Run(setting, without=given.without.split(",")).torment()
+        except Exception as error:  # such as a server that does not start: the next one may
+            result = Result(setting, [f"the run could not be finished: {type(error).__name__}: {error}"])
         results.append(result)
         tell(result, quiet=given.seeds != 1)
     print("\n" + summary(results, time.monotonic() - begun))

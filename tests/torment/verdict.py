@@ -49,6 +49,8 @@ USUAL = [
 ]
 #: What an application raised that was asked to.
 PURPOSE = re.compile(r"tormented\.OnPurpose: .*|KeyError: <Thread\(Thread-\d+ \(quietly\), stopped daemon \d+\)>")
+#: What is said of one that left its reply to another task, and returned.
+LEFT_OPEN = "RuntimeError: the application returned before its response was complete (ASGI)"
 FAILED = re.compile(r".* error: the application failed: .*")
 
 
@@ -108,6 +110,8 @@ def log(text: str) -> list[str]:
         block = [line]
         if FAILED.fullmatch(line):
             block.append(next(lines, ""))
+            if "&w=lent&" in line and block[-1] == LEFT_OPEN:
+                continue
         if block[-1].startswith("Traceback"):
             # Down to its last line, which is the first that is not indented.
             while block[-1].startswith((" ", "Traceback")):
