@@ -188,7 +188,7 @@ def test_command_lines(line: str, settings: dict[str, object], target: str, tmp_
 
 def test_variables_of_a_shell_stay_on_the_command_line(tmp_path: Path) -> None:
     text = page("gunicorn a:b --bind 0.0.0.0:$PORT -w ${N:-2}", str(tmp_path), {})
-    assert '# Start it with: forehand a:b --bind "0.0.0.0:$PORT" --workers "${N:-2}"\n' in text
+    assert '# Start it with: forehand --bind "0.0.0.0:$PORT" --workers "${N:-2}"\n' in text
 
 
 def test_an_unknown_flag_is_told_with_the_nearest(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forehand import contradictions
 from forehand.migrate import page, recognised
 from forehand.sources import _table, gather
 
@@ -49,6 +50,7 @@ def loads(text: str, folder: Path) -> dict[str, object]:
         settings = gather({}, str(kept), str(folder))
     finally:
         os.environ.update(before)
+    assert contradictions.find(settings) == ""
     return {name: settings[name] for name in table if name in settings.values}
 
 
@@ -96,7 +98,8 @@ def test_a_command_line_needs_no_quotes(tmp_path: Path) -> None:
                           cwd=tmp_path, capture_output=True, text=True, timeout=30)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert 'bind = [":8123"]' in done.stdout
-    assert "# Start it with: forehand shop.wsgi\n" in done.stdout
+    assert "# Start it with: forehand\n" in done.stdout
+    assert 'application = "shop.wsgi"' in done.stdout
 
 
 def test_what_a_configuration_says_cannot_leave_its_comment(tmp_path: Path) -> None:

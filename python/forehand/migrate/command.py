@@ -26,7 +26,8 @@ Print another server's configuration as a forehand.toml, with what has no counte
     forehand migrate gunicorn.conf.py > forehand.toml
     forehand migrate 'gunicorn -w 4 shop.wsgi --timeout 30'
 
-A gunicorn configuration file is a program, and is run. Nothing is started, and no file is written.
+A gunicorn configuration file is a program, and is run as gunicorn runs it; one that starts a server is refused
+and not run. Nothing is started, and no file is written.
 
 """
 LIKELY = ("gunicorn.conf.py", "gunicorn_config.py", "uwsgi.ini", "Procfile", "Dockerfile")

@@ -32,6 +32,7 @@ def executed(path: str, folder: str, environment: Mapping[str, str]) -> dict[str
             source = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise Problem(errors.CONFIG, f"{path} cannot be read: {error}") from None
+    _refuse_servers(path, source)
     names: dict[str, Any] = {"__file__": path, "__name__": "__config__"}
     try:
         code = compile(source, path, "exec")
@@ -43,6 +44,70 @@ def executed(path: str, folder: str, environment: Mapping[str, str]) -> dict[str
     except BaseException as error:  # a file that calls sys.exit has failed too
         raise _failed(path, error) from None
     return names
+
+
+# What starts a server, by the last part of what is called; of these modules whatever is called so.
+STARTS = (
+    "run", "serve", "serve_forever", "run_app", "run_simple", "run_server", "run_forever", "run_until_complete",
+    "start_server", "execute_from_command_line", "runserver", "create_server",
+)  # fmt: skip
+# Those whose `run` and its like are no server.
+HARMLESS = ("subprocess", "contextlib", "os", "shutil", "sys")
+
+
+def _refuse_servers(path: str, source: str) -> None:
+    """Raise Problem for a program that starts something: only what looks like gunicorn's configuration is run."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return  # what is wrong with it is told where it is compiled
+    calls = list(_called(tree))
+    for call, name in calls:
+        root, _, last = name.rpartition(".")
+        if last in STARTS and root.partition(".")[0] not in HARMLESS:
+            raise Problem(errors.CONFIG, f"{path}:{call.lineno}: {last}(…) starts something, so that this is no "
+                          "configuration of gunicorn's: it was not run",
+                          hint=f"give the command line that says the same: {_example(name, call)}")  # fmt: skip
+    written = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    written |= {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.alias))}
+    if not written & {*NAMES, "locals", "globals", "vars", "exec", "*"} and any(
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) for node, _ in _statements(tree.body)
+    ):
+        raise Problem(errors.CONFIG, f"{path} sets none of gunicorn's settings and calls functions: it was not run",
+                      hint="give gunicorn's configuration file, or the command line in quotes: "
+                      "forehand migrate 'gunicorn -w 4 shop.wsgi'")  # fmt: skip
+
+
+def _example(name: str, call: ast.Call) -> str:
+    """The command line that somebody would type in place of a call."""
+    server = next((part for part in name.split(".") if part in ("uvicorn", "granian", "hypercorn", "waitress")), "")
+    named = [node.value for node in call.args if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    server = {"waitress": "waitress-serve", "": "gunicorn"}.get(server, server)
+    return f"forehand migrate '{server} {named[0] if named else 'MODULE:APP'}' with its options as flags"
+
+
+def _called(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
+    """The calls that run when the file does, and under `if __name__ == "__main__"`, with what names stand for."""
+    imported: dict[str, str] = {}
+    functions: dict[str, ast.AST] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported.update({one.asname: one.name for one in node.names if one.asname})
+        elif isinstance(node, ast.ImportFrom):
+            imported.update({one.asname or one.name: f"{node.module}.{one.name}" for one in node.names})
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            functions[node.name] = node
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Call):
+            root, dot, rest = ast.unparse(node.func).partition(".")
+            yield node, imported.get(root, root) + dot + rest
+            # A function of the file's own is gone through where it is called, once.
+            if root in functions and not dot:
+                waiting += getattr(functions.pop(root), "body", [])
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
 
 
 @contextlib.contextmanager

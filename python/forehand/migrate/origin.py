@@ -47,6 +47,12 @@ UNDERSTOOD = (
 
 def recognised(source: str, folder: str, environment: Mapping[str, str]) -> Outcome:
     """What came of a file or a command line. Raises Problem for what is neither."""
+    outcome = _recognised(source, folder, environment)
+    outcome.finish()
+    return outcome
+
+
+def _recognised(source: str, folder: str, environment: Mapping[str, str]) -> Outcome:
     path = os.path.join(folder, source)
     bare, _, section = path.rpartition(":")
     if os.path.isfile(path):
@@ -118,6 +124,7 @@ def _gunicorn(command: Command, folder: str) -> Outcome:
         outcome.gone("config", name, "this module is not here: give its file to `forehand migrate`")
     elif os.path.isfile(path):
         names = gunicorn_file.executed(path, folder, command.environment)
+        outcome.read.append(name)
     elif named:
         raise Problem(errors.CONFIG, f"the command line names {name}, which is not in {os.path.abspath(folder)}",
                       hint="run `forehand migrate` where gunicorn is started")  # fmt: skip
@@ -140,8 +147,7 @@ def _port(outcome: Outcome, command: Command) -> None:
     if port := command.environment.get("PORT"):
         outcome.put("bind", [f"0.0.0.0:{port}"], "PORT")
     else:
-        outcome.differs("bind", "", "where the variable PORT is set gunicorn listens on all addresses at that port: "
-                        'start with --bind "0.0.0.0:$PORT" there')  # fmt: skip
+        outcome.idle("bind", "", "where the variable PORT is set it listens on all addresses at that port, here too")
 
 
 def _uwsgi(named: str, environment: Mapping[str, str], pairs: uwsgi_file.Pairs | None = None) -> Outcome:
@@ -149,6 +155,7 @@ def _uwsgi(named: str, environment: Mapping[str, str], pairs: uwsgi_file.Pairs |
     reading = uwsgi_file.Reading("", environment)
     if named:
         reading.file(named)
+        outcome.read += reading.files
     uwsgi.settle(outcome, [*reading.found, *(pairs or [])], reading.placed)
     for option, value, reason in dict.fromkeys(reading.unclear):
         outcome.differs(option or "a placeholder", value, reason)

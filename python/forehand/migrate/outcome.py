@@ -7,6 +7,7 @@ Every value is judged by the table of options before it is taken, so that what i
 from __future__ import annotations
 
 import re
+import shlex
 
 from forehand.errors import Problem
 from forehand.listen import split
@@ -56,6 +57,8 @@ class Outcome:
         self.origins: dict[str, str] = {}
         self.path_timeouts: dict[str, float] = {}
         self.flags: list[str] = []
+        self.read: list[str] = []  # files that were read besides the one that was given
+        self._given: list[tuple[str, str, str]] = []  # what the flags are of: our option, value, origin
         self.remarks: list[Remark] = []
 
     def take(self, rule: Rule, origin: str, value: Any) -> None:
@@ -73,7 +76,7 @@ class Outcome:
             value = value.strip()
         shell = value if isinstance(value, str) else ""
         if VARIABLE.search(shell) and option.kind != "bool":
-            self.flags.append(f'{option.flag} "{shell}"')
+            self._flag(name, shell, origin)
             self.differs(origin, value, f"TOML has no variables: the command line below gives {option.flag}")
             return
         try:
@@ -87,11 +90,52 @@ class Outcome:
             value = option.judge(value)
             _check_members(name, value)
         except ValueError as error:
-            self.gone(origin, value, f"{name} does not take it: {error}")
+            reason = f"{name} does not take it: {error}"
+            if name == "bind":
+                # Left out, the server would listen where nobody has asked it to.
+                self._flag(name, shell or str(value[-1]), origin)
+                reason += ". The command line below gives it, and is refused until it is an address"
+            self.gone(origin, value, reason)
             return
         self.settings[name] = value
         seen = self.origins.get(name, "").split(", ") if option.kind == "list" else []
         self.origins[name] = ", ".join(dict.fromkeys([*filter(None, seen), origin]))
+
+    def _flag(self, name: str, value: str, origin: str) -> None:
+        """Let the command line give an option: its variables are for the shell, and nothing else of it is."""
+        quoted = (
+            '"' + re.sub(r'(["\\`]|\$(?!\{|\w))', r"\\\1", value) + '"'
+            if VARIABLE.search(value)
+            else shlex.quote(value)
+        )
+        self._given.append((name, value, origin))
+        self.flags.append(f"{OPTIONS[name].flag} {quoted}")
+
+    def finish(self) -> None:
+        """When all is taken: one way to say where to listen, and one place for each list."""
+        if "bind" in self.settings or any(name == "bind" for name, _, _ in self._given):
+            self._drop("host", "port")
+        for name in dict.fromkeys(name for name, _, _ in self._given if OPTIONS[name].kind == "list"):
+            # A list on the command line goes before the file's, and has to be whole.
+            for value in self.settings.pop(name, []):
+                self._flag(name, value, self.origins[name])
+            self.origins.pop(name, None)
+        for name, _, _ in self._given:
+            if OPTIONS[name].kind != "list":
+                self.settings.pop(name, None)
+                self.origins.pop(name, None)
+
+    def _drop(self, *names: str) -> None:
+        """Leave out what the address that is bound goes before."""
+        reason = "what is bound is named by another option, and that goes before it, as there"
+        for name in names:
+            for value in [self.settings.pop(name)] if name in self.settings else []:
+                self.idle(self.origins.pop(name), value, reason)
+            for given in [given for given in self._given if given[0] == name]:
+                at = self._given.index(given)
+                del self._given[at], self.flags[at]
+                self.remarks = [remark for remark in self.remarks if remark.option != given[2]]
+                self.idle(given[2], given[1], reason)
 
     def raise_limit(self, name: str, value: Any, origin: str) -> None:
         """Take a limit where it is wider than ours already is; 0 often means none, which we do not have."""

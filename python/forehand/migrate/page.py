@@ -6,10 +6,11 @@ The remarks stand in the file itself, so that whoever reads it next year finds t
 
 from __future__ import annotations
 
+import os
 import shlex
 import textwrap
 
-from forehand.migrate.outcome import KINDS, Outcome
+from forehand.migrate.outcome import KINDS, VARIABLE, Outcome
 from forehand.sources import literal
 
 TYPE_CHECKING = False
@@ -22,13 +23,15 @@ VALUE = 60
 
 def written(outcome: Outcome, source: str) -> str:
     """A forehand.toml for an outcome; `source` is what was migrated."""
-    lines = [f"# Made by `forehand migrate` from {_shortened(source)} ({outcome.server})."]
+    lines = [f"# Made by `forehand migrate` from {_sources(outcome, source)} ({outcome.server})."]
     lines += [f"# Start it with: {_start(outcome)}", ""]
     values = {name: f"{name} = {literal(value)}" for name, value in sorted(outcome.settings.items())}
+    if _in_the_file(outcome):
+        lines += [f"application = {literal(outcome.target)}"]
     column = min(40, max((len(text) for text in values.values()), default=0))
     for name, text in values.items():
         lines.append(f"{text:<{column}}  # {_shortened(outcome.origins[name])}")
-    if not values:
+    if not values and not _in_the_file(outcome):
         lines.append("# Nothing needs to be set: what was given is the default here.")
     if outcome.path_timeouts:
         lines += ["", "[request_timeouts]"]
@@ -44,8 +47,19 @@ def written(outcome: Outcome, source: str) -> str:
 
 
 def _start(outcome: Outcome) -> str:
-    target = outcome.target or "MODULE:ATTRIBUTE"
-    return " ".join([shlex.quote(outcome.program), shlex.quote(target), *outcome.flags])
+    target = [] if _in_the_file(outcome) else [shlex.quote(outcome.target or "MODULE:ATTRIBUTE")]
+    return " ".join([shlex.quote(outcome.program), *target, *outcome.flags])
+
+
+def _in_the_file(outcome: Outcome) -> bool:
+    """Whether the file can name the application: TOML has no variables."""
+    return bool(outcome.target) and "application" not in outcome.settings and not VARIABLE.search(outcome.target)
+
+
+def _sources(outcome: Outcome, source: str) -> str:
+    """All that was read: what was given, and the files that it led to."""
+    others = [name for name in dict.fromkeys(map(os.path.basename, outcome.read)) if name != os.path.basename(source)]
+    return " and ".join([_shortened(source), *map(_shortened, others)])
 
 
 def _value(value: object) -> str:
