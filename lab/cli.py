@@ -68,7 +68,8 @@ def _main(given: list[str]) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("forehand_lab"):
             raise
-        raise Problem(MISSING, f"the lab needs {error.name}", "pip install 'forehand[lab]'") from None
+        hint = "pip install 'PATH[lab]', where PATH is a clone of Forehand's repository"
+        raise Problem(MISSING, f"the lab needs {error.name}", hint) from None
     parser = Parser(prog=f"forehand lab {verb}", description=VERBS[verb].capitalize() + ".", allow_abbrev=False)
     module.arguments(parser)
     status: int = module.act(parser.parse_args(given[1:]))

@@ -289,7 +289,7 @@ def reached(scheduler: str) -> Any:
         from distributed import Client
     except ModuleNotFoundError as error:
         lacking = f"--scheduler: load from several machines needs {error.name}"
-        raise Problem(MISSING, lacking, "pip install 'forehand[lab-cluster]', here and on the hosts") from None
+        raise Problem(MISSING, lacking, "pip install distributed, here and on the hosts") from None
     # What the lab says of a lost host is one line; dask's own logs say the same in pages.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     cloudpickle.register_pickle_by_value(onhost)

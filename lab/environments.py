@@ -161,7 +161,7 @@ def uv() -> str:
     except (ImportError, FileNotFoundError):
         path = shutil.which("uv")
     if not path:
-        raise Problem(MISSING, "uv is not here", "pip install 'forehand[lab]' brings it")
+        raise Problem(MISSING, "uv is not here", "pip install uv")
     return path
 
 

@@ -22,11 +22,18 @@ PATIENCE = 20
 class Serving:
     """A running `forehand`. `url`, `port`, `pid`; `log()` is what it has written so far."""
 
-    def __init__(self, target: str, *options: str, cwd: Path | str = HERE / "apps", env: dict[str, str] | None = None):
+    def __init__(
+        self,
+        target: str,
+        *options: str,
+        cwd: Path | str = HERE / "apps",
+        env: dict[str, str] | None = None,
+        program: tuple[str, ...] = (PYTHON, "-m", "forehand"),
+    ):
         self._log = tempfile.TemporaryFile()
         reader, writer = os.pipe()
         bind = () if any(option.startswith("--bind") for option in options) else ("--bind", "127.0.0.1:0")
-        command = [PYTHON, "-m", "forehand", target, *bind, "--ready-fd", str(writer), *options]
+        command = [*program, target, *bind, "--ready-fd", str(writer), *options]
         self.process = subprocess.Popen(
             command,
             cwd=cwd,

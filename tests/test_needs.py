@@ -1,4 +1,4 @@
-"""What a machine lacks is said in one line. Real tools by links in an otherwise empty PATH."""
+"""What a machine lacks is said in one line, by `make` and by pip. Real tools by links in an otherwise empty PATH."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-NEEDS = Path(__file__).resolve().parent.parent / "tools" / "needs.sh"
+ROOT = Path(__file__).resolve().parent.parent
+NEEDS = ROOT / "tools" / "needs.sh"
 
 
 def script(folder: Path, name: str, text: str) -> None:
@@ -83,3 +84,24 @@ def test_a_python_without_venv_is_said(machine: Path) -> None:
 def test_python_may_be_named(machine: Path) -> None:
     assert ask(machine, PYTHON="python3") == (0, "python3\n", "")
     assert ask(machine, PYTHON="python9") == (1, "", "forehand: there is no 'python9', which PYTHON names\n")
+
+
+@pytest.mark.parametrize(("tool", "words"), [("cargo", "install rustc and cargo"), ("cc", "build-essential")])
+def test_pip_says_what_is_missing_in_one_line(machine: Path, tool: str, words: str) -> None:
+    (machine / tool).unlink()
+    wheel = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(machine), str(ROOT)]
+    done = subprocess.run(wheel, env={"PATH": str(machine)}, capture_output=True, text=True, timeout=60, check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in said
+    (line,) = [line for line in said.splitlines() if "forehand: " in line]
+    assert words in line
+
+
+def test_pip_of_an_old_python_says_its_version() -> None:
+    """Played by the interpreter at hand: old ones are hard to come by."""
+    code = "import sys, backend; sys.version_info = (3, 9, 2); backend.get_requires_for_build_wheel()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "tools", capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("forehand: this is Python 3.9.2, and 3.10 or newer is needed")

@@ -1,7 +1,9 @@
-"""The build backend: maturin, whose wheel gets the lab and its load engine.
+"""The build backend: maturin, whose wheel gets the lab and its load engine, and loses its symbols.
 
-`pip install 'forehand[lab]'` is all there is to do, also in a clone. Knows where cargo puts a binary, and how a wheel
-lists its files (PEP 427). FOREHAND_WITHOUT_ENGINE=1 leaves the engine out, where the lab will never run.
+`pip install PATH` is all there is to do. Knows where cargo puts a binary, and how a wheel lists its files (PEP 427).
+FOREHAND_WITHOUT_ENGINE=1 leaves the engine out, where the lab will never run; FOREHAND_WITH_SYMBOLS=1 keeps the names
+of functions and lines in what is compiled. What is missing is said in one line, before anything is built or fetched
+for it. Read by interpreters that are too old, too, so that they can say so.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ import csv
 import hashlib
 import io
 import os
+import shutil
 import subprocess
+import sys
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -19,15 +24,57 @@ from typing import Any
 import maturin
 
 ROOT = Path(__file__).resolve().parent.parent
-get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
+OLDEST = (3, 10)
 get_requires_for_build_sdist = maturin.get_requires_for_build_sdist
-get_requires_for_build_editable = maturin.get_requires_for_build_editable
-prepare_metadata_for_build_wheel = maturin.prepare_metadata_for_build_wheel
-prepare_metadata_for_build_editable = maturin.prepare_metadata_for_build_editable
 build_sdist = maturin.build_sdist
 
 
 APART = {"load", "__pycache__", "lab-records"}
+
+
+def needs() -> None:
+    """End with one line where this machine cannot build, as `make` does."""
+    if sys.version_info < OLDEST:
+        here, oldest = ".".join(map(str, sys.version_info[:3])), ".".join(map(str, OLDEST))
+        sys.exit(f"forehand: this is Python {here}, and {oldest} or newer is needed: make the environment with one")
+    told = subprocess.run(["/bin/sh", str(ROOT / "tools/needs.sh"), "compilers"], stderr=subprocess.PIPE, check=False)
+    if told.returncode:
+        sys.exit(told.stderr.decode().rstrip())
+
+
+def get_requires_for_build_wheel(settings: Any = None) -> Any:
+    """What maturin needs. pip asks for it first, but for --no-build-isolation: then metadata come first."""
+    needs()
+    return maturin.get_requires_for_build_wheel(settings)
+
+
+def get_requires_for_build_editable(settings: Any = None) -> Any:
+    """The same for an editable install."""
+    needs()
+    return maturin.get_requires_for_build_editable(settings)
+
+
+def prepare_metadata_for_build_wheel(folder: str, settings: Any = None) -> Any:
+    """Name, version and dependencies."""
+    needs()
+    return maturin.prepare_metadata_for_build_wheel(folder, settings)
+
+
+def prepare_metadata_for_build_editable(folder: str, settings: Any = None) -> Any:
+    """The same for an editable install."""
+    needs()
+    return maturin.prepare_metadata_for_build_editable(folder, settings)
+
+
+def stripped(compiled: bytes) -> bytes:
+    """A compiled file without symbols, a fifth of its size; as it is where there is no `strip`."""
+    if os.environ.get("FOREHAND_WITH_SYMBOLS") == "1" or shutil.which("strip") is None:
+        return compiled
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "compiled"
+        path.write_bytes(compiled)
+        subprocess.run(["strip", "--strip-all", str(path)], check=True)
+        return path.read_bytes()
 
 
 def engine() -> dict[str, bytes]:
@@ -36,7 +83,7 @@ def engine() -> dict[str, bytes]:
         return {}
     subprocess.run(["cargo", "build", "--release", "--locked", "-p", "forehand-load"], cwd=ROOT, check=True)
     built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "forehand-load"
-    return {"forehand_lab/bin/forehand-load": built.read_bytes()}
+    return {"forehand_lab/bin/forehand-load": stripped(built.read_bytes())}
 
 
 def lab() -> dict[str, bytes]:
@@ -47,15 +94,24 @@ def lab() -> dict[str, bytes]:
     return {f"forehand_lab/{name}": path.read_bytes() for name, path in inside if not APART & set(name.parts)}
 
 
+def row(name: str, data: bytes) -> list[str]:
+    """How a wheel lists a file."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    return [name, f"sha256={digest}", str(len(data))]
+
+
 def joined(wheel: Path, more: dict[str, bytes]) -> None:
-    """Put files into a wheel, and into its list of files."""
+    """Put files into a wheel, and into its list of files; what is compiled in it is stripped."""
     with zipfile.ZipFile(wheel) as archive:
         entries = [(info, archive.read(info)) for info in archive.infolist()]
     record = next(info for info, _ in entries if info.filename.endswith(".dist-info/RECORD"))
-    rows = list(csv.reader(io.StringIO(archive_text(entries, record))))
-    for name, data in more.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-        rows.insert(-1, [name, f"sha256={digest}", str(len(data))])
+    entries = [(info, stripped(data) if info.filename.endswith(".so") else data) for info, data in entries]
+    changed = {info.filename: data for info, data in entries if info.filename.endswith(".so")}
+    rows = [
+        row(known[0], changed[known[0]]) if known and known[0] in changed else known
+        for known in csv.reader(io.StringIO(archive_text(entries, record)))
+    ]
+    rows[-1:-1] = [row(name, data) for name, data in more.items()]
     listed = io.StringIO()
     csv.writer(listed, lineterminator="\n").writerows(rows)
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -48,7 +48,7 @@ def act(asked: argparse.Namespace) -> int:
             found or f"not here (Debian: {package}): what needs it is left out, and the report says so",
         )
     cluster = importlib.util.find_spec("distributed") is not None
-    lacking = "not here: pip install 'forehand[lab-cluster]' for load from several machines"
+    lacking = "not here: pip install distributed for load from several machines"
     line(True if cluster else None, "distributed", "here: --scheduler can be used" if cluster else lacking)
     here = [version for version in VERSIONS if interpreters.found(version)]
     line(True, "interpreters", ", ".join(here))

@@ -235,7 +235,8 @@ def _lab(arguments: Sequence[str]) -> int:
     try:
         lab = import_module("forehand_lab.cli")
     except ModuleNotFoundError:
-        raise Problem(errors.USAGE, "the lab is not installed here", hint="pip install 'forehand[lab]'") from None
+        hint = "pip install 'PATH[lab]', where PATH is a clone of Forehand's repository"
+        raise Problem(errors.USAGE, "the lab is not installed here", hint=hint) from None
     status: int = lab.main(arguments)
     return status
 

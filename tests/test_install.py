@@ -1,0 +1,84 @@
+"""Forehand in the environment of somebody's own project: `pip install PATH`, then `forehand shop.wsgi`.
+
+Built with little optimisation, in the folder that tools/interpreters.py builds in; otherwise as a user does it.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import files
+from pathlib import Path
+
+import pytest
+import requests
+from serving import Serving
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = {
+    "MATURIN_PEP517_ARGS": "--profile interpreters",
+    "CARGO_TARGET_DIR": str(ROOT / "target" / "interpreters"),
+    "FOREHAND_WITHOUT_ENGINE": "1",
+}
+VIEW = """
+from django.http import HttpResponse
+from django.urls import path
+import forehand
+
+urlpatterns = [path("where/", lambda request: HttpResponse(forehand.__file__))]
+"""
+
+
+def run(*command: str, cwd: Path, **env: str) -> str:
+    """What a command has printed; it must succeed."""
+    done = subprocess.run(
+        command, cwd=cwd, env={**os.environ, **env}, text=True, timeout=300,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}:\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A user's environment, with a Django that came before Forehand; Forehand is installed into it from this tree."""
+    folder = tmp_path_factory.mktemp("users") / "venv"
+    run(sys.executable, "-m", "venv", str(folder), cwd=folder.parent)
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    for name in ("django", "asgiref", "sqlparse"):
+        origin = next(Path(str(file.locate())) for file in files(name) or () if file.name == "__init__.py")
+        while origin.name != name:
+            origin = origin.parent
+        (packages / name).symlink_to(origin)
+    pip = str(folder / "bin" / "pip")
+    run(pip, "install", "-q", "--disable-pip-version-check", "--no-deps", str(ROOT), cwd=folder.parent, **BUILD)
+    yield folder
+
+
+def test_a_django_project_is_served_from_its_own_environment(
+    environment: Path, tmp_path: Path, serve: Callable[..., Serving]
+) -> None:
+    run(str(environment / "bin" / "python"), "-m", "django", "startproject", "shop", str(tmp_path), cwd=tmp_path)
+    (tmp_path / "shop" / "urls.py").write_text(VIEW)
+    env = {"PYTHONPATH": ""}
+    server = serve("shop.wsgi", cwd=tmp_path, env=env, program=(str(environment / "bin" / "forehand"),))
+    reply = requests.get(f"{server.url}/where/", timeout=20)
+    assert (reply.status_code, reply.text.startswith(str(environment))) == (200, True), reply.text
+    assert server.stop() == 0
+
+
+def test_what_is_installed_is_stripped_and_listed_as_it_is(environment: Path) -> None:
+    (module,) = environment.glob("lib/python3*/site-packages/forehand/_core*.so")
+    data = module.read_bytes()
+    sections = run("readelf", "--wide", "--sections", str(module), cwd=environment)
+    assert ".dynsym" in sections and ".symtab" not in sections and ".debug_" not in sections
+    (record,) = environment.glob("lib/python3*/site-packages/forehand-*.dist-info/RECORD")
+    with record.open() as lines:
+        listed = {name: (digest, size) for name, digest, size in csv.reader(lines)}
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    assert listed[f"forehand/{module.name}"] == (f"sha256={digest}", str(len(data)))
