@@ -222,7 +222,8 @@ impl<L: Lead> Baton<L> {
 
     /// Does one job without the baton, and takes it home. None: the baton was taken meanwhile, and
     /// the job is in the inbox.
-    #[inline]
+    // Always: a job is some hundred bytes, which a call of its own would copy once more.
+    #[inline(always)]
     fn do_job<'a, P: Play<L::Job>>(
         &'a self,
         work: TriedGuard<'a, L>,

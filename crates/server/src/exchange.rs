@@ -23,6 +23,7 @@ use reactor::Address;
 use reactor::sys::{monotonic_ms, monotonic_us};
 use wire::{BodyPlan, Fault, Head, RequestFacts};
 
+use self::notes::Notes;
 pub(crate) use self::notes::content_length;
 use crate::body::Body;
 use crate::connection::{After, Connection, Phase};
@@ -75,7 +76,7 @@ pub struct Exchange {
     /// Requests that this worker has begun, this one included.
     number: u64,
     /// What the access log wants of it; nothing where the log's format does not ask.
-    notes: Vec<Vec<u8>>,
+    notes: Option<Box<Notes>>,
     /// Its deadline, if it has one.
     pub ticket: Option<Arc<Ticket>>,
 }
@@ -88,7 +89,7 @@ impl Exchange {
             ticket: engine.tickets.issue(&connection, &head, now),
             arrived: now,
             number: engine.counters.requests_total.get(),
-            notes: Vec::new(),
+            notes: None,
             head,
             body,
             connection,

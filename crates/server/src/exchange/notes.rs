@@ -5,18 +5,23 @@
 use super::Exchange;
 use crate::access::Wanted;
 
+/// Values by their place. Rare, so that an exchange has a pointer to them and no more.
+#[derive(Default)]
+pub(super) struct Notes(Vec<Vec<u8>>);
+
 impl Exchange {
     /// The notes, in the order of `Format::wanted`.
     pub fn notes(&self) -> &[Vec<u8>] {
-        &self.notes
+        self.notes.as_ref().map_or(&[], |notes| notes.0.as_slice())
     }
 
     /// Notes a value at its place.
     pub fn note(&mut self, at: usize, value: Vec<u8>) {
-        if self.notes.len() <= at {
-            self.notes.resize_with(at + 1, Vec::new);
+        let notes = &mut self.notes.get_or_insert_default().0;
+        if notes.len() <= at {
+            notes.resize_with(at + 1, Vec::new);
         }
-        if let Some(note) = self.notes.get_mut(at) {
+        if let Some(note) = notes.get_mut(at) {
             *note = value;
         }
     }
