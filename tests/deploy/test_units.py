@@ -51,6 +51,18 @@ def test_systemd_understands_every_line(units: Path) -> None:
     assert str(units) not in done.stderr
 
 
+def test_what_is_offered_in_comments_is_understood_too(units: Path) -> None:
+    """Folders of a database and of uploads are named by taking a `#` away."""
+    path = units / "forehand.service"
+    offered = "#ReadWritePaths=/srv/shop/data /srv/shop/media\n"
+    text = path.read_text()
+    assert offered in text
+    path.write_text(text.replace(offered, offered[1:]))
+    done = subprocess.run([tool("systemd-analyze"), "verify", "--man=no", *(str(units / name) for name in UNITS)],
+                          capture_output=True, text=True, timeout=WAIT)  # fmt: skip
+    assert [line for line in done.stderr.splitlines() if "forehand" in line] == []
+
+
 def test_a_line_that_systemd_does_not_understand_would_be_told(units: Path) -> None:
     path = units / "forehand.service"
     path.write_text(path.read_text().replace("Restart=always", "Restarts=always"))
