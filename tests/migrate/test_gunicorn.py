@@ -42,10 +42,10 @@ def test_a_threaded_configuration() -> None:
         "user": "www-data",
         "group": "www-data",
         "umask": "027",
+        "process_name": "shop",
     }
     # A heartbeat is no deadline, hooks are code, and a misspelt name is nobody's.
     assert kinds(outcome, "timeout") == [GONE]
-    assert kinds(outcome, "proc_name") == [GONE]
     assert kinds(outcome, "post_fork") == kinds(outcome, "when_ready") == kinds(outcome, "worker_abort") == [GONE]
     assert kinds(outcome, "pre_fork") == [IDLE], "a hook that does nothing"
     assert "did you mean 'max_requests'" in outcome.about("max_request")[0].reason
@@ -95,7 +95,7 @@ def test_what_a_configuration_prints_is_not_in_the_page(capsys: pytest.CaptureFi
     assert "for a terminal" not in text
     assert "for a terminal" in capsys.readouterr().err
     assert 'bind = ["0.0.0.0:81"]' in text
-    assert "worker_class = uvicorn.workers.UvicornWorker" in text
+    assert 'interface = "asgi"' in text
 
 
 @pytest.mark.parametrize(

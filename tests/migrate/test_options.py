@@ -10,7 +10,18 @@ from pathlib import Path
 
 import forehand.migrate
 import pytest
-from forehand.migrate import granian, gunicorn, gunicorn_flags, mod_wsgi, uvicorn, uwsgi, uwsgi_file, waitress
+from forehand.migrate import (
+    daphne,
+    granian,
+    gunicorn,
+    gunicorn_flags,
+    hypercorn,
+    mod_wsgi,
+    uvicorn,
+    uwsgi,
+    uwsgi_file,
+    waitress,
+)
 from forehand.migrate.outcome import Outcome
 from forehand.settings import OPTIONS
 
@@ -34,7 +45,9 @@ def test_each_flag_of_gunicorn_names_its_setting() -> None:
     assert {flag: name for name, *given in listed("gunicorn.txt") for flag in given} == flags
 
 
-@pytest.mark.parametrize("server", [uvicorn, granian, waitress], ids=lambda server: server.__name__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    "server", [uvicorn, granian, waitress, hypercorn, daphne], ids=lambda server: server.__name__.rpartition(".")[2]
+)
 def test_each_flag_of_a_server_has_an_answer(server) -> None:
     flags = {words[0] for words in listed(f"{server.__name__.rpartition('.')[2]}.txt")}
     assert flags - {*server.GRAMMAR.valued, *server.GRAMMAR.switches} == set()

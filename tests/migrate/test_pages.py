@@ -34,6 +34,11 @@ LINES = [
     "waitress-serve --port=$PORT shop.wsgi:application",
     "mod_wsgi-express start-server --application-type module shop.wsgi --processes 2 --setenv A B --https-only",
     "mod_wsgi-express start-server /srv/shop/app.wsgi --request-timeout 30 --access-log --access-log-format '%h %>s'",
+    "uvicorn a:b --loop uvloop --lifespan on --interface wsgi --ws none --ws-max-size 0 --factory --log-config l.yaml",
+    "gunicorn -k uvicorn.workers.UvicornH11Worker --threads 4 --worker-connections 9 --log-syslog --keep-alive 0 a:b",
+    "hypercorn -b 0.0.0.0:$PORT --worker-class trio -m 7 --access-logfile - wsgi:shop:app --certfile x",
+    "daphne -u /run/x.sock -p 8001 -e ssl:443 -e tcp:port=80:interface=\\:\\:1 shop.asgi:application",
+    "fastapi run shop/main.py --workers 4 --port 80",
     "uwsgi --ini flask.ini --processes 2",
     "uwsgi --http-socket :8000 -w shop.wsgi:app -M -p 4 -R 100 --enable-threads --disable-logging",
 ]
@@ -45,6 +50,7 @@ def loads(text: str, folder: Path) -> dict[str, object]:
     assert table is not None
     kept = folder / "forehand.toml"
     kept.write_text(text)
+    (folder / "x").touch()  # a file of variables that some command lines name
     before = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("FOREHAND_")}
     try:
         settings = gather({}, str(kept), str(folder))

@@ -1,4 +1,4 @@
-"""What an option of gunicorn, uvicorn or granian is called here.
+"""What an option of gunicorn, uvicorn, granian, hypercorn or daphne is called here.
 
 Knows: the tables that `forehand migrate` uses. Does not know: whole configurations; one option at a time, for somebody
 who has typed the name that another server has.
@@ -6,7 +6,7 @@ who has typed the name that another server has.
 
 from __future__ import annotations
 
-from forehand.migrate import granian, gunicorn, gunicorn_flags, uvicorn
+from forehand.migrate import daphne, granian, gunicorn, gunicorn_flags, hypercorn, uvicorn
 from forehand.migrate.outcome import Outcome
 from forehand.settings import OPTIONS
 
@@ -21,7 +21,10 @@ GRAMMARS: dict[str, Grammar] = {
     "gunicorn": gunicorn_flags.GRAMMAR,
     "uvicorn": uvicorn.GRAMMAR,
     "granian": granian.GRAMMAR,
+    "hypercorn": hypercorn.GRAMMAR,
+    "daphne": daphne.GRAMMAR,
 }
+RULES = {"uvicorn": uvicorn.RULES, "granian": granian.RULES, "hypercorn": hypercorn.RULES, "daphne": daphne.RULES}
 
 
 def flag(word: str, value: str | None) -> str:
@@ -55,10 +58,11 @@ def _outcome(server: str, name: str, value: Any) -> Outcome:
     if server == "gunicorn":
         # Some of its settings are read together with the kind of its worker: threads are the common case.
         kind = {"worker_class": "gthread"} if name in gunicorn.TOGETHER and name != "timeout" else {}
+        if name == "access_log_format":
+            kind = {"accesslog": "-"}
         gunicorn.settle(outcome, {**kind, name: value})
     else:
-        rules = uvicorn.RULES if server == "uvicorn" else granian.RULES
-        outcome.take(rules[name], name, value)
+        outcome.take(RULES[server][name], name, value)
     return outcome
 
 

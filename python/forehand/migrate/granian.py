@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from forehand.migrate import asgi
 from forehand.migrate.outcome import Outcome, differs, gone, idle, same, switch
 from forehand.migrate.uvicorn import tell_unknown
 from forehand.migrate.words import Command, Grammar
@@ -35,47 +36,35 @@ def _milliseconds(outcome: Outcome, origin: str, value: Any) -> None:
     outcome.put("header_timeout", f"{value}ms", origin)
 
 
-def _access(outcome: Outcome, origin: str, value: Any) -> None:
-    if value:
-        outcome.put("access_log", "common", origin)
-
-
 def _format(outcome: Outcome, origin: str, value: Any) -> None:
     outcome.gone(origin, value, "its atoms are granian's own; access_log takes common, combined, json or a format "
                  "such as '%h %r %s %D'")  # fmt: skip
-
-
-def _interface(outcome: Outcome, origin: str, value: Any) -> None:
-    if value == "wsgi":
-        outcome.idle(origin, value, "WSGI is what is served")
-    else:
-        outcome.gone(origin, value, "`forehand --check` says whether this application can be served")
 
 
 def _keep_alive(outcome: Outcome, origin: str, value: Any) -> None:
     if value:
         outcome.idle(origin, value, "connections are kept")
     else:
-        outcome.gone(origin, value, "connections are kept; an idle one costs some 400 bytes")
+        outcome.put("keep_alive_timeout", 0, origin)
 
 
 RULES: dict[str, Rule] = {
     "--host": same("host"),
     "--port": same("port"),
     "--uds": _unix,
-    "--uds-permissions": gone("a unix socket has the permissions that umask leaves"),
-    "--interface": _interface,
+    "--uds-permissions": asgi.socket_mode,
+    "--interface": asgi.interface,
     "--http": gone(HTTP2),
-    "--ws": gone("there are no WebSockets yet"),
-    "--no-ws": idle("there are none"),
+    "--ws": asgi.sockets,
+    "--no-ws": gone(asgi.NO_SOCKETS),
     "--workers": same("workers"),
     "--blocking-threads": same("threads"),
     "--blocking-threads-idle-timeout": idle("a thread that is not needed sleeps and costs nothing"),
     "--runtime-threads": idle(LOOP),
     "--runtime-blocking-threads": idle(LOOP),
     "--runtime-mode": idle(LOOP),
-    "--loop": gone("there is no event loop to choose for a WSGI application"),
-    "--task-impl": gone("it is about ASGI"),
+    "--loop": asgi.loop,
+    "--task-impl": idle("tasks are the loop's own"),
     "--backlog": same("backlog"),
     "--backpressure": differs("requests beyond `threads` wait; a worker whose threads are all busy accepts nothing"),
     "--http1-buffer-size": idle("heads have limits of their own: limit_header_bytes"),
@@ -91,8 +80,8 @@ RULES: dict[str, Rule] = {
     "--log": idle("lines go to standard error"),
     "--no-log": lambda outcome, origin, _: outcome.put("log_level", "critical", origin),
     "--log-level": _level,
-    "--log-config": gone("the server's own lines are not made by Python's logging"),
-    "--access-log": _access,
+    "--log-config": asgi.log_config,
+    "--access-log": asgi.access_log,
     "--access-log-fmt": _format,
     **dict.fromkeys(
         ("--ssl-certificate", "--ssl-keyfile", "--ssl-keyfile-password", "--ssl-protocol-min", "--ssl-ca", "--ssl-crl",
@@ -110,7 +99,7 @@ RULES: dict[str, Rule] = {
     "--workers-kill-timeout": same("graceful_timeout"),
     "--factory": switch(same("factory")),
     "--working-dir": same("chdir"),
-    "--env-files": gone("`set -a; . FILE` in a shell, EnvironmentFile= of systemd, or `env` in the TOML"),
+    "--env-files": asgi.env_file,
     **dict.fromkeys(
         ("--static-path-route", "--static-path-mount", "--static-path-dir-to-file", "--static-path-expires"),
         gone(STATIC),
@@ -126,7 +115,7 @@ RULES: dict[str, Rule] = {
     ),
     "--reload-tick": idle("changes are told by the kernel where it can"),
     "--reload-ignore-worker-failure": idle("a reload that fails leaves the old workers serving"),
-    "--process-name": gone("processes are not renamed"),
+    "--process-name": same("process_name"),
     "--pid-file": same("pid_file"),
     "--version": idle("it only shows the version"),
 }  # fmt: skip
@@ -159,8 +148,14 @@ def settle(outcome: Outcome, command: Command) -> None:
             outcome.gone(variable, text, "only variables for options with a value are read here")
     for flag, value in given:
         outcome.take(RULES[flag], flag, value)
-    if "--interface" not in {flag for flag, _ in given}:
-        outcome.differs(
-            "--interface", "rsgi", "granian's default is not WSGI; `forehand --check` says whether this can be served"
-        )
+    flags = {flag for flag, _ in given}
+    if "--interface" not in flags:
+        outcome.differs("--interface", "rsgi", "granian's default is an interface of its own; here WSGI and ASGI "
+                        "applications are served")  # fmt: skip
+    if "--blocking-threads" not in flags and outcome.settings.get("interface") == "wsgi":
+        outcome.differs("--blocking-threads", "", "granian chooses their number by itself; here up to 32 requests run "
+                        "in each worker: threads says otherwise")  # fmt: skip
+    asgi.closed_socket(outcome, "755", "granian's, as umask 022 leaves it")
+    asgi.default_address(outcome, "granian")
+    outcome.differs("forwarded_allow_ips", "", asgi.BELIEVED)
     tell_unknown(outcome, GRAMMAR, unknown)

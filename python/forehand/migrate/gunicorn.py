@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from forehand.migrate import asgi
 from forehand.migrate.outcome import Outcome, gone, idle, same, switch, wider
 
 TYPE_CHECKING = False
@@ -23,11 +24,9 @@ SYNC = ("sync", "gunicorn.workers.sync.SyncWorker", "egg:gunicorn#sync")
 THREADS = ("gthread", "gunicorn.workers.gthread.ThreadWorker", "egg:gunicorn#gthread")
 
 TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
-NO_ASGI = "this is about ASGI; the page is for a WSGI application"
 NO_HTTP2 = "HTTP/1.0 and 1.1 are spoken; a proxy speaks HTTP/2"
 NO_DIRTY = "there are no workers of a second kind; use a task queue"
-SYSLOG = "lines go to standard error: systemd and containers collect them there"
-LOGGING = "the server's own lines are not made by Python's logging; your application's logging is its own as before"
+LOGGING = "log_config gives the server's own lines to Python's logging; your application's logging is its own as before"
 STATSD = "no metrics are sent"
 
 
@@ -42,8 +41,10 @@ def _worker_class(outcome: Outcome, origin: str, value: Any) -> None:
     name = value if isinstance(value, str) else getattr(value, "__name__", str(value))
     if name in SYNC or name in THREADS:
         outcome.idle(origin, name, "nothing to choose: threads start when a request blocks")
-    elif "uvicorn" in name.lower() or "asgi" in name.lower():
-        outcome.gone(origin, name, "the application is ASGI; `forehand --check` says whether it can be served")
+    elif _is_asgi(name):
+        outcome.put("interface", "asgi", origin)
+        if "h11worker" in name.lower():
+            outcome.put("loop", "asyncio", origin)
     elif _is_gevent(name):
         outcome.put("worker_class", "gevent", origin)
     elif "eventlet" in name.lower():
@@ -55,6 +56,20 @@ def _worker_class(outcome: Outcome, origin: str, value: Any) -> None:
 
 def _is_gevent(kind: Any) -> bool:
     return "gevent" in (kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))).lower()
+
+
+def _is_asgi(kind: Any) -> bool:
+    name = (kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))).lower()
+    return "uvicorn" in name or "asgi" in name
+
+
+def _logging(outcome: Outcome, origin: str, value: Any) -> None:
+    if value:
+        asgi.log_config(outcome, origin, value)
+
+
+def _syslog_address(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("log_syslog_to", str(value).partition("#")[0], origin)
 
 
 def _level(outcome: Outcome, origin: str, value: Any) -> None:
@@ -143,7 +158,7 @@ SETTINGS: dict[str, Rule] = {
     "initgroups": switch(idle("the supplementary groups of `user` are taken")),
     "daemon": switch(gone("let systemd run it: deploy/forehand.service")),
     "pidfile": same("pid_file"),
-    "proc_name": gone("processes are not renamed"),
+    "proc_name": same("process_name"),
     "worker_tmp_dir": idle("workers beat on a pipe, not on a file"),
     "tmp_upload_dir": gone("bodies that do not fit into memory go to TMPDIR, into files without a name"),
     "errorlog": _error_log,
@@ -151,14 +166,15 @@ SETTINGS: dict[str, Rule] = {
     "capture_output": switch(idle("what the application prints goes where the server's output goes")),
     "enable_stdio_inheritance": switch(idle("set PYTHONUNBUFFERED=1 where lines come late")),
     "logger_class": gone(LOGGING),
-    "logconfig": gone(LOGGING),
-    "logconfig_dict": switch(gone(LOGGING)),
-    "logconfig_json": gone(LOGGING),
-    "syslog": switch(gone(SYSLOG)),
-    "syslog_addr": gone(SYSLOG),
-    "syslog_prefix": gone(SYSLOG),
-    "syslog_facility": gone(SYSLOG),
-    "disable_redirect_access_to_syslog": switch(gone(SYSLOG)),
+    "logconfig": _logging,
+    "logconfig_dict": switch(gone("write the dictionary to a JSON or TOML file, and name that with log_config; "
+                                  "the loggers are forehand.error and forehand.access")),
+    "logconfig_json": _logging,
+    "syslog": switch(same("log_syslog")),
+    "syslog_addr": _syslog_address,
+    "syslog_prefix": same("log_syslog_prefix"),
+    "syslog_facility": same("log_syslog_facility"),
+    "disable_redirect_access_to_syslog": switch(gone("with log_syslog the access log goes there too")),
     "statsd_host": gone(STATSD),
     "statsd_prefix": gone(STATSD),
     "dogstatsd_tags": gone(STATSD),
@@ -191,8 +207,10 @@ SETTINGS: dict[str, Rule] = {
         gone(TLS),
     ),
     "suppress_ragged_eofs": idle("it is about TLS"),
-    **dict.fromkeys(("asgi_loop", "asgi_lifespan", "asgi_disconnect_grace_period"), gone(NO_ASGI)),
-    "websocket_max_message_size": gone("there are no WebSockets yet"),
+    "asgi_loop": asgi.loop,
+    "asgi_lifespan": asgi.lifespan,
+    "asgi_disconnect_grace_period": idle("an application that does not hear of a client that has left may go on"),
+    "websocket_max_message_size": asgi.message_size,
     **dict.fromkeys(
         ("http_protocols", "http2_max_concurrent_streams", "http2_initial_window_size", "http2_max_frame_size",
          "http2_max_header_list_size", "http2_cleartext"),
@@ -201,7 +219,7 @@ SETTINGS: dict[str, Rule] = {
     **dict.fromkeys(
         ("dirty_apps", "dirty_workers", "dirty_timeout", "dirty_threads", "dirty_graceful_timeout"), gone(NO_DIRTY)
     ),
-    "default_proc_name": gone("processes are not renamed"),
+    "default_proc_name": idle("processes are named after the application, or by process_name"),
 }  # fmt: skip
 
 # Read together, in `settle`: what they mean depends on the kind of worker, or on one another.
@@ -241,6 +259,8 @@ def settle(outcome: Outcome, values: Mapping[str, Any]) -> None:
     _threads(outcome, values.get("threads"), kind)
     _connections(outcome, values, sync)
     _access_log(outcome, values)
+    if values.get("syslog") and "log_syslog_to" not in outcome.settings:
+        outcome.put("log_syslog_to", "udp://localhost:514", "gunicorn's default of syslog_addr")
     if sync and "threads" not in values:
         outcome.differs("worker_class", kind, "a sync worker runs one request at a time; here up to 32 run in each. "
                         "Where the application is not made for threads: threads = 1")  # fmt: skip
@@ -267,6 +287,8 @@ def _threads(outcome: Outcome, value: Any, kind: str) -> None:
         return
     if _is_gevent(kind):
         outcome.idle("threads", value, "a gevent worker does not read it")
+    elif _is_asgi(kind):
+        outcome.idle("threads", value, "a worker of ASGI does not read it")
     else:
         outcome.take(same("threads"), "threads", value)
 
@@ -275,6 +297,8 @@ def _connections(outcome: Outcome, values: Mapping[str, Any], sync: bool) -> Non
     if (connections := values.get("worker_connections")) is not None:
         if sync:
             outcome.idle("worker_connections", connections, "a sync worker does not read it")
+        elif _is_asgi(values.get("worker_class") or ""):
+            outcome.idle("worker_connections", connections, "limit_connections bounds connections, with 16384")
         elif _is_gevent(values.get("worker_class") or ""):
             outcome.put("worker_connections", connections, "worker_connections")
             outcome.differs("worker_connections", connections, "it bounds requests that run, and no idle connections; "
@@ -290,7 +314,7 @@ def _connections(outcome: Outcome, values: Mapping[str, Any], sync: bool) -> Non
             outcome.differs("keepalive", seconds, "idle connections hold no thread here: the default of 75 s outlasts "
                             "load balancers, so that they close first")  # fmt: skip
         else:
-            outcome.gone("keepalive", seconds, "connections are kept; an idle one costs some 400 bytes")
+            outcome.put("keep_alive_timeout", 0, "keepalive")
 
 
 def _access_log(outcome: Outcome, values: Mapping[str, Any]) -> None:

@@ -11,10 +11,13 @@ import re
 from forehand import errors
 from forehand.errors import Problem
 from forehand.migrate import (
+    daphne,
+    fastapi,
     granian,
     gunicorn,
     gunicorn_file,
     gunicorn_flags,
+    hypercorn,
     mod_wsgi,
     service,
     unit,
@@ -37,6 +40,9 @@ FLAGGED = {
     "waitress-serve": waitress.settle,
     "waitress": waitress.settle,
     "mod_wsgi-express": mod_wsgi.settle,
+    "hypercorn": hypercorn.settle,
+    "daphne": daphne.settle,
+    "fastapi": fastapi.settle,
 }
 SERVERS = ["gunicorn", "uwsgi", *FLAGGED]
 UNDERSTOOD = (
@@ -194,6 +200,7 @@ def _command(command: Command, folder: str) -> Outcome:
         outcome = _uwsgi_command(command, folder)
     else:
         outcome = Outcome(command.name)
+        command.folder = folder
         FLAGGED[command.name](outcome, command)
     if "/" in command.path and outcome.program == "forehand":
         outcome.program = os.path.join(os.path.dirname(command.path), "forehand")

@@ -115,6 +115,7 @@ class Outcome:
         """When all is taken: one way to say where to listen, and one place for each list."""
         if "bind" in self.settings or any(name == "bind" for name, _, _ in self._given):
             self._drop("host", "port")
+        self._agree()
         for name in dict.fromkeys(name for name, _, _ in self._given if OPTIONS[name].kind == "list"):
             # A list on the command line goes before the file's, and has to be whole.
             for value in self.settings.pop(name, []):
@@ -124,6 +125,17 @@ class Outcome:
             if OPTIONS[name].kind != "list":
                 self.settings.pop(name, None)
                 self.origins.pop(name, None)
+
+    def _agree(self) -> None:
+        """Leave out what our settings refuse beside one another (`contradictions.py`), and say so."""
+        doubled = [name for name in ("loop", "lifespan") if self.settings.get("interface") == "wsgi"]
+        doubled += ["workers"] if self.settings.get("workers") == 0 else []
+        doubled += ["interface"] if self.settings.get("worker_class") == "gevent" else []
+        doubled += ["factory"] if self.target.endswith(")") else []
+        for name in doubled:
+            if name in self.settings:
+                value = self.settings.pop(name)
+                self.idle(self.origins.pop(name), value, f"{name} means nothing beside the other options")
 
     def _drop(self, *names: str) -> None:
         """Leave out what the address that is bound goes before."""

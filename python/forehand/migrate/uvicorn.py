@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from forehand.migrate import asgi
 from forehand.migrate.outcome import Outcome, gone, idle, same, switch
 from forehand.migrate.words import Command, Grammar
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from forehand.migrate.outcome import Rule
 
 TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
-WEBSOCKETS = "there are no WebSockets yet"
 
 
 def _unix(outcome: Outcome, origin: str, value: Any) -> None:
@@ -27,16 +27,6 @@ def _level(outcome: Outcome, origin: str, value: Any) -> None:
     outcome.put("log_level", str(value).lower().replace("trace", "debug"), origin)
 
 
-def _access(outcome: Outcome, origin: str, value: Any) -> None:
-    if value:
-        outcome.put("access_log", "common", origin)
-
-
-def _interface(outcome: Outcome, origin: str, value: Any) -> None:
-    if value == "wsgi":
-        outcome.idle(origin, value, "WSGI is what is served")
-
-
 RULES: dict[str, Rule] = {
     "--host": same("host"),
     "--port": same("port"),
@@ -44,26 +34,26 @@ RULES: dict[str, Rule] = {
     "--fd": _descriptor,
     "--reload": switch(same("reload")),
     "--reload-dir": same("reload_dir"),
-    "--reload-include": gone("Python files are watched"),
+    "--reload-include": idle(asgi.WATCHED),
     "--reload-exclude": gone("watch fewer folders with reload_dir"),
     "--reload-delay": idle("changes are told by the kernel where it can"),
     "--workers": same("workers"),
-    "--loop": gone("there is no event loop to choose for a WSGI application"),
+    "--loop": asgi.loop,
     "--http": idle("there is one parser, written in Rust"),
     "--http2": gone("HTTP/1.0 and 1.1 are spoken; a proxy speaks HTTP/2"),
-    "--ws": gone(WEBSOCKETS),
-    "--ws-max-size": gone(WEBSOCKETS),
-    "--ws-max-queue": gone(WEBSOCKETS),
-    "--ws-ping-interval": gone(WEBSOCKETS),
-    "--ws-ping-timeout": gone(WEBSOCKETS),
-    "--ws-per-message-deflate": gone(WEBSOCKETS),
-    "--lifespan": gone("it is about ASGI"),
-    "--interface": _interface,
-    "--env-file": gone("`set -a; . FILE` in a shell, EnvironmentFile= of systemd, or `env` in the TOML"),
-    "--log-config": gone("the server's own lines are not made by Python's logging"),
+    "--ws": asgi.sockets,
+    "--ws-max-size": asgi.message_size,
+    "--ws-max-queue": same("limit_ws_queue"),
+    "--ws-ping-interval": same("ws_ping_interval"),
+    "--ws-ping-timeout": same("ws_ping_timeout"),
+    "--ws-per-message-deflate": asgi.deflate,
+    "--lifespan": asgi.lifespan,
+    "--interface": asgi.interface,
+    "--env-file": asgi.env_file,
+    "--log-config": asgi.log_config,
     "--log-level": _level,
-    "--access-log": _access,
-    "--use-colors": idle("no colours are written"),
+    "--access-log": asgi.access_log,
+    "--use-colors": asgi.colors,
     "--proxy-headers": idle("forwarding headers are understood, from the peers in forwarded_allow_ips"),
     "--no-proxy-headers": lambda outcome, origin, _: outcome.put("forwarded_allow_ips", "", origin),
     "--server-header": idle("no Server header is sent unless server_header says what"),
@@ -71,7 +61,7 @@ RULES: dict[str, Rule] = {
     "--no-date-header": gone("a Date is sent, as RFC 9110 section 6.6.1 asks"),
     "--forwarded-allow-ips": same("forwarded_allow_ips"),
     "--root-path": same("script_name"),
-    "--limit-concurrency": gone("a request beyond `threads` waits; queue_timeout says how long it may"),
+    "--limit-concurrency": gone("WSGI requests beyond `threads` wait (queue_timeout); ASGI has no bound"),
     "--backlog": same("backlog"),
     "--limit-max-requests": same("max_requests"),
     "--limit-max-requests-jitter": same("max_requests_jitter"),
@@ -86,7 +76,7 @@ RULES: dict[str, Rule] = {
     "--header": gone("let the application or the proxy add headers"),
     "--app-dir": same("pythonpath"),
     "--h11-max-incomplete-event-size": idle("heads have limits of their own: limit_header_bytes"),
-    "--reset-contextvars": gone("it is about ASGI"),
+    "--reset-contextvars": gone("each request has a context of its own, made of the loop's"),
     "--factory": switch(same("factory")),
     "--version": idle("it only shows the version"),
 }  # fmt: skip
@@ -111,10 +101,7 @@ def settle(outcome: Outcome, command: Command) -> None:
     flags = {flag for flag, _ in given}
     if not flags & {"--access-log"}:
         outcome.put("access_log", "common", "uvicorn writes one unless told not to")
-    if not flags & {"--interface"} or ("--interface", "wsgi") not in given:
-        outcome.differs(
-            "application", outcome.target, "uvicorn serves ASGI; `forehand --check` says whether this can be served"
-        )
+    asgi.default_address(outcome, "uvicorn")
     if "--workers" not in flags and (count := command.environment.get("WEB_CONCURRENCY")):
         outcome.put("workers", count, "WEB_CONCURRENCY")
     tell_unknown(outcome, GRAMMAR, unknown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from forehand.migrate import asgi
 from forehand.migrate.outcome import Outcome, gone, idle, same, switch, wider
 from forehand.migrate.uvicorn import tell_unknown
 from forehand.migrate.words import Command, Grammar
@@ -34,7 +35,7 @@ RULES: dict[str, Rule] = {
     "--port": same("port"),
     "--listen": _listen,
     "--unix-socket": _unix,
-    "--unix-socket-perms": gone("a unix socket has the permissions that umask leaves"),
+    "--unix-socket-perms": asgi.socket_mode,
     "--ipv4": idle("an address says what it is"),
     "--no-ipv4": gone("name the addresses: --bind [::]:8080"),
     "--ipv6": idle("an address says what it is"),
@@ -101,6 +102,7 @@ def settle(outcome: Outcome, command: Command) -> None:
             outcome.put("host", "0.0.0.0", "waitress's default")
         if "--port" not in flags:
             outcome.put("port", 8080, "waitress's default")
+    asgi.closed_socket(outcome, "600", "waitress's default")
     if "--threads" not in flags:
         outcome.put("threads", 4, "waitress's default")
     if not flags & {"--trusted-proxy", "--clear-untrusted-proxy-headers"}:

@@ -30,13 +30,14 @@ PYTHON = re.compile(r"python[\d.]*$|pypy[\d.]*$")
 class Command:
     """A server's name, the path it was called by, its words, and the variables that are known."""
 
-    __slots__ = ("environment", "name", "path", "words")
+    __slots__ = ("environment", "folder", "name", "path", "words")
 
     def __init__(self, path: str, words: list[str], environment: Mapping[str, str]) -> None:
         self.path = path
         self.name = os.path.basename(path)
         self.words = words
         self.environment = environment
+        self.folder = "."  # where it is started
 
 
 def split(line: str) -> list[str]:

@@ -1,0 +1,115 @@
+"""daphne's flags and what becomes of each. Facts: `daphne --help`, version 4, and Twisted's page on endpoints."""
+
+from __future__ import annotations
+
+import re
+
+from forehand.migrate import asgi
+from forehand.migrate.outcome import Outcome, differs, gone, idle, same
+from forehand.migrate.uvicorn import TLS, tell_unknown
+from forehand.migrate.words import Command, Grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forehand.migrate.outcome import Rule
+
+
+def _unix(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("bind", f"unix:{value}" if "$" in str(value) else [f"unix:{value}"], origin)
+
+
+def _descriptor(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("bind", f"fd://{value}", origin)
+
+
+def _endpoint(outcome: Outcome, origin: str, value: Any) -> None:
+    """`tcp:8000:interface=127.0.0.1` and its like, as Twisted describes servers."""
+    kind, *parts = (part.replace("\\:", ":") for part in re.split(r"(?<!\\):", str(value)))
+    named = dict(part.partition("=")[::2] for part in parts if "=" in part)
+    first = next((part for part in parts if "=" not in part), "")
+    if kind == "tcp":
+        host = named.get("interface", "0.0.0.0")
+        host = f"[{host}]" if ":" in host else host
+        address = f"{host}:{named.get('port', first)}"
+        outcome.put("bind", address if "$" in address else [address], origin)
+    elif kind == "unix":
+        _unix(outcome, origin, named.get("address", first))
+        if "mode" in named:
+            asgi.socket_mode(outcome, origin, named["mode"])
+    elif kind in ("ssl", "tls"):
+        outcome.gone(origin, value, TLS)
+    else:
+        outcome.gone(origin, value, "bind takes HOST:PORT, unix:PATH and fd://N")
+
+
+def _access(outcome: Outcome, origin: str, value: Any) -> None:
+    outcome.put("access_log", "common", origin)
+    outcome.put("access_log_file", value, origin)
+
+
+def _verbosity(outcome: Outcome, origin: str, value: Any) -> None:
+    level = {"0": "warning", "1": "info"}.get(str(value), "debug")
+    outcome.put("log_level", level, origin)
+
+
+RULES: dict[str, Rule] = {
+    "--bind": same("host"),
+    "--port": same("port"),
+    "--unix-socket": _unix,
+    "--fd": _descriptor,
+    "--endpoint": _endpoint,
+    "--websocket_timeout": gone("a WebSocket stays open as long as both sides want it"),
+    "--websocket_connect_timeout": gone("an application that does not answer a handshake holds nobody else up"),
+    "--verbosity": _verbosity,
+    "--http-timeout": same("request_timeout"),
+    "--access-log": _access,
+    "--log-fmt": gone("lines have one form, or JSON with log_format; log_config gives them to Python's logging"),
+    "--ping-interval": same("ws_ping_interval"),
+    "--ping-timeout": same("ws_ping_timeout"),
+    "--websocket-max-message-size": asgi.message_size,
+    "--websocket-max-frame-size": gone("limit_ws_message_bytes bounds whole messages"),
+    "--application-close-timeout": idle("an application that does not hear of a client that has left may go on"),
+    "--ws-protocol": gone("the application chooses the subprotocol"),
+    "--root-path": same("script_name"),
+    "--proxy-headers": differs("forwarding headers are understood from the peers in forwarded_allow_ips; daphne "
+                               "believes everybody"),
+    "--proxy-headers-host": gone("X-Forwarded-For and Forwarded are understood"),
+    "--proxy-headers-port": gone("X-Forwarded-For and Forwarded are understood"),
+    "--server-name": same("server_header"),
+    "--no-server-name": idle("no Server header is sent unless server_header says what"),
+    "--help": idle("it only shows help"),
+}  # fmt: skip
+SHORT = {
+    "-p": "--port", "-b": "--bind", "-u": "--unix-socket", "-e": "--endpoint", "-v": "--verbosity",
+    "-t": "--http-timeout", "-s": "--server-name",
+}  # fmt: skip
+SWITCHED = ("--proxy-headers", "--no-server-name", "--help")
+GRAMMAR = Grammar(
+    {**{flag: flag for flag in RULES if flag not in SWITCHED}, **SHORT},
+    {**{flag: (flag, True) for flag in SWITCHED}, "-h": ("--help", True)},
+)
+
+
+def settle(outcome: Outcome, command: Command) -> None:
+    """What becomes of a command line."""
+    given, others, unknown = GRAMMAR.read(command.words)
+    outcome.target = others[0] if others else ""
+    values = dict(given)
+    if {"--bind", "--port"} & values.keys() and {"--unix-socket", "--fd", "--endpoint"} & values.keys():
+        # daphne listens on all that it is told.
+        address = f"{values.pop('--bind', '127.0.0.1')}:{values.pop('--port', 8000)}"
+        given = [(flag, value) for flag, value in given if flag not in ("--bind", "--port")]
+        outcome.put("bind", address if "$" in address else [address], "--bind and --port")
+    for flag, value in given:
+        outcome.take(RULES[flag], flag, value)
+    if "--access-log" not in values:
+        silent = str(values.get("--verbosity", 1)) == "0"
+        outcome.put("access_log", "none" if silent else "common", "daphne writes one unless --verbosity is 0")
+    if "--http-timeout" not in values:
+        outcome.put("request_timeout", 120, "daphne's default of --http-timeout")
+    if "--proxy-headers" not in values:
+        outcome.differs("--proxy-headers", "", asgi.BELIEVED)
+    asgi.default_address(outcome, "daphne")
+    tell_unknown(outcome, GRAMMAR, unknown)
