@@ -7,6 +7,7 @@ Knows: the line to the supervisor, and what a driver can be told. Does not know:
 from __future__ import annotations
 
 from forehand import errors
+from forehand.driving import cut_short
 from forehand.supervisor import hooks, say
 from forehand.supervisor.worker import Life
 
@@ -14,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from forehand.driving import Ordered, cut_short
+    from forehand.driving import Ordered
     from forehand.supervisor.channel import Channel
     from forehand.supervisor.worker import Signals
 
