@@ -10,13 +10,14 @@ from forehand.settings import DEFAULT, FILE, OPTIONS, Settings
 
 #: What means nothing where there are no workers.
 OF_WORKERS = (
-    "preload", "reload", "reload_dir", "max_requests", "max_worker_age", "max_worker_memory",
+    "preload", "reload", "reload_dir", "reload_include", "reload_exclude", "max_requests",
+    "max_worker_age", "max_worker_memory",
 )  # fmt: skip
 
 
 def find(settings: Settings, target: str | None = None) -> str:
     """The first contradiction, in a sentence; empty: all is well. `target`: what the command line names."""
-    for look in (_addresses, _greenlets, _interfaces, _processes):
+    for look in (_addresses, _greenlets, _interfaces, _concurrency, _processes):
         found = look(settings)
         if found:
             return found
@@ -60,6 +61,16 @@ def _interfaces(settings: Settings) -> str:
         for name in ("loop", "lifespan"):
             if _said(settings, name) and _together(settings, "interface", name):
                 return f"{name} is for ASGI applications, and interface says wsgi: leave one of them out"
+    return ""
+
+
+def _concurrency(settings: Settings) -> str:
+    if not _said(settings, "limit_concurrency"):
+        return ""
+    if settings.is_gevent():
+        return "limit_concurrency is for ASGI applications: with worker_class gevent, worker_connections is the bound"
+    if settings["interface"] == "wsgi":
+        return "limit_concurrency is for ASGI applications, and interface says wsgi: see threads and limit_queue"
     return ""
 
 

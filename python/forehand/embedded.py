@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 #: What means nothing where one process serves an application that is there already.
 OF_THE_COMMAND = (
     "application", "chdir", "pythonpath", "env", "env_file", "factory", "workers", "preload", "reload", "reload_dir",
+    "reload_include", "reload_exclude",
     "reload_strategy", "readiness", "startup_timeout", "max_requests", "max_requests_jitter", "max_worker_age",
     "max_worker_memory", "worker_memory_kind", "control", "process_name", "pid_file", "user", "group", "umask",
     "log_file", "on_start", "on_worker_start", "on_worker_ready", "on_worker_exit", "on_reload", "on_stop",

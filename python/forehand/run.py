@@ -107,6 +107,8 @@ def _process(plan: dict[str, Any]) -> None:
         os.umask(int(plan["umask"], 8))
     if plan["log_file"] != "-" or plan["access_log_file"] != "-":
         log_files.open_own(plan, first=True)
+    for line in plan["origins"]:
+        say.say("debug", line)
 
 
 def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int:

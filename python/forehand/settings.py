@@ -290,7 +290,8 @@ OPTIONS: dict[str, Option] = {option.name: option for option in (*_own(), *_geve
 
 #: What a supervisor reads of them, as it stands.
 SUPERVISED = (
-    "preload", "reload", "reload_dir", "reload_strategy", "readiness", "startup_timeout", "max_worker_age",
+    "preload", "reload", "reload_dir", "reload_include", "reload_exclude", "reload_strategy", "readiness",
+    "startup_timeout", "max_worker_age",
     "max_worker_memory", "worker_memory_kind", "control", "process_name", "pid_file", "user", "group", "umask",
     "log_file", "log_level", "log_format", "log_colors", "log_config", "log_syslog", "log_syslog_to",
     "log_syslog_facility", "log_syslog_prefix",
@@ -347,6 +348,11 @@ class Settings:
             "group": self["socket_group"] or self["group"],
         }
 
+    def origins(self) -> list[str]:
+        """A line for each setting that is not the default: its value, and where it came from."""
+        said = [name for name in OPTIONS if self.ranks[name] != DEFAULT]
+        return [f"setting {name} = {self[name]!r}, from {self.sources[name]}" for name in said if name != "env"]
+
     def is_gevent(self) -> bool:
         """True where requests run in greenlets."""
         return bool(self["worker_class"] == "gevent")
@@ -361,6 +367,8 @@ class Settings:
             "backlog": self["backlog"],
             "defer_accept": self["defer_accept"],
             "access_log_file": self["access_log_file"] if self["access_log"] not in ("", "none") else "-",
+            # Told with `log_level` debug alone: what came from where.
+            "origins": self.origins() if self["log_level"] == "debug" else [],
             "quiet": self["log_level"] in ("warning", "error", "critical"),
             "threads": self["threads"],
             "patience": self["graceful_timeout"],

@@ -55,6 +55,10 @@ class Options(TypedDict, total=False):
     reload: bool
     reload_dir: str | list[str]
     reload_dirs: str | list[str]
+    reload_include: str | list[str]
+    reload_includes: str | list[str]
+    reload_exclude: str | list[str]
+    reload_excludes: str | list[str]
     reload_strategy: Literal["rolling", "together"]
     readiness: str
     startup_timeout: float | str
@@ -140,6 +144,7 @@ class Options(TypedDict, total=False):
     request_timeout_grace: float | str
     queue_timeout: float | str
     limit_queue: int
+    limit_concurrency: int
     slow_callback_duration: float | str
     limit_slow_callback_places: int
     error_log_rate: int

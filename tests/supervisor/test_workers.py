@@ -523,6 +523,51 @@ def test_changed_files_reload_in_development(serve: Serve, shop: Shop) -> None:
     assert "shop.py changed: reloading" in server.log()
 
 
+def test_files_to_watch_are_named_and_others_left_out(serve: Serve, shop: Shop, tmp_path: Path) -> None:
+    folder = shop("one")
+    (folder / "tests").mkdir()
+    patterns = ("--reload-include", "*.sql", "--reload-exclude", "tests/*,secret.py")
+    server = serve("shop", "--reload", *patterns, cwd=folder)
+    server.until(lambda: any("forehand-watch" in comm(pid) for pid in children(server.pid)))
+
+    def changed() -> bool:
+        for name in ("tests/test_shop.py", "tests/rows.sql", "secret.py", "notes.txt", "query.sql"):
+            (folder / name).write_text(f"# {time.monotonic()}")
+        return "changed: reloading" in server.log()
+
+    server.until(changed)
+    told = [line for line in server.log().splitlines() if line.endswith("changed: reloading")]
+    assert all(" query.sql changed: reloading" in line for line in told), told
+
+
+def test_decisions_are_told_on_demand(serve: Serve, shop: Shop) -> None:
+    folder = shop()
+    options = ("--threads", "4", "--limit-queue", "1")
+    server = serve("shop", "--log-level", "debug", *options, cwd=folder, env={"WEB_CONCURRENCY": "2"})
+    told = server.until(lambda: (log := server.log()).count("debug: decided: ready ") == 2 and log)
+    assert "debug: setting threads = 4, from command line" in told and "debug: setting workers = 2, from WEB_" in told
+    assert "debug: decided: ready 1 -> " in told
+    os.kill(min(pids(server)), signal.SIGKILL)
+    server.until(lambda: "debug: decided: died 1 was killed by" in server.log() or "spawn 3 1" in server.log())
+    quiet = serve("shop", *options, cwd=folder)
+    assert get(quiet)[0] == 200 and quiet.stop() == 0
+    assert "debug" not in quiet.log()
+
+
+def test_a_full_house_is_told_request_by_request(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--log-level", "debug", "--threads", "3", "--limit-queue", "1", cwd=shop())
+    socks = [server.connect() for _ in range(5)]
+    try:
+        for sock in socks:
+            sock.sendall(b"GET /sleep?1 HTTP/1.1\r\nHost: a\r\n\r\n")
+        server.until(lambda: "a request waits for its turn: 0 before it" in server.log())
+        server.until(lambda: "a request is not begun, and answered 503" in server.log())
+        assert "starts a thread, as a request blocks: 3 of at most 3" in server.log()
+    finally:
+        for sock in socks:
+            sock.close()
+
+
 def comm(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/comm").read_text()

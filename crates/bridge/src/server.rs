@@ -58,6 +58,12 @@ impl Server {
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         reactor::sys::give_back();
         crate::ffi::take_turns(py)?;
+        if self.threads.engine.config.limits.concurrency > 0 {
+            self.threads.engine.log.warn(
+                "limit_concurrency is for ASGI applications and does nothing for this one, which is WSGI: \
+                 threads and limit_queue are its bounds",
+            );
+        }
         self.threads.start().map_err(PyOSError::new_err)
     }
 

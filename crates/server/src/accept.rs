@@ -343,6 +343,7 @@ impl Loop {
             return;
         }
         self.engine.counters.accept_pauses.add();
+        self.engine.log.debug(|| format!("accepts nothing for {PAUSE_MS} ms: there is no room"));
         self.listeners.unwatch(&self.reactor);
         self.listeners.ready.clear();
         self.listeners.paused_until = Some(self.now + PAUSE_MS);

@@ -143,6 +143,8 @@ counters! {
     requests_waited_too_long
     /// Requests that were refused because too many waited (`queue`).
     requests_not_queued
+    /// Requests refused because as many ran in the event loop as may (limit `concurrency`).
+    requests_over_concurrency
     /// Requests that were not begun because their client had left.
     requests_abandoned
     /// Faults of ours that were caught.

@@ -55,6 +55,7 @@ impl Loop {
         if idle.is_empty() {
             return;
         }
+        let before = self.engine.counters.connections_handed_over.get();
         for token in idle {
             let Some(connection) = self.slots.lift(token) else { continue };
             if let Some(kept) = self.hand_over(connection) {
@@ -64,6 +65,10 @@ impl Loop {
                 break;
             }
         }
+        let given = self.engine.counters.connections_handed_over.get() - before;
+        self.engine
+            .log
+            .debug(|| format!("has given {given} idle connections to other workers: it is held up"));
         // The watchdog, which shows numbers, may be asleep: nobody has begun anything.
         self.engine.publish(self.now);
     }

@@ -242,6 +242,14 @@ impl Log {
         }
     }
 
+    /// A decision, for whoever wants to know why (`--log-level debug`). It costs a comparison where nobody does.
+    #[inline]
+    pub fn debug(&self, text: impl FnOnce() -> String) {
+        if self.level <= Level::Debug {
+            self.say(Level::Debug, &text());
+        }
+    }
+
     /// One line about something that a peer can cause as often as it likes: beyond the rate
     /// it is counted and left out. True: it was written or is below the level.
     pub fn complain(&self, level: Level, text: impl FnOnce() -> String) -> bool {

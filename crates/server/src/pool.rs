@@ -178,6 +178,10 @@ impl<A: App> Threads<A> {
             self.engine.log.warn(format!("cannot start another thread: {error}; going on with fewer"));
             return false;
         }
+        self.engine.log.debug(|| {
+            let (count, parked) = self.numbers();
+            format!("starts a thread, as a request blocks: {count} of at most {}, {parked} idle", self.most)
+        });
         true
     }
 

@@ -124,6 +124,7 @@ impl Loop {
             self.engine.counters.requests_not_queued.add();
             return self.turn_away(exchange, &wire::QUEUE_FULL);
         }
+        self.engine.log.debug(|| format!("a request waits for its turn: {waiting} before it"));
         self.batch.add(exchange);
     }
 
@@ -151,6 +152,9 @@ impl Loop {
 
     fn turn_away(&mut self, mut exchange: Exchange, fault: &Fault) {
         self.engine.counters.refused(fault);
+        self.engine
+            .log
+            .debug(|| format!("a request is not begun, and answered {}: {}", fault.status, fault.text));
         self.pace.refused += 1;
         exchange.refuse(fault, &mut Scribe::new(), &self.engine);
         self.come_home(exchange);

@@ -80,6 +80,7 @@ impl Loop {
     /// Closes a connection that makes room.
     pub(crate) fn evict(&mut self, idlest: Box<Connection>) {
         self.engine.counters.connections_evicted.add();
+        self.engine.log.debug(|| "closes the idlest connection: another one needs its room".into());
         self.close(idlest);
     }
 

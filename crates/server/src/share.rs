@@ -171,6 +171,7 @@ impl Loop {
             if !watched {
                 board.set(Field::Watching, 1);
                 self.listeners.step_forward(&self.reactor);
+                engine.log.debug(|| format!("takes new connections again: busy at level {level}"));
             }
             self.gives_away = false;
             return;
@@ -184,6 +185,9 @@ impl Loop {
                 return;
             }
             self.listeners.step_back(&self.reactor);
+            engine
+                .log
+                .debug(|| format!("leaves new connections to others, who are less busy: level {level}"));
             self.neglected_at = self.now + LOOK_MS;
         } else if self.now >= self.neglected_at {
             // Whoever is better takes a connection at once. One that waits even so has met a worker

@@ -79,6 +79,7 @@ faults! {
     OVERLOADED = 503 Us "overloaded" "the server has no room for another connection";
     QUEUE_FULL = 503 Us "queue-full" "too many requests are waiting";
     QUEUE_TIMEOUT = 503 Us "queue-timeout" "the request has waited too long for its turn";
+    CONCURRENCY = 503 Us "concurrency" "as many requests are running as may run at a time";
     REQUEST_TIMEOUT = 504 Us "request-timeout" "the application did not answer in time";
     WS_VERSION = 426 Peer "websocket-version" "WebSocket is spoken in version 13 here";
     WS_KEY = 400 Peer "websocket-key" "Sec-WebSocket-Key is not 16 bytes in base64, once";

@@ -27,8 +27,8 @@ pub mod ws;
 
 pub use date::{DateLine, MONTHS, civil};
 pub use fault::{
-    BODIES_DISK, BODIES_MEMORY, Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL, QUEUE_TIMEOUT,
-    REASONS, REQUEST_TIMEOUT, STOPPING, WS_KEY, WS_VERSION, Whose,
+    BODIES_DISK, BODIES_MEMORY, CONCURRENCY, Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL,
+    QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, STOPPING, WS_KEY, WS_VERSION, Whose,
 };
 pub use forwarded::{BadTrust, Effective, Family, Peer, Scheme, Trust, effective};
 pub use head::{Attachment, Block, Framing, Head};

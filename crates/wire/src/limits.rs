@@ -210,6 +210,9 @@ limits! {
     queue: "count" = 1024,
         "requests that have been read and wait for a thread; they need 1 KiB each",
         "503 with Retry-After", "requests_not_queued";
+    concurrency: "count" = 0,
+        "requests, WebSockets and their background tasks that run at the same time in a worker's event loop; 0: no bound, as what waits in a loop costs some kilobytes and nobody else's turn, and only you know what a database takes. For ASGI: --threads bounds WSGI, --worker-connections greenlets",
+        "503 with Retry-After at once, and the application is not called", "requests_over_concurrency";
     slow_callback_duration: "milliseconds" = 100,
         "what asyncio's debug mode tells; as long as one step of a task, callback or greenlet runs, every other request of its worker waits; 0: nothing is told",
         "its place in the code, its request and how long it took are logged, once a place", "slow_callbacks";

@@ -16,6 +16,7 @@ from forehand.asgi.lifespan import Lifespan
 from forehand.driving import FAREWELL, Ordered, cut_short
 from forehand.errors import Problem
 from forehand.logs import error_logger
+from forehand.supervisor import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,6 +168,8 @@ class Driver(Ordered):
             await self.before_serving(lifespan)
             server.start()
             loop.add_reader(server.fileno(), server.turn)
+            if say.tells_decisions():
+                say.say("debug", f"serves in an event loop of {type(loop).__module__}")
             try:
                 tell()
                 await _first(self.ordered, self.engine_ended)

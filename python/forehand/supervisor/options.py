@@ -104,6 +104,13 @@ def options(make: Any) -> Iterator[Any]:
                brief="watch the code, and reload when it changes")  # fmt: skip
     yield make("reload_dir", "list", [], "Workers", "folders to watch, instead of the application's; may be repeated",
                metavar="DIRS", aliases=("--reload-dirs",))  # fmt: skip
+    yield make("reload_include", "list", [], "Workers",
+               "files to watch beside sources, configuration and templates, such as '*.sql'; may be repeated",
+               metavar="GLOBS", aliases=("--reload-includes",))  # fmt: skip
+    yield make("reload_exclude", "list", [], "Workers",
+               "files and folders not to watch, such as 'tests/*' or 'node_modules'; goes before --reload-include; may "
+               "be repeated",
+               metavar="GLOBS", aliases=("--reload-excludes",))  # fmt: skip
     yield make("reload_strategy", "choice", "rolling", "Workers",
                "replace workers one by one, or all of them together", choices=STRATEGIES)  # fmt: skip
     yield make("readiness", "str", "auto", "Workers",

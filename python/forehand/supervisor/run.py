@@ -39,6 +39,12 @@ def rules_of(settings: dict[str, Any]) -> plan.Rules:
     )  # fmt: skip
 
 
+def decision(event: plan.Event, actions: list[plan.Action]) -> str:
+    """What was decided, and what for, as `plan.decide` names events and actions."""
+    follows = "; ".join(" ".join(map(str, action)) for action in actions if action[0] != "say")
+    return f"decided: {' '.join(map(str, event))} -> {follows or 'nothing'}"
+
+
 def run(settings: dict[str, Any], adopted: dict[str, Any] | None = None) -> int:
     """Supervise until told to stop; the exit status. Raises Problem before the first request.
 
@@ -192,7 +198,10 @@ class Supervisor:
         if len(self.events) > 1:
             return
         while self.events:
-            self.carry_out(plan.decide(self.state, self.events[0], time.monotonic()))
+            actions = plan.decide(self.state, self.events[0], time.monotonic())
+            if say.tells_decisions() and (actions or self.events[0] != ("tick",)):
+                say.say("debug", decision(self.events[0], actions))
+            self.carry_out(actions)
             self.events.pop(0)
 
     def carry_out(self, actions: list[plan.Action]) -> None:

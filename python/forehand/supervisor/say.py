@@ -22,6 +22,11 @@ form = lines.PLAIN
 instead: Callable[[str, str], None] | None = None
 
 
+def tells_decisions() -> bool:
+    """Whether somebody wants to know why (`--log-level debug`): asked before anything is made into words."""
+    return least <= LEVELS["debug"]
+
+
 def say(level: str, text: str) -> None:
     """One line, or several of one matter; `plain` has no stamp, for what an operator typed."""
     if LEVELS[level] < least:

@@ -30,6 +30,22 @@ def check() -> None:
         raise Problem(errors.USAGE, "--reload needs the package watchfiles", hint="install it: pip install watchfiles")
 
 
+def is_watched(path: str, roots: list[str], plan: dict[str, Any]) -> bool:
+    """Whether a change of this file counts. A pattern is compared with the file's name, with its path below one of
+    `roots`, and, where it excludes, with the folders on that path."""
+    from fnmatch import fnmatch
+
+    below = next((os.path.relpath(path, root) for root in roots if path.startswith(root + os.sep)), path)
+    parts = below.split(os.sep)
+    places = [os.sep.join(parts[:length]) for length in range(1, len(parts) + 1)]
+    for pattern in plan["reload_exclude"]:
+        if any(fnmatch(place, pattern) or fnmatch(place.rpartition(os.sep)[2], pattern) for place in places):
+            return False
+    return path.endswith(ENDINGS) or any(
+        fnmatch(below, pattern) or fnmatch(parts[-1], pattern) for pattern in plan["reload_include"]
+    )
+
+
 def start(children: Children, plan: dict[str, Any]) -> int:
     """Start the watcher; its process id."""
     parent = os.getpid()
@@ -52,13 +68,15 @@ def _watch(children: Children, plan: dict[str, Any], parent: int) -> NoReturn:
         title.show(plan, "watches files", "forehand-watch")
         from watchfiles import DefaultFilter, watch
 
+        folders = plan["reload_dir"] or [plan["folder"]]
+        roots = [os.path.realpath(os.path.join(plan["folder"], folder)) for folder in folders]
+
         class Sources(DefaultFilter):
-            """Sources and configuration, outside of caches and version control."""
+            """Sources and configuration, outside of caches and version control, and what is named."""
 
             def __call__(self, change: Any, path: str) -> bool:
-                return path.endswith(ENDINGS) and super().__call__(change, path)
+                return is_watched(path, roots, plan) and super().__call__(change, path)
 
-        folders = plan["reload_dir"] or [plan["folder"]]
         for changes in watch(*folders, watch_filter=Sources(), raise_interrupt=False):
             names = sorted({os.path.relpath(path, plan["folder"]) for _, path in changes})
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""

@@ -227,6 +227,16 @@ impl AsgiServer {
         let py = this.py();
         let gateway = &self.gateways[usize::from(exchange.listener())];
         let mut scribe = self.scribe(py);
+        let most = self.engine.config.limits.concurrency;
+        if most > 0 && self.running_now(py) >= most {
+            self.engine.counters.requests_over_concurrency.add();
+            self.engine.counters.refused(&wire::CONCURRENCY);
+            self.engine
+                .log
+                .debug(|| format!("a request is refused: {most} are running (--limit-concurrency)"));
+            exchange.refuse(&wire::CONCURRENCY, &mut scribe, &self.engine);
+            return self.home(py, Http::new(exchange, scribe));
+        }
         let scope = match gateway.scope(py, &exchange, &self.engine) {
             Ok(Ok(scope)) => scope,
             Ok(Err(fault)) => {
@@ -257,6 +267,11 @@ impl AsgiServer {
         if let Err(error) = self.call(&request, &scope.dict, token) {
             self.failed_to_begin(&request, &error);
         }
+    }
+
+    /// How many requests run, those included whose reply is complete and whose task is not.
+    fn running_now(&self, py: Python<'_>) -> u64 {
+        self.running.borrow(py).map_or(0, |running| (running.all.len() - running.free.len()) as u64)
     }
 
     fn call(&self, request: &Bound<'_, Request>, scope: &Bound<'_, PyDict>, token: u64) -> PyResult<()> {
