@@ -81,7 +81,7 @@ def test_every_option_that_is_given_is_told_of() -> None:
             continue
         outcome = recognised(str(path), ".", {})
         told = {word for origin in outcome.origins.values() for word in origin.split(", ")}
-        told |= {remark.option for remark in outcome.remarks}
+        told |= {option for remark in outcome.remarks for option in remark.option.split(", ")}
         given = {line.partition("=")[0].strip() for line in path.read_text().splitlines() if line[:1].isalpha()}
         # Placeholders, and those that the target and the times of paths are made of.
         assert given - told - {"base", "app", "module", "callable", "route", "py-auto-reload"} == set()

@@ -121,9 +121,9 @@ def closed_socket(outcome: Outcome, mode: str, why: str) -> None:
                         "666 lets every user connect, a proxy's too; 660 with socket_group that group")  # fmt: skip
 
 
-def default_address(outcome: Outcome, server: str) -> None:
+def default_address(outcome: Outcome, why: str) -> None:
     """The address is named where nobody has named one: a variable PORT would open all addresses here, and not there."""
     if not {"bind", "host", "port"} & outcome.settings.keys() and not any(
         flag.startswith(("--bind ", "--host ", "--port ")) for flag in outcome.flags
     ):
-        outcome.put("bind", ["127.0.0.1:8000"], f"{server}'s default")
+        outcome.put("bind", ["127.0.0.1:8000"], why)

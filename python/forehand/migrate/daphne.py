@@ -111,5 +111,5 @@ def settle(outcome: Outcome, command: Command) -> None:
         outcome.put("request_timeout", 120, "daphne's default of --http-timeout")
     if "--proxy-headers" not in values:
         outcome.differs("--proxy-headers", "", asgi.BELIEVED)
-    asgi.default_address(outcome, "daphne")
+    asgi.default_address(outcome, "daphne's default")
     tell_unknown(outcome, GRAMMAR, unknown)

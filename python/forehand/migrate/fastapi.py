@@ -39,7 +39,7 @@ def settle(outcome: Outcome, command: Command) -> None:
     if "--workers" not in flags and (count := command.environment.get("WEB_CONCURRENCY")):
         outcome.put("workers", count, "WEB_CONCURRENCY")
     outcome.put("access_log", "common", "uvicorn writes one unless told not to")
-    asgi.default_address(outcome, "fastapi")
+    asgi.default_address(outcome, "fastapi's default")
     uvicorn.tell_unknown(outcome, GRAMMAR, unknown)
 
 

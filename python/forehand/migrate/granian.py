@@ -156,6 +156,6 @@ def settle(outcome: Outcome, command: Command) -> None:
         outcome.differs("--blocking-threads", "", "granian chooses their number by itself; here up to 32 requests run "
                         "in each worker: threads says otherwise")  # fmt: skip
     asgi.closed_socket(outcome, "755", "granian's, as umask 022 leaves it")
-    asgi.default_address(outcome, "granian")
+    asgi.default_address(outcome, "granian's default")
     outcome.differs("forwarded_allow_ips", "", asgi.BELIEVED)
     tell_unknown(outcome, GRAMMAR, unknown)

@@ -136,7 +136,7 @@ def settle(outcome: Outcome, command: Command) -> None:
     if "access_log" in outcome.settings and "access_log_file" not in outcome.settings:
         outcome.put("access_log", "none", "hypercorn writes an access log where a file is named")
     asgi.closed_socket(outcome, "755", "hypercorn's, as umask 022 leaves it")
-    asgi.default_address(outcome, "hypercorn")
+    asgi.default_address(outcome, "hypercorn's default")
     outcome.differs("forwarded_allow_ips", "", asgi.BELIEVED)
     tell_unknown(outcome, GRAMMAR, unknown)
 

@@ -5,8 +5,10 @@ Knows: names and looks of files, and which file here knows which server. Does no
 
 from __future__ import annotations
 
+import glob
 import os
 import re
+import shlex
 
 from forehand import errors
 from forehand.errors import Problem
@@ -162,10 +164,32 @@ def _uwsgi(named: str, environment: Mapping[str, str], pairs: uwsgi_file.Pairs |
     if named:
         reading.file(named)
         outcome.read += reading.files
+    _emperor([*reading.found, *(pairs or [])], os.path.dirname(reading.files[0]) if reading.files else ".")
     uwsgi.settle(outcome, [*reading.found, *(pairs or [])], reading.placed)
     for option, value, reason in dict.fromkeys(reading.unclear):
         outcome.differs(option or "a placeholder", value, reason)
     return outcome
+
+
+def _emperor(pairs: uwsgi_file.Pairs, folder: str) -> None:
+    """Raise Problem for a file that starts others: each of those has a page of its own."""
+    places = [value for key, value in pairs if key == "emperor"]
+    if not places or any(key in uwsgi.TARGET for key, _ in pairs):
+        return
+    place = os.path.join(folder, places[0])
+    pattern = os.path.join(place, "*") if os.path.isdir(place) else place
+    vassals = [path for path in sorted(glob.glob(pattern)) if path.lower().endswith(uwsgi_file.FORMS)]
+    lines = [f"forehand migrate {shlex.quote(path)} > {shlex.quote(_stem(path) + '.toml')}" for path in vassals]
+    if not lines:
+        lines = [f"for file in {shlex.quote(places[0])}/*.ini; do forehand migrate \"$file\" > "
+                 '"$(basename "$file" .ini).toml"; done']  # fmt: skip
+    raise Problem(errors.CONFIG, f"this is an emperor, which serves nothing itself: {places[0]} has its vassals",
+                  hint="each becomes a forehand.toml and a service of its own (deploy/forehand.service):\n"
+                  + "\n".join(lines))  # fmt: skip
+
+
+def _stem(path: str) -> str:
+    return os.path.splitext(os.path.basename(path))[0]
 
 
 def _uwsgi_command(command: Command, folder: str) -> Outcome:

@@ -27,6 +27,9 @@ OTHER = "Different here"
 IDLE = "Nothing to carry over"
 KINDS = (GONE, OTHER, IDLE)
 
+# Texts that each of their origins adds to.
+GROWING = ("pythonpath",)
+
 # A shell's variable, which a TOML file cannot have.
 VARIABLE = re.compile(r"\$(\{[^}]*\}|\w+)")
 
@@ -97,17 +100,21 @@ class Outcome:
                 reason += ". The command line below gives it, and is refused until it is an address"
             self.gone(origin, value, reason)
             return
+        if name in self.settings and option.kind != "list" and name not in GROWING and self.origins[name] != origin:
+            # One key, fed twice.
+            if self.settings[name] == value:
+                origin = f"{self.origins[name]}, {origin}"
+            else:
+                reason = f"there is one {name}, and {origin} has it"
+                for earlier in self.origins[name].split(", "):
+                    self.gone(earlier, self.settings[name], reason)
         self.settings[name] = value
         seen = self.origins.get(name, "").split(", ") if option.kind == "list" else []
         self.origins[name] = ", ".join(dict.fromkeys([*filter(None, seen), origin]))
 
     def _flag(self, name: str, value: str, origin: str) -> None:
         """Let the command line give an option: its variables are for the shell, and nothing else of it is."""
-        quoted = (
-            '"' + re.sub(r'(["\\`]|\$(?!\{|\w))', r"\\\1", value) + '"'
-            if VARIABLE.search(value)
-            else shlex.quote(value)
-        )
+        quoted = in_shell(value) if VARIABLE.search(value) else shlex.quote(value)
         self._given.append((name, value, origin))
         self.flags.append(f"{OPTIONS[name].flag} {quoted}")
 
@@ -187,6 +194,11 @@ class Outcome:
     def about(self, option: str) -> list[Remark]:
         """The remarks about an option of the other server."""
         return [remark for remark in self.remarks if remark.option == option]
+
+
+def in_shell(value: str) -> str:
+    """A value in quotes of a shell, which fills its variables in and runs nothing of it."""
+    return '"' + re.sub(r'(["\\`]|\$(?!\{|\w))', r"\\\1", value) + '"'
 
 
 def _check_members(name: str, value: Any) -> None:

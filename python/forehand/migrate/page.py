@@ -10,7 +10,7 @@ import os
 import shlex
 import textwrap
 
-from forehand.migrate.outcome import KINDS, VARIABLE, Outcome
+from forehand.migrate.outcome import KINDS, VARIABLE, Outcome, in_shell
 from forehand.sources import literal
 
 TYPE_CHECKING = False
@@ -47,7 +47,8 @@ def written(outcome: Outcome, source: str) -> str:
 
 
 def _start(outcome: Outcome) -> str:
-    target = [] if _in_the_file(outcome) else [shlex.quote(outcome.target or "MODULE:ATTRIBUTE")]
+    named = outcome.target or "MODULE:ATTRIBUTE"
+    target = [] if _in_the_file(outcome) else [in_shell(named) if VARIABLE.search(named) else shlex.quote(named)]
     return " ".join([shlex.quote(outcome.program), *target, *outcome.flags])
 
 

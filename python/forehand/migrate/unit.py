@@ -10,6 +10,7 @@ import re
 
 from forehand import errors
 from forehand.errors import Problem
+from forehand.migrate import asgi
 from forehand.migrate.outcome import Outcome, differs, gone, idle, same, wider
 
 TYPE_CHECKING = False
@@ -44,7 +45,8 @@ def _environment(outcome: Outcome, origin: str, value: Any) -> None:
 def _processes(outcome: Outcome, origin: str, value: Any) -> None:
     if isinstance(value, dict):
         outcome.put("workers", value.get("max", 1), f"{origin}.max")
-        outcome.gone(origin, value, "as many workers run as `workers` says; `forehand workers +1` adds one")
+        outcome.gone(origin, value, "Unit adds processes by load, up to max; here so many run all the "
+                     "time, and hold their memory. `forehand workers +1` adds one")  # fmt: skip
     else:
         outcome.put("workers", value, origin)
 
@@ -56,13 +58,6 @@ def _path(outcome: Outcome, origin: str, value: Any) -> None:
 def _home(outcome: Outcome, origin: str, value: Any) -> None:
     outcome.program = f"{str(value).rstrip('/')}/bin/forehand"
     outcome.differs(origin, value, "install forehand there, and start it from there")
-
-
-def _protocol(outcome: Outcome, origin: str, value: Any) -> None:
-    if value == "asgi":
-        outcome.gone(origin, value, "`forehand --check` says whether this application can be served")
-    else:
-        outcome.idle(origin, value, "WSGI is what is served")
 
 
 def _version(outcome: Outcome, origin: str, value: Any) -> None:
@@ -79,7 +74,7 @@ APPLICATION: dict[str, Rule] = {
     "threads": same("threads"),
     "path": _path,
     "home": _home,
-    "protocol": _protocol,
+    "protocol": asgi.interface,
     "prefix": same("script_name"),
     "factory": same("factory"),
     "isolation": gone("systemd: PrivateTmp=, ProtectSystem= and others (deploy/forehand.service)"),
@@ -119,7 +114,8 @@ def settle(outcome: Outcome, config: Mapping[str, Any], path: str) -> None:
     if not applications:
         raise Problem(errors.CONFIG, f"{path} has no Python application under 'applications'",
                       hint="of the JSON files those of NGINX Unit and of uWSGI are understood")  # fmt: skip
-    chosen = next((name for name in _led_to(config) if name in applications), next(iter(applications)))
+    led = [name for listener in (config.get("listeners") or {}).values() for name in _led_to(config, _lead(listener))]
+    chosen = next((name for name in led if name in applications), next(iter(applications)))
     for name in applications:
         if name != chosen:
             outcome.gone(f"applications.{name}", "", f"one server runs one application, here {chosen}: give this one a "
@@ -129,6 +125,10 @@ def settle(outcome: Outcome, config: Mapping[str, Any], path: str) -> None:
     for key, value in _flat(config.get("settings") or {}):
         key = key if key in SETTINGS else ".".join(key.split(".")[:2])
         outcome.take(SETTINGS.get(key, gone("there is no such setting here")), f"settings.{key}", value)
+    if "threads" not in applications[chosen]:
+        outcome.differs("threads", "", "a process of Unit's runs one request at a time; here up to 32 run in each. "
+                        "Where the application is not made for threads: threads = 1")  # fmt: skip
+    asgi.default_address(outcome, "no listener leads to the application")
     if config.get("access_log"):
         _access_log(outcome, config["access_log"])
     for key in ("routes", "upstreams"):
@@ -161,20 +161,41 @@ def _application(outcome: Outcome, where: str, app: Mapping[str, Any]) -> None:
             outcome.take(APPLICATION[key], f"{where}.targets.{key}", named[key])
 
 
-def _led_to(config: Mapping[str, Any]) -> Iterator[str]:
-    """The applications that listeners and routes lead to, in order."""
-    for found in re.findall(
-        r'"pass": "applications/([^"/$]+)', json.dumps([config.get("listeners"), config.get("routes")])
-    ):
-        yield found
+def _led_to(config: Mapping[str, Any], lead: str) -> list[str]:
+    """The applications that a `pass` leads to, through routes, in order."""
+    seen: list[str] = []
+    found: list[str] = []
+    waiting = [lead]
+    while waiting:
+        lead = waiting.pop(0)
+        if lead in seen:
+            continue
+        seen.append(lead)
+        kind, _, name = lead.partition("/")
+        if kind == "applications":
+            found.append(name.split("/")[0])
+        elif kind == "routes":
+            routes = config.get("routes") or []
+            steps = routes.get(name, []) if isinstance(routes, dict) else routes
+            waiting += re.findall(r'"pass": "([^"]+)"', json.dumps(steps))
+        elif "/" not in lead and lead in (config.get("applications") or {}):
+            found.append(lead)  # the old key `application`
+    return found
+
+
+def _lead(listener: Any) -> str:
+    return str(listener.get("pass", listener.get("application", ""))) if isinstance(listener, dict) else ""
 
 
 def _listeners(outcome: Outcome, config: Mapping[str, Any], chosen: str) -> None:
     for address, listener in (config.get("listeners") or {}).items():
         where = f"listeners.{address}"
-        lead = str(listener.get("pass", listener.get("application", "")))
-        if lead.startswith("applications/") and lead.split("/")[1] != chosen:
-            outcome.gone(where, lead, "it leads to another application")
+        lead = _lead(listener)
+        if chosen not in _led_to(config, lead):
+            other = (
+                "it leads to another application" if _led_to(config, lead) else "it does not lead to the application"
+            )
+            outcome.gone(where, lead, f"{other}: this address is not bound")
             continue
         outcome.put("bind", [re.sub(r"^\*:", ":", address)], where)
         if listener.get("tls"):

@@ -101,7 +101,7 @@ def settle(outcome: Outcome, command: Command) -> None:
     flags = {flag for flag, _ in given}
     if not flags & {"--access-log"}:
         outcome.put("access_log", "common", "uvicorn writes one unless told not to")
-    asgi.default_address(outcome, "uvicorn")
+    asgi.default_address(outcome, "uvicorn's default")
     if "--workers" not in flags and (count := command.environment.get("WEB_CONCURRENCY")):
         outcome.put("workers", count, "WEB_CONCURRENCY")
     tell_unknown(outcome, GRAMMAR, unknown)

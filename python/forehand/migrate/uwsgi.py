@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import re
 
+from forehand import errors
+from forehand.errors import Problem
+from forehand.migrate import asgi
 from forehand.migrate.mod_wsgi import script_target
 from forehand.migrate.outcome import Outcome, differs, gone, idle, same, switch
 from forehand.migrate.uwsgi_families import PROTOCOL, SYSTEMD, reason
@@ -35,18 +38,25 @@ def number(value: str) -> str:
 def address(value: str) -> str:
     """An address of uWSGI's as one of ours."""
     text = value.split(",")[0].strip()
+    if re.fullmatch(r"\$\{\w+\}", text):
+        return text  # what it stands for is known to nobody here
     if text.startswith(("/", "./", "../")) or (":" not in text and not text.isdigit()):
         return f"unix:{text}"
     return re.sub(r"^\*:", ":", text)
 
 
 def _http(outcome: Outcome, origin: str, value: Any) -> None:
-    outcome.put("bind", [address(value)], origin)
+    _bind(outcome, origin, value)
+
+
+def _bind(outcome: Outcome, origin: str, value: str) -> None:
+    found = address(value)
+    outcome.put("bind", found if "$" in found else [found], origin)
 
 
 def _socket(outcome: Outcome, origin: str, value: Any) -> None:
-    outcome.put("bind", [address(value)], origin)
-    if outcome.took("bind", origin):
+    _bind(outcome, origin, value)
+    if outcome.took("bind", origin) or "$" in value:
         outcome.differs(origin, value, PROTOCOL)
 
 
@@ -94,18 +104,34 @@ def _umask(outcome: Outcome, origin: str, value: Any) -> None:
 
 
 def _socket_mode(outcome: Outcome, origin: str, value: Any) -> None:
-    outcome.gone(
-        origin, value, "a unix socket has the permissions that umask leaves; deploy/forehand.socket sets SocketMode="
-    )
+    # Without a value it is 666.
+    asgi.socket_mode(outcome, origin, value if re.fullmatch("[0-7]+", value) and value != "1" else "666")
+
+
+def _socket_owner(outcome: Outcome, origin: str, value: Any) -> None:
+    user, _, group = value.partition(":")
+    for name, one in (("socket_user", user), ("socket_group", group)):
+        if one:
+            outcome.put(name, one, origin)
 
 
 def _log(outcome: Outcome, origin: str, value: Any) -> None:
-    if value.startswith("/dev/std"):
+    # `logger = NAME PLUGIN:ARGUMENTS` gives it a name that routes speak of.
+    plain = re.sub(r"^\w+ (?=\w+:)", "", value)
+    kind, colon, rest = plain.partition(":")
+    if plain.startswith("/dev/std") or kind == "stdio":
         outcome.idle(origin, value, "lines go to standard error")
-    elif re.match(r"[a-z]+:", value) and not value.startswith("file:"):
-        outcome.gone(origin, value, "lines go to standard error or to a file: systemd and containers collect them")
+    elif kind in ("syslog", "rsyslog"):
+        address, _, prefix = rest.partition(",") if kind == "rsyslog" else ("", "", rest.partition(",")[0])
+        outcome.put("log_syslog", True, origin)
+        if address:
+            outcome.put("log_syslog_to", f"udp://{address if ':' in address else address + ':514'}", origin)
+        if prefix:
+            outcome.put("log_syslog_prefix", prefix, origin)
+    elif origin == "log-socket" or (colon and kind != "file" and "/" not in kind):
+        outcome.gone(origin, value, "lines go to standard error, to a file or to syslog (log_syslog)")
     else:
-        outcome.put("log_file", value.removeprefix("file:"), origin)
+        outcome.put("log_file", plain.removeprefix("file:").partition(",")[0], origin)
 
 
 def _daemonize(outcome: Outcome, origin: str, value: Any) -> None:
@@ -132,7 +158,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("socket", "uwsgi-socket", "puwsgi-socket"), _socket),
     "listen": _whole("backlog"),
     "chmod-socket": _socket_mode,
-    "chown-socket": _socket_mode,
+    "chown-socket": _socket_owner,
     "chmod": _socket_mode,
     "vacuum": switch(idle("unix sockets and the pid file are removed at the end")),
     # Application
@@ -160,6 +186,11 @@ RULES: dict[str, Rule] = {
     "thunder-lock": switch(idle("a worker whose threads are all busy does not accept")),
     "offload-threads": idle("a slow reader holds no thread, up to limit_response_buffer_bytes"),
     "harakiri": _whole("request_timeout", remark="the client gets 504 and the others go on; uWSGI kills the worker"),
+    "harakiri-graceful-timeout": _whole("request_timeout_grace", remark="forehand.RequestTimeout is raised in the "
+                                        "thread, and the worker is replaced where it does not come back by then"),
+    "harakiri-graceful-signal": gone("no signal is sent: forehand.RequestTimeout is raised in the thread"),
+    "harakiri-queue-threshold": gone("a late request is ended whatever waits; limit_queue and queue_timeout bound the "
+                                     "queue"),
     "harakiri-verbose": switch(idle("the stack of the late request is logged")),
     "max-requests": _whole("max_requests"),
     "max-requests-delta": _whole("max_requests_jitter", remark="uWSGI adds it by worker number; here by chance"),
@@ -207,7 +238,11 @@ RULES: dict[str, Rule] = {
     "limit-nproc": gone("systemd: LimitNPROC="),
     "cpu-affinity": gone("systemd: CPUAffinity="),
     "prio": gone("systemd: Nice="),
-    "auto-procname": switch(gone("processes are not renamed")),
+    "auto-procname": switch(idle("processes are named after the application")),
+    "procname": same("process_name"),
+    "procname-master": same("process_name"),
+    "procname-prefix": gone("process_name is the whole name"),
+    "procname-prefix-spaced": gone("process_name is the whole name"),
     "chroot": gone("systemd: RootDirectory="),
     "close-on-exec": switch(idle(ALWAYS)),
     "no-defer-accept": lambda outcome, origin, _: outcome.put("defer_accept", False, origin),
@@ -247,10 +282,19 @@ RULES: dict[str, Rule] = {
     "so-keepalive": switch(idle("keep_alive_timeout ends connections that are idle")),
 }  # fmt: skip
 
+# How many workers run, by load.
+CHEAPER = (
+    "cheaper", "cheaper-algo", "cheaper-initial", "cheaper-step", "cheaper-overload", "cheaper-rss-limit-hard",
+    "cheaper-rss-limit-soft",
+)  # fmt: skip
+# What is run with these is no Python.
+FOREIGN = ("psgi", "perl", "php", "rack", "rails", "ruby", "rb-", "lua", "cgi", "mono", "jvm", "jwsgi", "go-", "v8-")
 TARGET = ("module", "wsgi", "wsgi-file", "file", "callable", "mount")
 TOGETHER = (
     *TARGET,
+    *CHEAPER,
     "protocol",
+    "socket-protocol",
     "disable-logging",
     "log-format",
     "logformat",
@@ -273,7 +317,15 @@ def settle(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[str])
     values = dict(pairs)
     http = values.get("protocol", values.get("socket-protocol", "uwsgi")) == "http"
     for key, value in pairs:
-        if key in TARGET or key in ("protocol", "disable-logging", "log-format", "logformat", "req-logger"):
+        if key in TARGET or key in (
+            "protocol",
+            "socket-protocol",
+            *CHEAPER,
+            "disable-logging",
+            "log-format",
+            "logformat",
+            "req-logger",
+        ):
             continue
         known = rule(key) if key in RULES or key not in placed else None
         if key == "socket" and http:
@@ -282,8 +334,13 @@ def settle(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[str])
             outcome.take(known, key, value)
         elif key not in placed:
             outcome.gone(key, value, "it is no option of uWSGI's that is known here; perhaps a placeholder")
+    _protocol(outcome, values)
     _target(outcome, pairs)
+    _cheaper(outcome, values)
     _access_log(outcome, values)
+    if "umask" not in values:
+        asgi.closed_socket(outcome, "755", "uWSGI's, as umask 022 leaves it")
+    asgi.default_address(outcome, "no address is given")
     processes = outcome.settings.get("workers", "1")
     if str(processes) != "1" and not {"lazy-apps", "lazy"} & values.keys():
         outcome.put("preload", True, "no lazy-apps")
@@ -306,6 +363,35 @@ def _plain(outcome: Outcome, key: str, value: str) -> str:
     return found[1]
 
 
+def _protocol(outcome: Outcome, values: dict[str, str]) -> None:
+    for key in ("protocol", "socket-protocol"):
+        if values.get(key) == "http":
+            outcome.idle(key, "http", "HTTP is spoken, here too")
+        elif key in values:
+            outcome.differs(key, values[key], PROTOCOL)
+
+
+def _cheaper(outcome: Outcome, values: dict[str, str]) -> None:
+    """One line for what uWSGI does by load: how much memory is held, and what was chosen."""
+    named = [key for key in CHEAPER if key in values]
+    if not named:
+        return
+    least, most = number(values.get("cheaper", "1")), outcome.settings.get("workers", 1)
+    told = f"uWSGI runs {least} to {most} workers, by load; here as many run as `workers` says"
+    if "cheaper" in values and least.isdigit() and most != "auto" and int(least) < int(most) and not (
+        {"threads", "gevent", "async"} & values.keys()
+    ):  # fmt: skip
+        outcome.settings["workers"] = max(1, int(least))
+        outcome.origins["workers"] = f"{outcome.origins['workers']}, cheaper"
+        told += (
+            f". {least} are taken, which hold the memory that uWSGI's hold at rest, as each runs up to 32 requests in "
+            f"threads; with threads = 1: workers = {most}, whose memory is held all the time"
+        )
+    else:
+        told += ": their memory is held all the time"
+    outcome.gone(", ".join(named), values[named[0]], f"{told}. `forehand workers +1` adds one")
+
+
 def _target(outcome: Outcome, pairs: list[tuple[str, str]]) -> None:
     values = dict(pairs)
     named = values.get("callable", "")
@@ -316,6 +402,10 @@ def _target(outcome: Outcome, pairs: list[tuple[str, str]]) -> None:
         outcome.target = module if ":" in module or not named else f"{module}:{named}"
     elif path:
         script_target(outcome, path, named or "application", outcome.settings.get("chdir", ""))
+    strange = [key for key, _ in pairs if key.startswith(FOREIGN)]
+    if strange and not (module or path or mounts):
+        raise Problem(errors.CONFIG, f"this is no Python application: the configuration has {strange[0]}",
+                      hint="Forehand serves WSGI and ASGI applications of Python")  # fmt: skip
     for value in mounts:
         where, _, what = value.partition("=")
         if outcome.target:
@@ -334,7 +424,7 @@ def _target(outcome: Outcome, pairs: list[tuple[str, str]]) -> None:
 
 def _access_log(outcome: Outcome, values: dict[str, str]) -> None:
     if values.get("disable-logging", "false").lower() not in ("false", "0", "no", "off"):
-        outcome.idle("disable-logging", "", "no access log is written unless access_log says how")
+        outcome.put("access_log", "none", "disable-logging")
         return
     form = values.get("log-format") or values.get("logformat")
     if not form:
@@ -349,3 +439,8 @@ def _access_log(outcome: Outcome, values: dict[str, str]) -> None:
         outcome.put("access_log_file", where.removeprefix("file:"), "req-logger")
     elif where:
         outcome.gone("req-logger", where, "the access log goes to standard output or to a file")
+    elif "log_file" in outcome.settings:
+        outcome.put("access_log_file", outcome.settings["log_file"], outcome.origins["log_file"])
+    elif "log_syslog" not in outcome.settings:
+        outcome.differs("access_log", "", "uWSGI writes it to standard error, and here it goes to standard output: "
+                        "access_log_file names a file")  # fmt: skip

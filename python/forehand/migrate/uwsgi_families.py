@@ -18,6 +18,36 @@ PROTOCOL = (
 FAMILIES: tuple[tuple[str, str], ...] = (
     (
         """
+        carbon nagios rrdtool
+        """,
+        "no metrics are sent: `forehand status` tells what is counted",
+    ),
+    (
+        """
+        ping= ping-
+        """,
+        "it is about asking another uWSGI: `forehand status` asks a server",
+    ),
+    (
+        """
+        rsyslog
+        """,
+        "log_syslog sends all lines to log_syslog_to, with log_syslog_prefix and the time as syslog has it",
+    ),
+    (
+        """
+        symcall symimporter
+        """,
+        "functions of C are not called; a WSGI application is",
+    ),
+    (
+        """
+        ugreen
+        """,
+        "requests run in threads, or with worker_class gevent in greenlets",
+    ),
+    (
+        """
         ssl https sni suwsgi http-to-https
         """,
         TLS,
@@ -125,7 +155,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         """
         procname
         """,
-        "processes are not renamed",
+        "process_name names the processes",
     ),
     (
         """

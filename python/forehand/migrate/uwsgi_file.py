@@ -236,6 +236,8 @@ class Reading:
         def variable(match: re.Match[str]) -> str:
             if match[1] not in self.environment:
                 self.unclear.append((key, text, f"the variable {match[1]} is not set"))
+                if not key.startswith(("if", "for")):
+                    return f"${{{match[1]}}}"  # for the shell that starts the server
             return self.environment.get(match[1], "")
 
         text = re.sub(r"\$\((\w+)\)", variable, text)
