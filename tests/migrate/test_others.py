@@ -237,3 +237,41 @@ def test_what_apache_did_is_told_of() -> None:
     )
     told = [remark.option for remark in outcome.remarks if remark.kind == GONE]
     assert {"--url-alias", "--compress-responses", "the script"} <= set(told)
+
+
+def test_a_compose_file_s_service_that_starts_a_server_counts(tmp_path: Path) -> None:
+    outcome = recognised(str(DATA / "docker-compose.yml"), ".", {})
+    assert outcome.target == "shop.wsgi"
+    assert outcome.settings == {"threads": 4, "chdir": "/srv/shop", "workers": 3}
+    assert outcome.flags == ['--bind "0.0.0.0:$PORT"']
+    assert [remark.value for remark in outcome.about("live")] == ["shop.asgi:application"]
+    assert "Compose service web, gunicorn" in page(str(DATA / "docker-compose.yml"), ".", {}).partition("\n")[0]
+    (tmp_path / "compose.yaml").write_text("services:\n  db:\n    image: postgres\n")
+    with pytest.raises(Problem, match="no service of this file starts a server"):
+        recognised("compose.yaml", str(tmp_path), {})
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["command: uvicorn a:b --port 81", "command: 'uvicorn a:b --port 81'  # ours",
+     'command: ["uvicorn", a:b, --port=81]',
+     "command:\n      - uvicorn\n      - a:b\n      - '--port'\n      - \"81\"",
+     "command: uvicorn a:b\n      --port 81",
+     "command: |\n      uvicorn a:b --port 81", "entrypoint: [uvicorn]\n    command: [a:b, '--port', '$$P']\n"
+     "    environment: # variables\n      P: 81", 'command: >-\n      sh -c "exec\n      uvicorn a:b --port 81"'],
+)  # fmt: skip
+def test_commands_of_compose_in_their_forms(command: str, tmp_path: Path) -> None:
+    (tmp_path / "docker-compose.yml").write_text(
+        f"version: '3'\nservices:\n  web:\n    {command}\n    restart: always\n"
+    )
+    outcome = recognised("docker-compose.yml", str(tmp_path), {})
+    assert (outcome.target, outcome.settings) == ("a:b", {"port": 81, "access_log": "common"})
+
+
+def test_a_program_of_supervisord() -> None:
+    outcome = recognised(str(DATA / "supervisord.conf"), ".", {})
+    assert (outcome.target, outcome.program) == ("shop.wsgi", "/srv/shop/venv/bin/forehand")
+    assert outcome.settings == {"workers": 3, "process_name": "shop", "chdir": "/srv/shop", "umask": "027"}
+    assert outcome.flags == ['--bind "${ADDRESS}"']
+    assert [remark.kind for remark in outcome.about("numprocs")] == [OTHER]
+    assert [remark.kind for remark in outcome.about("user")] == [IDLE]

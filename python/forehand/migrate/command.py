@@ -30,7 +30,15 @@ A gunicorn configuration file is a program, and is run as gunicorn runs it; one 
 and not run. Nothing is started, and no file is written.
 
 """
-LIKELY = ("gunicorn.conf.py", "gunicorn_config.py", "uwsgi.ini", "Procfile", "Dockerfile")
+LIKELY = (
+    "gunicorn.conf.py",
+    "gunicorn_config.py",
+    "uwsgi.ini",
+    "Procfile",
+    "Dockerfile",
+    "docker-compose.yml",
+    "compose.yaml",
+)
 
 
 def main(arguments: Sequence[str]) -> int:

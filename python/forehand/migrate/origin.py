@@ -13,6 +13,7 @@ import shlex
 from forehand import errors
 from forehand.errors import Problem
 from forehand.migrate import (
+    compose,
     daphne,
     fastapi,
     granian,
@@ -22,6 +23,7 @@ from forehand.migrate import (
     hypercorn,
     mod_wsgi,
     service,
+    supervisord,
     unit,
     uvicorn,
     uwsgi,
@@ -49,7 +51,8 @@ FLAGGED = {
 SERVERS = ["gunicorn", "uwsgi", *FLAGGED]
 UNDERSTOOD = (
     "understood are gunicorn.conf.py, uWSGI's .ini, .yaml, .json and .xml, NGINX Unit's .json, Procfile, systemd's "
-    ".service,\nDockerfile, shell scripts, and quoted command lines of " + ", ".join(SERVERS)
+    ".service,\nDockerfile, docker-compose.yml, supervisord's .conf, shell scripts, and quoted command lines of "
+    + ", ".join(SERVERS)
 )
 
 
@@ -88,6 +91,10 @@ def _file(path: str, folder: str, environment: Mapping[str, str]) -> Outcome:
         outcome = Outcome("NGINX Unit")
         unit.settle(outcome, config, path)
         return outcome
+    if form in (".yml", ".yaml") and compose.is_one(text := service.read(path)):
+        return _one_of(list(compose.services(text)), path, folder, environment)
+    if form in (".ini", ".conf", ".cfg") and supervisord.is_one(text := service.read(path)):
+        return _one_of(list(supervisord.programs(text, path)), path, folder, environment)
     if form in uwsgi_file.FORMS:
         return _uwsgi(path, environment)
     if form == ".py" or "gunicorn" in name and form in (".conf", ".config", ".cfg"):
@@ -229,6 +236,28 @@ def _command(command: Command, folder: str) -> Outcome:
     if "/" in command.path and outcome.program == "forehand":
         outcome.program = os.path.join(os.path.dirname(command.path), "forehand")
     return outcome
+
+
+def _one_of(
+    found: list[tuple[str, service.Service]], path: str, folder: str, environment: Mapping[str, str]
+) -> Outcome:
+    """Of several services of a file the first that starts a server; the others that do are named."""
+    chosen: Outcome | None = None
+    for name, one in found:
+        try:
+            outcome = _service(one, path, folder, environment)
+        except Problem as problem:
+            if "starts a server" not in problem.args[0]:
+                raise
+            continue
+        if chosen is None:
+            chosen = outcome
+        else:
+            chosen.gone(name, outcome.target, "it starts a server too: give its command line to `forehand migrate`")
+    if chosen is None:
+        raise Problem(errors.CONFIG, f"{path}: no service of this file starts a server that is known here",
+                      hint="of an image the command is in its Dockerfile: forehand migrate Dockerfile")  # fmt: skip
+    return chosen
 
 
 def _service(found: service.Service, path: str, folder: str, environment: Mapping[str, str]) -> Outcome:
