@@ -549,6 +549,8 @@ def test_decisions_are_told_on_demand(serve: Serve, shop: Shop) -> None:
     assert "debug: decided: ready 1 -> " in told
     os.kill(min(pids(server)), signal.SIGKILL)
     server.until(lambda: "debug: decided: died 1 was killed by" in server.log() or "spawn 3 1" in server.log())
+    assert server.order("reload")[0] == 0
+    assert "debug: decided: reload with new settings -> load 2" in server.log()
     quiet = serve("shop", *options, cwd=folder)
     assert get(quiet)[0] == 200 and quiet.stop() == 0
     assert "debug" not in quiet.log()

@@ -42,7 +42,8 @@ def rules_of(settings: dict[str, Any]) -> plan.Rules:
 def decision(event: plan.Event, actions: list[plan.Action]) -> str:
     """What was decided, and what for, as `plan.decide` names events and actions."""
     follows = "; ".join(" ".join(map(str, action)) for action in actions if action[0] != "say")
-    return f"decided: {' '.join(map(str, event))} -> {follows or 'nothing'}"
+    said = " ".join("with new settings" if isinstance(one, plan.Rules) else str(one) for one in event)
+    return f"decided: {said} -> {follows or 'nothing'}"
 
 
 def run(settings: dict[str, Any], adopted: dict[str, Any] | None = None) -> int:
