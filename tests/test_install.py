@@ -9,6 +9,7 @@ import base64
 import csv
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -82,3 +83,19 @@ def test_what_is_installed_is_stripped_and_listed_as_it_is(environment: Path) ->
         listed = {name: (digest, size) for name, digest, size in csv.reader(lines)}
     digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     assert listed[f"forehand/{module.name}"] == (f"sha256={digest}", str(len(data)))
+
+
+def test_no_page_and_no_message_names_a_package_that_no_index_has() -> None:
+    kept = run("git", "ls-files", "*.md", "*.py", "deploy", cwd=ROOT).split()
+    said = [(name, line) for name in kept for line in (ROOT / name).read_text().splitlines()]
+    assert len(kept) > 100
+    from_index = re.compile(r"pip install (-U |--upgrade )?['\"]?forehand(\[|['\"` ]|$)")
+    assert [(name, line) for name, line in said if from_index.search(line)] == []
+
+
+def test_installing_into_ones_own_environment_comes_first() -> None:
+    for page in ("README.md", "docs/getting-started.md"):
+        text = (ROOT / page).read_text()
+        assert 0 < text.index("pip install ./forehand-source") < text.index("make "), page
+    for page in ("docs/from-gunicorn.md", "docs/from-uwsgi.md"):
+        assert "pip install PATH-TO-CLONE" in (ROOT / page).read_text()[:500], page
