@@ -89,6 +89,8 @@ def test_a_platform_s_port_opens_nothing_that_was_closed() -> None:
     # Beside nothing but defaults a variable PORT means all addresses.
     for line in ("uvicorn a:b", "granian --interface wsgi a:b", "hypercorn a:b", "daphne a:b"):
         assert recognised(line, ".", {"PORT": "80"}).settings["bind"] == ["127.0.0.1:8000"]
+    outcome = recognised("uvicorn a:b --port $PORT", ".", {})
+    assert (outcome.flags, outcome.settings["host"]) == (['--port "$PORT"'], "127.0.0.1")
 
 
 def test_a_file_of_hypercorns_is_read(tmp_path: Path) -> None:

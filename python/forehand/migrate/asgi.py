@@ -123,7 +123,10 @@ def closed_socket(outcome: Outcome, mode: str, why: str) -> None:
 
 def default_address(outcome: Outcome, why: str) -> None:
     """The address is named where nobody has named one: a variable PORT would open all addresses here, and not there."""
-    if not {"bind", "host", "port"} & outcome.settings.keys() and not any(
-        flag.startswith(("--bind ", "--host ", "--port ")) for flag in outcome.flags
-    ):
+    given = [flag.partition(" ")[0] for flag in outcome.flags]
+    if {"bind", "host"} & outcome.settings.keys() or {"--bind", "--host"} & set(given):
+        return
+    if "--port" in given:
+        outcome.put("host", "127.0.0.1", why)
+    elif "port" not in outcome.settings:
         outcome.put("bind", ["127.0.0.1:8000"], why)

@@ -80,7 +80,7 @@ class Outcome:
         shell = value if isinstance(value, str) else ""
         if VARIABLE.search(shell) and option.kind != "bool":
             self._flag(name, shell, origin)
-            self.differs(origin, value, f"TOML has no variables: the command line below gives {option.flag}")
+            self.differs(origin, value, f"TOML has no variables: the command line above gives {option.flag}")
             return
         try:
             if option.kind == "list":
@@ -97,7 +97,7 @@ class Outcome:
             if name == "bind":
                 # Left out, the server would listen where nobody has asked it to.
                 self._flag(name, shell or str(value[-1]), origin)
-                reason += ". The command line below gives it, and is refused until it is an address"
+                reason += ". The command line above gives it, and is refused until it is an address"
             self.gone(origin, value, reason)
             return
         if name in self.settings and option.kind != "list" and name not in GROWING and self.origins[name] != origin:
