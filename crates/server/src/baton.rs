@@ -23,6 +23,7 @@
 //!
 //! Where no job ever blocks, nobody is armed and the price is one free mutex a request.
 
+use crate::inbox::Inbox;
 use crate::sync::{
     AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, Tried, TriedGuard, lock, one_order,
     try_lock, wait,
@@ -86,8 +87,7 @@ pub trait Play<J> {
 pub struct Baton<L: Lead> {
     held: Tried<L>,
     /// Finished jobs of late threads.
-    inbox: Mutex<Vec<L::Job>>,
-    inbox_full: AtomicBool,
+    inbox: Inbox<L::Job>,
     /// Wakes the sleeping leader.
     wake: Box<dyn Fn() + Send + Sync>,
     spares: Spares,
@@ -134,8 +134,7 @@ impl<L: Lead> Baton<L> {
     pub fn new(work: L, wake: Box<dyn Fn() + Send + Sync>) -> Self {
         Self {
             held: Tried::new(work),
-            inbox: Mutex::new(Vec::new()),
-            inbox_full: AtomicBool::new(false),
+            inbox: Inbox::default(),
             wake,
             spares: Spares {
                 state: Mutex::new(SpareState::default()),
@@ -199,7 +198,7 @@ impl<L: Lead> Baton<L> {
     fn lead<'a, P: Play<L::Job>>(&'a self, mut work: TriedGuard<'a, L>, player: &P, pool: &impl Pool) {
         self.now_leading(&mut work, None);
         loop {
-            if self.inbox_full.load(Ordering::Acquire) {
+            if self.inbox.is_full() {
                 self.empty_inbox(&mut work);
             }
             let job = match work.next() {
@@ -306,16 +305,13 @@ impl<L: Lead> Baton<L> {
         }
         // Whoever watches a thread come back after a long time tells that it has.
         self.rouse_watchdog(pool);
-        lock(&self.inbox).push(job);
-        if !self.inbox_full.swap(true, Ordering::SeqCst) {
+        if self.inbox.put(job) {
             (self.wake)();
         }
     }
 
     fn empty_inbox(&self, work: &mut TriedGuard<'_, L>) {
-        self.inbox_full.store(false, Ordering::Release);
-        let jobs = std::mem::take(&mut *lock(&self.inbox));
-        for job in jobs {
+        for job in self.inbox.take() {
             work.home(job);
         }
     }
@@ -371,7 +367,7 @@ impl<L: Lead> Baton<L> {
     /// is called.
     fn give_up(&self, work: TriedGuard<'_, L>) {
         drop(work);
-        if self.inbox_full.load(Ordering::SeqCst) {
+        if self.inbox.is_full() {
             self.spares.call_the_next();
         }
     }

@@ -24,6 +24,7 @@ pub mod body;
 pub mod budget;
 #[cfg(not(loom))]
 mod calendar;
+pub mod claims;
 #[cfg(not(loom))]
 mod connection;
 #[cfg(not(loom))]
@@ -38,6 +39,7 @@ pub mod exchange;
 mod expiry;
 #[cfg(not(loom))]
 pub mod handoff;
+pub mod inbox;
 #[cfg(not(loom))]
 pub mod incoming;
 #[cfg(not(loom))]

@@ -22,6 +22,7 @@ use std::time::Duration;
 use reactor::Waker;
 
 use crate::connection::Connection;
+use crate::inbox::Inbox;
 use crate::sync::{lock, try_lock, wait_for};
 
 /// How long the thread waits for another body before it ends.
@@ -95,8 +96,7 @@ pub struct Spool {
     pub disk: Arc<Sum>,
     jobs: Mutex<Jobs>,
     called: Condvar,
-    stored: Mutex<Vec<Stored>>,
-    any_stored: AtomicBool,
+    stored: Inbox<Stored>,
     /// Nobody takes what is stored any more.
     ended: AtomicBool,
     waker: Arc<Waker>,
@@ -110,8 +110,7 @@ impl Spool {
             disk: Arc::default(),
             jobs: Mutex::default(),
             called: Condvar::new(),
-            stored: Mutex::default(),
-            any_stored: AtomicBool::new(false),
+            stored: Inbox::default(),
             ended: AtomicBool::new(false),
             waker,
         })
@@ -183,13 +182,7 @@ impl Spool {
             Job::Store(mut connection) => {
                 let result =
                     connection.receiving.as_mut().map_or(Ok(false), |receiving| receiving.body.store());
-                let mut stored = lock(&self.stored);
-                if self.ended.load(Ordering::Relaxed) {
-                    return;
-                }
-                stored.push(Stored { connection, result });
-                drop(stored);
-                if !self.any_stored.swap(true, Ordering::SeqCst) {
+                if self.stored.put(Stored { connection, result }) {
                     self.waker.wake();
                 }
             }
@@ -198,16 +191,13 @@ impl Spool {
 
     /// The connections whose bodies have been dealt with since the last call.
     pub(crate) fn take_stored(&self) -> Vec<Stored> {
-        if !self.any_stored.swap(false, Ordering::SeqCst) {
-            return Vec::new();
-        }
-        std::mem::take(&mut *lock(&self.stored))
+        if self.stored.is_full() { self.stored.take() } else { Vec::new() }
     }
 
     /// The loop is no more: what comes back is dropped.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
-        drop(std::mem::take(&mut *lock(&self.stored)));
+        self.stored.close();
         self.called.notify_one();
     }
 }

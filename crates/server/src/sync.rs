@@ -1,17 +1,17 @@
-//! The primitives of the baton, so that the model checker can put its own in their place.
+//! The primitives of what threads share, so that the model checker can put its own in their place.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p server --test loom` explores the hand-over with
-//! loom's versions of these; everything else uses the standard library's.
+//! `RUSTFLAGS="--cfg loom" cargo test -p server --test loom` explores the baton, the
+//! inbox, deadlines and the share with loom's versions of these; everything else uses the standard library's.
 
 #[cfg(loom)]
 pub use loom::sync::{
     Arc, Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 #[cfg(not(loom))]
 pub use std::sync::{
     Arc, Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
 /// What a lock gives; a debug build remembers that it is held (`reactor::holding`).

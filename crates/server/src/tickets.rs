@@ -1,33 +1,23 @@
 //! Deadlines of requests: a client is answered in time, whatever its request's thread does.
 //!
 //! Knows: a request, its socket, and until when it may take. Does not know: Python: who wants
-//! to act on an overdue request's thread asks for it. The watchdog looks; threads claim.
-//!
-//! ```text
-//!   OPEN ──the application begins its reply──► ANSWERED ──deadline──► OVERDUE (the reply is cut)
-//!     └───────────────deadline──► OVERDUE (504 is sent)
-//! ```
-//!
-//! One step from OPEN is taken by exactly one side, so that a client never reads both replies.
+//! to act on an overdue request's thread asks for it. The watchdog looks; threads claim. Which of
+//! them comes first is settled in `claims.rs`.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reactor::Socket;
 use reactor::sys::{monotonic_ms, wall_seconds};
 use wire::{DateLine, Head, Millis};
 
+use crate::claims::{Claim, Claims, Passed};
 use crate::connection::Connection;
 use crate::engine::Engine;
 use crate::log::Level;
 use crate::output::Carry;
 use crate::sync::lock;
-
-const OPEN: u8 = 0;
-const ANSWERED: u8 = 1;
-const OVERDUE: u8 = 2;
 
 /// Until when requests may take.
 #[derive(Debug, Clone, Default)]
@@ -50,8 +40,8 @@ impl Deadlines {
     }
 }
 
-/// One request's.
-pub struct Ticket {
+/// What a deadline answers for.
+pub struct Request {
     head: Arc<Head>,
     socket: Arc<Socket>,
     /// Replies to earlier requests of the connection, which go first.
@@ -59,56 +49,26 @@ pub struct Ticket {
     /// Nothing else waits for the socket.
     clean: bool,
     began: Millis,
-    deadline: Millis,
-    serial: u64,
-    state: AtomicU8,
-    /// The thread that works on it, as the application's interpreter names it; zero: none yet.
-    thread: AtomicU64,
-    /// Its thread has come back.
-    over: AtomicBool,
-    /// Counted in [`Tickets::any_lost`].
-    lost: AtomicBool,
-    escalated: AtomicBool,
 }
 
+/// One request's.
+pub type Ticket = Claim<Request>;
+
 impl Ticket {
-    /// A thread begins.
-    pub fn begin(&self, thread: u64) {
-        self.thread.store(thread, Ordering::Release);
-    }
-
-    /// The application's reply is about to go out. False: it comes too late.
-    pub fn claim(&self) -> bool {
-        self.state.compare_exchange(OPEN, ANSWERED, Ordering::AcqRel, Ordering::Acquire).is_ok()
-            || self.state.load(Ordering::Acquire) == ANSWERED
-    }
-
-    pub fn is_overdue(&self) -> bool {
-        self.state.load(Ordering::Acquire) == OVERDUE
-    }
-
-    /// The thread has left the application. Called while it holds the interpreter, so that
-    /// nobody interrupts what it does next.
-    pub fn end(&self) {
-        self.over.store(true, Ordering::SeqCst);
-    }
-
-    pub fn is_over(&self) -> bool {
-        self.over.load(Ordering::SeqCst)
-    }
-
     /// Seconds that are left.
     pub fn left(&self) -> f64 {
         self.deadline.saturating_sub(monotonic_ms()) as f64 / 1000.0
     }
+}
 
+impl Request {
     fn line(&self) -> String {
         String::from_utf8_lossy(self.head.request_line()).into_owned()
     }
 
     /// Sends 504, or cuts a reply that was begun.
-    fn expire(&self, engine: &Engine) {
-        if self.state.swap(OVERDUE, Ordering::AcqRel) == OPEN && self.clean {
+    fn expire(&self, engine: &Engine, unanswered: bool) {
+        if unanswered && self.clean {
             let carried = self.carry.as_ref().is_none_or(|carry| carry.send().is_ok() && carry.is_empty());
             if carried {
                 let mut reply = Vec::new();
@@ -141,12 +101,7 @@ pub struct Overdue {
 /// All requests that have a deadline and are not done.
 pub struct Tickets {
     deadlines: Deadlines,
-    open: Mutex<Vec<Arc<Ticket>>>,
-    /// No deadline is earlier.
-    next: AtomicU64,
-    serial: AtomicU64,
-    /// Overdue ones whose threads have not come back.
-    lost: AtomicU32,
+    claims: Claims<Request>,
     found: Mutex<Vec<Overdue>>,
     /// A byte in here wakes whoever acts on them.
     bell: Mutex<Option<UnixStream>>,
@@ -154,15 +109,7 @@ pub struct Tickets {
 
 impl Tickets {
     pub fn new(deadlines: Deadlines) -> Self {
-        Self {
-            deadlines,
-            open: Mutex::new(Vec::new()),
-            next: AtomicU64::new(Millis::MAX),
-            serial: AtomicU64::new(0),
-            lost: AtomicU32::new(0),
-            found: Mutex::new(Vec::new()),
-            bell: Mutex::new(None),
-        }
+        Self { deadlines, claims: Claims::default(), found: Mutex::new(Vec::new()), bell: Mutex::new(None) }
     }
 
     /// A descriptor that can be read when [`Tickets::take_overdue`] has something.
@@ -187,45 +134,29 @@ impl Tickets {
         if time == 0 {
             return None;
         }
-        let ticket = Arc::new(Ticket {
+        let request = Request {
             head: Arc::clone(head),
             socket: Arc::clone(&connection.socket),
             carry: connection.sending.carry.clone(),
             clean: connection.sending.output.is_none(),
             began: now,
-            deadline: now + time,
-            serial: self.serial.fetch_add(1, Ordering::Relaxed),
-            state: AtomicU8::new(OPEN),
-            thread: AtomicU64::new(0),
-            over: AtomicBool::new(false),
-            lost: AtomicBool::new(false),
-            escalated: AtomicBool::new(false),
-        });
-        lock(&self.open).push(Arc::clone(&ticket));
-        self.next.fetch_min(ticket.deadline, Ordering::SeqCst);
-        Some(ticket)
+        };
+        Some(self.claims.issue(request, now + time))
     }
 
     /// A request is done.
     pub fn settle(&self, ticket: &Arc<Ticket>) {
-        let mut open = lock(&self.open);
-        if let Some(at) = open.iter().position(|other| Arc::ptr_eq(other, ticket)) {
-            open.swap_remove(at);
-        }
-        drop(open);
-        if ticket.lost.load(Ordering::Acquire) {
-            self.lost.fetch_sub(1, Ordering::SeqCst);
-        }
+        self.claims.settle(ticket);
     }
 
     /// True while a thread has not come back from an overdue request.
     pub fn any_lost(&self) -> bool {
-        self.lost.load(Ordering::Relaxed) > 0
+        self.claims.any_lost()
     }
 
     /// When [`Tickets::look`] has something to do.
     pub fn next(&self) -> Millis {
-        self.next.load(Ordering::SeqCst)
+        self.claims.next()
     }
 
     /// Answers what is overdue, and tells of it.
@@ -234,62 +165,11 @@ impl Tickets {
             return;
         }
         let grace = engine.config.limits.request_timeout_grace;
-        let mut next = Millis::MAX;
-        let mut ignored = Vec::new();
-        let open = lock(&self.open);
-        for ticket in open.iter() {
-            if !ticket.is_overdue() {
-                if ticket.deadline > now {
-                    next = next.min(ticket.deadline);
-                    continue;
-                }
-                self.expire(ticket, engine, now);
-            }
-            let last = ticket.deadline + grace;
-            if last > now {
-                next = next.min(last);
-            } else if ticket.thread.load(Ordering::Acquire) != 0
-                && !ticket.escalated.swap(true, Ordering::AcqRel)
-            {
-                engine.counters.request_deadlines_ignored.add();
-                ignored.push(format!(
-                    "stale {}: its thread has not come back {} s after its deadline (--request-timeout-grace)",
-                    ticket.line(),
-                    grace as f64 / 1000.0
-                ));
-            }
-        }
-        // Stored while the list is locked: a ticket that is issued now lowers it again.
-        self.next.store(next, Ordering::SeqCst);
-        drop(open);
-        for line in ignored {
+        let mut watch = Watch { tickets: self, engine, now, ignored: Vec::new() };
+        self.claims.look(now, grace, &mut watch);
+        for line in watch.ignored {
             // The supervisor may be slow to listen, and whoever issues a ticket wants the list.
             engine.report(&line);
-        }
-    }
-
-    fn expire(&self, ticket: &Ticket, engine: &Engine, now: Millis) {
-        let thread = ticket.thread.load(Ordering::Acquire);
-        if thread != 0 {
-            ticket.lost.store(true, Ordering::Release);
-            self.lost.fetch_add(1, Ordering::SeqCst);
-        }
-        ticket.expire(engine);
-        engine.counters.request_deadlines.add();
-        let seconds = now.saturating_sub(ticket.began) as f64 / 1000.0;
-        if thread == 0 {
-            engine.log.complain(Level::Error, || {
-                format!(
-                    "{}: overdue after {seconds:.2} s, all of it in the queue; answered 504",
-                    ticket.line()
-                )
-            });
-            return;
-        }
-        lock(&self.found).push(Overdue { thread, line: ticket.line(), seconds, serial: ticket.serial });
-        if let Some(bell) = &mut *lock(&self.bell) {
-            // A full pipe rings already.
-            let _ = bell.write(b"!");
         }
     }
 
@@ -305,7 +185,48 @@ impl Tickets {
 
     /// True while the thread of that request is still inside the application.
     pub fn is_inside(&self, serial: u64) -> bool {
-        lock(&self.open).iter().any(|ticket| ticket.serial == serial && !ticket.is_over())
+        self.claims.is_inside(serial)
+    }
+}
+
+/// One look at the deadlines.
+struct Watch<'a> {
+    tickets: &'a Tickets,
+    engine: &'a Engine,
+    now: Millis,
+    ignored: Vec<String>,
+}
+
+impl Passed<Request> for Watch<'_> {
+    fn overdue(&mut self, ticket: &Ticket, thread: u64, unanswered: bool) {
+        let request = &ticket.request;
+        request.expire(self.engine, unanswered);
+        self.engine.counters.request_deadlines.add();
+        let seconds = self.now.saturating_sub(request.began) as f64 / 1000.0;
+        if thread == 0 {
+            self.engine.log.complain(Level::Error, || {
+                format!(
+                    "{}: overdue after {seconds:.2} s, all of it in the queue; answered 504",
+                    request.line()
+                )
+            });
+            return;
+        }
+        let found = Overdue { thread, line: request.line(), seconds, serial: ticket.serial };
+        lock(&self.tickets.found).push(found);
+        if let Some(bell) = &mut *lock(&self.tickets.bell) {
+            // A full pipe rings already.
+            let _ = bell.write(b"!");
+        }
+    }
+
+    fn ignored(&mut self, ticket: &Ticket) {
+        self.engine.counters.request_deadlines_ignored.add();
+        self.ignored.push(format!(
+            "stale {}: its thread has not come back {} s after its deadline (--request-timeout-grace)",
+            ticket.request.line(),
+            self.engine.config.limits.request_timeout_grace as f64 / 1000.0
+        ));
     }
 }
 

@@ -162,8 +162,11 @@ impl Wsgi {
     fn answer_watched(&self, py: Python<'_>, exchange: &mut Exchange, engine: &Arc<Engine>) {
         let ticket = exchange.ticket.clone();
         let thread = thread_ident();
-        if let Some(ticket) = &ticket {
-            ticket.begin(thread);
+        if let Some(ticket) = &ticket
+            && !ticket.begin(thread)
+        {
+            // Its client has been answered while it waited for this thread.
+            return ticket.end();
         }
         let before = self.routes.as_ref().map(|_| resident_kib());
         self.answer(py, exchange, engine);

@@ -4,4 +4,6 @@
 #![cfg(loom)]
 
 mod baton;
+mod claims;
 mod event;
+mod inbox;

@@ -1,0 +1,182 @@
+//! Who answers a request that has a deadline: its thread, or whoever watches the deadline.
+//!
+//! Knows: states, deadlines, which thread is in which request. Does not know: clocks, sockets,
+//! Python (`tickets.rs` does), so that loom can check it. The watchdog looks; threads claim.
+//!
+//! ```text
+//!   OPEN ──the application begins its reply──► ANSWERED ──deadline──► OVERDUE (the reply is cut)
+//!     └───────────────deadline──► OVERDUE (a refusal is sent)
+//! ```
+//!
+//! One step from OPEN is taken by exactly one side, so that a client never reads both replies.
+
+use wire::Millis;
+
+use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex, Ordering, lock, one_order};
+
+const OPEN: u8 = 0;
+const ANSWERED: u8 = 1;
+const OVERDUE: u8 = 2;
+
+/// One request's state, beside what its deadline answers for.
+pub struct Claim<R> {
+    pub request: R,
+    pub deadline: Millis,
+    pub serial: u64,
+    state: AtomicU8,
+    /// The thread that works on it, as the application's interpreter names it; zero: none yet.
+    thread: AtomicU64,
+    /// Its thread has come back.
+    over: AtomicBool,
+    /// Counted in [`Claims::any_lost`].
+    lost: AtomicBool,
+    escalated: AtomicBool,
+}
+
+impl<R> Claim<R> {
+    /// A thread begins. False: the deadline was first, and nobody will interrupt that thread.
+    pub fn begin(&self, thread: u64) -> bool {
+        // One order with `expire`: it sees the thread, or this sees that it is overdue.
+        self.thread.store(thread, Ordering::SeqCst);
+        one_order();
+        self.state.load(Ordering::SeqCst) != OVERDUE
+    }
+
+    /// The application's reply is about to go out. False: it comes too late.
+    pub fn claim(&self) -> bool {
+        self.state.compare_exchange(OPEN, ANSWERED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            || self.state.load(Ordering::Acquire) == ANSWERED
+    }
+
+    pub fn is_overdue(&self) -> bool {
+        self.state.load(Ordering::Acquire) == OVERDUE
+    }
+
+    /// The thread has left the application. Called while it holds the interpreter, as whoever
+    /// interrupts does, so that nobody interrupts what it does next.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// The deadline has passed. The thread that is in it, or zero; true: nothing was answered.
+    fn expire(&self) -> (u64, bool) {
+        let unanswered = self.state.swap(OVERDUE, Ordering::SeqCst) == OPEN;
+        one_order();
+        (self.thread.load(Ordering::SeqCst), unanswered)
+    }
+}
+
+/// What is done when deadlines have passed. The list of claims is locked meanwhile.
+pub trait Passed<R> {
+    /// Answers in the place of the application: `unanswered` true, the client has read nothing and
+    /// the application will not reply. `thread` is the one that is in it; zero: none, nor will be.
+    fn overdue(&mut self, claim: &Claim<R>, thread: u64, unanswered: bool);
+    /// The grace has passed as well, and its thread has not come back.
+    fn ignored(&mut self, claim: &Claim<R>);
+}
+
+/// All that are not done.
+pub struct Claims<R> {
+    open: Mutex<Vec<Arc<Claim<R>>>>,
+    /// No deadline is earlier.
+    next: AtomicU64,
+    serial: AtomicU64,
+    /// Overdue ones whose threads have not come back.
+    lost: AtomicU32,
+}
+
+impl<R> Default for Claims<R> {
+    fn default() -> Self {
+        Self {
+            open: Mutex::new(Vec::new()),
+            next: AtomicU64::new(Millis::MAX),
+            serial: AtomicU64::new(0),
+            lost: AtomicU32::new(0),
+        }
+    }
+}
+
+impl<R> Claims<R> {
+    /// One more.
+    pub fn issue(&self, request: R, deadline: Millis) -> Arc<Claim<R>> {
+        let claim = Arc::new(Claim {
+            request,
+            deadline,
+            serial: self.serial.fetch_add(1, Ordering::Relaxed),
+            state: AtomicU8::new(OPEN),
+            thread: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            escalated: AtomicBool::new(false),
+        });
+        lock(&self.open).push(Arc::clone(&claim));
+        self.next.fetch_min(deadline, Ordering::SeqCst);
+        claim
+    }
+
+    /// A request is done.
+    pub fn settle(&self, claim: &Arc<Claim<R>>) {
+        let mut open = lock(&self.open);
+        if let Some(at) = open.iter().position(|other| Arc::ptr_eq(other, claim)) {
+            open.swap_remove(at);
+        }
+        drop(open);
+        if claim.lost.load(Ordering::Acquire) {
+            self.lost.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// True while a thread has not come back from an overdue request.
+    pub fn any_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed) > 0
+    }
+
+    /// When [`Claims::look`] has something to do.
+    pub fn next(&self) -> Millis {
+        self.next.load(Ordering::SeqCst)
+    }
+
+    /// How many are not done.
+    pub fn open(&self) -> usize {
+        lock(&self.open).len()
+    }
+
+    /// Goes through all: what becomes overdue, and what has not come back `grace` milliseconds later.
+    pub fn look(&self, now: Millis, grace: Millis, passed: &mut impl Passed<R>) {
+        let mut next = Millis::MAX;
+        let open = lock(&self.open);
+        for claim in open.iter() {
+            if !claim.is_overdue() {
+                if claim.deadline > now {
+                    next = next.min(claim.deadline);
+                    continue;
+                }
+                let (thread, unanswered) = claim.expire();
+                if thread != 0 {
+                    claim.lost.store(true, Ordering::Release);
+                    self.lost.fetch_add(1, Ordering::SeqCst);
+                }
+                passed.overdue(claim, thread, unanswered);
+            }
+            let last = claim.deadline + grace;
+            if last > now {
+                next = next.min(last);
+            } else if claim.thread.load(Ordering::Acquire) != 0
+                && !claim.escalated.swap(true, Ordering::AcqRel)
+            {
+                passed.ignored(claim);
+            }
+        }
+        // Stored while the list is locked: one that is issued now lowers it again.
+        self.next.store(next, Ordering::SeqCst);
+    }
+
+    /// True while the thread of that request is still inside the application.
+    pub fn is_inside(&self, serial: u64) -> bool {
+        lock(&self.open).iter().any(|claim| claim.serial == serial && !claim.is_over())
+    }
+}

@@ -1,0 +1,176 @@
+//! A request, its deadline, and whoever interrupts its thread.
+//!
+//! What must hold: the client gets the application's reply or the deadline's refusal, and never
+//! both or neither; no thread is interrupted after it has left the application; a thread that is
+//! overdue inside of it is told of; when a request is done nothing of it is left.
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use server::claims::{Claim, Claims, Passed};
+
+const DEADLINE: u64 = 10;
+const GRACE: u64 = 5;
+/// Deadlines by which nothing happens here.
+const LATER: u64 = 1000;
+
+/// What a request's client sees, and what its thread does.
+#[derive(Default)]
+struct Request {
+    replies: AtomicUsize,
+    refusals: AtomicUsize,
+    /// The thread that was told of.
+    told: AtomicUsize,
+}
+
+/// The interpreter: who has it is in Python.
+#[derive(Default)]
+struct Interpreter {
+    /// The serial of the request in which the thread is.
+    inside: Option<u64>,
+    interrupted: bool,
+}
+
+#[derive(Default)]
+struct Server {
+    claims: Claims<Arc<Request>>,
+    found: Mutex<Vec<u64>>,
+    interpreter: Mutex<Interpreter>,
+}
+
+/// The watchdog's hands.
+struct Hands<'a>(&'a Server);
+
+impl Passed<Arc<Request>> for Hands<'_> {
+    fn overdue(&mut self, claim: &Claim<Arc<Request>>, thread: u64, unanswered: bool) {
+        claim.request.refusals.fetch_add(usize::from(unanswered), Ordering::Relaxed);
+        claim.request.told.store(thread as usize, Ordering::Relaxed);
+        if thread != 0 {
+            self.0.found.lock().unwrap().push(claim.serial);
+        }
+    }
+
+    fn ignored(&mut self, claim: &Claim<Arc<Request>>) {
+        assert!(claim.is_overdue(), "a request is ignored before it is overdue");
+    }
+}
+
+impl Server {
+    /// A thread's way through one request. True: it was inside the application when it was overdue.
+    fn play(&self, claim: &Arc<Claim<Arc<Request>>>) -> bool {
+        let begun = claim.begin(7);
+        if begun {
+            self.interpreter.lock().unwrap().inside = Some(claim.serial);
+            if claim.claim() {
+                claim.request.replies.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let mut interpreter = self.interpreter.lock().unwrap();
+        claim.end();
+        assert!(!interpreter.interrupted || claim.is_overdue(), "an interruption nobody takes back");
+        interpreter.inside = None;
+        drop(interpreter);
+        self.claims.settle(claim);
+        begun && claim.is_overdue()
+    }
+
+    /// What the thread that has Python does about those that are overdue.
+    fn interrupt(&self) {
+        let found = std::mem::take(&mut *self.found.lock().unwrap());
+        for serial in found {
+            let mut interpreter = self.interpreter.lock().unwrap();
+            if self.claims.is_inside(serial) {
+                let inside = interpreter.inside;
+                assert!(inside.is_none_or(|other| other == serial), "the next request is interrupted");
+                assert!(inside.is_some() || !interpreter.interrupted, "interrupted twice");
+                interpreter.interrupted = true;
+            }
+        }
+    }
+
+    fn check(&self, request: &Request, overdue_inside: bool) {
+        let both = (request.replies.load(Ordering::Relaxed), request.refusals.load(Ordering::Relaxed));
+        assert_eq!(both.0 + both.1, 1, "a client reads one reply: {both:?}");
+        if overdue_inside {
+            assert_eq!(request.told.load(Ordering::Relaxed), 7, "a thread is late, and nobody is told");
+        }
+        assert_eq!(self.claims.open(), 0, "a request is left in the table");
+        assert!(!self.claims.any_lost(), "a thread that has come back counts as lost");
+    }
+}
+
+#[test]
+fn a_client_reads_the_reply_or_the_refusal() {
+    loom::model(|| {
+        let server = Arc::new(Server::default());
+        let request = Arc::new(Request::default());
+        let claim = server.claims.issue(Arc::clone(&request), DEADLINE);
+        let theirs = Arc::clone(&server);
+        let worker = thread::spawn(move || theirs.play(&claim));
+        server.claims.look(DEADLINE, GRACE, &mut Hands(&server));
+        let overdue_inside = worker.join().unwrap();
+        server.check(&request, overdue_inside);
+    });
+}
+
+#[test]
+fn nobody_is_interrupted_behind_the_application() {
+    loom::model(|| {
+        let server = Arc::new(Server::default());
+        let request = Arc::new(Request::default());
+        let claim = server.claims.issue(Arc::clone(&request), DEADLINE);
+        let (theirs, others) = (Arc::clone(&server), Arc::clone(&server));
+        let worker = thread::spawn(move || {
+            let overdue_inside = theirs.play(&claim);
+            // The thread's next request, which has time.
+            theirs.interpreter.lock().unwrap().inside = Some(LATER);
+            overdue_inside
+        });
+        let watchdog = thread::spawn(move || others.claims.look(DEADLINE, GRACE, &mut Hands(&others)));
+        server.interrupt();
+        let overdue_inside = worker.join().unwrap();
+        watchdog.join().unwrap();
+        server.interrupt();
+        server.check(&request, overdue_inside);
+    });
+}
+
+#[test]
+fn one_that_stays_through_its_grace_is_told_of_once() {
+    loom::model(|| {
+        let server = Arc::new(Server::default());
+        let request = Arc::new(Request::default());
+        let claim = server.claims.issue(Arc::clone(&request), DEADLINE);
+        let theirs = Arc::clone(&server);
+        let worker = thread::spawn(move || theirs.play(&claim));
+        for now in [DEADLINE, DEADLINE + GRACE] {
+            if server.claims.next() <= now {
+                server.claims.look(now, GRACE, &mut Hands(&server));
+            }
+        }
+        let overdue_inside = worker.join().unwrap();
+        server.check(&request, overdue_inside);
+    });
+}
+
+#[test]
+fn the_watchdog_knows_of_each_deadline_that_is_issued_while_it_looks() {
+    loom::model(|| {
+        let server = Arc::new(Server::default());
+        let first = server.claims.issue(Arc::default(), DEADLINE);
+        let theirs = Arc::clone(&server);
+        let loops = thread::spawn(move || {
+            let second = theirs.claims.issue(Arc::default(), LATER);
+            theirs.claims.settle(&first);
+            assert!(theirs.claims.next() <= LATER, "a deadline is forgotten");
+            second
+        });
+        server.claims.look(DEADLINE, GRACE, &mut Hands(&server));
+        let second = loops.join().unwrap();
+        assert!(server.claims.next() <= LATER, "a deadline is forgotten");
+        server.claims.look(LATER, GRACE, &mut Hands(&server));
+        assert!(second.is_overdue(), "a request is lost from the table");
+        server.claims.settle(&second);
+        assert_eq!(server.claims.open(), 0);
+    });
+}
