@@ -56,6 +56,7 @@ mod progress;
 mod queue;
 #[cfg(not(loom))]
 mod room;
+pub mod rows;
 #[cfg(not(loom))]
 pub mod scribe;
 #[cfg(not(loom))]

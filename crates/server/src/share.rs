@@ -15,6 +15,7 @@ use wire::Millis;
 
 use crate::board::Field;
 use crate::engine::{Engine, Stage};
+use crate::rows::Stand;
 use crate::slots::NEVER;
 use crate::turn::Loop;
 
@@ -143,10 +144,7 @@ impl Loop {
         let engine = self.engine.clone();
         let Some(board) = &engine.config.board else { return };
         let before = std::mem::replace(&mut self.level, level);
-        board.set(Field::Level, level);
-        // Only when it has become busier: the bell is heard here as well, and whoever rang at
-        // each hearing would never come to rest.
-        if level > before && board.somebody_could_help(level) {
+        if board.show_level(level, before) {
             board.ring();
         }
         let strained = level >= FULL || level > 0 && engine.is_strained(self.now);
@@ -166,38 +164,40 @@ impl Loop {
         let may_give = self.stop_at.is_none() && self.now >= self.gives_again_at;
         let room = engine.config.limits.connections;
         self.gives_away = strained && holds_up && may_give && board.somebody_is_sound(level, room);
-        let watched = self.listeners.are_watched();
-        if level == 0 || !board.somebody_better(level) {
-            if !watched {
-                board.set(Field::Watching, 1);
-                self.listeners.step_forward(&self.reactor);
-                engine.log.debug(|| format!("takes new connections again: busy at level {level}"));
-            }
+        if self.takes_new(board.stand(level, self.listeners.are_watched()), level) {
             self.gives_away = false;
             return;
-        }
-        if watched {
-            board.set(Field::Watching, 0);
-            if !board.somebody_better(level) {
-                // The other one has stepped back for us at this very moment.
-                board.set(Field::Watching, 1);
-                self.gives_away = false;
-                return;
-            }
-            self.listeners.step_back(&self.reactor);
-            engine
-                .log
-                .debug(|| format!("leaves new connections to others, who are less busy: level {level}"));
-            self.neglected_at = self.now + LOOK_MS;
-        } else if self.now >= self.neglected_at {
-            // Whoever is better takes a connection at once. One that waits even so has met a worker
-            // that is idle and does not run, or comes from here and finds no room.
-            self.listeners.take_neglected(level < FULL && !board.somebody_better_runs(level));
-            self.neglected_at = self.now + LOOK_MS;
         }
         if self.gives_away {
             self.hand_over_idle();
         }
         self.wake_by(self.now + LOOK_MS);
+    }
+
+    /// Does what was decided. True: this worker takes new connections.
+    fn takes_new(&mut self, stand: Stand, level: u64) -> bool {
+        let log = &self.engine.log;
+        match stand {
+            Stand::Forward => {
+                self.listeners.step_forward(&self.reactor);
+                log.debug(|| format!("takes new connections again: busy at level {level}"));
+            }
+            Stand::Watches => {}
+            Stand::Back => {
+                self.listeners.step_back(&self.reactor);
+                log.debug(|| format!("leaves new connections to others, who are less busy: level {level}"));
+                self.neglected_at = self.now + LOOK_MS;
+            }
+            Stand::Away if self.now >= self.neglected_at => {
+                // Whoever is better takes a connection at once. One that waits even so has met a worker
+                // that is idle and does not run, or comes from here and finds no room.
+                let board = self.engine.config.board.as_ref();
+                let runs = board.is_some_and(|board| board.somebody_better_runs(level));
+                self.listeners.take_neglected(level < FULL && !runs);
+                self.neglected_at = self.now + LOOK_MS;
+            }
+            Stand::Away => {}
+        }
+        self.listeners.are_watched()
     }
 }

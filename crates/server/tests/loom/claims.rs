@@ -58,16 +58,19 @@ impl Passed<Arc<Request>> for Hands<'_> {
 impl Server {
     /// A thread's way through one request. True: it was inside the application when it was overdue.
     fn play(&self, claim: &Arc<Claim<Arc<Request>>>) -> bool {
+        let mut interpreter = self.interpreter.lock().unwrap();
         let begun = claim.begin(7);
         if begun {
-            self.interpreter.lock().unwrap().inside = Some(claim.serial);
+            interpreter.inside = Some(claim.serial);
+            // The application waits, or its turn is over.
+            drop(interpreter);
             if claim.claim() {
                 claim.request.replies.fetch_add(1, Ordering::Relaxed);
             }
+            interpreter = self.interpreter.lock().unwrap();
         }
-        let mut interpreter = self.interpreter.lock().unwrap();
         claim.end();
-        assert!(!interpreter.interrupted || claim.is_overdue(), "an interruption nobody takes back");
+        assert!(!interpreter.interrupted || claim.is_overdue(), "an interruption that nobody takes back");
         interpreter.inside = None;
         drop(interpreter);
         self.claims.settle(claim);
@@ -80,9 +83,8 @@ impl Server {
         for serial in found {
             let mut interpreter = self.interpreter.lock().unwrap();
             if self.claims.is_inside(serial) {
-                let inside = interpreter.inside;
-                assert!(inside.is_none_or(|other| other == serial), "the next request is interrupted");
-                assert!(inside.is_some() || !interpreter.interrupted, "interrupted twice");
+                assert_eq!(interpreter.inside, Some(serial), "a thread is interrupted behind its request");
+                assert!(!interpreter.interrupted, "a thread is interrupted twice");
                 interpreter.interrupted = true;
             }
         }

@@ -7,3 +7,4 @@ mod baton;
 mod claims;
 mod event;
 mod inbox;
+mod rows;

@@ -1,0 +1,163 @@
+//! The rows of the board: what the workers of a server say of themselves, and what follows for
+//! who watches the listeners.
+//!
+//! Knows: rows and fields, the same as `python/forehand/supervisor/board.py`. Does not know:
+//! where the page is and how the bell rings (`board.rs`), how busy a worker is (`share.rs`); so that
+//! loom can check it. A worker writes its own row and reads the others'. Any thread.
+
+use wire::Millis;
+
+use crate::sync::{AtomicU64, Ordering, one_order};
+
+/// Numbers in a row; those behind the last field are room for more.
+pub const WIDTH: usize = 16;
+/// Rows on the page.
+pub const ROWS: usize = 512;
+/// A worker that has not shown its numbers for so long is stopped, or has no processor or no memory
+/// to run in: what it last said of itself is not believed.
+const STALE_MS: Millis = 500;
+
+/// What is kept, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field {
+    Pid,
+    /// How unwilling to take new connections; see `share.rs`.
+    Level,
+    /// 1: watches the listeners.
+    Watching,
+    Requests,
+    Connections,
+    /// Threads inside the application.
+    Busy,
+    /// The most that there may be.
+    Threads,
+    /// Requests that wait for a thread.
+    Queued,
+    /// Requests that were not begun.
+    Refused,
+    /// Requests that were overdue.
+    Timeouts,
+    Errors,
+    /// Monotonic milliseconds of the last update.
+    Updated,
+    /// 1: one thread holds up the others, or all are inside the application.
+    Strained,
+    /// In the first row only: the rows behind this many have never been used.
+    Rows,
+}
+
+/// The numbers of all, and the time of this worker.
+pub trait Page {
+    fn numbers(&self) -> &[AtomicU64];
+    /// Monotonic milliseconds.
+    fn now(&self) -> Millis;
+}
+
+/// What follows for a worker: does it watch the listeners?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stand {
+    /// It does from now on.
+    Forward,
+    /// It goes on.
+    Watches,
+    /// It leaves them to another one from now on.
+    Back,
+    /// And goes on to do so.
+    Away,
+}
+
+/// The page, and which row is ours.
+#[derive(Debug)]
+pub struct Rows<P> {
+    page: P,
+    row: usize,
+}
+
+impl<P: Page> Rows<P> {
+    pub fn new(page: P, row: usize) -> Self {
+        Self { page, row }
+    }
+
+    fn at(&self, row: usize, field: Field) -> &AtomicU64 {
+        &self.page.numbers()[row * WIDTH + field as usize]
+    }
+
+    /// Writes a number of ours. One order with [`Rows::somebody_better`]: of two workers
+    /// that step back at the same time, one sees that the other has.
+    pub fn set(&self, field: Field, value: u64) {
+        self.at(self.row, field).store(value, Ordering::SeqCst);
+        one_order();
+    }
+
+    /// Says how unwilling this worker is. True: it has become busier than one that has stepped
+    /// back, which shall hear of it.
+    pub fn show_level(&self, level: u64, before: u64) -> bool {
+        self.set(Field::Level, level);
+        // Only when it has become busier: the bell is heard here as well, and whoever rang at
+        // each hearing would never come to rest.
+        level > before && self.somebody_could_help(level)
+    }
+
+    /// Decides for a worker of that level, which has shown it, whether it watches the listeners.
+    /// It is on the board already, and is done after this.
+    pub fn stand(&self, level: u64, watches: bool) -> Stand {
+        if level == 0 || !self.somebody_better(level) {
+            if watches {
+                return Stand::Watches;
+            }
+            self.set(Field::Watching, 1);
+            return Stand::Forward;
+        }
+        if !watches {
+            return Stand::Away;
+        }
+        self.set(Field::Watching, 0);
+        if !self.somebody_better(level) {
+            // The other one has stepped back for us at this very moment.
+            self.set(Field::Watching, 1);
+            return Stand::Watches;
+        }
+        Stand::Back
+    }
+
+    /// True when another worker watches the listeners and is more willing than `level`.
+    pub fn somebody_better(&self, level: u64) -> bool {
+        self.anybody(level, Some(1))
+    }
+
+    /// True when another worker is more willing than `level` and does not watch the listeners.
+    pub fn somebody_could_help(&self, level: u64) -> bool {
+        self.anybody(level, Some(0))
+    }
+
+    /// True when another worker is more willing than `level`, whether it watches or not.
+    pub fn somebody_is_freer(&self, level: u64) -> bool {
+        self.anybody(level, None)
+    }
+
+    /// True when one that watches the listeners and is more willing than `level` has been at work lately,
+    /// so that it runs.
+    pub fn somebody_better_runs(&self, level: u64) -> bool {
+        let lately = self.page.now().saturating_sub(STALE_MS);
+        self.anybody_where(level, |field| field(Field::Watching) == 1 && field(Field::Updated) >= lately)
+    }
+
+    /// True when another worker is more willing than `level`, nothing is wrong with it, and it has
+    /// room: fewer connections than that.
+    pub fn somebody_is_sound(&self, level: u64, room: u64) -> bool {
+        self.anybody_where(level, |field| field(Field::Strained) == 0 && field(Field::Connections) < room)
+    }
+
+    fn anybody(&self, level: u64, watching: Option<u64>) -> bool {
+        self.anybody_where(level, |field| watching.is_none_or(|wanted| field(Field::Watching) == wanted))
+    }
+
+    fn anybody_where(&self, level: u64, fits: impl Fn(&dyn Fn(Field) -> u64) -> bool) -> bool {
+        let rows = self.at(0, Field::Rows).load(Ordering::Relaxed).min(ROWS as u64);
+        (0..rows as usize).filter(|&row| row != self.row).any(|row| {
+            let read = |field| self.at(row, field).load(Ordering::SeqCst);
+            let fits = read(Field::Pid) != 0 && fits(&read) && read(Field::Level) < level;
+            fits && (read(Field::Busy) == 0 || read(Field::Updated) + STALE_MS >= self.page.now())
+        })
+    }
+}
