@@ -144,6 +144,7 @@ class Options(TypedDict, total=False):
     request_timeout_grace: float | str
     queue_timeout: float | str
     limit_queue: int
+    limit_concurrency: int
     slow_callback_duration: float | str
     limit_slow_callback_places: int
     error_log_rate: int
