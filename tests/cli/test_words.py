@@ -12,8 +12,6 @@ import pytest
 from serving import Serving
 from test_command import run
 
-pytestmark = pytest.mark.interpreters
-
 
 def setting(name: str, *arguments: str, cwd: Path, env: dict[str, str] | None = None) -> str:
     """One line of --print-config."""

@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from serving import HERE, PYTHON, Serving
 
-pytestmark = pytest.mark.interpreters
-
 CLOSE = b"Host: a\r\nConnection: close\r\n"
 WAYS = {
     "threads": ["failures"],

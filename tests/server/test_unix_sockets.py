@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 from serving import HERE, PYTHON, Serving
 
-pytestmark = pytest.mark.interpreters
-
 
 def mode_of(path: Path) -> int:
     return stat.S_IMODE(os.stat(path).st_mode)

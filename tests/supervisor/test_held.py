@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from serving import PATIENCE, Serving, read_all, read_reply
 
-pytestmark = pytest.mark.interpreters
-
 Serve = Callable[..., Serving]
 #: Longer than any client here waits.
 LONG = 5 * PATIENCE
