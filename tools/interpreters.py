@@ -84,8 +84,11 @@ def _do(command: list[str], **more: str) -> str:
 
 def _environment(path: str, venv: Path) -> None:
     """An environment of its own. Raises Failed."""
-    if (venv / "bin" / "python").exists():
+    python = venv / "bin" / "python"
+    if python.exists() and _answer(str(python), "import pip") is not None:
         return
+    # One whose making has failed before has no pip.
+    shutil.rmtree(venv, ignore_errors=True)
     try:
         _do([path, "-m", "venv", str(venv)])
     except Failed:
