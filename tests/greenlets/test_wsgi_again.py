@@ -17,8 +17,6 @@ from test_other_threads import *  # noqa: E402, F403
 from test_requests import *  # noqa: E402, F403
 from test_responses import *  # noqa: E402, F403
 
-pytestmark = pytest.mark.interpreters
-
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Serving]:

@@ -16,7 +16,6 @@ from test_order_of_replies import DRIVERS, get  # type: ignore[import-not-found]
 
 LOOPS = [name for name in ("asyncio", "uvloop", "gevent") if name in DRIVERS]
 LINE = re.compile(r"warning: (.+) held the event loop for ([\d.]+) s( so far)? at (\S+):(\d+) in (\S+?)[:,]")
-pytestmark = pytest.mark.interpreters
 
 
 @pytest.fixture(params=LOOPS)
