@@ -28,7 +28,7 @@ use crate::watched::{Sleep, Watched};
 const HOLDING_US: u64 = 1800;
 /// The same once the loop has come round at so many looks in a row: under load each look costs as
 /// much as two requests, and a loop that moves sends by itself.
-const BUSY_US: u64 = 5000;
+const BUSY_US: u64 = 8000;
 const BUSY_LOOKS: u32 = 8;
 /// How soon it looks again after it was woken for the first of them: the step behind it begins meanwhile.
 const AGAIN_US: u64 = 300;
