@@ -62,7 +62,7 @@ fn ends(found: &Transcript) {
     if let Some(fault) = found.fault.or(found.at_end) {
         assert!((400..=599).contains(&fault.status) && wire::REASONS[fault.index()] == fault.reason);
         let mut reply = Vec::new();
-        fault.reply(&DateLine::at(0), false, &mut reply);
+        fault.reply(&DateLine::at(0), b"", false, &mut reply);
         assert!(reply.starts_with(b"HTTP/1.1 ") && reply.ends_with(b"\n"));
     }
 }
