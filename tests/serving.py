@@ -28,12 +28,13 @@ class Serving:
         *options: str,
         cwd: Path | str = HERE / "apps",
         env: dict[str, str] | None = None,
-        program: tuple[str, ...] = (PYTHON, "-m", "forehand"),
+        program: tuple[str, ...] = (),
     ):
         self._log = tempfile.TemporaryFile()
         reader, writer = os.pipe()
         bind = () if any(option.startswith("--bind") for option in options) else ("--bind", "127.0.0.1:0")
-        command = [*program, target, *bind, "--ready-fd", str(writer), *options]
+        # By default with the tests' own interpreter, or what a test has put in its place.
+        command = [*(program or (PYTHON, "-m", "forehand")), target, *bind, "--ready-fd", str(writer), *options]
         self.process = subprocess.Popen(
             command,
             cwd=cwd,

@@ -21,8 +21,7 @@ def application(environ, start_response):
     if path == "/sleep":
         time.sleep(float(environ["QUERY_STRING"]))
     if path == "/spin":
-        while True:
-            pass
+        while True: pass
     if path == "/deadlock":
         lock = threading.Lock()
         lock.acquire()
