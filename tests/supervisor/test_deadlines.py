@@ -225,7 +225,8 @@ def test_a_worker_that_one_thread_holds_up_gives_its_clients_to_another(serve: S
     # Asked while others are busy, so that both workers take some.
     kept = [ask(server, "/sleep?0.5") for _ in range(8)]
     assert len({read_reply(sock, bytearray())[2].split()[1] for sock in kept}) == 2
-    sleeping = [ask(server, "/sleep?20") for _ in range(6)]
+    # Shorter than the patience of this test: a worker may come to see its strain only when they have ended.
+    sleeping = [ask(server, "/sleep?12") for _ in range(6)]
     server.until(lambda: busy(server) == 6)
     spinning = ask(server, "/spin")
     server.until(lambda: busy(server) == 7)
