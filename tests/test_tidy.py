@@ -92,6 +92,19 @@ def test_only_what_lets_go_of_the_interpreter_says_so() -> None:
     assert claimed == ["crates/bridge/src/ffi/gil.rs"], "a wait elsewhere may hold up every thread"
 
 
+def test_only_a_transport_has_a_socket_in_hand() -> None:
+    # A unit test may make one, to have something to put into a transport.
+    named = re.compile(r"\breactor::(?:sys::)?(?:Socket\b|\{[^}]*\bSocket\b)|\bReactor::read\b")
+    rooms = (ROOT / "crates/server/src", ROOT / "crates/bridge/src")
+    touch = {
+        shown(path)
+        for room in rooms
+        for path in room.rglob("*.rs")
+        if named.search(path.read_text().partition("#[cfg(test)]")[0])
+    }
+    assert touch == {"crates/server/src/accept.rs", "crates/server/src/transport.rs"}
+
+
 def rust_functions(path: Path) -> Iterator[tuple[int, int]]:
     """First line and length of each function, by the brace that closes it: rustfmt keeps the indentation."""
     begun = None

@@ -15,6 +15,7 @@ use crate::connection::Connection;
 use crate::exchange::Exchange;
 use crate::handoff::Origin;
 use crate::slots::LISTENER;
+use crate::transport::Transport;
 use crate::turn::Loop;
 
 /// For how long accepting pauses when room or descriptors have run out. A closing connection
@@ -269,7 +270,8 @@ impl Loop {
         });
         let variant = u32::from(origin.listener) << 1 | u32::from(trusted);
         let token = self.slots.take();
-        let mut connection = Connection::new(socket, token, (peer, origin.listener), variant, self.now);
+        let mut connection =
+            Connection::new(socket.into(), token, (peer, origin.listener), variant, self.now);
         if origin.used {
             connection.machine = Http1::kept(variant, self.now);
         }
@@ -313,8 +315,9 @@ impl Loop {
         let date = DateLine::at(reactor::sys::wall_seconds());
         OVERLOADED.reply(&date, &self.engine.config.server_header, false, &mut reply);
         // A peer that is gone already needs no answer.
-        let _ = socket.send(&reply);
-        drop(socket);
+        let transport = Transport::from(socket);
+        let _ = transport.send(&reply);
+        drop(transport);
         self.listeners.reserve.renew();
         self.engine.counters.connections_refused.add();
         self.engine.log.complain(crate::log::Level::Error, || {

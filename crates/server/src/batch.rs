@@ -50,7 +50,7 @@ impl Reply {
     /// Sends it, as far as the socket takes it.
     pub fn send(&mut self) {
         while !self.failed && self.sent < self.parcel.len() {
-            match self.connection.socket.send(&self.parcel[self.sent..]) {
+            match self.connection.transport.send(&self.parcel[self.sent..]) {
                 Ok(Sent::Some(n)) => self.sent += n,
                 Ok(Sent::Full) => break,
                 Err(_) => self.failed = true,

@@ -94,7 +94,7 @@ impl Loop {
             return self.slots.resume(token);
         }
         self.engine.counters.kept_resets.add();
-        connection.socket.reset_at_close();
+        connection.transport.reset_at_close();
         self.close(connection);
     }
 }

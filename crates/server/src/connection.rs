@@ -1,4 +1,4 @@
-//! One socket's life: what has been received, what is being received, what waits to be sent.
+//! One connection's life: what has been received, what is being received, what waits to be sent.
 //!
 //! Knows: its machine and its queues. Does not know: the loop, or who answers. Owned by its
 //! slot while it is home and by one thread while its exchange is played.
@@ -14,12 +14,13 @@
 use std::io;
 use std::sync::Arc;
 
-use reactor::{Address, Socket};
+use reactor::Address;
 use wire::{Head, Http1, Limits, Millis};
 
 use crate::body::BodyBuffer;
 use crate::output::{Carry, Flushed, Output};
 use crate::patience::Patience;
+use crate::transport::Transport;
 
 /// What a connection is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +103,7 @@ pub struct Receiving {
 /// One connection.
 pub struct Connection {
     /// Shared with what may have to speak for a thread that is stuck (`tickets.rs`, `Carry`).
-    pub socket: Arc<Socket>,
+    pub transport: Arc<Transport>,
     pub token: u64,
     pub peer: Address,
     /// Which listener it came from.
@@ -150,7 +151,7 @@ impl Sending {
 
     /// Sends what is carried, then what is queued; drops the queue when it is empty. With it
     /// comes how much the peer has taken since this was last asked.
-    fn flush(&mut self, socket: &Socket, most: usize) -> io::Result<(Flushed, u64)> {
+    fn flush(&mut self, transport: &Transport, most: usize) -> io::Result<(Flushed, u64)> {
         let mut taken = 0;
         if let Some(carry) = &self.carry {
             let flushed = carry.send()?;
@@ -165,7 +166,7 @@ impl Sending {
         }
         if let Some(output) = &mut self.output {
             let before = output.left();
-            let flushed = output.flush(socket, most)?;
+            let flushed = output.flush(transport, most)?;
             taken += before - output.left();
             if flushed != Flushed::All {
                 return Ok((flushed, taken));
@@ -191,16 +192,16 @@ impl Connection {
     /// The socket's.
     pub fn flush(&mut self, limits: &Limits, now: Millis) -> io::Result<Flushed> {
         let most = usize::try_from(limits.send_burst_bytes).unwrap_or(usize::MAX);
-        let (flushed, taken) = self.sending.flush(&self.socket, most)?;
+        let (flushed, taken) = self.sending.flush(&self.transport, most)?;
         self.patience.earn(taken, limits, now);
         Ok(flushed)
     }
 
     /// A connection that was just accepted. `variant` names the listener and the trust in
     /// the peer for the head cache.
-    pub fn new(socket: Socket, token: u64, peer: (Address, u16), variant: u32, now: Millis) -> Self {
+    pub fn new(transport: Transport, token: u64, peer: (Address, u16), variant: u32, now: Millis) -> Self {
         Self {
-            socket: Arc::new(socket),
+            transport: Arc::new(transport),
             token,
             peer: peer.0,
             listener: peer.1,
@@ -232,11 +233,11 @@ impl Connection {
             && self.sending.is_empty()
     }
 
-    /// Idle, and nobody here knows its socket but itself: another process may have it.
+    /// Idle, and nobody here knows its transport but itself: another process may have it.
     pub fn can_leave(&self) -> bool {
         let own =
             self.sending.carry.as_ref().map_or(Some(1), |carry| (Arc::strong_count(carry) == 1).then_some(2));
-        self.is_idle() && own == Some(Arc::strong_count(&self.socket))
+        self.is_idle() && self.transport.can_leave() && own == Some(Arc::strong_count(&self.transport))
     }
 
     /// When its patience ends.

@@ -215,7 +215,7 @@ impl Evented {
     pub fn watch(&mut self, exchange: &mut Exchange) -> std::io::Result<()> {
         let connection = exchange.connection_mut();
         if !connection.watched {
-            self.turn.reactor.watch(&connection.socket, connection.token)?;
+            connection.transport.watch(&self.turn.reactor, connection.token)?;
             connection.watched = true;
         }
         Ok(())
@@ -265,14 +265,14 @@ impl Loop {
         let Some(receiving) = connection.receiving.take() else { return step };
         let Receiving { head, body, .. } = *receiving;
         let bytes = body.into_bytes();
-        let socket = Arc::clone(&connection.socket);
+        let transport = Arc::clone(&connection.transport);
         let variant = u32::from(connection.listener) << 1;
         let machine = std::mem::replace(&mut connection.machine, Http1::new(variant, self.now));
         let pending = std::mem::take(&mut connection.pending);
         // A body that has begun to arrive needs no word (RFC 9110 §10.1.1).
         let expects = head.expects_continue && bytes.is_empty();
         let config = &self.engine.config;
-        let flow = Flow::new(socket, machine, pending, (&config.limits, &config.policy), expects)
+        let flow = Flow::new(transport, machine, pending, (&config.limits, &config.policy), expects)
             .behind(connection.sending.carry.as_ref());
         Step::Ready(head, Body::Stream(Arc::new(Incoming::new(flow.seeded(bytes)))))
     }

@@ -146,7 +146,7 @@ impl Exchange {
     /// True when the client has ended its side, with nothing more to be read. A client that
     /// only ends its side and waits is rare, so that this is asked of those that had to wait.
     pub fn client_has_left(&self) -> bool {
-        self.connection.pending.is_empty() && self.connection.socket.peer_has_left()
+        self.connection.pending.is_empty() && self.connection.transport.peer_has_left()
     }
 
     /// The reply is about to go out. False: its deadline was first.
@@ -355,7 +355,7 @@ impl Exchange {
     pub fn cut(&mut self) {
         if let Reply::Open { plan: BodyPlan::UntilClose, .. } = self.reply {
             // Without a length an orderly end would look like the end of the body.
-            self.connection.socket.reset_at_close();
+            self.connection.transport.reset_at_close();
         }
         self.keep_alive = false;
         self.reply = Reply::Broken;

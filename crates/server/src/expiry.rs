@@ -98,7 +98,7 @@ impl Loop {
                 }
                 engine.counters.write_timeouts.add();
                 // What is queued will not be read; a reset says that the reply is cut.
-                connection.socket.reset_at_close();
+                connection.transport.reset_at_close();
                 self.close(connection);
             }
             Phase::Lingering { .. } => {

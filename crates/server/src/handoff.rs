@@ -79,12 +79,12 @@ impl Loop {
         let Some(handoff) = self.listeners.handoff.clone() else { return Some(connection) };
         // The set watches what is open, not who has it open.
         if connection.watched {
-            if self.reactor.unwatch(&*connection.socket).is_err() {
+            if self.reactor.unwatch(&*connection.transport).is_err() {
                 return Some(connection);
             }
             connection.watched = false;
         }
-        if !matches!(handoff.give(&connection.socket, Origin::note(&connection)), Ok(true)) {
+        if !matches!(connection.transport.hand_over(&handoff, Origin::note(&connection)), Ok(true)) {
             return Some(connection);
         }
         self.engine.counters.connections_handed_over.add();

@@ -1,7 +1,7 @@
 //! A request body that is still arriving while the application works (option
 //! `request_buffering` off): the receiving half of a connection, lent to the exchange.
 //!
-//! Knows: the machine and the socket. Does not know: the loop. Runs on whichever thread the
+//! Knows: the machine and the transport. Does not know: the loop. Runs on whichever thread the
 //! application reads from, and on the exchange's own, which may take the half back at any time:
 //! its lock is held for a look, and by nobody who waits.
 
@@ -9,13 +9,14 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use reactor::sys::monotonic_ms;
-use reactor::{PollFor, Reactor, Read, Socket};
+use reactor::{PollFor, Read};
 use wire::{Event, Fault, Http1, Limits, Millis, Policy, Tick};
 
 use crate::app::Outside;
 use crate::connection::Pending;
 use crate::output::{Carry, Flushed};
 use crate::sync::lock;
+use crate::transport::Transport;
 
 /// How much one read of the socket brings at the most.
 const READ_BYTES: usize = 64 * 1024;
@@ -55,7 +56,7 @@ pub struct Incoming {
 
 /// The half itself, given back to the connection at the end.
 pub struct Flow {
-    socket: Arc<Socket>,
+    transport: Arc<Transport>,
     pub machine: Http1,
     pub pending: Pending,
     shared: wire::Shared,
@@ -78,7 +79,7 @@ pub struct Flow {
 impl Flow {
     /// A body that begins with `pending`.
     pub fn new(
-        socket: Arc<Socket>,
+        transport: Arc<Transport>,
         machine: Http1,
         pending: Pending,
         rules: (&Limits, &Policy),
@@ -88,7 +89,7 @@ impl Flow {
         // Only a body passes through here, so no head is worth keeping.
         limits.cached_heads = 1;
         Self {
-            socket,
+            transport,
             machine,
             pending,
             shared: wire::Shared::new(limits, rules.1.clone()),
@@ -174,7 +175,7 @@ impl Flow {
             return Err(BodyError::Incomplete);
         }
         let mut room = vec![0; READ_BYTES];
-        match Reactor::read(&mut room, &self.socket) {
+        match self.transport.read(&mut room) {
             Read::Data { bytes, .. } => {
                 self.pending.keep(bytes);
                 self.digest(monotonic_ms())?;
@@ -195,7 +196,7 @@ impl Flow {
             match &self.earlier {
                 Some(carry) => drop(carry.add(&[wire::CONTINUE], usize::MAX)),
                 // A hundred bytes on a socket that has sent nothing of this reply always fit.
-                None => drop(self.socket.send(wire::CONTINUE)?),
+                None => drop(self.transport.send(wire::CONTINUE)?),
             }
         }
         if let Some(carry) = &self.earlier
@@ -222,7 +223,7 @@ impl Incoming {
     }
 
     /// Appends up to `most` bytes of the body, at least one unless it is complete; waits for
-    /// them. Zero: the body is complete. The wait holds nothing but the socket, so that the
+    /// them. Zero: the body is complete. The wait holds nothing but the transport, so that the
     /// exchange can end meanwhile; the reader sees so at its next look.
     ///
     /// # Errors
@@ -237,13 +238,13 @@ impl Incoming {
                 Arrival::Some { .. } => return Ok(into.len() - before),
                 Arrival::None { until } => until,
             };
-            let socket = match lock(&self.flow).as_ref() {
-                Some(flow) => Arc::clone(&flow.socket),
+            let transport = match lock(&self.flow).as_ref() {
+                Some(flow) => Arc::clone(&flow.transport),
                 None => return Err(BodyError::Over),
             };
             let patience = until.saturating_sub(monotonic_ms()).clamp(1, LOOK_MS);
             let mut result = Ok(true);
-            away.outside(&mut |let_go| result = socket.wait(PollFor::Readable, patience, let_go));
+            away.outside(&mut |let_go| result = transport.wait(PollFor::Readable, patience, let_go));
             result.map_err(BodyError::Io)?;
         }
     }
@@ -332,7 +333,7 @@ mod tests {
         let mut shared = wire::Shared::new(limits.clone(), policy.clone());
         let event = machine.advance(&mut head.as_bytes(), &mut shared, monotonic_ms());
         assert!(matches!(event, Event::Request(_)));
-        let flow = Flow::new(Arc::new(socket), machine, Pending::default(), (&limits, &policy), false);
+        let flow = Flow::new(Arc::new(socket.into()), machine, Pending::default(), (&limits, &policy), false);
         (Incoming::new(flow), peer)
     }
 

@@ -69,6 +69,8 @@ pub mod sync;
 #[cfg(not(loom))]
 pub mod tickets;
 #[cfg(not(loom))]
+pub mod transport;
+#[cfg(not(loom))]
 pub mod turn;
 #[cfg(not(loom))]
 pub mod watchdog;

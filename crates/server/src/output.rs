@@ -11,10 +11,11 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use reactor::{Sent, Socket};
+use reactor::Sent;
 
 use crate::budget::{Budget, Share};
 use crate::sync::lock;
+use crate::transport::Transport;
 
 /// Bytes that somebody else keeps alive: an application's own object, sent without a copy.
 pub type Kept = Box<dyn AsRef<[u8]> + Send>;
@@ -127,7 +128,7 @@ impl Output {
     ///
     /// # Errors
     /// The socket's; `UnexpectedEof` where a file is shorter than was said.
-    pub fn flush(&mut self, socket: &Socket, most: usize) -> io::Result<Flushed> {
+    pub fn flush(&mut self, transport: &Transport, most: usize) -> io::Result<Flushed> {
         let mut room = most.max(1);
         self.full = false;
         while let Some(piece) = self.pieces.front_mut() {
@@ -136,7 +137,7 @@ impl Output {
             }
             let (sent, done) = match piece {
                 Piece::Copied(bytes) => {
-                    let sent = send_from(socket, bytes, room)?;
+                    let sent = send_from(transport, bytes, room)?;
                     if let Sent::Some(n) = sent {
                         self.copied -= n;
                     }
@@ -145,7 +146,7 @@ impl Output {
                 Piece::Kept { bytes, at, end, .. } => {
                     let until = (*end).min(at.saturating_add(room));
                     let rest = (**bytes).as_ref().get(*at..until).unwrap_or_default();
-                    let sent = socket.send(rest)?;
+                    let sent = transport.send(rest)?;
                     if let Sent::Some(n) = sent {
                         *at += n;
                     }
@@ -153,7 +154,7 @@ impl Output {
                 }
                 Piece::File { file, offset, left } => {
                     let count = usize::try_from(*left).unwrap_or(usize::MAX).min(room);
-                    let sent = socket.send_file(file.as_fd(), *offset, count)?;
+                    let sent = transport.send_file(file.as_fd(), *offset, count)?;
                     if let Sent::Some(n) = sent {
                         if n == 0 {
                             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -180,12 +181,12 @@ impl Output {
 }
 
 /// Sends at most so much from a ring, and takes out of it what was sent.
-fn send_from(socket: &Socket, ring: &mut VecDeque<u8>, most: usize) -> io::Result<Sent> {
+fn send_from(transport: &Transport, ring: &mut VecDeque<u8>, most: usize) -> io::Result<Sent> {
     let (first, second) = ring.as_slices();
     let first = &first[..first.len().min(most)];
     let sent = match &second[..second.len().min(most - first.len())] {
-        [] => socket.send(first)?,
-        second => socket.send_pieces(&[first, second])?,
+        [] => transport.send(first)?,
+        second => transport.send_pieces(&[first, second])?,
     };
     if let Sent::Some(n) = sent {
         ring.drain(..n);
@@ -197,7 +198,7 @@ fn send_from(socket: &Socket, ring: &mut VecDeque<u8>, most: usize) -> io::Resul
 /// write. They wait only while a next request of the same connection is at hand; should that
 /// one block its thread, whoever leads next sends what waits here.
 pub struct Carry {
-    socket: Arc<Socket>,
+    transport: Arc<Transport>,
     replies: Mutex<Carried>,
     /// An event loop's watchdog knows of it (`watched.rs`, whose lock this belongs to).
     noted: AtomicBool,
@@ -211,9 +212,9 @@ struct Carried {
 }
 
 impl Carried {
-    fn send(&mut self, socket: &Socket) -> io::Result<Flushed> {
+    fn send(&mut self, transport: &Transport) -> io::Result<Flushed> {
         while !self.waiting.is_empty() {
-            match send_from(socket, &mut self.waiting, usize::MAX)? {
+            match send_from(transport, &mut self.waiting, usize::MAX)? {
                 Sent::Some(n) => self.taken += n as u64,
                 Sent::Full => return Ok(Flushed::Full),
             }
@@ -229,9 +230,9 @@ impl Carry {
     }
 
     /// Room for replies of this connection.
-    pub fn new(socket: &Arc<Socket>) -> Arc<Self> {
+    pub fn new(transport: &Arc<Transport>) -> Arc<Self> {
         Arc::new(Self {
-            socket: Arc::clone(socket),
+            transport: Arc::clone(transport),
             replies: Mutex::default(),
             noted: AtomicBool::new(false),
         })
@@ -244,7 +245,7 @@ impl Carry {
         let room = bound.saturating_sub(pieces.iter().map(|piece| piece.len()).sum());
         if replies.waiting.len() > room {
             // An error shows again when the connection is home.
-            let _ = replies.send(&self.socket);
+            let _ = replies.send(&self.transport);
         }
         if replies.waiting.len() > room {
             return false;
@@ -270,7 +271,7 @@ impl Carry {
     /// # Errors
     /// The socket's.
     pub fn send(&self) -> io::Result<Flushed> {
-        lock(&self.replies).send(&self.socket)
+        lock(&self.replies).send(&self.transport)
     }
 
     /// How much was sent since the last time, by whomever.
@@ -292,7 +293,8 @@ mod tests {
             [(999, Flushed::All, 0), (1000, Flushed::All, 0), (1001, Flushed::More, 1)]
         {
             let (ours, _theirs) = UnixStream::pair().expect("a pair");
-            let socket = Socket::from_owned(OwnedFd::from(ours)).expect("a socket");
+            let transport =
+                Transport::from(reactor::Socket::from_owned(OwnedFd::from(ours)).expect("a socket"));
             let file = tempfile::tempfile().expect("a file");
             file.set_len(1500).expect("its length");
             let mut all = [Output::default(), Output::default(), Output::default(), Output::default()];
@@ -302,7 +304,7 @@ mod tests {
             all[3].copy(&[0; 500]);
             all[3].keep(Box::new(vec![0; 2000]), 0..size - 500, &budget);
             for output in &mut all {
-                assert_eq!(output.flush(&socket, 1000).expect("a peer"), flushed, "{size}");
+                assert_eq!(output.flush(&transport, 1000).expect("a peer"), flushed, "{size}");
                 assert_eq!((output.left(), output.awaits_edge()), (left, left == 0), "{size}");
             }
         }
@@ -311,14 +313,14 @@ mod tests {
     #[test]
     fn who_takes_all_the_time_leaves_no_memory_behind() {
         let (ours, mut theirs) = UnixStream::pair().expect("a pair");
-        let socket = Socket::from_owned(OwnedFd::from(ours)).expect("a socket");
+        let transport = Transport::from(reactor::Socket::from_owned(OwnedFd::from(ours)).expect("a socket"));
         let mut output = Output::default();
         let mut read = vec![0; 1 << 20];
         // Never empty, as a reader is that keeps up with what is written and no more.
         output.copy(&vec![0; 1 << 20]);
         for _ in 0..100 {
             output.copy(&[0; 10_000]);
-            output.flush(&socket, 10_000).expect("a peer");
+            output.flush(&transport, 10_000).expect("a peer");
             let _ = std::io::Read::read(&mut theirs, &mut read).expect("bytes");
         }
         assert_eq!(output.left(), 1 << 20);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use reactor::{Reactor, Read};
+use reactor::Read;
 use wire::{Event, Fault, Framing, Head, Whose};
 
 use crate::body::{Body, BodyBuffer};
@@ -75,7 +75,7 @@ impl Loop {
                             // The end is the message. Where a process has been forked that our handlers
                             // have not seen, close(2) alone would not send it.
                             if reactor::sys::has_forked() {
-                                connection.socket.shut_write();
+                                connection.transport.shut_write();
                             }
                             self.close(connection);
                             return None;
@@ -130,7 +130,7 @@ impl Loop {
     fn receive(&mut self, connection: &mut Connection) -> Step {
         self.count_read();
         let mut lent = self.reactor.take_lent();
-        let step = match Reactor::read(&mut lent, &connection.socket) {
+        let step = match connection.transport.read(&mut lent) {
             Read::Data { bytes, more } => {
                 connection.more = more || connection.hung_up;
                 let mut input = bytes;
@@ -317,13 +317,13 @@ impl Loop {
         {
             return Step::Ready(head, Body::Empty);
         }
-        let socket = Arc::clone(&connection.socket);
+        let transport = Arc::clone(&connection.transport);
         let variant = u32::from(connection.listener) << 1;
         let machine = std::mem::replace(&mut connection.machine, wire::Http1::new(variant, self.now));
         let pending = std::mem::take(&mut connection.pending);
         let expects = head.expects_continue && pending.is_empty();
         let config = &self.engine.config;
-        let flow = Flow::new(socket, machine, pending, (&config.limits, &config.policy), expects)
+        let flow = Flow::new(transport, machine, pending, (&config.limits, &config.policy), expects)
             .behind(connection.sending.carry.as_ref());
         Step::Ready(head, Body::Stream(Arc::new(Incoming::new(flow))))
     }
@@ -358,7 +358,7 @@ impl Loop {
 
     /// Ends our side and begins to read what the peer still sends.
     fn linger(&mut self, connection: &mut Connection, left: u64) {
-        connection.socket.shut_write();
+        connection.transport.shut_write();
         connection.patience = Patience::of(self.engine.config.limits.linger_timeout, self.now);
         connection.more = true;
         connection.phase = Phase::Lingering { left };
@@ -376,7 +376,7 @@ impl Loop {
                 break;
             }
             self.count_read();
-            match Reactor::read(&mut lent, &connection.socket) {
+            match connection.transport.read(&mut lent) {
                 Read::Data { bytes, .. } => {
                     left = left.saturating_sub(bytes.len() as u64);
                     connection.more = left > 0;
@@ -406,7 +406,7 @@ impl Loop {
             return self.close(connection);
         }
         if !connection.watched {
-            if self.reactor.watch(&connection.socket, connection.token).is_err() {
+            if connection.transport.watch(&self.reactor, connection.token).is_err() {
                 return self.close(connection);
             }
             connection.watched = true;

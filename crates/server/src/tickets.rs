@@ -1,6 +1,6 @@
 //! Deadlines of requests: a client is answered in time, whatever its request's thread does.
 //!
-//! Knows: a request, its socket, and until when it may take. Does not know: Python: who wants
+//! Knows: a request, its transport, and until when it may take. Does not know: Python: who wants
 //! to act on an overdue request's thread asks for it. The watchdog looks; threads claim. Which of
 //! them comes first is settled in `claims.rs`.
 
@@ -8,7 +8,6 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
-use reactor::Socket;
 use reactor::sys::{monotonic_ms, wall_seconds};
 use wire::{DateLine, Head, Millis};
 
@@ -18,6 +17,7 @@ use crate::engine::Engine;
 use crate::log::Level;
 use crate::output::Carry;
 use crate::sync::lock;
+use crate::transport::Transport;
 
 /// Until when requests may take.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +43,7 @@ impl Deadlines {
 /// What a deadline answers for.
 pub struct Request {
     head: Arc<Head>,
-    socket: Arc<Socket>,
+    transport: Arc<Transport>,
     /// Replies to earlier requests of the connection, which go first.
     carry: Option<Arc<Carry>>,
     /// Nothing else waits for the socket.
@@ -80,12 +80,12 @@ impl Request {
                     &mut reply,
                 );
                 // A peer that is gone, or so slow that its socket is full, is not waited for.
-                let _ = self.socket.send(&reply);
-                return self.socket.shut_both();
+                let _ = self.transport.send(&reply);
+                return self.transport.shut_both();
             }
         }
-        self.socket.reset_at_close();
-        self.socket.shut_both();
+        self.transport.reset_at_close();
+        self.transport.shut_both();
     }
 }
 
@@ -136,7 +136,7 @@ impl Tickets {
         }
         let request = Request {
             head: Arc::clone(head),
-            socket: Arc::clone(&connection.socket),
+            transport: Arc::clone(&connection.transport),
             carry: connection.sending.carry.clone(),
             clean: connection.sending.output.is_none(),
             began: now,

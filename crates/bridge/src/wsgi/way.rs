@@ -88,18 +88,18 @@ impl Way {
                 }
                 // No edge will tell of a socket that takes more.
                 let until = if exchange.awaits_edge() { exchange.send_until() } else { 0 };
-                Ok(Some((Arc::clone(exchange.socket()), exchange.token(), until)))
+                Ok(Some((Arc::clone(exchange.transport()), exchange.token(), until)))
             });
             // None: the request has ended meanwhile.
-            let Some((socket, token, until)) = waits.ok_or_else(over)?? else { return Ok(()) };
+            let Some((transport, token, until)) = waits.ok_or_else(over)?? else { return Ok(()) };
             match self {
                 Self::Thread => {
                     let patience = until.saturating_sub(monotonic_ms()).clamp(1, LOOK_MS);
                     // What is wrong with the socket shows at the next look.
-                    let _ = outside(|let_go| socket.wait(PollFor::Writable, patience, let_go));
+                    let _ = outside(|let_go| transport.wait(PollFor::Writable, patience, let_go));
                 }
                 Self::Suspended(others) => {
-                    drop(socket);
+                    drop(transport);
                     others.suspend(py, token, until)?;
                 }
             }

@@ -6,8 +6,8 @@
 use std::fs::File;
 use std::sync::Arc;
 
+use reactor::Read;
 use reactor::sys::monotonic_ms;
-use reactor::{Reactor, Read, Socket};
 use wire::{BodyPlan, Millis, chunk_prefix};
 
 use super::{Exchange, Gone, Reply};
@@ -16,6 +16,7 @@ use crate::connection::Connection;
 use crate::engine::Engine;
 use crate::output::Flushed;
 use crate::scribe::Scribe;
+use crate::transport::Transport;
 
 /// How much of another protocol one read may bring.
 const RAW_BYTES: usize = 64 * 1024;
@@ -86,13 +87,13 @@ impl Exchange {
     /// The peer has taken too little for too long, or the engine ends: the connection is reset.
     pub fn give_up(&mut self, engine: &Engine) -> Gone {
         engine.counters.write_timeouts.add();
-        self.connection.socket.reset_at_close();
+        self.connection.transport.reset_at_close();
         self.broke(engine)
     }
 
-    /// The socket, for whoever waits for it while the exchange is not borrowed.
-    pub fn socket(&self) -> &Arc<Socket> {
-        &self.connection.socket
+    /// The transport, for whoever waits for it while the exchange is not borrowed.
+    pub fn transport(&self) -> &Arc<Transport> {
+        &self.connection.transport
     }
 
     /// Until when the peer must have taken something of what waits; never, where nothing does.
@@ -107,7 +108,7 @@ impl Exchange {
             return false;
         }
         let mut room = [0; AHEAD];
-        match Reactor::read(&mut room, &connection.socket) {
+        match connection.transport.read(&mut room) {
             Read::Data { bytes, .. } => {
                 connection.pending.keep(bytes);
                 connection.more = true;
@@ -253,7 +254,7 @@ impl Exchange {
         if room.len() < RAW_BYTES {
             room.resize(RAW_BYTES, 0);
         }
-        match Reactor::read(room, &connection.socket) {
+        match connection.transport.read(room) {
             Read::Data { bytes, .. } => Raw::Data(bytes),
             Read::Nothing => Raw::Nothing,
             Read::Ended | Read::Failed(_) => Raw::Ended,

@@ -50,7 +50,7 @@ impl Exchange {
             return false;
         }
         if connection.sending.carry.is_none() {
-            connection.sending.carry = Some(Carry::new(&connection.socket));
+            connection.sending.carry = Some(Carry::new(&connection.transport));
         }
         let Some(carry) = &connection.sending.carry else { return false };
         carry.add(pieces, buffer_bytes(engine))
@@ -59,7 +59,7 @@ impl Exchange {
     /// One send of everything, or of as much as one visit allows; how much was taken.
     #[inline]
     pub(super) fn send_now(&self, pieces: &[&[u8]], engine: &Engine) -> io::Result<usize> {
-        let socket = &self.connection.socket;
+        let transport = &self.connection.transport;
         let mut first = [&[][..]; PIECES];
         let mut room = usize::try_from(engine.config.limits.send_burst_bytes).unwrap_or(usize::MAX);
         for (slot, piece) in first.iter_mut().zip(pieces) {
@@ -67,8 +67,8 @@ impl Exchange {
             room -= slot.len();
         }
         let sent = match &first[..pieces.len().min(PIECES)] {
-            [one] => socket.send(one)?,
-            many => socket.send_pieces(many)?,
+            [one] => transport.send(one)?,
+            many => transport.send_pieces(many)?,
         };
         Ok(match sent {
             Sent::Some(n) => n,

@@ -1,0 +1,145 @@
+//! What a connection reads from and writes to.
+//!
+//! Knows: how bytes of a connection cross the kernel, and the verbs for it. Does not know: what the bytes
+//! mean, or who asks. Any thread that has a share of it may send; the connection's owner reads.
+//!
+//! Nobody else in this crate or above it has a socket in hand, so that a transport that is more than
+//! one (TLS) is an arm of each `match` here and nothing elsewhere.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use reactor::sys::Handoff;
+use reactor::{LetGo, PollFor, Reactor, Read, Sent, Socket};
+
+/// The way to a peer and back.
+#[derive(Debug)]
+pub enum Transport {
+    /// The bytes themselves, over TCP or a unix socket.
+    Plain(Socket),
+}
+
+impl From<Socket> for Transport {
+    fn from(socket: Socket) -> Self {
+        Self::Plain(socket)
+    }
+}
+
+impl Transport {
+    /// Receives once.
+    #[inline]
+    pub fn read<'a>(&self, into: &'a mut [u8]) -> Read<'a> {
+        match self {
+            Self::Plain(socket) => Reactor::read(into, socket),
+        }
+    }
+
+    /// Sends what fits.
+    ///
+    /// # Errors
+    /// The connection's: the peer is gone.
+    #[inline]
+    pub fn send(&self, bytes: &[u8]) -> io::Result<Sent> {
+        match self {
+            Self::Plain(socket) => socket.send(bytes),
+        }
+    }
+
+    /// Sends up to [`reactor::PIECES`] pieces in order, what fits of them.
+    ///
+    /// # Errors
+    /// As [`Transport::send`].
+    #[inline]
+    pub fn send_pieces(&self, pieces: &[&[u8]]) -> io::Result<Sent> {
+        match self {
+            Self::Plain(socket) => socket.send_pieces(pieces),
+        }
+    }
+
+    /// Sends up to `count` bytes of a file. `Some(0)`: the file ended before that.
+    ///
+    /// # Errors
+    /// As [`Transport::send`], and the file's.
+    pub fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Sent> {
+        match self {
+            Self::Plain(socket) => socket.send_file(file, offset, count),
+        }
+    }
+
+    /// Waits until bytes can be read or sent, at most so many milliseconds. False: the time is over.
+    /// For a thread that plays an exchange, never for the loop; `let_go`: it holds nothing that others need.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn wait(&self, what: PollFor, milliseconds: u64, let_go: &LetGo) -> io::Result<bool> {
+        match self {
+            Self::Plain(socket) => socket.wait(what, milliseconds, let_go),
+        }
+    }
+
+    /// Ends our side: the peer reads what is under way, then the end.
+    pub fn shut_write(&self) {
+        match self {
+            Self::Plain(socket) => socket.shut_write(),
+        }
+    }
+
+    /// Ends both sides at once: the peer, and whoever here reads or writes, see the end.
+    pub fn shut_both(&self) {
+        match self {
+            Self::Plain(socket) => socket.shut_both(),
+        }
+    }
+
+    /// True when the peer has ended its side and nothing of what it sent is unread. Takes nothing.
+    pub fn peer_has_left(&self) -> bool {
+        match self {
+            Self::Plain(socket) => socket.peer_has_left(),
+        }
+    }
+
+    /// Makes the close that follows a reset, so that the peer cannot take a cut reply for a whole one.
+    pub fn reset_at_close(&self) {
+        match self {
+            Self::Plain(socket) => socket.reset_at_close(),
+        }
+    }
+
+    /// Has the reactor tell of edges, under this token, for as long as it is open.
+    ///
+    /// # Errors
+    /// The kernel's.
+    #[inline]
+    pub fn watch(&self, reactor: &Reactor, token: u64) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => reactor.watch(socket, token),
+        }
+    }
+
+    /// Another process may have it: all that there is to know of it is its descriptor.
+    pub fn can_leave(&self) -> bool {
+        match self {
+            Self::Plain(_) => true,
+        }
+    }
+
+    /// Gives it to another process, with a note. False: so many are under way that no more fit. Ours
+    /// stays open until it is dropped.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn hand_over(&self, handoff: &Handoff, note: u32) -> io::Result<bool> {
+        match self {
+            Self::Plain(socket) => handoff.give(socket, note),
+        }
+    }
+}
+
+impl AsFd for Transport {
+    /// What the kernel knows it by: for the reactor, not for reading or writing.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Plain(socket) => socket.as_fd(),
+        }
+    }
+}
