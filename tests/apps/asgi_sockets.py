@@ -4,7 +4,8 @@ import asyncio
 import json
 import sys
 
-NOTED = []
+#: What was noted, by the name that a client gives in `X-Client`: what one leaves behind is never taken for another's.
+NOTED = {}
 GATE = asyncio.Event()
 
 
@@ -13,15 +14,25 @@ async def app(scope, receive, send):
         raise RuntimeError("no lifespan here")
     name = scope["path"].strip("/").replace("-", "_")
     if scope["type"] == "http":
-        body = json.dumps(NOTED).encode() if name == "noted" else b"an ordinary reply"
-        if name == "noted":
-            NOTED.clear()
+        body = taken(scope) if name == "noted" else b"an ordinary reply"
         if name == "open":
             GATE.set()
         await send({"type": "http.response.start", "status": 200})
         return await send({"type": "http.response.body", "body": body})
     assert await receive() == {"type": "websocket.connect"}
     await globals()["socket_" + name](scope, receive, send)
+
+
+def notes(scope):
+    """The notes of whoever asks: kept until they are taken by /noted."""
+    return NOTED.setdefault(dict(scope["headers"]).get(b"x-client", b""), [])
+
+
+def taken(scope):
+    """The same as JSON, and they are no longer kept."""
+    body = json.dumps(notes(scope)).encode()
+    notes(scope).clear()
+    return body
 
 
 async def accept(send, **more):
@@ -32,7 +43,7 @@ async def socket_echo(scope, receive, send):
     await accept(send)
     while (event := await receive())["type"] == "websocket.receive":
         await send({"type": "websocket.send", **{key: event[key] for key in ("bytes", "text") if key in event}})
-    NOTED.append(event)
+    notes(scope).append(event)
 
 
 async def socket_keys(scope, receive, send):
@@ -64,7 +75,7 @@ async def socket_wrong_protocol(scope, receive, send):
 
 async def socket_refuse(scope, receive, send):
     await send({"type": "websocket.close"})
-    NOTED.append(await receive())
+    notes(scope).append(await receive())
 
 
 async def socket_deny(scope, receive, send):
@@ -72,7 +83,7 @@ async def socket_deny(scope, receive, send):
     await send({"type": "websocket.http.response.start", "status": 418, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": b"a tea", "more_body": True})
     await send({"type": "websocket.http.response.body", "body": b"pot"})
-    NOTED.append(await receive())
+    notes(scope).append(await receive())
 
 
 async def socket_raise_early(scope, receive, send):
@@ -95,7 +106,7 @@ async def socket_return(scope, receive, send):
 async def socket_close(scope, receive, send):
     await accept(send)
     await send({"type": "websocket.close", "code": 4001, "reason": "genug"})
-    NOTED.append(await receive())
+    notes(scope).append(await receive())
 
 
 async def socket_bad_close(scope, receive, send):
@@ -128,7 +139,7 @@ async def socket_order(scope, receive, send):
     outcomes += [await outcome(send, event) for event in wrong]
     await send({"type": "websocket.send", "text": json.dumps(outcomes)})
     await send({"type": "websocket.close"})
-    NOTED.append(await outcome(send, {"type": "websocket.send", "text": "after"}))
+    notes(scope).append(await outcome(send, {"type": "websocket.send", "text": "after"}))
 
 
 async def outcome(send, event):
@@ -147,10 +158,10 @@ async def socket_flood(scope, receive, send):
         while True:
             await send({"type": "websocket.send", "bytes": bytes(65536)})
             sent += 1
-            NOTED[:] = [f"sent {sent}"]
+            notes(scope)[:] = [f"sent {sent}"]
             await asyncio.sleep(0)
     except OSError as error:
-        NOTED.append(type(error).__name__)
+        notes(scope).append(type(error).__name__)
         raise
 
 
@@ -168,11 +179,11 @@ async def socket_deaf(scope, receive, send):
 async def socket_gated(scope, receive, send):
     """Accepts and does not listen until somebody asks for /open; then says how many bytes each message had."""
     await accept(send)
-    NOTED.append("waits")
+    notes(scope).append("waits")
     await GATE.wait()
     while (event := await receive())["type"] == "websocket.receive":
         await send({"type": "websocket.send", "text": str(len(event["bytes"]))})
-    NOTED.append(event)
+    notes(scope).append(event)
 
 
 async def socket_origin(scope, receive, send):
@@ -198,8 +209,8 @@ async def socket_slow(scope, receive, send):
 
 async def socket_early_bird(scope, receive, send):
     """Does not answer the handshake until its client has left."""
-    NOTED.append("waits")
-    NOTED.append([(await receive())["type"], await outcome(send, {"type": "websocket.accept"})])
+    notes(scope).append("waits")
+    notes(scope).append([(await receive())["type"], await outcome(send, {"type": "websocket.accept"})])
 
 
 async def socket_ignores(scope, receive, send):
@@ -209,4 +220,4 @@ async def socket_ignores(scope, receive, send):
         pass
     outcomes = {await outcome(send, {"type": "websocket.send", "text": "anybody?"}) for _ in range(20)}
     heard = {(await receive())["type"] for _ in range(20)}
-    NOTED.append([sorted(outcomes), sorted(heard)])
+    notes(scope).append([sorted(outcomes), sorted(heard)])

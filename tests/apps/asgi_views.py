@@ -8,7 +8,8 @@ import sys
 import tempfile
 import time
 
-NOTED = []
+#: What was noted, by the name that a client gives in `X-Client`: what one leaves behind is never taken for another's.
+NOTED = {}
 GATES = {}
 REQUEST = contextvars.ContextVar("REQUEST", default="none")
 TEXT = [(b"content-type", b"text/plain")]
@@ -25,6 +26,18 @@ async def app(scope, receive, send):
     if view is None:
         return await reply(send, b"no such view", 404)
     await view(scope, receive, send)
+
+
+def notes(scope):
+    """The notes of whoever asks: kept until they are taken by /noted."""
+    return NOTED.setdefault(dict(scope["headers"]).get(b"x-client", b""), [])
+
+
+def taken(scope):
+    """The same as JSON, and they are no longer kept."""
+    body = json.dumps(notes(scope)).encode()
+    notes(scope).clear()
+    return body
 
 
 async def lifespan(scope, receive, send):
@@ -110,13 +123,11 @@ async def view_script(scope, receive, send):
             outcomes.append("ok")
         except Exception as error:
             outcomes.append(f"{type(error).__name__}: {error}")
-    NOTED.append(outcomes)
+    notes(scope).append(outcomes)
 
 
 async def view_noted(scope, receive, send):
-    noted = list(NOTED)
-    NOTED.clear()
-    await reply(send, json.dumps(noted).encode())
+    await reply(send, taken(scope))
 
 
 async def view_raise(scope, receive, send):
@@ -155,11 +166,11 @@ async def view_exit(scope, receive, send):
 async def view_wait(scope, receive, send):
     """Waits until it is told to go on, or hears that the client has left."""
     name = scope["query_string"].decode()
-    NOTED.append(f"{name} waits")
+    notes(scope).append(f"{name} waits")
     opened = asyncio.create_task(gate(name).wait())
     heard = asyncio.create_task(next_disconnect(receive))
     await asyncio.wait({opened, heard}, return_when=asyncio.FIRST_COMPLETED)
-    NOTED.append(f"{name} {'heard the client leave' if heard.done() else 'went on'}")
+    notes(scope).append(f"{name} {'heard the client leave' if heard.done() else 'went on'}")
     opened.cancel()
     heard.cancel()
     await reply(send, b"waited")
@@ -213,10 +224,10 @@ async def view_forever(scope, receive, send):
         while True:
             await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
             sent += 1
-            NOTED[:] = [f"sent {sent}"]
+            notes(scope)[:] = [f"sent {sent}"]
             await asyncio.sleep(0)
     except OSError as error:
-        NOTED.append(type(error).__name__)
+        notes(scope).append(type(error).__name__)
         raise
 
 
@@ -243,13 +254,13 @@ async def view_events(scope, receive, send):
 async def view_background(scope, receive, send):
     await reply(send, b"first the reply")
     await gate("background").wait()
-    NOTED.append("then the work")
+    notes(scope).append("then the work")
 
 
 async def view_after_end(scope, receive, send):
     await reply(send, b"whole")
-    NOTED.append((await receive())["type"])
-    NOTED.append((await receive())["type"])
+    notes(scope).append((await receive())["type"])
+    notes(scope).append((await receive())["type"])
 
 
 async def view_path_send(scope, receive, send):
@@ -290,7 +301,7 @@ async def view_hints(scope, receive, send):
 
 
 async def view_slow(scope, receive, send):
-    NOTED.append("slow begins")
+    notes(scope).append("slow begins")
     try:
         await asyncio.sleep(60)
     except asyncio.CancelledError:
@@ -301,12 +312,12 @@ async def view_slow(scope, receive, send):
 
 
 async def view_thread(scope, receive, send):
-    NOTED.append("thread begins")
+    notes(scope).append("thread begins")
     await asyncio.to_thread(time.sleep, 300)
 
 
 async def view_stubborn(scope, receive, send):
-    NOTED.append("stubborn begins")
+    notes(scope).append("stubborn begins")
     while True:
         try:
             await asyncio.sleep(60)
@@ -373,7 +384,7 @@ async def view_deaf(scope, receive, send):
             refused += 1
         await asyncio.sleep(0)
     heard = {(await receive())["type"] for _ in range(20)}
-    NOTED.append(f"went on, and heard {sorted(heard)}")
+    notes(scope).append(f"went on, and heard {sorted(heard)}")
 
 
 async def view_task_group(scope, receive, send):

@@ -22,8 +22,12 @@ def ask(server: Serving, path: str, *lines: str, method: str = "GET", body: byte
         return read_reply(sock, bytearray(), head=method == "HEAD")
 
 
-def noted(server: Serving) -> list:
-    return json.loads(ask(server, "/noted")[2])
+def noted(server: Serving, name: str = "") -> list:
+    """What the application has noted, since the last look, of requests that gave this name in `X-Client`.
+
+    Where a server is shared each test has a name of its own, for what an earlier one has left behind may come late.
+    """
+    return json.loads(ask(server, "/noted", f"X-Client: {name}")[2])
 
 
 def wait_for(what: Callable[[], object], message: str) -> None:
@@ -192,7 +196,6 @@ def test_waiting_requests_do_not_hold_up_others(views: Serving) -> None:
     assert all(read_reply(sock, bytearray())[2] == b"waited" for sock in socks)
     for sock in socks:
         sock.close()
-    noted(views)
 
 
 def test_a_crowd_at_once_is_answered_to_the_last(views: Serving) -> None:
@@ -208,45 +211,41 @@ def test_a_crowd_at_once_is_answered_to_the_last(views: Serving) -> None:
 
 
 def test_a_client_that_leaves_is_heard_of_at_once(views: Serving) -> None:
-    noted(views)
     sock = views.connect()
-    sock.sendall(b"GET /wait?leaves HTTP/1.1\r\nHost: a\r\n\r\n")
+    sock.sendall(b"GET /wait?leaves HTTP/1.1\r\nHost: a\r\nX-Client: leaver\r\n\r\n")
     seen: list = []
-    wait_for(lambda: seen.extend(noted(views)) or "leaves waits" in seen, f"it never waited: {seen}")
+    wait_for(lambda: seen.extend(noted(views, "leaver")) or "leaves waits" in seen, f"it never waited: {seen}")
     sock.close()
-    wait_for(lambda: seen.extend(noted(views)) or "leaves heard the client leave" in seen, f"unheard: {seen}")
+    wait_for(lambda: seen.extend(noted(views, "leaver")) or "leaves heard the client leave" in seen, f"unheard: {seen}")
     assert "failed" not in views.log().partition("leaves")[2]
 
 
 def test_a_stream_ends_when_its_client_leaves(views: Serving) -> None:
-    noted(views)
     with views.connect() as sock:
-        sock.sendall(b"GET /forever HTTP/1.1\r\nHost: a\r\n\r\n")
+        sock.sendall(b"GET /forever HTTP/1.1\r\nHost: a\r\nX-Client: streamed\r\n\r\n")
         assert sock.recv(65536)
     seen: list = []
-    wait_for(lambda: seen.extend(noted(views)) or "ConnectionResetError" in seen, f"it went on: {seen}")
+    wait_for(lambda: seen.extend(noted(views, "streamed")) or "ConnectionResetError" in seen, f"it went on: {seen}")
 
 
 def test_who_passes_over_that_its_client_has_left_harms_nobody(views: Serving) -> None:
-    noted(views)
     with views.connect() as sock:
-        sock.sendall(b"GET /deaf HTTP/1.1\r\nHost: a\r\n\r\n")
+        sock.sendall(b"GET /deaf HTTP/1.1\r\nHost: a\r\nX-Client: gone\r\n\r\n")
         assert sock.recv(65536)
     seen: list = []
-    wait_for(lambda: seen.extend(noted(views)) or seen, "it never came to its end")
+    wait_for(lambda: seen.extend(noted(views, "gone")) or seen, "it never came to its end")
     assert seen == ["went on, and heard ['http.disconnect']"]
     assert ask(views, "/hello")[2] == b"hello" and "GET /deaf" not in views.log()
 
 
 def test_a_stream_waits_for_a_slow_reader(views: Serving) -> None:
-    noted(views)
     with views.connect() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        sock.sendall(b"GET /forever HTTP/1.1\r\nHost: a\r\n\r\n")
+        sock.sendall(b"GET /forever HTTP/1.1\r\nHost: a\r\nX-Client: slow\r\n\r\n")
         last: list = [None]
         quiet = 0
         while quiet < 5:  # five looks without progress: it waits
-            now = noted(views)
+            now = noted(views, "slow")
             quiet = quiet + 1 if not now else 0
             last = now or last
             time.sleep(0.05)
@@ -280,23 +279,21 @@ def test_events_come_when_they_are_sent(views: Serving) -> None:
 
 
 def test_work_goes_on_behind_a_reply_and_its_connection_too(views: Serving) -> None:
-    noted(views)
     with views.connect() as sock:
         buffer = bytearray()
-        sock.sendall(b"GET /background HTTP/1.1\r\nHost: a\r\n\r\n")
+        sock.sendall(b"GET /background HTTP/1.1\r\nHost: a\r\nX-Client: backer\r\n\r\n")
         assert read_reply(sock, buffer)[2] == b"first the reply"
         sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
         assert read_reply(sock, buffer)[2] == b"hello"
-    assert noted(views) == []
+    assert noted(views, "backer") == []
     ask(views, "/open?background")
-    wait_for(lambda: "then the work" in noted(views), "the work was not done")
+    wait_for(lambda: "then the work" in noted(views, "backer"), "the work was not done")
 
 
 def test_after_its_end_a_request_only_hears_of_the_end(views: Serving) -> None:
-    noted(views)
     seen: list = []
-    ask(views, "/after-end")
-    wait_for(lambda: seen.extend(noted(views)) or seen == ["http.disconnect"] * 2, f"it heard {seen}")
+    ask(views, "/after-end", "X-Client: ended")
+    wait_for(lambda: seen.extend(noted(views, "ended")) or seen == ["http.disconnect"] * 2, f"it heard {seen}")
 
 
 FAILURES = [

@@ -29,6 +29,13 @@ def sockets(request: pytest.FixtureRequest) -> Iterator[Serving]:
     server.kill()
 
 
+def heard(server: Serving, client: Client) -> list:
+    """What the application has noted of this client, once there is something."""
+    seen: list = []
+    wait_for(lambda: seen.extend(noted(server, client.name)) or seen, "the application heard nothing")
+    return seen
+
+
 def test_messages_come_back_as_they_were(sockets: Serving) -> None:
     with Client(sockets, "/echo") as client:
         assert client.status == 101 and client.fields["sec-websocket-accept"] == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
@@ -158,15 +165,12 @@ BROKEN = [
 
 @pytest.mark.parametrize("name, data, code", BROKEN, ids=[name for name, _, _ in BROKEN])
 def test_a_broken_rule_closes_with_its_code(sockets: Serving, name: str, data: bytes, code: int) -> None:  # W4-W9
-    noted(sockets)
     with Client(sockets, "/echo") as client:
         client.send(data)
         assert client.receive().code == code
         client.sock.shutdown(socket.SHUT_WR)
         assert client.ends()
-    seen: list = []
-    wait_for(lambda: seen.extend(noted(sockets)) or seen, "the application heard nothing")
-    assert seen[0]["code"] == code
+    assert heard(sockets, client)[0]["code"] == code
 
 
 def deflated(data: bytes) -> bytes:
@@ -196,11 +200,10 @@ def test_noise_is_no_deflated_message(sockets: Serving) -> None:
 
 
 def test_a_refusal_is_403_and_the_connection_speaks_http(sockets: Serving) -> None:  # W11
-    noted(sockets)
     with Client(sockets, "/refuse", behind=b"GET /other HTTP/1.1\r\nHost: a\r\n\r\n") as client:
         assert client.status == 403
         assert client._answer()[::2] == (200, b"an ordinary reply")
-    assert noted(sockets)[0]["type"] == "websocket.disconnect"
+    assert heard(sockets, client)[0]["type"] == "websocket.disconnect"
 
 
 def test_a_denial_has_words_of_its_own(sockets: Serving) -> None:
@@ -217,9 +220,11 @@ def test_an_application_that_does_not_answer_the_handshake(sockets: Serving, pat
 
 def test_a_client_that_takes_nothing_is_given_up(serve: Callable[..., Serving], loop: str) -> None:  # W9
     server = serve("asgi_sockets:app", "--write-timeout", "300ms", "--loop", loop)
-    with Client(server, "/flood"):
+    with Client(server, "/flood") as client:
         seen: list = []
-        wait_for(lambda: seen.extend(noted(server)) or "ConnectionResetError" in seen, f"it went on: {seen}")
+        wait_for(
+            lambda: seen.extend(noted(server, client.name)) or "ConnectionResetError" in seen, f"it went on: {seen}"
+        )
 
 
 def test_an_application_that_ends_closes(sockets: Serving) -> None:
@@ -233,80 +238,68 @@ def test_an_application_that_ends_closes(sockets: Serving) -> None:
 
 
 def test_an_application_closes_with_its_code_and_reason(sockets: Serving) -> None:
-    noted(sockets)
     with Client(sockets, "/close") as client:
         closing = client.receive()
         assert (closing.code, closing.data[2:]) == (4001, b"genug")
         client.send(frame(0x81, b"too late"), frame(0x88, closing.data))
         assert client.ends()
-    assert noted(sockets) == [{"type": "websocket.disconnect", "code": 4001, "reason": "genug"}]
+    assert heard(sockets, client) == [{"type": "websocket.disconnect", "code": 4001, "reason": "genug"}]
     with Client(sockets, "/bad-close") as client:
         assert b"must not be sent" in client.receive()[1]
 
 
 def test_a_client_closes_with_its_code_and_reason(sockets: Serving) -> None:
-    for data, heard in ((b"\x03\xe9bye", (1001, "bye")), (b"", (1005, ""))):
-        noted(sockets)
+    for data, told in ((b"\x03\xe9bye", (1001, "bye")), (b"", (1005, ""))):
         with Client(sockets, "/echo") as client:
             client.send(frame(0x88, data))
             assert client.receive() == (0x88, data)
             assert client.ends()
-        seen: list = []
-        wait_for(lambda: seen.extend(noted(sockets)) or seen, "the application heard nothing")
-        assert (seen[0]["code"], seen[0]["reason"]) == heard
+        event = heard(sockets, client)[0]
+        assert (event["code"], event["reason"]) == told
 
 
 def test_a_client_that_leaves_without_a_word_is_1006(sockets: Serving) -> None:
     for rude in (b"", frame(0x81, b"in the middle")[:7]):
-        noted(sockets)
         with Client(sockets, "/echo") as client:
             client.send(rude)
-        seen: list = []
-        wait_for(lambda: seen.extend(noted(sockets)) or seen, "the application heard nothing")
-        assert seen[0]["code"] == 1006
+        assert heard(sockets, client)[0]["code"] == 1006
 
 
 def test_a_client_that_leaves_in_the_handshake(sockets: Serving) -> None:
-    noted(sockets)
-    head = "".join(f"{line}\r\n" for line in ("GET /early-bird HTTP/1.1", "Host: a", *LINES))
+    head = "".join(f"{line}\r\n" for line in ("GET /early-bird HTTP/1.1", "Host: a", "X-Client: early", *LINES))
     for cut in (30, len(head)):
         with sockets.connect() as sock:
             sock.sendall(head[:cut].encode())
     seen: list = []
     with sockets.connect() as sock:
         sock.sendall(f"{head}\r\n".encode())
-        wait_for(lambda: seen.extend(noted(sockets)) or seen, "it was not called")
-    wait_for(lambda: seen.extend(noted(sockets)) or len(seen) > 1, f"it heard {seen}")
+        wait_for(lambda: seen.extend(noted(sockets, "early")) or seen, "it was not called")
+    wait_for(lambda: seen.extend(noted(sockets, "early")) or len(seen) > 1, f"it heard {seen}")
     assert seen == ["waits", ["websocket.disconnect", "ConnectionResetError"]]
 
 
 def test_who_passes_over_that_its_client_has_left_harms_nobody(sockets: Serving) -> None:
-    noted(sockets)
     with Client(sockets, "/ignores") as client:
         client.text("hello")
-    seen: list = []
-    wait_for(lambda: seen.extend(noted(sockets)) or seen, "it never came to its end")
-    assert seen == [[["ConnectionResetError"], ["websocket.disconnect"]]]
+    assert heard(sockets, client) == [[["ConnectionResetError"], ["websocket.disconnect"]]]
 
 
 def test_events_in_wrong_orders(sockets: Serving) -> None:
-    noted(sockets)
     with Client(sockets, "/order") as client:
         assert json.loads(client.receive()[1]) == [
             "RuntimeError", "RuntimeError", "TypeError", "ValueError",
             "RuntimeError", "ValueError", "ValueError", "TypeError", "TypeError", "ValueError", "RuntimeError",
         ]  # fmt: skip
         assert client.receive().code == 1000
-    assert noted(sockets) == ["RuntimeError"]
+    assert heard(sockets, client) == ["RuntimeError"]
 
 
 def test_a_sender_waits_for_a_slow_reader_and_hears_when_it_leaves(sockets: Serving) -> None:
-    noted(sockets)
     with Client(sockets, "/flood") as client:
         last: list = [None]
         quiet = 0
         while quiet < 5:
-            now = noted(sockets)
+            now = noted(sockets, client.name)
             quiet = quiet + 1 if not now else 0
             last = now or last
             time.sleep(0.05)
@@ -314,7 +307,7 @@ def test_a_sender_waits_for_a_slow_reader_and_hears_when_it_leaves(sockets: Serv
         for _ in range(50):
             assert len(client.receive()[1]) == 65536
     seen: list = []
-    wait_for(lambda: seen.extend(noted(sockets)) or "ConnectionResetError" in seen, f"it went on: {seen}")
+    wait_for(lambda: seen.extend(noted(sockets, client.name)) or "ConnectionResetError" in seen, f"it went on: {seen}")
 
 
 def test_a_silent_client_is_pinged_and_then_given_up(serve: Callable[..., Serving], loop: str) -> None:
@@ -326,9 +319,7 @@ def test_a_silent_client_is_pinged_and_then_given_up(serve: Callable[..., Servin
             client.send(frame(0x8A, b""))
         assert client.receive() == (0x89, b"")
         assert client.receive().code == 1011
-    seen: list = []
-    wait_for(lambda: seen.extend(noted(server)) or seen, "the application heard nothing")
-    assert seen[0]["code"] == 1006
+    assert heard(server, client)[0]["code"] == 1006
 
 
 def test_pings_can_be_switched_off(serve: Callable[..., Serving]) -> None:

@@ -58,7 +58,7 @@ LIMITS = [
 def test_bytes_that_wait_are_bounded(serve: Callable[..., Serving], name: str, size: int, read_on: bool) -> None:
     server = serve("asgi_sockets:app", "--limit-ws-queue-bytes", "1000")
     with Client(server, "/gated") as client:
-        wait_for(lambda: "waits" in noted(server), "it never came")
+        wait_for(lambda: "waits" in noted(server, client.name), "it never came")
         sizes = [500, size - 500] if size < 5000 else [size]
         # A ping is answered only where the server reads on behind the messages.
         client.send(*(frame(0x82, bytes(each)) for each in sizes), frame(0x89, b"read?"))
@@ -75,7 +75,7 @@ def test_bytes_that_wait_are_bounded(serve: Callable[..., Serving], name: str, s
 def test_messages_that_wait_are_counted(serve: Callable[..., Serving], count: int, read_on: bool) -> None:
     server = serve("asgi_sockets:app", "--limit-ws-queue", "3")
     with Client(server, "/gated") as client:
-        wait_for(lambda: "waits" in noted(server), "it never came")
+        wait_for(lambda: "waits" in noted(server, client.name), "it never came")
         client.send(frame(0x82, b"") * count, frame(0x89, b"read?"))
         if read_on:
             assert client.receive() == (0x8A, b"read?")
@@ -87,7 +87,7 @@ def test_messages_that_wait_are_counted(serve: Callable[..., Serving], count: in
 
 def test_a_client_that_is_not_listened_to_costs_no_memory_and_loses_nothing(alone: Serving) -> None:
     with Client(alone, "/gated") as client:
-        wait_for(lambda: "waits" in noted(alone), "it never came")
+        wait_for(lambda: "waits" in noted(alone, client.name), "it never came")
         before = forget_peak(alone)
         large = frame(0x82, bytes(MIB // 2))
         client.sock.setblocking(False)

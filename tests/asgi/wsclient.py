@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from serving import Serving, read_reply
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 LINES = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {KEY}"]
 MASK = b"\x11\x22\x33\x44"
+NUMBERS = itertools.count(1)
 
 
 class Frame(NamedTuple):
@@ -41,7 +43,7 @@ def frame(first: int, data: bytes, *, mask: bool = True) -> bytes:
 
 
 class Client:
-    """One connection, from its handshake on."""
+    """One connection, from its handshake on. `name` is its own: what the application notes of it stands under it."""
 
     def __init__(
         self,
@@ -52,9 +54,11 @@ class Client:
         behind: bytes = b"",
         standard: list[str] | None = None,
     ):
+        self.name = f"socket {next(NUMBERS)}"
         self.sock: socket.socket = server.connect()
         self.buffer = bytearray()
-        head = [f"{method} {path} HTTP/1.1", "Host: a", *(LINES if standard is None else standard), *lines]
+        shake = LINES if standard is None else standard
+        head = [f"{method} {path} HTTP/1.1", "Host: a", f"X-Client: {self.name}", *shake, *lines]
         self.sock.sendall("\r\n".join([*head, "", ""]).encode("latin-1") + behind)
         self.status, self.fields, self.body = self._answer()
 
