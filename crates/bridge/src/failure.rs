@@ -62,7 +62,7 @@ pub fn answer(py: Python<'_>, exchange: &mut Exchange, engine: &Engine, error: &
 fn is_shown(exchange: &Exchange, engine: &Engine) -> bool {
     use server::engine::Tracebacks;
 
-    let local = || engine.remote_address(exchange).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    let local = || exchange.remote_address(engine).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     let wanted = match engine.config.tracebacks {
         Tracebacks::Never => false,
         Tracebacks::Local => local(),

@@ -6,11 +6,9 @@
 
 use reactor::Address;
 use reactor::sys::wall_us;
-use wire::{Head, Peer, Version};
+use wire::{Head, Peer, Trust, Version};
 
 use crate::calendar;
-use crate::engine::Engine;
-use crate::exchange::Exchange;
 use crate::log::{Form, Log, push_clean};
 
 const COMMON: &str = "%h %l %u %t \"%r\" %s %b";
@@ -175,50 +173,32 @@ fn named(name: &str, wanted: &mut Vec<Wanted>) -> Result<Part, String> {
     }))
 }
 
-impl Engine {
-    /// Writes the line of an exchange that is about to be handed back.
-    pub fn log_access(&self, access: &AccessLog, exchange: &Exchange) {
-        access.write(&Facts {
-            head: Some(&exchange.head),
-            address: self.remote_address(exchange),
-            status: exchange.status(),
-            written: exchange.written(),
-            elapsed: exchange.elapsed_us(),
-            notes: exchange.notes(),
-        });
-    }
-
-    /// Writes the line of a request that was refused before it was one. `head`: as far as it was understood;
-    /// `written`: content bytes of the refusal.
-    pub(crate) fn log_refusal(&self, peer: Address, head: Option<&Head>, status: u16, written: u64) {
-        let Some(access) = &self.config.access else { return };
-        let address = match (head, peer) {
-            (Some(head), peer) => self.address_of(head, peer),
-            (None, Address::Ip(ip, _)) => ip.to_string(),
-            (None, Address::Unix) => "-".to_string(),
-        };
-        access.write(&Facts { head, address, status, written, elapsed: 0, notes: &[] });
-    }
-
-    /// The address that the application sees: a trusted proxy's word, or the peer; `-` for a unix socket's.
-    pub fn remote_address(&self, exchange: &Exchange) -> String {
-        self.address_of(&exchange.head, exchange.peer())
-    }
-
-    fn address_of(&self, head: &Head, peer: Address) -> String {
-        let (peer, own) = match peer {
-            Address::Ip(ip, port) => (Peer::Ip(ip, port), ip.to_string()),
-            Address::Unix => (Peer::Unix, "-".to_string()),
-        };
-        match wire::effective(head, &peer, &self.config.trust) {
-            Ok(Some(effective)) => effective.addr.unwrap_or(own),
-            _ => own,
-        }
+/// The address that the application sees: a trusted proxy's word, or the peer; `-` for a unix socket's.
+pub fn remote_address(head: &Head, peer: Address, trust: &Trust) -> String {
+    let (peer, own) = match peer {
+        Address::Ip(ip, port) => (Peer::Ip(ip, port), ip.to_string()),
+        Address::Unix => (Peer::Unix, "-".to_string()),
+    };
+    match wire::effective(head, &peer, trust) {
+        Ok(Some(effective)) => effective.addr.unwrap_or(own),
+        _ => own,
     }
 }
 
 impl AccessLog {
-    fn write(&self, facts: &Facts<'_>) {
+    /// Writes the line of a request that was refused before it was one. `head`: as far as it was understood;
+    /// `reply`: the refusal's status and its content bytes.
+    pub fn write_refusal(&self, peer: Address, head: Option<&Head>, trust: &Trust, reply: (u16, u64)) {
+        let address = match (head, peer) {
+            (Some(head), peer) => remote_address(head, peer, trust),
+            (None, Address::Ip(ip, _)) => ip.to_string(),
+            (None, Address::Unix) => "-".to_string(),
+        };
+        self.write(&Facts { head, address, status: reply.0, written: reply.1, elapsed: 0, notes: &[] });
+    }
+
+    /// Writes a line.
+    pub fn write(&self, facts: &Facts<'_>) {
         let line = match &self.format {
             Format::Line(parts, _) => facts.line(parts),
             Format::Json => facts.json(),
@@ -237,17 +217,17 @@ fn coloured(colour: &[u8], line: &[u8]) -> Vec<u8> {
 }
 
 /// What a line is made from.
-struct Facts<'a> {
+pub struct Facts<'a> {
     /// None where the request was refused before its head was understood.
-    head: Option<&'a Head>,
-    address: String,
-    status: u16,
+    pub head: Option<&'a Head>,
+    pub address: String,
+    pub status: u16,
     /// Content bytes.
-    written: u64,
+    pub written: u64,
     /// Microseconds.
-    elapsed: u64,
+    pub elapsed: u64,
     /// What the exchange has noted down; `Format::wanted` says what.
-    notes: &'a [Vec<u8>],
+    pub notes: &'a [Vec<u8>],
 }
 
 impl Facts<'_> {

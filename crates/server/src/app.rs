@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use reactor::LetGo;
 use wire::Millis;
 
 use crate::engine::Engine;
@@ -36,10 +35,4 @@ pub trait App: Send + Sync + 'static {
     fn strained_until(&self) -> Millis {
         0
     }
-}
-
-/// The same waiting, for code that cannot be generic over the application.
-pub trait Outside {
-    /// Lets go of what other threads need, and runs something that waits.
-    fn outside(&self, wait: &mut dyn FnMut(&LetGo));
 }

@@ -15,12 +15,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use reactor::Sent;
 use reactor::sys::monotonic_us;
 use wire::Millis;
 
 use crate::connection::{After, Connection, Phase};
 use crate::exchange::Exchange;
+use crate::reply::Reply;
 use crate::turn::Loop;
 use crate::watched::Watched;
 
@@ -36,28 +36,6 @@ const HELD_US: u64 = 500;
 const TOO_LONG_US: u64 = 2000;
 /// After a batch that was not quick, so many go by without waiting.
 const PATIENCE: u32 = 64;
-
-/// A reply that waits.
-pub(crate) struct Reply {
-    connection: Box<Connection>,
-    parcel: Vec<u8>,
-    /// How much of it is sent.
-    sent: usize,
-    failed: bool,
-}
-
-impl Reply {
-    /// Sends it, as far as the socket takes it.
-    pub fn send(&mut self) {
-        while !self.failed && self.sent < self.parcel.len() {
-            match self.connection.transport.send(&self.parcel[self.sent..]) {
-                Ok(Sent::Some(n)) => self.sent += n,
-                Ok(Sent::Full) => break,
-                Err(_) => self.failed = true,
-            }
-        }
-    }
-}
 
 /// What one loop has read and not sent.
 #[derive(Default)]
@@ -151,7 +129,7 @@ impl Batch {
     /// A finished reply waits.
     #[inline]
     pub fn keep(&mut self, connection: Box<Connection>, parcel: Vec<u8>) {
-        let reply = Reply { connection, parcel, sent: 0, failed: false };
+        let reply = Reply::new(connection, parcel);
         self.kept += 1;
         match &self.watched {
             Some(watched) => watched.keep(reply),

@@ -200,7 +200,7 @@ mod tests {
     use std::io::Read;
 
     fn spool() -> Arc<Spool> {
-        Spool::new(Arc::new(reactor::Waker::new().expect("a descriptor")))
+        Spool::new()
     }
 
     /// What becomes of a body that arrives in these pieces, each of them a read; and how often

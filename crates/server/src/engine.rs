@@ -17,7 +17,7 @@ use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::log::Log;
 use crate::spool::Spool;
-use crate::tickets::{Deadlines, Tickets};
+use crate::tickets::{Deadlines, Telling, Tickets};
 
 /// How an engine shall behave; fixed for its life.
 pub struct Config {
@@ -128,7 +128,7 @@ impl Engine {
             budget: Budget::new(config.limits.kept_bytes),
             config,
             counters: Counters::new(),
-            spool: Spool::new(Arc::clone(&waker)),
+            spool: Spool::new(),
             waker,
             log,
             stage: AtomicU8::new(Stage::Serving as u8),
@@ -189,6 +189,15 @@ impl Engine {
             let line = format!("{}\n", line.replace('\\', "\\\\").replace('\n', "\\n"));
             // A supervisor that is gone takes this process with it in a moment.
             let _ = report.write_all(line.as_bytes());
+        }
+    }
+
+    /// Answers requests whose deadlines have come. `now` in monotonic milliseconds.
+    pub(crate) fn answer_overdue(&self, now: u64) {
+        let telling =
+            Telling { server_header: &self.config.server_header, counters: &self.counters, log: &self.log };
+        for line in self.tickets.look(&telling, self.config.limits.request_timeout_grace, now) {
+            self.report(&line);
         }
     }
 

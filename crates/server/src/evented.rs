@@ -16,19 +16,12 @@ use crate::exchange::Exchange;
 use crate::incoming::{AT_ONCE, Flow, Incoming};
 use crate::progress::Step;
 use crate::slots::NEVER;
+pub use crate::slots::Roused;
 use crate::turn::Loop;
 use crate::watched::Watched;
 
 /// How many requests one turn brings, so that the event loop's other work is not kept waiting.
 const MOST: usize = 64;
-
-/// A connection that is away and shall be looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Roused {
-    pub token: u64,
-    /// The peer has ended its side, or the connection broke.
-    pub hung_up: bool,
-}
 
 /// What a turn found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,7 +155,7 @@ impl Evented {
         let turn = &mut self.turn;
         let next = engine.tickets.next();
         if next <= turn.now {
-            engine.tickets.look(&engine, turn.now);
+            engine.answer_overdue(turn.now);
         }
         let next = engine.tickets.next();
         if next != NEVER {

@@ -405,8 +405,8 @@ impl Exchange {
             Reply::Open { .. } => self.cut(),
             Reply::Done | Reply::Broken => {}
         }
-        if let Some(format) = &engine.config.access {
-            engine.log_access(format, &self);
+        if let Some(access) = &engine.config.access {
+            self.log_access(access, engine);
         }
         let mut unread = false;
         if let Body::Stream(incoming) = &self.body

@@ -12,9 +12,9 @@ use reactor::sys::monotonic_ms;
 use reactor::{PollFor, Read};
 use wire::{Event, Fault, Http1, Limits, Millis, Policy, Tick};
 
-use crate::app::Outside;
-use crate::connection::Pending;
 use crate::output::{Carry, Flushed};
+use crate::outside::Outside;
+use crate::pending::Pending;
 use crate::sync::lock;
 use crate::transport::Transport;
 

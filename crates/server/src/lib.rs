@@ -47,13 +47,19 @@ pub mod log;
 #[cfg(not(loom))]
 pub mod output;
 #[cfg(not(loom))]
+pub mod outside;
+#[cfg(not(loom))]
 mod patience;
+#[cfg(not(loom))]
+mod pending;
 #[cfg(not(loom))]
 pub mod pool;
 #[cfg(not(loom))]
 mod progress;
 #[cfg(not(loom))]
 mod queue;
+#[cfg(not(loom))]
+mod reply;
 #[cfg(not(loom))]
 mod room;
 pub mod rows;
@@ -65,6 +71,8 @@ mod share;
 mod slots;
 #[cfg(not(loom))]
 pub mod spool;
+#[cfg(not(loom))]
+mod storing;
 pub mod sync;
 #[cfg(not(loom))]
 pub mod tickets;

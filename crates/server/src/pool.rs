@@ -130,7 +130,7 @@ impl<A: App> Threads<A> {
                 since = ms;
             }
             self.help(found, ms - since >= HELD_MS);
-            self.engine.tickets.look(&self.engine, ms);
+            self.engine.answer_overdue(ms);
             self.engine.publish(ms);
             quiet = if now & 1 == 0 && now == seen { quiet + 1 } else { 0 };
             seen = now;

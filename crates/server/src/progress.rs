@@ -16,7 +16,7 @@ use crate::log::Level;
 use crate::output::Flushed;
 use crate::patience::Patience;
 use crate::slots::Place;
-use crate::spool::Stored;
+use crate::storing::Stored;
 use crate::turn::Loop;
 
 /// What came of some input.
@@ -60,7 +60,7 @@ impl Loop {
                         Step::More => {}
                         Step::Ready(head, body) => return Some(self.take_out(connection, head, body)),
                         Step::Store => {
-                            self.engine.spool.store(connection);
+                            self.storing.store(connection);
                             return None;
                         }
                         Step::Refuse(fault) => self.refuse(&mut connection, &fault),
@@ -344,7 +344,10 @@ impl Loop {
         let mut reply = Vec::new();
         fault.reply(&date, &self.engine.config.server_header, false, &mut reply);
         let head = connection.receiving.as_ref().map(|receiving| &*receiving.head);
-        self.engine.log_refusal(connection.peer, head, fault.status, content_length(&reply));
+        if let Some(access) = &self.engine.config.access {
+            let said = (fault.status, content_length(&reply));
+            access.write_refusal(connection.peer, head, &self.engine.config.trust, said);
+        }
         let limits = &self.engine.config.limits;
         connection.queue(limits, self.now).copy(&reply);
         connection.receiving = None;

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use wire::Millis;
 
 use crate::connection::Connection;
-use crate::evented::Roused;
 
 /// Tokens of listeners have this bit; a slot's generation never reaches it.
 pub const LISTENER: u64 = 1 << 63;
@@ -34,6 +33,14 @@ pub enum Place {
 impl Place {
     /// With a thread from now on.
     const AWAY: Self = Self::Away { missed: false, hung_up: false };
+}
+
+/// A connection that is away and shall be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Roused {
+    pub token: u64,
+    /// The peer has ended its side, or the connection broke.
+    pub hung_up: bool,
 }
 
 /// One row.

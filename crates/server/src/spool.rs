@@ -1,28 +1,17 @@
 //! Bodies go to files on a thread of their own, and what all bodies hold is counted.
 //!
-//! Knows: connections whose bodies wait to be written, files that wait to be closed, two sums.
-//! Does not know: the loop, which is woken when a connection comes back. The thread runs for as
-//! long as there is something to do and a while longer; it never touches the interpreter or the
-//! baton, so that a slow disk is waited for by nobody but the body that goes to it.
-//!
-//! ```text
-//!   loop: reads ─► BodyBuffer ── large ──► connection given to the spool ─► thread: write(2)
-//!     ▲                                                                            │
-//!     └──────────── woken, takes what has been stored and goes on reading ─────────┘
-//! ```
+//! Knows: what waits to be done, files that wait to be closed, two sums. Does not know: whose bodies
+//! they are (`storing.rs`). The thread runs for as long as there is something to do and a while
+//! longer; it never touches the interpreter or the baton, so that a slow disk is waited for by
+//! nobody but the body that goes to it.
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use reactor::Waker;
-
-use crate::connection::Connection;
-use crate::inbox::Inbox;
 use crate::sync::{lock, try_lock, wait_for};
 
 /// How long the thread waits for another body before it ends.
@@ -69,17 +58,8 @@ impl Drop for Charge {
     }
 }
 
-/// A connection whose body was written, or could not be.
-pub(crate) struct Stored {
-    pub connection: Box<Connection>,
-    /// True: its file was made now.
-    pub result: io::Result<bool>,
-}
-
-enum Job {
-    Store(Box<Connection>),
-    Close(File),
-}
+/// What the thread does: writes a piece of a body, or closes a file.
+type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Jobs {
@@ -96,30 +76,25 @@ pub struct Spool {
     pub disk: Arc<Sum>,
     jobs: Mutex<Jobs>,
     called: Condvar,
-    stored: Inbox<Stored>,
-    /// Nobody takes what is stored any more.
+    /// Nobody waits for what is done any more.
     ended: AtomicBool,
-    waker: Arc<Waker>,
 }
 
 impl Spool {
-    /// A spool that wakes the loop by this.
-    pub fn new(waker: Arc<Waker>) -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         Arc::new(Self {
             memory: Arc::default(),
             disk: Arc::default(),
             jobs: Mutex::default(),
             called: Condvar::new(),
-            stored: Inbox::default(),
             ended: AtomicBool::new(false),
-            waker,
         })
     }
 
-    /// Has the body of a connection written; the connection comes back by [`Spool::take_stored`].
-    pub(crate) fn store(self: &Arc<Self>, connection: Box<Connection>) {
+    /// Has something done that may wait for a disk.
+    pub fn run(self: &Arc<Self>, job: impl FnOnce() + Send + 'static) {
         let mut jobs = lock(&self.jobs);
-        jobs.waiting.push_back(Job::Store(connection));
+        jobs.waiting.push_back(Box::new(job));
         let starts = !std::mem::replace(&mut jobs.runs, true);
         drop(jobs);
         self.call(starts);
@@ -130,7 +105,7 @@ impl Spool {
         // In a process that was forked while another thread had the lock nobody lets go of it.
         let jobs = if length > QUICK_TO_CLOSE { try_lock(&self.jobs) } else { None };
         if let Some(mut jobs) = jobs {
-            jobs.waiting.push_back(Job::Close(file));
+            jobs.waiting.push_back(Box::new(move || drop(file)));
             let starts = !std::mem::replace(&mut jobs.runs, true);
             drop(jobs);
             self.call(starts);
@@ -150,14 +125,14 @@ impl Spool {
                 jobs.runs = false;
                 std::mem::take(&mut jobs.waiting)
             };
-            waiting.into_iter().for_each(|job| self.do_job(job));
+            waiting.into_iter().for_each(|job| job());
         }
     }
 
     /// The thread's life.
     fn work(&self) {
         while let Some(job) = self.next_job() {
-            self.do_job(job);
+            job();
         }
     }
 
@@ -176,28 +151,9 @@ impl Spool {
         }
     }
 
-    fn do_job(&self, job: Job) {
-        match job {
-            Job::Close(file) => drop(file),
-            Job::Store(mut connection) => {
-                let result =
-                    connection.receiving.as_mut().map_or(Ok(false), |receiving| receiving.body.store());
-                if self.stored.put(Stored { connection, result }) {
-                    self.waker.wake();
-                }
-            }
-        }
-    }
-
-    /// The connections whose bodies have been dealt with since the last call.
-    pub(crate) fn take_stored(&self) -> Vec<Stored> {
-        if self.stored.is_full() { self.stored.take() } else { Vec::new() }
-    }
-
-    /// The loop is no more: what comes back is dropped.
-    pub(crate) fn end(&self) {
+    /// The loop is no more: nobody waits for another body.
+    pub fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
-        self.stored.close();
         self.called.notify_one();
     }
 }

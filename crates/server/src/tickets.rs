@@ -13,8 +13,8 @@ use wire::{DateLine, Head, Millis};
 
 use crate::claims::{Claim, Claims, Passed};
 use crate::connection::Connection;
-use crate::engine::Engine;
-use crate::log::Level;
+use crate::counters::Counters;
+use crate::log::{Level, Log};
 use crate::output::Carry;
 use crate::sync::lock;
 use crate::transport::Transport;
@@ -67,18 +67,13 @@ impl Request {
     }
 
     /// Sends 504, or cuts a reply that was begun.
-    fn expire(&self, engine: &Engine, unanswered: bool) {
+    fn expire(&self, server_header: &[u8], unanswered: bool) {
         if unanswered && self.clean {
             let carried = self.carry.as_ref().is_none_or(|carry| carry.send().is_ok() && carry.is_empty());
             if carried {
                 let mut reply = Vec::new();
                 let date = DateLine::at(wall_seconds());
-                wire::REQUEST_TIMEOUT.reply(
-                    &date,
-                    &engine.config.server_header,
-                    self.head.is_head(),
-                    &mut reply,
-                );
+                wire::REQUEST_TIMEOUT.reply(&date, server_header, self.head.is_head(), &mut reply);
                 // A peer that is gone, or so slow that its socket is full, is not waited for.
                 let _ = self.transport.send(&reply);
                 return self.transport.shut_both();
@@ -159,18 +154,16 @@ impl Tickets {
         self.claims.next()
     }
 
-    /// Answers what is overdue, and tells of it.
-    pub fn look(&self, engine: &Engine, now: Millis) {
+    /// Answers what is overdue, and tells of it. With it comes what the supervisor is to be told: it may be slow to
+    /// listen, and whoever issues a ticket wants the list. `grace`: how long a thread may take to come back, in
+    /// milliseconds.
+    pub fn look(&self, telling: &Telling<'_>, grace: Millis, now: Millis) -> Vec<String> {
         if now < self.next() {
-            return;
+            return Vec::new();
         }
-        let grace = engine.config.limits.request_timeout_grace;
-        let mut watch = Watch { tickets: self, engine, now, ignored: Vec::new() };
+        let mut watch = Watch { tickets: self, telling, now, grace, ignored: Vec::new() };
         self.claims.look(now, grace, &mut watch);
-        for line in watch.ignored {
-            // The supervisor may be slow to listen, and whoever issues a ticket wants the list.
-            engine.report(&line);
-        }
+        watch.ignored
     }
 
     /// The requests that have become overdue since the last time.
@@ -189,22 +182,31 @@ impl Tickets {
     }
 }
 
+/// Who is told of overdue requests: their clients, the numbers, the log.
+pub struct Telling<'a> {
+    /// The value of the Server header of a refusal.
+    pub server_header: &'a [u8],
+    pub counters: &'a Counters,
+    pub log: &'a Log,
+}
+
 /// One look at the deadlines.
 struct Watch<'a> {
     tickets: &'a Tickets,
-    engine: &'a Engine,
+    telling: &'a Telling<'a>,
     now: Millis,
+    grace: Millis,
     ignored: Vec<String>,
 }
 
 impl Passed<Request> for Watch<'_> {
     fn overdue(&mut self, ticket: &Ticket, thread: u64, unanswered: bool) {
         let request = &ticket.request;
-        request.expire(self.engine, unanswered);
-        self.engine.counters.request_deadlines.add();
+        request.expire(self.telling.server_header, unanswered);
+        self.telling.counters.request_deadlines.add();
         let seconds = self.now.saturating_sub(request.began) as f64 / 1000.0;
         if thread == 0 {
-            self.engine.log.complain(Level::Error, || {
+            self.telling.log.complain(Level::Error, || {
                 format!(
                     "{}: overdue after {seconds:.2} s, all of it in the queue; answered 504",
                     request.line()
@@ -221,11 +223,11 @@ impl Passed<Request> for Watch<'_> {
     }
 
     fn ignored(&mut self, ticket: &Ticket) {
-        self.engine.counters.request_deadlines_ignored.add();
+        self.telling.counters.request_deadlines_ignored.add();
         self.ignored.push(format!(
             "stale {}: its thread has not come back {} s after its deadline (--request-timeout-grace)",
             ticket.request.line(),
-            self.engine.config.limits.request_timeout_grace as f64 / 1000.0
+            self.grace as f64 / 1000.0
         ));
     }
 }

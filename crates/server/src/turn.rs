@@ -17,14 +17,13 @@ use crate::allowance::Allowance;
 use crate::batch::Batch;
 use crate::baton::{Lead, Next};
 use crate::engine::{Config, Engine, Stage};
-use crate::evented::Roused;
 use crate::exchange::Exchange;
 use crate::log::Log;
 use crate::output::Carry;
 use crate::queue::Pace;
 use crate::room::Idlest;
-use crate::slots::{BELL, LISTENER, NEVER, Place, Slots};
-use crate::spool::Stored;
+use crate::slots::{BELL, LISTENER, NEVER, Place, Roused, Slots};
+use crate::storing::{Stored, Storing};
 
 /// How many connections are accepted between two looks at those that are there.
 const ACCEPTS_A_LOOK: u32 = 64;
@@ -43,6 +42,8 @@ pub struct Loop {
     pub(crate) now: Millis,
     /// Finished exchanges that have not been looked at.
     homecoming: VecDeque<Exchange>,
+    /// Connections whose bodies are being written.
+    pub(crate) storing: Storing,
     /// Connections whose bodies have been written meanwhile.
     stored: VecDeque<Stored>,
     /// Requests that nobody has begun, and replies of the same batch that have not been sent.
@@ -96,6 +97,7 @@ impl Loop {
         let engine = Arc::new(Engine::new(config, reactor.waker(), log));
         let listeners = Listeners::new(listeners, engine.config.handoff.clone(), shared_listeners);
         listeners.watch(&reactor)?;
+        let storing = Storing::new(Arc::clone(&engine.spool), Arc::clone(&engine.waker));
         Ok(Self {
             reactor,
             engine,
@@ -104,6 +106,7 @@ impl Loop {
             listeners,
             now: monotonic_ms(),
             homecoming: VecDeque::new(),
+            storing,
             stored: VecDeque::new(),
             batch: Batch::default(),
             allowance: Allowance::default(),
@@ -149,7 +152,7 @@ impl Loop {
             }
             Happening::Edge { token, readable, hung_up, .. } => self.edge(token, readable, hung_up),
             Happening::Woken => {
-                self.stored.extend(self.engine.spool.take_stored());
+                self.stored.extend(self.storing.take());
                 if self.engine.stage() != Stage::Serving {
                     self.begin_stop();
                 }
@@ -299,12 +302,6 @@ impl Loop {
                 self.batch.add(exchange);
             }
         }
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        self.engine.spool.end();
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use reactor::Waker;
 
-use crate::batch::Reply;
 use crate::output::Carry;
+use crate::reply::Reply;
 use crate::sync::lock;
 
 /// So many are noted before it is looked whether they still have anything.

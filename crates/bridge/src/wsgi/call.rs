@@ -12,10 +12,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use reactor::LetGo;
 use server::access::Wanted;
-use server::app::{App, Outside};
+use server::app::App;
 use server::body::Body;
 use server::engine::Engine;
 use server::exchange::Exchange;
+use server::outside::Outside;
 use server::scribe::Scribe;
 use wire::{Fault, Millis};
 

@@ -1,9 +1,10 @@
-//! What an exchange notes down for its line in the access log, where the log's format asks for it.
+//! An exchange's line in the access log, and what it notes down for it where the log's format asks.
 //!
 //! Knows: which notes are wanted, by their place. Does not know: how a line looks (`access.rs`).
 
 use super::Exchange;
-use crate::access::Wanted;
+use crate::access::{AccessLog, Facts, Wanted, remote_address};
+use crate::engine::Engine;
 
 /// Values by their place. Rare, so that an exchange has a pointer to them and no more.
 #[derive(Default)]
@@ -24,6 +25,23 @@ impl Exchange {
         if let Some(note) = notes.get_mut(at) {
             *note = value;
         }
+    }
+
+    /// The address that the application sees: a trusted proxy's word, or the peer; `-` for a unix socket's.
+    pub fn remote_address(&self, engine: &Engine) -> String {
+        remote_address(&self.head, self.peer(), &engine.config.trust)
+    }
+
+    /// Writes its line, when it is about to be handed back.
+    pub(super) fn log_access(&self, access: &AccessLog, engine: &Engine) {
+        access.write(&Facts {
+            head: Some(&self.head),
+            address: self.remote_address(engine),
+            status: self.status(),
+            written: self.written(),
+            elapsed: self.elapsed_us(),
+            notes: self.notes(),
+        });
     }
 
     /// Notes what is wanted of the reply's head, which is complete.

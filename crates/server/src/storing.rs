@@ -1,0 +1,64 @@
+//! Connections whose bodies are being written to their files, on the spool's thread.
+//!
+//! Knows: who is with that thread, and who comes back from it. Does not know: the loop, which is woken when a
+//! connection comes back. The loop gives and takes under the baton.
+//!
+//! ```text
+//!   loop: reads ─► BodyBuffer ── large ──► connection given to the spool ─► thread: write(2)
+//!     ▲                                                                            │
+//!     └──────────── woken, takes what has been stored and goes on reading ─────────┘
+//! ```
+
+use std::io;
+use std::sync::Arc;
+
+use reactor::Waker;
+
+use crate::connection::Connection;
+use crate::inbox::Inbox;
+use crate::spool::Spool;
+
+/// A connection whose body was written, or could not be.
+pub(crate) struct Stored {
+    pub connection: Box<Connection>,
+    /// True: its file was made now.
+    pub result: io::Result<bool>,
+}
+
+/// The loop's end of the spool.
+pub(crate) struct Storing {
+    spool: Arc<Spool>,
+    stored: Arc<Inbox<Stored>>,
+    waker: Arc<Waker>,
+}
+
+impl Storing {
+    /// What is stored wakes the loop by this.
+    pub fn new(spool: Arc<Spool>, waker: Arc<Waker>) -> Self {
+        Self { spool, stored: Arc::default(), waker }
+    }
+
+    /// Has the body of a connection written; the connection comes back by [`Storing::take`].
+    pub fn store(&self, mut connection: Box<Connection>) {
+        let (stored, waker) = (Arc::clone(&self.stored), Arc::clone(&self.waker));
+        self.spool.run(move || {
+            let result = connection.receiving.as_mut().map_or(Ok(false), |receiving| receiving.body.store());
+            if stored.put(Stored { connection, result }) {
+                waker.wake();
+            }
+        });
+    }
+
+    /// The connections whose bodies have been dealt with since the last call.
+    pub fn take(&self) -> Vec<Stored> {
+        if self.stored.is_full() { self.stored.take() } else { Vec::new() }
+    }
+}
+
+impl Drop for Storing {
+    /// The loop is no more: what comes back is dropped.
+    fn drop(&mut self) {
+        self.stored.close();
+        self.spool.end();
+    }
+}
