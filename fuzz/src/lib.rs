@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all: four targets, for libFuzzer and for the driver.
+//! What must hold for any bytes at all: the targets, for libFuzzer and for the driver.
 //!
 //! Knows: the machine's contract. Does not know: where inputs come from (`mutate.rs` makes
 //! them for the driver, libFuzzer its own). One thread.
@@ -9,6 +9,7 @@
 mod httparse_beside;
 mod machine;
 pub mod mutate;
+mod proxy;
 pub mod seeds;
 mod splits;
 pub mod transcript;
@@ -16,6 +17,7 @@ mod websocket;
 
 pub use httparse_beside::against_httparse;
 pub use machine::machine;
+pub use proxy::proxy;
 pub use splits::every_split_agrees;
 pub use websocket::websocket;
 
@@ -30,6 +32,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("every_split_agrees", every_split_agrees),
     ("against_httparse", against_httparse),
     ("websocket", websocket),
+    ("proxy", proxy),
 ];
 
 /// An input taken apart.

@@ -75,6 +75,10 @@ faults! {
     BODY_STALLED = 408 Peer "body-stalled" "nothing of the request's body arrived for too long";
     INCOMPLETE = 400 Peer "incomplete" "the request ended before it was complete";
     FORWARDED = 400 Peer "forwarded" "the forwarding headers contradict each other or are malformed";
+    PROXY_EXPECTED = 400 Peer "proxy-expected" "a PROXY header is expected before anything else";
+    PROXY_HEADER = 400 Peer "proxy-header" "the PROXY header is malformed";
+    PROXY_TOO_LONG = 400 Peer "proxy-too-long" "the PROXY header is too long";
+    PROXY_CHECKSUM = 400 Peer "proxy-checksum" "the checksum of the PROXY header is wrong";
     INTERNAL_ERROR = 500 Us "internal-error" "the application failed to answer";
     OVERLOADED = 503 Us "overloaded" "the server has no room for another connection";
     QUEUE_FULL = 503 Us "queue-full" "too many requests are waiting";

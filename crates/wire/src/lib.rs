@@ -1,7 +1,7 @@
 //! Protocols as pure machines: bytes in, events out.
 //!
-//! Knows: HTTP/1 (RFC 9110, 9112), WebSocket (RFC 6455, 7692), forwarding headers (RFC 7239), and every limit of the
-//! engine. Does not know: sockets, clocks, threads, Python; there is no unsafe code. Time is
+//! Knows: HTTP/1 (RFC 9110, 9112), WebSocket (RFC 6455, 7692), forwarding headers (RFC 7239), the PROXY protocol,
+//! and every limit of the engine. Does not know: sockets, clocks, threads, Python; there is no unsafe code. Time is
 //! always an argument, so that tests run on virtual time.
 //!
 //! Read `http1.rs` first: the machine's verbs are `advance`, `eof`, `deadline` and `tick`.
@@ -20,9 +20,11 @@ mod http1;
 mod limits;
 mod names;
 mod policy;
+pub mod proxy;
 mod reason;
 mod request_line;
 mod response;
+mod sniff;
 pub mod ws;
 
 pub use date::{DateLine, MONTHS, civil};
@@ -42,6 +44,7 @@ pub use request_line::Version;
 pub use response::{
     BodyPlan, FieldName, HeadError, LAST_CHUNK, Plan, RequestFacts, ResponseHead, chunk_prefix,
 };
+pub use sniff::looks_like;
 
 /// Monotonic milliseconds.
 pub type Millis = u64;
