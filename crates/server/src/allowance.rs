@@ -6,22 +6,25 @@
 //! Whoever has much to say is served for as long as an allowance lasts; then the loop polls
 //! without waiting, and everybody who said something meanwhile has a turn before the rest. So
 //! nobody waits for the end of an upload or of a long pipeline, and the poll, which costs a
-//! microsecond, comes once in a megabyte or in a thousand requests. The bounds are counts of
-//! work, each worth a millisecond or two.
+//! microsecond, comes once in a quarter of a megabyte or in some hundred requests. The bounds are
+//! counts of work, each worth a fifth of a millisecond.
 
 use reactor::sys::monotonic_us;
 
 /// Requests that are begun: as many as 64 connections pipeline by sixteens, which are best answered
 /// without a break. Those that take no longer than two microseconds each reach it.
 pub const REQUESTS_A_LOOK: u32 = 1024;
-/// Requests that take longer end the allowance once it has lasted so long, ...
-const LASTS_US: u64 = 2000;
-/// ... which is looked at once in so many of them: a clock costs something, too.
+/// Requests that take longer end the allowance once it has lasted so long: somebody who asks beside them waits
+/// hardly longer than without them.
+const LASTS_US: u64 = 200;
+/// How often that is looked at, in requests, ...
 pub const REQUESTS_A_CLOCK: u32 = 8;
-/// Reads of connections that have more than one has brought: two megabytes at the most.
-pub const READS_A_LOOK: u32 = 32;
+/// ... unless they take so long each, in microseconds: then at every one. A clock costs something, too.
+const SLOW_US: u64 = 20;
+/// Reads of connections that have more than one has brought: a quarter of a megabyte at the most.
+pub const READS_A_LOOK: u32 = 4;
 /// How often one connection is read before others have their turn.
-pub const READS_A_VISIT: u32 = 16;
+pub const READS_A_VISIT: u32 = 4;
 /// So many bytes that are sent count as much as a read does.
 const BYTES_A_READ: u64 = 64 * 1024;
 /// So many pieces of bodies (chunks) count as much as a read does.
@@ -35,33 +38,53 @@ pub struct Allowance {
     /// Pieces of bodies that have not been counted as a read.
     pieces: u32,
     visits: usize,
-    /// When the first requests of it were begun, in microseconds; zero while it is not known.
+    /// When the clock was looked at first and last, in microseconds; zero while it was not.
     since: u64,
+    looked: u64,
+    /// Requests until it is looked at again.
+    unlooked: u32,
+    /// Requests took long when it was looked at last, maybe in an earlier allowance.
+    slow: bool,
 }
 
 impl Allowance {
     /// The loop has looked; so many connections go on without an edge.
     #[inline]
     pub fn renew(&mut self, resumed: usize) {
-        *self = Self { requests: REQUESTS_A_LOOK, reads: READS_A_LOOK, pieces: 0, visits: resumed, since: 0 };
+        let slow = self.slow;
+        let unlooked = if slow { 1 } else { REQUESTS_A_CLOCK };
+        *self = Self {
+            requests: REQUESTS_A_LOOK,
+            reads: READS_A_LOOK,
+            visits: resumed,
+            unlooked,
+            slow,
+            ..Self::default()
+        };
     }
 
     /// A request is about to be begun.
     #[inline]
     pub fn count_request(&mut self) {
         self.requests = self.requests.saturating_sub(1);
-        if self.requests.is_multiple_of(REQUESTS_A_CLOCK) {
+        self.unlooked = self.unlooked.saturating_sub(1);
+        if self.unlooked == 0 {
             self.look_at_clock(monotonic_us());
         }
     }
 
-    #[inline]
     fn look_at_clock(&mut self, now: u64) {
         if self.since == 0 {
             self.since = now;
-        } else if now.saturating_sub(self.since) > LASTS_US {
-            self.requests = 0;
+        } else {
+            let requests = if self.slow { 1 } else { u64::from(REQUESTS_A_CLOCK) };
+            self.slow = now.saturating_sub(self.looked) > requests * SLOW_US;
+            if now.saturating_sub(self.since) > LASTS_US {
+                self.requests = 0;
+            }
         }
+        self.looked = now;
+        self.unlooked = if self.slow { 1 } else { REQUESTS_A_CLOCK };
     }
 
     /// True when a look is due before another request is begun.
@@ -144,6 +167,21 @@ mod tests {
         assert!(!allowance.is_spent());
         allowance.look_at_clock(1_000_001 + LASTS_US);
         assert!(allowance.is_spent());
+    }
+
+    #[test]
+    fn the_clock_is_looked_at_for_each_request_while_they_are_slow() {
+        let mut allowance = renewed(0);
+        allowance.look_at_clock(1_000_000);
+        allowance.look_at_clock(1_000_000 + u64::from(REQUESTS_A_CLOCK) * SLOW_US);
+        assert_eq!(allowance.unlooked, REQUESTS_A_CLOCK);
+        allowance.look_at_clock(1_000_001 + u64::from(REQUESTS_A_CLOCK) * SLOW_US * 2);
+        assert_eq!(allowance.unlooked, 1);
+        allowance.renew(0);
+        assert_eq!(allowance.unlooked, 1, "the next ones are expected to be alike");
+        allowance.look_at_clock(2_000_000);
+        allowance.look_at_clock(2_000_000 + SLOW_US);
+        assert_eq!(allowance.unlooked, REQUESTS_A_CLOCK);
     }
 
     #[test]
