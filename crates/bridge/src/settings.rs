@@ -67,7 +67,7 @@ impl Settings {
             max_requests: max_requests(settings)?,
             deadlines: deadlines(settings, &limits)?,
             policy: policy(settings)?,
-            trust: heeding(
+            trust: of_family(
                 parse_trust(&trust)?,
                 &get::<String>(settings, "forwarded_headers", String::new())?,
             ),
@@ -162,10 +162,10 @@ pub fn parse_trust(text: &str) -> PyResult<Trust> {
 }
 
 /// Which family of headers trusted proxies are believed with.
-fn heeding(trust: Trust, which: &str) -> Trust {
+fn of_family(trust: Trust, which: &str) -> Trust {
     match which {
-        "x-forwarded" => trust.heeding_only(Family::XForwarded),
-        "forwarded" => trust.heeding_only(Family::Forwarded),
+        "x-forwarded" => trust.only(Family::XForwarded),
+        "forwarded" => trust.only(Family::Forwarded),
         _ => trust,
     }
 }

@@ -262,7 +262,7 @@ impl Incoming {
         }
         // What an application does between two reads is not its client's slowness.
         if let Some(since) = flow.left_since.take() {
-            flow.machine.was_left(monotonic_ms().saturating_sub(since));
+            flow.machine.reader_paused(monotonic_ms().saturating_sub(since));
         }
         loop {
             if flow.hand_out(into, most) > 0 || flow.complete {

@@ -5,39 +5,12 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::block::{Block, Facts, Field};
 use crate::bytes::{decimal, is_token, is_value, trim_ows};
 use crate::fault::{self, Fault};
-use crate::forwarded::is_forwarding;
-use crate::head::{Block, Field};
 use crate::policy::{Policy, Underscore};
 use crate::request_line::is_authority;
-
-/// What a block means, whatever the request line.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)]
-pub struct Facts {
-    pub hosts: u8,
-    pub host_empty: bool,
-    pub length: Option<u64>,
-    pub chunked: bool,
-    pub close: bool,
-    /// The one Connection line is exactly `keep-alive`; none where there is no such line.
-    pub keep_alive: Option<bool>,
-    pub expect_continue: bool,
-    pub expect_unknown: bool,
-    pub forwarding: bool,
-    content_types: u8,
-    te_lines: u8,
-    codings: Codings,
-}
-
-/// What Transfer-Encoding lists, over all its lines.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Codings {
-    chunked: u8,
-    others: u8,
-    last_is_chunked: bool,
-}
+use crate::trust::is_forwarding;
 
 /// Parses a section that ends in its empty line; line endings have been judged already.
 ///

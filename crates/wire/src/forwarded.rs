@@ -1,148 +1,18 @@
-//! What proxies say of their clients, and whom to believe (RFC 7239; X-Forwarded-*).
+//! What proxies say of their clients (RFC 7239; X-Forwarded-*).
 //!
-//! Knows: addresses, networks, the headers' grammars. Does not know: environ or scope. Pure.
+//! Knows: the headers' grammars. Does not know: who is trusted (`trust.rs`), environ or scope. Pure.
 //!
 //! Each proxy appends the peer that it saw. The chain is read from the right: the first
 //! address that is not a trusted proxy's is the client; what stands to the left of it was
 //! sent by the client and proves nothing.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::bytes::{is_token, is_visible, trim_ows};
 use crate::fault::{self, Fault};
 use crate::head::Head;
 use crate::request_line::is_authority;
-
-/// A peer, as far as trust is concerned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peer {
-    Ip(IpAddr, u16),
-    Unix,
-}
-
-/// Whose word is taken.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Trust {
-    all: bool,
-    unix: bool,
-    networks: Vec<(IpAddr, u8)>,
-    /// What the proxies do not set comes from clients, and is not heeded.
-    ignored: Option<Family>,
-}
-
-/// The two families of forwarding headers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    /// RFC 7239.
-    Forwarded,
-    /// X-Forwarded-*, X-Real-IP.
-    XForwarded,
-}
-
-/// What is wrong with a list of trusted peers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadTrust(String);
-
-impl fmt::Display for BadTrust {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no address, no network such as 10.0.0.0/8, and neither 'unix' nor '*'", self.0)
-    }
-}
-
-impl std::error::Error for BadTrust {}
-
-impl Trust {
-    /// Nobody's.
-    pub fn none() -> Self {
-        Self::default()
-    }
-
-    /// A list of addresses, networks, `unix` and `*`, with commas or blanks between.
-    ///
-    /// # Errors
-    /// [`BadTrust`] names the first member that is none of these.
-    pub fn parse(text: &str) -> Result<Self, BadTrust> {
-        let mut trust = Self::default();
-        for member in text.split([',', ' ']).filter(|member| !member.is_empty()) {
-            match member {
-                "*" => trust.all = true,
-                "unix" => trust.unix = true,
-                _ => trust.networks.push(network(member).ok_or_else(|| BadTrust(member.to_string()))?),
-            }
-        }
-        Ok(trust)
-    }
-
-    /// The same, heeding only one family: a proxy that sets one lets a client's own of the
-    /// other through.
-    #[must_use]
-    pub fn heeding_only(mut self, family: Family) -> Self {
-        self.ignored = Some(match family {
-            Family::Forwarded => Family::XForwarded,
-            Family::XForwarded => Family::Forwarded,
-        });
-        self
-    }
-
-    fn heeds(&self, family: Family) -> bool {
-        self.ignored != Some(family)
-    }
-
-    /// Does a header of a peer reach the application? Forwarding headers do where nobody is
-    /// trusted at all, and where this peer is trusted with their family.
-    pub fn lets_through(&self, name: &[u8], trusted: bool) -> bool {
-        if self.is_none() || !is_forwarding(name) {
-            return true;
-        }
-        let standard = name.eq_ignore_ascii_case(b"forwarded");
-        trusted && self.heeds(if standard { Family::Forwarded } else { Family::XForwarded })
-    }
-
-    /// True where nobody is trusted: forwarding headers then are headers like others.
-    pub fn is_none(&self) -> bool {
-        *self == Self { ignored: self.ignored, ..Self::default() }
-    }
-
-    pub fn trusts(&self, peer: &Peer) -> bool {
-        self.all
-            || match peer {
-                Peer::Unix => self.unix,
-                Peer::Ip(ip, _) => self.has(*ip),
-            }
-    }
-
-    fn has(&self, ip: IpAddr) -> bool {
-        let ip = ip.to_canonical();
-        self.all || self.networks.iter().any(|&(network, bits)| within(ip, network, bits))
-    }
-}
-
-fn network(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, bits) = match text.split_once('/') {
-        Some((address, bits)) if bits.bytes().all(|byte| byte.is_ascii_digit()) => (address, Some(bits)),
-        Some(_) => return None,
-        None => (text, None),
-    };
-    let address = address.trim_matches(['[', ']']).parse::<IpAddr>().ok()?.to_canonical();
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let bits = bits.map_or(Some(most), |bits| bits.parse().ok())?;
-    (bits <= most).then_some((address, bits))
-}
-
-fn within(ip: IpAddr, network: IpAddr, bits: u8) -> bool {
-    match (ip, network) {
-        (IpAddr::V4(ip), IpAddr::V4(network)) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
-            u32::from(ip) & mask == u32::from(network) & mask
-        }
-        (IpAddr::V6(ip), IpAddr::V6(network)) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
-            u128::from(ip) & mask == u128::from(network) & mask
-        }
-        _ => false,
-    }
-}
+use crate::trust::{Peer, Trust};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
@@ -159,25 +29,6 @@ pub struct Effective {
     pub host: Option<Vec<u8>>,
     pub server_port: Option<u16>,
     pub prefix: Option<Vec<u8>>,
-}
-
-/// Headers by which a proxy speaks of its client. From anyone else they must not get through.
-pub fn is_forwarding(name: &[u8]) -> bool {
-    const NAMES: [&str; 11] = [
-        "forwarded",
-        "x-forwarded-for",
-        "x-forwarded-proto",
-        "x-forwarded-host",
-        "x-forwarded-port",
-        "x-forwarded-prefix",
-        "x-forwarded-ssl",
-        "x-forwarded-protocol",
-        "x-forwarded-scheme",
-        "x-real-ip",
-        "x-forwarded-by",
-    ];
-    matches!(name.first(), Some(b'f' | b'F' | b'x' | b'X'))
-        && NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// What the forwarding headers of a request mean. None where the peer is not trusted or says
@@ -351,7 +202,7 @@ struct Element {
 impl Element {
     /// Joins the others and begins anew. An empty member of a list is no element (RFC 9110
     /// §5.6.1.2): it must not hide what the nearest proxy says.
-    fn leave(&mut self, others: &mut Vec<Self>) {
+    fn finish(&mut self, others: &mut Vec<Self>) {
         let element = std::mem::take(self);
         if element.said {
             others.push(element);
@@ -364,49 +215,39 @@ fn parse_elements(mut text: &[u8], elements: &mut Vec<Element>) -> Result<(), Fa
     loop {
         text = trim_ows(text);
         let equals = text.iter().position(|byte| matches!(byte, b'=' | b';' | b','));
-        let Some(equals) = equals.filter(|&at| text[at] == b'=') else {
-            // An empty pair is allowed between separators (RFC 7239 §4).
-            match text.first() {
-                None => break,
-                Some(b';') => text = &text[1..],
-                Some(b',') => {
-                    element.leave(elements);
-                    text = &text[1..];
-                }
-                Some(_) => return Err(fault::FORWARDED),
+        if let Some(equals) = equals.filter(|&at| text[at] == b'=') {
+            let name = &text[..equals];
+            if !is_token(name) {
+                return Err(fault::FORWARDED);
             }
-            continue;
-        };
-        let name = &text[..equals];
-        if !is_token(name) {
-            return Err(fault::FORWARDED);
+            let (value, rest) = value(&text[equals + 1..])?;
+            element.said = true;
+            let place = match name.to_ascii_lowercase().as_slice() {
+                b"for" => Some(&mut element.client),
+                b"proto" => Some(&mut element.proto),
+                b"host" => Some(&mut element.host),
+                _ => None,
+            };
+            if let Some(place) = place
+                && place.replace(value).is_some()
+            {
+                // §4: a parameter must not occur twice in an element.
+                return Err(fault::FORWARDED);
+            }
+            text = trim_ows(rest);
         }
-        let (value, rest) = value(&text[equals + 1..])?;
-        element.said = true;
-        let place = match name.to_ascii_lowercase().as_slice() {
-            b"for" => Some(&mut element.client),
-            b"proto" => Some(&mut element.proto),
-            b"host" => Some(&mut element.host),
-            _ => None,
-        };
-        if let Some(place) = place
-            && place.replace(value).is_some()
-        {
-            // §4: a parameter must not occur twice in an element.
-            return Err(fault::FORWARDED);
-        }
-        text = trim_ows(rest);
+        // No pair in front of a separator: an empty one is allowed (RFC 7239 §4).
         match text.first() {
             None => break,
             Some(b';') => text = &text[1..],
             Some(b',') => {
-                element.leave(elements);
+                element.finish(elements);
                 text = &text[1..];
             }
             Some(_) => return Err(fault::FORWARDED),
         }
     }
-    element.leave(elements);
+    element.finish(elements);
     Ok(())
 }
 

@@ -3,19 +3,14 @@
 //! Knows: one head. Does not know: the connection it came on. Immutable once made, and shared
 //! between all requests that send the same bytes.
 
-use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::block::{Attachment, Block};
 use crate::fault::{self, Fault};
-use crate::fields::Facts;
 use crate::limits::Limits;
 use crate::policy::Policy;
 use crate::request_line::{RequestLine, Version};
-
-/// Something that a layer above hangs on a head or block, to find it at the next request
-/// with the same bytes.
-pub type Attachment = OnceLock<Box<dyn Any + Send + Sync>>;
 
 /// How the body is delimited (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,56 +18,6 @@ pub enum Framing {
     None,
     Length(u64),
     Chunked,
-}
-
-/// Where a field is in its block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field {
-    pub(crate) name: (u32, u32),
-    pub(crate) value: (u32, u32),
-}
-
-/// The header section, from behind the request line through the empty line, parsed once.
-pub struct Block {
-    /// As received: what the next block is compared with.
-    pub(crate) raw: Box<[u8]>,
-    /// The same with folded lines joined; none where that is the same.
-    pub(crate) unfolded: Option<Box<[u8]>>,
-    pub(crate) fields: Box<[Field]>,
-    pub(crate) facts: Facts,
-    /// Blocks of different variants are never shared (a listener, trust in a peer).
-    pub variant: u32,
-    pub attachment: Attachment,
-}
-
-impl Block {
-    fn text(&self) -> &[u8] {
-        self.unfolded.as_deref().unwrap_or(&self.raw)
-    }
-
-    fn part(&self, (from, to): (u32, u32)) -> &[u8] {
-        &self.text()[from as usize..to as usize]
-    }
-
-    /// Names as sent and values without blanks around them, in order.
-    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.fields.iter().map(|field| (self.part(field.name), self.part(field.value)))
-    }
-
-    /// The first field of a name, in whatever case.
-    pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.fields().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
-    }
-
-    /// As received.
-    pub fn raw(&self) -> &[u8] {
-        &self.raw
-    }
-
-    /// There is a header by which a proxy speaks of its client.
-    pub fn has_forwarding(&self) -> bool {
-        self.facts.forwarding
-    }
 }
 
 /// A whole head.

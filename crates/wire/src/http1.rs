@@ -9,15 +9,19 @@
 //!     └──(chunked)─► CHUNKED ─► HEAD
 //! ```
 
+mod scan;
+
 use std::sync::Arc;
 
+use scan::Scan;
+
 use crate::Millis;
-use crate::bytes::is_tchar;
+use crate::block::Block;
 use crate::chunked::{Chunk, Chunked};
 use crate::fault::{self, Fault};
 use crate::fields;
-use crate::head::{Block, Framing, Head};
-use crate::heads::{HeadCache, Hint};
+use crate::head::{Framing, Head};
+use crate::head_cache::{HeadCache, Hint};
 use crate::limits::Limits;
 use crate::policy::Policy;
 use crate::request_line;
@@ -85,19 +89,6 @@ enum State {
 struct Partial {
     bytes: Vec<u8>,
     scan: Scan,
-}
-
-/// How far the lines of a head have been looked at.
-#[derive(Default, Clone)]
-struct Scan {
-    at: usize,
-    line_start: usize,
-    /// Where the request line begins, behind empty lines.
-    start: usize,
-    empty_lines: u8,
-    /// Where the header section begins; none before the request line is complete.
-    block: Option<usize>,
-    lines: u64,
 }
 
 /// The machine of one connection.
@@ -234,7 +225,7 @@ impl Http1 {
                 return Ok(Some(head));
             }
             let mut scan = Scan::default();
-            if let Some(end) = scan.look(input, shared)? {
+            if let Some(end) = scan.look(input, (&shared.limits, &shared.policy))? {
                 let whole = &input[scan.start..end];
                 *input = &input[end..];
                 return self.parse(whole, scan.block.unwrap_or(end) - scan.start, shared, now).map(Some);
@@ -246,7 +237,7 @@ impl Http1 {
         };
         let before = partial.bytes.len();
         partial.bytes.extend_from_slice(input);
-        let Some(end) = partial.scan.look(&partial.bytes, shared)? else {
+        let Some(end) = partial.scan.look(&partial.bytes, (&shared.limits, &shared.policy))? else {
             *input = &[];
             return Ok(None);
         };
@@ -330,7 +321,7 @@ impl Http1 {
             State::Head(None) => limits.first_byte_timeout,
             State::Length { heard, .. } | State::Chunked { heard, .. } => {
                 let silent = heard.saturating_add(limits.body_idle_timeout);
-                return Some(silent.min(self.paid_until(limits)));
+                return Some(silent.min(self.rate_deadline(limits)));
             }
             State::Failed(_) => return None,
         };
@@ -338,13 +329,13 @@ impl Http1 {
     }
 
     /// How long the body may go on, by what has come of it so far and the rate that is asked for.
-    fn paid_until(&self, limits: &Limits) -> Millis {
+    fn rate_deadline(&self, limits: &Limits) -> Millis {
         let paid = self.received.saturating_mul(1000).checked_div(limits.body_rate);
         self.since.saturating_add(limits.body_grace.max(paid.unwrap_or(Millis::MAX)))
     }
 
     /// For so long nobody asked for what the peer sends: that is not the peer's slowness.
-    pub fn was_left(&mut self, span: Millis) {
+    pub fn reader_paused(&mut self, span: Millis) {
         if let State::Length { heard, .. } | State::Chunked { heard, .. } = &mut self.state {
             *heard = heard.saturating_add(span);
             self.since = self.since.saturating_add(span);
@@ -359,7 +350,7 @@ impl Http1 {
         let fault = match &self.state {
             State::Head(None) => return Tick::Close,
             State::Head(Some(_)) => fault::HEAD_TOO_SLOW,
-            _ if now >= self.paid_until(limits) => fault::BODY_TOO_SLOW,
+            _ if now >= self.rate_deadline(limits) => fault::BODY_TOO_SLOW,
             _ => fault::BODY_STALLED,
         };
         self.state = State::Failed(fault);
@@ -386,114 +377,6 @@ impl Http1 {
             State::Length { left, .. } => BodyLeft::Length(*left),
             State::Chunked { .. } => BodyLeft::Unknown,
             State::Head(_) | State::Failed(_) => BodyLeft::None,
-        }
-    }
-}
-
-impl Scan {
-    /// Looks at lines from where it stopped. The end of the head, behind its empty line.
-    fn look(&mut self, bytes: &[u8], shared: &Shared) -> Result<Option<usize>, Fault> {
-        let (limits, policy) = (&shared.limits, &shared.policy);
-        while let Some(found) = memchr::memchr(b'\n', &bytes[self.at..]) {
-            let lf = self.at + found;
-            let start = std::mem::replace(&mut self.line_start, lf + 1);
-            self.at = lf + 1;
-            let line = &bytes[start..lf];
-            match self.block {
-                None => self.before_block(line, start, limits, policy)?,
-                Some(block) => {
-                    if self.in_block(line, lf + 1 - block, limits, policy)? {
-                        return Ok(Some(lf + 1));
-                    }
-                }
-            }
-        }
-        self.at = bytes.len();
-        self.unfinished(bytes, limits).map(|()| None)
-    }
-
-    /// An empty line or the request line. The order of what is asked is the order in which
-    /// bytes show it, so that it does not matter how they are cut: the first byte, the
-    /// length, the ending.
-    fn before_block(
-        &mut self,
-        line: &[u8],
-        start: usize,
-        limits: &Limits,
-        policy: &Policy,
-    ) -> Result<(), Fault> {
-        let text = line.strip_suffix(b"\r").unwrap_or(line);
-        if text.first().is_some_and(|&byte| !is_tchar(byte)) {
-            return Err(fault::NOT_HTTP);
-        }
-        if text.len() as u64 > limits.request_line_bytes {
-            return Err(fault::REQUEST_LINE_TOO_LONG);
-        }
-        // RFC 9112 §2.2 allows to accept a bare LF; what is in front of us may not.
-        if text.len() == line.len() && !policy.bare_lf {
-            return Err(fault::BARE_LF);
-        }
-        if text.is_empty() {
-            self.empty_lines += 1;
-            return if self.empty_lines > policy.leading_lines {
-                Err(fault::TOO_MANY_EMPTY_LINES)
-            } else {
-                Ok(())
-            };
-        }
-        // At once, for what is no HTTP may never send an empty line.
-        request_line::parse(text, policy)?;
-        (self.start, self.block) = (start, Some(self.at));
-        Ok(())
-    }
-
-    /// A header line, or the empty one that ends the section: true. `size`: bytes of the
-    /// section through this line.
-    fn in_block(
-        &mut self,
-        line: &[u8],
-        size: usize,
-        limits: &Limits,
-        policy: &Policy,
-    ) -> Result<bool, Fault> {
-        let ends = matches!(line, b"" | b"\r");
-        // The empty line is no part of what is measured.
-        if size as u64 > limits.header_bytes.saturating_add(if ends { 2 } else { 0 }) {
-            return Err(fault::HEADERS_TOO_LARGE);
-        }
-        if !line.ends_with(b"\r") && !policy.bare_lf {
-            return Err(fault::BARE_LF);
-        }
-        if !ends {
-            self.lines += 1;
-            if self.lines > limits.header_lines {
-                return Err(fault::TOO_MANY_HEADERS);
-            }
-        }
-        Ok(ends)
-    }
-
-    /// What can be said of a line that has not ended.
-    fn unfinished(&self, bytes: &[u8], limits: &Limits) -> Result<(), Fault> {
-        match self.block {
-            // One more for the CR that may be the last byte.
-            Some(block) if (bytes.len() - block) as u64 > limits.header_bytes.saturating_add(1) => {
-                Err(fault::HEADERS_TOO_LARGE)
-            }
-            Some(_) => Ok(()),
-            None => {
-                let line = &bytes[self.line_start..];
-                // TLS, SSH and noise have no line ending to wait for.
-                match line {
-                    [b'\r'] | [] => {}
-                    [byte, ..] if is_tchar(*byte) => {}
-                    _ => return Err(fault::NOT_HTTP),
-                }
-                if line.len() as u64 > limits.request_line_bytes.saturating_add(1) {
-                    return Err(fault::REQUEST_LINE_TOO_LONG);
-                }
-                Ok(())
-            }
         }
     }
 }

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod block;
 mod bytes;
 mod chunked;
 mod date;
@@ -15,29 +16,31 @@ mod fault;
 mod fields;
 mod forwarded;
 mod head;
-mod heads;
+mod head_cache;
 mod http1;
 mod limits;
-mod names;
+mod name_cache;
 mod policy;
 pub mod proxy;
 mod reason;
 mod request_line;
 mod response;
 mod sniff;
+mod trust;
 pub mod ws;
 
+pub use block::{Attachment, Block};
 pub use date::{DateLine, MONTHS, civil};
 pub use fault::{
     BODIES_DISK, BODIES_MEMORY, CONCURRENCY, Fault, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, QUEUE_FULL,
     QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, STOPPING, WS_KEY, WS_VERSION, Whose,
 };
-pub use forwarded::{BadTrust, Effective, Family, Peer, Scheme, Trust, effective};
-pub use head::{Attachment, Block, Framing, Head};
-pub use heads::{HeadCache, Hint};
+pub use forwarded::{Effective, Scheme, effective};
+pub use head::{Framing, Head};
+pub use head_cache::{HeadCache, Hint};
 pub use http1::{BodyLeft, Event, Http1, Shared, Tick};
 pub use limits::{LimitDoc, Limits, TABLE, UnknownLimit};
-pub use names::Names;
+pub use name_cache::NameCache;
 pub use policy::{Policy, REFUSABLE, RELAXABLE, Underscore, UnknownName};
 pub use reason::reason_phrase;
 pub use request_line::Version;
@@ -45,6 +48,7 @@ pub use response::{
     BodyPlan, FieldName, HeadError, LAST_CHUNK, Plan, RequestFacts, ResponseHead, chunk_prefix,
 };
 pub use sniff::looks_like;
+pub use trust::{BadTrust, Family, Peer, Trust};
 
 /// Monotonic milliseconds.
 pub type Millis = u64;

@@ -117,10 +117,10 @@ fn the_time_in_which_nobody_asked_for_a_body_is_not_its_peers() {
     let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
     let (mut machine, _, limits) = stalled(head, b"x");
     assert_eq!(machine.deadline(&limits), Some(limits.body_grace));
-    machine.was_left(7_000_000);
+    machine.reader_paused(7_000_000);
     assert_eq!(machine.deadline(&limits), Some(7_000_000 + limits.body_grace));
     let (mut machine, _, limits) = stalled(head, &[b'x'; 500_000]);
-    machine.was_left(7_000_000);
+    machine.reader_paused(7_000_000);
     assert_eq!(machine.deadline(&limits), Some(7_001_000 + limits.body_idle_timeout));
 }
 

@@ -14,7 +14,7 @@ use reactor::Address;
 use server::engine::Engine;
 use server::exchange::Exchange;
 use wire::ws::Handshake;
-use wire::{Block, Effective, Fault, Head, Limits, Names, Peer, Scheme, Trust, Version, effective};
+use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
 use crate::ffi::{Held, copy_dict, copy_list, latin1, set_item};
 use crate::wsgi::percent_decoded;
@@ -28,7 +28,7 @@ pub struct Gateway {
     trust: Trust,
     common: Common,
     /// Names of headers as received, and in lower case as objects: a browser's are always the same.
-    names: Held<Names<Py<PyBytes>>>,
+    names: Held<NameCache<Py<PyBytes>>>,
     client: Held<Option<(IpAddr, Py<PyString>)>>,
 }
 
@@ -72,7 +72,7 @@ impl Gateway {
             root_path: root_path.to_string(),
             trust,
             common,
-            names: Held::new(Names::new(limits.cached_names)),
+            names: Held::new(NameCache::new(limits.cached_names)),
             client: Held::new(None),
         }
     }

@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyString};
 use reactor::Address;
 use server::engine::Engine;
 use server::exchange::Exchange;
-use wire::{Block, Effective, Fault, Head, Limits, Names, Peer, Scheme, Trust, Version, effective};
+use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
 use crate::ffi::{Held, copy_dict, latin1, set_item};
 
@@ -26,7 +26,7 @@ pub struct Gateway {
     /// A trusted-proxy mode is on: forwarding headers of others do not get through.
     trust: Trust,
     /// Names of headers, and their keys: a browser's are always the same.
-    names: Held<Names<Py<PyString>>>,
+    names: Held<NameCache<Py<PyString>>>,
 }
 
 /// A dictionary that hangs on a head or on a block.
@@ -43,7 +43,7 @@ impl Gateway {
             base: base.unbind(),
             script_name: script_name.as_bytes().to_vec(),
             trust,
-            names: Held::new(Names::new(limits.cached_names)),
+            names: Held::new(NameCache::new(limits.cached_names)),
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::convert::Infallible;
 
-use wire::{Limits, Names};
+use wire::{Limits, NameCache};
 
 /// Asks for a name. True: it had to be made.
-fn made(names: &mut Names<usize>, name: &str) -> bool {
+fn made(names: &mut NameCache<usize>, name: &str) -> bool {
     let mut made = false;
     let make = |name: &[u8]| {
         made = true;
@@ -19,7 +19,7 @@ fn made(names: &mut Names<usize>, name: &str) -> bool {
 fn as_many_are_kept_as_the_limit_says_and_no_more() {
     for (cached_names, kept) in [(0, 0), (3, 0), (4, 4), (63, 60), (64, 64), (65, 64), (256, 256)] {
         let limits = Limits { cached_names, ..Limits::default() };
-        let mut names = Names::new(limits.cached_names);
+        let mut names = NameCache::new(limits.cached_names);
         let mut most = 0;
         for invented in 0..10_000 {
             made(&mut names, &format!("X-Invented-{invented}"));

@@ -10,7 +10,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use crate::Millis;
-use crate::head::{Block, Head};
+use crate::block::Block;
+use crate::head::Head;
 use crate::limits::Limits;
 
 /// One remembered thing.

@@ -21,7 +21,7 @@ const MATES: usize = 4;
 type Made<V> = Option<(Box<[u8]>, V)>;
 
 /// What was made of names; at most so many.
-pub struct Names<V> {
+pub struct NameCache<V> {
     /// The one that was used last stands in front. Made with the first name.
     places: Vec<[Made<V>; MATES]>,
     /// How many of them there may be.
@@ -29,7 +29,7 @@ pub struct Names<V> {
     key: u64,
 }
 
-impl<V> Names<V> {
+impl<V> NameCache<V> {
     /// Keeps at most `most` names (limit `cached_names`); fewer than four keep none.
     pub fn new(most: u64) -> Self {
         Self::keyed(most, RandomState::new().build_hasher().finish())
@@ -100,7 +100,7 @@ mod tests {
     use std::convert::Infallible;
 
     /// Asks for a name. True: it had to be made.
-    fn made(names: &mut Names<usize>, name: &str) -> bool {
+    fn made(names: &mut NameCache<usize>, name: &str) -> bool {
         let mut made = false;
         let make = |name: &[u8]| {
             made = true;
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_used_is_seldom_made_anew_whatever_others_invent() {
-        let mut names = Names::keyed(256, 0x9e37_79b9_7f4a_7c15);
+        let mut names = NameCache::keyed(256, 0x9e37_79b9_7f4a_7c15);
         let usual = ["Host", "Accept", "User-Agent", "Cookie"];
         let mut times = 0;
         for round in 0..10_000 {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_long_name_is_not_kept() {
-        let mut names = Names::new(256);
+        let mut names = NameCache::new(256);
         let (longest, longer) = ("x".repeat(LONGEST), "x".repeat(LONGEST + 1));
         assert!(made(&mut names, &longest) && !made(&mut names, &longest));
         assert!(made(&mut names, &longer) && made(&mut names, &longer));
