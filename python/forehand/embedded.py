@@ -288,11 +288,11 @@ class _Loop:
         self.driver: Driver = driver.Driver(application, plan)
         self.ready = threading.Event()
         self.failure: BaseException | None = None
-        life = self.driver.live(pairs, engine, driver.Orders(), self.ready.set)
+        serving = self.driver.serve(pairs, engine, driver.Orders(), self.ready.set)
 
         def live() -> None:
             try:
-                driver.run(self.loop, life)
+                driver.run(self.loop, serving)
             except BaseException as error:  # told to whoever has started it
                 self.failure = error
             finally:

@@ -38,7 +38,7 @@ UNHEARD = 0.3
 _until: float | None = None
 
 
-def ordered(patience: float) -> None:
+def begin(patience: float) -> None:
     """The word to stop has come: from now on there are so many seconds. The first one counts."""
     global _until
     if _until is None:
@@ -56,7 +56,7 @@ def left(patience: float) -> float:
     return max((patience if _until is None else _until - time.monotonic()), LEAST)
 
 
-class Outlived:
+class StopAtExit:
     """A server in a thread of somebody's program, which must have let go of the interpreter when that ends: at exit it
     is stopped, and what does not end within its patience is cut. `stop` and `abort` are called in the main thread."""
 
@@ -77,7 +77,7 @@ class Outlived:
         self.abort()
         self.served.acquire(True, LEAST)
 
-    def over(self) -> None:
+    def done(self) -> None:
         """The server has returned."""
         atexit.unregister(self._at_exit)
         self.served.release()

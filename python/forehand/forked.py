@@ -108,7 +108,7 @@ def _give_signals_back() -> None:
 
 
 def forget() -> None:
-    """From now on this process forks no children of the application's, but workers (`mould.py`)."""
+    """From now on this process forks no children of the application's, but workers (`supervisor/template.py`)."""
     _in_child.clear()
     _signals.clear()
 

@@ -12,9 +12,9 @@ import os
 import sys
 
 from forehand import __version__, _core, ending, errors, forked, logs
-from forehand.driving import STOPPING, cut_short
-from forehand.errors import Problem
+from forehand.graceful import STOPPING, cut_message
 from forehand.listen import Listener, listen
+from forehand.supervisor.log_files import open_log
 from forehand.target import is_asgi
 
 #: How long threads may take to let go of an engine that was cut, in seconds.
@@ -92,8 +92,7 @@ def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
 
 def _process(plan: dict[str, Any]) -> None:
     """What concerns the process as a whole, before anything is opened. Raises Problem."""
-    from forehand.supervisor import logs as log_files
-    from forehand.supervisor import privileges, say
+    from forehand.supervisor import log_files, privileges, say
 
     say.set_up(plan)
     if plan["log_config"] or plan["log_syslog"]:
@@ -128,7 +127,7 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
     try:
         engine = {
             **plan["engine"],
-            "access_log_fd": _log_file(plan["access_log_file"]),
+            "access_log_fd": 1 if plan["access_log_file"] == "-" else open_log(plan["access_log_file"]),
             **logs.engine_settings(plan),
         }
         if asynchronous:
@@ -150,7 +149,7 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
         # What loading has left goes back to the system when the server starts.
         gc.collect()
         server.start()
-        outlived = ending.Outlived(server.stop, server.abort, plan["patience"])
+        at_exit = ending.StopAtExit(server.stop, server.abort, plan["patience"])
         try:
             _tell(plan, listeners, f"{name} (WSGI)", f"up to {plan['threads']} threads")
             return waiting.wait()
@@ -159,21 +158,11 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
                 # Something was raised in the main thread, by a handler of somebody else's.
                 server.abort()
                 server.join(LET_GO)
-            outlived.over()
+            at_exit.done()
     finally:
         for listener in listeners:
             _core.release(listener.socket.fileno())
             listener.close()
-
-
-def _log_file(path: str) -> int:
-    if path == "-":
-        return 1
-    try:
-        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        status = errors.PERMISSION if isinstance(error, PermissionError) else errors.USAGE
-        raise Problem(status, f"the access log {path} cannot be opened: {error.strerror}") from None
 
 
 def _tell(plan: dict[str, Any], listeners: list[Listener], name: str, work: str) -> None:
@@ -257,7 +246,7 @@ class Waiting:
 
                 deadlines.act(self.server, *ticket)
         sys.stderr.write(f"forehand: {STOPPING.format(self.patience)}\n")
-        ending.ordered(self.patience)
+        ending.begin(self.patience)
         self.server.stop()
         # The engine keeps the time; a second signal, or its end, ends the waiting.
         while self.asked == 1 and not self.server.ended():
@@ -272,6 +261,6 @@ class Waiting:
         cut = self.server.counters()["requests_cut"]
         if done and not cut:
             return errors.OK
-        sys.stderr.write(f"forehand: {cut_short(max(cut, 1), hurried=self.asked > 1)}\n")
+        sys.stderr.write(f"forehand: {cut_message(max(cut, 1), hurried=self.asked > 1)}\n")
         sys.stderr.flush()
         return errors.INTERNAL

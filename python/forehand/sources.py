@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from forehand import env_file, errors
+from forehand import env_file, errors, toml
 from forehand.errors import Problem, near
 from forehand.settings import DEFAULT, FILE, GIVEN, OPTIONS, PLATFORM, VARIABLE, Settings
 
@@ -75,36 +75,12 @@ def _from_file(settings: Settings, config: str | None, folder: str) -> None:
     for path in candidates:
         if config is None and not os.path.isfile(path):
             continue
-        table = _table(path, _read(path))
+        table = toml.table(path, toml.read(path))
         if table is not None:
             taken: dict[str, str] = {}
             for key, value in table.items():
                 _put(settings, path, key, value, taken)
             return
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Problem(errors.CONFIG, f"the configuration file {path} cannot be read: {error}") from None
-
-
-def _table(path: str, text: str) -> dict[str, Any] | None:
-    """The options in a file; None where it is a pyproject.toml without ours."""
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10
-        import tomli as tomllib  # type: ignore[import-not-found,no-redef]
-    try:
-        document: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Problem(errors.CONFIG, f"{path} is not TOML: {error}") from None
-    if os.path.basename(path) == "pyproject.toml":
-        table = document.get("tool", {}).get("forehand")
-        return dict(table) if isinstance(table, dict) else None
-    return document
 
 
 def _put(settings: Settings, path: str, key: str, value: Any, taken: dict[str, str]) -> None:
@@ -133,7 +109,7 @@ def _put(settings: Settings, path: str, key: str, value: Any, taken: dict[str, s
 def _line(path: str, key: str) -> int:
     """The line of a key, for messages; tomllib does not tell."""
     section = os.path.basename(path) != "pyproject.toml"
-    for number, line in enumerate(_read(path).splitlines(), 1):
+    for number, line in enumerate(toml.read(path).splitlines(), 1):
         text = line.strip()
         if text.startswith("["):
             section = text == "[tool.forehand]" or os.path.basename(path) != "pyproject.toml"
@@ -155,17 +131,5 @@ def as_toml(settings: Settings) -> str:
         for name, option in OPTIONS.items():
             if option.group == group and name not in left_out:
                 value = settings.single_host() if name == "host" else settings[name]
-                lines.append(f"{name} = {literal(value)}  # {settings.sources[name]}")
+                lines.append(f"{name} = {toml.literal(value)}  # {settings.sources[name]}")
     return "\n".join(lines) + "\n"
-
-
-def literal(value: Any) -> str:
-    """A value as TOML writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, list):
-        return "[" + ", ".join(literal(member) for member in value) + "]"
-    escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-    return '"' + "".join(escapes.get(c, c if c.isprintable() else f"\\u{ord(c):04x}") for c in str(value)) + '"'

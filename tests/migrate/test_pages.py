@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from forehand import contradictions
+from forehand import contradictions, toml
 from forehand.migrate import page, recognised
-from forehand.sources import _table, gather
+from forehand.sources import gather
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(path for path in DATA.iterdir() if path.is_file())
@@ -46,7 +46,7 @@ LINES = [
 
 def loads(text: str, folder: Path) -> dict[str, object]:
     """The settings of a page, as the server reads its file."""
-    table = _table("forehand.toml", text)
+    table = toml.table("forehand.toml", text)
     assert table is not None
     kept = folder / "forehand.toml"
     kept.write_text(text)
@@ -111,5 +111,5 @@ def test_a_command_line_needs_no_quotes(tmp_path: Path) -> None:
 def test_what_a_configuration_says_cannot_leave_its_comment(tmp_path: Path) -> None:
     (tmp_path / "evil.conf.py").write_text("proc_name = 'a\\nbind = [\"0.0.0.0:1\"]'\nworkers = 2\n")
     text = page("evil.conf.py", str(tmp_path), {})
-    table = _table("forehand.toml", text)
+    table = toml.table("forehand.toml", text)
     assert table is not None and "bind" not in table

@@ -66,7 +66,7 @@ def test_after_a_storm_of_kills_reloads_and_upgrades_it_serves_as_before(
 
     server.until(settled, patience=60)
     server.until(lambda: answers(server))
-    # The processes are those that are told of, and a mould: nobody was forgotten.
+    # The processes are those that are told of, and a template process: nobody was forgotten.
     told = {worker["pid"] for worker in server.status()["workers"]}
     server.until(lambda: len(set(children(server.pid)) - told) <= (preload == "--preload"))
     assert server.stop() == 0

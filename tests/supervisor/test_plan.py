@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from forehand.supervisor.plan import LONGEST_DELAY, Rules, State, decide, next_look
+from forehand.supervisor.decisions import LONGEST_DELAY, Rules, State, decide, next_look
 
 pytestmark = pytest.mark.interpreters
 

@@ -165,7 +165,7 @@ def test_a_worker_that_is_killed_is_replaced(serve: Serve, shop: Shop) -> None:
     assert "was ended by signal 9 (SIGKILL)" in server.log()
 
 
-def test_a_mould_that_is_killed_is_made_again(serve: Serve, shop: Shop) -> None:
+def test_a_template_process_that_is_killed_is_made_again(serve: Serve, shop: Shop) -> None:
     server = serve("shop", "--preload", cwd=shop())
     ours = set(children(server.pid)) - pids(server)
     assert len(ours) == 1

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import sys
 
 from forehand import _core, ending, errors, forked
 from forehand.asgi.lifespan import Lifespan
-from forehand.driving import FAREWELL, Ordered, cut_short
 from forehand.errors import Problem
+from forehand.graceful import CLEAN_UP, Stoppable, until_stopped
 from forehand.logs import error_logger
 from forehand.supervisor import say
 
@@ -63,23 +62,18 @@ def serve(
         with contextlib.suppress(RuntimeError):  # the loop is closed already
             loop.call_soon_threadsafe(driver.stop, word)
 
-    outlived = ending.Outlived(lambda: order("stop"), lambda: order("quit"), driver.patience)
-    try:
-        status = run(loop, driver.live(pairs, settings, Signals(driver), lambda: tell(name)))
-    finally:
-        outlived.over()
-    if driver.cut:
-        sys.stderr.write(f"forehand: {cut_short(driver.cut, hurried=driver.order == 'quit')}\n")
-    return status
+    return until_stopped(
+        driver, order, lambda: run(loop, driver.serve(pairs, settings, Signals(driver), lambda: tell(name)))
+    )
 
 
-def run(loop: asyncio.AbstractEventLoop, life: Coroutine[Any, Any, int]) -> int:
-    """Run a life in its loop to the end, and tidy up behind it; the exit status."""
+def run(loop: asyncio.AbstractEventLoop, serving: Coroutine[Any, Any, int]) -> int:
+    """Run a driver in its loop to the end, and tidy up behind it; the exit status."""
     # A child that lets its parent's loop run would wait on its parent's descriptors.
     no_more_forks = forked.when_forked(lambda: loop.call_soon(forked.back_in_loop))
     try:
         asyncio.set_event_loop(loop)
-        return loop.run_until_complete(life)
+        return loop.run_until_complete(serving)
     finally:
         try:
             _tidy(loop)
@@ -138,15 +132,15 @@ class Signals(Orders):
             loop.remove_signal_handler(number)
 
 
-class Driver(Ordered):
-    """One server's life in an event loop."""
+class Driver(Stoppable):
+    """One server in an event loop."""
 
     def __init__(self, application: Callable[..., Any], plan: dict[str, Any]) -> None:
         super().__init__(application, plan["patience"])
         self.mode: str = plan["lifespan"]
         self.server: _core.AsgiServer | None = None
 
-    async def live(
+    async def serve(
         self,
         listeners: list[tuple[int, str]],
         settings: dict[str, object],
@@ -225,7 +219,7 @@ class Driver(Ordered):
             task.cancel()
         stuck: set[asyncio.Future[Any]] = set()
         if tasks:
-            _, stuck = await asyncio.wait(tasks, timeout=FAREWELL)
+            _, stuck = await asyncio.wait(tasks, timeout=CLEAN_UP)
         if stuck:
             error_logger().error(
                 "%d requests went on after they were cancelled and are abandoned: %s",

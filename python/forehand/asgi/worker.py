@@ -1,7 +1,6 @@
-"""A worker's life with an ASGI application: the supervisor's words, heard in the event loop.
+"""A worker that serves an ASGI application: the supervisor's orders, heard in the event loop.
 
-Knows: the driver, and the line to the supervisor. Does not know: other workers. Runs in a child
-process, on its main thread, in place of what `supervisor/worker.py` does for WSGI.
+Knows: the driver, and the line to the supervisor. Does not know: other workers. Runs in the worker, on its main thread.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from forehand import forked
 from forehand.asgi.driver import Driver, Orders, new_loop, run
 from forehand.asgi.readiness import prove
-from forehand.supervisor import driven
+from forehand.supervisor import loop_control
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,28 +17,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from forehand.asgi.lifespan import Lifespan
-    from forehand.supervisor.channel import Channel
-    from forehand.supervisor.worker import Place, Signals
+    from forehand.supervisor.worker_process import WorkerProcess
 
 
-def live(
-    place: Place,
-    plan: dict[str, Any],
+def serve(
+    process: WorkerProcess,
     application: Callable[..., Any],
+    listeners: list[tuple[int, str]],
     settings: dict[str, object],
-    ties: tuple[Channel, Signals, dict[str, Any]],
 ) -> int:
-    """Serve until the supervisor says to stop; the exit status. `ties`: the line, the signals
-    and what hooks are told. Raises Problem before it is ready."""
-    channel, signals, facts = ties
-    loop, name = new_loop(plan["loop"])
-    driver = Proven(application, plan)
-
-    def tell() -> None:
-        driven.ready(plan, channel, facts, f"ASGI, {name}")
-
-    status = run(loop, driver.live(place.listeners, settings, Words(plan, driver, channel, signals), tell))
-    return driven.ended(plan, facts, driver, status)
+    """Serve until the supervisor says to stop; the exit status. Raises Problem before it is ready."""
+    loop, name = new_loop(process.plan["loop"])
+    driver = Proven(application, process.plan)
+    control = AsgiControl(process, driver)
+    status = run(loop, driver.serve(listeners, settings, control, lambda: process.ready(f"ASGI, {name}")))
+    return loop_control.ended(process, driver, status)
 
 
 class Proven(Driver):
@@ -55,8 +47,8 @@ class Proven(Driver):
             await prove(self.readiness, self.application, lifespan.state)
 
 
-class Words(driven.Driven, Orders):
-    """The supervisor's words and the signals that stand for them."""
+class AsgiControl(loop_control.LoopControl, Orders):
+    """The supervisor's orders, and the signals that stand for them."""
 
     driver: Driver
     kind = "ASGI"

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 import time
 
 import gevent
 from gevent.event import Event
 from greenlet import GreenletExit, getcurrent
 
-from forehand import _core, ending, errors, forked
-from forehand.driving import FAREWELL, Ordered, cut_short
+from forehand import _core, errors, forked
+from forehand.graceful import CLEAN_UP, Stoppable, until_stopped
 from forehand.supervisor import say, stacks
 
 TYPE_CHECKING = False
@@ -43,18 +42,12 @@ def serve(
     driver = Driver(application, plan["patience"])
     pairs = [(listener.socket.fileno(), listener.url) for listener in listeners]
     loop = gevent.get_hub().loop
-    outlived = ending.Outlived(
-        lambda: loop.run_callback_threadsafe(driver.stop, "stop"),
-        lambda: loop.run_callback_threadsafe(driver.stop, "quit"),
-        driver.patience,
+    name = f"up to {settings['threads']} greenlets"
+    return until_stopped(
+        driver,
+        lambda order: loop.run_callback_threadsafe(driver.stop, order),
+        lambda: driver.serve(pairs, settings, Signals(driver), lambda: tell(name)),
     )
-    try:
-        status = driver.live(pairs, settings, Signals(driver), lambda: tell(f"up to {settings['threads']} greenlets"))
-    finally:
-        outlived.over()
-    if driver.cut:
-        sys.stderr.write(f"forehand: {cut_short(driver.cut, hurried=driver.order == 'quit')}\n")
-    return status
 
 
 class Orders:
@@ -125,15 +118,15 @@ class Signals(Orders):
             self.driver.signalled()
 
 
-class Driver(Ordered):
-    """One server's life in the hub."""
+class Driver(Stoppable):
+    """One server in the hub."""
 
     def __init__(self, application: Callable[..., Any], patience: float) -> None:
         super().__init__(application, patience)
         self.server: _core.GeventServer | None = None
         self.ordered, self.forced, self.engine_ended = Event(), Event(), Event()
 
-    def live(
+    def serve(
         self,
         listeners: list[tuple[int, str]],
         settings: dict[str, object],
@@ -193,7 +186,7 @@ class Driver(Ordered):
         left = server.greenlets()
         for greenlet, _ in left:
             gevent.get_hub().loop.run_callback(_kill, greenlet)
-        until = time.monotonic() + FAREWELL
+        until = time.monotonic() + CLEAN_UP
         while left and server.greenlets() and time.monotonic() < until:
             gevent.sleep(LOOK)
         stuck = server.greenlets() if left else []

@@ -1,7 +1,6 @@
-"""A worker's life under gevent: the supervisor's words, heard in the hub.
+"""A worker that serves WSGI under gevent: the supervisor's orders, heard in the hub.
 
-Knows: the driver, and the line to the supervisor. Does not know: other workers. Runs in a child
-process, on its main thread, in place of what `supervisor/worker.py` does for threads.
+Knows: the driver, and the line to the supervisor. Does not know: other workers. Runs in the worker, on its main thread.
 """
 
 from __future__ import annotations
@@ -12,44 +11,36 @@ from gevent import monkey
 from greenlet import greenlet as Greenlet
 
 from forehand.greenlets.driver import Driver, Orders
-from forehand.supervisor import driven, stacks
+from forehand.supervisor import loop_control, stacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from forehand.supervisor.channel import Channel
-    from forehand.supervisor.worker import Place, Signals
+    from forehand.supervisor.worker_process import WorkerProcess
 
 
-def live(
-    place: Place,
-    plan: dict[str, Any],
+def serve(
+    process: WorkerProcess,
     application: Callable[..., Any],
+    listeners: list[tuple[int, str]],
     settings: dict[str, object],
-    ties: tuple[Channel, Signals, dict[str, Any]],
 ) -> int:
-    """Serve until the supervisor says to stop; the exit status. `ties`: the line, the signals
-    and what hooks are told."""
-    channel, signals, facts = ties
-    driver = Driver(application, plan["patience"])
-
-    def tell() -> None:
-        driven.ready(plan, channel, facts, "WSGI, gevent")
-
-    status = driver.live(place.listeners, settings, Words(plan, driver, channel, signals), tell)
-    return driven.ended(plan, facts, driver, status)
+    """Serve until the supervisor says to stop; the exit status."""
+    driver = Driver(application, process.plan["patience"])
+    status = driver.serve(listeners, settings, GeventControl(process, driver), lambda: process.ready("WSGI, gevent"))
+    return loop_control.ended(process, driver, status)
 
 
-class Words(driven.Driven, Orders):
-    """The supervisor's words and the signals that stand for them."""
+class GeventControl(loop_control.LoopControl, Orders):
+    """The supervisor's orders, and the signals that stand for them."""
 
     driver: Driver
     kind = "gevent"
 
-    def __init__(self, plan: dict[str, Any], driver: Driver, channel: Channel, signals: Signals) -> None:
-        driven.Driven.__init__(self, plan, driver, channel, signals)
+    def __init__(self, process: WorkerProcess, driver: Driver) -> None:
+        loop_control.LoopControl.__init__(self, process, driver)
         Orders.__init__(self)
 
     def attach(self, hub: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from forehand.migrate import daphne, granian, gunicorn, gunicorn_flags, hypercorn, uvicorn
 from forehand.migrate.outcome import Outcome
 from forehand.settings import OPTIONS
+from forehand.toml import literal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,8 +80,6 @@ def _sentence(who: str, outcome: Outcome, name: str, *, toml: bool) -> str:
 
 
 def _ours(outcome: Outcome, name: str, toml: bool) -> Iterator[str]:
-    from forehand.sources import literal
-
     for option, value in outcome.settings.items():
         if not outcome.took(option, name):
             continue

@@ -11,7 +11,7 @@ from forehand.migrate.outcome import Outcome, gone, idle, same, switch
 from forehand.migrate.service import read
 from forehand.migrate.uvicorn import TLS, tell_unknown
 from forehand.migrate.words import Command, Grammar
-from forehand.sources import _table
+from forehand.toml import table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _file(outcome: Outcome, path: str, folder: str, flags: set[str]) -> None:
                       hint="give its settings as flags: forehand migrate 'hypercorn --bind ... APP'")  # fmt: skip
     outcome.read.append(path)
     path = os.path.join(folder, path)
-    for key, value in (_table(path, read(path)) or {}).items():
+    for key, value in (table(path, read(path)) or {}).items():
         flag = KEYS.get(key, "--" + key.replace("_", "-"))
         if flag in flags:
             continue

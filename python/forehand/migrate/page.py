@@ -11,7 +11,7 @@ import shlex
 import textwrap
 
 from forehand.migrate.outcome import KINDS, VARIABLE, Outcome, in_shell
-from forehand.sources import literal
+from forehand.toml import literal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

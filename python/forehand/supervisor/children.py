@@ -10,26 +10,26 @@ import gc
 import os
 
 from forehand.supervisor import channel, worker
-from forehand.supervisor.board import Board
 from forehand.supervisor.channel import Channel
+from forehand.supervisor.scoreboard import Scoreboard
+from forehand.supervisor.worker_process import Inherited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from forehand.listen import Listener
-    from forehand.supervisor.mould import Mould
 
 
 class Child:
-    """One worker's process: its line, its row on the board, the file that its stacks go to."""
+    """One worker's process: its line, its row on the scoreboard, the file that its stacks go to."""
 
     __slots__ = ("channel", "generation", "number", "pid", "row", "stacks", "told")
 
     def __init__(self, number: int, generation: int, line: int, row: int, stacks: int) -> None:
         self.number = number
         self.generation = generation
-        #: Zero until it is known: a worker out of a mould tells it itself.
+        #: Zero until it is known: a worker out of a template process tells it itself.
         self.pid = 0
         self.channel = Channel(line)
         self.row = row
@@ -39,14 +39,14 @@ class Child:
 
 
 class Children:
-    """All workers' processes, and what they share: listeners, board, the parent's pipe."""
+    """All workers' processes, and what they share: listeners, scoreboard, the parent's pipe."""
 
-    def __init__(self, listeners: list[Listener], board: Board, life: tuple[int, int]) -> None:
+    def __init__(self, listeners: list[Listener], scoreboard: Scoreboard, parent_pipe: tuple[int, int]) -> None:
         self.listeners = listeners
-        self.board = board
+        self.scoreboard = scoreboard
         #: Read end, write end. Only the supervisor holds the write end, so that its death is
         #: the end of the pipe for all who hold the other.
-        self.life = life
+        self.parent_pipe = parent_pipe
         self.all: dict[int, Child] = {}
         #: Descriptors that no child may keep.
         self.private: set[int] = set()
@@ -55,7 +55,7 @@ class Children:
         """A child that is about to be: with it the descriptor of its own end."""
         ours, theirs = channel.pair()
         stacks = os.memfd_create("forehand-stacks")
-        child = Child(number, generation, ours, self.board.take(), stacks)
+        child = Child(number, generation, ours, self.scoreboard.take(), stacks)
         self.all[number] = child
         return child, theirs
 
@@ -69,24 +69,24 @@ class Children:
             self.drop(child)
             raise
         if pid == 0:
-            self.leave_parent()
-            worker.run(self.place(child, theirs), plan)
+            self.close_supervisors_fds()
+            worker.run(self.inherited(child, theirs), plan)
         os.close(theirs)
         child.pid = pid
         return child
 
-    def place(self, child: Child, line: int) -> worker.Place:
+    def inherited(self, child: Child, line: int) -> Inherited:
         """What the worker is given."""
         pairs = [(listener.socket.fileno(), listener.url) for listener in self.listeners]
-        fds = (line, self.life[0], child.stacks)
-        return worker.Place(child.number, child.generation, fds, self.board.place(child.row), pairs)
+        fds = (line, self.parent_pipe[0], child.stacks)
+        return Inherited(child.number, child.generation, fds, self.scoreboard.place(child.row), pairs)
 
-    def leave_parent(self) -> None:
+    def close_supervisors_fds(self) -> None:
         """In a new child: let go of what is the supervisor's."""
         import _signal as signal
 
         signal.set_wakeup_fd(-1)
-        os.close(self.life[1])
+        os.close(self.parent_pipe[1])
         for child in self.all.values():
             child.channel.close()
         for fd in self.private:
@@ -97,18 +97,6 @@ class Children:
         # What the supervisor has made is not looked through again by a worker's collector.
         gc.freeze()
 
-    def from_mould(self, mould: Mould, number: int, generation: int) -> Child:
-        """Ask a mould for a worker. Raises OSError where the mould is gone."""
-        child, theirs = self.make(number, generation)
-        try:
-            mould.ask(child, theirs)
-        except OSError:
-            self.drop(child)
-            raise
-        finally:
-            os.close(theirs)
-        return child
-
     def by_pid(self, pid: int) -> Child | None:
         """The child that a process is."""
         return next((child for child in self.all.values() if child.pid == pid), None)
@@ -118,7 +106,7 @@ class Children:
         self.all.pop(child.number, None)
         child.channel.close()
         os.close(child.stacks)
-        self.board.free(child.row)
+        self.scoreboard.free(child.row)
 
 
 def how(status: int) -> tuple[str, bool]:

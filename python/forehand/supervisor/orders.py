@@ -10,14 +10,15 @@ import sys
 import time
 
 from forehand import __version__, errors
-from forehand.supervisor import aside, gathering, say
+from forehand.supervisor import rerun, say, stack_collection
+from forehand.supervisor.decisions import rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from forehand.supervisor.control import Client
-    from forehand.supervisor.run import Supervisor
+    from forehand.supervisor.supervisor import Supervisor
 
 
 def signal(supervisor: Supervisor, word: str) -> None:
@@ -54,45 +55,6 @@ def _say_stop(supervisor: Supervisor) -> None:
     say.say("plain", f"forehand: {what if running else 'stopping at once'}")
 
 
-def plain(text: str) -> str:
-    """A failure as the command line shows it."""
-    return text if "forehand: " in text else f"forehand: {text}"
-
-
-def banner(supervisor: Supervisor) -> None:
-    """Tell people, and whoever waits at `ready_fd`, that the server serves."""
-    settings = supervisor.settings
-    assert supervisor.children is not None
-    listeners = supervisor.children.listeners
-    if not settings["quiet"]:
-        bold, end = ("\033[1m", "\033[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
-        python = ".".join(map(str, sys.version_info[:3]))
-        # An event loop is one thread, and so is a hub.
-        threads = "" if settings["interface_name"] != "WSGI" else f", up to {settings['threads']} threads"
-        workers = supervisor.state.rules.wanted
-        preloaded = ", preloaded" if settings["preload"] else ""
-        reloads = ", reloads when files change" if settings["reload"] else ""
-        lines = [
-            f"{bold}Forehand {__version__}{end}  {bold}{'  '.join(one.url for one in listeners)}{end}",
-            f"  application  {settings['target']} ({settings['interface_name']})",
-            f"  Python       {python}{threads}",
-            f"  workers      {workers}{preloaded}, supervised by process {os.getpid()}{reloads}",
-        ]
-        if supervisor.control is not None:
-            lines.append(f"  control      {supervisor.control.path}")
-        say.say("plain", "\n".join([*lines, "  Ctrl-C stops"]))
-    fd = settings.get("ready_fd")
-    if fd is not None:
-        urls = ", ".join('"' + one.url.replace("\\", "\\\\").replace('"', '\\"') + '"' for one in listeners)
-        pids = ", ".join(str(child.pid) for child in supervisor.children.all.values())
-        control = supervisor.control.path if supervisor.control is not None else ""
-        text = f'{{"pid": {os.getpid()}, "listeners": [{urls}], "workers": [{pids}], "control": "{control}"}}\n'
-        os.write(fd, text.encode())
-        os.close(fd)
-        supervisor.children.private.discard(fd)
-        settings["ready_fd"] = None
-
-
 def reload(supervisor: Supervisor, client: Client | None) -> None:
     """Read the configuration again, then bring up a new generation."""
     origin = supervisor.settings.get("origin")
@@ -104,7 +66,7 @@ def reload(supervisor: Supervisor, client: Client | None) -> None:
         return
     say.say("info", "reload: reading the configuration again")
     supervisor.notify.reloading()
-    aside.Aside(supervisor, ["--print-plan"], lambda code, output: _replanned(supervisor, code, output), origin)
+    rerun.Rerun(supervisor, ["--print-plan"], lambda code, output: _replanned(supervisor, code, output), origin)
 
 
 def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
@@ -125,7 +87,7 @@ def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
             text = f"{name.replace('_', ' ')} stays {stays}: a change of it needs a restart"
             if name == "socket_access":
                 text = "sockets keep their owner and mode: a change of it needs a restart"
-            supervisor.unheeded.append(text)
+            supervisor.not_reloaded.append(text)
             say.say("warning", f"reload: {text}")
     for name in ("addresses", "origin", "control", "pid_file", "socket_access"):
         settings[name] = old[name]
@@ -133,8 +95,6 @@ def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
 
 
 def _reload_with(supervisor: Supervisor, settings: dict[str, Any]) -> None:
-    from forehand.supervisor.run import rules_of
-
     # The plan of the generation that the decision is about to begin, or of the one after it.
     coming = supervisor.state.generations + 1
     supervisor.plans[coming] = settings
@@ -143,9 +103,9 @@ def _reload_with(supervisor: Supervisor, settings: dict[str, Any]) -> None:
 
 def reopen(supervisor: Supervisor) -> None:
     """Log files are opened again, after they were moved away (logrotate)."""
-    from forehand.supervisor import logs
+    from forehand.supervisor import log_files
 
-    logs.open_own(supervisor.settings)
+    log_files.open_own(supervisor.settings)
     assert supervisor.children is not None
     for child in supervisor.children.all.values():
         child.channel.tell("reopen")
@@ -157,7 +117,7 @@ def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
     word, _, rest = order.partition(" ")
     if word == "status":
         client.tell(ok=True, **status(supervisor))
-        supervisor.dismiss(client)
+        supervisor.close_client(client)
     elif word == "reload":
         reload(supervisor, client)
     elif word == "upgrade":
@@ -170,14 +130,14 @@ def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
     elif word == "workers":
         _scale(supervisor, client, rest)
     elif word == "stacks":
-        gathering.begin(supervisor, client)
+        stack_collection.begin(supervisor, client)
     elif word == "reopen":
         reopen(supervisor)
         client.tell(ok=True, text="log files were opened again")
-        supervisor.dismiss(client)
+        supervisor.close_client(client)
     else:
         client.tell(ok=False, text=f"'{order}' is no order")
-        supervisor.dismiss(client)
+        supervisor.close_client(client)
 
 
 def _scale(supervisor: Supervisor, client: Client, rest: str) -> None:
@@ -189,7 +149,7 @@ def _scale(supervisor: Supervisor, client: Client, rest: str) -> None:
     else:
         supervisor.decide("wanted", count)
         client.tell(ok=True, text=f"{supervisor.state.rules.wanted} workers are wanted now; there were {now}")
-    supervisor.dismiss(client)
+    supervisor.close_client(client)
 
 
 def status(supervisor: Supervisor) -> dict[str, Any]:
@@ -207,7 +167,7 @@ def status(supervisor: Supervisor) -> dict[str, Any]:
             "worker": number, "pid": child.pid, "generation": worker.generation, "state": worker.state,
             "age": round(now - worker.since, 1), "why": worker.stale,
         }  # fmt: skip
-        row.update(supervisor.children.board.read(child.row))
+        row.update(supervisor.children.scoreboard.read(child.row))
         row["pid"] = child.pid
         row["memory_kib"] = memory.read(child.pid)
         workers.append(row)

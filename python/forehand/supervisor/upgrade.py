@@ -15,16 +15,16 @@ import sys
 import time
 
 from forehand.listen import Listener
-from forehand.supervisor import aside, plan, say, signals
-from forehand.supervisor.board import Board
+from forehand.supervisor import decisions, rerun, say, signals
 from forehand.supervisor.children import Child, Children
 from forehand.supervisor.control import Client, Control
+from forehand.supervisor.scoreboard import Scoreboard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from forehand.supervisor.run import Supervisor
+    from forehand.supervisor.supervisor import Supervisor
 
 #: What one program leaves for the next has this form.
 FORM = 2
@@ -42,7 +42,7 @@ def begin(supervisor: Supervisor, client: Client | None) -> None:
         supervisor.carry_out([("reloaded", False, "a start, stop or reload is under way; try again")])
         return
     say.say("info", "upgrade: checking the new program")
-    aside.Aside(supervisor, ["--check"], lambda code, output: _checked(supervisor, code, output), origin)
+    rerun.Rerun(supervisor, ["--check"], lambda code, output: _checked(supervisor, code, output), origin)
 
 
 def _checked(supervisor: Supervisor, code: int, output: bytes) -> None:
@@ -62,12 +62,12 @@ def _become(supervisor: Supervisor) -> None:
 
     kept = supervisor.children
     assert kept is not None and supervisor.signals is not None
-    for mould in supervisor.moulds.values():
-        mould.close()
+    for template in supervisor.templates.values():
+        template.close()
     if supervisor.watcher:
         os.kill(supervisor.watcher, 9)
     state = _left(supervisor, kept)
-    fds = [*kept.life, *kept.board.fds, *(one["fd"] for one in state["listeners"])]
+    fds = [*kept.parent_pipe, *kept.scoreboard.fds, *(one["fd"] for one in state["listeners"])]
     fds += [fd for one in state["workers"] for fd in (one["line"], one["stacks"])]
     fds += [fd for fd in (state["control"], *state["clients"]) if fd >= 0]
     note = os.memfd_create("forehand-upgrade")
@@ -89,13 +89,13 @@ def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:
     workers = []
     for number, worker in supervisor.state.workers.items():
         child = kept.all.get(number)
-        if child is not None and child.pid and worker.state in (plan.READY, plan.LEAVING):
+        if child is not None and child.pid and worker.state in (decisions.READY, decisions.LEAVING):
             workers.append(
                 {"number": number, "pid": child.pid, "line": child.channel.fd, "stacks": child.stacks,
                  "row": child.row, "generation": worker.generation, "state": worker.state}
             )  # fmt: skip
     return {
-        "form": FORM, "life": list(kept.life), "board": kept.board.fds, "workers": workers,
+        "form": FORM, "life": list(kept.parent_pipe), "board": kept.scoreboard.fds, "workers": workers,
         "listeners": [{"fd": one.socket.fileno(), "url": one.url, "path": one.path} for one in kept.listeners],
         "control": supervisor.control.fileno() if supervisor.control else -1,
         "control_path": supervisor.control.path if supervisor.control else "",
@@ -115,12 +115,12 @@ def read(fd: int) -> dict[str, Any]:
 
 
 def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
-    """In the new program: take everything over, then bring up a generation of our own."""
+    """In the new program: take everything over, then what follows is a reload."""
     import _socket as socket
 
     now = time.monotonic()
     listeners = [Listener(socket.socket(fileno=one["fd"]), one["url"], one["path"]) for one in left["listeners"]]
-    kept = Children(listeners, Board(*left["board"]), (left["life"][0], left["life"][1]))
+    kept = Children(listeners, Scoreboard(*left["board"]), (left["life"][0], left["life"][1]))
     state = supervisor.state
     state.phase = "serving"
     state.born, state.generation, state.generations = left["born"], left["generation"], left["generations"]
@@ -135,13 +135,11 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
         supervisor.waiting.append(client)
         if supervisor.control is not None:
             supervisor.control.clients[fd] = client
-        supervisor.hear(fd, lambda client=client: supervisor._on_order(client))  # type: ignore[misc]
     for one in left["workers"]:
         _adopt_worker(supervisor, kept, one, now)
     for fd in [*left["life"], *left["board"], *(one["fd"] for one in left["listeners"])]:
         os.set_inheritable(fd, False)
     supervisor.plans = {left["generations"] + 1: supervisor.settings, left["generation"]: supervisor.settings}
-    supervisor.decide("reload", None)
 
 
 def _adopt_worker(supervisor: Supervisor, kept: Children, one: dict[str, Any], now: float) -> None:
@@ -149,11 +147,11 @@ def _adopt_worker(supervisor: Supervisor, kept: Children, one: dict[str, Any], n
     child.pid = one["pid"]
     for fd in (one["line"], one["stacks"]):
         os.set_inheritable(fd, False)
-    kept.board.taken.add(one["row"])
+    kept.scoreboard.taken.add(one["row"])
     kept.all[child.number] = child
-    deadline = plan.NEVER if one["state"] == plan.READY else now + supervisor.state.rules.graceful
-    worker = plan.Worker(child.number, child.generation, now, deadline)
+    deadline = decisions.NEVER if one["state"] == decisions.READY else now + supervisor.state.rules.graceful
+    worker = decisions.Worker(child.number, child.generation, now, deadline)
     worker.state = one["state"]
     worker.ready_at = now
     supervisor.state.workers[child.number] = worker
-    supervisor.hear(child.channel.fd, lambda: supervisor._on_child(child))
+    supervisor.add_reader(child.channel.fd, lambda: supervisor.on_child(child))

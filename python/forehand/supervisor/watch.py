@@ -51,7 +51,7 @@ def start(children: Children, plan: dict[str, Any]) -> int:
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        children.leave_parent()
+        children.close_supervisors_fds()
         _watch(children, plan, parent)
     return pid
 
@@ -64,7 +64,7 @@ def _watch(children: Children, plan: dict[str, Any], parent: int) -> NoReturn:
 
         for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGINT", "SIGUSR1", "SIGUSR2"):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
-        _core.watch_parent(children.life[0], 0)
+        _core.watch_parent(children.parent_pipe[0], 0)
         title.show(plan, "watches files", "forehand-watch")
         from watchfiles import DefaultFilter, watch
 

@@ -1,4 +1,5 @@
-"""The board: a page of memory where each worker keeps its numbers, for all to read; and how workers help one another.
+"""The scoreboard: a page of memory where each worker keeps its numbers, for all to read; and how workers help one
+another.
 
 Knows: rows and fields, the same as `server/board.rs`. Does not know: what follows from them.
 The supervisor makes it and hands out rows; each worker's engine writes its own row, also when
@@ -21,7 +22,7 @@ ROW = 128
 ROWS = 512
 
 
-class Board:
+class Scoreboard:
     """The page. Raises OSError where the system gives no memory."""
 
     def __init__(self, fd: int = -1, bell: int = -1, *handoff: int) -> None:

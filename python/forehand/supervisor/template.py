@@ -1,11 +1,11 @@
-"""`--preload`: a process that imports the application once, and of which workers are copies.
+"""`--preload`: the template process imports the application once, and workers are copies of it.
 
 Knows: importing, forking, the collector. Does not know: when a worker is wanted. The import
 runs here and not in the supervisor, so that the supervisor stays small, can be told to give
-up while an import hangs, and takes a new mould for each reload.
+up while an import hangs, and takes a new template for each reload.
 
 A worker is forked twice, so that it is nobody's child but the supervisor's, which the system
-has asked to take orphans (prctl PR_SET_CHILD_SUBREAPER): the mould may go, and its workers stay.
+has asked to take orphans (prctl PR_SET_CHILD_SUBREAPER): the template may go, and its workers stay.
 
 Memory is shared until it is written. `gc.freeze` keeps the collector from touching what was
 there before the fork.
@@ -21,8 +21,9 @@ import sys
 
 from forehand import errors, forked
 from forehand.errors import Problem
-from forehand.supervisor import channel, worker
+from forehand.supervisor import channel, worker, worker_process
 from forehand.supervisor.channel import Channel
+from forehand.supervisor.worker_process import Inherited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ HOLES = 32 * 1024
 _FILLING: list[bytes] = []
 
 
-class Mould:
+class TemplateProcess:
     """The supervisor's view of one."""
 
     def __init__(self, children: Children, generation: int, plan: dict[str, Any]) -> None:
@@ -48,14 +49,26 @@ class Mould:
         self.loaded = False
         self.pid = os.fork()
         if self.pid == 0:
-            children.leave_parent()
+            children.close_supervisors_fds()
             os.close(ours)
             _run(children, theirs, plan)
         os.close(theirs)
         self.channel = Channel(ours)
 
-    def ask(self, child: Child, line: int) -> None:
-        """Have a worker made; `line` and its file for stacks go with the word. Raises OSError."""
+    def fork(self, children: Children, number: int) -> Child:
+        """Have a worker made. Raises OSError where this process is gone."""
+        child, theirs = children.make(number, self.generation)
+        try:
+            self._ask(child, theirs)
+        except OSError:
+            children.drop(child)
+            raise
+        finally:
+            os.close(theirs)
+        return child
+
+    def _ask(self, child: Child, line: int) -> None:
+        """`line` and the file for stacks go with the request."""
         import array
 
         order = f"{child.number} {child.generation} {child.row}".encode()
@@ -85,10 +98,10 @@ def _run(children: Children, line: int, plan: dict[str, Any]) -> NoReturn:
     status = errors.INTERNAL
     told = Channel(line)
     try:
-        worker.Signals()
+        worker_process.Signals()
         from forehand import _core
 
-        _core.watch_parent(children.life[0], 0)
+        _core.watch_parent(children.parent_pipe[0], 0)
         application = _load(plan, told)
         forked.forget()
         status = _serve(children, told, plan, application)
@@ -106,7 +119,7 @@ def _run(children: Children, line: int, plan: dict[str, Any]) -> NoReturn:
 
 def _load(plan: dict[str, Any], told: Channel) -> Callable[..., Any]:
     """Import, and make what was imported good to share. Raises Problem."""
-    from forehand.supervisor import privileges, sharing
+    from forehand.supervisor import fork_safety, privileges
 
     privileges.drop(plan["user"], plan["group"])
     worker.surroundings(plan)
@@ -124,7 +137,7 @@ def _load(plan: dict[str, Any], told: Channel) -> Callable[..., Any]:
     _FILLING.extend(_filling())
     gc.freeze()
     gc.enable()
-    for warning in sharing.warnings():
+    for warning in fork_safety.warnings():
         told.tell("warn", warning)
     told.tell("loaded")
     return application
@@ -160,17 +173,17 @@ def _make(
     children: Children, told: Channel, plan: dict[str, Any], application: Callable[..., Any],
     order: tuple[int, int, int], fds: tuple[int, int],
 ) -> NoReturn:  # fmt: skip
-    """In the child of the mould: leave the worker behind, as the supervisor's own."""
+    """In the child of the template: leave the worker behind, as the supervisor's own."""
     if posix.fork() != 0:
         os._exit(0)
     told.close()
     processes = sys.modules.get("multiprocessing.process")
     if processes is not None:
-        # Its children are the mould's: a worker that ends must not end them.
+        # Its children are the template's: a worker that ends must not end them.
         processes._children = set()  # type: ignore[attr-defined]
     line, stacks = fds
     Channel(line).tell("pid", str(os.getpid()))
     pairs = [(listener.socket.fileno(), listener.url) for listener in children.listeners]
-    own = (line, children.life[0], stacks)
-    place = worker.Place(order[0], order[1], own, children.board.place(order[2]), pairs)
-    worker.run(place, plan, application)
+    own = (line, children.parent_pipe[0], stacks)
+    inherited = Inherited(order[0], order[1], own, children.scoreboard.place(order[2]), pairs)
+    worker.run(inherited, plan, application)

@@ -1,7 +1,7 @@
 """What an import has left behind that processes cannot share after a fork.
 
 Knows: threads, sockets, database handles. Does not know: whether they matter: it warns, and
-names the module. Runs in the mould, once.
+names the module. Runs in the template process, once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a supervisor does next: (state, event, now) → actions.
 
 Knows: workers by number, what became of them, times in seconds. Does not know: processes,
-pipes, signals: `run.py` carries the actions out and tells what came of them. Nothing here
+pipes, signals: `supervisor.py` carries the actions out and tells what came of them. Nothing here
 waits, reads a clock or fails, so that every story can be told in a table (tests/supervisor).
 
     STARTING ──ready──► READY ──retire──► LEAVING ──died──► gone
@@ -28,7 +28,7 @@ STARTING, READY, LEAVING, KILLED = "starting", "ready", "leaving", "killed"
 
 #: A worker that dies before it is so old has not begun to serve: its kind may be in a loop.
 YOUNG = 0.5
-#: Workers that there may be: as many again fit on the board while they are replaced.
+#: Workers that there may be: as many again fit on the scoreboard while they are replaced.
 MOST = 256
 #: A worker that was started after the last young death and has lived so long ends the loop.
 HEALED = 2.0
@@ -60,6 +60,14 @@ class Rules:
         self.graceful = graceful
         self.strategy = strategy
         self.max_age = max_age
+
+
+def rules_of(settings: dict[str, Any]) -> Rules:
+    """What the settings ask of workers."""
+    return Rules(
+        wanted=settings["workers"], startup=settings["startup_timeout"], graceful=settings["patience"],
+        strategy=settings["reload_strategy"], max_age=settings["max_worker_age"],
+    )  # fmt: skip
 
 
 class Worker:
@@ -133,8 +141,8 @@ def decide(state: State, event: Event, now: float) -> list[Action]:
     `load` generation (bring the application up for preloading, where that is asked for);
     `forget` generation; `say` level text; `serving`; `reloaded` ok text; `exit` status.
     """
-    actions = list(_HANDLERS[event[0]](state, now, *event[1:]))
-    actions += _settle(state, now)
+    actions = list(_BY_EVENT[event[0]](state, now, *event[1:]))
+    actions += _follow_up(state, now)
     return actions
 
 
@@ -310,7 +318,7 @@ def _quit(state: State, now: float) -> Iterable[Action]:
         worker.state = KILLED
 
 
-_HANDLERS: dict[str, Callable[..., Iterable[Action]]] = {
+_BY_EVENT: dict[str, Callable[..., Iterable[Action]]] = {
     "tick": _tick,
     "ready": _ready,
     "died": _died,
@@ -323,7 +331,7 @@ _HANDLERS: dict[str, Callable[..., Iterable[Action]]] = {
 }
 
 
-def _settle(state: State, now: float) -> Iterable[Action]:
+def _follow_up(state: State, now: float) -> Iterable[Action]:
     """What follows from the state alone."""
     yield from _overdue(state, now)
     if state.phase == "stopping":

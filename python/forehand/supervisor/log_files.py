@@ -1,6 +1,6 @@
-"""The supervisor's own log file, which workers inherit as their stderr.
+"""Log files: how they are opened, and the supervisor's own, which workers inherit as their stderr.
 
-Knows: a path. Does not know: lines. `--log-file` takes the place of descriptor 2, so that what
+Knows: paths. Does not know: lines. `--log-file` takes the place of descriptor 2, so that what
 an application prints, and a crash of the interpreter itself, are found in it as well.
 """
 
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 
+from forehand import errors
 from forehand.errors import Problem
-from forehand.supervisor import privileges, say, worker
+from forehand.supervisor import privileges, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def open_own(settings: dict[str, Any], *, first: bool = False) -> None:
         if path == "-":
             continue
         try:
-            fd = worker.open_log(path)
+            fd = open_log(path)
             privileges.give(path, settings["user"], settings["group"])
         except (Problem, OSError) as error:
             if first:
@@ -33,3 +34,12 @@ def open_own(settings: dict[str, Any], *, first: bool = False) -> None:
         if name == "log_file":
             os.dup2(fd, 2)
         os.close(fd)
+
+
+def open_log(path: str) -> int:
+    """A log file, to be added to. Raises Problem."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        status = errors.PERMISSION if isinstance(error, PermissionError) else errors.USAGE
+        raise Problem(status, f"the log {path} cannot be opened: {error.strerror}") from None

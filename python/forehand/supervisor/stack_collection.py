@@ -1,4 +1,4 @@
-"""`forehand stacks`: what every thread of every worker is doing, gathered for one client.
+"""`forehand stacks`: what every thread of every worker is doing, collected for one client.
 
 Knows: workers that answer, and the signal for those that do not. Does not know: frames
 (`stacks.py`, in the worker). Runs in the supervisor.
@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import time
 
-from forehand.supervisor import plan
+from forehand.supervisor import decisions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from forehand.supervisor.children import Child
     from forehand.supervisor.control import Client
-    from forehand.supervisor.run import Supervisor
+    from forehand.supervisor.supervisor import Supervisor
 
 #: How long a worker may take to show its stacks before it is made to, without its interpreter.
 PATIENCE = 0.5
@@ -26,18 +26,19 @@ FORCED_PATIENCE = 0.2
 def begin(supervisor: Supervisor, client: Client) -> None:
     """Ask all workers."""
     assert supervisor.children is not None
-    gathering = Stacks(supervisor, client)
-    supervisor.gathering.append(gathering)
+    collection = StackCollection(supervisor, client)
+    supervisor.timers.append(collection)
+    supervisor.stack_readers.append(collection.came)
     for child in supervisor.children.all.values():
         # One that is still importing hears nothing, and the signal would end it.
         worker = supervisor.state.workers.get(child.number)
-        if child.pid and worker is not None and worker.state in (plan.READY, plan.LEAVING):
-            gathering.wanted.add(child.number)
+        if child.pid and worker is not None and worker.state in (decisions.READY, decisions.LEAVING):
+            collection.wanted.add(child.number)
             child.channel.tell("stacks")
-    gathering.look(time.monotonic())
+    collection.look(time.monotonic())
 
 
-class Stacks:
+class StackCollection:
     """Stacks of all workers, for one client; those that do not answer are made to."""
 
     def __init__(self, supervisor: Supervisor, client: Client) -> None:
@@ -59,9 +60,10 @@ class Stacks:
         if self.wanted and now >= self.deadline:
             self._force(now)
         if not self.wanted:
-            self.supervisor.gathering.remove(self)
+            self.supervisor.timers.remove(self)
+            self.supervisor.stack_readers.remove(self.came)
             self.client.tell(ok=True, text="")
-            self.supervisor.dismiss(self.client)
+            self.supervisor.close_client(self.client)
 
     def _force(self, now: float) -> None:
         """First the signal, whose answer is written without the interpreter; then what it wrote."""

@@ -1,6 +1,6 @@
-"""A process that finds something out while the supervisor goes on.
+"""The command itself, run again beside the supervisor with one option more: `--print-plan`, `--check`.
 
-Knows: the command itself, run with one option more. Does not know: what its answer means.
+Knows: how it is started, and what it writes. Does not know: what its answer means.
 Reading a configuration takes modules that a supervisor does not want to hold for ever, and
 may fail or hang; here neither matters.
 """
@@ -12,21 +12,21 @@ import sys
 import time
 
 from forehand import errors
-from forehand.supervisor import plan
+from forehand.supervisor import decisions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from forehand.supervisor.run import Supervisor
+    from forehand.supervisor.supervisor import Supervisor
 
 #: Reading the configuration again, and checking a new program, take no longer than this.
 PATIENCE = 60.0
 
 
-class Aside:
-    """A process that finds something out while the supervisor goes on: its output, its end."""
+class Rerun:
+    """One such process: its output, its end."""
 
     def __init__(
         self, supervisor: Supervisor, arguments: list[str], then: Callable[[int, bytes], None], where: dict[str, Any]
@@ -42,8 +42,9 @@ class Aside:
         if self.pid == 0:
             _become(supervisor, arguments, writer, where)
         os.close(writer)
-        supervisor.aside[self.pid] = self
-        supervisor.hear(reader, self._read)
+        supervisor.other_processes[self.pid] = self.ended
+        supervisor.timers.append(self)
+        supervisor.add_reader(reader, self._read)
 
     def _read(self) -> None:
         try:
@@ -52,23 +53,26 @@ class Aside:
             return
         self.output += data
         if not data:
-            self.supervisor.unhear(self.fd)
+            self.supervisor.remove_reader(self.fd)
 
-    def too_late(self) -> None:
+    def look(self, now: float) -> None:
         """It hangs: its end is its answer."""
         import _signal
 
-        self.deadline = plan.NEVER
+        if now < self.deadline:
+            return
+        self.deadline = decisions.NEVER
         os.kill(self.pid, _signal.SIGKILL)
 
     def ended(self, status: int) -> None:
         """It has ended; what it wrote is its answer."""
+        self.supervisor.timers.remove(self)
         while True:
             before = len(self.output)
             self._read()
             if len(self.output) == before:
                 break
-        self.supervisor.unhear(self.fd)
+        self.supervisor.remove_reader(self.fd)
         os.close(self.fd)
         self.then(os.waitstatus_to_exitcode(status), self.output)
 
@@ -77,7 +81,7 @@ def _become(supervisor: Supervisor, arguments: list[str], writer: int, where: di
     """In the child: the command itself, with its output in the pipe."""
     try:
         assert supervisor.children is not None
-        supervisor.children.leave_parent()
+        supervisor.children.close_supervisors_fds()
         os.dup2(writer, 1)
         os.dup2(writer, 2)
         os.chdir(where["folder"])

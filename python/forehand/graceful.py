@@ -1,7 +1,7 @@
-"""What the drivers of event loops have in common: how the word to stop comes to them.
+"""Graceful shutdown, as the drivers of event loops have it in common.
 
-Knows: orders, and that a second signal is in a hurry. Does not know: asyncio, gevent, or who gives orders. Runs where
-the loop runs.
+Knows: orders to stop, and that a second signal is in a hurry. Does not know: asyncio, gevent, or who gives orders. Runs
+where the loop runs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 STOPPING = "stopping: waiting up to {:g} s for what is running (once more to stop at once)"
 #: What was cut has so long to clean up, in seconds: a supervisor kills two seconds after the graceful timeout.
-FAREWELL = 1.0
+CLEAN_UP = 1.0
 
 
-def cut_short(count: int, *, hurried: bool) -> str:
+def cut_message(count: int, *, hurried: bool) -> str:
     """How an end is told that has cut requests."""
     requests = "1 request was" if count == 1 else f"{count} requests were"
     return f"{requests} cut: {'told once more to stop' if hurried else 'still running after --graceful-timeout'}"
 
 
-class Ordered:
+class Stoppable:
     """A driver that can be told to stop."""
 
     #: Events of its loop: an order has come; one that is in a hurry; the engine has nothing left to do.
@@ -44,7 +44,7 @@ class Ordered:
 
     def stop(self, order: str) -> None:
         """An order was heard. Runs in the loop."""
-        ending.ordered(self.patience)
+        ending.begin(self.patience)
         if order == "quit" or not self.order:
             self.order = order
         self.ordered.set()
@@ -59,3 +59,16 @@ class Ordered:
         else:
             sys.stderr.write(f"forehand: {STOPPING.format(self.patience)}\n")
             self.stop("stop")
+
+
+def until_stopped(driver: Stoppable, order: Callable[[str], object], serve: Callable[[], int]) -> int:
+    """Serve in this process until a signal says to stop, or the process ends; the exit status. `order` has an order
+    come to the driver from any thread."""
+    at_exit = ending.StopAtExit(lambda: order("stop"), lambda: order("quit"), driver.patience)
+    try:
+        status = serve()
+    finally:
+        at_exit.done()
+    if driver.cut:
+        sys.stderr.write(f"forehand: {cut_message(driver.cut, hurried=driver.order == 'quit')}\n")
+    return status

@@ -1,0 +1,56 @@
+"""What is shown when a server begins to serve, and what whoever waits for that is told.
+
+Knows: words. Does not know: how workers are made. Runs in the supervisor.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from forehand import __version__
+from forehand.supervisor import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forehand.listen import Listener
+    from forehand.supervisor.children import Children
+
+
+def tell(settings: dict[str, Any], kept: Children, workers: int, control: str) -> None:
+    """Tell people, and whoever waits at `ready_fd`, that requests are answered. `control`: the control socket's
+    path."""
+    if not settings["quiet"]:
+        say.say("plain", "\n".join(_lines(settings, kept.listeners, workers, control)))
+    if settings.get("ready_fd") is not None:
+        _ready(settings["ready_fd"], kept, control)
+        settings["ready_fd"] = None
+
+
+def _lines(settings: dict[str, Any], listeners: list[Listener], workers: int, control: str) -> list[str]:
+    bold, end = ("\033[1m", "\033[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
+    python = ".".join(map(str, sys.version_info[:3]))
+    # An event loop is one thread, and so is a hub.
+    threads = "" if settings["interface_name"] != "WSGI" else f", up to {settings['threads']} threads"
+    preloaded = ", preloaded" if settings["preload"] else ""
+    reloads = ", reloads when files change" if settings["reload"] else ""
+    return [
+        f"{bold}Forehand {__version__}{end}  {bold}{'  '.join(one.url for one in listeners)}{end}",
+        f"  application  {settings['target']} ({settings['interface_name']})",
+        f"  Python       {python}{threads}",
+        f"  workers      {workers}{preloaded}, supervised by process {os.getpid()}{reloads}",
+        *([f"  control      {control}"] if control else []),
+        "  Ctrl-C stops",
+    ]
+
+
+def _ready(fd: int, kept: Children, control: str) -> None:
+    """One line of JSON, for a test or a service manager."""
+    urls = ", ".join('"' + one.url.replace("\\", "\\\\").replace('"', '\\"') + '"' for one in kept.listeners)
+    pids = ", ".join(str(child.pid) for child in kept.all.values())
+    text = f'{{"pid": {os.getpid()}, "listeners": [{urls}], "workers": [{pids}], "control": "{control}"}}\n'
+    os.write(fd, text.encode())
+    os.close(fd)
+    kept.private.discard(fd)

@@ -1,0 +1,314 @@
+"""What a supervisor holds, and how it carries out what `decisions.py` decides.
+
+Knows: processes and descriptors. Does not know: whether an action is right, nor when to wait: `run.py` is the loop.
+Runs on the supervisor's only thread.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from forehand import errors
+from forehand.errors import Problem
+from forehand.supervisor import banner, children, decisions, hooks, say
+from forehand.supervisor.control import Client, Control, path_for
+from forehand.supervisor.notify import Notify
+from forehand.supervisor.template import TemplateProcess
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from forehand.listen import Listener
+    from forehand.supervisor.children import Child, Children
+    from forehand.supervisor.signals import Signals
+
+    class Timer(Protocol):
+        """Something that has to be looked at again at a time."""
+
+        deadline: float
+
+        def look(self, now: float) -> None:
+            """Look whether it is time."""
+
+
+def explained(event: decisions.Event, actions: list[decisions.Action]) -> str:
+    """What was decided, and what for, as `decisions.decide` names events and actions."""
+    follows = "; ".join(" ".join(map(str, action)) for action in actions if action[0] != "say")
+    said = " ".join("with new settings" if isinstance(one, decisions.Rules) else str(one) for one in event)
+    return f"decided: {said} -> {follows or 'nothing'}"
+
+
+class Supervisor:
+    """One server's supervisor."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        #: What each generation runs with.
+        self.plans: dict[int, dict[str, Any]] = {1: settings}
+        self.templates: dict[int, TemplateProcess] = {}
+        import random
+
+        self.state = decisions.State(decisions.rules_of(settings), spread=random.random)
+        self.notify = Notify()
+        self.signals: Signals | None = None
+        self.control: Control | None = None
+        self.children: Children | None = None
+        self.poll = select.poll()
+        self.readers: dict[int, Callable[[], None]] = {}
+        #: Those who wait for the end of a reload, an upgrade or a stop.
+        self.waiting: list[Client] = []
+        self.next_memory = decisions.NEVER
+        self.started = time.time()
+        self.status: int | None = None
+        self.timers: list[Timer] = []
+        #: Processes that are neither workers nor templates, and what is called with their wait status.
+        self.other_processes: dict[int, Callable[[int], None]] = {}
+        #: Who is told of stacks that workers send.
+        self.stack_readers: list[Callable[[Child, str], None]] = []
+        self.banner_due = True
+        #: What a reload has found changed and could not change, for whoever has asked for it.
+        self.not_reloaded: list[str] = []
+        #: Events that are being decided, or wait for it.
+        self.events: list[tuple[Any, ...]] = []
+        #: The process that watches files; zero: none.
+        self.watcher = 0
+
+    def add_reader(self, fd: int, what: Callable[[], None]) -> None:
+        """Call `what` whenever the descriptor has something."""
+        self.readers[fd] = what
+        self.poll.register(fd, select.POLLIN)
+        if self.children is not None:
+            self.children.private.add(fd)
+
+    def remove_reader(self, fd: int) -> None:
+        """Stop listening to a descriptor that is about to be closed."""
+        if self.readers.pop(fd, None) is not None:
+            self.poll.unregister(fd)
+        if self.children is not None:
+            self.children.private.discard(fd)
+
+    def hold(self, kept: Children, listeners: list[Listener]) -> None:
+        """Take what children share, and open the control socket beside it."""
+        self.children = kept
+        url = listeners[0].url
+        path = path_for(self.settings["control"], url)
+        if self.settings.get("ready_fd") is not None:
+            # Whoever waits for its end waits for the supervisor alone.
+            self.children.private.add(self.settings["ready_fd"])
+            os.set_inheritable(self.settings["ready_fd"], False)
+        if path and self.control is None:
+            try:
+                self.control = Control(path)
+            except Problem as problem:
+                if self.settings["control"] != "auto" or "another server" in str(problem):
+                    raise
+                # Nobody has asked for it: the server is worth more than its control socket.
+                say.say("warning", f"no control socket: {problem}")
+        self.next_memory = time.monotonic() if self.settings["max_worker_memory"] else decisions.NEVER
+
+    def decide(self, *event: Any) -> None:
+        """Let the plan decide, and carry it out. What happens meanwhile has its turn after it."""
+        self.events.append(event)
+        if len(self.events) > 1:
+            return
+        while self.events:
+            actions = decisions.decide(self.state, self.events[0], time.monotonic())
+            if say.tells_decisions() and (actions or self.events[0] != ("tick",)):
+                say.say("debug", explained(self.events[0], actions))
+            self.carry_out(actions)
+            self.events.pop(0)
+
+    def carry_out(self, actions: list[decisions.Action]) -> None:
+        """Does what was decided, in order."""
+        for name, *details in actions:
+            getattr(self, f"_do_{name}")(*details)
+
+    # Actions.
+
+    def _do_spawn(self, number: int, generation: int) -> None:
+        assert self.children is not None
+        settings = self.plans[generation] if generation in self.plans else self.settings
+        try:
+            if settings["preload"]:
+                child = self._template(generation).fork(self.children, number)
+            else:
+                child = self.children.fork(number, generation, settings)
+        except OSError as error:
+            self.decide("died", number, f"could not be started: {error.strerror}", True, None)
+            return
+        self.add_reader(child.channel.fd, lambda: self.on_child(child))
+
+    def _template(self, generation: int) -> TemplateProcess:
+        assert self.children is not None
+        template = self.templates.get(generation)
+        if template is None or not template.channel.open:
+            template = TemplateProcess(self.children, generation, self.plans.get(generation, self.settings))
+            self.templates[generation] = template
+            self.add_reader(template.channel.fd, lambda: self.on_template(template))
+        return template
+
+    def _do_load(self, generation: int) -> None:
+        if self.plans.get(generation, self.settings)["preload"]:
+            self._template(generation)
+
+    def _do_forget(self, generation: int) -> None:
+        template = self.templates.pop(generation, None)
+        if template is not None:
+            self.remove_reader(template.channel.fd)
+            template.close()
+            # It may hang in an import.
+            send_signal(template.pid, "SIGKILL")
+        if len(self.plans) > 1:
+            self.plans.pop(generation, None)
+        self.settings = self.plans.get(self.state.generation, self.settings)
+
+    def _tell(self, number: int, word: str) -> Child | None:
+        assert self.children is not None
+        child = self.children.all.get(number)
+        if child is not None:
+            child.channel.tell(word)
+        return child
+
+    def _do_retire(self, number: int, why: str) -> None:
+        if self._tell(number, "retire") is not None:
+            say.say("info", f"worker {number} leaves: {why}")
+
+    def _do_stop(self, number: int) -> None:
+        self._tell(number, "stop")
+
+    def _do_quit(self, number: int) -> None:
+        self._tell(number, "quit")
+
+    def _do_kill(self, number: int, why: str) -> None:
+        assert self.children is not None
+        child = self.children.all.get(number)
+        if child is None:
+            return
+        if why:
+            say.say("error", f"worker {number} (process {child.pid}) is killed: {why}")
+        if child.pid:
+            send_signal(child.pid, "SIGKILL")
+        else:
+            # Out of a template process that has not made it yet: without its line it ends by itself.
+            self.gone(child, "was not wanted any more", False)
+
+    def _do_say(self, level: str, text: str) -> None:
+        say.say(level, text if level != "plain" else _plain(text))
+
+    def _do_serving(self) -> None:
+        assert self.children is not None
+        if self.banner_due:
+            self.banner_due = False
+            control = self.control.path if self.control is not None else ""
+            banner.tell(self.settings, self.children, self.state.rules.wanted, control)
+        self.notify.ready(f"{self.state.rules.wanted} workers serve")
+
+    def _do_reloaded(self, ok: bool, text: str, status: int = errors.APPLICATION) -> None:
+        say.say("info" if ok else "error", f"reload: {text}" if ok else f"the reload was given up: {text}")
+        if ok:
+            self.settings = self.plans.get(self.state.generation, self.settings)
+            self.next_memory = time.monotonic() if self.settings["max_worker_memory"] else decisions.NEVER
+        self.notify.ready(f"{self.state.rules.wanted} workers serve")
+        hooks.call(self.settings, "on_reload", {"pid": os.getpid(), "ok": ok, "generation": self.state.generation})
+        not_reloaded, self.not_reloaded = self.not_reloaded, []
+        self.answer(ok, "\n".join([text, *(f"warning: {line}" for line in not_reloaded)]) if ok else text, status)
+
+    def _do_exit(self, status: int) -> None:
+        self.status = status
+        self.answer(status == 0, "the server has stopped")
+
+    def answer(self, ok: bool, text: str, status: int = errors.APPLICATION) -> None:
+        """The last line to all who wait for the end of something. `status`: how the order's command ends where it
+        was not carried out."""
+        waiting, self.waiting = self.waiting, []
+        for client in waiting:
+            client.tell(ok=ok, text=text, **({} if ok else {"status": status}))
+            self.close_client(client)
+
+    # What comes in.
+
+    def on_child(self, child: Child) -> None:
+        for word, text in child.channel.hear():
+            if word == "ready":
+                self.settings["interface_name"] = text or "WSGI"
+                self.decide("ready", child.number)
+            elif word == "pid":
+                child.pid = int(text)
+            elif word == "fail":
+                status, _, cause = text.partition(" ")
+                child.told = (int(status) if status.isdigit() else errors.INTERNAL, cause)
+            elif word == "stale":
+                self.decide("stale", child.number, text)
+            elif word == "routes":
+                say.say("info", f"worker {child.number}: routes that grew most: {text}")
+            elif word == "stacks":
+                for reader in list(self.stack_readers):
+                    reader(child, text)
+        if not child.channel.open and child.number in (self.children.all if self.children else {}):
+            self.remove_reader(child.channel.fd)
+            if not child.pid:
+                self.gone(child, "never began", True)
+
+    def on_template(self, template: TemplateProcess) -> None:
+        for word, text in template.channel.hear():
+            if word == "warn":
+                say.say("warning", text)
+            elif word == "fail":
+                status, _, cause = text.partition(" ")
+                number = int(status) if status.isdigit() else errors.INTERNAL
+                self.decide("unloadable", template.generation, (number, cause))
+            elif word == "loaded":
+                template.loaded = True
+        if not template.channel.open:
+            self.remove_reader(template.channel.fd)
+            if self.templates.get(template.generation) is template:
+                self.templates.pop(template.generation)
+            template.close()
+
+    def close_client(self, client: Client) -> None:
+        """Ends with a client whose answer is complete."""
+        if client in self.waiting:
+            self.waiting.remove(client)
+        if client.fd >= 0:
+            self.remove_reader(client.fd)
+        if self.control is not None:
+            self.control.forget(client)
+
+    def gone(self, child: Child, how: str, crashed: bool) -> None:
+        assert self.children is not None
+        self.remove_reader(child.channel.fd)
+        self.children.drop(child)
+        # A connection whose waking that worker has taken with it is looked for by the others.
+        for other in self.children.all.values():
+            other.channel.tell("kick")
+        pid = f" (process {child.pid})" if child.pid else ""
+        self.decide("died", child.number, f"{how}{pid}", crashed, child.told)
+
+    def template_gone(self, pid: int, status: int) -> None:
+        for template in list(self.templates.values()):
+            if template.pid == pid:
+                if template.channel.open and template.channel.fd in self.readers:
+                    self.on_template(template)
+                self.templates.pop(template.generation, None)
+                how, crashed = children.how(status)
+                if crashed and not template.loaded:
+                    cause = (errors.APPLICATION, f"the process that preloads the application {how}")
+                    self.decide("unloadable", template.generation, cause)
+
+
+def send_signal(pid: int, name: str) -> None:
+    import _signal as signal
+
+    try:
+        os.kill(pid, getattr(signal, name))
+    except OSError:
+        pass  # it has ended by itself
+
+
+def _plain(text: str) -> str:
+    """A failure as the command line shows it."""
+    return text if "forehand: " in text else f"forehand: {text}"

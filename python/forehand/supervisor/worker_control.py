@@ -1,0 +1,137 @@
+"""What the supervisor can order a worker to do: one method for each order.
+
+Knows: one engine and the line to the supervisor. Does not know: other workers. Runs on the worker's main thread,
+which sleeps while the engine's threads work: it wakes for an order from the supervisor, a signal, or a request that
+is overdue.
+
+    retire  others go on: finish what runs, answer idle connections once more, then end
+    stop    nobody goes on: finish what runs, then end
+    quit    end at once
+"""
+
+from __future__ import annotations
+
+import os
+
+from forehand import ending, errors, forked
+from forehand.errors import Problem
+from forehand.graceful import cut_message
+from forehand.supervisor import say
+from forehand.supervisor.log_files import open_log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forehand.supervisor.worker_process import WorkerProcess
+
+
+class WorkerControl:
+    """Carries out the supervisor's orders, and waits for them where the engine has threads of its own."""
+
+    def __init__(self, process: WorkerProcess, server: Any) -> None:
+        self.plan = process.plan
+        self.channel = process.channel
+        self.server = server
+        self.signals = process.signals
+        self.leaving = False
+        self.hurried = False
+        self.us = os.getpid()
+
+    def wait(self) -> int:
+        """Until the end; the exit status."""
+        import select
+
+        poll = select.poll()
+        for fd in (self.channel.fd, self.signals.reader, self.server.overdue_fd()):
+            poll.register(fd, select.POLLIN)
+        while not self.server.ended():
+            # While leaving, the end comes without a word.
+            poll.poll(20 if self.leaving else None)
+            forked.stay_out(self.us, "where its parent waits for orders")
+            self._drain_wakeups()
+            for word in self._words():
+                getattr(self, f"_{word}")()
+            self._overdue()
+        # What was told to end at once does not wait for threads inside the application.
+        done = self.server.join(0.2 if self.hurried else 1)
+        cut = self.server.counters()["requests_cut"]
+        if cut or not done:
+            say.say("warning", cut_message(max(cut, 1), hurried=self.hurried))
+            return errors.INTERNAL
+        return errors.OK
+
+    def _drain_wakeups(self) -> None:
+        try:
+            os.read(self.signals.reader, 512)
+        except OSError:
+            pass  # nothing there
+
+    def _words(self) -> list[str]:
+        words, self.signals.asked = self.signals.asked, []
+        if self.channel.open:
+            words += [word for word, _ in self._heard()]
+        return [word for word in words if hasattr(self, f"_{word}")]
+
+    def _heard(self) -> list[tuple[str, str]]:
+        # The engine writes to the same socket, so that it has to stay blocking.
+        if not self._readable():
+            return []
+        heard = self.channel.hear()
+        # The supervisor is gone: `watch_parent` ends this process in a moment.
+        return heard if self.channel.open else [("stop", "")]
+
+    def _readable(self) -> bool:
+        import select
+
+        return bool(select.select([self.channel.fd], [], [], 0)[0])
+
+    def _overdue(self) -> None:
+        for ticket in self.server.overdue():
+            from forehand.supervisor import deadlines
+
+            deadlines.act(self.server, *ticket)
+
+    def _retire(self) -> None:
+        self.leaving = True
+        ending.begin(self.plan["patience"])
+        self.server.retire()
+
+    def _stop(self) -> None:
+        self.leaving = True
+        ending.begin(self.plan["patience"])
+        self.server.stop()
+
+    def _quit(self) -> None:
+        self.leaving = self.hurried = True
+        ending.hurry()
+        self.server.abort()
+
+    def _kick(self) -> None:
+        self.server.kick()
+
+    def _reopen(self) -> None:
+        if self.plan["log_file"] != "-":
+            try:
+                fd = open_log(self.plan["log_file"])
+                os.dup2(fd, 2)
+                os.close(fd)
+            except Problem as problem:
+                say.say("error", str(problem))
+        if self.plan["access_log_file"] != "-":
+            try:
+                fd = open_log(self.plan["access_log_file"])
+            except Problem as problem:
+                say.say("error", str(problem))
+                return
+            self.server.reopen_access_log(fd)
+            os.close(fd)
+
+    def _stacks(self) -> None:
+        from forehand.supervisor import stacks
+
+        self.channel.tell("stacks", stacks.all_threads())
+
+    def _routes(self) -> None:
+        grown = "; ".join(f"{route} +{kib} KiB in {count} requests" for route, kib, count in self.server.routes())
+        self.channel.tell("routes", grown or "none stands out")

@@ -1,0 +1,52 @@
+"""Configuration files: TOML as it is read, and as it is written.
+
+Knows: where in a file our settings stand. Does not know: what they are called.
+"""
+
+from __future__ import annotations
+
+import os
+
+from forehand import errors
+from forehand.errors import Problem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def read(path: str) -> str:
+    """The text of a configuration file. Raises Problem."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Problem(errors.CONFIG, f"the configuration file {path} cannot be read: {error}") from None
+
+
+def table(path: str, text: str) -> dict[str, Any] | None:
+    """The options in a file; None where it is a pyproject.toml without ours. Raises Problem."""
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        import tomli as tomllib  # type: ignore[import-not-found,no-redef]
+    try:
+        document: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Problem(errors.CONFIG, f"{path} is not TOML: {error}") from None
+    if os.path.basename(path) == "pyproject.toml":
+        table = document.get("tool", {}).get("forehand")
+        return dict(table) if isinstance(table, dict) else None
+    return document
+
+
+def literal(value: Any) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(literal(member) for member in value) + "]"
+    escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    return '"' + "".join(escapes.get(c, c if c.isprintable() else f"\\u{ord(c):04x}") for c in str(value)) + '"'
