@@ -13,7 +13,7 @@ pub const LEFT: &str = "the client left before the response was complete";
 
 /// Ends this process, a copy of the one that serves: the application has returned in it, or raised.
 #[cold]
-pub fn came_back(py: Python<'_>, raised: Option<&PyErr>) -> ! {
+pub fn end_child(py: Python<'_>, raised: Option<&PyErr>) -> ! {
     // Nobody here has a client, which is what the application has been told, and no failure of its own.
     let untold = |error: &&PyErr| {
         !(error.is_instance_of::<PyConnectionResetError>(py) && error.value(py).to_string() == LEFT)
@@ -29,7 +29,7 @@ pub fn came_back(py: Python<'_>, raised: Option<&PyErr>) -> ! {
 
 /// Makes the calling thread one that `threading` knows: threads that an application starts in it are waited for at the
 /// end, and a child that is forked in it has a main thread.
-pub fn known_to_threading(py: Python<'_>) {
+pub fn register_with_threading(py: Python<'_>) {
     let told = py
         .import(intern!(py, "forehand.forked"))
         .and_then(|forked| forked.call_method0(intern!(py, "known_to_threading")));
@@ -47,12 +47,12 @@ pub fn is_bystander(py: Python<'_>) -> bool {
     asked.is_ok_and(|answer| answer.is_truthy().unwrap_or(false))
 }
 
-/// The same as [`came_back`] for a coroutine that wants to wait: its event loop is its parent's.
+/// The same as [`end_child`] for a coroutine that wants to wait: its event loop is its parent's.
 #[cold]
 pub fn would_wait(py: Python<'_>) -> ! {
     let error = pyo3::exceptions::PyRuntimeError::new_err(
         "a child that was forked in a coroutine cannot wait in its parent's event loop: end it with os._exit(), or use \
          multiprocessing, subprocess or a thread",
     );
-    came_back(py, Some(&error))
+    end_child(py, Some(&error))
 }

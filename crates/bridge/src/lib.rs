@@ -5,9 +5,9 @@
 
 mod asgi;
 mod controls;
+mod disconnect;
 mod ending;
 mod failure;
-mod farewell;
 mod ffi;
 mod forked;
 mod hub;

@@ -17,7 +17,7 @@ use server::pool::Threads;
 
 use crate::controls::Controls;
 use crate::settings::Settings;
-use crate::wsgi::{FileWrapper, Gateway, Input, Way, Wsgi};
+use crate::wsgi::{FileWrapper, Gateway, Input, WaitMode, Wsgi};
 
 /// Between two looks for a signal while waiting.
 const JOIN_LOOK: Duration = Duration::from_millis(200);
@@ -169,7 +169,10 @@ fn base<'py>(py: Python<'py>, url: &str, settings: &Settings) -> PyResult<Bound<
     base.set_item("wsgi.input_terminated", true)?;
     base.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
     // A request without a body shares this one: there is nothing in it to be changed.
-    base.set_item("wsgi.input", Bound::new(py, Input::new(server::body::Body::Empty, (0, &Way::Thread)))?)?;
+    base.set_item(
+        "wsgi.input",
+        Bound::new(py, Input::new(server::body::Body::Empty, (0, &WaitMode::Blocking)))?,
+    )?;
     base.set_item("SERVER_SOFTWARE", concat!("Forehand/", env!("CARGO_PKG_VERSION")))?;
     base.set_item("GATEWAY_INTERFACE", "CGI/1.1")?;
     base.set_item("SERVER_NAME", name)?;

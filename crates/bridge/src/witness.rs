@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use server::evented::Evented;
 use server::watchdog::{Sight, Watchdog, Witness};
 
-use crate::ffi::{Held, thread_ident};
+use crate::ffi::{GilCell, thread_ident};
 
 /// Reads the frames of one thread.
 struct Frames {
@@ -49,7 +49,7 @@ pub fn watch(py: Python<'_>, driver: &Evented, event_loop: Option<Py<PyAny>>) ->
 }
 
 /// Ends the watch, and waits until it has ended: the interpreter may go after this.
-pub fn end_watch(py: Python<'_>, driver: &Held<Evented>, watchdog: &Held<Option<Watchdog>>) {
+pub fn end_watch(py: Python<'_>, driver: &GilCell<Evented>, watchdog: &GilCell<Option<Watchdog>>) {
     let Some(driver) = driver.borrow(py) else { return };
     if driver.engine().is_a_copy() {
         // A forked child has no such thread.

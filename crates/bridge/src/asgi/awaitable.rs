@@ -9,7 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::request::Request;
-use crate::ffi::{Held, Stepped, step};
+use crate::ffi::{GilCell, Stepped, step};
 
 /// What has happened already: `await` of it gives None at once. One serves all.
 #[pyclass(frozen, module = "forehand._core")]
@@ -68,12 +68,12 @@ pub struct Waiting {
     request: Py<Request>,
     what: For,
     /// The iterator over the future that it waits for now.
-    inner: Held<Option<Py<PyAny>>>,
+    inner: GilCell<Option<Py<PyAny>>>,
 }
 
 impl Waiting {
     pub fn new(request: Py<Request>, what: For) -> Self {
-        Self { request, what, inner: Held::new(None) }
+        Self { request, what, inner: GilCell::new(None) }
     }
 
     fn advance<'py>(

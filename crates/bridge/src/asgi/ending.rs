@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use super::reply::Http;
 use super::request::{Request, Talk};
 use super::server::AsgiServer;
+use crate::disconnect::is_from_disconnect;
 use crate::failure;
-use crate::farewell::is_farewell;
 
 impl AsgiServer {
     pub fn failed_to_begin(&self, request: &Bound<'_, Request>, error: &PyErr) {
@@ -48,7 +48,7 @@ impl AsgiServer {
                 };
                 exchange.refuse(&fault, &mut http.scribe, &self.engine);
             }
-            Some(error) if broken && is_farewell(py, error) => exchange.lose(&self.engine),
+            Some(error) if broken && is_from_disconnect(py, error) => exchange.lose(&self.engine),
             Some(error) => {
                 failure::tell(py, &exchange.about(), error);
                 failure::answer(py, exchange, &self.engine, error);

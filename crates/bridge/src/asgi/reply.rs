@@ -23,9 +23,7 @@ use wire::{HeadError, ResponseHead};
 
 use super::events::{Content, content, flag, headers, number, text, wrong};
 use super::scope::has_member;
-
-/// A single body from this size on is sent from the application's own object.
-const KEEP_BYTES: usize = 64 * 1024;
+use crate::ffi::{KEEP_BYTES, KeptBytes};
 
 /// What may come next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +145,7 @@ impl Http {
         } else {
             match &body {
                 Content::Bytes(bytes) if bytes.as_bytes().len() >= KEEP_BYTES => {
-                    let kept = Box::new(Lasting(bytes.clone().unbind()));
+                    let kept = KeptBytes::boxed(bytes);
                     self.exchange.write_kept(&mut self.scribe, kept, engine)?;
                 }
                 body => self.exchange.write(&mut self.scribe, body.bytes(), engine)?,
@@ -160,7 +158,7 @@ impl Http {
         self.stage = Stage::Over;
         match body {
             Content::Bytes(bytes) if bytes.as_bytes().len() >= KEEP_BYTES => {
-                let kept = Box::new(Lasting(bytes.clone().unbind()));
+                let kept = KeptBytes::boxed(bytes);
                 Ok(self.exchange.whole_kept(&mut self.scribe, kept, engine)?)
             }
             body => Ok(self.exchange.whole(&mut self.scribe, body.bytes(), engine)?),
@@ -270,15 +268,6 @@ impl Http {
         let wanted = self.exchange.head.block.get("te").is_some_and(|te| has_member(te, b"trailers"));
         let lines = if wanted { self.trailers.bytes() } else { b"" };
         Ok(self.exchange.finish_with(&mut self.scribe, lines, engine)?)
-    }
-}
-
-/// Bytes of the application, kept alive while the engine sends them.
-struct Lasting(Py<PyBytes>);
-
-impl AsRef<[u8]> for Lasting {
-    fn as_ref(&self) -> &[u8] {
-        crate::ffi::lasting_bytes(&self.0)
     }
 }
 

@@ -20,9 +20,9 @@ use super::websocket::{Socket, Stage as SocketStage};
 use server::exchange::{About, Exchange};
 use wire::ws::code;
 
+use crate::disconnect::is_from_disconnect;
 use crate::failure;
-use crate::farewell::is_farewell;
-use crate::ffi::{Held, Stepped, Talks, Tried, is_coroutine, step};
+use crate::ffi::{GilCell, Stepped, Talks, Tried, is_coroutine, step};
 use crate::forked;
 
 /// What the application may still say and hear.
@@ -56,7 +56,7 @@ pub struct State {
 #[pyclass(frozen, module = "forehand._core")]
 pub struct Request {
     pub server: Py<AsgiServer>,
-    pub state: Held<State>,
+    pub state: GilCell<State>,
 }
 
 /// The message where one request's object is used twice at once, which one thread cannot do.
@@ -82,7 +82,7 @@ impl Request {
             place: usize::MAX,
             about,
         };
-        Self { server, state: Held::new(state) }
+        Self { server, state: GilCell::new(state) }
     }
 
     /// Takes what the application returned: a coroutine, or something else that can be awaited.
@@ -120,8 +120,8 @@ impl Request {
         if this.get().server.get().engine.is_a_copy() {
             match driven {
                 Ok(Stepped::Yielded(_)) => forked::would_wait(py),
-                Ok(Stepped::Returned) => forked::came_back(py, None),
-                Err(error) => forked::came_back(py, Some(&error)),
+                Ok(Stepped::Returned) => forked::end_child(py, None),
+                Err(error) => forked::end_child(py, Some(&error)),
             }
         }
         match driven {
@@ -184,7 +184,7 @@ impl Request {
             Talk::Over { gone } => {
                 if let Some(error) = &error
                     && !cancelled
-                    && !(gone && is_farewell(py, error))
+                    && !(gone && is_from_disconnect(py, error))
                 {
                     failure::tell(py, &after(this, "after its response was complete"), error);
                 }
@@ -215,7 +215,7 @@ impl Request {
             let gone = socket.ended.is_some() && !socket.by_us;
             let code = if error.is_none() { code::NORMAL } else { code::INTERNAL };
             socket.close(code, "", server, py);
-            (unanswered, error.filter(|error| !(cancelled || gone && is_farewell(py, error))))
+            (unanswered, error.filter(|error| !(cancelled || gone && is_from_disconnect(py, error))))
         };
         match (unanswered, untold) {
             (Some(http), _) => server.conclude(py, http, error, cancelled),

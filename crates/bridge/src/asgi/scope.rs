@@ -16,7 +16,7 @@ use server::exchange::Exchange;
 use wire::ws::Handshake;
 use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
-use crate::ffi::{Held, copy_dict, copy_list, latin1, set_item};
+use crate::ffi::{GilCell, copy_dict, copy_list, latin1, set_item};
 use crate::wsgi::percent_decoded;
 
 /// What is the same for every request of one listener.
@@ -28,8 +28,8 @@ pub struct Gateway {
     trust: Trust,
     common: Common,
     /// Names of headers as received, and in lower case as objects: a browser's are always the same.
-    names: Held<NameCache<Py<PyBytes>>>,
-    client: Held<Option<(IpAddr, Py<PyString>)>>,
+    names: GilCell<NameCache<Py<PyBytes>>>,
+    client: GilCell<Option<(IpAddr, Py<PyString>)>>,
 }
 
 /// Dictionaries that each request gets a copy of.
@@ -72,8 +72,8 @@ impl Gateway {
             root_path: root_path.to_string(),
             trust,
             common,
-            names: Held::new(NameCache::new(limits.cached_names)),
-            client: Held::new(None),
+            names: GilCell::new(NameCache::new(limits.cached_names)),
+            client: GilCell::new(None),
         }
     }
 

@@ -25,7 +25,7 @@ use super::scope::Gateway;
 use super::tools::{Tools, address, common};
 use super::websocket::Socket;
 use crate::controls::{Controls, in_use};
-use crate::ffi::{Held, call_three, make_with, talk_functions};
+use crate::ffi::{GilCell, call_three, make_with, talk_functions};
 use crate::settings::Settings;
 use crate::witness;
 
@@ -45,22 +45,22 @@ struct Running {
 /// One ASGI server over listeners that Python keeps open.
 #[pyclass(frozen, extends = Controls, module = "forehand._core")]
 pub struct AsgiServer {
-    driver: Held<Evented>,
+    driver: GilCell<Evented>,
     pub engine: Arc<Engine>,
     /// What the watchdog sees of this loop.
     pub watched: Arc<Watched>,
-    watchdog: Held<Option<Watchdog>>,
+    watchdog: GilCell<Option<Watchdog>>,
     application: Py<PyAny>,
     gateways: Vec<Gateway>,
     pub tools: Tools,
-    running: Held<Running>,
-    scribes: Held<Vec<Scribe>>,
+    running: GilCell<Running>,
+    scribes: GilCell<Vec<Scribe>>,
     /// What all WebSockets of the loop share, one after the other.
-    pub deflater: Held<Deflater>,
-    pub room_to_read: Held<Vec<u8>>,
+    pub deflater: GilCell<Deflater>,
+    pub room_to_read: GilCell<Vec<u8>>,
     /// The bound method `turn`, and whether the event loop will call it soon by itself.
-    soon: Held<(Option<Py<PyAny>>, bool)>,
-    on_end: Held<Option<Py<PyAny>>>,
+    soon: GilCell<(Option<Py<PyAny>>, bool)>,
+    on_end: GilCell<Option<Py<PyAny>>>,
     /// Bytes that may wait for a peer before `send` does.
     pub room: u64,
 }
@@ -95,19 +95,19 @@ impl AsgiServer {
         let controls = Controls::new(&engine);
         let server = Self {
             watched: Arc::clone(driver.watched()),
-            watchdog: Held::new(None),
-            driver: Held::new(driver),
+            watchdog: GilCell::new(None),
+            driver: GilCell::new(driver),
             room: engine.config.limits.response_buffer_bytes,
             engine,
             application,
             gateways,
             tools: Tools::new(event_loop.bind(py))?,
-            running: Held::new(Running::default()),
-            scribes: Held::new(Vec::new()),
-            deflater: Held::new(Deflater::new()),
-            room_to_read: Held::new(Vec::new()),
-            soon: Held::new((None, false)),
-            on_end: Held::new(Some(on_end)),
+            running: GilCell::new(Running::default()),
+            scribes: GilCell::new(Vec::new()),
+            deflater: GilCell::new(Deflater::new()),
+            room_to_read: GilCell::new(Vec::new()),
+            soon: GilCell::new((None, false)),
+            on_end: GilCell::new(Some(on_end)),
         };
         Ok(PyClassInitializer::from(controls).add_subclass(server))
     }

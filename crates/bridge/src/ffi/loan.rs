@@ -15,14 +15,14 @@ use reactor::holding::{Wait, will_wait};
 use super::outside;
 
 /// A value that belongs to the interpreter's lock.
-pub struct Held<T>(RefCell<T>);
+pub struct GilCell<T>(RefCell<T>);
 
 // SAFETY: `borrow` wants the interpreter's token, so that two threads are never in it at
 // once; a borrow that lives across letting go of the lock is seen by the cell's own flag,
 // which then is only read and written with the lock held.
-unsafe impl<T: Send> Sync for Held<T> {}
+unsafe impl<T: Send> Sync for GilCell<T> {}
 
-impl<T> Held<T> {
+impl<T> GilCell<T> {
     pub fn new(value: T) -> Self {
         Self(RefCell::new(value))
     }
@@ -43,7 +43,7 @@ pub struct Loan<T> {
     owner: Cell<Option<Thread>>,
 }
 
-// SAFETY: as `Held`: the cells are read and written with the interpreter held, and the value
+// SAFETY: as `GilCell`: the cells are read and written with the interpreter held, and the value
 // is used by one thread at a time, see `with`.
 unsafe impl<T: Send> Sync for Loan<T> {}
 // SAFETY: as above; an empty loan is three plain cells.

@@ -21,9 +21,9 @@ pub use frames::keep_frames;
 pub use gil::{
     attached, outside, outside_for_work, raise_in_thread, tell_who_has_the_interpreter, thread_ident,
 };
-pub use loan::{Held, Loan};
+pub use loan::{GilCell, Loan};
 pub use objects::{
-    Iteration, bytes_filled, bytes_of, call_none, call_two, copy_dict, first_bytes, iterate, lasting_bytes,
-    latin1, references, restore_exception, set_item, text_bytes,
+    Iteration, KEEP_BYTES, KeptBytes, bytes_filled, bytes_of, call_none, call_two, copy_dict, first_bytes,
+    iterate, latin1, references, restore_exception, set_item, text_bytes,
 };
 pub use turns::{Serving, strained_until, take_turns};

@@ -233,13 +233,29 @@ pub fn restore_exception(exc_info: &Bound<'_, PyAny>) -> PyErr {
     }
 }
 
-/// The bytes of an object that somebody keeps alive, for a thread without the interpreter:
-/// bytes objects never change, and reading one touches no reference count.
-pub fn lasting_bytes(bytes: &Py<PyBytes>) -> &[u8] {
-    // SAFETY: a live bytes object, by the type; the pointer and size are fields that are set
-    // once when it is made.
-    unsafe {
-        let start = ffi::PyBytes_AsString(bytes.as_ptr()).cast::<u8>();
-        std::slice::from_raw_parts(start, ffi::PyBytes_Size(bytes.as_ptr()) as usize)
+/// A body from this size on is sent from the application's own object, so that a slow reader holds neither a
+/// copy nor the thread.
+pub const KEEP_BYTES: usize = 64 * 1024;
+
+/// Bytes of the application, kept alive while the engine sends them.
+pub struct KeptBytes(Py<PyBytes>);
+
+impl KeptBytes {
+    /// As the engine takes them.
+    pub fn boxed(bytes: &Bound<'_, PyBytes>) -> Box<Self> {
+        Box::new(Self(bytes.clone().unbind()))
+    }
+}
+
+impl AsRef<[u8]> for KeptBytes {
+    /// Read by threads without the interpreter: bytes objects never change, and reading one touches no
+    /// reference count.
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: a live bytes object, by the type; the pointer and size are fields that are set
+        // once when it is made.
+        unsafe {
+            let start = ffi::PyBytes_AsString(self.0.as_ptr()).cast::<u8>();
+            std::slice::from_raw_parts(start, ffi::PyBytes_Size(self.0.as_ptr()) as usize)
+        }
     }
 }

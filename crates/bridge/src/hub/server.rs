@@ -20,14 +20,14 @@ use wire::Head;
 
 use super::waiting::Waiting;
 use crate::controls::{Controls, in_use};
-use crate::ffi::{Held, call_two, keep_frames};
+use crate::ffi::{GilCell, call_two, keep_frames};
 use crate::server::gateways;
 use crate::settings::Settings;
 use crate::witness;
-use crate::wsgi::{Bench, Suspends, Way, Wsgi};
+use crate::wsgi::{Scheduler, WaitMode, Workspace, Wsgi};
 
 /// What one request needs is kept for so many.
-const KEPT_BENCHES: usize = 64;
+const KEPT_WORKSPACES: usize = 64;
 
 /// A request whose greenlet has not ended.
 struct Running {
@@ -73,16 +73,16 @@ pub struct GeventServer {
     wsgi: Wsgi,
     engine: Arc<Engine>,
     watched: Arc<Watched>,
-    watchdog: Held<Option<Watchdog>>,
+    watchdog: GilCell<Option<Watchdog>>,
     waiting: Arc<Waiting>,
     ties: Ties,
     /// The bound method `play`.
-    play: Held<Option<Py<PyAny>>>,
-    beginning: Held<Option<Beginning>>,
-    places: Held<Places>,
-    benches: Held<Vec<Bench>>,
-    soon: Held<Soon>,
-    on_end: Held<Option<Py<PyAny>>>,
+    play: GilCell<Option<Py<PyAny>>>,
+    beginning: GilCell<Option<Beginning>>,
+    places: GilCell<Places>,
+    workspaces: GilCell<Vec<Workspace>>,
+    soon: GilCell<Soon>,
+    on_end: GilCell<Option<Py<PyAny>>>,
 }
 
 #[pymethods]
@@ -110,7 +110,7 @@ impl GeventServer {
             wsgi: Wsgi::new(application, gateways, false),
             engine,
             watched: Arc::clone(driver.watched()),
-            watchdog: Held::new(None),
+            watchdog: GilCell::new(None),
             waiting: Arc::new(Waiting::new(&hub, driver)?),
             ties: Ties {
                 run_callback: hub.getattr("loop")?.getattr("run_callback")?.unbind(),
@@ -118,12 +118,12 @@ impl GeventServer {
                 hub: hub.unbind(),
                 on_overdue,
             },
-            play: Held::new(None),
-            beginning: Held::new(None),
-            places: Held::new(Places::default()),
-            benches: Held::new(Vec::new()),
-            soon: Held::new(Soon::default()),
-            on_end: Held::new(Some(on_end)),
+            play: GilCell::new(None),
+            beginning: GilCell::new(None),
+            places: GilCell::new(Places::default()),
+            workspaces: GilCell::new(Vec::new()),
+            soon: GilCell::new(Soon::default()),
+            on_end: GilCell::new(Some(on_end)),
         };
         Ok(PyClassInitializer::from(controls).add_subclass(server))
     }
@@ -190,10 +190,10 @@ impl GeventServer {
         else {
             return;
         };
-        let bench = self.benches.borrow(py).and_then(|mut benches| benches.pop());
-        let mut bench = bench.unwrap_or_else(|| {
-            let waiting = Arc::clone(&self.waiting) as Arc<dyn Suspends>;
-            Bench::new(Way::Suspended(waiting))
+        let space = self.workspaces.borrow(py).and_then(|mut workspaces| workspaces.pop());
+        let mut space = space.unwrap_or_else(|| {
+            let waiting = Arc::clone(&self.waiting) as Arc<dyn Scheduler>;
+            Workspace::new(WaitMode::Cooperative(waiting))
         });
         let ticket = exchange.ticket.clone();
         if let Some(ticket) = &ticket {
@@ -201,19 +201,19 @@ impl GeventServer {
             ticket.begin(place as u64 + 1);
         }
         let answered = catch_unwind(AssertUnwindSafe(|| {
-            self.wsgi.answer_at(py, &mut exchange, &self.engine, &mut bench)
+            self.wsgi.answer_at(py, &mut exchange, &self.engine, &mut space)
         }));
         if self.engine.is_a_copy() {
             // In a forked child, where nothing of it may be given back.
-            std::mem::forget((exchange, bench));
+            std::mem::forget((exchange, space));
             return;
         }
         if answered.is_err() {
             exchange.fail(&self.engine);
-        } else if let Some(mut benches) = self.benches.borrow(py)
-            && benches.len() < KEPT_BENCHES
+        } else if let Some(mut workspaces) = self.workspaces.borrow(py)
+            && workspaces.len() < KEPT_WORKSPACES
         {
-            benches.push(bench);
+            workspaces.push(space);
         }
         if let Some(ticket) = &ticket {
             ticket.end();

@@ -14,14 +14,14 @@ use server::exchange::Exchange;
 use wire::Millis;
 
 use crate::controls::in_use;
-use crate::ffi::Held;
-use crate::wsgi::Suspends;
+use crate::ffi::GilCell;
+use crate::wsgi::Scheduler;
 
 /// The engine's driver, and the greenlets that wait for one of its connections.
 pub struct Waiting {
-    pub driver: Held<Evented>,
+    pub driver: GilCell<Evented>,
     engine: Arc<Engine>,
-    waiters: Held<HashMap<u64, Vec<Py<PyAny>>>>,
+    waiters: GilCell<HashMap<u64, Vec<Py<PyAny>>>>,
     hub: Py<PyAny>,
     /// `hub.switch`: others run until this greenlet is switched to.
     switch: Py<PyAny>,
@@ -34,8 +34,8 @@ impl Waiting {
         let greenlet = hub.py().import("greenlet")?;
         Ok(Self {
             engine: Arc::clone(driver.engine()),
-            driver: Held::new(driver),
-            waiters: Held::new(HashMap::new()),
+            driver: GilCell::new(driver),
+            waiters: GilCell::new(HashMap::new()),
             hub: hub.clone().unbind(),
             switch: hub.getattr("switch")?.unbind(),
             current: greenlet.getattr("getcurrent")?.unbind(),
@@ -82,7 +82,7 @@ impl Waiting {
     }
 }
 
-impl Suspends for Waiting {
+impl Scheduler for Waiting {
     fn suspend(&self, py: Python<'_>, token: u64, until: Millis) -> PyResult<()> {
         let greenlet = self.current.bind(py).call0()?;
         if greenlet.is(&self.hub) {
@@ -112,7 +112,7 @@ impl Suspends for Waiting {
         }
     }
 
-    fn is_farewell(&self, py: Python<'_>, error: &PyErr) -> bool {
+    fn has_killed(&self, py: Python<'_>, error: &PyErr) -> bool {
         self.engine.stage() != Stage::Serving && error.is_instance(py, self.exit.bind(py))
     }
 }

@@ -10,24 +10,23 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use reactor::LetGo;
 use server::access::Wanted;
 use server::app::App;
 use server::body::Body;
 use server::engine::Engine;
 use server::exchange::Exchange;
-use server::outside::Outside;
 use server::scribe::Scribe;
 use wire::{Fault, Millis};
 
-use super::environ::{Gateway, Origin};
+use super::environ::{Gateway, PeerStrings};
 use super::input::Input;
-use super::iterate::{Failure, send_result};
-use super::reply::Desk;
+use super::iterate::send_result;
+use super::reply::Failure;
 use super::routes::{Routes, resident_kib};
-use super::way::Way;
+use super::start_response::Responder;
+use super::wait_mode::WaitMode;
+use crate::disconnect::is_from_disconnect;
 use crate::failure;
-use crate::farewell::is_farewell;
 use crate::ffi::{
     Serving, attached, call_two, latin1, outside, outside_for_work, raise_in_thread, set_item,
     strained_until, thread_ident,
@@ -42,42 +41,33 @@ pub struct Wsgi {
     pub routes: Option<Routes>,
 }
 
-/// Waits without the interpreter.
-pub struct Detached;
-
-impl Outside for Detached {
-    fn outside(&self, wait: &mut dyn FnMut(&LetGo)) {
-        outside(wait);
-    }
-}
-
 /// What a thread keeps from one request to the next, and how its requests wait.
 #[derive(Default)]
-pub struct Bench {
-    desk: Option<Desk>,
-    origin: Origin,
-    way: Way,
+pub struct Workspace {
+    responder: Option<Responder>,
+    peer: PeerStrings,
+    mode: WaitMode,
 }
 
-impl Bench {
-    /// A bench for requests that wait like this.
-    pub fn new(way: Way) -> Self {
-        Self { way, ..Self::default() }
+impl Workspace {
+    /// For requests that wait like this.
+    pub fn new(mode: WaitMode) -> Self {
+        Self { mode, ..Self::default() }
     }
 }
 
 thread_local! {
-    static BENCH: RefCell<Bench> = RefCell::new(Bench::default());
+    static WORKSPACE: RefCell<Workspace> = RefCell::new(Workspace::default());
 }
 
 impl App for Wsgi {
     fn live(&self, life: &mut dyn FnMut()) {
         let _serving = Serving::begin();
         Python::attach(|py| {
-            crate::forked::known_to_threading(py);
+            crate::forked::register_with_threading(py);
             life();
             // The thread's objects go while it is attached.
-            BENCH.take();
+            WORKSPACE.take();
         });
     }
 
@@ -117,9 +107,9 @@ impl Wsgi {
     /// Answers one request with what the thread keeps.
     #[inline]
     fn answer(&self, py: Python<'_>, exchange: &mut Exchange, engine: &Arc<Engine>) {
-        let mut bench = BENCH.take();
-        self.answer_at(py, exchange, engine, &mut bench);
-        BENCH.set(bench);
+        let mut space = WORKSPACE.take();
+        self.answer_at(py, exchange, engine, &mut space);
+        WORKSPACE.set(space);
     }
 
     /// Answers one request. Where requests are suspended, the exchange is not on the stack:
@@ -130,30 +120,30 @@ impl Wsgi {
         py: Python<'_>,
         exchange: &mut Exchange,
         engine: &Arc<Engine>,
-        bench: &mut Bench,
+        space: &mut Workspace,
     ) {
-        match self.prepare(py, exchange, engine, bench) {
-            Ok(Ok((environ, desk))) => {
-                let reply = desk.reply.get();
-                let played = reply.exchange.during(py, exchange, || {
-                    let played = self.play(py, &environ, &desk);
-                    if engine.is_a_copy() { end_of_a_copy(py, played, &bench.way) } else { played }
+        match self.prepare(py, exchange, engine, space) {
+            Ok(Ok((environ, responder))) => {
+                let reply = responder.reply.get();
+                let called = reply.exchange.during(py, exchange, || {
+                    let called = self.call_application(py, &environ, &responder);
+                    if engine.is_a_copy() { end_forked_child(py, called, &space.mode) } else { called }
                 });
                 if let Some(access) = &engine.config.access
                     && !access.format.wanted().is_empty()
                 {
                     note_environ(exchange, &environ, access.format.wanted());
                 }
-                leaves(&bench.way, exchange);
-                if let Err(failure) = played {
-                    self.failed(py, exchange, engine, (failure, &bench.way));
+                application_left(&space.mode, exchange);
+                if let Err(failure) = called {
+                    self.failed(py, exchange, engine, (failure, &space.mode));
                 }
-                bench.desk = Some(desk);
+                space.responder = Some(responder);
             }
             Ok(Err(fault)) => exchange.refuse(&fault, &mut Scribe::new(), engine),
             Err(error) => {
-                leaves(&bench.way, exchange);
-                self.failed(py, exchange, engine, (Failure::Raised(error), &bench.way));
+                application_left(&space.mode, exchange);
+                self.failed(py, exchange, engine, (Failure::Raised(error), &space.mode));
             }
         }
     }
@@ -190,50 +180,61 @@ impl Wsgi {
         py: Python<'py>,
         exchange: &mut Exchange,
         engine: &Arc<Engine>,
-        bench: &mut Bench,
-    ) -> PyResult<Result<(Bound<'py, PyDict>, Desk), Fault>> {
+        space: &mut Workspace,
+    ) -> PyResult<Result<(Bound<'py, PyDict>, Responder), Fault>> {
         let gateway = &self.gateways[usize::from(exchange.listener())];
-        let environ = match gateway.environ(py, exchange, engine, &mut bench.origin)? {
+        let environ = match gateway.environ(py, exchange, engine, &mut space.peer)? {
             Ok(environ) => environ,
             Err(fault) => return Ok(Err(fault)),
         };
         if !matches!(exchange.body, Body::Empty) {
-            add_body(&environ, exchange, &bench.way)?;
+            add_body(&environ, exchange, &space.mode)?;
         }
         if let Some(ticket) = &exchange.ticket {
             environ.set_item(intern!(py, "forehand.deadline"), ticket.left())?;
         }
-        let desk = match bench.desk.take().filter(|desk| desk.is_ours(py)) {
-            Some(desk) => desk,
-            None => Desk::new(py, engine, &bench.way)?,
+        let responder = match space.responder.take().filter(|kept| kept.is_ours(py)) {
+            Some(kept) => kept,
+            None => Responder::new(py, engine, &space.mode)?,
         };
-        Ok(Ok((environ, desk)))
+        Ok(Ok((environ, responder)))
     }
 
     /// Calls the application and sends what it gives back.
     #[inline]
-    fn play(&self, py: Python<'_>, environ: &Bound<'_, PyDict>, desk: &Desk) -> Result<(), Failure> {
-        let reply = desk.reply.get();
+    fn call_application(
+        &self,
+        py: Python<'_>,
+        environ: &Bound<'_, PyDict>,
+        responder: &Responder,
+    ) -> Result<(), Failure> {
+        let reply = responder.reply.get();
         if let Some(mut draft) = reply.draft.borrow(py) {
             draft.started = false;
         }
-        let result = call_two(self.application.bind(py), environ, desk.start_response.bind(py))?;
+        let result = call_two(self.application.bind(py), environ, responder.start_response.bind(py))?;
         send_result(py, reply, &result)
     }
 
     /// Sees an application's failure through: told to the log, and to the client as far as
     /// that is still possible. The worker lives.
     #[cold]
-    fn failed(&self, py: Python<'_>, exchange: &mut Exchange, engine: &Engine, failure: (Failure, &Way)) {
-        let (failure, way) = failure;
+    fn failed(
+        &self,
+        py: Python<'_>,
+        exchange: &mut Exchange,
+        engine: &Engine,
+        failure: (Failure, &WaitMode),
+    ) {
+        let (failure, mode) = failure;
         let error = match failure {
             // The peer has gone, which the engine has counted: nobody is to be told.
             Failure::Gone => return,
             Failure::Wrong(message) => PyTypeError::new_err(message),
             Failure::Raised(error) => error,
         };
-        if let Way::Suspended(others) = way
-            && others.is_farewell(py, &error)
+        if let WaitMode::Cooperative(scheduler) = mode
+            && scheduler.has_killed(py, &error)
         {
             return exchange.refuse(&wire::STOPPING, &mut Scribe::new(), engine);
         }
@@ -241,7 +242,8 @@ impl Wsgi {
             Body::Stream(incoming) => Some(incoming),
             _ => None,
         };
-        if (exchange.is_broken() || body.is_some_and(|body| body.is_lost())) && is_farewell(py, &error) {
+        if (exchange.is_broken() || body.is_some_and(|body| body.is_lost())) && is_from_disconnect(py, &error)
+        {
             // What a read or a write has raised came back: nobody is left who could be answered.
             return exchange.lose(engine);
         }
@@ -273,26 +275,26 @@ fn note_environ(exchange: &mut Exchange, environ: &Bound<'_, PyDict>, wanted: &[
 /// The application has come back in a forked child, which ends here. The greenlet of another request,
 /// which was copied along, only ends itself.
 #[cold]
-fn end_of_a_copy(py: Python<'_>, played: Result<(), Failure>, way: &Way) -> Result<(), Failure> {
-    if matches!(way, Way::Suspended(_)) && crate::forked::is_bystander(py) {
+fn end_forked_child(py: Python<'_>, called: Result<(), Failure>, mode: &WaitMode) -> Result<(), Failure> {
+    if matches!(mode, WaitMode::Cooperative(_)) && crate::forked::is_bystander(py) {
         return Err(Failure::Gone);
     }
-    match played {
-        Ok(()) => crate::forked::came_back(py, None),
+    match called {
+        Ok(()) => crate::forked::end_child(py, None),
         // Nobody in this process has a client: that one is gone is what it was meant to find.
-        Err(Failure::Gone) => crate::forked::came_back(py, None),
-        Err(Failure::Raised(error)) => crate::forked::came_back(py, Some(&error)),
-        Err(Failure::Wrong(message)) => crate::forked::came_back(py, Some(&PyTypeError::new_err(message))),
+        Err(Failure::Gone) => crate::forked::end_child(py, None),
+        Err(Failure::Raised(error)) => crate::forked::end_child(py, Some(&error)),
+        Err(Failure::Wrong(message)) => crate::forked::end_child(py, Some(&PyTypeError::new_err(message))),
     }
 }
 
 /// The application has been left: what its deadline raises from now on is for nobody, and does
 /// not hit what is done with its failure.
 #[inline]
-fn leaves(way: &Way, exchange: &Exchange) {
+fn application_left(mode: &WaitMode, exchange: &Exchange) {
     if let Some(ticket) = &exchange.ticket {
         ticket.end();
-        if let Way::Thread = way
+        if let WaitMode::Blocking = mode
             && ticket.is_overdue()
         {
             raise_in_thread(thread_ident(), None);
@@ -303,7 +305,7 @@ fn leaves(way: &Way, exchange: &Exchange) {
 /// `wsgi.input`, and the length that is known because the body is complete: applications
 /// that read by CONTENT_LENGTH alone (Django) understand chunked uploads so. It is one number,
 /// whatever a relaxed policy has let through.
-fn add_body(environ: &Bound<'_, PyDict>, exchange: &mut Exchange, way: &Way) -> PyResult<()> {
+fn add_body(environ: &Bound<'_, PyDict>, exchange: &mut Exchange, mode: &WaitMode) -> PyResult<()> {
     let py = environ.py();
     let known = match &exchange.body {
         Body::Memory(received) => Some(received.bytes.len() as u64),
@@ -314,7 +316,7 @@ fn add_body(environ: &Bound<'_, PyDict>, exchange: &mut Exchange, way: &Way) -> 
         set_item(environ, intern!(py, "CONTENT_LENGTH"), &latin1(py, length.to_string().as_bytes())?)?;
     }
     let token = exchange.token();
-    let input = Bound::new(py, Input::new(take_body(&mut exchange.body), (token, way)))?;
+    let input = Bound::new(py, Input::new(take_body(&mut exchange.body), (token, mode)))?;
     set_item(environ, intern!(py, "wsgi.input"), &input)
 }
 

@@ -1,7 +1,7 @@
 //! `environ`: a copy of a dictionary that was built once for requests with the same head.
 //!
 //! Knows: which key comes from where (PEP 3333, "environ Variables"; RFC 3875 §4.1). Does not
-//! know: what the application does with it. Runs on the thread that plays the exchange.
+//! know: what the application does with it. Runs on the thread that calls the application.
 //!
 //! Three layers of templates, each a copy of the one before with more keys set:
 //! the gateway's (a listener and whether its peer is trusted), a header block's, a head's.
@@ -17,7 +17,7 @@ use server::engine::Engine;
 use server::exchange::Exchange;
 use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
-use crate::ffi::{Held, copy_dict, latin1, set_item};
+use crate::ffi::{GilCell, copy_dict, latin1, set_item};
 
 /// What is the same for every request of one listener.
 pub struct Gateway {
@@ -26,7 +26,7 @@ pub struct Gateway {
     /// A trusted-proxy mode is on: forwarding headers of others do not get through.
     trust: Trust,
     /// Names of headers, and their keys: a browser's are always the same.
-    names: Held<NameCache<Py<PyString>>>,
+    names: GilCell<NameCache<Py<PyString>>>,
 }
 
 /// A dictionary that hangs on a head or on a block.
@@ -43,7 +43,7 @@ impl Gateway {
             base: base.unbind(),
             script_name: script_name.as_bytes().to_vec(),
             trust,
-            names: Held::new(NameCache::new(limits.cached_names)),
+            names: GilCell::new(NameCache::new(limits.cached_names)),
         }
     }
 
@@ -57,17 +57,17 @@ impl Gateway {
         py: Python<'py>,
         exchange: &Exchange,
         engine: &Engine,
-        origin: &mut Origin,
+        peer: &mut PeerStrings,
     ) -> PyResult<Result<Bound<'py, PyDict>, Fault>> {
         let head = &*exchange.head;
         let trusted = head.block.variant & 1 == 1;
         let environ = match template_of(&head.attachment) {
             Some(template) => {
                 let environ = copy_dict(template.dict.bind(py))?;
-                origin.set(&environ, exchange.peer(), template.address)?;
+                peer.set(&environ, exchange.peer(), template.address)?;
                 environ
             }
-            None => self.build(py, exchange, trusted, origin)?,
+            None => self.build(py, exchange, trusted, peer)?,
         };
         if trusted && head.block.has_forwarding() {
             let peer = match exchange.peer() {
@@ -90,7 +90,7 @@ impl Gateway {
         py: Python<'py>,
         exchange: &Exchange,
         trusted: bool,
-        origin: &mut Origin,
+        peer: &mut PeerStrings,
     ) -> PyResult<Bound<'py, PyDict>> {
         let head = &*exchange.head;
         let environ = match template_of(&head.block.attachment) {
@@ -104,7 +104,7 @@ impl Gateway {
             }
         };
         self.request_line(&environ, head)?;
-        origin.set(&environ, exchange.peer(), None)?;
+        peer.set(&environ, exchange.peer(), None)?;
         if head.seen_before() {
             let dict = copy_dict(&environ)?.unbind();
             let address = match exchange.peer() {
@@ -272,12 +272,12 @@ const KEPT_PORTS: usize = 256;
 
 /// The peer's address and port as strings, which the next request often has again.
 #[derive(Default)]
-pub struct Origin {
+pub struct PeerStrings {
     address: Option<(IpAddr, Py<PyString>)>,
     ports: Vec<Option<(u16, Py<PyString>)>>,
 }
 
-impl Origin {
+impl PeerStrings {
     /// Sets `REMOTE_ADDR` and `REMOTE_PORT`; empty for a unix socket, which has neither.
     /// `standing`: the address that the dictionary has already.
     #[inline]

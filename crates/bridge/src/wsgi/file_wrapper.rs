@@ -1,7 +1,7 @@
 //! `wsgi.file_wrapper`: a file as a response, without its bytes passing through Python.
 //!
 //! Knows: PEP 3333, "Optional Platform-Specific File Handling". Does not know: sendfile(2)
-//! itself (`reactor` does). Runs on the thread that plays the exchange.
+//! itself (`reactor` does). Runs on the thread that calls the application.
 
 use std::os::fd::RawFd;
 
@@ -11,8 +11,7 @@ use pyo3::prelude::*;
 use reactor::sys::duplicate_file;
 use server::exchange::Gone;
 
-use super::iterate::Failure;
-use super::reply::Reply;
+use super::reply::{Failure, Reply};
 
 /// A file-like object as an iterable of blocks. Where it is an ordinary file and reaches the
 /// server as it is, the kernel sends it.

@@ -13,7 +13,7 @@ use server::body::{Body, Spooled};
 use server::incoming::{BodyError, Incoming};
 use server::spool::Charge;
 
-use super::way::{ReadError, Way};
+use super::wait_mode::{ReadError, WaitMode};
 use crate::ffi::{bytes_filled, outside};
 
 /// How much is read ahead while looking for the end of a line.
@@ -46,14 +46,14 @@ enum Source {
     Stream {
         incoming: Arc<Incoming>,
         token: u64,
-        way: Way,
+        mode: WaitMode,
     },
 }
 
 impl Input {
     /// `over`: the token of the body's connection, and how a reader waits for what has not
     /// arrived.
-    pub fn new(body: Body, over: (u64, &Way)) -> Self {
+    pub fn new(body: Body, over: (u64, &WaitMode)) -> Self {
         let (mut ahead, mut held) = (Vec::new(), Charge::default());
         let source = match body {
             Body::Empty => Source::Ended,
@@ -62,7 +62,7 @@ impl Input {
                 Source::Ended
             }
             Body::File(file) => Source::File { left: file.length(), file },
-            Body::Stream(incoming) => Source::Stream { incoming, token: over.0, way: over.1.clone() },
+            Body::Stream(incoming) => Source::Stream { incoming, token: over.0, mode: over.1.clone() },
         };
         Self(Mutex::new(Reading { source, ahead, at: 0, held }))
     }
@@ -191,8 +191,8 @@ impl Reading {
                 *left -= got as u64;
                 Ok(got > 0)
             }
-            Source::Stream { incoming, token, way } => {
-                match way.read(py, (incoming, *token), &mut self.ahead, most) {
+            Source::Stream { incoming, token, mode } => {
+                match mode.read(py, (incoming, *token), &mut self.ahead, most) {
                     Ok(got) => Ok(got > 0),
                     Err(ReadError::Body(error)) => Err(body_error(error)),
                     Err(ReadError::Raised(error)) => Err(error),

@@ -3,54 +3,18 @@
 //! Knows: PEP 3333, "Buffering and Streaming", and that `close()` is called once in every
 //! outcome. Does not know: framing. Runs on the thread that plays the exchange.
 
-use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyAttributeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
-use server::exchange::Gone;
 
 use super::file_wrapper::FileWrapper;
-use super::reply::{Reply, over};
+use super::reply::{Failure, Reply};
+use super::send::{copied, finish, send_part, send_whole};
 use crate::ffi::{Iteration, bytes_of, call_none, first_bytes, iterate};
 
-/// A single body from this size on is sent from the application's own object, so that a slow
-/// reader holds neither a copy nor the thread.
-const KEEP_BYTES: usize = 64 * 1024;
 /// A list of parts up to this size in all is sent as one.
 const JOIN_BYTES: usize = 64 * 1024;
-
-/// Why a reply could not be completed.
-pub enum Failure {
-    /// The application raised.
-    Raised(PyErr),
-    /// The application did what PEP 3333 does not allow; the sentence says what.
-    Wrong(String),
-    /// The client has left.
-    Gone,
-}
-
-impl From<PyErr> for Failure {
-    fn from(error: PyErr) -> Self {
-        Self::Raised(error)
-    }
-}
-
-impl From<Gone> for Failure {
-    fn from(_: Gone) -> Self {
-        Self::Gone
-    }
-}
-
-/// Bytes of the application, kept alive while the engine sends them.
-struct Lasting(Py<PyBytes>);
-
-impl AsRef<[u8]> for Lasting {
-    fn as_ref(&self) -> &[u8] {
-        // Bytes never change, so that reading them needs no interpreter.
-        crate::ffi::lasting_bytes(&self.0)
-    }
-}
 
 /// Sends a result to its end and closes it.
 #[inline]
@@ -59,7 +23,7 @@ pub fn send_result(py: Python<'_>, reply: &Reply, result: &Bound<'_, PyAny>) -> 
         && let Some(bytes) = bytes_of(&only)
     {
         // A list has no `close`, so that this is all there is to do.
-        return send_only(py, reply, &only, bytes);
+        return send_whole(py, reply, &only, bytes);
     }
     let sent = send_parts(py, reply, result);
     let closed = close(result);
@@ -79,40 +43,9 @@ fn close(result: &Bound<'_, PyAny>) -> Result<(), Failure> {
     }
 }
 
-/// The whole body as one bytes object.
-#[inline]
-fn send_only(py: Python<'_>, reply: &Reply, only: &Bound<'_, PyAny>, bytes: &[u8]) -> Result<(), Failure> {
-    let Some(mut draft) = reply.draft.borrow(py) else { return Err(in_use()) };
-    if !draft.started {
-        return Err(never_started());
-    }
-    let scribe = &mut draft.scribe;
-    let engine = &reply.engine;
-    if reply.exchange.with(py, |exchange| !exchange.is_unanswered()).ok_or_else(in_use)? {
-        // `write` has begun the reply.
-        drop(draft);
-        send_part(py, reply, only, bytes)?;
-        return finish(py, reply);
-    }
-    let sent = reply.exchange.with(py, |exchange| {
-        match only.cast_exact::<PyBytes>() {
-            Ok(kept) if bytes.len() >= KEEP_BYTES => {
-                exchange.whole_kept(scribe, Box::new(Lasting(kept.clone().unbind())), engine)
-            }
-            _ => exchange.whole(scribe, bytes, engine),
-        }?;
-        Ok::<_, Gone>(exchange.may_be_left(engine))
-    });
-    drop(draft);
-    match sent.ok_or_else(in_use)?? {
-        true => Ok(()),
-        false => reply.way.see_off(py, reply),
-    }
-}
-
 fn send_parts(py: Python<'_>, reply: &Reply, result: &Bound<'_, PyAny>) -> Result<(), Failure> {
     if let Some(joined) = joined(result)? {
-        return send_only(py, reply, joined.as_any(), joined.as_bytes());
+        return send_whole(py, reply, joined.as_any(), joined.as_bytes());
     }
     if let Ok(wrapper) = result.cast_exact::<FileWrapper>()
         && wrapper.get().send(py, reply)?
@@ -135,15 +68,6 @@ fn send_parts(py: Python<'_>, reply: &Reply, result: &Bound<'_, PyAny>) -> Resul
         }
     }
     finish(py, reply)
-}
-
-/// A copy of what is no bytes object and holds bytes all the same, as bytearray and memoryview
-/// do; none where it does not. PEP 3333 wants bytes, and servers before us took these.
-pub fn copied<'py>(part: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    match PyBuffer::<u8>::get(part) {
-        Ok(buffer) => Ok(Some(PyBytes::new(part.py(), &buffer.to_vec(part.py())?))),
-        Err(_) => Ok(None),
-    }
 }
 
 /// A list or tuple of parts that is small enough to go out as one; its length is then known.
@@ -193,59 +117,6 @@ fn parts_of<'py>(result: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, Failur
     Err(wrong())
 }
 
-/// Sends one part of a body, as the iterable gave it or `write` was given it. Waits where the
-/// peer is slower than the bound allows, with nothing borrowed: whoever holds `write` may be
-/// another thread, and the request may end meanwhile.
-pub fn send_part(
-    py: Python<'_>,
-    reply: &Reply,
-    part: &Bound<'_, PyAny>,
-    bytes: &[u8],
-) -> Result<(), Failure> {
-    if bytes.is_empty() {
-        // The head waits for the first part that has content (PEP 3333), and can be replaced.
-        return Ok(());
-    }
-    let Some(mut draft) = reply.draft.borrow(py) else { return Err(in_use()) };
-    if !draft.started {
-        return Err(never_started());
-    }
-    let scribe = &mut draft.scribe;
-    let engine = &reply.engine;
-    let has_room = reply.exchange.with(py, |exchange| {
-        if exchange.is_unanswered() {
-            exchange.start(scribe, None, engine);
-        }
-        match part.cast_exact::<PyBytes>() {
-            Ok(kept) if bytes.len() >= KEEP_BYTES => {
-                exchange.write_kept(scribe, Box::new(Lasting(kept.clone().unbind())), engine)?;
-            }
-            _ => exchange.write(scribe, bytes, engine)?,
-        }
-        Ok::<_, Gone>(exchange.has_room(engine))
-    });
-    drop(draft);
-    match has_room.ok_or_else(over)?? {
-        true => Ok(()),
-        false => reply.way.make_room(py, reply),
-    }
-}
-
-fn finish(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
-    let Some(mut draft) = reply.draft.borrow(py) else { return Err(in_use()) };
-    if !draft.started {
-        return Err(never_started());
-    }
-    let scribe = &mut draft.scribe;
-    let sent = reply.exchange.with(py, |exchange| {
-        if exchange.is_unanswered() {
-            return exchange.whole(scribe, b"", &reply.engine);
-        }
-        exchange.finish(scribe, &reply.engine)
-    });
-    Ok(sent.ok_or_else(in_use)??)
-}
-
 /// `the str 'abc'`, `None`, `a coroutine`: an object as a message names it.
 fn described(object: &Bound<'_, PyAny>) -> String {
     if object.is_none() {
@@ -253,12 +124,4 @@ fn described(object: &Bound<'_, PyAny>) -> String {
     }
     let kind = object.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
     format!("an object of type {kind}")
-}
-
-fn never_started() -> Failure {
-    Failure::Wrong("the application gave a body without calling start_response first (PEP 3333)".into())
-}
-
-fn in_use() -> Failure {
-    Failure::Wrong("the response is being written by another thread at the same time".into())
 }

@@ -10,10 +10,12 @@ mod input;
 mod iterate;
 mod reply;
 mod routes;
-mod way;
+mod send;
+mod start_response;
+mod wait_mode;
 
-pub use call::{Bench, Wsgi};
+pub use call::{Workspace, Wsgi};
 pub use environ::{Gateway, percent_decoded};
 pub use file_wrapper::FileWrapper;
 pub use input::Input;
-pub use way::{Suspends, Way};
+pub use wait_mode::{Scheduler, WaitMode};

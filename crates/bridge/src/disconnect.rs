@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 const REASONS: usize = 8;
 
 /// True for an exception that is, or comes from, what a read or a write of ours has raised.
-pub fn is_farewell(py: Python<'_>, error: &PyErr) -> bool {
+pub fn is_from_disconnect(py: Python<'_>, error: &PyErr) -> bool {
     let mut next = Some(error.clone_ref(py));
     for _ in 0..REASONS {
         let Some(error) = next else { return false };
