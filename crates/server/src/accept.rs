@@ -4,312 +4,143 @@
 //! give connections away (`handoff.rs`), which are taken like new ones. Does not know: what a
 //! connection says. Runs under the baton.
 
-use std::io;
 use std::sync::Arc;
 
-use reactor::sys::{Handoff, ListenerFd, Reserve, accept, is_readable};
-use reactor::{Accepted, Address, Reactor, Socket};
-use wire::{DateLine, Http1, Millis, OVERLOADED, Peer};
+use reactor::{Accepted, Address, Socket};
+use wire::{DateLine, Millis, OVERLOADED, Peer};
 
-use crate::connection::Connection;
+use crate::connections::Connections;
+use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
 use crate::handoff::Origin;
-use crate::slots::LISTENER;
+use crate::listeners::{HANDOFF, Listeners};
+use crate::poller::Poller;
+use crate::share::Sharing;
+use crate::slots::NEVER;
 use crate::transport::Transport;
-use crate::turn::Loop;
 
 /// For how long accepting pauses when room or descriptors have run out. A closing connection
 /// ends the pause earlier.
 const PAUSE_MS: Millis = 250;
 
-/// Stands for the handoff among the numbers of listeners.
-pub(crate) const HANDOFF: u16 = u16::MAX;
-
-/// The listeners of one loop.
-pub struct Listeners {
-    fds: Vec<ListenerFd>,
-    /// Connections that other workers give away: watched and left like a listener.
-    pub handoff: Option<Arc<Handoff>>,
-    /// Which of them have connections waiting.
-    ready: Vec<u16>,
-    /// Which of them had connections that others shall take, when that was last looked at.
-    waiting: Vec<u16>,
-    reserve: Reserve,
-    /// Until when nothing is accepted.
-    paused_until: Option<Millis>,
-    /// Until when connections of other workers are left to those that have room.
-    left_until: Option<Millis>,
-    open: bool,
-    /// Other processes watch them too.
-    shared: bool,
-    /// False: left to the other processes for the time being.
-    watched: bool,
+/// Takes connections for one loop.
+pub(crate) struct Acceptor {
+    engine: Arc<Engine>,
+    listeners: Listeners,
+    /// What the other workers of the same listeners do.
+    sharing: Sharing,
+    /// The owner's kicks that were heeded.
+    kicks: u64,
 }
 
-impl Listeners {
-    pub fn new(fds: Vec<ListenerFd>, handoff: Option<Arc<Handoff>>, shared: bool) -> Self {
-        let reserve = Reserve::new();
-        Self {
-            fds,
-            handoff,
-            ready: Vec::new(),
-            waiting: Vec::new(),
-            reserve,
-            paused_until: None,
-            left_until: None,
-            open: true,
-            shared,
-            watched: true,
-        }
+impl Acceptor {
+    pub fn new(engine: Arc<Engine>, listeners: Listeners) -> Self {
+        Self { sharing: Sharing::new(Arc::clone(&engine)), listeners, kicks: 0, engine }
     }
 
-    pub fn are_watched(&self) -> bool {
-        self.watched
-    }
-
-    /// Leaves new connections to other processes.
-    pub fn step_back(&mut self, reactor: &Reactor) {
-        self.watched = false;
-        self.ready.clear();
-        self.waiting.clear();
-        self.unwatch(reactor);
-    }
-
-    /// Takes new connections again.
-    pub fn step_forward(&mut self, reactor: &Reactor) {
-        self.watched = true;
-        if self.paused_until.is_none() && self.open {
-            // It fails only where memory has run out; the next pause tries again.
-            let _ = self.watch(reactor);
-        }
-    }
-
-    /// Watches all of them.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn watch(&self, reactor: &Reactor) -> io::Result<()> {
-        for (index, fd) in self.fds.iter().enumerate() {
-            reactor.watch_listener(fd, LISTENER | index as u64, self.shared)?;
-        }
-        if let Some(handoff) = &self.handoff
-            && self.left_until.is_none()
-        {
-            reactor.watch_listener(&**handoff, LISTENER | u64::from(HANDOFF), true)?;
-        }
-        Ok(())
-    }
-
-    fn unwatch(&self, reactor: &Reactor) {
-        for fd in &self.fds {
-            // It fails only where it is not watched, which is what is wanted.
-            let _ = reactor.unwatch(fd);
-        }
-        if let Some(handoff) = &self.handoff {
-            let _ = reactor.unwatch(&**handoff);
-        }
-    }
-
-    /// Notes that a listener has connections waiting.
-    pub fn ready(&mut self, token: u64) {
-        let index = (token & 0xffff) as u16;
-        if self.open && self.watched && !self.ready.contains(&index) {
-            self.ready.push(index);
-        }
-    }
-
-    #[inline]
-    pub fn any_ready(&self) -> bool {
-        !self.ready.is_empty()
-    }
-
-    /// True when what is next comes from another worker.
-    pub fn next_is_handed_over(&self) -> bool {
-        self.ready.last() == Some(&HANDOFF)
-    }
-
-    /// When the next pause ends, if there is one.
-    pub fn paused_until(&self) -> Option<Millis> {
-        self.paused_until.into_iter().chain(self.left_until).min()
-    }
-
-    /// Leaves connections of other workers to those that have room, until then.
-    pub fn leave_handed_over(&mut self, reactor: &Reactor, until: Millis) {
-        self.ready.retain(|&which| which != HANDOFF);
-        if self.left_until.replace(until).is_none()
-            && let Some(handoff) = &self.handoff
-        {
-            // It fails only where it is not watched, which is what is wanted.
-            let _ = reactor.unwatch(&**handoff);
-        }
-    }
-
-    /// Ends the pauses.
-    pub fn resume(&mut self, reactor: &Reactor) {
-        let (paused, left) = (self.paused_until.take(), self.left_until.take());
-        if !(self.open && self.watched) {
-            return;
-        }
-        // It fails only where memory has run out; the next pause tries again.
-        if paused.is_some() {
-            let _ = self.watch(reactor);
-        } else if let (Some(_), Some(handoff)) = (left, &self.handoff) {
-            let _ = reactor.watch_listener(&**handoff, LISTENER | u64::from(HANDOFF), true);
-        }
-    }
-
-    /// Marks what was left to other workers and has waited since the last call, which was long enough
-    /// ago for whoever runs: `new` connections, and those that were given away, which come first.
-    pub fn take_neglected(&mut self, new: bool) {
-        let listeners = if new { self.fds.len() } else { 0 };
-        let mut waiting: Vec<u16> =
-            (0..listeners).filter(|&index| is_readable(&self.fds[index])).map(|index| index as u16).collect();
-        if self.handoff.as_ref().is_some_and(|handoff| is_readable(&**handoff)) {
-            waiting.push(HANDOFF);
-        }
-        self.ready = waiting.iter().copied().filter(|which| self.waiting.contains(which)).collect();
-        self.waiting = waiting;
-    }
-
-    /// Marks all that can bring connections, for the last look before the end.
-    pub fn all_ready(&mut self) {
-        self.ready = (0..self.fds.len()).map(|index| index as u16).collect();
-        if self.left_until.is_none() {
-            self.ready.extend(self.handoff.as_ref().map(|_| HANDOFF));
-        }
-    }
-
-    pub fn is_open(&self) -> bool {
-        self.open
-    }
-
-    /// Takes nothing more.
-    pub fn close(&mut self, reactor: &Reactor) {
-        self.unwatch(reactor);
-        self.open = false;
-        self.paused_until = None;
-        self.left_until = None;
-        self.ready.clear();
-    }
-}
-
-impl Listeners {
-    /// Takes one connection of what is ready.
-    fn take(&self, which: u16) -> io::Result<(Accepted, Origin)> {
-        if which == HANDOFF
-            && let Some(handoff) = &self.handoff
-        {
-            let (accepted, note) = handoff.take()?;
-            let origin = Origin::noted(note);
-            let known = usize::from(origin.listener) < self.fds.len();
-            return Ok((accepted, if known { origin } else { Origin { listener: 0, ..origin } }));
-        }
-        let accepted = accept(&self.fds[usize::from(which)])?;
-        Ok((accepted, Origin::accepted(which)))
-    }
-}
-
-impl Loop {
     /// Accepts one connection of a listener that is ready, and looks at once whether its
     /// request is there: where it is, and is the only one, the set never hears of it.
-    pub(crate) fn accept_one(&mut self) -> Option<Exchange> {
-        let listener = *self.listeners.ready.last()?;
-        if listener == HANDOFF && !self.has_room() {
-            self.leave_handed_over();
+    pub fn accept_one(&mut self, connections: &mut Connections, poller: &mut Poller) -> Option<Exchange> {
+        self.note_room(connections, poller);
+        let listener = self.listeners.next()?;
+        if listener == HANDOFF && !connections.has_room() {
+            self.leave_handed_over(poller);
             return None;
         }
-        if !self.has_room() && self.another_has_room() {
-            self.pause();
+        if !connections.has_room() && self.another_has_room(connections) {
+            self.pause(poller);
             return None;
         }
         let mut idlest = None;
-        if !self.has_room() {
-            idlest = self.lift_idlest();
+        if !connections.has_room() {
+            idlest = connections.lift_idlest();
             if idlest.is_none() {
-                self.pause();
+                self.pause(poller);
                 return None;
             }
         }
         let taken = self.listeners.take(listener);
         match idlest {
-            Some(idlest) if matches!(taken, Ok((Accepted::Connection(..), _))) => self.evict(idlest),
-            Some(idlest) => self.spare(idlest),
+            Some(idlest) if matches!(taken, Ok((Accepted::Connection(..), _))) => connections.evict(idlest),
+            Some(idlest) => connections.spare(idlest),
             None => {}
         }
         match taken {
             Ok((Accepted::Connection(socket, peer), origin)) => {
                 if listener == HANDOFF && !self.listeners.are_watched() {
-                    self.stop_giving();
+                    connections.giving().stop(poller.now);
                 }
                 let tells = self.listeners.are_watched() && self.listeners.is_open();
-                if tells && !self.brisk && self.stop_at.is_none() {
+                if tells && !poller.is_brisk() && !connections.shutdown().has_begun() {
                     // The listener tells again if there are more.
-                    self.listeners.ready.pop();
+                    self.listeners.is_empty_now();
                 }
-                self.welcome(socket, peer, origin)
+                self.welcome(socket, (peer, origin), connections, poller)
             }
             Ok((Accepted::Nobody, _)) => {
-                self.listeners.ready.pop();
+                self.listeners.is_empty_now();
                 None
             }
             Ok((Accepted::Gone, _)) => None,
-            Ok((Accepted::Exhausted, _)) => self.exhausted(listener),
+            Ok((Accepted::Exhausted, _)) => self.exhausted(listener, connections, poller),
             Err(error) => {
                 self.engine.log.warn(format!("a listener is broken: {error}; trying again"));
-                self.pause();
+                self.pause(poller);
                 None
             }
         }
     }
 
-    fn welcome(&mut self, socket: Socket, peer: Address, origin: Origin) -> Option<Exchange> {
+    fn welcome(
+        &mut self,
+        socket: Socket,
+        (peer, origin): (Address, Origin),
+        connections: &mut Connections,
+        poller: &mut Poller,
+    ) -> Option<Exchange> {
         self.engine.counters.connections_accepted.add_alone();
         let trusted = self.engine.config.trust.trusts(&match peer {
             Address::Ip(ip, port) => Peer::Ip(ip, port),
             Address::Unix => Peer::Unix,
         });
-        let variant = u32::from(origin.listener) << 1 | u32::from(trusted);
-        let token = self.slots.take();
-        let mut connection =
-            Connection::new(socket.into(), token, (peer, origin.listener), variant, self.now);
-        if origin.used {
-            connection.machine = Http1::kept(variant, self.now);
-        }
         if origin.handed_over {
             self.engine.counters.connections_taken_over.add();
         }
-        self.progress(Box::new(connection))
+        connections.welcome(socket.into(), (peer, trusted), origin, poller)
     }
 
     /// No descriptor is left. Where somebody waits for one, the idlest gives up its own, or else the
     /// peer is told.
-    fn exhausted(&mut self, listener: u16) -> Option<Exchange> {
-        self.is_crowded_for_a_while();
+    fn exhausted(
+        &mut self,
+        listener: u16,
+        connections: &mut Connections,
+        poller: &mut Poller,
+    ) -> Option<Exchange> {
+        poller.wake_by(self.engine.is_crowded_for_a_while(poller.now));
         if listener == HANDOFF {
-            self.leave_handed_over();
+            self.leave_handed_over(poller);
             return None;
         }
-        if self.another_has_room() {
-            self.pause();
+        if self.another_has_room(connections) {
+            self.pause(poller);
             return None;
         }
-        let fd = &self.listeners.fds[usize::from(listener)];
-        // The kernel asks for a descriptor before it looks whether there is a connection.
-        let (socket, peer) = match self.listeners.reserve.lend(|| accept(fd)) {
+        let (socket, peer) = match self.listeners.take_with_reserve(listener) {
             Ok(Accepted::Connection(socket, peer)) => (socket, peer),
             Ok(Accepted::Nobody) => {
-                self.listeners.ready.pop();
+                self.listeners.is_empty_now();
                 return None;
             }
             _ => {
-                self.pause();
+                self.pause(poller);
                 return None;
             }
         };
-        if let Some(idlest) = self.lift_idlest() {
-            self.evict(idlest);
-            self.listeners.reserve.renew();
-            return self.welcome(socket, peer, Origin::accepted(listener));
+        if let Some(idlest) = connections.lift_idlest() {
+            connections.evict(idlest);
+            self.listeners.renew_reserve();
+            return self.welcome(socket, (peer, Origin::accepted(listener)), connections, poller);
         }
         let mut reply = Vec::new();
         let date = DateLine::at(reactor::sys::wall_seconds());
@@ -318,38 +149,130 @@ impl Loop {
         let transport = Transport::from(socket);
         let _ = transport.send(&reply);
         drop(transport);
-        self.listeners.reserve.renew();
+        self.listeners.renew_reserve();
         self.engine.counters.connections_refused.add();
         self.engine.log.complain(crate::log::Level::Error, || {
             "no file descriptor is left for another connection; accepting pauses (raise `ulimit -n`, or \
              lower --limit-connections)"
                 .into()
         });
-        self.pause();
+        self.pause(poller);
         None
     }
 
     /// There is no room for what other workers give: it waits where it is, for one that has room or for
     /// its giver. Nobody loses a connection for it, as nobody would gain by that.
-    fn leave_handed_over(&mut self) {
+    fn leave_handed_over(&mut self, poller: &mut Poller) {
         self.engine.counters.connections_left.add();
-        self.listeners.leave_handed_over(&self.reactor, self.now + PAUSE_MS);
-        self.wake_by(self.now + PAUSE_MS);
+        self.listeners.leave_handed_over(&poller.reactor, poller.now + PAUSE_MS);
+        poller.wake_by(poller.now + PAUSE_MS);
         if let Some(board) = &self.engine.config.board {
             // The kernel has woken this worker for it, and nobody else.
             board.ring();
         }
     }
 
-    fn pause(&mut self) {
-        if self.listeners.paused_until.is_some() {
-            return;
+    fn pause(&mut self, poller: &mut Poller) {
+        let until = poller.now + PAUSE_MS;
+        if self.listeners.pause(&poller.reactor, until) {
+            self.engine.counters.accept_pauses.add();
+            self.engine.log.debug(|| format!("accepts nothing for {PAUSE_MS} ms: there is no room"));
+            poller.wake_by(until);
         }
-        self.engine.counters.accept_pauses.add();
-        self.engine.log.debug(|| format!("accepts nothing for {PAUSE_MS} ms: there is no room"));
-        self.listeners.unwatch(&self.reactor);
-        self.listeners.ready.clear();
-        self.listeners.paused_until = Some(self.now + PAUSE_MS);
-        self.wake_by(self.now + PAUSE_MS);
+    }
+
+    /// A connection that has been closed made room for others: the pause ends.
+    #[inline]
+    pub fn note_room(&mut self, connections: &mut Connections, poller: &Poller) {
+        if connections.take_closed() && self.listeners.paused_until().is_some() {
+            self.listeners.resume(&poller.reactor);
+        }
+    }
+
+    /// This worker has no room for a new connection. True: another one has, and hears of it.
+    fn another_has_room(&self, connections: &Connections) -> bool {
+        !connections.shutdown().has_begun() && self.engine.another_has_room()
+    }
+
+    /// Ends a pause that is over. When the next one will be.
+    pub fn expire(&mut self, connections: &mut Connections, poller: &Poller) -> Millis {
+        self.note_room(connections, poller);
+        match self.listeners.paused_until() {
+            Some(until) if until <= poller.now => {
+                self.listeners.resume(&poller.reactor);
+                NEVER
+            }
+            until => until.unwrap_or(NEVER),
+        }
+    }
+
+    /// The kernel has told of connections that wait.
+    pub fn ready(&mut self, token: u64) {
+        self.listeners.ready(token);
+    }
+
+    /// Connections wait to be taken.
+    #[inline]
+    pub fn any_ready(&self) -> bool {
+        self.listeners.any_ready()
+    }
+
+    /// What is next may be taken by a worker without a free thread: it comes from another worker, or nobody has one.
+    pub fn is_for_whoever_comes(&self) -> bool {
+        self.listeners.any_ready() && (self.listeners.next_is_handed_over() || self.engine.nobody_is_free())
+    }
+
+    /// The owner has asked for a look at the listeners, whether or not the kernel has told of them.
+    pub fn heed_kick(&mut self) {
+        let kicks = self.engine.kicks();
+        if self.kicks != kicks && self.takes() {
+            self.kicks = kicks;
+            self.listeners.all_ready();
+        }
+    }
+
+    /// Another worker is too busy for what it would have to do.
+    pub fn hear_the_bell(&mut self) {
+        if self.takes() {
+            self.listeners.all_ready();
+        }
+    }
+
+    /// This worker takes new connections.
+    fn takes(&self) -> bool {
+        self.listeners.are_watched() && self.listeners.is_open()
+    }
+
+    /// Watches the listeners, or leaves them to others. Called before every wait.
+    #[inline]
+    pub fn heed(&mut self, connections: &mut Connections, poller: &mut Poller) {
+        self.note_room(connections, poller);
+        if self.engine.config.board.is_some() && self.listeners.is_open() {
+            self.sharing.heed(&mut self.listeners, connections, poller);
+        }
+    }
+
+    /// A connection is there. True: another worker is less busy by now; this one steps back, and that one is told.
+    #[inline]
+    pub fn leaves_it_to_another(&mut self, connections: &mut Connections, poller: &mut Poller) -> bool {
+        self.sharing.leaves_it_to_another(&mut self.listeners, connections, poller)
+    }
+
+    /// The word to stop has come: takes what has been accepted by the kernel already, then nothing new. Where others
+    /// go on, what the kernel holds is theirs.
+    pub fn begin_stop(&mut self, stage: Stage, poller: &Poller) {
+        self.engine.leave_board();
+        if stage == Stage::Retiring {
+            self.listeners.close(&poller.reactor);
+        } else if self.listeners.is_open() {
+            self.listeners.all_ready();
+        }
+    }
+
+    /// Takes nothing more.
+    pub fn close(&mut self, poller: &Poller) {
+        if self.listeners.is_open() {
+            self.listeners.close(&poller.reactor);
+        }
     }
 }

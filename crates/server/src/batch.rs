@@ -18,10 +18,9 @@ use std::sync::Arc;
 use reactor::sys::monotonic_us;
 use wire::Millis;
 
-use crate::connection::{After, Connection, Phase};
+use crate::connection::Connection;
 use crate::exchange::Exchange;
 use crate::reply::Reply;
-use crate::turn::Loop;
 use crate::watched::Watched;
 
 /// How many requests are read before the first is answered.
@@ -151,7 +150,7 @@ impl Batch {
     }
 
     /// Sends what waits, and takes it out: what becomes of the connections comes next.
-    fn sent(&mut self) -> Vec<Reply> {
+    pub fn sent(&mut self) -> Vec<Reply> {
         self.kept = 0;
         self.with_replies(|replies| {
             replies.iter_mut().for_each(Reply::send);
@@ -180,9 +179,20 @@ impl Batch {
         monotonic_us() - self.held_since > HELD_US
     }
 
+    /// Judges how quick the calls of the batch were, before its replies are sent.
+    pub fn judge(&mut self) {
+        if self.watched.is_some() {
+            return self.judge_held();
+        }
+        if self.size > 1 && (monotonic_us() - self.began) / u64::from(self.size) > QUICK_US {
+            self.wary = PATIENCE;
+        }
+        self.size = 0;
+    }
+
     /// Under an event loop: replies are about to be sent that have waited since they were held.
     #[inline]
-    pub fn judge_held(&mut self) {
+    fn judge_held(&mut self) {
         if self.kept > 0 && monotonic_us() - self.held_since > TOO_LONG_US {
             self.wary = PATIENCE;
         }
@@ -190,44 +200,17 @@ impl Batch {
         self.size = 0;
     }
 
-    /// Judges how quick the calls of the batch were.
-    fn judge(&mut self) {
-        if self.size > 1 && (monotonic_us() - self.began) / u64::from(self.size) > QUICK_US {
-            self.wary = PATIENCE;
+    /// A buffer can be used again.
+    pub fn give_back(&mut self, mut parcel: Vec<u8>) {
+        parcel.clear();
+        if self.parcels.len() < MOST {
+            self.parcels.push(parcel);
         }
-        self.size = 0;
     }
-}
 
-impl Loop {
-    /// Sends the replies of a batch, then goes on with their connections.
-    pub(crate) fn send_batch(&mut self) {
-        if self.roused.is_some() {
-            self.batch.judge_held();
-        } else {
-            self.batch.judge();
-        }
-        let mut replies = self.batch.sent();
-        for Reply { mut connection, mut parcel, sent, failed } in replies.drain(..) {
-            if failed {
-                self.engine.counters.replies_incomplete.add();
-                connection.phase = Phase::Flushing(After::Close);
-            } else if sent < parcel.len() {
-                connection.queue(&self.engine.config.limits, self.now).copy(&parcel[sent..]);
-                if connection.phase == Phase::Reading {
-                    connection.phase = Phase::Flushing(After::Continue);
-                }
-            }
-            parcel.clear();
-            if self.batch.parcels.len() < MOST {
-                self.batch.parcels.push(parcel);
-            }
-            if let Some(exchange) = self.progress(connection) {
-                self.batch.add(exchange);
-            }
-        }
-        // Its room is used again.
-        self.batch.with_replies(|room| {
+    /// The room of replies that were sent is used again.
+    pub fn reuse(&mut self, mut replies: Vec<Reply>) {
+        self.with_replies(|room| {
             if room.is_empty() {
                 std::mem::swap(room, &mut replies);
             }

@@ -6,15 +6,12 @@
 
 use std::sync::Arc;
 
-use wire::{Http1, Millis};
+use wire::Millis;
 
 use crate::baton::{Lead, Next};
-use crate::body::Body;
-use crate::connection::{Connection, Receiving};
 use crate::engine::Engine;
 use crate::exchange::Exchange;
-use crate::incoming::{AT_ONCE, Flow, Incoming};
-use crate::progress::Step;
+use crate::incoming::AT_ONCE;
 use crate::slots::NEVER;
 pub use crate::slots::Roused;
 use crate::turn::Loop;
@@ -62,8 +59,7 @@ impl Evented {
     /// As [`Evented::new`].
     pub fn bounded(mut turn: Loop, most: u32) -> std::io::Result<Self> {
         let watched = Arc::new(Watched::new()?);
-        turn.roused = Some(Vec::new());
-        turn.batch.wait_in(Arc::clone(&watched));
+        turn.serve_tasks(Arc::clone(&watched));
         Ok(Self { turn, ended: false, publish_at: 0, most, watched })
     }
 
@@ -97,14 +93,14 @@ impl Evented {
             }
             match self.turn.next() {
                 Next::Ready(exchange) => {
-                    self.turn.hostage = None;
-                    self.turn.engine.count_playing(true);
+                    self.turn.has_begun();
+                    self.turn.engine().count_playing(true);
                     if let Some(carry) = exchange.carry_that_waits() {
                         self.watched.note(carry);
                     }
                     requests.push(exchange);
                 }
-                Next::Quiet if looked => break self.rest(self.turn.listeners.any_ready()),
+                Next::Quiet if looked => break self.rest(true),
                 Next::Quiet => {
                     looked = true;
                     self.turn.look();
@@ -115,9 +111,7 @@ impl Evented {
                 }
             }
         };
-        if let Some(noted) = &mut self.turn.roused {
-            roused.append(noted);
-        }
+        self.turn.take_roused(roused);
         self.keep_house();
         after
     }
@@ -128,7 +122,7 @@ impl Evented {
     }
 
     fn is_full(&self) -> bool {
-        self.turn.engine.playing() >= self.most
+        self.turn.engine().playing() >= self.most
     }
 
     /// As many are away as may be: what comes is read and waits, or is refused.
@@ -145,27 +139,27 @@ impl Evented {
 
     /// What one look allows is done: is there more, of which no edge will tell?
     fn rest(&self, newcomers: bool) -> After {
-        if newcomers || self.turn.slots.resuming() > 0 { After::Again } else { After::Quiet }
+        if self.turn.is_busy(newcomers) { After::Again } else { After::Quiet }
     }
 
     /// What a watchdog does beside threads: deadlines, this worker's numbers, and whether it
     /// shall take new connections. A quiet worker has shown its last numbers.
     fn keep_house(&mut self) {
-        let engine = Arc::clone(&self.turn.engine);
+        let engine = Arc::clone(self.turn.engine());
         let turn = &mut self.turn;
-        let next = engine.tickets.next();
-        if next <= turn.now {
-            engine.answer_overdue(turn.now);
+        let now = turn.now();
+        if engine.tickets.next() <= now {
+            engine.answer_overdue(now);
         }
         let next = engine.tickets.next();
         if next != NEVER {
             turn.wake_by(next);
         }
-        if turn.now >= self.publish_at {
-            engine.note_queued(turn.batch.len());
-            engine.publish(turn.now);
-            self.publish_at = turn.now + PUBLISH_MS;
-            let next = engine.publish_by(turn.now);
+        if now >= self.publish_at {
+            engine.note_queued(turn.waiting());
+            engine.publish(now);
+            self.publish_at = now + PUBLISH_MS;
+            let next = engine.publish_by(now);
             if next != NEVER {
                 turn.wake_by(next);
             }
@@ -178,27 +172,13 @@ impl Evented {
 
     /// A finished exchange comes home. True: something is ready by it, so turn soon.
     pub fn home(&mut self, mut exchange: Exchange) -> bool {
-        self.turn.engine.count_playing(false);
+        self.turn.engine().count_playing(false);
         self.watched.work();
         if self.ended {
-            exchange.send_parcel(&self.turn.engine);
+            exchange.send_parcel(self.turn.engine());
             return false;
         }
-        let kept = exchange.keeps().then(|| exchange.token());
-        if let Some(next) = self.turn.settle(exchange) {
-            self.turn.batch.add(next);
-        }
-        if let Some(token) = kept {
-            self.turn.keep_budget(token);
-        }
-        // Replies of tasks that take one step each, one after the other, are sent together.
-        if self.turn.batch.is_due() {
-            self.turn.send_batch();
-        }
-        !self.turn.batch.is_empty()
-            || self.turn.slots.resuming() > 0
-            || self.turn.batch.has_replies()
-            || self.turn.stop_at.is_some()
+        self.turn.finish(exchange)
     }
 
     /// An exchange will be away for a while: its connection is watched from now on.
@@ -206,67 +186,34 @@ impl Evented {
     /// # Errors
     /// The kernel's.
     pub fn watch(&mut self, exchange: &mut Exchange) -> std::io::Result<()> {
-        let connection = exchange.connection_mut();
-        if !connection.watched {
-            connection.transport.watch(&self.turn.reactor, connection.token)?;
-            connection.watched = true;
-        }
-        Ok(())
+        let (_, poller) = self.turn.connections();
+        poller.watch(exchange.connection_mut())
     }
 
     /// Rouses a connection that is away no later than `at`; [`AT_ONCE`]: with the next turn,
     /// which comes as soon as the event loop has looked at everybody.
     pub fn rouse_at(&mut self, token: u64, at: Millis) {
-        if at == AT_ONCE {
-            if let Some(roused) = &mut self.turn.roused {
-                roused.push(Roused { token, hung_up: false });
-            }
-            return self.turn.engine.waker.wake();
-        }
-        if at != NEVER
-            && let Some(row) = self.turn.slots.get(token)
-        {
-            row.deadline = row.deadline.min(at);
-            self.turn.wake_by(at);
+        let (connections, poller) = self.turn.connections();
+        match at {
+            AT_ONCE => connections.rouse(token),
+            NEVER => {}
+            at => connections.rouse_at(token, at, poller),
         }
     }
 
     /// Rouses a connection that is away when others have had their turn.
     pub fn rouse_soon(&mut self, token: u64) {
-        if let Some(noted) = &mut self.turn.roused {
-            noted.push(Roused { token, hung_up: false });
-            self.turn.engine.waker.wake();
-        }
+        self.rouse_at(token, AT_ONCE);
     }
 
     /// The time of the last look.
     pub fn now(&self) -> Millis {
-        self.turn.now
+        self.turn.now()
     }
 }
 
 impl Drop for Evented {
     fn drop(&mut self) {
         self.watched.end();
-    }
-}
-
-impl Loop {
-    /// A body that has not arrived whole goes to the application as it comes.
-    pub(crate) fn stream_rest(&self, connection: &mut Connection, step: Step) -> Step {
-        let Step::More = step else { return step };
-        let Some(receiving) = connection.receiving.take() else { return step };
-        let Receiving { head, body, .. } = *receiving;
-        let bytes = body.into_bytes();
-        let transport = Arc::clone(&connection.transport);
-        let variant = u32::from(connection.listener) << 1;
-        let machine = std::mem::replace(&mut connection.machine, Http1::new(variant, self.now));
-        let pending = std::mem::take(&mut connection.pending);
-        // A body that has begun to arrive needs no word (RFC 9110 §10.1.1).
-        let expects = head.expects_continue && bytes.is_empty();
-        let config = &self.engine.config;
-        let flow = Flow::new(transport, machine, pending, (&config.limits, &config.policy), expects)
-            .behind(connection.sending.carry.as_ref());
-        Step::Ready(head, Body::Stream(Arc::new(Incoming::new(flow.seeded(bytes)))))
     }
 }

@@ -5,10 +5,13 @@
 //! connection, to whoever is free. Does not know: when it is time (`share.rs`). Runs under the
 //! baton.
 
+use std::sync::Arc;
+
+use reactor::sys::Handoff;
 use wire::Millis;
 
 use crate::connection::Connection;
-use crate::turn::Loop;
+use crate::poller::Poller;
 
 /// Where a connection came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,55 +43,47 @@ impl Origin {
 /// How long a worker keeps its connections after it has found that nobody takes them.
 const KEEP_MS: Millis = 1000;
 
-impl Loop {
+/// The giving end of the handoff.
+pub(crate) struct Giving {
+    handoff: Option<Arc<Handoff>>,
+    /// Idle connections are better off with another worker.
+    gives: bool,
+    /// Before then none is given away again, as nobody has taken the last ones.
+    again_at: Millis,
+}
+
+impl Giving {
+    pub fn new(handoff: Option<Arc<Handoff>>) -> Self {
+        Self { handoff, gives: false, again_at: 0 }
+    }
+
+    /// True while connections that become idle are given away.
+    #[inline]
+    pub fn gives(&self) -> bool {
+        self.gives
+    }
+
+    /// Gives connections away from now on, or keeps them.
+    pub fn set(&mut self, gives: bool) {
+        self.gives = gives;
+    }
+
+    /// False for a while after nobody has taken what was given.
+    pub fn may_begin(&self, now: Millis) -> bool {
+        now >= self.again_at
+    }
+
     /// One comes back that was given away: nobody has room for it, nor for others.
-    pub(crate) fn stop_giving(&mut self) {
-        self.gives_away = false;
-        self.gives_again_at = self.now + KEEP_MS;
+    pub fn stop(&mut self, now: Millis) {
+        self.gives = false;
+        self.again_at = now + KEEP_MS;
     }
 
-    /// Gives every idle connection to whoever is free to take it.
-    pub(crate) fn hand_over_idle(&mut self) {
-        let goes =
-            |(token, connection, _): (u64, &Connection, Millis)| connection.can_leave().then_some(token);
-        let idle: Vec<u64> = self.slots.home().filter_map(goes).collect();
-        if idle.is_empty() {
-            return;
-        }
-        let before = self.engine.counters.connections_handed_over.get();
-        for token in idle {
-            let Some(connection) = self.slots.lift(token) else { continue };
-            if let Some(kept) = self.hand_over(connection) {
-                // As many are under way as there may be: the rest goes another time.
-                self.gives_away = false;
-                self.park(kept);
-                break;
-            }
-        }
-        let given = self.engine.counters.connections_handed_over.get() - before;
-        self.engine
-            .log
-            .debug(|| format!("has given {given} idle connections to other workers: it is held up"));
-        // The watchdog, which shows numbers, may be asleep: nobody has begun anything.
-        self.engine.publish(self.now);
-    }
-
-    /// Gives a connection that can leave to whoever is free to take it; given back where that cannot be
-    /// now. What its client has sent and nobody has read goes with it.
-    pub(crate) fn hand_over(&mut self, mut connection: Box<Connection>) -> Option<Box<Connection>> {
-        let Some(handoff) = self.listeners.handoff.clone() else { return Some(connection) };
-        // The set watches what is open, not who has it open.
-        if connection.watched {
-            if self.reactor.unwatch(&*connection.transport).is_err() {
-                return Some(connection);
-            }
-            connection.watched = false;
-        }
-        if !matches!(connection.transport.hand_over(&handoff, Origin::note(&connection)), Ok(true)) {
-            return Some(connection);
-        }
-        self.engine.counters.connections_handed_over.add();
-        self.close(connection);
-        None
+    /// Gives a connection that can leave to whoever is free to take it; what its client has sent and nobody has read
+    /// goes with it. False: that cannot be now.
+    pub fn give(&self, connection: &mut Connection, poller: &Poller) -> bool {
+        let Some(handoff) = &self.handoff else { return false };
+        poller.unwatch(connection).is_ok()
+            && matches!(connection.transport.hand_over(handoff, Origin::note(connection)), Ok(true))
     }
 }

@@ -28,6 +28,8 @@ pub mod claims;
 #[cfg(not(loom))]
 mod connection;
 #[cfg(not(loom))]
+mod connections;
+#[cfg(not(loom))]
 pub mod counters;
 #[cfg(not(loom))]
 pub mod engine;
@@ -36,12 +38,14 @@ pub mod evented;
 #[cfg(not(loom))]
 pub mod exchange;
 #[cfg(not(loom))]
-mod expiry;
-#[cfg(not(loom))]
 pub mod handoff;
 pub mod inbox;
 #[cfg(not(loom))]
 pub mod incoming;
+#[cfg(not(loom))]
+mod listeners;
+#[cfg(not(loom))]
+mod load;
 #[cfg(not(loom))]
 pub mod log;
 #[cfg(not(loom))]
@@ -49,24 +53,28 @@ pub mod output;
 #[cfg(not(loom))]
 pub mod outside;
 #[cfg(not(loom))]
+mod pace;
+#[cfg(not(loom))]
 mod patience;
 #[cfg(not(loom))]
 mod pending;
 #[cfg(not(loom))]
+mod poller;
+#[cfg(not(loom))]
 pub mod pool;
 #[cfg(not(loom))]
-mod progress;
-#[cfg(not(loom))]
-mod queue;
+mod reading;
 #[cfg(not(loom))]
 mod reply;
 #[cfg(not(loom))]
-mod room;
+mod requests;
 pub mod rows;
 #[cfg(not(loom))]
 pub mod scribe;
 #[cfg(not(loom))]
 mod share;
+#[cfg(not(loom))]
+mod shutdown;
 #[cfg(not(loom))]
 mod slots;
 #[cfg(not(loom))]

@@ -62,6 +62,8 @@ pub struct Slots {
     resumed: VecDeque<u32>,
     /// The generation that a new row begins with.
     first_generation: u32,
+    /// For a driver that keeps exchanges for long: those that are away and shall be looked at.
+    roused: Option<Vec<Roused>>,
 }
 
 impl Slots {
@@ -178,9 +180,39 @@ impl Slots {
         })
     }
 
-    /// Notes those that are away and whose deadline has come; when the next one will.
-    pub fn away_due(&mut self, now: Millis, due: &mut Vec<Roused>) -> Millis {
+    /// Edges and deadlines of those that are away are told, as [`Slots::take_roused`] does.
+    pub fn tell_of_away(&mut self) {
+        self.roused = Some(Vec::new());
+    }
+
+    /// Has a connection that is away looked at. False: nobody is told.
+    pub fn rouse(&mut self, roused: Roused) -> bool {
+        self.roused.as_mut().map(|all| all.push(roused)).is_some()
+    }
+
+    /// Those that are away and shall be looked at, since the last call.
+    pub fn take_roused(&mut self, into: &mut Vec<Roused>) {
+        if let Some(roused) = &mut self.roused {
+            into.append(roused);
+        }
+    }
+
+    /// An edge of a connection that is not home: it is remembered for one that is away, and comes too
+    /// late for one that is gone.
+    pub fn miss(&mut self, token: u64, readable: bool, ended: bool) {
+        if let Some(row) = self.get(token)
+            && let Place::Away { missed, hung_up } = &mut row.place
+        {
+            *missed |= readable;
+            *hung_up |= ended;
+            self.rouse(Roused { token, hung_up: ended });
+        }
+    }
+
+    /// Rouses those that are away and whose deadline has come; when the next one will.
+    pub fn rouse_due(&mut self, now: Millis) -> Millis {
         let mut next = NEVER;
+        let Some(roused) = &mut self.roused else { return next };
         for (index, row) in self.rows.iter_mut().enumerate() {
             if !matches!(row.place, Place::Away { .. }) {
                 continue;
@@ -191,7 +223,7 @@ impl Slots {
             }
             row.deadline = NEVER;
             let token = u64::from(row.generation) << 32 | index as u64;
-            due.push(Roused { token, hung_up: false });
+            roused.push(Roused { token, hung_up: false });
         }
         next
     }

@@ -9,6 +9,7 @@
 //!     └──────────── woken, takes what has been stored and goes on reading ─────────┘
 //! ```
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -30,15 +31,17 @@ pub(crate) struct Storing {
     spool: Arc<Spool>,
     stored: Arc<Inbox<Stored>>,
     waker: Arc<Waker>,
+    /// Those that have come back and have not been looked at.
+    back: VecDeque<Stored>,
 }
 
 impl Storing {
     /// What is stored wakes the loop by this.
     pub fn new(spool: Arc<Spool>, waker: Arc<Waker>) -> Self {
-        Self { spool, stored: Arc::default(), waker }
+        Self { spool, stored: Arc::default(), waker, back: VecDeque::new() }
     }
 
-    /// Has the body of a connection written; the connection comes back by [`Storing::take`].
+    /// Has the body of a connection written; the connection comes back by [`Storing::next`].
     pub fn store(&self, mut connection: Box<Connection>) {
         let (stored, waker) = (Arc::clone(&self.stored), Arc::clone(&self.waker));
         self.spool.run(move || {
@@ -49,9 +52,23 @@ impl Storing {
         });
     }
 
-    /// The connections whose bodies have been dealt with since the last call.
-    pub fn take(&self) -> Vec<Stored> {
-        if self.stored.is_full() { self.stored.take() } else { Vec::new() }
+    /// Takes in those whose bodies have been dealt with since the last call.
+    pub fn fetch(&mut self) {
+        if self.stored.is_full() {
+            self.back.extend(self.stored.take());
+        }
+    }
+
+    /// The next of those that were fetched.
+    #[inline]
+    pub fn next(&mut self) -> Option<Stored> {
+        self.back.pop_front()
+    }
+
+    /// [`Storing::next`] has something.
+    #[inline]
+    pub fn any(&self) -> bool {
+        !self.back.is_empty()
     }
 }
 

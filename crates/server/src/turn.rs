@@ -1,85 +1,42 @@
 //! The loop: what happened, whose it is, and the next request to be answered.
 //!
-//! Knows: everything below it, and stays short because each part has its own file: `accept.rs`
-//! (new connections), `progress.rs` (what one connection does next), `expiry.rs` (what is due,
-//! and the end). Runs on the thread that holds the baton.
+//! Knows: its parts, each of which owns its state: `poller.rs` (what happened, and when), `connections.rs` (those that
+//! are there), `accept.rs` (those that come), `requests.rs` (what is to be answered). Does not know: what any of them
+//! does. Runs on the thread that holds the baton.
 
-use std::collections::VecDeque;
+mod housekeeping;
+
 use std::io;
 use std::sync::Arc;
 
-use reactor::sys::{ListenerFd, monotonic_ms};
-use reactor::{Happening, Reactor};
-use wire::{Millis, Shared};
+use reactor::Happening;
+use reactor::sys::ListenerFd;
+use wire::Millis;
 
-use crate::accept::Listeners;
-use crate::allowance::Allowance;
-use crate::batch::Batch;
+use crate::accept::Acceptor;
 use crate::baton::{Lead, Next};
+use crate::connections::Connections;
 use crate::engine::{Config, Engine, Stage};
 use crate::exchange::Exchange;
+use crate::listeners::Listeners;
 use crate::log::Log;
-use crate::output::Carry;
-use crate::queue::Pace;
-use crate::room::Idlest;
-use crate::slots::{BELL, LISTENER, NEVER, Place, Roused, Slots};
-use crate::storing::{Stored, Storing};
+use crate::poller::Poller;
+use crate::requests::Requests;
+use crate::slots::{BELL, LISTENER, NEVER, Roused};
+use crate::watched::Watched;
 
 /// How many connections are accepted between two looks at those that are there.
 const ACCEPTS_A_LOOK: u32 = 64;
 
-/// From so many happenings at once on, more are expected at once.
-const BRISK: usize = 4;
-
 /// One loop. See [`Lead`] for its verbs.
 pub struct Loop {
-    pub(crate) reactor: Reactor,
-    pub(crate) engine: Arc<Engine>,
-    /// Head cache, limits and policy: what the machines share.
-    pub(crate) shared: Shared,
-    pub(crate) slots: Slots,
-    pub(crate) listeners: Listeners,
-    pub(crate) now: Millis,
-    /// Finished exchanges that have not been looked at.
-    homecoming: VecDeque<Exchange>,
-    /// Connections whose bodies are being written.
-    pub(crate) storing: Storing,
-    /// Connections whose bodies have been written meanwhile.
-    stored: VecDeque<Stored>,
-    /// Requests that nobody has begun, and replies of the same batch that have not been sent.
-    pub(crate) batch: Batch,
-    /// What may be done before the next look.
-    pub(crate) allowance: Allowance,
-    /// Replies that wait for the exchange that was taken out last.
-    pub(crate) hostage: Option<Arc<Carry>>,
-    /// No deadline in the table is earlier.
-    pub(crate) due: Millis,
-    /// When the graceful stop ends; none: it has not begun.
-    pub(crate) stop_at: Option<Millis>,
-    /// How far the stop has come that this loop knows of.
-    pub(crate) stopping: Stage,
-    /// Until when idle connections may come back while it lasts.
-    pub(crate) idle_until: Millis,
-    /// How busy this worker was when it last decided whether to watch the listeners.
-    pub(crate) level: u64,
-    /// Idle connections are better off with another worker.
-    pub(crate) gives_away: bool,
-    /// Since when every thread is inside the application.
-    pub(crate) full_since: Millis,
-    /// Before then no connection is given away again, as nobody has taken the last ones.
-    pub(crate) gives_again_at: Millis,
-    /// Who makes room for another connection.
-    pub(crate) idlest: Idlest,
-    /// When connections that nobody has taken are looked for, while others watch the listeners.
-    pub(crate) neglected_at: Millis,
-    pub(crate) pace: Pace,
-    kicks: u64,
+    engine: Arc<Engine>,
+    poller: Poller,
+    connections: Connections,
+    acceptor: Acceptor,
+    requests: Requests,
+    /// Connections that were accepted since the last look.
     accepts: u32,
-    /// For a driver that keeps exchanges for long: connections that are away and have an edge.
-    pub(crate) roused: Option<Vec<Roused>>,
-    /// The last look found much: another one without waiting is worth its system call, and
-    /// so is another accept. Where little happens at a time both would mostly find nothing.
-    pub(crate) brisk: bool,
 }
 
 impl Loop {
@@ -88,44 +45,21 @@ impl Loop {
     /// # Errors
     /// The kernel's, when a descriptor cannot be had or watched.
     pub fn new(config: Config, log: Log, listeners: Vec<ListenerFd>) -> io::Result<Self> {
-        let reactor = Reactor::new()?;
-        let shared = Shared::new(config.limits.clone(), config.policy.clone());
+        let poller = Poller::new()?;
         let shared_listeners = config.shared_listeners;
         if let Some(board) = &config.board {
-            reactor.watch_bell(board.bell(), BELL)?;
+            poller.reactor.watch_bell(board.bell(), BELL)?;
         }
-        let engine = Arc::new(Engine::new(config, reactor.waker(), log));
+        let engine = Arc::new(Engine::new(config, poller.reactor.waker(), log));
         let listeners = Listeners::new(listeners, engine.config.handoff.clone(), shared_listeners);
-        listeners.watch(&reactor)?;
-        let storing = Storing::new(Arc::clone(&engine.spool), Arc::clone(&engine.waker));
+        listeners.watch(&poller.reactor)?;
         Ok(Self {
-            reactor,
+            connections: Connections::new(Arc::clone(&engine)),
+            acceptor: Acceptor::new(Arc::clone(&engine), listeners),
+            requests: Requests::new(Arc::clone(&engine)),
+            poller,
             engine,
-            shared,
-            slots: Slots::default(),
-            listeners,
-            now: monotonic_ms(),
-            homecoming: VecDeque::new(),
-            storing,
-            stored: VecDeque::new(),
-            batch: Batch::default(),
-            allowance: Allowance::default(),
-            hostage: None,
-            due: NEVER,
-            stop_at: None,
-            stopping: Stage::Serving,
-            idle_until: NEVER,
-            level: 0,
-            gives_away: false,
-            full_since: NEVER,
-            gives_again_at: 0,
-            idlest: Idlest::default(),
-            neglected_at: NEVER,
-            pace: Pace::default(),
-            kicks: 0,
             accepts: 0,
-            roused: None,
-            brisk: false,
         })
     }
 
@@ -135,34 +69,30 @@ impl Loop {
 
     /// The descriptor to poll, for a driver with an event loop of its own.
     pub fn fileno(&self) -> i32 {
-        self.reactor.fileno()
+        self.poller.reactor.fileno()
     }
 
     /// One thing that happened; a request, if that completed one.
     #[inline]
-    pub(crate) fn look_at(&mut self, happening: Happening) -> Option<Exchange> {
+    fn look_at(&mut self, happening: Happening) -> Option<Exchange> {
         match happening {
             Happening::Edge { token: BELL, .. } => {
-                self.hear_the_bell();
+                self.acceptor.hear_the_bell();
                 None
             }
             Happening::Edge { token, .. } if token & LISTENER != 0 => {
-                self.listeners.ready(token);
+                self.acceptor.ready(token);
                 None
             }
-            Happening::Edge { token, readable, hung_up, .. } => self.edge(token, readable, hung_up),
+            Happening::Edge { token, readable, hung_up, .. } => {
+                self.connections.edge(token, readable, hung_up, &mut self.poller)
+            }
             Happening::Woken => {
-                self.stored.extend(self.storing.take());
+                self.connections.fetch_stored();
                 if self.engine.stage() != Stage::Serving {
                     self.begin_stop();
                 }
-                if self.kicks != self.engine.kicks()
-                    && self.listeners.are_watched()
-                    && self.listeners.is_open()
-                {
-                    self.kicks = self.engine.kicks();
-                    self.listeners.all_ready();
-                }
+                self.acceptor.heed_kick();
                 None
             }
             Happening::Due => {
@@ -172,136 +102,194 @@ impl Loop {
         }
     }
 
-    /// An edge belongs to a connection that is home, or is remembered for one that is away,
-    /// or comes too late for one that is gone.
-    #[inline]
-    fn edge(&mut self, token: u64, readable: bool, hung_up: bool) -> Option<Exchange> {
-        let connection = self.slots.lift(token);
-        let Some(mut connection) = connection else {
-            if let Some(row) = self.slots.get(token)
-                && let Place::Away { missed, hung_up: ended } = &mut row.place
-            {
-                *missed |= readable;
-                *ended |= hung_up;
-                if let Some(roused) = &mut self.roused {
-                    roused.push(Roused { token, hung_up });
-                }
-            }
-            return None;
-        };
-        connection.note_edge(readable, hung_up);
-        self.progress(connection)
+    /// Looks for what is due, in all parts.
+    fn expire(&mut self) {
+        self.poller.is_due();
+        let connections = self.connections.expire(&mut self.poller);
+        let next = connections.min(self.acceptor.expire(&mut self.connections, &self.poller));
+        if next != NEVER {
+            self.poller.wake_by(next);
+        }
     }
 
     /// Reads what has arrived, up to a batch. True: there is something to answer.
     fn gather(&mut self) -> bool {
-        while !self.batch.is_full() {
-            let Some(happening) = self.reactor.take_next() else { break };
-            if let Some(exchange) = self.look_at(happening) {
-                self.batch.add(exchange);
-            }
+        while !self.requests.is_batch_full() {
+            let Some(happening) = self.poller.next() else { break };
+            let request = self.look_at(happening);
+            self.requests.add(request);
         }
-        !self.batch.is_empty()
-    }
-
-    /// Remembers whose earlier replies wait for the exchange that is about to be played.
-    #[inline]
-    fn note_hostage(&mut self, exchange: &Exchange) {
-        if let Some(carry) = exchange.carry_that_waits() {
-            self.hostage = Some(Arc::clone(carry));
-        }
-    }
-
-    /// A finished exchange comes home.
-    #[inline]
-    pub(crate) fn settle(&mut self, exchange: Exchange) -> Option<Exchange> {
-        let (mut connection, parcel) = exchange.hand_back(&self.engine);
-        self.slots.catch_up(&mut connection);
-        connection.machine.answered(self.now);
-        self.pace.count();
-        match parcel {
-            Some(parcel) => self.batch.keep(connection, parcel),
-            None => return self.progress(connection),
-        }
-        None
-    }
-
-    /// Settles one finished exchange, or takes up one connection whose body was written, and
-    /// says what the connection has next.
-    pub(crate) fn take_homecoming(&mut self) -> Option<Option<Exchange>> {
-        match self.homecoming.pop_front() {
-            Some(exchange) => Some(self.settle(exchange)),
-            None => self.stored.pop_front().map(|stored| self.take_up(stored)),
-        }
-    }
-
-    /// An exchange that was answered here comes home.
-    pub(crate) fn come_home(&mut self, exchange: Exchange) {
-        self.homecoming.push_back(exchange);
+        self.requests.any_wait()
     }
 
     /// Goes on with the next connection whose socket holds more. False: there is none, or
     /// others come first.
     fn go_on(&mut self) -> bool {
-        if !self.allowance.visit() {
-            return false;
-        }
-        match self.slots.next_resumed() {
-            Some(Some(connection)) => {
-                if let Some(next) = self.progress(connection) {
-                    self.batch.add(next);
-                }
-                true
-            }
-            Some(None) => true,
-            None => false,
-        }
+        let Some(request) = self.connections.go_on(&mut self.poller) else { return false };
+        self.requests.add(request);
+        true
+    }
+
+    /// Takes a new connection.
+    fn accept(&mut self) {
+        self.accepts += 1;
+        let request = self.acceptor.accept_one(&mut self.connections, &mut self.poller);
+        self.requests.add(request);
     }
 
     /// Looks without waiting. True: something happened.
     pub(crate) fn look(&mut self) -> bool {
-        let found = self.reactor.poll(false).unwrap_or_else(|_| self.engine.cannot_poll());
-        self.has_looked(found);
-        found > 0
+        self.poll(false) > 0
     }
 
     #[inline]
-    fn has_looked(&mut self, found: usize) {
-        self.engine.counters.looks.add_alone();
+    fn poll(&mut self, waits: bool) -> usize {
         self.accepts = 0;
-        self.now = monotonic_ms();
-        self.brisk = found >= BRISK;
-        self.allowance.renew(self.slots.resuming());
+        self.poller.poll(waits, self.connections.resuming(), &self.engine)
     }
 
     /// Many requests were begun since the last look, and more of the same connections wait:
     /// whoever else has said something comes in between, and what is answered is sent.
     #[cold]
     fn look_at_everybody(&mut self) {
-        if self.batch.has_replies() {
-            self.send_batch();
+        if self.requests.any_replies() {
+            self.send_replies();
         }
         // What the last look found is told once: it comes before another look.
         self.read_events();
         self.look();
         self.read_events();
-        while self.listeners.any_ready() && self.accepts < ACCEPTS_A_LOOK && !self.leaves_it_to_another() {
-            self.accepts += 1;
-            if let Some(next) = self.accept_one() {
-                self.batch.add(next);
-            }
+        while self.acceptor.any_ready() && self.accepts < ACCEPTS_A_LOOK && !self.leaves_it_to_another() {
+            self.accept();
         }
         while self.go_on() {}
-        self.batch.begin();
+        self.requests.begin_batch();
     }
 
     /// Goes through all that the last look found.
     fn read_events(&mut self) {
-        while let Some(happening) = self.reactor.take_next() {
-            if let Some(exchange) = self.look_at(happening) {
-                self.batch.add(exchange);
-            }
+        while let Some(happening) = self.poller.next() {
+            let request = self.look_at(happening);
+            self.requests.add(request);
         }
+    }
+
+    fn send_replies(&mut self) {
+        self.requests.send_replies(&mut self.connections, &mut self.poller);
+    }
+
+    fn leaves_it_to_another(&mut self) -> bool {
+        self.acceptor.leaves_it_to_another(&mut self.connections, &mut self.poller)
+    }
+
+    /// Watches the listeners, or leaves them to other workers. Called before every wait.
+    #[inline]
+    pub(crate) fn heed(&mut self) {
+        self.acceptor.heed(&mut self.connections, &mut self.poller);
+    }
+
+    /// The word to stop has come.
+    fn begin_stop(&mut self) {
+        let stage = self.engine.stage();
+        if self.connections.begin_stop(stage, &mut self.poller) {
+            self.acceptor.begin_stop(stage, &self.poller);
+        }
+    }
+
+    /// True when there is nothing left to do and nothing will come.
+    #[inline]
+    fn is_over(&mut self) -> bool {
+        self.engine.stage() != Stage::Serving && self.is_over_now()
+    }
+
+    #[cold]
+    fn is_over_now(&mut self) -> bool {
+        if self.engine.stage() == Stage::Aborting {
+            return self.cut();
+        }
+        self.begin_stop();
+        let Some(ends_at) = self.connections.shutdown().ends_at() else { return false };
+        if self.poller.now >= ends_at {
+            return self.cut();
+        }
+        if self.has_more() {
+            return false;
+        }
+        self.acceptor.close(&self.poller);
+        self.connections.len() == 0
+    }
+
+    fn cut(&mut self) -> bool {
+        for _ in 0..self.connections.away() {
+            self.engine.counters.requests_cut.add();
+        }
+        true
+    }
+
+    /// There is more to accept, read or send, of which no edge will tell.
+    #[inline]
+    fn has_more(&self) -> bool {
+        self.acceptor.any_ready() || self.connections.resuming() > 0
+    }
+}
+
+/// For a driver that keeps exchanges for long (`evented.rs`).
+impl Loop {
+    /// Exchanges are away for as long as their tasks want, and replies wait where the driver's watchdog finds them.
+    pub(crate) fn serve_tasks(&mut self, watched: Arc<Watched>) {
+        self.connections.tell_of_away();
+        self.requests.wait_in(watched);
+    }
+
+    /// A request that was given out has been begun: others do not wait for it.
+    #[inline]
+    pub(crate) fn has_begun(&mut self) {
+        self.requests.nobody_is_held_up();
+    }
+
+    /// What was finished goes home. True: something is ready by it, so look soon.
+    #[inline]
+    pub(crate) fn finish(&mut self, exchange: Exchange) -> bool {
+        let kept = exchange.keeps().then(|| exchange.token());
+        let next = self.requests.finish(exchange, &mut self.connections, &mut self.poller);
+        self.requests.add(next);
+        if let Some(token) = kept {
+            self.connections.keep_budget(token, &mut self.poller);
+        }
+        // Replies of tasks that take one step each, one after the other, are sent together.
+        if self.requests.are_replies_due() {
+            self.send_replies();
+        }
+        self.acceptor.note_room(&mut self.connections, &self.poller);
+        self.requests.any_wait()
+            || self.connections.resuming() > 0
+            || self.requests.any_replies()
+            || self.connections.shutdown().has_begun()
+    }
+
+    /// There is more of which no edge will tell; `newcomers` says whether connections that wait count.
+    pub(crate) fn is_busy(&self, newcomers: bool) -> bool {
+        newcomers && self.acceptor.any_ready() || self.connections.resuming() > 0
+    }
+
+    /// How many requests wait to be begun.
+    pub(crate) fn waiting(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// The connections of the loop, and what they are watched and woken with.
+    pub(crate) fn connections(&mut self) -> (&mut Connections, &mut Poller) {
+        (&mut self.connections, &mut self.poller)
+    }
+
+    /// Appends connections that are away and shall be looked at.
+    pub(crate) fn take_roused(&mut self, into: &mut Vec<Roused>) {
+        self.connections.take_roused(into);
+    }
+
+    /// Sees to it that the loop looks at deadlines no later than `at`.
+    pub(crate) fn wake_by(&mut self, at: Millis) {
+        self.poller.wake_by(at);
     }
 }
 
@@ -310,55 +298,33 @@ impl Lead for Loop {
 
     fn next(&mut self) -> Next<Exchange> {
         loop {
-            if let Some(exchange) = self.homecoming.pop_front() {
-                if let Some(next) = self.settle(exchange) {
-                    self.batch.add(next);
-                }
-            } else if let Some(stored) = self.stored.pop_front() {
-                if let Some(next) = self.take_up(stored) {
-                    self.batch.add(next);
-                }
-            } else if self.allowance.is_spent() && !self.batch.is_empty() {
+            if self.requests.finish_next(&mut self.connections, &mut self.poller) {
+                // Whether that yielded a request is seen below.
+            } else if self.poller.allowance.is_spent() && self.requests.any_wait() {
                 self.look_at_everybody();
-            } else if let Some(mut next) = self.batch.take() {
-                self.allowance.count_request();
-                if self.batch.is_wary() {
-                    self.now = monotonic_ms();
-                    match self.worth_beginning(next) {
-                        Some(worth) => next = worth,
-                        None => continue,
-                    }
+            } else if self.requests.any_wait() {
+                if let Some(next) = self.requests.begin(&mut self.poller) {
+                    return Next::Ready(next);
                 }
-                if next.is_for_the_server() {
-                    next.answer_options(&self.engine);
-                    self.homecoming.push_back(next);
-                    continue;
-                }
-                self.note_hostage(&next);
-                return Next::Ready(next);
-            } else if self.batch.has_replies() {
-                self.send_batch();
+            } else if self.requests.any_replies() {
+                self.send_replies();
             } else if self.gather() {
-                self.batch.begin();
-            } else if !self.stored.is_empty() {
+                self.requests.begin_batch();
+            } else if self.connections.any_stored() {
                 // That was the news; they are taken up above.
             } else if self.is_over() {
                 return Next::Ended;
-            } else if self.listeners.any_ready() && self.leaves_it_to_another() {
+            } else if self.acceptor.any_ready() && self.leaves_it_to_another() {
                 // Nothing is ready any more.
-            } else if self.accepts < ACCEPTS_A_LOOK && self.listeners.any_ready() {
-                self.accepts += 1;
-                if let Some(next) = self.accept_one() {
-                    self.batch.add(next);
-                }
+            } else if self.accepts < ACCEPTS_A_LOOK && self.acceptor.any_ready() {
+                self.accept();
             } else if self.go_on() {
                 // Whether that yielded a request is seen above.
-            } else if self.listeners.any_ready() || self.slots.resuming() > 0 {
+            } else if self.has_more() || !(self.poller.is_brisk() && self.look()) {
                 // As much was accepted, read or sent as one look allows: those that are there
                 // come next, then more of these. What else an event loop does comes in between,
                 // and threads that wait for the interpreter.
-                return Next::Quiet;
-            } else if !(self.brisk && self.look()) {
+                self.acceptor.note_room(&mut self.connections, &self.poller);
                 return Next::Quiet;
             }
         }
@@ -368,25 +334,19 @@ impl Lead for Loop {
         // Whoever leads has had the interpreter.
         self.engine.held(false);
         self.heed();
-        self.engine.show_rest(self.slots.len());
-        let nothing_left = !self.listeners.any_ready() && self.slots.resuming() == 0;
-        let found = self.reactor.poll(nothing_left).unwrap_or_else(|_| self.engine.cannot_poll());
-        self.has_looked(found);
+        self.engine.show_rest(self.connections.len());
+        let nothing_left = !self.has_more();
+        self.poll(nothing_left);
     }
 
     #[inline]
     fn home(&mut self, exchange: Exchange) {
-        // Whoever was waited for is back. Kept longer, it would keep a closed socket open.
-        self.hostage = None;
-        self.homecoming.push_back(exchange);
+        self.requests.nobody_is_held_up();
+        self.requests.finish_later(exchange);
     }
 
     fn relieved(&mut self) {
-        if let Some(carry) = self.hostage.take() {
-            // An error shows again when the connection comes home.
-            let _ = carry.send();
-        }
-        self.batch.relieve();
+        self.requests.relieve();
     }
 
     fn tend(&mut self) -> bool {
@@ -394,6 +354,6 @@ impl Lead for Loop {
     }
 
     fn now(&self) -> u64 {
-        self.now
+        self.poller.now
     }
 }

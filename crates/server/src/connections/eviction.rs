@@ -8,9 +8,9 @@
 
 use wire::Millis;
 
+use super::Connections;
 use crate::connection::{Connection, Phase};
 use crate::slots::{Place, Slots};
-use crate::turn::Loop;
 
 /// One in so many connections is remembered by a look through the table.
 const SHARE: usize = 64;
@@ -62,30 +62,30 @@ fn may_close(connection: &Connection) -> bool {
     connection.is_idle() || matches!(connection.phase, Phase::Lingering { .. })
 }
 
-impl Loop {
+impl Connections {
     /// True when one more connection is within the limit.
-    pub(crate) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         (self.slots.len() as u64) < self.engine.config.limits.connections
     }
 
     /// Takes the connection that has been idle longest out of the table: it makes room, once it is sure
     /// that there is somebody to make room for. Its deadline is the earliest, as all idle ones have
     /// the same patience.
-    pub(crate) fn lift_idlest(&mut self) -> Option<Box<Connection>> {
+    pub fn lift_idlest(&mut self) -> Option<Box<Connection>> {
         let (idlest, looked) = self.idlest.lift(&mut self.slots);
         self.engine.counters.eviction_looks.add_many(looked);
         idlest
     }
 
     /// Closes a connection that makes room.
-    pub(crate) fn evict(&mut self, idlest: Box<Connection>) {
+    pub fn evict(&mut self, idlest: Box<Connection>) {
         self.engine.counters.connections_evicted.add();
         self.engine.log.debug(|| "closes the idlest connection: another one needs its room".into());
         self.close(idlest);
     }
 
     /// Nobody needs the room: the connection is where it was.
-    pub(crate) fn spare(&mut self, idlest: Box<Connection>) {
+    pub fn spare(&mut self, idlest: Box<Connection>) {
         let token = idlest.token;
         if let Some(row) = self.slots.get(token) {
             self.idlest.0.push((row.deadline, token));

@@ -1,0 +1,288 @@
+//! All connections of a loop: each is in the table, or away with whoever answers its request.
+//!
+//! Knows: which are idle, which are to be read, and how each ends. Does not know: where they come from, or in which
+//! order requests are answered. Runs under the baton.
+
+mod eviction;
+mod expiry;
+mod progress;
+mod slow_readers;
+
+use std::sync::Arc;
+
+use wire::{Http1, Millis};
+
+use self::eviction::Idlest;
+use crate::connection::{Connection, Phase};
+use crate::engine::{Engine, Stage};
+use crate::exchange::Exchange;
+use crate::handoff::{Giving, Origin};
+use crate::poller::Poller;
+use crate::reading::Reader;
+use crate::shutdown::Shutdown;
+use crate::slots::{Place, Roused, Slots};
+use crate::storing::Storing;
+use crate::transport::Transport;
+
+/// The connections, and what is done with them when nobody answers a request of theirs.
+pub(crate) struct Connections {
+    engine: Arc<Engine>,
+    slots: Slots,
+    reader: Reader,
+    /// Those whose bodies are being written to a file.
+    storing: Storing,
+    /// The way on which idle ones go to other workers.
+    giving: Giving,
+    shutdown: Shutdown,
+    /// Who makes room for another connection.
+    idlest: Idlest,
+    /// One has been closed since this was last asked.
+    one_closed: bool,
+}
+
+impl Connections {
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self {
+            slots: Slots::default(),
+            reader: Reader::new(Arc::clone(&engine)),
+            storing: Storing::new(Arc::clone(&engine.spool), Arc::clone(&engine.waker)),
+            giving: Giving::new(engine.config.handoff.clone()),
+            shutdown: Shutdown::default(),
+            idlest: Idlest::default(),
+            one_closed: false,
+            engine,
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// How many are away.
+    pub fn away(&self) -> usize {
+        self.slots.away()
+    }
+
+    /// How many go on without an edge.
+    #[inline]
+    pub fn resuming(&self) -> usize {
+        self.slots.resuming()
+    }
+
+    /// One has been closed since the last call.
+    #[inline]
+    pub fn take_closed(&mut self) -> bool {
+        std::mem::take(&mut self.one_closed)
+    }
+
+    /// Takes in a new one, of which `origin` tells where it comes from. `peer`: its address, and whether its
+    /// forwarding headers are believed.
+    pub fn welcome(
+        &mut self,
+        transport: Transport,
+        peer: (reactor::Address, bool),
+        origin: Origin,
+        poller: &mut Poller,
+    ) -> Option<Exchange> {
+        let variant = u32::from(origin.listener) << 1 | u32::from(peer.1);
+        let token = self.slots.take();
+        let mut connection =
+            Connection::new(transport, token, (peer.0, origin.listener), variant, poller.now);
+        if origin.used {
+            connection.machine = Http1::kept(variant, poller.now);
+        }
+        self.progress(Box::new(connection), poller)
+    }
+
+    /// An edge belongs to a connection that is home, or is remembered for one that is away,
+    /// or comes too late for one that is gone.
+    #[inline]
+    pub fn edge(
+        &mut self,
+        token: u64,
+        readable: bool,
+        hung_up: bool,
+        poller: &mut Poller,
+    ) -> Option<Exchange> {
+        let Some(mut connection) = self.slots.lift(token) else {
+            self.slots.miss(token, readable, hung_up);
+            return None;
+        };
+        connection.note_edge(readable, hung_up);
+        self.progress(connection, poller)
+    }
+
+    /// Goes on with the next one whose socket holds more; its request, if that completed one. None: there is no
+    /// such connection, or others come first.
+    #[inline]
+    pub fn go_on(&mut self, poller: &mut Poller) -> Option<Option<Exchange>> {
+        if !poller.allowance.visit() {
+            return None;
+        }
+        let resumed = self.slots.next_resumed()?;
+        Some(resumed.and_then(|connection| self.progress(connection, poller)))
+    }
+
+    /// One comes back from whoever has answered its request.
+    #[inline]
+    pub fn come_back(&mut self, connection: &mut Connection, now: Millis) {
+        self.slots.catch_up(connection);
+        connection.machine.answered(now);
+    }
+
+    /// Those whose bodies have been written come back.
+    pub fn fetch_stored(&mut self) {
+        self.storing.fetch();
+    }
+
+    /// [`Connections::next_stored`] has something.
+    #[inline]
+    pub fn any_stored(&self) -> bool {
+        self.storing.any()
+    }
+
+    /// Goes on with the next one whose body has been written; its request, if that is complete.
+    #[inline]
+    pub fn next_stored(&mut self, poller: &mut Poller) -> Option<Option<Exchange>> {
+        let stored = self.storing.next()?;
+        Some(self.take_up(stored, poller))
+    }
+
+    /// Those that are away and have an edge or a deadline are told to whoever has them.
+    pub fn tell_of_away(&mut self) {
+        self.slots.tell_of_away();
+    }
+
+    /// Appends those that are away and shall be looked at.
+    pub fn take_roused(&mut self, into: &mut Vec<Roused>) {
+        self.slots.take_roused(into);
+    }
+
+    /// Has one that is away looked at with the next turn.
+    pub fn rouse(&mut self, token: u64) {
+        if self.slots.rouse(Roused { token, hung_up: false }) {
+            self.engine.waker.wake();
+        }
+    }
+
+    /// Has one that is away looked at no later than `at`.
+    pub fn rouse_at(&mut self, token: u64, at: Millis, poller: &mut Poller) {
+        if let Some(row) = self.slots.get(token) {
+            row.deadline = row.deadline.min(at);
+            poller.wake_by(at);
+        }
+    }
+
+    /// Puts a connection into the table, where an edge or a deadline will find it.
+    #[inline]
+    fn park(&mut self, mut connection: Box<Connection>, poller: &mut Poller) {
+        if self.giving.gives() && connection.can_leave() {
+            match self.give_away(connection, poller) {
+                Some(kept) => connection = kept,
+                None => return,
+            }
+        }
+        let leaving = self.shutdown.has_begun() && connection.is_idle();
+        if leaving && self.shutdown.closes_idle(poller.now) {
+            self.engine.counters.connections_drained.add();
+            return self.close(connection);
+        }
+        if poller.watch(&mut connection).is_err() {
+            return self.close(connection);
+        }
+        let mut deadline = connection.deadline(&self.engine.config.limits);
+        if leaving {
+            deadline = deadline.min(self.shutdown.idle_until());
+        }
+        poller.wake_by(deadline);
+        let token = connection.token;
+        // Behind a full socket nothing is read, so that there is nothing to go on with.
+        if connection.more && !matches!(connection.phase, Phase::Flushing(_)) {
+            self.slots.resume(token);
+        }
+        if let Some(row) = self.slots.get(token) {
+            row.deadline = deadline;
+            row.place = Place::Home(connection);
+        }
+    }
+
+    /// Closes a connection and frees its slot.
+    fn close(&mut self, connection: Box<Connection>) {
+        self.slots.free(connection.token);
+        drop(connection);
+        self.engine.counters.connections_closed.add_alone();
+        self.one_closed = true;
+    }
+
+    /// How idle ones go to other workers.
+    pub fn giving(&mut self) -> &mut Giving {
+        &mut self.giving
+    }
+
+    /// Gives every idle connection to whoever is free to take it.
+    pub fn give_away_idle(&mut self, poller: &mut Poller) {
+        let goes =
+            |(token, connection, _): (u64, &Connection, Millis)| connection.can_leave().then_some(token);
+        let idle: Vec<u64> = self.slots.home().filter_map(goes).collect();
+        if idle.is_empty() {
+            return;
+        }
+        let before = self.engine.counters.connections_handed_over.get();
+        for token in idle {
+            let Some(connection) = self.slots.lift(token) else { continue };
+            if let Some(kept) = self.give_away(connection, poller) {
+                // As many are under way as there may be: the rest goes another time.
+                self.giving.set(false);
+                self.park(kept, poller);
+                break;
+            }
+        }
+        let given = self.engine.counters.connections_handed_over.get() - before;
+        self.engine
+            .log
+            .debug(|| format!("has given {given} idle connections to other workers: it is held up"));
+        // The watchdog, which shows numbers, may be asleep: nobody has begun anything.
+        self.engine.publish(poller.now);
+    }
+
+    /// Gives a connection that can leave to another worker; given back where that cannot be now.
+    fn give_away(&mut self, mut connection: Box<Connection>, poller: &Poller) -> Option<Box<Connection>> {
+        if !self.giving.give(&mut connection, poller) {
+            return Some(connection);
+        }
+        self.engine.counters.connections_handed_over.add();
+        self.close(connection);
+        None
+    }
+
+    /// The graceful shutdown, as far as it has come.
+    #[inline]
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
+    }
+
+    /// The word to stop has come: closes what is idle. Where others go on, what is idle has time to come back
+    /// once more. False: that has been done.
+    pub fn begin_stop(&mut self, stage: Stage, poller: &mut Poller) -> bool {
+        if !self.shutdown.advance(stage, &self.engine.config.limits, poller.now) {
+            return false;
+        }
+        if let Some(end) = self.shutdown.ends_at() {
+            poller.wake_by(end);
+        }
+        self.giving.set(false);
+        // Those that are home are looked at once more: a request that has arrived is served,
+        // one that is only idle is closed by `park`.
+        let home: Vec<u64> = self.slots.home().map(|(token, _, _)| token).collect();
+        for token in home {
+            if let Some(row) = self.slots.get(token)
+                && let Place::Home(connection) = &mut row.place
+            {
+                connection.more = true;
+            }
+            self.slots.resume(token);
+        }
+        true
+    }
+}

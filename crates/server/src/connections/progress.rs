@@ -1,0 +1,195 @@
+//! What one connection does next, as far as it goes without waiting.
+//!
+//! Knows: one connection at a time, and the table that it belongs to. Does not know: threads
+//! or Python. Runs under the baton.
+
+use std::sync::Arc;
+
+use wire::{Fault, Head, Millis, Whose};
+
+use super::Connections;
+use crate::body::Body;
+use crate::connection::{After, Connection, Phase};
+use crate::exchange::{Exchange, content_length};
+use crate::log::Level;
+use crate::output::Flushed;
+use crate::patience::Patience;
+use crate::poller::Poller;
+use crate::reading::{Reader, Step};
+use crate::storing::Stored;
+
+impl Connections {
+    /// Carries a connection on until it yields a request, waits at home, or is closed.
+    pub fn progress(&mut self, mut connection: Box<Connection>, poller: &mut Poller) -> Option<Exchange> {
+        let mut reads = 0;
+        loop {
+            match connection.phase {
+                // Whoever does not take its replies is not asked for another one.
+                Phase::Reading if self.owes_much(&connection) => {
+                    connection.phase = Phase::Flushing(After::Continue);
+                }
+                Phase::Reading => {
+                    let step = if !connection.pending.is_empty() {
+                        self.reader.digest_pending(&mut connection, poller)
+                    } else if connection.more && poller.allowance.may_read(reads) {
+                        reads += 1;
+                        connection.more = false;
+                        self.reader.receive(&mut connection, poller)
+                    } else if connection.sending.is_empty() {
+                        self.park(connection, poller);
+                        return None;
+                    } else {
+                        connection.phase = Phase::Flushing(After::Continue);
+                        continue;
+                    };
+                    match step {
+                        Step::More => {}
+                        Step::Ready(head, body) => {
+                            return Some(self.take_out(connection, head, body, poller.now));
+                        }
+                        Step::Store => {
+                            self.storing.store(connection);
+                            return None;
+                        }
+                        Step::Refuse(fault) => self.refuse(&mut connection, &fault, poller.now),
+                        Step::Ended => connection.phase = Phase::Flushing(After::Close),
+                    }
+                }
+                Phase::Flushing(after) => match connection.flush(&self.engine.config.limits, poller.now) {
+                    Ok(Flushed::All) => match after {
+                        After::Continue => connection.phase = Phase::Reading,
+                        After::Linger { left } => self.linger(&mut connection, left, poller.now),
+                        After::Close => {
+                            // The end is the message. Where a process has been forked that our handlers
+                            // have not seen, close(2) alone would not send it.
+                            if reactor::sys::has_forked() {
+                                connection.transport.shut_write();
+                            }
+                            self.close(connection);
+                            return None;
+                        }
+                    },
+                    Ok(flushed) => {
+                        self.send_later(connection, flushed, poller);
+                        return None;
+                    }
+                    Err(_) => {
+                        self.engine.counters.replies_incomplete.add();
+                        self.close(connection);
+                        return None;
+                    }
+                },
+                Phase::Lingering { left } => {
+                    if self.reader.discard(&mut connection, left, poller) {
+                        self.park(connection, poller);
+                    } else {
+                        self.close(connection);
+                    }
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// More is to be sent when the socket has room or, if it has, when others have had their turn.
+    fn send_later(&mut self, connection: Box<Connection>, flushed: Flushed, poller: &mut Poller) {
+        let token = connection.token;
+        self.park(connection, poller);
+        if flushed == Flushed::More {
+            self.engine.counters.send_bursts.add_alone();
+            poller.allowance.count_sent(self.engine.config.limits.send_burst_bytes);
+            self.slots.resume(token);
+        }
+    }
+
+    /// As much waits of earlier replies as may wait while the next request is answered.
+    #[inline]
+    fn owes_much(&self, connection: &Connection) -> bool {
+        let carried = connection.sending.carry.as_ref().map_or(0, |carry| carry.waiting());
+        carried > 0 && carried as u64 >= self.engine.config.limits.response_buffer_bytes
+    }
+
+    /// A connection whose body was written comes back.
+    pub fn take_up(&mut self, stored: Stored, poller: &mut Poller) -> Option<Exchange> {
+        let Stored { mut connection, result } = stored;
+        self.slots.catch_up(&mut connection);
+        match result {
+            Ok(first) => {
+                if first {
+                    self.engine.counters.bodies_spooled.add();
+                }
+                if connection.receiving.as_ref().is_some_and(|receiving| receiving.complete)
+                    && let Step::Ready(head, body) = Reader::take_body(&mut connection)
+                {
+                    return Some(self.take_out(connection, head, body, poller.now));
+                }
+            }
+            Err(error) => {
+                let fault = self.cannot_store(&error);
+                self.refuse(&mut connection, &fault, poller.now);
+            }
+        }
+        self.progress(connection, poller)
+    }
+
+    fn cannot_store(&self, error: &std::io::Error) -> Fault {
+        self.engine.counters.spool_failures.add();
+        self.engine.log.complain(Level::Error, || {
+            format!("a request body cannot be stored in {}: {error}", std::env::temp_dir().display())
+        });
+        wire::NO_STORAGE
+    }
+
+    #[inline]
+    fn take_out(
+        &mut self,
+        connection: Box<Connection>,
+        head: Arc<Head>,
+        body: Body,
+        now: Millis,
+    ) -> Exchange {
+        self.engine.counters.requests_total.add_alone();
+        Exchange::new(connection, head, body, &self.engine, now)
+    }
+
+    /// Answers with a refusal; nothing that follows is read as a request.
+    pub fn refuse(&mut self, connection: &mut Connection, fault: &Fault, now: Millis) {
+        self.engine.counters.refused(fault);
+        self.engine.log.complain(Level::Info, || {
+            format!("refused a request from {}: {} {}", peer(connection), fault.status, fault.text)
+        });
+        let date = wire::DateLine::at(reactor::sys::wall_seconds());
+        let mut reply = Vec::new();
+        fault.reply(&date, &self.engine.config.server_header, false, &mut reply);
+        let head = connection.receiving.as_ref().map(|receiving| &*receiving.head);
+        if let Some(access) = &self.engine.config.access {
+            let said = (fault.status, content_length(&reply));
+            access.write_refusal(connection.peer, head, &self.engine.config.trust, said);
+        }
+        let limits = &self.engine.config.limits;
+        connection.queue(limits, now).copy(&reply);
+        connection.receiving = None;
+        // A body that is too large, or that we cannot keep, is already on its way: as much of it as
+        // is allowed is read, so that the peer comes to read the refusal (RFC 9110 §15.5.14).
+        let unkept = fault.status == 413 || fault.whose == Whose::Us;
+        let body = if unkept { limits.body_bytes } else { 0 };
+        let left = limits.drain_bytes.saturating_add(body);
+        connection.phase = Phase::Flushing(After::Linger { left });
+    }
+
+    /// Ends our side and begins to read what the peer still sends.
+    fn linger(&mut self, connection: &mut Connection, left: u64, now: Millis) {
+        connection.transport.shut_write();
+        connection.patience = Patience::of(self.engine.config.limits.linger_timeout, now);
+        connection.more = true;
+        connection.phase = Phase::Lingering { left };
+    }
+}
+
+/// A peer, as a log line names it.
+fn peer(connection: &Connection) -> String {
+    match connection.peer {
+        reactor::Address::Ip(ip, port) => std::net::SocketAddr::new(ip, port).to_string(),
+        reactor::Address::Unix => "unix".into(),
+    }
+}

@@ -1,0 +1,241 @@
+//! Where connections come from: listeners, and other workers that give connections away.
+//!
+//! Knows: which have something, which are watched, and until when nothing is taken. Does not know: whether there is
+//! room (`accept.rs`), or who else takes them (`share.rs`). Runs under the baton.
+
+use std::io;
+use std::sync::Arc;
+
+use reactor::sys::{Handoff, ListenerFd, Reserve, accept, is_readable};
+use reactor::{Accepted, Reactor};
+use wire::Millis;
+
+use crate::handoff::Origin;
+use crate::slots::LISTENER;
+
+/// Stands for the handoff among the numbers of listeners.
+pub const HANDOFF: u16 = u16::MAX;
+
+/// The listeners of one loop.
+pub struct Listeners {
+    fds: Vec<ListenerFd>,
+    /// Connections that other workers give away: watched and left like a listener.
+    handoff: Option<Arc<Handoff>>,
+    /// Which of them have connections waiting.
+    ready: Vec<u16>,
+    /// Which of them had connections that others shall take, when that was last looked at.
+    waiting: Vec<u16>,
+    reserve: Reserve,
+    /// Until when nothing is accepted.
+    paused_until: Option<Millis>,
+    /// Until when connections of other workers are left to those that have room.
+    left_until: Option<Millis>,
+    open: bool,
+    /// Other processes watch them too.
+    shared: bool,
+    /// False: left to the other processes for the time being.
+    watched: bool,
+}
+
+impl Listeners {
+    pub fn new(fds: Vec<ListenerFd>, handoff: Option<Arc<Handoff>>, shared: bool) -> Self {
+        let reserve = Reserve::new();
+        Self {
+            fds,
+            handoff,
+            ready: Vec::new(),
+            waiting: Vec::new(),
+            reserve,
+            paused_until: None,
+            left_until: None,
+            open: true,
+            shared,
+            watched: true,
+        }
+    }
+
+    pub fn are_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// Leaves new connections to other processes.
+    pub fn step_back(&mut self, reactor: &Reactor) {
+        self.watched = false;
+        self.ready.clear();
+        self.waiting.clear();
+        self.unwatch(reactor);
+    }
+
+    /// Takes new connections again.
+    pub fn step_forward(&mut self, reactor: &Reactor) {
+        self.watched = true;
+        if self.paused_until.is_none() && self.open {
+            // It fails only where memory has run out; the next pause tries again.
+            let _ = self.watch(reactor);
+        }
+    }
+
+    /// Watches all of them.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn watch(&self, reactor: &Reactor) -> io::Result<()> {
+        for (index, fd) in self.fds.iter().enumerate() {
+            reactor.watch_listener(fd, LISTENER | index as u64, self.shared)?;
+        }
+        if let Some(handoff) = &self.handoff
+            && self.left_until.is_none()
+        {
+            reactor.watch_listener(&**handoff, LISTENER | u64::from(HANDOFF), true)?;
+        }
+        Ok(())
+    }
+
+    fn unwatch(&self, reactor: &Reactor) {
+        for fd in &self.fds {
+            // It fails only where it is not watched, which is what is wanted.
+            let _ = reactor.unwatch(fd);
+        }
+        if let Some(handoff) = &self.handoff {
+            let _ = reactor.unwatch(&**handoff);
+        }
+    }
+
+    /// Notes that a listener has connections waiting.
+    pub fn ready(&mut self, token: u64) {
+        let index = (token & 0xffff) as u16;
+        if self.open && self.watched && !self.ready.contains(&index) {
+            self.ready.push(index);
+        }
+    }
+
+    #[inline]
+    pub fn any_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// True when what is next comes from another worker.
+    pub fn next_is_handed_over(&self) -> bool {
+        self.ready.last() == Some(&HANDOFF)
+    }
+
+    /// When the next pause ends, if there is one.
+    pub fn paused_until(&self) -> Option<Millis> {
+        self.paused_until.into_iter().chain(self.left_until).min()
+    }
+
+    /// Leaves connections of other workers to those that have room, until then.
+    pub fn leave_handed_over(&mut self, reactor: &Reactor, until: Millis) {
+        self.ready.retain(|&which| which != HANDOFF);
+        if self.left_until.replace(until).is_none()
+            && let Some(handoff) = &self.handoff
+        {
+            // It fails only where it is not watched, which is what is wanted.
+            let _ = reactor.unwatch(&**handoff);
+        }
+    }
+
+    /// Ends the pauses.
+    pub fn resume(&mut self, reactor: &Reactor) {
+        let (paused, left) = (self.paused_until.take(), self.left_until.take());
+        if !(self.open && self.watched) {
+            return;
+        }
+        // It fails only where memory has run out; the next pause tries again.
+        if paused.is_some() {
+            let _ = self.watch(reactor);
+        } else if let (Some(_), Some(handoff)) = (left, &self.handoff) {
+            let _ = reactor.watch_listener(&**handoff, LISTENER | u64::from(HANDOFF), true);
+        }
+    }
+
+    /// Marks what was left to other workers and has waited since the last call, which was long enough
+    /// ago for whoever runs: `new` connections, and those that were given away, which come first.
+    pub fn take_neglected(&mut self, new: bool) {
+        let listeners = if new { self.fds.len() } else { 0 };
+        let mut waiting: Vec<u16> =
+            (0..listeners).filter(|&index| is_readable(&self.fds[index])).map(|index| index as u16).collect();
+        if self.handoff.as_ref().is_some_and(|handoff| is_readable(&**handoff)) {
+            waiting.push(HANDOFF);
+        }
+        self.ready = waiting.iter().copied().filter(|which| self.waiting.contains(which)).collect();
+        self.waiting = waiting;
+    }
+
+    /// Marks all that can bring connections, for the last look before the end.
+    pub fn all_ready(&mut self) {
+        self.ready = (0..self.fds.len()).map(|index| index as u16).collect();
+        if self.left_until.is_none() {
+            self.ready.extend(self.handoff.as_ref().map(|_| HANDOFF));
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Takes nothing more.
+    pub fn close(&mut self, reactor: &Reactor) {
+        self.unwatch(reactor);
+        self.open = false;
+        self.paused_until = None;
+        self.left_until = None;
+        self.ready.clear();
+    }
+}
+
+impl Listeners {
+    /// What is ready, and is looked at next.
+    #[inline]
+    pub fn next(&self) -> Option<u16> {
+        self.ready.last().copied()
+    }
+
+    /// What is looked at has no more connections waiting, as far as is known: the kernel tells again if it has.
+    pub fn is_empty_now(&mut self) {
+        self.ready.pop();
+    }
+
+    /// Accepts nothing until then. False: that is so already.
+    pub fn pause(&mut self, reactor: &Reactor, until: Millis) -> bool {
+        if self.paused_until.is_some() {
+            return false;
+        }
+        self.unwatch(reactor);
+        self.ready.clear();
+        self.paused_until = Some(until);
+        true
+    }
+
+    /// Takes one connection with the descriptor that is kept for it, where no other is left.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn take_with_reserve(&mut self, which: u16) -> io::Result<Accepted> {
+        let fd = &self.fds[usize::from(which)];
+        // The kernel asks for a descriptor before it looks whether there is a connection.
+        self.reserve.lend(|| accept(fd))
+    }
+
+    /// A descriptor is kept again.
+    pub fn renew_reserve(&mut self) {
+        self.reserve.renew();
+    }
+
+    /// Takes one connection of what is ready.
+    ///
+    /// # Errors
+    /// The kernel's: the listener is broken.
+    pub fn take(&self, which: u16) -> io::Result<(Accepted, Origin)> {
+        if which == HANDOFF
+            && let Some(handoff) = &self.handoff
+        {
+            let (accepted, note) = handoff.take()?;
+            let origin = Origin::noted(note);
+            let known = usize::from(origin.listener) < self.fds.len();
+            return Ok((accepted, if known { origin } else { Origin { listener: 0, ..origin } }));
+        }
+        let accepted = accept(&self.fds[usize::from(which)])?;
+        Ok((accepted, Origin::accepted(which)))
+    }
+}

@@ -1,0 +1,265 @@
+//! What has arrived on a connection, up to a request that is complete.
+//!
+//! Knows: one connection at a time, its machine and its body, and what all machines share. Does not know: what becomes
+//! of a request, or where connections are kept. Runs under the baton.
+
+use std::sync::Arc;
+
+use reactor::Read;
+use wire::{Event, Fault, Framing, Head, Http1, Millis, Shared};
+
+use crate::body::{Body, BodyBuffer};
+use crate::connection::{Connection, Phase, Receiving};
+use crate::engine::Engine;
+use crate::incoming::{Flow, Incoming};
+use crate::poller::Poller;
+
+/// What came of some input.
+pub(crate) enum Step {
+    /// All of it was taken; more is needed.
+    More,
+    /// A request is complete, or is to be answered while its body arrives.
+    Ready(Arc<Head>, Body),
+    /// What has been received of a body goes to its file before more is read.
+    Store,
+    Refuse(Fault),
+    /// The peer has ended.
+    Ended,
+}
+
+/// Reads for all connections of a loop.
+pub(crate) struct Reader {
+    engine: Arc<Engine>,
+    /// Head cache, limits and policy: what the machines share.
+    shared: Shared,
+}
+
+impl Reader {
+    pub fn new(engine: Arc<Engine>) -> Self {
+        let shared = Shared::new(engine.config.limits.clone(), engine.config.policy.clone());
+        Self { engine, shared }
+    }
+
+    /// Forgets heads that nobody has used for a while. When there is more to forget.
+    pub fn sweep(&mut self, now: Millis) -> Option<Millis> {
+        self.shared.heads.sweep(now)
+    }
+
+    /// Reads once and lets the machine have it.
+    #[inline]
+    pub fn receive(&mut self, connection: &mut Connection, poller: &mut Poller) -> Step {
+        self.count_read(poller);
+        let mut lent = poller.reactor.take_lent();
+        let step = match connection.transport.read(&mut lent) {
+            Read::Data { bytes, more } => {
+                connection.more = more || connection.hung_up;
+                let mut input = bytes;
+                let step = self.digest(connection, &mut input, poller);
+                if !input.is_empty() && matches!(step, Step::Ready(..) | Step::Store) {
+                    connection.pending.keep(input);
+                }
+                self.begin_stream(connection, step, poller)
+            }
+            Read::Nothing => Step::More,
+            Read::Ended => self.ended(connection),
+            Read::Failed(_) => {
+                self.engine.counters.requests_incomplete.add();
+                connection.sending = Default::default();
+                Step::Ended
+            }
+        };
+        poller.reactor.give_lent(lent);
+        step
+    }
+
+    /// Goes on with bytes that came together with an earlier request.
+    pub fn digest_pending(&mut self, connection: &mut Connection, poller: &mut Poller) -> Step {
+        let (bytes, at) = connection.pending.take();
+        let mut input = &bytes[at..];
+        let step = self.digest(connection, &mut input, poller);
+        let read = bytes.len() - input.len();
+        if matches!(step, Step::Ready(..) | Step::Store) {
+            connection.pending.put(bytes, read);
+        }
+        self.begin_stream(connection, step, poller)
+    }
+
+    fn ended(&mut self, connection: &mut Connection) -> Step {
+        if let Some(fault) = connection.machine.eof() {
+            self.engine.counters.requests_incomplete.add();
+            self.engine.counters.refused(&fault);
+        }
+        Step::Ended
+    }
+
+    /// Lets the machine read until a request is complete or the input is used up.
+    #[inline]
+    fn digest(&mut self, connection: &mut Connection, input: &mut &[u8], poller: &mut Poller) -> Step {
+        loop {
+            match connection.machine.advance(input, &mut self.shared, poller.now) {
+                Event::NeedMore => return Step::More,
+                Event::Request(head) => match head.framing {
+                    Framing::None | Framing::Length(0) => return Step::Ready(head, Body::Empty),
+                    _ => {
+                        if let Some(step) = self.begin_body(connection, head, input.is_empty(), poller.now) {
+                            return step;
+                        }
+                    }
+                },
+                Event::Body(bytes) => {
+                    poller.allowance.count_piece();
+                    if let Some(receiving) = &mut connection.receiving {
+                        receiving.body.add(bytes);
+                    }
+                }
+                Event::End => return self.end_body(connection),
+                Event::Fault(fault) => return Step::Refuse(fault),
+            }
+        }
+    }
+
+    /// A head whose body follows.
+    fn begin_body(
+        &mut self,
+        connection: &mut Connection,
+        head: Arc<Head>,
+        nothing_yet: bool,
+        now: Millis,
+    ) -> Option<Step> {
+        if !self.engine.config.request_buffering {
+            return Some(Step::Ready(head, Body::Empty));
+        }
+        if let Framing::Length(length) = head.framing
+            && !self.engine.config.evented
+            && self.engine.config.limits.lacks_disk(length, self.engine.spool.disk.used())
+        {
+            return Some(Step::Refuse(wire::BODIES_DISK));
+        }
+        // Buffered bodies are wanted at once; one that has begun to arrive needs no word
+        // (RFC 9110 §10.1.1).
+        if head.expects_continue && nothing_yet && !self.engine.config.evented {
+            let limits = &self.engine.config.limits;
+            connection.queue(limits, now).copy(wire::CONTINUE);
+            // What the socket does not take now goes when it does.
+            let _ = connection.flush(limits, now);
+        }
+        connection.receiving = Some(Box::new(Receiving { head, body: BodyBuffer::new(), complete: false }));
+        None
+    }
+
+    fn end_body(&mut self, connection: &mut Connection) -> Step {
+        if let Some(receiving) = &mut connection.receiving {
+            receiving.complete = true;
+        }
+        // Under an event loop a body that is complete here came with one read.
+        let limit = match self.engine.config.evented {
+            true => u64::MAX,
+            false => self.engine.config.limits.body_memory_bytes,
+        };
+        match &connection.receiving {
+            Some(receiving) if receiving.body.has_a_rest(limit) => self.hold(connection),
+            _ => Self::take_body(connection),
+        }
+    }
+
+    /// A body is complete, and where it shall be.
+    pub fn take_body(connection: &mut Connection) -> Step {
+        let Some(receiving) = connection.receiving.take() else { return Step::More };
+        let Receiving { head, body, .. } = *receiving;
+        Step::Ready(head, body.finish())
+    }
+
+    /// Counts what has been received of a body, and has it stored where that is much.
+    #[cold]
+    fn hold(&mut self, connection: &mut Connection) -> Step {
+        let Some(receiving) = &mut connection.receiving else { return Step::More };
+        let (limits, spool) = (&self.engine.config.limits, &self.engine.spool);
+        let held = receiving.body.charge(spool);
+        if held > limits.bodies_memory_bytes {
+            return Step::Refuse(wire::BODIES_MEMORY);
+        }
+        let short = held > limits.bodies_memory_bytes / 2;
+        let stores = receiving.complete || receiving.body.shall_be_stored(limits.body_memory_bytes, short);
+        if !stores {
+            return Step::More;
+        }
+        if receiving.body.charge_disk(spool) > limits.bodies_disk_bytes {
+            return Step::Refuse(wire::BODIES_DISK);
+        }
+        Step::Store
+    }
+
+    /// Without buffering, the receiving half goes to the application with the request.
+    fn begin_stream(&mut self, connection: &mut Connection, step: Step, poller: &Poller) -> Step {
+        if self.engine.config.evented {
+            return self.stream_rest(connection, step, poller.now);
+        }
+        if connection.receiving.is_some() && matches!(step, Step::More) {
+            return self.hold(connection);
+        }
+        let Step::Ready(head, Body::Empty) = step else { return step };
+        if self.engine.config.request_buffering || matches!(head.framing, Framing::None | Framing::Length(0))
+        {
+            return Step::Ready(head, Body::Empty);
+        }
+        let transport = Arc::clone(&connection.transport);
+        let variant = u32::from(connection.listener) << 1;
+        let machine = std::mem::replace(&mut connection.machine, Http1::new(variant, poller.now));
+        let pending = std::mem::take(&mut connection.pending);
+        let expects = head.expects_continue && pending.is_empty();
+        let config = &self.engine.config;
+        let flow = Flow::new(transport, machine, pending, (&config.limits, &config.policy), expects)
+            .behind(connection.sending.carry.as_ref());
+        Step::Ready(head, Body::Stream(Arc::new(Incoming::new(flow))))
+    }
+
+    /// A body that has not arrived whole goes to the application as it comes.
+    fn stream_rest(&self, connection: &mut Connection, step: Step, now: Millis) -> Step {
+        let Step::More = step else { return step };
+        let Some(receiving) = connection.receiving.take() else { return step };
+        let Receiving { head, body, .. } = *receiving;
+        let bytes = body.into_bytes();
+        let transport = Arc::clone(&connection.transport);
+        let variant = u32::from(connection.listener) << 1;
+        let machine = std::mem::replace(&mut connection.machine, Http1::new(variant, now));
+        let pending = std::mem::take(&mut connection.pending);
+        // A body that has begun to arrive needs no word (RFC 9110 §10.1.1).
+        let expects = head.expects_continue && bytes.is_empty();
+        let config = &self.engine.config;
+        let flow = Flow::new(transport, machine, pending, (&config.limits, &config.policy), expects)
+            .behind(connection.sending.carry.as_ref());
+        Step::Ready(head, Body::Stream(Arc::new(Incoming::new(flow.seeded(bytes)))))
+    }
+    /// Reads and throws away. False: the peer has ended.
+    pub fn discard(&self, connection: &mut Connection, mut left: u64, poller: &mut Poller) -> bool {
+        let mut lent = poller.reactor.take_lent();
+        let mut goes_on = true;
+        for reads in 0.. {
+            if !goes_on || left == 0 || !poller.allowance.may_read(reads) {
+                break;
+            }
+            if !std::mem::take(&mut connection.more) {
+                break;
+            }
+            self.count_read(poller);
+            match connection.transport.read(&mut lent) {
+                Read::Data { bytes, .. } => {
+                    left = left.saturating_sub(bytes.len() as u64);
+                    connection.more = left > 0;
+                }
+                Read::Nothing => {}
+                Read::Ended | Read::Failed(_) => goes_on = false,
+            }
+        }
+        poller.reactor.give_lent(lent);
+        connection.more &= left > 0;
+        connection.phase = Phase::Lingering { left };
+        goes_on
+    }
+
+    #[inline]
+    fn count_read(&self, poller: &mut Poller) {
+        poller.allowance.count_read();
+        self.engine.counters.reads.add_alone();
+    }
+}

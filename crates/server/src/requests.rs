@@ -1,0 +1,213 @@
+//! Requests between their arrival and the end of their reply: read and not begun, finished and not sent.
+//!
+//! Knows: whose turn it is, and which replies wait for which. Does not know: who answers, or where connections come
+//! from. Runs under the baton.
+
+mod queue;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use wire::Millis;
+
+use crate::batch::Batch;
+use crate::connection::{After, Phase};
+use crate::connections::Connections;
+use crate::engine::Engine;
+use crate::exchange::Exchange;
+use crate::output::Carry;
+use crate::pace::Pace;
+use crate::poller::Poller;
+use crate::reply::Reply;
+use crate::watched::Watched;
+
+/// The requests of one loop.
+pub(crate) struct Requests {
+    engine: Arc<Engine>,
+    /// Requests that nobody has begun, and replies of the same batch that have not been sent.
+    batch: Batch,
+    /// Finished exchanges that have not been looked at.
+    finished: VecDeque<Exchange>,
+    /// Replies that wait for the exchange that was begun last.
+    held_up: Option<Arc<Carry>>,
+    pace: Pace,
+}
+
+impl Requests {
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self {
+            engine,
+            batch: Batch::default(),
+            finished: VecDeque::new(),
+            held_up: None,
+            pace: Pace::default(),
+        }
+    }
+
+    /// Under an event loop: replies wait where its watchdog finds them.
+    pub fn wait_in(&mut self, watched: Arc<Watched>) {
+        self.batch.wait_in(watched);
+    }
+
+    /// A request that was read, if there is one.
+    #[inline]
+    pub fn add(&mut self, exchange: Option<Exchange>) {
+        if let Some(exchange) = exchange {
+            self.batch.add(exchange);
+        }
+    }
+
+    /// How many wait to be begun.
+    pub fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Some wait to be begun.
+    #[inline]
+    pub fn any_wait(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
+    /// As many have been read as are answered together.
+    #[inline]
+    pub fn is_batch_full(&self) -> bool {
+        self.batch.is_full()
+    }
+
+    /// All requests of a batch are read.
+    #[inline]
+    pub fn begin_batch(&mut self) {
+        self.batch.begin();
+    }
+
+    /// Takes the oldest, to be played. None: it need not be, or the server has answered it.
+    #[inline]
+    pub fn begin(&mut self, poller: &mut Poller) -> Option<Exchange> {
+        let mut next = self.batch.take()?;
+        poller.allowance.count_request();
+        if self.batch.is_wary() {
+            poller.look_at_clock();
+            next = self.worth_beginning(next, poller.now)?;
+        }
+        if next.is_for_the_server() {
+            next.answer_options(&self.engine);
+            self.finished.push_back(next);
+            return None;
+        }
+        // Whose earlier replies wait for it.
+        if let Some(carry) = next.carry_that_waits() {
+            self.held_up = Some(Arc::clone(carry));
+        }
+        Some(next)
+    }
+
+    /// Whoever was waited for is back. Kept longer, it would keep a closed socket open.
+    #[inline]
+    pub fn nobody_is_held_up(&mut self) {
+        self.held_up = None;
+    }
+
+    /// One that was begun has been answered.
+    #[inline]
+    pub fn finish_later(&mut self, exchange: Exchange) {
+        self.finished.push_back(exchange);
+    }
+
+    /// Finishes the next one that has been answered, or takes up the next whose body was written. False: there is none.
+    #[inline]
+    pub fn finish_next(&mut self, connections: &mut Connections, poller: &mut Poller) -> bool {
+        if let Some(exchange) = self.finished.pop_front() {
+            let next = self.finish(exchange, connections, poller);
+            self.add(next);
+        } else if let Some(next) = connections.next_stored(poller) {
+            self.add(next);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// As [`Requests::finish_next`], where every thread is busy: what comes of it waits, or is refused.
+    pub fn queue_next(&mut self, connections: &mut Connections, poller: &mut Poller) -> bool {
+        let next = match self.finished.pop_front() {
+            Some(exchange) => self.finish(exchange, connections, poller),
+            None => match connections.next_stored(poller) {
+                Some(next) => next,
+                None => return false,
+            },
+        };
+        self.enqueue(next);
+        true
+    }
+
+    /// An exchange has been answered: its connection goes on, or waits until the replies of the batch are sent. With
+    /// it comes the next request of the connection, if that is there.
+    #[inline]
+    pub fn finish(
+        &mut self,
+        exchange: Exchange,
+        connections: &mut Connections,
+        poller: &mut Poller,
+    ) -> Option<Exchange> {
+        let (mut connection, parcel) = exchange.hand_back(&self.engine);
+        connections.come_back(&mut connection, poller.now);
+        self.pace.count();
+        match parcel {
+            Some(parcel) => self.batch.keep(connection, parcel),
+            None => return connections.progress(connection, poller),
+        }
+        None
+    }
+
+    /// Replies wait to be sent together.
+    #[inline]
+    pub fn any_replies(&self) -> bool {
+        self.batch.has_replies()
+    }
+
+    /// Under an event loop: replies that wait shall be sent.
+    #[inline]
+    pub fn are_replies_due(&mut self) -> bool {
+        self.batch.is_due()
+    }
+
+    /// Sends the replies of a batch, then goes on with their connections.
+    pub fn send_replies(&mut self, connections: &mut Connections, poller: &mut Poller) {
+        self.batch.judge();
+        let mut replies = self.batch.sent();
+        for Reply { mut connection, parcel, sent, failed } in replies.drain(..) {
+            if failed {
+                self.engine.counters.replies_incomplete.add();
+                connection.phase = Phase::Flushing(After::Close);
+            } else if sent < parcel.len() {
+                connection.queue(&self.engine.config.limits, poller.now).copy(&parcel[sent..]);
+                if connection.phase == Phase::Reading {
+                    connection.phase = Phase::Flushing(After::Continue);
+                }
+            }
+            self.batch.give_back(parcel);
+            let next = connections.progress(connection, poller);
+            self.add(next);
+        }
+        self.batch.reuse(replies);
+    }
+
+    /// A call takes long: what waits for it is sent, and nothing waits for those after it for a while.
+    pub fn relieve(&mut self) {
+        if let Some(carry) = self.held_up.take() {
+            // An error shows again when the connection comes home.
+            let _ = carry.send();
+        }
+        self.batch.relieve();
+    }
+
+    /// Calls take long: nothing of this batch waits for them.
+    pub fn relieve_batch(&mut self) {
+        self.batch.relieve();
+    }
+
+    /// Measures how fast requests are done.
+    pub fn measure(&mut self, now: Millis) {
+        self.pace.look(now);
+    }
+}

@@ -1,0 +1,109 @@
+//! Requests that wait for a thread, and those that need not wait: they would wait too long, or nobody waits for them.
+//!
+//! Knows: how long each has waited and how fast others are done. Does not know: what they ask for. Runs under the baton,
+//! also on the watchdog's thread; under an event loop, on its thread.
+//!
+//! A request is refused at once when it would wait longer than is allowed, going by how fast
+//! the last ones were done: a client that hears so within milliseconds can try elsewhere, and
+//! what is worked on is still wanted when it is done.
+
+use wire::{Fault, Millis};
+
+use super::Requests;
+use crate::exchange::Exchange;
+use crate::scribe::Scribe;
+
+/// A request that has waited so long is looked at before it is begun: is its client there?
+const LOOK_AFTER_MS: Millis = 250;
+
+impl Requests {
+    /// A request that has been read, if there is one: it waits, or is refused.
+    pub fn enqueue(&mut self, exchange: Option<Exchange>) {
+        let Some(exchange) = exchange else { return };
+        let limits = &self.engine.config.limits;
+        let waiting = self.batch.len();
+        let patience = limits.queue_timeout;
+        // Half of what is allowed: the pace is an estimate, and a refusal should come at once.
+        // Where threads are free and only the interpreter is held, it says nothing.
+        let too_long = patience > 0
+            && !self.engine.is_held()
+            && self.pace.wait_of(waiting).is_some_and(|wait| wait > patience / 2);
+        if waiting as u64 >= limits.queue || too_long {
+            self.engine.counters.requests_not_queued.add();
+            return self.turn_away(exchange, &wire::QUEUE_FULL);
+        }
+        self.engine.log.debug(|| format!("a request waits for its turn: {waiting} before it"));
+        self.batch.add(exchange);
+    }
+
+    /// Where no watchdog comes by: what was read together may be more than is allowed to wait.
+    pub fn shorten(&mut self) {
+        while self.batch.len() as u64 > self.engine.config.limits.queue
+            && let Some(newest) = self.batch.take_newest()
+        {
+            self.engine.counters.requests_not_queued.add();
+            self.turn_away(newest, &wire::QUEUE_FULL);
+        }
+    }
+
+    /// When the oldest request has waited too long, in monotonic milliseconds; none: it may wait for ever.
+    pub fn oldest_until(&self) -> Option<Millis> {
+        let patience = self.engine.config.limits.queue_timeout;
+        let oldest = self.batch.oldest().filter(|_| patience > 0)?;
+        Some(oldest.saturating_add(patience).saturating_add(1))
+    }
+
+    fn turn_away(&mut self, mut exchange: Exchange, fault: &Fault) {
+        self.engine.counters.refused(fault);
+        self.engine
+            .log
+            .debug(|| format!("a request is not begun, and answered {}: {}", fault.status, fault.text));
+        self.pace.refuse();
+        exchange.refuse(fault, &mut Scribe::new(), &self.engine);
+        self.finished.push_back(exchange);
+    }
+
+    /// Refuses those that have waited too long.
+    pub fn refuse_those_that_waited(&mut self, now: Millis) {
+        let patience = self.engine.config.limits.queue_timeout;
+        while let Some(exchange) = self.batch.take_if(|oldest| !may_begin(oldest, now, patience)) {
+            self.reject_stale(exchange);
+        }
+    }
+
+    /// The oldest request, unless it need not be begun: then it is seen off, and there is none.
+    pub fn worth_beginning(&mut self, exchange: Exchange, now: Millis) -> Option<Exchange> {
+        let waited = now.saturating_sub(exchange.arrived());
+        if waited < LOOK_AFTER_MS && !exchange.is_overdue() {
+            return Some(exchange);
+        }
+        let left = exchange.client_has_left();
+        if !left && may_begin(&exchange, now, self.engine.config.limits.queue_timeout) {
+            return Some(exchange);
+        }
+        if left {
+            self.engine.counters.requests_abandoned.add();
+            let mut exchange = exchange;
+            exchange.cut();
+            self.finished.push_back(exchange);
+        } else {
+            self.reject_stale(exchange);
+        }
+        None
+    }
+
+    fn reject_stale(&mut self, exchange: Exchange) {
+        if exchange.is_overdue() {
+            // Its client has been answered already.
+            return self.finished.push_back(exchange);
+        }
+        self.engine.counters.requests_waited_too_long.add();
+        self.turn_away(exchange, &wire::QUEUE_TIMEOUT);
+    }
+}
+
+/// False for a request that has waited too long, or is overdue.
+fn may_begin(exchange: &Exchange, now: Millis, patience: Millis) -> bool {
+    let waited = now.saturating_sub(exchange.arrived());
+    !(exchange.is_overdue() || patience > 0 && waited > patience)
+}

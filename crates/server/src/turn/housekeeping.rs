@@ -1,0 +1,70 @@
+//! Every thread is inside the application: requests wait, and the loop's health is kept.
+//!
+//! Knows: what needs no thread of the application's. Does not know: how long is too long (`requests/queue.rs`). Runs
+//! under the baton, on the watchdog's thread, which needs no interpreter: an application that holds every thread, or
+//! the interpreter itself, stops neither timeouts nor refusals. Under an event loop, on its thread.
+
+use super::Loop;
+
+/// How many things one pass goes through: peers that send without end get no more of it.
+const VISITS: u32 = 4096;
+/// How many connections one look accepts.
+const ACCEPTS: u32 = 256;
+
+impl Loop {
+    /// Does what needs no thread of the application's: reads, queues, refuses, closes. True:
+    /// the loop has ended.
+    pub(crate) fn keep_house(&mut self) -> bool {
+        // What the last look found is told once: it comes before another look.
+        self.read_what_is_there();
+        self.look();
+        self.requests.measure(self.poller.now);
+        self.heed();
+        self.read_what_is_there();
+        for _ in 0..ACCEPTS {
+            if !self.acceptor.is_for_whoever_comes() {
+                break;
+            }
+            let request = self.acceptor.accept_one(&mut self.connections, &mut self.poller);
+            self.requests.enqueue(request);
+        }
+        self.requests.refuse_those_that_waited(self.poller.now);
+        while self.queue_next() {}
+        self.engine.note_queued(self.requests.len());
+        self.is_over()
+    }
+
+    /// Goes through all that has happened, as far as there is no end to it.
+    fn read_what_is_there(&mut self) {
+        for _ in 0..VISITS {
+            if self.queue_next() {
+                // It waits, or was refused.
+            } else if self.requests.any_replies() {
+                self.send_replies();
+            } else if let Some(happening) = self.poller.next() {
+                let request = self.look_at(happening);
+                self.requests.enqueue(request);
+            } else if let Some(request) = self.connections.go_on(&mut self.poller) {
+                self.requests.enqueue(request);
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn queue_next(&mut self) -> bool {
+        self.requests.queue_next(&mut self.connections, &mut self.poller)
+    }
+
+    /// Where no watchdog comes by: what was read together may be more than is allowed to wait,
+    /// replies do not wait for requests that do, and the oldest is looked at in time.
+    pub(crate) fn queue_alone(&mut self) {
+        self.requests.shorten();
+        while self.queue_next() {}
+        self.engine.note_queued(self.requests.len());
+        if let Some(until) = self.requests.oldest_until() {
+            self.poller.wake_by(until);
+        }
+        self.requests.relieve_batch();
+    }
+}
