@@ -6,6 +6,7 @@
 //! An input's first byte chooses rules and limits, its second the places of cuts; the rest is
 //! what the peer sends.
 
+mod gateway;
 mod httparse_beside;
 mod machine;
 pub mod mutate;
@@ -15,6 +16,7 @@ mod splits;
 pub mod transcript;
 mod websocket;
 
+pub use gateway::gateway;
 pub use httparse_beside::against_httparse;
 pub use machine::machine;
 pub use proxy::proxy;
@@ -33,6 +35,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("against_httparse", against_httparse),
     ("websocket", websocket),
     ("proxy", proxy),
+    ("gateway", gateway),
 ];
 
 /// An input taken apart.

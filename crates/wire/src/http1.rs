@@ -17,6 +17,7 @@ use scan::Scan;
 
 use crate::Millis;
 use crate::block::Block;
+use crate::body;
 use crate::chunked::{Chunk, Chunked};
 use crate::fault::{self, Fault};
 use crate::fields;
@@ -165,16 +166,10 @@ impl Http1 {
             }
             State::Length { left: 0, .. } => Ok(self.end(now)),
             State::Length { left, heard } => {
-                if input.is_empty() {
-                    return Ok(Event::NeedMore);
-                }
+                let Some(part) = body::next_part(input, left) else { return Ok(Event::NeedMore) };
                 *heard = now;
-                let size = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
-                let (body, rest) = input.split_at(size);
-                *input = rest;
-                *left -= size as u64;
-                self.received += size as u64;
-                Ok(Event::Body(body))
+                self.received += part.len() as u64;
+                Ok(Event::Body(part))
             }
             State::Chunked { chunked, heard } => {
                 if !input.is_empty() {
@@ -330,8 +325,7 @@ impl Http1 {
 
     /// How long the body may go on, by what has come of it so far and the rate that is asked for.
     fn rate_deadline(&self, limits: &Limits) -> Millis {
-        let paid = self.received.saturating_mul(1000).checked_div(limits.body_rate);
-        self.since.saturating_add(limits.body_grace.max(paid.unwrap_or(Millis::MAX)))
+        body::rate_deadline(self.since, self.received, limits)
     }
 
     /// For so long nobody asked for what the peer sends: that is not the peer's slowness.

@@ -1,7 +1,7 @@
 //! Protocols as pure machines: bytes in, events out.
 //!
 //! Knows: HTTP/1 (RFC 9110, 9112), WebSocket (RFC 6455, 7692), forwarding headers (RFC 7239), the PROXY protocol,
-//! and every limit of the engine. Does not know: sockets, clocks, threads, Python; there is no unsafe code. Time is
+//! uwsgi and SCGI, and every limit of the engine. Does not know: sockets, clocks, threads, Python; there is no unsafe code. Time is
 //! always an argument, so that tests run on virtual time.
 //!
 //! Read `http1.rs` first: the machine's verbs are `advance`, `eof`, `deadline` and `tick`.
@@ -9,12 +9,14 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod body;
 mod bytes;
 mod chunked;
 mod date;
 mod fault;
 mod fields;
 mod forwarded;
+pub mod gateway;
 mod head;
 mod head_cache;
 mod http1;

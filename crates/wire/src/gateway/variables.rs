@@ -1,0 +1,276 @@
+//! Variables of a web server into a head: the one home of what their names mean, whatever has framed them.
+//!
+//! Knows: CGI's names (RFC 3875 §4.1), what servers add to them, and which must never get through. Does not know:
+//! framing, trust, environ or scope. Pure.
+//!
+//! `HTTP_*` and `CONTENT_*` become a header section, the method and REQUEST_URI a request line; both are then judged
+//! by the grammars of HTTP/1 and remembered with its heads, so that a request means the same through every door. What
+//! is left, which changes from request to request, is [`Given`].
+
+use std::sync::Arc;
+
+use super::{Pair, Span};
+use crate::Millis;
+use crate::bytes::{is_token, is_value, is_visible};
+use crate::fault::{self, Fault};
+use crate::fields;
+use crate::head::Head;
+use crate::head_cache::Hint;
+use crate::http1::Shared;
+use crate::request_line;
+
+/// What a web server has said beside method, target, headers and length.
+#[derive(Debug)]
+pub struct Given {
+    bytes: Box<[u8]>,
+    pairs: Box<[Pair]>,
+}
+
+/// Where the application is, and what it is asked for, both decoded.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Paths {
+    pub script_name: Vec<u8>,
+    pub path_info: Vec<u8>,
+}
+
+impl Given {
+    /// Names and values in the order in which they were sent; each name once.
+    pub fn variables(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.pairs.iter().map(|&(name, value)| (self.part(name), self.part(value)))
+    }
+
+    fn part(&self, (from, to): Span) -> &[u8] {
+        &self.bytes[from as usize..to as usize]
+    }
+
+    /// The value of a name; an empty one is none, as web servers send empty ones for what they do not know.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        let found = self.variables().find(|(known, _)| *known == name.as_bytes()).map(|(_, value)| value);
+        found.filter(|value| !value.is_empty())
+    }
+
+    /// The client has come over TLS.
+    pub fn is_https(&self) -> bool {
+        let on = |value: &[u8]| value.eq_ignore_ascii_case(b"on") || value == b"1";
+        match self.get("HTTPS") {
+            Some(value) => on(value),
+            None => self.get("REQUEST_SCHEME").is_some_and(|value| value.eq_ignore_ascii_case(b"https")),
+        }
+    }
+
+    /// SCRIPT_NAME and PATH_INFO. `prefix`: where the application is, if the server was told; `path`: the request's
+    /// own, still encoded.
+    ///
+    /// A PATH_INFO that is given holds: the web server may have rewritten it. nginx's `fastcgi_params` and
+    /// `scgi_params` have none, and the whole path as SCRIPT_NAME, which is right for files of PHP alone: then both
+    /// follow from the path. Together they are always the whole path, and nothing is there twice.
+    pub fn paths(&self, prefix: &[u8], path: &[u8]) -> Paths {
+        let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
+        let given = self.get("SCRIPT_NAME").unwrap_or_default();
+        let Some(path_info) = self.get("PATH_INFO") else {
+            let decoded = decode(path);
+            let rest = below(prefix, &decoded);
+            let script_name = if rest.is_some() { prefix } else { b"" };
+            let path_info = rest.unwrap_or(&decoded).to_vec();
+            return Paths { script_name: script_name.to_vec(), path_info };
+        };
+        // The server's own prefix is cut off a path that was given whole; one that was cut already stays as it is.
+        let script_name = given.strip_suffix(b"/").unwrap_or(given);
+        match below(prefix, path_info).filter(|_| script_name.is_empty() && !prefix.is_empty()) {
+            Some(rest) => Paths { script_name: prefix.to_vec(), path_info: rest.to_vec() },
+            None => Paths { script_name: script_name.to_vec(), path_info: path_info.to_vec() },
+        }
+    }
+}
+
+/// What of a path is below a prefix; none where it is not.
+fn below<'a>(prefix: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
+    path.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// Undoes percent-encoding; what is none stays as it is.
+fn decode(path: &[u8]) -> Vec<u8> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
+    let mut out = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let [byte, tail @ ..] = rest {
+        if let (b'%', [high, low, after @ ..]) = (byte, tail)
+            && let (Some(high), Some(low)) = (digit(high), digit(low))
+        {
+            out.push(high << 4 | low);
+            rest = after;
+        } else {
+            out.push(*byte);
+            rest = tail;
+        }
+    }
+    out
+}
+
+/// What is done with a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Method,
+    Target,
+    Field,
+    /// CONTENT_TYPE and CONTENT_LENGTH: headers without their prefix.
+    Content,
+    Given,
+    Dropped,
+}
+
+fn use_of(name: &[u8]) -> Use {
+    // No name that WSGI or ASGI itself has: `wsgi.input` would be one.
+    if !name.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_') {
+        return Use::Dropped;
+    }
+    match name {
+        b"REQUEST_METHOD" => Use::Method,
+        b"REQUEST_URI" => Use::Target,
+        b"CONTENT_TYPE" | b"CONTENT_LENGTH" => Use::Content,
+        // They are about the web server's own connection to its client (RFC 9110 §7.6.1): the body is decoded, and
+        // an expectation is met, before it gets here.
+        b"HTTP_CONNECTION" | b"HTTP_KEEP_ALIVE" | b"HTTP_TRANSFER_ENCODING" | b"HTTP_EXPECT" => Use::Dropped,
+        // They are there without the prefix; a proxy's name would be taken for the client's wish (CVE-2016-5385).
+        b"HTTP_CONTENT_LENGTH" | b"HTTP_CONTENT_TYPE" | b"HTTP_PROXY" | b"HTTP_" => Use::Dropped,
+        _ if name.starts_with(b"HTTP_") => Use::Field,
+        // uWSGI obeys these, to the point of running files: nobody may think that they do anything here.
+        _ if name.starts_with(b"UWSGI_") || name.is_empty() => Use::Dropped,
+        // The mark of SCGI itself.
+        b"SCGI" => Use::Dropped,
+        _ => Use::Given,
+    }
+}
+
+/// The variables of a request by what they are for.
+#[derive(Default)]
+struct Sorted<'a> {
+    method: Option<&'a [u8]>,
+    target: Option<&'a [u8]>,
+    contents: Vec<&'a [u8]>,
+    /// How many `HTTP_*` there are, and one of them names the host.
+    fields: u64,
+    has_host: bool,
+    is_10: bool,
+    /// The header section, without its empty line.
+    section: Vec<u8>,
+    given: Vec<Pair>,
+}
+
+fn sort<'a>(bytes: &'a [u8], pairs: &[Pair]) -> Result<Sorted<'a>, Fault> {
+    let part = |(from, to): Span| &bytes[from as usize..to as usize];
+    let mut sorted = Sorted { section: Vec::with_capacity(bytes.len() + 64), ..Sorted::default() };
+    for &pair in pairs {
+        let (name, value) = (part(pair.0), part(pair.1));
+        match use_of(name) {
+            Use::Dropped => {}
+            Use::Method => once(&mut sorted.method, value)?,
+            Use::Target => once(&mut sorted.target, value)?,
+            Use::Content => {
+                if sorted.contents.contains(&name) {
+                    return Err(fault::GATEWAY_VARIABLE);
+                }
+                sorted.contents.push(name);
+                // Web servers send them empty where a request has none.
+                if !value.is_empty() {
+                    line(name, value, &mut sorted.section)?;
+                }
+            }
+            // Of two headers of a name some servers make two variables.
+            Use::Field => {
+                sorted.fields += 1;
+                sorted.has_host |= name == b"HTTP_HOST";
+                line(&name[b"HTTP_".len()..], value, &mut sorted.section)?;
+            }
+            Use::Given => {
+                if value.contains(&0) || sorted.given.iter().any(|&(known, _)| part(known) == name) {
+                    return Err(fault::GATEWAY_VARIABLE);
+                }
+                sorted.is_10 |= name == b"SERVER_PROTOCOL" && value == b"HTTP/1.0";
+                sorted.given.push(pair);
+            }
+        }
+    }
+    Ok(sorted)
+}
+
+/// Judges the variables of a request.
+///
+/// # Errors
+/// The refusal for the first that is malformed, there twice, or missing.
+pub(super) fn judge(
+    bytes: Vec<u8>,
+    pairs: &[Pair],
+    cache: (u32, &mut Hint),
+    shared: &mut Shared,
+    now: Millis,
+) -> Result<(Arc<Head>, Given), Fault> {
+    let sorted = sort(&bytes, pairs)?;
+    if sorted.fields > shared.limits.header_lines {
+        return Err(fault::TOO_MANY_HEADERS);
+    }
+    let (Some(method @ [_, ..]), Some(target @ [_, ..])) = (sorted.method, sorted.target) else {
+        return Err(fault::GATEWAY_VARIABLE);
+    };
+    // Joined with blanks, each must be the same part when the line is read.
+    if !is_token(method) {
+        return Err(fault::METHOD);
+    }
+    if target.len() as u64 > shared.limits.request_line_bytes {
+        return Err(fault::REQUEST_LINE_TOO_LONG);
+    }
+    if !is_visible(target) {
+        return Err(fault::TARGET);
+    }
+    // Newer versions differ on the way to the web server, not here. Whoever names no host speaks the older one.
+    let is_11 = sorted.has_host && !sorted.is_10;
+    let version = if is_11 { &b" HTTP/1.1\r\n"[..] } else { b" HTTP/1.0\r\n" };
+    let first = [method, b" ", target, version].concat();
+    let section = [&sorted.section, &b"\r\n"[..]].concat();
+    let head = joined(&first, &section, cache, shared, now)?;
+    let pairs = sorted.given.into();
+    Ok((head, Given { bytes: bytes.into(), pairs }))
+}
+
+fn once<'a>(place: &mut Option<&'a [u8]>, value: &'a [u8]) -> Result<(), Fault> {
+    if place.replace(value).is_some() { Err(fault::GATEWAY_VARIABLE) } else { Ok(()) }
+}
+
+/// A header line. Which of the underscores were dashes nobody knows any more; names of headers have dashes.
+fn line(name: &[u8], value: &[u8], section: &mut Vec<u8>) -> Result<(), Fault> {
+    if !is_value(value) {
+        return Err(fault::FIELD_VALUE);
+    }
+    let dashed = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    section.extend(name.iter().map(dashed));
+    section.extend_from_slice(b": ");
+    section.extend_from_slice(value);
+    section.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// The head, from the cache where it is known.
+fn joined(
+    first: &[u8],
+    section: &[u8],
+    (variant, hint): (u32, &mut Hint),
+    shared: &mut Shared,
+    now: Millis,
+) -> Result<Arc<Head>, Fault> {
+    let Shared { heads, limits, policy } = shared;
+    let block = match heads.block(hint, variant, section, now) {
+        Some(block) => block,
+        None => fields::parse(section, variant, policy)?,
+    };
+    if let Some(head) = heads.head(hint, first, &block, now) {
+        return Ok(head);
+    }
+    let text = first.strip_suffix(b"\r\n").unwrap_or(first);
+    let parts = request_line::parse(text, policy)?;
+    let mut head = Head::join(first, parts, block, (limits, policy))?;
+    // A connection is one request, whatever the client has agreed upon with its web server.
+    head.persistent = false;
+    let head = Arc::new(head);
+    heads.keep(hint, &head, now);
+    Ok(head)
+}
