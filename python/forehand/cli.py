@@ -36,7 +36,7 @@ exit statuses: {}
 
 
 #: Words that stand first and concern no running server.
-OTHER_ORDERS = {
+OTHER_COMMANDS = {
     "migrate": "show another server's configuration in Forehand's words",
     "lab": "measure servers",
 }
@@ -134,7 +134,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]
             if option.kind == "list":
                 # A variable's value may have commas; other lists are split at them.
                 parts = value if name == "env" else [part for text in value for part in option.parse(text)]
-                given[name] = option.judge(parts)
+                given[name] = option.validated(parts)
             else:
                 given[name] = value if option.kind == "bool" else option.parse(value)
         except ValueError as error:
@@ -152,13 +152,13 @@ def _is_value(option: Option, text: str) -> bool:
 
 def _unknown(words: list[str], grammar: Parser) -> Problem:
     """What to say of words that are no option of ours: the first of them."""
-    from forehand.migrate import elsewhere
+    from forehand.migrate import other_servers
 
     word, equals, value = words[0].partition("=")
     if not word.startswith("-"):
         return Problem(errors.USAGE, f"there is one target, and '{word}' is another word")
     following = words[1] if len(words) > 1 and not words[1].startswith("-") else None
-    known = elsewhere.flag(word, value if equals else following)
+    known = other_servers.flag(word, value if equals else following)
     return Problem(
         errors.USAGE,
         known or f"there is no option {word}{near(word, list(grammar._option_string_actions))}",
@@ -188,10 +188,10 @@ def _main(arguments: Sequence[str]) -> int:
         from forehand.migrate.command import main as migrate
 
         return migrate(arguments[1:])
-    origin = {"folder": os.getcwd(), "arguments": _own_words(arguments)}
+    command_line = {"folder": os.getcwd(), "arguments": _original_arguments(arguments)}
     asked, given = parse(arguments)
     if asked.help:
-        from forehand.brief import text
+        from forehand.short_help import text
 
         print(text(), end="")
         return errors.OK
@@ -207,7 +207,7 @@ def _main(arguments: Sequence[str]) -> int:
         from forehand.supervisor.client import ORDERS
 
         choices = {name: list(option.choices) for name, option in OPTIONS.items() if option.choices}
-        print(script(asked.completion, parser(), {**ORDERS, **OTHER_ORDERS}, choices), end="")
+        print(script(asked.completion, parser(), {**ORDERS, **OTHER_COMMANDS}, choices), end="")
         return errors.OK
     from forehand.sources import as_toml, gather
 
@@ -215,14 +215,14 @@ def _main(arguments: Sequence[str]) -> int:
     if asked.print_config:
         print(as_toml(settings), end="")
         return errors.OK
-    plan = _plan(asked, settings, origin)
+    plan = _plan(asked, settings, command_line)
     if asked.print_plan:
         import marshal
 
         os.write(1, b"PLAN\n" + marshal.dumps(plan))
         return errors.OK
     if getattr(sys, "orig_argv", [])[1:2] in (sys.argv[:1], ["-m"]) and not asked.check:
-        _start_afresh(plan)
+        _reexec(plan)
     from forehand.run import launch
 
     return launch(plan)
@@ -241,7 +241,7 @@ def _lab(arguments: Sequence[str]) -> int:
     return status
 
 
-def _plan(asked: argparse.Namespace, settings: Any, origin: dict[str, Any]) -> dict[str, Any]:
+def _plan(asked: argparse.Namespace, settings: Any, command_line: dict[str, Any]) -> dict[str, Any]:
     """All that the process needs to know from here on. Raises Problem."""
     from forehand import contradictions
     from forehand.settings import FILE
@@ -254,7 +254,7 @@ def _plan(asked: argparse.Namespace, settings: Any, origin: dict[str, Any]) -> d
     if settings.is_gevent():
         from forehand import greenlets
 
-        greenlets.look(path)
+        greenlets.require(path)
     target = asked.target or settings["application"]
     if not target:
         from forehand.target import suggestion
@@ -266,7 +266,7 @@ def _plan(asked: argparse.Namespace, settings: Any, origin: dict[str, Any]) -> d
         )
     plan: dict[str, Any] = settings.plan()
     plan |= {"target": target, "factory": settings["factory"], "path": path, "check": asked.check}
-    plan |= {"ready_fd": asked.ready_fd, "adopt": asked.adopt, "folder": os.getcwd(), "origin": origin}
+    plan |= {"ready_fd": asked.ready_fd, "adopt": asked.adopt, "folder": os.getcwd(), "command_line": command_line}
     plan["interface_name"] = "WSGI"
     opened = notify.sockets()
     if opened and all(settings.ranks[name] < FILE for name in ("bind", "host", "port")):
@@ -276,7 +276,7 @@ def _plan(asked: argparse.Namespace, settings: Any, origin: dict[str, Any]) -> d
     return plan
 
 
-def _own_words(arguments: Sequence[str]) -> list[str]:
+def _original_arguments(arguments: Sequence[str]) -> list[str]:
     """The command line as it was typed, without what one process of ours has told the next."""
     words, skip = [], False
     for word in arguments:
@@ -288,7 +288,7 @@ def _own_words(arguments: Sequence[str]) -> list[str]:
     return words
 
 
-def _start_afresh(plan: dict[str, Any]) -> NoReturn:
+def _reexec(plan: dict[str, Any]) -> NoReturn:
     """Go on in a fresh interpreter, in this process: what reading a command line needs, some
     three megabytes, is not to be held for as long as the server runs. An interpreter that was
     started with options of its own goes on as it is."""
@@ -303,7 +303,7 @@ def _start_afresh(plan: dict[str, Any]) -> NoReturn:
         if plan[name] is not None:
             os.set_inheritable(plan[name], True)
     sys.stdout.flush()
-    code = f"from forehand.fresh import main; main({reader})"
+    code = f"from forehand.reexec import main; main({reader})"
     try:
         os.execv(sys.executable, [sys.executable, "-c", code, *sys.argv])
     except OSError as error:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from forehand.typed import Options
 
 #: What means nothing where one process serves an application that is there already.
-OF_THE_COMMAND = (
+COMMAND_ONLY = (
     "application", "chdir", "pythonpath", "env", "env_file", "factory", "workers", "preload", "reload", "reload_dir",
     "reload_include", "reload_exclude",
     "reload_strategy", "readiness", "startup_timeout", "max_requests", "max_requests_jitter", "max_worker_age",
@@ -57,14 +57,14 @@ def settings_of(options: dict[str, Any], source: str) -> Settings:
         if option.kind == "list" and isinstance(value, str):
             value = [value]
         try:
-            settings.put(option.name, option.judge(value), source)
+            settings.put(option.name, option.validated(value), source)
         except ValueError as error:
             raise Problem(errors.USAGE, f"{source}: {name}: {error}") from None
     return settings
 
 
 def _without_effect(settings: Settings, source: str, *, hint: str) -> None:
-    for name in OF_THE_COMMAND:
+    for name in COMMAND_ONLY:
         harmless = (0, 1) if name == "workers" else ()
         value = settings[name]
         if settings.sources[name] != "default" and value != OPTIONS[name].default and value not in harmless:
@@ -87,7 +87,7 @@ def serve(application: str | Callable[..., Any], options: dict[str, Any]) -> int
     if settings.is_gevent():
         from forehand import greenlets
 
-        greenlets.patched()
+        greenlets.require_patched()
     from forehand.run import run
 
     return run(application, name, settings.plan())
@@ -259,7 +259,7 @@ class _Threads:
         while not self.server.ended():
             poll.poll(200)
             for ticket in self.server.overdue():
-                deadlines.act(self.server, *ticket)
+                deadlines.interrupt(self.server, *ticket)
 
     def stop(self, timeout: float) -> bool:
         self.server.stop()
@@ -314,7 +314,7 @@ class _Loop:
             pass  # the loop has ended
 
     def stop(self, timeout: float) -> bool:
-        self.driver.patience = timeout
+        self.driver.graceful_timeout = timeout
         self._order("stop")
         self.thread.join(timeout + 3)
         if self.thread.is_alive():

@@ -38,11 +38,11 @@ UNHEARD = 0.3
 _until: float | None = None
 
 
-def begin(patience: float) -> None:
+def begin(timeout: float) -> None:
     """The word to stop has come: from now on there are so many seconds. The first one counts."""
     global _until
     if _until is None:
-        _until = time.monotonic() + patience
+        _until = time.monotonic() + timeout
 
 
 def hurry() -> None:
@@ -51,17 +51,18 @@ def hurry() -> None:
     _until = time.monotonic()
 
 
-def left(patience: float) -> float:
-    """Seconds that are left; `patience` where nobody has said that it is time to go."""
-    return max((patience if _until is None else _until - time.monotonic()), LEAST)
+def left(timeout: float) -> float:
+    """Seconds that are left; `timeout` where nobody has said that it is time to go."""
+    return max((timeout if _until is None else _until - time.monotonic()), LEAST)
 
 
 class StopAtExit:
     """A server in a thread of somebody's program, which must have let go of the interpreter when that ends: at exit it
-    is stopped, and what does not end within its patience is cut. `stop` and `abort` are called in the main thread."""
+    is stopped, and what does not end within `timeout` seconds is cut. `stop` and `abort` are called in the main
+    thread."""
 
-    def __init__(self, stop: Callable[[], object], abort: Callable[[], object], patience: float) -> None:
-        self.stop, self.abort, self.patience = stop, abort, patience
+    def __init__(self, stop: Callable[[], object], abort: Callable[[], object], timeout: float) -> None:
+        self.stop, self.abort, self.timeout = stop, abort, timeout
         #: Held until the server has returned.
         self.served = _real_lock()
         self.served.acquire()
@@ -70,7 +71,7 @@ class StopAtExit:
     def _at_exit(self) -> None:
         try:
             self.stop()
-            if self.served.acquire(True, self.patience):
+            if self.served.acquire(True, self.timeout):
                 return
         except KeyboardInterrupt:
             pass  # in a hurry
@@ -83,9 +84,9 @@ class StopAtExit:
         self.served.release()
 
 
-def finish(status: int, patience: float) -> NoReturn:
+def finish(status: int, timeout: float) -> NoReturn:
     """End this process in order, within the time that is left."""
-    time_left = left(patience)
+    time_left = left(timeout)
     end = _End(status, time_left)
     try:
         # For whoever holds the interpreter, so that nothing can be said.
@@ -120,9 +121,9 @@ def _real_lock() -> Any:
 class _End:
     """One process's end, and somebody who watches it."""
 
-    def __init__(self, status: int, patience: float) -> None:
+    def __init__(self, status: int, timeout: float) -> None:
         self.status = status
-        self.patience = patience
+        self.timeout = timeout
         self.main = _thread.get_ident()
         self.greenlet: Any = None
         if "greenlet" in sys.modules:
@@ -153,12 +154,12 @@ class _End:
 
     def watch(self) -> None:
         """Runs on a thread of its own: when the time is over, says what has not ended, and ends the process."""
-        if self.over.acquire(True, self.patience):
+        if self.over.acquire(True, self.timeout):
             return
-        from forehand.supervisor import say
+        from forehand.supervisor import log
 
         what = self.threads() if self.running == "threads" else self.callback()
-        say.say("error", f"the process ends although {what.rstrip()}")
+        log.write("error", f"the process ends although {what.rstrip()}")
         os._exit(self.status or errors.INTERNAL)
 
     def threads(self) -> str:
@@ -169,9 +170,9 @@ class _End:
         threading = sys.modules["threading"]
         waited_for = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
         if not waited_for:
-            return f"its threads were not joined after {self.patience:.1f} s (--graceful-timeout)"
+            return f"its threads were not joined after {self.timeout:.1f} s (--graceful-timeout)"
         shown = [f"'{one.name}' at\n{stacks.text_of(frames.get(one.ident))}" for one in waited_for]
-        return f"threads go on after {self.patience:.1f} s (--graceful-timeout): {'and '.join(shown)}"
+        return f"threads go on after {self.timeout:.1f} s (--graceful-timeout): {'and '.join(shown)}"
 
     def callback(self) -> str:
         """The callback of `atexit` that is running, and where it stands."""
@@ -180,7 +181,7 @@ class _End:
         frame = _frame_of(self.greenlet) or sys._current_frames().get(self.main)
         name = _called_from(frame, self.run_callbacks.__func__.__code__)  # type: ignore[attr-defined]
         return (
-            f"a callback of atexit goes on after {self.patience:.1f} s (--graceful-timeout): {name}, at\n"
+            f"a callback of atexit goes on after {self.timeout:.1f} s (--graceful-timeout): {name}, at\n"
             f"{stacks.text_of(frame)}"
         )
 

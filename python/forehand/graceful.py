@@ -34,9 +34,9 @@ class Stoppable:
     forced: Any
     engine_ended: Any
 
-    def __init__(self, application: Callable[..., Any], patience: float) -> None:
+    def __init__(self, application: Callable[..., Any], graceful_timeout: float) -> None:
         self.application = application
-        self.patience = patience
+        self.graceful_timeout = graceful_timeout
         #: `stop` (nobody goes on), `retire` (others do) or `quit` (at once); empty while serving.
         self.order = ""
         #: Requests that were running at the end.
@@ -44,7 +44,7 @@ class Stoppable:
 
     def stop(self, order: str) -> None:
         """An order was heard. Runs in the loop."""
-        ending.begin(self.patience)
+        ending.begin(self.graceful_timeout)
         if order == "quit" or not self.order:
             self.order = order
         self.ordered.set()
@@ -57,14 +57,14 @@ class Stoppable:
         if self.order:
             self.stop("quit")
         else:
-            sys.stderr.write(f"forehand: {STOPPING.format(self.patience)}\n")
+            sys.stderr.write(f"forehand: {STOPPING.format(self.graceful_timeout)}\n")
             self.stop("stop")
 
 
 def until_stopped(driver: Stoppable, order: Callable[[str], object], serve: Callable[[], int]) -> int:
     """Serve in this process until a signal says to stop, or the process ends; the exit status. `order` has an order
     come to the driver from any thread."""
-    at_exit = ending.StopAtExit(lambda: order("stop"), lambda: order("quit"), driver.patience)
+    at_exit = ending.StopAtExit(lambda: order("stop"), lambda: order("quit"), driver.graceful_timeout)
     try:
         status = serve()
     finally:

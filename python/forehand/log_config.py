@@ -16,7 +16,7 @@ import time
 
 from forehand import errors
 from forehand.errors import Problem
-from forehand.supervisor import say
+from forehand.supervisor import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ def set_up(plan: dict[str, Any]) -> None:
         logger = logging.getLogger(name)
         logger.disabled = False
         if logger.level == logging.NOTSET:
-            logger.setLevel(say.LEVELS[plan["log_level"]] if name == ERROR else logging.INFO)
-    say.instead = _said
+            logger.setLevel(log.LEVELS[plan["log_level"]] if name == ERROR else logging.INFO)
+    log.redirect = _said
 
 
 def _said(level: str, text: str) -> None:
-    logging.getLogger(ERROR).log(say.LEVELS[level], "%s", text)
+    logging.getLogger(ERROR).log(log.LEVELS[level], "%s", text)
 
 
 def _configure(path: str) -> None:
@@ -185,7 +185,7 @@ def _reading(fd: int) -> Callable[[int, int], bytes]:
 def _tell_own(line: str) -> None:
     told = json.loads(line)
     logger = logging.getLogger(ERROR)
-    logger.log(say.LEVELS[told["level"]], "%s", told["message"])
+    logger.log(log.LEVELS[told["level"]], "%s", told["message"])
 
 
 def _tell_access(line: str) -> None:

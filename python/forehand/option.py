@@ -79,9 +79,9 @@ class Option:
 
     def parse(self, text: str) -> Any:
         """The value of a text from the command line or the environment. ValueError says what is allowed."""
-        return self.judge(PARSERS[self.kind](text))
+        return self.validated(PARSERS[self.kind](text))
 
-    def judge(self, value: Any) -> Any:
+    def validated(self, value: Any) -> Any:
         """A value of the right type, if it is one that can be used."""
         types: dict[str, type] = {"str": str, "choice": str, "list": list, "bool": bool}
         expected: Any = types.get(self.kind, (int, float))

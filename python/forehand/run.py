@@ -81,20 +81,20 @@ def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
     status = errors.INTERNAL
     try:
         _prove(application, plan)
-        plan["then"] = lambda: hooks.call(plan, "on_worker_ready", facts)
+        plan["on_ready"] = lambda: hooks.call(plan, "on_worker_ready", facts)
         status = run(application, plan["target"], plan)
     finally:
         hooks.call(plan, "on_worker_exit", {**facts, "status": status})
         hooks.call(plan, "on_stop", {**facts, "status": status})
         pidfile.remove(plan["pid_file"])
-    ending.finish(status, plan["patience"])
+    ending.finish(status, plan["graceful_timeout"])
 
 
 def _process(plan: dict[str, Any]) -> None:
     """What concerns the process as a whole, before anything is opened. Raises Problem."""
-    from forehand.supervisor import log_files, privileges, say
+    from forehand.supervisor import log, log_files, privileges
 
-    say.set_up(plan)
+    log.set_up(plan)
     if plan["log_config"] or plan["log_syslog"]:
         from forehand import log_config
 
@@ -106,8 +106,8 @@ def _process(plan: dict[str, Any]) -> None:
         os.umask(int(plan["umask"], 8))
     if plan["log_file"] != "-" or plan["access_log_file"] != "-":
         log_files.open_own(plan, first=True)
-    for line in plan["origins"]:
-        say.say("debug", line)
+    for line in plan["sources"]:
+        log.write("debug", line)
 
 
 def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int:
@@ -134,24 +134,24 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
             from forehand.asgi import serve
 
             return serve(
-                application, listeners, engine, plan, lambda work: _tell(plan, listeners, f"{name} (ASGI)", work)
+                application, listeners, engine, plan, lambda work: _announce(plan, listeners, f"{name} (ASGI)", work)
             )
         if plan["worker_class"] == "gevent":
             from forehand.greenlets.driver import serve as serve_greenlets
 
             said = f"{name} (WSGI, gevent)"
             return serve_greenlets(
-                application, listeners, engine, plan, lambda work: _tell(plan, listeners, said, work)
+                application, listeners, engine, plan, lambda work: _announce(plan, listeners, said, work)
             )
         server = _core.Server(application, [(listener.socket.fileno(), listener.url) for listener in listeners], engine)
-        waiting = Waiting(server, plan["patience"])
+        waiting = SignalWait(server, plan["graceful_timeout"])
         forked.from_any_thread()
         # What loading has left goes back to the system when the server starts.
         gc.collect()
         server.start()
-        at_exit = ending.StopAtExit(server.stop, server.abort, plan["patience"])
+        at_exit = ending.StopAtExit(server.stop, server.abort, plan["graceful_timeout"])
         try:
-            _tell(plan, listeners, f"{name} (WSGI)", f"up to {plan['threads']} threads")
+            _announce(plan, listeners, f"{name} (WSGI)", f"up to {plan['threads']} threads")
             return waiting.wait()
         finally:
             if not server.ended():
@@ -165,13 +165,13 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
             listener.close()
 
 
-def _tell(plan: dict[str, Any], listeners: list[Listener], name: str, work: str) -> None:
+def _announce(plan: dict[str, Any], listeners: list[Listener], name: str, work: str) -> None:
     """Tell people and whoever waits for it that requests are answered."""
     if not plan["quiet"]:
         _banner(listeners, name, work)
     if plan.get("ready_fd") is not None:
         _ready(plan["ready_fd"], listeners)
-    plan.get("then", int)()
+    plan.get("on_ready", int)()
 
 
 def _banner(listeners: list[Listener], name: str, work: str) -> None:
@@ -194,12 +194,12 @@ def _ready(fd: int, listeners: list[Listener]) -> None:
     os.close(fd)
 
 
-class Waiting:
+class SignalWait:
     """Waits for the word to stop: a signal in the main thread, the engine's end elsewhere."""
 
-    def __init__(self, server: _core.Server, patience: float) -> None:
+    def __init__(self, server: _core.Server, graceful_timeout: float) -> None:
         self.server = server
-        self.patience = patience
+        self.graceful_timeout = graceful_timeout
         self.asked = 0
         self.wake: tuple[int, int] | None = None
         self._take_signals()
@@ -244,9 +244,9 @@ class Waiting:
             for ticket in self.server.overdue():
                 from forehand.supervisor import deadlines
 
-                deadlines.act(self.server, *ticket)
-        sys.stderr.write(f"forehand: {STOPPING.format(self.patience)}\n")
-        ending.begin(self.patience)
+                deadlines.interrupt(self.server, *ticket)
+        sys.stderr.write(f"forehand: {STOPPING.format(self.graceful_timeout)}\n")
+        ending.begin(self.graceful_timeout)
         self.server.stop()
         # The engine keeps the time; a second signal, or its end, ends the waiting.
         while self.asked == 1 and not self.server.ended():

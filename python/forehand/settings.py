@@ -348,7 +348,7 @@ class Settings:
             "group": self["socket_group"] or self["group"],
         }
 
-    def origins(self) -> list[str]:
+    def told_sources(self) -> list[str]:
         """A line for each setting that is not the default: its value, and where it came from."""
         said = [name for name in OPTIONS if self.ranks[name] != DEFAULT]
         return [f"setting {name} = {self[name]!r}, from {self.sources[name]}" for name in said if name != "env"]
@@ -368,10 +368,10 @@ class Settings:
             "defer_accept": self["defer_accept"],
             "access_log_file": self["access_log_file"] if self["access_log"] not in ("", "none") else "-",
             # Told with `log_level` debug alone: what came from where.
-            "origins": self.origins() if self["log_level"] == "debug" else [],
+            "sources": self.told_sources() if self["log_level"] == "debug" else [],
             "quiet": self["log_level"] in ("warning", "error", "critical"),
             "threads": self["threads"],
-            "patience": self["graceful_timeout"],
+            "graceful_timeout": self["graceful_timeout"],
             "interface": self["interface"],
             "lifespan": self["lifespan"],
             "loop": self["loop"],

@@ -90,18 +90,18 @@ def _put(settings: Settings, path: str, key: str, value: Any, taken: dict[str, s
     where = f"{path}:{_line(path, key)}"
     option = known.get(name)
     if option is None:
-        from forehand.migrate import elsewhere
+        from forehand.migrate import other_servers
 
         raise Problem(
             errors.CONFIG,
-            f"{where}: " + (elsewhere.key(name, value) or f"'{key}' is no option{near(name, list(known))}"),
+            f"{where}: " + (other_servers.key(name, value) or f"'{key}' is no option{near(name, list(known))}"),
             hint="the keys are the options' names with underscores; see `forehand --print-config`",
         )
     if option.name in taken:
         raise Problem(errors.CONFIG, f"{where}: '{key}' and '{taken[option.name]}' are the same option: name one")
     taken[option.name] = key
     try:
-        settings.put(option.name, option.judge(value), where, FILE)
+        settings.put(option.name, option.validated(value), where, FILE)
     except ValueError as error:
         raise Problem(errors.CONFIG, f"{where}: {key}: {error}", hint=option.help) from None
 

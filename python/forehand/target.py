@@ -245,9 +245,9 @@ def _called_if_factory(application: Callable[..., Any], target: str) -> Callable
             hint="a WSGI application is called with (environ, start_response), an ASGI one with (scope, receive, "
             "send); a factory's arguments stand in the target, such as 'shop:make(\"production\")'",
         )
-    from forehand.supervisor import say
+    from forehand.supervisor import log
 
-    say.say("warning", f"'{target}' can only be a factory, and is called as one: say --factory")
+    log.write("warning", f"'{target}' can only be a factory, and is called as one: say --factory")
     return check(_made(application, target), target)
 
 

@@ -86,13 +86,13 @@ def test_a_key_of_gunicorns_file_is_answered_with_ours(tmp_path: Path) -> None:
 
 def test_every_option_of_three_servers_has_an_answer() -> None:
     from forehand.cli import parser
-    from forehand.migrate import elsewhere
+    from forehand.migrate import other_servers
 
     own = set(parser()._option_string_actions)
-    for grammar in elsewhere.GRAMMARS.values():
+    for grammar in other_servers.GRAMMARS.values():
         for flag in {*grammar.valued, *grammar.switches} - own:
             for value in (None, "1", "x"):
-                told = elsewhere.flag(flag, value)
+                told = other_servers.flag(flag, value)
                 assert " here" in told, (flag, value, told)
 
 

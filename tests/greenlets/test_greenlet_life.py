@@ -91,7 +91,7 @@ def test_where_gevent_is_missing_one_line_says_what_to_install(tmp_path: Path) -
     from forehand.errors import Problem
 
     with pytest.raises(Problem, match="needs the package gevent") as found:
-        greenlets.look([str(tmp_path)])
+        greenlets.require([str(tmp_path)])
     assert found.value.hint == "install it: pip install gevent"
     # It is found and cannot be imported: an installation that is broken.
     (tmp_path / "gevent").mkdir()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from forehand.errors import Problem
-from forehand.migrate import elsewhere, page, recognised
-from forehand.migrate.outcome import GONE, IDLE, OTHER
+from forehand.migrate import other_servers, page, recognised
+from forehand.migrate.outcome import DIFFERENT, NOT_NEEDED, UNSUPPORTED
 from test_pages import loads
 
 HERE = {"bind": ["127.0.0.1:8000"]}
@@ -62,7 +62,7 @@ def test_what_exists_is_mapped(line: str, settings: dict[str, object], tmp_path:
 def test_what_cannot_be_switched_off_is_told_of() -> None:
     outcome = recognised("uvicorn a:b --ws none --ws-per-message-deflate false --ws-max-size 0", ".", {})
     for option in ("--ws", "--ws-per-message-deflate", "--ws-max-size"):
-        assert [remark.kind for remark in outcome.about(option)] == [GONE]
+        assert [remark.kind for remark in outcome.about(option)] == [UNSUPPORTED]
     text = page("uvicorn a:b --reload --reload-include *.html --loop uvloop", ".", {})
     assert "there are no WebSockets" not in text and "no event loop" not in text and "Python files are" not in text
     assert 'reload_include = ["*.html"]' in text
@@ -71,7 +71,7 @@ def test_what_cannot_be_switched_off_is_told_of() -> None:
 def test_what_our_settings_refuse_beside_one_another_is_left_out(tmp_path: Path) -> None:
     outcome = recognised("uvicorn 'a:make()' --interface wsgi --loop uvloop --lifespan on --factory", ".", {})
     assert not {"loop", "lifespan", "factory"} & outcome.settings.keys()
-    assert [remark.kind for remark in outcome.about("--loop")] == [IDLE]
+    assert [remark.kind for remark in outcome.about("--loop")] == [NOT_NEEDED]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_our_settings_refuse_beside_one_another_is_left_out(tmp_path: Path)
 def test_a_unix_socket_is_as_open_as_it_was(line: str, mode: str | None) -> None:
     outcome = recognised(line, ".", {})
     assert outcome.settings.get("socket_mode") == mode
-    assert [remark.kind for remark in outcome.about("socket_mode")] == ([OTHER] if mode else [])
+    assert [remark.kind for remark in outcome.about("socket_mode")] == ([DIFFERENT] if mode else [])
 
 
 def test_a_platform_s_port_opens_nothing_that_was_closed() -> None:
@@ -104,7 +104,7 @@ def test_a_file_of_hypercorns_is_read(tmp_path: Path) -> None:
         "bind": ["127.0.0.1:81", "unix:/run/x.sock"], "workers": 3, "keep_alive_timeout": 9, "reload": True,
         "limit_ws_message_bytes": 70000, "log_level": "warning", "socket_mode": "755",
     }  # fmt: skip
-    assert [remark.kind for remark in outcome.about("alpn_protocols")] == [GONE]
+    assert [remark.kind for remark in outcome.about("alpn_protocols")] == [UNSUPPORTED]
     text = page(source, str(tmp_path), {})
     assert "and hypercorn.toml" in text.partition("\n")[0]
     loads(text, tmp_path)
@@ -129,4 +129,4 @@ def test_fastapi_s_file_is_imported_as_fastapi_imports_it(tmp_path: Path) -> Non
      ("--ping-timeout", "7", "daphne's --ping-timeout is `--ws-ping-timeout 7")],
 )  # fmt: skip
 def test_single_options_of_hypercorn_and_daphne_are_answered(word: str, value: str, answer: str) -> None:
-    assert answer in elsewhere.flag(word, value)
+    assert answer in other_servers.flag(word, value)

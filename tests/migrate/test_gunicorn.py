@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from forehand.errors import CONFIG, Problem
 from forehand.migrate import page, recognised
-from forehand.migrate.outcome import GONE, IDLE, OTHER, Outcome
+from forehand.migrate.outcome import DIFFERENT, NOT_NEEDED, UNSUPPORTED, Outcome
 
 DATA = Path(__file__).parent / "data"
 
@@ -45,11 +45,13 @@ def test_a_threaded_configuration() -> None:
         "process_name": "shop",
     }
     # A heartbeat is no deadline, hooks are code, and a misspelt name is nobody's.
-    assert kinds(outcome, "timeout") == [GONE]
-    assert kinds(outcome, "post_fork") == kinds(outcome, "when_ready") == kinds(outcome, "worker_abort") == [GONE]
-    assert kinds(outcome, "pre_fork") == [IDLE], "a hook that does nothing"
+    assert kinds(outcome, "timeout") == [UNSUPPORTED]
+    assert (
+        kinds(outcome, "post_fork") == kinds(outcome, "when_ready") == kinds(outcome, "worker_abort") == [UNSUPPORTED]
+    )
+    assert kinds(outcome, "pre_fork") == [NOT_NEEDED], "a hook that does nothing"
     assert "did you mean 'max_requests'" in outcome.about("max_request")[0].reason
-    assert kinds(outcome, "limit_request_line") == [IDLE]
+    assert kinds(outcome, "limit_request_line") == [NOT_NEEDED]
     assert "FOREHAND_BIND" in outcome.about("bind")[0].reason, "computed from a variable, behind two names"
 
 
@@ -71,11 +73,13 @@ def test_a_sync_configuration() -> None:
         "chdir": "/srv/site",
         "http_relax": ["obs-fold"],
     }
-    assert kinds(outcome, "timeout") == [OTHER], "with sync workers it is a deadline"
-    assert kinds(outcome, "worker_connections") == [IDLE]
-    assert kinds(outcome, "keepalive") == [OTHER]
-    assert kinds(outcome, "certfile") == kinds(outcome, "statsd_host") == kinds(outcome, "logconfig_dict") == [GONE]
-    assert kinds(outcome, "limit_request_line") == [GONE], "nothing is unlimited"
+    assert kinds(outcome, "timeout") == [DIFFERENT], "with sync workers it is a deadline"
+    assert kinds(outcome, "worker_connections") == [NOT_NEEDED]
+    assert kinds(outcome, "keepalive") == [DIFFERENT]
+    assert (
+        kinds(outcome, "certfile") == kinds(outcome, "statsd_host") == kinds(outcome, "logconfig_dict") == [UNSUPPORTED]
+    )
+    assert kinds(outcome, "limit_request_line") == [UNSUPPORTED], "nothing is unlimited"
     assert kinds(outcome, "proxy_protocol") == kinds(outcome, "spew") == [], "what is off says nothing"
 
 
@@ -83,8 +87,8 @@ def test_greenlets_stay_greenlets() -> None:
     words = "gunicorn -k gevent --worker-connections 500 --threads 4 shop"
     outcome = recognised(words, ".", {})
     assert outcome.settings == {"worker_class": "gevent", "worker_connections": 500}
-    assert kinds(outcome, "threads") == [IDLE]
-    assert kinds(outcome, "worker_connections") == [OTHER], "here it bounds requests"
+    assert kinds(outcome, "threads") == [NOT_NEEDED]
+    assert kinds(outcome, "worker_connections") == [DIFFERENT], "here it bounds requests"
     assert recognised("gunicorn -k gthread --worker-connections 500 shop", ".", {}).settings == {
         "limit_connections": 500
     }
@@ -149,7 +153,7 @@ def test_a_configuration_that_is_a_module(tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "conf.py").write_text("workers = 6\n")
     assert recognised("gunicorn -c python:shop.conf a:b", str(tmp_path), {}).settings["workers"] == 6
-    assert kinds(recognised("gunicorn -c python:elsewhere a:b", str(tmp_path), {}), "config") == [GONE]
+    assert kinds(recognised("gunicorn -c python:elsewhere a:b", str(tmp_path), {}), "config") == [UNSUPPORTED]
 
 
 def test_a_file_that_is_named_has_to_be_there(tmp_path: Path) -> None:
@@ -222,4 +226,4 @@ def test_settings_from_variables_in_a_loop(tmp_path: Path) -> None:
 def test_a_value_of_a_wrong_kind_is_told_of(tmp_path: Path, name: str, value: object) -> None:
     (tmp_path / "conf.py").write_text(f"{name} = {value!r}\n")
     outcome = recognised("conf.py", str(tmp_path), {})
-    assert kinds(outcome, name)[:1] == [GONE]
+    assert kinds(outcome, name)[:1] == [UNSUPPORTED]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from forehand.errors import CONFIG, Problem
 from forehand.migrate import page, recognised
-from forehand.migrate.outcome import IDLE
+from forehand.migrate.outcome import NOT_NEEDED
 from test_pages import loads
 
 
@@ -35,7 +35,7 @@ def test_a_private_socket_stays_one_beside_host_and_port(line: str, tmp_path: Pa
     assert outcome.settings["bind"] == ["unix:/run/gr.sock"]
     assert not {"host", "port"} & outcome.settings.keys()
     for flag in ("--host", "--port"):
-        assert [remark.kind for remark in outcome.about(flag)] == [IDLE]
+        assert [remark.kind for remark in outcome.about(flag)] == [NOT_NEEDED]
     text = page(line, str(tmp_path), {})
     loads(text, tmp_path)
     printed = shown(text, tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from forehand.errors import Problem
 from forehand.migrate import page, recognised
-from forehand.migrate.outcome import GONE, IDLE, OTHER
+from forehand.migrate.outcome import DIFFERENT, NOT_NEEDED, UNSUPPORTED
 
 DATA = Path(__file__).parent / "data"
 
@@ -41,11 +41,11 @@ def test_a_uwsgi_file() -> None:
     }
     said = {remark.option: remark.kind for remark in outcome.remarks}
     for option in ("cheaper, cheaper-algo", "stats", "static-map", "spooler", "cron", "touch-reload"):
-        assert said[option] == GONE, option
+        assert said[option] == UNSUPPORTED, option
     for option in ("socket", "threads", "lazy-apps", "home"):
-        assert said[option] == OTHER, option
+        assert said[option] == DIFFERENT, option
     for option in ("master", "enable-threads", "vacuum", "buffer-size", "die-on-term"):
-        assert said[option] == IDLE, option
+        assert said[option] == NOT_NEEDED, option
     assert "base" not in said and "app" not in said, "placeholders are no options"
 
 
@@ -152,7 +152,7 @@ def test_a_unit_configuration() -> None:
         "access_log": "combined",
         "access_log_file": "/var/log/unit/access.log",
     }
-    lost = {remark.option for remark in outcome.remarks if remark.kind == GONE}
+    lost = {remark.option for remark in outcome.remarks if remark.kind == UNSUPPORTED}
     assert {"applications.admin", "listeners.127.0.0.1:8443.tls", "listeners.*:9000", "routes"} <= lost
     assert "applications.shop.isolation" in lost
 
@@ -171,7 +171,7 @@ def test_a_systemd_unit_gives_folder_variables_and_command() -> None:
         "bind": ["127.0.0.1:8123"], "workers": 3, "threads": 4, "access_log": "combined", "access_log_file": "-",
         "chdir": "/srv/shop",
     }  # fmt: skip
-    assert [remark.kind for remark in outcome.about("User")] == [IDLE]
+    assert [remark.kind for remark in outcome.about("User")] == [NOT_NEEDED]
 
 
 def test_specifiers_of_systemd_are_told_of(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_specifiers_of_systemd_are_told_of(tmp_path: Path) -> None:
     )
     outcome = recognised("a.service", str(tmp_path), {})
     assert outcome.settings["access_log"] == "%h %r"
-    assert [remark.kind for option in ("%h", "%i") for remark in outcome.about(option)] == [OTHER, OTHER]
+    assert [remark.kind for option in ("%h", "%i") for remark in outcome.about(option)] == [DIFFERENT, DIFFERENT]
 
 
 @pytest.mark.parametrize("address", ["{eth0.ipv4.address}:port", "127.0.0.1:http", "a:b:c"])
@@ -189,8 +189,8 @@ def test_an_address_that_is_none_is_told_of(tmp_path: Path, address: str) -> Non
     (tmp_path / "a.ini").write_text(f"[uwsgi]\nhttp-socket = {address}\nmodule = a\nenv = NOTHING\n")
     outcome = recognised("a.ini", str(tmp_path), {})
     assert "bind" not in outcome.settings and "env" not in outcome.settings
-    assert [remark.kind for remark in outcome.about("http-socket")] == [GONE]
-    assert [remark.kind for remark in outcome.about("env")] == [GONE]
+    assert [remark.kind for remark in outcome.about("http-socket")] == [UNSUPPORTED]
+    assert [remark.kind for remark in outcome.about("env")] == [UNSUPPORTED]
 
 
 def test_a_dockerfile_and_a_script() -> None:
@@ -235,7 +235,7 @@ def test_what_apache_did_is_told_of() -> None:
     outcome = recognised(
         "mod_wsgi-express start-server a.wsgi --url-alias /static /srv/static --compress-responses", ".", {}
     )
-    told = [remark.option for remark in outcome.remarks if remark.kind == GONE]
+    told = [remark.option for remark in outcome.remarks if remark.kind == UNSUPPORTED]
     assert {"--url-alias", "--compress-responses", "the script"} <= set(told)
 
 
@@ -273,5 +273,5 @@ def test_a_program_of_supervisord() -> None:
     assert (outcome.target, outcome.program) == ("shop.wsgi", "/srv/shop/venv/bin/forehand")
     assert outcome.settings == {"workers": 3, "process_name": "shop", "chdir": "/srv/shop", "umask": "027"}
     assert outcome.flags == ['--bind "${ADDRESS}"']
-    assert [remark.kind for remark in outcome.about("numprocs")] == [OTHER]
-    assert [remark.kind for remark in outcome.about("user")] == [IDLE]
+    assert [remark.kind for remark in outcome.about("numprocs")] == [DIFFERENT]
+    assert [remark.kind for remark in outcome.about("user")] == [NOT_NEEDED]

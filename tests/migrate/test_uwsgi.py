@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from forehand.errors import CONFIG, Problem
 from forehand.migrate import page, recognised
-from forehand.migrate.outcome import GONE, OTHER, Outcome
+from forehand.migrate.outcome import DIFFERENT, UNSUPPORTED, Outcome
 from test_narrow import shown
 from test_pages import loads
 
@@ -62,7 +62,7 @@ def test_requests_that_go_to_another_stream_are_told_of(tmp_path: Path) -> None:
 def test_the_one_of_two_that_is_not_taken_is_told_of(tmp_path: Path) -> None:
     outcome = made(tmp_path, "module = a\nhttp = :1\nlogto = /x\nlogger = file:/y\npidfile = /p\npidfile2 = /p\n")
     assert outcome.settings["log_file"] == "/y"
-    assert [(remark.kind, remark.value) for remark in outcome.about("logto")] == [(GONE, "/x")]
+    assert [(remark.kind, remark.value) for remark in outcome.about("logto")] == [(UNSUPPORTED, "/x")]
     assert outcome.took("pid_file", "pidfile") and outcome.took("pid_file", "pidfile2")
 
 
@@ -161,8 +161,8 @@ def test_of_unit_only_listeners_that_lead_to_the_application_are_bound(tmp_path:
     outcome = recognised("unit.json", str(tmp_path), {})
     assert outcome.settings == {"bind": [":8000"], "workers": 2, "interface": "asgi"}
     for address in ("*:8001", "*:8181", "*:8002"):
-        assert [remark.kind for remark in outcome.about(f"listeners.{address}")] == [GONE]
-    assert [remark.kind for remark in outcome.about("threads")] == [OTHER], "one there, 32 here"
+        assert [remark.kind for remark in outcome.about(f"listeners.{address}")] == [UNSUPPORTED]
+    assert [remark.kind for remark in outcome.about("threads")] == [DIFFERENT], "one there, 32 here"
     loads(page("unit.json", str(tmp_path), {}), tmp_path)
 
 

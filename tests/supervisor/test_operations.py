@@ -151,7 +151,7 @@ def test_without_keep_alive_the_end_is_announced(serve: Callable[..., Serving]) 
 def test_an_interpreter_that_cannot_be_executed_is_named(tmp_path: Path) -> None:
     asked = (
         "import sys, os; from forehand import cli\nsys.argv[:] = ['forehand', 'echo']\n"
-        "sys.executable = '/no/such/python'\nsys.exit(cli._start_afresh({'ready_fd': None, 'adopt': None}))"
+        "sys.executable = '/no/such/python'\nsys.exit(cli._reexec({'ready_fd': None, 'adopt': None}))"
     )
     done = subprocess.run([PYTHON, "-c", asked], capture_output=True, text=True, cwd=HERE / "apps")
     assert "the interpreter /no/such/python cannot be executed: No such file or directory" in done.stderr

@@ -15,7 +15,7 @@ from forehand.asgi.lifespan import Lifespan
 from forehand.errors import Problem
 from forehand.graceful import CLEAN_UP, Stoppable, until_stopped
 from forehand.logs import error_logger
-from forehand.supervisor import say
+from forehand.supervisor import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Driver(Stoppable):
     """One server in an event loop."""
 
     def __init__(self, application: Callable[..., Any], plan: dict[str, Any]) -> None:
-        super().__init__(application, plan["patience"])
+        super().__init__(application, plan["graceful_timeout"])
         self.mode: str = plan["lifespan"]
         self.server: _core.AsgiServer | None = None
 
@@ -162,12 +162,12 @@ class Driver(Stoppable):
             await self.before_serving(lifespan)
             server.start()
             loop.add_reader(server.fileno(), server.turn)
-            if say.tells_decisions():
-                say.say("debug", f"serves in an event loop of {type(loop).__module__}")
+            if log.is_debug():
+                log.write("debug", f"serves in an event loop of {type(loop).__module__}")
             try:
                 tell()
                 await _first(self.ordered, self.engine_ended)
-                until = loop.time() + self.patience
+                until = loop.time() + self.graceful_timeout
                 left = await self._drain(server)
                 rest = 0.0 if self.forced.is_set() else until - loop.time()
                 await lifespan.stop(max(rest, LAST_WORD))
@@ -211,7 +211,7 @@ class Driver(Stoppable):
             server.stop()
         all_end = asyncio.ensure_future(self._all_end(server))
         forced = asyncio.ensure_future(self.forced.wait())
-        await asyncio.wait({all_end, forced}, timeout=self.patience, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({all_end, forced}, timeout=self.graceful_timeout, return_when=asyncio.FIRST_COMPLETED)
         all_end.cancel()
         forced.cancel()
         tasks = server.tasks()

@@ -79,16 +79,16 @@ class Lifespan:
             traceback="".join(traceback.format_exception(type(error), error, error.__traceback__)),
         )
 
-    async def stop(self, patience: float) -> None:
+    async def stop(self, timeout: float) -> None:
         """Tell the application, and wait for it at most so many seconds."""
         if self.task is None or self.task.done():
             self._tell_end()
             return
         try:
-            await asyncio.wait_for(self._ask(SHUTDOWN), patience)
+            await asyncio.wait_for(self._ask(SHUTDOWN), timeout)
         except asyncio.TimeoutError:
             error_logger().error(
-                "the application's shutdown did not end within %g s and was cancelled (--graceful-timeout)", patience
+                "the application's shutdown did not end within %g s and was cancelled (--graceful-timeout)", timeout
             )
         answer = self.answers[SHUTDOWN]
         if answer.done() and not answer.cancelled() and answer.result() is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 INSTALL = "install it: pip install gevent"
 
 
-def look(path: list[str]) -> None:
+def require(path: list[str]) -> None:
     """Is gevent at hand? Looked for and not imported: a supervisor stays small. Raises Problem."""
     import importlib.machinery as machinery
 
@@ -38,7 +38,7 @@ def patch() -> None:
     monkey.patch_all()
 
 
-def patched() -> None:
+def require_patched() -> None:
     """A process that imported its application by itself must have patched. Raises Problem."""
     try:
         from gevent import monkey

@@ -16,7 +16,7 @@ from greenlet import GreenletExit, getcurrent
 
 from forehand import _core, errors, forked
 from forehand.graceful import CLEAN_UP, Stoppable, until_stopped
-from forehand.supervisor import say, stacks
+from forehand.supervisor import log, stacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def serve(
 ) -> int:
     """Serve in this process until a signal says to stop; the exit status. `tell` is called when
     requests are answered."""
-    driver = Driver(application, plan["patience"])
+    driver = Driver(application, plan["graceful_timeout"])
     pairs = [(listener.socket.fileno(), listener.url) for listener in listeners]
     loop = gevent.get_hub().loop
     name = f"up to {settings['threads']} greenlets"
@@ -121,8 +121,8 @@ class Signals(Orders):
 class Driver(Stoppable):
     """One server in the hub."""
 
-    def __init__(self, application: Callable[..., Any], patience: float) -> None:
-        super().__init__(application, patience)
+    def __init__(self, application: Callable[..., Any], graceful_timeout: float) -> None:
+        super().__init__(application, graceful_timeout)
         self.server: _core.GeventServer | None = None
         self.ordered, self.forced, self.engine_ended = Event(), Event(), Event()
 
@@ -182,7 +182,7 @@ class Driver(Stoppable):
             server.retire()
         else:
             server.stop()
-        gevent.wait([self.engine_ended, self.forced], timeout=self.patience, count=1)
+        gevent.wait([self.engine_ended, self.forced], timeout=self.graceful_timeout, count=1)
         left = server.greenlets()
         for greenlet, _ in left:
             gevent.get_hub().loop.run_callback(_kill, greenlet)
@@ -192,7 +192,9 @@ class Driver(Stoppable):
         stuck = server.greenlets() if left else []
         if stuck:
             lines = ", ".join(sorted({line for _, line in stuck}))
-            say.say("error", f"{len(stuck)} requests went on after they were killed and are abandoned: {lines[:2000]}")
+            log.write(
+                "error", f"{len(stuck)} requests went on after they were killed and are abandoned: {lines[:2000]}"
+            )
         server.abort()
         return len(left)
 
@@ -208,7 +210,7 @@ def _overdue(greenlet: Any, line: str, seconds: float) -> None:
     there. Runs in the hub, so that the greenlet stands still."""
     from forehand import RequestTimeout
 
-    say.say(
+    log.write(
         "error",
         f"{line}: overdue after {seconds:.2f} s (--request-timeout); its greenlet stands at\n"
         f"{stacks.text_of(greenlet.gr_frame).rstrip()}",

@@ -28,7 +28,7 @@ def serve(
     settings: dict[str, object],
 ) -> int:
     """Serve until the supervisor says to stop; the exit status."""
-    driver = Driver(application, process.plan["patience"])
+    driver = Driver(application, process.plan["graceful_timeout"])
     status = driver.serve(listeners, settings, GeventControl(process, driver), lambda: process.ready("WSGI, gevent"))
     return loop_control.ended(process, driver, status)
 

@@ -1,6 +1,6 @@
 """`forehand migrate`: another server's configuration as a forehand.toml, with what has no counterpart.
 
-Knows: nothing but its parts. `origin.py` finds out what was given, one file a server says what becomes
+Knows: nothing but its parts. `recognition.py` finds out what was given, one file a server says what becomes
 of each of its options, `outcome.py` gathers what came of it, `page.py` writes it down.
 Does not know: how a server is run. None of this is imported by one.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 
-from forehand.migrate.origin import recognised
 from forehand.migrate.outcome import Outcome
 from forehand.migrate.page import written
+from forehand.migrate.recognition import recognised
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

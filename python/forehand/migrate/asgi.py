@@ -25,17 +25,17 @@ def loop(outcome: Outcome, origin: str, value: Any) -> None:
     """`--loop` and its like."""
     text = str(value).lower()
     if text == "auto":
-        outcome.idle(origin, value, "uvloop is taken where it is installed, here too")
+        outcome.not_needed(origin, value, "uvloop is taken where it is installed, here too")
     elif text in ("asyncio", "uvloop"):
         outcome.put("loop", text, origin)
     else:
-        outcome.gone(origin, value, "the loops are asyncio and uvloop (`loop`)")
+        outcome.unsupported(origin, value, "the loops are asyncio and uvloop (`loop`)")
 
 
 def lifespan(outcome: Outcome, origin: str, value: Any) -> None:
     """`--lifespan`."""
     if str(value).lower() == "auto":
-        outcome.idle(origin, value, "it is so by default")
+        outcome.not_needed(origin, value, "it is so by default")
     else:
         outcome.put("lifespan", str(value).lower(), origin)
 
@@ -44,22 +44,24 @@ def interface(outcome: Outcome, origin: str, value: Any) -> None:
     """`--interface`: ours looks at the application, unless it is told."""
     text = str(value).lower()
     if text == "auto":
-        outcome.idle(origin, value, "it is so by default")
+        outcome.not_needed(origin, value, "it is so by default")
     elif text in ("wsgi", "asgi", "asgi3"):
         outcome.put("interface", text[:4], origin)
     elif text == "asginl":
         outcome.put("interface", "asgi", origin)
         outcome.put("lifespan", "off", origin)
     elif text == "asgi2":
-        outcome.gone(origin, value, "ASGI 3 is served: asgiref.compatibility.guarantee_single_callable makes it of 2")
+        outcome.unsupported(
+            origin, value, "ASGI 3 is served: asgiref.compatibility.guarantee_single_callable makes it of 2"
+        )
     else:
-        outcome.gone(origin, value, "WSGI and ASGI applications are served: name one of those")
+        outcome.unsupported(origin, value, "WSGI and ASGI applications are served: name one of those")
 
 
 def message_size(outcome: Outcome, origin: str, value: Any) -> None:
     """The longest message of a WebSocket; 0 means none, which we do not have."""
     if str(value).strip() == "0":
-        outcome.gone(origin, value, "nothing is unlimited here; limit_ws_message_bytes is 16M")
+        outcome.unsupported(origin, value, "nothing is unlimited here; limit_ws_message_bytes is 16M")
     else:
         outcome.put("limit_ws_message_bytes", value, origin)
 
@@ -67,23 +69,23 @@ def message_size(outcome: Outcome, origin: str, value: Any) -> None:
 def sockets(outcome: Outcome, origin: str, value: Any) -> None:
     """`--ws`: an implementation there."""
     if str(value).lower() in ("none", "false"):
-        outcome.gone(origin, value, NO_SOCKETS)
+        outcome.unsupported(origin, value, NO_SOCKETS)
     else:
-        outcome.idle(origin, value, "WebSockets are spoken by the server itself")
+        outcome.not_needed(origin, value, "WebSockets are spoken by the server itself")
 
 
 def deflate(outcome: Outcome, origin: str, value: Any) -> None:
     """`--ws-per-message-deflate`."""
     if str(value).lower() in ("false", "0", "no", "off"):
-        outcome.gone(origin, value, DEFLATE)
+        outcome.unsupported(origin, value, DEFLATE)
     else:
-        outcome.idle(origin, value, DEFLATE)
+        outcome.not_needed(origin, value, DEFLATE)
 
 
 def env_file(outcome: Outcome, origin: str, value: Any) -> None:
     """A file of variables; one, and python-dotenv reads it."""
     if outcome.settings.get("env_file"):
-        outcome.gone(origin, value, f"one file is read, {outcome.settings['env_file']}: put both into it")
+        outcome.unsupported(origin, value, f"one file is read, {outcome.settings['env_file']}: put both into it")
         return
     outcome.put("env_file", value, origin)
     if outcome.took("env_file", origin):

@@ -12,7 +12,7 @@ import sys
 from forehand import errors
 from forehand.errors import Problem
 from forehand.migrate import page
-from forehand.migrate.origin import UNDERSTOOD
+from forehand.migrate.recognition import UNDERSTOOD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from forehand.migrate import asgi
-from forehand.migrate.outcome import Outcome, differs, gone, idle, same
+from forehand.migrate.command_lines import Command, Grammar
+from forehand.migrate.outcome import Outcome, differs, not_needed, same, unsupported
 from forehand.migrate.uvicorn import TLS, tell_unknown
-from forehand.migrate.words import Command, Grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def _endpoint(outcome: Outcome, origin: str, value: Any) -> None:
         if "mode" in named:
             asgi.socket_mode(outcome, origin, named["mode"])
     elif kind in ("ssl", "tls"):
-        outcome.gone(origin, value, TLS)
+        outcome.unsupported(origin, value, TLS)
     else:
-        outcome.gone(origin, value, "bind takes HOST:PORT, unix:PATH and fd://N")
+        outcome.unsupported(origin, value, "bind takes HOST:PORT, unix:PATH and fd://N")
 
 
 def _access(outcome: Outcome, origin: str, value: Any) -> None:
@@ -60,26 +60,26 @@ RULES: dict[str, Rule] = {
     "--unix-socket": _unix,
     "--fd": _descriptor,
     "--endpoint": _endpoint,
-    "--websocket_timeout": gone("a WebSocket stays open as long as both sides want it"),
-    "--websocket_connect_timeout": gone("an application that does not answer a handshake holds nobody else up"),
+    "--websocket_timeout": unsupported("a WebSocket stays open as long as both sides want it"),
+    "--websocket_connect_timeout": unsupported("an application that does not answer a handshake holds nobody else up"),
     "--verbosity": _verbosity,
     "--http-timeout": same("request_timeout"),
     "--access-log": _access,
-    "--log-fmt": gone("lines have one form, or JSON with log_format; log_config gives them to Python's logging"),
+    "--log-fmt": unsupported("lines have one form, or JSON with log_format; log_config gives them to Python's logging"),
     "--ping-interval": same("ws_ping_interval"),
     "--ping-timeout": same("ws_ping_timeout"),
     "--websocket-max-message-size": asgi.message_size,
-    "--websocket-max-frame-size": gone("limit_ws_message_bytes bounds whole messages"),
-    "--application-close-timeout": idle("an application that does not hear of a client that has left may go on"),
-    "--ws-protocol": gone("the application chooses the subprotocol"),
+    "--websocket-max-frame-size": unsupported("limit_ws_message_bytes bounds whole messages"),
+    "--application-close-timeout": not_needed("an application that does not hear of a client that has left may go on"),
+    "--ws-protocol": unsupported("the application chooses the subprotocol"),
     "--root-path": same("script_name"),
     "--proxy-headers": differs("forwarding headers are understood from the peers in forwarded_allow_ips; daphne "
                                "believes everybody"),
-    "--proxy-headers-host": gone("X-Forwarded-For and Forwarded are understood"),
-    "--proxy-headers-port": gone("X-Forwarded-For and Forwarded are understood"),
+    "--proxy-headers-host": unsupported("X-Forwarded-For and Forwarded are understood"),
+    "--proxy-headers-port": unsupported("X-Forwarded-For and Forwarded are understood"),
     "--server-name": same("server_header"),
-    "--no-server-name": idle("no Server header is sent unless server_header says what"),
-    "--help": idle("it only shows help"),
+    "--no-server-name": not_needed("no Server header is sent unless server_header says what"),
+    "--help": not_needed("it only shows help"),
 }  # fmt: skip
 SHORT = {
     "-p": "--port", "-b": "--bind", "-u": "--unix-socket", "-e": "--endpoint", "-v": "--verbosity",
@@ -92,7 +92,7 @@ GRAMMAR = Grammar(
 )
 
 
-def settle(outcome: Outcome, command: Command) -> None:
+def translate(outcome: Outcome, command: Command) -> None:
     """What becomes of a command line."""
     given, others, unknown = GRAMMAR.read(command.words)
     outcome.target = others[0] if others else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from forehand.migrate import asgi, uvicorn
+from forehand.migrate.command_lines import Command, Grammar
 from forehand.migrate.outcome import Outcome
-from forehand.migrate.words import Command, Grammar
 
 # Its own flags; the others are uvicorn's, and mean the same.
 OWN = ("--app", "--entrypoint")
@@ -20,7 +20,7 @@ GRAMMAR = Grammar(
 PLACES = ("main.py", "app.py", "api.py", "app/main.py", "app/app.py", "app/api.py")
 
 
-def settle(outcome: Outcome, command: Command) -> None:
+def translate(outcome: Outcome, command: Command) -> None:
     """What becomes of a command line."""
     given, others, unknown = GRAMMAR.read(command.words)
     dev = others[:1] == ["dev"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from forehand.migrate import asgi
-from forehand.migrate.outcome import Outcome, differs, gone, idle, same, switch
+from forehand.migrate.command_lines import Command, Grammar
+from forehand.migrate.outcome import Outcome, differs, not_needed, same, switch, unsupported
 from forehand.migrate.uvicorn import tell_unknown
-from forehand.migrate.words import Command, Grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,13 +37,16 @@ def _milliseconds(outcome: Outcome, origin: str, value: Any) -> None:
 
 
 def _format(outcome: Outcome, origin: str, value: Any) -> None:
-    outcome.gone(origin, value, "its atoms are granian's own; access_log takes common, combined, json or a format "
-                 "such as '%h %r %s %D'")  # fmt: skip
+    outcome.unsupported(
+        origin,
+        value,
+        "its atoms are granian's own; access_log takes common, combined, json or a format such as '%h %r %s %D'",
+    )
 
 
 def _keep_alive(outcome: Outcome, origin: str, value: Any) -> None:
     if value:
-        outcome.idle(origin, value, "connections are kept")
+        outcome.not_needed(origin, value, "connections are kept")
     else:
         outcome.put("keep_alive_timeout", 0, origin)
 
@@ -54,30 +57,30 @@ RULES: dict[str, Rule] = {
     "--uds": _unix,
     "--uds-permissions": asgi.socket_mode,
     "--interface": asgi.interface,
-    "--http": gone(HTTP2),
+    "--http": unsupported(HTTP2),
     "--ws": asgi.sockets,
-    "--no-ws": gone(asgi.NO_SOCKETS),
+    "--no-ws": unsupported(asgi.NO_SOCKETS),
     "--workers": same("workers"),
     "--blocking-threads": same("threads"),
-    "--blocking-threads-idle-timeout": idle("a thread that is not needed sleeps and costs nothing"),
-    "--runtime-threads": idle(LOOP),
-    "--runtime-blocking-threads": idle(LOOP),
-    "--runtime-mode": idle(LOOP),
+    "--blocking-threads-idle-timeout": not_needed("a thread that is not needed sleeps and costs nothing"),
+    "--runtime-threads": not_needed(LOOP),
+    "--runtime-blocking-threads": not_needed(LOOP),
+    "--runtime-mode": not_needed(LOOP),
     "--loop": asgi.loop,
-    "--task-impl": idle("tasks are the loop's own"),
+    "--task-impl": not_needed("tasks are the loop's own"),
     "--backlog": same("backlog"),
     "--backpressure": differs("requests beyond `threads` wait; a worker whose threads are all busy accepts nothing"),
-    "--http1-buffer-size": idle("heads have limits of their own: limit_header_bytes"),
+    "--http1-buffer-size": not_needed("heads have limits of their own: limit_header_bytes"),
     "--http1-header-read-timeout": _milliseconds,
     "--http1-keep-alive": _keep_alive,
-    "--http1-pipeline-flush": idle("replies to pipelined requests go out together"),
+    "--http1-pipeline-flush": not_needed("replies to pipelined requests go out together"),
     **dict.fromkeys(
         ("--http2-adaptive-window", "--http2-initial-connection-window-size", "--http2-initial-stream-window-size",
          "--http2-keep-alive-interval", "--http2-keep-alive-timeout", "--http2-max-concurrent-streams",
          "--http2-max-frame-size", "--http2-max-headers-size", "--http2-max-send-buffer-size"),
-        gone(HTTP2),
+        unsupported(HTTP2),
     ),
-    "--log": idle("lines go to standard error"),
+    "--log": not_needed("lines go to standard error"),
     "--no-log": lambda outcome, origin, _: outcome.put("log_level", "critical", origin),
     "--log-level": _level,
     "--log-config": asgi.log_config,
@@ -86,14 +89,14 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         ("--ssl-certificate", "--ssl-keyfile", "--ssl-keyfile-password", "--ssl-protocol-min", "--ssl-ca", "--ssl-crl",
          "--ssl-client-verify"),
-        gone(TLS),
+        unsupported(TLS),
     ),
     "--url-path-prefix": same("script_name"),
-    "--respawn-failed-workers": idle("a worker that dies is replaced"),
+    "--respawn-failed-workers": not_needed("a worker that dies is replaced"),
     "--no-respawn-failed-workers": differs("a worker that dies is replaced, always"),
-    "--respawn-interval": idle("the replacement comes first"),
-    "--rss-sample-interval": idle("memory is looked at often enough for max_worker_memory"),
-    "--rss-samples": idle("memory is looked at often enough for max_worker_memory"),
+    "--respawn-interval": not_needed("the replacement comes first"),
+    "--rss-sample-interval": not_needed("memory is looked at often enough for max_worker_memory"),
+    "--rss-samples": not_needed("memory is looked at often enough for max_worker_memory"),
     "--workers-lifetime": same("max_worker_age"),
     "--workers-max-rss": _memory,
     "--workers-kill-timeout": same("graceful_timeout"),
@@ -102,22 +105,22 @@ RULES: dict[str, Rule] = {
     "--env-files": asgi.env_file,
     **dict.fromkeys(
         ("--static-path-route", "--static-path-mount", "--static-path-dir-to-file", "--static-path-expires"),
-        gone(STATIC),
+        unsupported(STATIC),
     ),
     **dict.fromkeys(
-        ("--metrics", "--metrics-scrape-interval", "--metrics-address", "--metrics-port"), switch(gone(METRICS))
+        ("--metrics", "--metrics-scrape-interval", "--metrics-address", "--metrics-port"), switch(unsupported(METRICS))
     ),
     "--reload": switch(same("reload")),
     "--reload-paths": same("reload_dir"),
     **dict.fromkeys(
         ("--reload-ignore-dirs", "--reload-ignore-patterns", "--reload-ignore-paths"),
-        gone("watch fewer folders with reload_dir"),
+        unsupported("watch fewer folders with reload_dir"),
     ),
-    "--reload-tick": idle("changes are told by the kernel where it can"),
-    "--reload-ignore-worker-failure": idle("a reload that fails leaves the old workers serving"),
+    "--reload-tick": not_needed("changes are told by the kernel where it can"),
+    "--reload-ignore-worker-failure": not_needed("a reload that fails leaves the old workers serving"),
     "--process-name": same("process_name"),
     "--pid-file": same("pid_file"),
-    "--version": idle("it only shows the version"),
+    "--version": not_needed("it only shows the version"),
 }  # fmt: skip
 
 TURNED = (
@@ -133,7 +136,7 @@ GRAMMAR = Grammar(
 )
 
 
-def settle(outcome: Outcome, command: Command) -> None:
+def translate(outcome: Outcome, command: Command) -> None:
     """What becomes of a command line, with the GRANIAN_ variables that it is given."""
     given, others, unknown = GRAMMAR.read(command.words)
     outcome.target = others[0] if others else ""
@@ -145,7 +148,7 @@ def settle(outcome: Outcome, command: Command) -> None:
         if flag in GRAMMAR.valued:
             given.append((flag, text))
         else:
-            outcome.gone(variable, text, "only variables for options with a value are read here")
+            outcome.unsupported(variable, text, "only variables for options with a value are read here")
     for flag, value in given:
         outcome.take(RULES[flag], flag, value)
     flags = {flag for flag, _ in given}

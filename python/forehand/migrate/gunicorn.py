@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from forehand.migrate import asgi
-from forehand.migrate.outcome import Outcome, gone, idle, same, switch, wider
+from forehand.migrate.outcome import Outcome, not_needed, same, switch, unsupported, wider
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _bind(outcome: Outcome, origin: str, value: Any) -> None:
 def _worker_class(outcome: Outcome, origin: str, value: Any) -> None:
     name = value if isinstance(value, str) else getattr(value, "__name__", str(value))
     if name in SYNC or name in THREADS:
-        outcome.idle(origin, name, "nothing to choose: threads start when a request blocks")
+        outcome.not_needed(origin, name, "nothing to choose: threads start when a request blocks")
     elif _is_asgi(name):
         outcome.put("interface", "asgi", origin)
         if "h11worker" in name.lower():
@@ -48,10 +48,14 @@ def _worker_class(outcome: Outcome, origin: str, value: Any) -> None:
     elif _is_gevent(name):
         outcome.put("worker_class", "gevent", origin)
     elif "eventlet" in name.lower():
-        outcome.gone(origin, name, "no eventlet: requests run in threads, as many as `threads` at a time, or with "
-                     "worker_class gevent in greenlets; remove eventlet's monkey patching")  # fmt: skip
+        outcome.unsupported(
+            origin,
+            name,
+            "no eventlet: requests run in threads, as many as `threads` at a time, or with "
+            "worker_class gevent in greenlets; remove eventlet's monkey patching",
+        )
     else:
-        outcome.gone(origin, name, "requests run in threads, or with worker_class gevent in greenlets")
+        outcome.unsupported(origin, name, "requests run in threads, or with worker_class gevent in greenlets")
 
 
 def _is_gevent(kind: Any) -> bool:
@@ -88,7 +92,7 @@ def _error_log(outcome: Outcome, origin: str, value: Any) -> None:
     if value and value != "-":
         outcome.put("log_file", value, origin)
     else:
-        outcome.idle(origin, value, "lines go to standard error already")
+        outcome.not_needed(origin, value, "lines go to standard error already")
 
 
 def _relaxed(name: str) -> Rule:
@@ -97,7 +101,7 @@ def _relaxed(name: str) -> Rule:
 
 def _header_map(outcome: Outcome, origin: str, value: Any) -> None:
     if value == "drop":
-        outcome.idle(origin, value, "header names with an underscore are dropped")
+        outcome.not_needed(origin, value, "header names with an underscore are dropped")
     else:
         ours = "http_refuse" if value == "refuse" else "http_relax"
         outcome.put(ours, ["underscore-names"], origin)
@@ -106,14 +110,18 @@ def _header_map(outcome: Outcome, origin: str, value: Any) -> None:
 def _scheme_headers(outcome: Outcome, origin: str, value: Any) -> None:
     names = {str(name).upper() for name in value} if isinstance(value, dict) else set()
     if names <= {"X-FORWARDED-PROTO", "X-FORWARDED-PROTOCOL", "X-FORWARDED-SSL"}:
-        outcome.idle(origin, value, "X-Forwarded-Proto and Forwarded are understood, from trusted peers")
+        outcome.not_needed(origin, value, "X-Forwarded-Proto and Forwarded are understood, from trusted peers")
     else:
-        outcome.gone(origin, value, "let the proxy send X-Forwarded-Proto; other headers are not asked")
+        outcome.unsupported(origin, value, "let the proxy send X-Forwarded-Proto; other headers are not asked")
 
 
 def _paste(outcome: Outcome, origin: str, value: Any) -> None:
-    outcome.gone(origin, value, "PasteDeploy files are not read: write a module with "
-                 "`application = paste.deploy.loadapp('config:/path/file.ini')` and name it as the target")  # fmt: skip
+    outcome.unsupported(
+        origin,
+        value,
+        "PasteDeploy files are not read: write a module with "
+        "`application = paste.deploy.loadapp('config:/path/file.ini')` and name it as the target",
+    )
 
 
 def _env(outcome: Outcome, origin: str, value: Any) -> None:
@@ -143,83 +151,85 @@ SETTINGS: dict[str, Rule] = {
     "limit_request_fields": wider("limit_header_lines"),
     "limit_request_field_size": wider("limit_header_bytes"),
     "reload": switch(same("reload")),
-    "reload_engine": idle("changes are told by the kernel where it can"),
-    "reload_extra_files": gone("name folders to watch with reload_dir"),
-    "spew": switch(gone("`forehand stacks` shows what every thread is doing")),
+    "reload_engine": not_needed("changes are told by the kernel where it can"),
+    "reload_extra_files": unsupported("name folders to watch with reload_dir"),
+    "spew": switch(unsupported("`forehand stacks` shows what every thread is doing")),
     "preload_app": switch(same("preload")),
-    "sendfile": idle("wsgi.file_wrapper uses sendfile(2)"),
-    "reuse_port": switch(idle("workers share one listener; a connection goes to one that is free")),
+    "sendfile": not_needed("wsgi.file_wrapper uses sendfile(2)"),
+    "reuse_port": switch(not_needed("workers share one listener; a connection goes to one that is free")),
     "chdir": same("chdir"),
     "pythonpath": same("pythonpath"),
     "raw_env": _env,
     "user": same("user"),
     "group": same("group"),
     "umask": _umask,
-    "initgroups": switch(idle("the supplementary groups of `user` are taken")),
-    "daemon": switch(gone("let systemd run it: deploy/forehand.service")),
+    "initgroups": switch(not_needed("the supplementary groups of `user` are taken")),
+    "daemon": switch(unsupported("let systemd run it: deploy/forehand.service")),
     "pidfile": same("pid_file"),
     "proc_name": same("process_name"),
-    "worker_tmp_dir": idle("workers beat on a pipe, not on a file"),
-    "tmp_upload_dir": gone("bodies that do not fit into memory go to TMPDIR, into files without a name"),
+    "worker_tmp_dir": not_needed("workers beat on a pipe, not on a file"),
+    "tmp_upload_dir": unsupported("bodies that do not fit into memory go to TMPDIR, into files without a name"),
     "errorlog": _error_log,
     "loglevel": _level,
-    "capture_output": switch(idle("what the application prints goes where the server's output goes")),
-    "enable_stdio_inheritance": switch(idle("set PYTHONUNBUFFERED=1 where lines come late")),
-    "logger_class": gone(LOGGING),
+    "capture_output": switch(not_needed("what the application prints goes where the server's output goes")),
+    "enable_stdio_inheritance": switch(not_needed("set PYTHONUNBUFFERED=1 where lines come late")),
+    "logger_class": unsupported(LOGGING),
     "logconfig": _logging,
-    "logconfig_dict": switch(gone("write the dictionary to a JSON or TOML file, and name that with log_config; "
-                                  "the loggers are forehand.error and forehand.access")),
+    "logconfig_dict": switch(unsupported("write the dictionary to a JSON or TOML file, and name that with log_config; "
+                                         "the loggers are forehand.error and forehand.access")),
     "logconfig_json": _logging,
     "syslog": switch(same("log_syslog")),
     "syslog_addr": _syslog_address,
     "syslog_prefix": same("log_syslog_prefix"),
     "syslog_facility": same("log_syslog_facility"),
-    "disable_redirect_access_to_syslog": switch(gone("with log_syslog the access log goes there too")),
-    "statsd_host": gone(STATSD),
-    "statsd_prefix": gone(STATSD),
-    "dogstatsd_tags": gone(STATSD),
-    "enable_backlog_metric": switch(gone(STATSD)),
+    "disable_redirect_access_to_syslog": switch(unsupported("with log_syslog the access log goes there too")),
+    "statsd_host": unsupported(STATSD),
+    "statsd_prefix": unsupported(STATSD),
+    "dogstatsd_tags": unsupported(STATSD),
+    "enable_backlog_metric": switch(unsupported(STATSD)),
     "forwarded_allow_ips": _allowed,
-    "forwarder_headers": gone("SCRIPT_NAME comes from X-Forwarded-Prefix of a trusted peer, or from script_name"),
+    "forwarder_headers": unsupported("SCRIPT_NAME comes from X-Forwarded-Prefix of a trusted peer, or from "
+                                     "script_name"),
     "secure_scheme_headers": _scheme_headers,
-    "proxy_protocol": switch(gone("the PROXY protocol is not spoken yet; let the proxy send X-Forwarded-For")),
-    "proxy_allow_ips": gone("the PROXY protocol is not spoken yet"),
-    "protocol": gone("HTTP is spoken: nginx needs proxy_pass instead of uwsgi_pass (docs/behind-nginx.md)"),
-    "uwsgi_allow_ips": gone("HTTP is spoken, and not the uwsgi protocol"),
+    "proxy_protocol": switch(unsupported("the PROXY protocol is not spoken yet; let the proxy send X-Forwarded-For")),
+    "proxy_allow_ips": unsupported("the PROXY protocol is not spoken yet"),
+    "protocol": unsupported("HTTP is spoken: nginx needs proxy_pass instead of uwsgi_pass (docs/behind-nginx.md)"),
+    "uwsgi_allow_ips": unsupported("HTTP is spoken, and not the uwsgi protocol"),
     "header_map": _header_map,
-    "strip_header_spaces": switch(gone("a space before the colon is refused: it hides headers from proxies")),
+    "strip_header_spaces": switch(unsupported("a space before the colon is refused: it hides headers from proxies")),
     "permit_obsolete_folding": _relaxed("obs-fold"),
-    "permit_unconventional_http_method": switch(idle("methods that are tokens reach the application")),
-    "permit_unconventional_http_version": switch(gone("HTTP/1.0 and 1.1 are spoken")),
-    "casefold_http_method": switch(gone("methods are taken as they are written (RFC 9110 section 9.1)")),
-    "http_parser": idle("there is one parser, written in Rust"),
+    "permit_unconventional_http_method": switch(not_needed("methods that are tokens reach the application")),
+    "permit_unconventional_http_version": switch(unsupported("HTTP/1.0 and 1.1 are spoken")),
+    "casefold_http_method": switch(unsupported("methods are taken as they are written (RFC 9110 section 9.1)")),
+    "http_parser": not_needed("there is one parser, written in Rust"),
     "root_path": same("script_name"),
     "paste": _paste,
-    "raw_paste_global_conf": gone("PasteDeploy files are not read"),
-    "config": idle("it was read"),
-    "check_config": switch(idle("`forehand --check` does it")),
-    "print_config": switch(idle("`forehand --print-config` does it")),
+    "raw_paste_global_conf": unsupported("PasteDeploy files are not read"),
+    "config": not_needed("it was read"),
+    "check_config": switch(not_needed("`forehand --check` does it")),
+    "print_config": switch(not_needed("`forehand --print-config` does it")),
     "control_socket": same("control", "other commands: `forehand status`, `reload`, `stop`"),
-    "control_socket_mode": idle("the control socket is the user's alone (0600)"),
+    "control_socket_mode": not_needed("the control socket is the user's alone (0600)"),
     "control_socket_disable": switch(lambda outcome, origin, _: outcome.put("control", "none", origin)),
     **dict.fromkeys(
         ("certfile", "keyfile", "ca_certs", "ciphers", "ssl_version", "cert_reqs", "do_handshake_on_connect"),
-        gone(TLS),
+        unsupported(TLS),
     ),
-    "suppress_ragged_eofs": idle("it is about TLS"),
+    "suppress_ragged_eofs": not_needed("it is about TLS"),
     "asgi_loop": asgi.loop,
     "asgi_lifespan": asgi.lifespan,
-    "asgi_disconnect_grace_period": idle("an application that does not hear of a client that has left may go on"),
+    "asgi_disconnect_grace_period": not_needed("an application that does not hear of a client that has left may go on"),
     "websocket_max_message_size": asgi.message_size,
     **dict.fromkeys(
         ("http_protocols", "http2_max_concurrent_streams", "http2_initial_window_size", "http2_max_frame_size",
          "http2_max_header_list_size", "http2_cleartext"),
-        gone(NO_HTTP2),
+        unsupported(NO_HTTP2),
     ),
     **dict.fromkeys(
-        ("dirty_apps", "dirty_workers", "dirty_timeout", "dirty_threads", "dirty_graceful_timeout"), gone(NO_DIRTY)
+        ("dirty_apps", "dirty_workers", "dirty_timeout", "dirty_threads", "dirty_graceful_timeout"),
+        unsupported(NO_DIRTY),
     ),
-    "default_proc_name": idle("processes are named after the application, or by process_name"),
+    "default_proc_name": not_needed("processes are named after the application, or by process_name"),
 }  # fmt: skip
 
 # Read together, in `settle`: what they mean depends on the kind of worker, or on one another.
@@ -247,7 +257,7 @@ HOOKS = {
 }
 
 
-def settle(outcome: Outcome, values: Mapping[str, Any]) -> None:
+def translate(outcome: Outcome, values: Mapping[str, Any]) -> None:
     """What becomes of gunicorn's settings, given with their names there."""
     for name, value in values.items():
         if value is None or name in HOOKS or name in TOGETHER:
@@ -269,13 +279,17 @@ def settle(outcome: Outcome, values: Mapping[str, Any]) -> None:
 def _deadline(outcome: Outcome, value: Any, sync: bool) -> None:
     if not sync:
         if value is not None:
-            outcome.gone("timeout", value, "with this worker it is a heartbeat of the process and ends no request; "
-                         "a deadline for requests is request_timeout")  # fmt: skip
+            outcome.unsupported(
+                "timeout",
+                value,
+                "with this worker it is a heartbeat of the process and ends no request; "
+                "a deadline for requests is request_timeout",
+            )
     elif value is None:
         outcome.differs("timeout", "", "gunicorn kills a sync worker whose request takes 30 s; "
                         "here nothing is ended unless request_timeout says so")  # fmt: skip
     elif str(value) == "0":
-        outcome.idle("timeout", value, "no request is ended")
+        outcome.not_needed("timeout", value, "no request is ended")
     else:
         outcome.put("request_timeout", value, "timeout")
         outcome.differs("timeout", value, "the client gets 504 and the others go on; gunicorn kills "
@@ -286,9 +300,9 @@ def _threads(outcome: Outcome, value: Any, kind: str) -> None:
     if value is None:
         return
     if _is_gevent(kind):
-        outcome.idle("threads", value, "a gevent worker does not read it")
+        outcome.not_needed("threads", value, "a gevent worker does not read it")
     elif _is_asgi(kind):
-        outcome.idle("threads", value, "a worker of ASGI does not read it")
+        outcome.not_needed("threads", value, "a worker of ASGI does not read it")
     else:
         outcome.take(same("threads"), "threads", value)
 
@@ -296,9 +310,9 @@ def _threads(outcome: Outcome, value: Any, kind: str) -> None:
 def _connections(outcome: Outcome, values: Mapping[str, Any], sync: bool) -> None:
     if (connections := values.get("worker_connections")) is not None:
         if sync:
-            outcome.idle("worker_connections", connections, "a sync worker does not read it")
+            outcome.not_needed("worker_connections", connections, "a sync worker does not read it")
         elif _is_asgi(values.get("worker_class") or ""):
-            outcome.idle("worker_connections", connections, "limit_connections bounds connections, with 16384")
+            outcome.not_needed("worker_connections", connections, "limit_connections bounds connections, with 16384")
         elif _is_gevent(values.get("worker_class") or ""):
             outcome.put("worker_connections", connections, "worker_connections")
             outcome.differs("worker_connections", connections, "it bounds requests that run, and no idle connections; "
@@ -321,7 +335,7 @@ def _access_log(outcome: Outcome, values: Mapping[str, Any]) -> None:
     where, form = values.get("accesslog"), values.get("access_log_format") or COMBINED
     if not where:
         if values.get("access_log_format"):
-            outcome.idle("access_log_format", form, "gunicorn writes no access log unless accesslog says where")
+            outcome.not_needed("access_log_format", form, "gunicorn writes no access log unless accesslog says where")
         return
     before = len(outcome.remarks)
     outcome.put("access_log", "combined" if form == COMBINED else form,

@@ -171,7 +171,9 @@ def tell(outcome: Outcome, path: str, names: Mapping[str, Any], overridden: set[
             elif name not in NAMES and name not in used and not name.startswith("_"):
                 nearest = near(name, NAMES)
                 if nearest:
-                    outcome.idle(name, ast.unparse(value), f"gunicorn has no such setting and ignores it{nearest}")
+                    outcome.not_needed(
+                        name, ast.unparse(value), f"gunicorn has no such setting and ignores it{nearest}"
+                    )
             # What names stand for, so that a variable is seen behind two of them.
             texts[name] = " ".join([ast.unparse(value), *(texts.get(part, "") for part in _names(value))])
 
@@ -225,7 +227,7 @@ def _computed(outcome: Outcome, name: str, value: ast.expr, texts: Mapping[str, 
 def _hook(outcome: Outcome, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     body = [part for part in node.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
     if all(isinstance(part, ast.Pass) for part in body):
-        outcome.idle(node.name, "", f"line {node.lineno}: it does nothing")
+        outcome.not_needed(node.name, "", f"line {node.lineno}: it does nothing")
     else:
         _told_hook(outcome, node.name, node.lineno)
 
@@ -238,4 +240,4 @@ def _told_hook(outcome: Outcome, name: str, line: int) -> None:
         reason = f"move it to a module of the project: {named}. It is called with a dictionary of facts{more}"
     else:
         reason = more
-    outcome.gone(name, "", f"line {line}: {reason}")
+    outcome.unsupported(name, "", f"line {line}: {reason}")

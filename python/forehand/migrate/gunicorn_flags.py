@@ -5,7 +5,7 @@ Knows: how a command line and GUNICORN_CMD_ARGS are written. Does not know: what
 
 from __future__ import annotations
 
-from forehand.migrate.words import Grammar
+from forehand.migrate.command_lines import Grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import os
 from forehand import errors
 from forehand.errors import Problem
 from forehand.migrate import asgi
-from forehand.migrate.outcome import Outcome, gone, idle, same, switch
+from forehand.migrate.command_lines import Command, Grammar
+from forehand.migrate.outcome import Outcome, not_needed, same, switch, unsupported
 from forehand.migrate.service import read
 from forehand.migrate.uvicorn import TLS, tell_unknown
-from forehand.migrate.words import Command, Grammar
 from forehand.toml import table
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ def _bind(outcome: Outcome, origin: str, value: Any) -> None:
 def _log(name: str) -> Rule:
     def rule(outcome: Outcome, origin: str, value: Any) -> None:
         if value == "-":
-            outcome.idle(origin, value, "lines go to standard error already")
+            outcome.not_needed(origin, value, "lines go to standard error already")
         elif value:
             outcome.put(name, value, origin)
 
@@ -49,7 +49,9 @@ def _umask(outcome: Outcome, origin: str, value: Any) -> None:
 
 def _worker(outcome: Outcome, origin: str, value: Any) -> None:
     if str(value).rpartition(".")[2] == "trio":
-        outcome.gone(origin, value, "the loops are asyncio and uvloop: an application that needs trio cannot be served")
+        outcome.unsupported(
+            origin, value, "the loops are asyncio and uvloop: an application that needs trio cannot be served"
+        )
     else:
         asgi.loop(outcome, origin, value)
 
@@ -59,12 +61,12 @@ RULES: dict[str, Rule] = {
     "--access-logformat": same("access_log"),
     "--backlog": same("backlog"),
     "--bind": _bind,
-    "--config": idle("it was read"),
-    "--daemon": idle("a worker ends with its supervisor"),
-    "--debug": gone("PYTHONASYNCIODEBUG=1 is asyncio's debug mode"),
+    "--config": not_needed("it was read"),
+    "--daemon": not_needed("a worker ends with its supervisor"),
+    "--debug": unsupported("PYTHONASYNCIODEBUG=1 is asyncio's debug mode"),
     "--error-logfile": _log("log_file"),
     "--graceful-timeout": same("graceful_timeout"),
-    "--read-timeout": gone("a body may take as long as it keeps to limit_body_rate and body_idle_timeout"),
+    "--read-timeout": unsupported("a body may take as long as it keeps to limit_body_rate and body_idle_timeout"),
     "--max-requests": same("max_requests"),
     "--max-requests-jitter": same("max_requests_jitter"),
     "--user": same("socket_user"),
@@ -72,23 +74,23 @@ RULES: dict[str, Rule] = {
     "--umask": _umask,
     "--worker-class": _worker,
     "--keep-alive": same("keep_alive_timeout", "75 s cost nothing here and outlast load balancers"),
-    "--insecure-bind": gone("it belongs to TLS, which a proxy terminates"),
-    "--quic-bind": gone("HTTP/1.0 and 1.1 are spoken; a proxy speaks HTTP/3"),
+    "--insecure-bind": unsupported("it belongs to TLS, which a proxy terminates"),
+    "--quic-bind": unsupported("HTTP/1.0 and 1.1 are spoken; a proxy speaks HTTP/3"),
     "--log-config": asgi.log_config,
     "--log-level": lambda outcome, origin, value: outcome.put("log_level", str(value).lower(), origin),
     "--pid": same("pid_file"),
     "--reload": switch(same("reload")),
     "--root-path": same("script_name"),
-    "--server-name": gone("whom a request is for is a proxy's question, or the application's"),
-    "--statsd-host": gone("no metrics are sent"),
-    "--statsd-prefix": gone("no metrics are sent"),
+    "--server-name": unsupported("whom a request is for is a proxy's question, or the application's"),
+    "--statsd-host": unsupported("no metrics are sent"),
+    "--statsd-prefix": unsupported("no metrics are sent"),
     "--websocket-ping-interval": same("ws_ping_interval"),
     "--workers": same("workers"),
     **dict.fromkeys(
         ("--ca-certs", "--certfile", "--cert-reqs", "--ciphers", "--keyfile", "--keyfile-password", "--verify-mode"),
-        gone(TLS),
+        unsupported(TLS),
     ),
-    "--help": idle("it only shows help"),
+    "--help": not_needed("it only shows help"),
 }  # fmt: skip
 OTHER_NAMES = {
     "-b": "--bind", "-c": "--config", "-g": "--group", "-k": "--worker-class", "-m": "--umask", "-p": "--pid",
@@ -111,13 +113,13 @@ ONLY_KEYS: dict[str, Rule] = {
     "shutdown_timeout": same("graceful_timeout"),
     "startup_timeout": same("startup_timeout"),
     "wsgi_max_body_size": same("limit_body_bytes"),
-    "h11_max_incomplete_size": idle("heads have limits of their own: limit_header_bytes"),
-    "include_server_header": idle("no Server header is sent unless server_header says what"),
-    "include_date_header": idle("a Date is sent, as RFC 9110 section 6.6.1 asks"),
+    "h11_max_incomplete_size": not_needed("heads have limits of their own: limit_header_bytes"),
+    "include_server_header": not_needed("no Server header is sent unless server_header says what"),
+    "include_date_header": not_needed("a Date is sent, as RFC 9110 section 6.6.1 asks"),
 }
 
 
-def settle(outcome: Outcome, command: Command) -> None:
+def translate(outcome: Outcome, command: Command) -> None:
     """What becomes of a command line, and of the TOML file that it names. Raises Problem."""
     given, others, unknown = GRAMMAR.read(command.words)
     target = others[0] if others else ""
@@ -151,7 +153,7 @@ def _file(outcome: Outcome, path: str, folder: str, flags: set[str]) -> None:
         flag = KEYS.get(key, "--" + key.replace("_", "-"))
         if flag in flags:
             continue
-        rule = ONLY_KEYS.get(key) or RULES.get(flag) or gone("hypercorn is not known to have this setting")
+        rule = ONLY_KEYS.get(key) or RULES.get(flag) or unsupported("hypercorn is not known to have this setting")
         # A list of names is taken one by one.
         for one in value if isinstance(value, list) else [value]:
             outcome.take(rule, key, one)

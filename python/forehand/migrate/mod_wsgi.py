@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
-from forehand.migrate.outcome import Outcome, gone, idle, same, switch, wider
+from forehand.migrate.command_lines import Command, Grammar
+from forehand.migrate.outcome import Outcome, not_needed, same, switch, unsupported, wider
 from forehand.migrate.uvicorn import tell_unknown
-from forehand.migrate.words import Command, Grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _port(outcome: Outcome, origin: str, value: Any) -> None:
 
 
 def _environment(outcome: Outcome, origin: str, value: Any) -> None:
-    outcome.gone(origin, value, "it sets keys of each request's environ; `env` sets variables of the process")
+    outcome.unsupported(origin, value, "it sets keys of each request's environ; `env` sets variables of the process")
 
 
 def _mount(outcome: Outcome, origin: str, value: Any) -> None:
@@ -60,22 +60,22 @@ RULES: dict[str, Rule] = {
     "--limit-request-body": same("limit_body_bytes"),
     "--maximum-requests": same("max_requests"),
     "--restart-interval": same("max_worker_age"),
-    "--shutdown-timeout": idle("graceful_timeout is the whole time"),
+    "--shutdown-timeout": not_needed("graceful_timeout is the whole time"),
     "--graceful-timeout": same("graceful_timeout"),
-    "--eviction-timeout": gone("there is no eviction"),
-    "--deadlock-timeout": idle("a request that is late is logged with its stack (request_timeout)"),
-    "--inactivity-timeout": gone("idle workers stay"),
+    "--eviction-timeout": unsupported("there is no eviction"),
+    "--deadlock-timeout": not_needed("a request that is late is logged with its stack (request_timeout)"),
+    "--inactivity-timeout": unsupported("idle workers stay"),
     "--startup-timeout": same("startup_timeout"),
     "--request-timeout": same("request_timeout", "mod_wsgi takes the average of all threads, and restarts the process; "
                               "here it is each request's deadline"),
-    "--connect-timeout": gone("there is no hop between a proxy's process and the workers"),
+    "--connect-timeout": unsupported("there is no hop between a proxy's process and the workers"),
     "--socket-timeout": same("write_timeout"),
     "--queue-timeout": same("queue_timeout"),
     "--header-timeout": same("header_timeout"),
-    "--header-max-timeout": idle("header_timeout is not extended by bytes that arrive"),
-    "--header-min-rate": idle("header_timeout is not extended by bytes that arrive"),
+    "--header-max-timeout": not_needed("header_timeout is not extended by bytes that arrive"),
+    "--header-min-rate": not_needed("header_timeout is not extended by bytes that arrive"),
     "--body-timeout": same("body_grace"),
-    "--body-max-timeout": gone("a body may take as long as it keeps to limit_body_rate"),
+    "--body-max-timeout": unsupported("a body may take as long as it keeps to limit_body_rate"),
     "--body-min-rate": same("limit_body_rate"),
     "--server-backlog": same("backlog"),
     "--keep-alive-timeout": same("keep_alive_timeout"),
@@ -83,7 +83,7 @@ RULES: dict[str, Rule] = {
     "--user": same("user"),
     "--group": same("group"),
     "--mount-point": _mount,
-    "--server-name": gone(PROXY),
+    "--server-name": unsupported(PROXY),
     "--setenv": _environment,
     "--passenv": _environment,
     "--working-directory": same("chdir"),
@@ -91,45 +91,45 @@ RULES: dict[str, Rule] = {
     "--log-level": _level,
     "--access-log": switch(lambda outcome, origin, _: outcome.put("access_log", "common", origin)),
     "--access-log-format": _format,
-    "--access-log-name": gone("access_log_file says where the access log goes"),
-    "--error-log-name": gone("log_file says where the log goes"),
-    "--error-log-format": gone("the log has one format"),
-    "--log-to-terminal": switch(idle("the log is standard error")),
-    "--log-directory": gone("log_file and access_log_file name files"),
-    "--rotate-logs": gone("logrotate, and SIGUSR1 reopens"),
-    "--max-log-size": gone("logrotate, and SIGUSR1 reopens"),
-    "--startup-log": idle("what goes wrong at the start is told on standard error"),
+    "--access-log-name": unsupported("access_log_file says where the access log goes"),
+    "--error-log-name": unsupported("log_file says where the log goes"),
+    "--error-log-format": unsupported("the log has one format"),
+    "--log-to-terminal": switch(not_needed("the log is standard error")),
+    "--log-directory": unsupported("log_file and access_log_file name files"),
+    "--rotate-logs": unsupported("logrotate, and SIGUSR1 reopens"),
+    "--max-log-size": unsupported("logrotate, and SIGUSR1 reopens"),
+    "--startup-log": not_needed("what goes wrong at the start is told on standard error"),
     "--python-path": _paths,
     "--limit-request-line": wider("limit_request_line_bytes"),
-    "--chunked-request": switch(idle("chunked bodies are taken")),
-    "--trust-proxy-header": idle("forwarding headers are understood, from the peers in forwarded_allow_ips"),
+    "--chunked-request": switch(not_needed("chunked bodies are taken")),
+    "--trust-proxy-header": not_needed("forwarding headers are understood, from the peers in forwarded_allow_ips"),
     "--trust-proxy": same("forwarded_allow_ips"),
-    "--map-head-to-get": idle("HEAD reaches the application as HEAD"),
-    "--with-newrelic": switch(gone(NEWRELIC)),
-    "--with-newrelic-agent": switch(gone(NEWRELIC)),
-    "--with-newrelic-platform": switch(gone(NEWRELIC)),
-    "--newrelic-config-file": gone(NEWRELIC),
-    "--newrelic-environment": gone(NEWRELIC),
-    "--service-script": gone("run it as a service of its own"),
-    "--service-user": gone("run it as a service of its own"),
-    "--service-group": gone("run it as a service of its own"),
-    "--service-log-file": gone("run it as a service of its own"),
-    "--server-metrics": switch(gone("`forehand status` tells what is counted")),
-    "--server-status": switch(gone("`forehand status` tells what is counted")),
-    "--disable-reloading": idle("nothing is reloaded unless `reload` says so"),
-    "--isatty": idle("nothing depends on a terminal"),
-    "--lang": gone("set LANG in the environment"),
-    "--locale": gone("set LC_ALL in the environment"),
-    "--ignore-activity": gone("idle workers stay"),
-    "--enable-sendfile": switch(idle("wsgi.file_wrapper uses sendfile(2)")),
-    "--interval": gone("idle workers stay"),
-    "--cpu-time-limit": gone("systemd: LimitCPU="),
-    "--cpu-priority": gone("systemd: Nice="),
-    "--memory-limit": gone("systemd: MemoryMax=; max_worker_memory replaces a worker that has grown"),
-    "--virtual-memory-limit": gone("systemd: LimitAS="),
+    "--map-head-to-get": not_needed("HEAD reaches the application as HEAD"),
+    "--with-newrelic": switch(unsupported(NEWRELIC)),
+    "--with-newrelic-agent": switch(unsupported(NEWRELIC)),
+    "--with-newrelic-platform": switch(unsupported(NEWRELIC)),
+    "--newrelic-config-file": unsupported(NEWRELIC),
+    "--newrelic-environment": unsupported(NEWRELIC),
+    "--service-script": unsupported("run it as a service of its own"),
+    "--service-user": unsupported("run it as a service of its own"),
+    "--service-group": unsupported("run it as a service of its own"),
+    "--service-log-file": unsupported("run it as a service of its own"),
+    "--server-metrics": switch(unsupported("`forehand status` tells what is counted")),
+    "--server-status": switch(unsupported("`forehand status` tells what is counted")),
+    "--disable-reloading": not_needed("nothing is reloaded unless `reload` says so"),
+    "--isatty": not_needed("nothing depends on a terminal"),
+    "--lang": unsupported("set LANG in the environment"),
+    "--locale": unsupported("set LC_ALL in the environment"),
+    "--ignore-activity": unsupported("idle workers stay"),
+    "--enable-sendfile": switch(not_needed("wsgi.file_wrapper uses sendfile(2)")),
+    "--interval": unsupported("idle workers stay"),
+    "--cpu-time-limit": unsupported("systemd: LimitCPU="),
+    "--cpu-priority": unsupported("systemd: Nice="),
+    "--memory-limit": unsupported("systemd: MemoryMax=; max_worker_memory replaces a worker that has grown"),
+    "--virtual-memory-limit": unsupported("systemd: LimitAS="),
     "--thread-request-timeout": same("request_timeout"),
-    "--switch-interval": gone("the engine sets it"),
-    "--python-eggs": idle("eggs are not unpacked any more"),
+    "--switch-interval": unsupported("the engine sets it"),
+    "--python-eggs": not_needed("eggs are not unpacked any more"),
     **dict.fromkeys(
         ("--url-alias", "--document-root", "--directory-index", "--directory-listing", "--error-document",
          "--error-override", "--compress-responses", "--https-only", "--https-port", "--ssl-port", "--hsts-policy",
@@ -138,7 +138,7 @@ RULES: dict[str, Rule] = {
          "--allow-localhost", "--proxy-mount-point", "--proxy-url-alias", "--proxy-virtual-host", "--add-handler",
          "--include-file", "--with-cgi", "--with-php5", "--rewrite-rules", "--destroy-interpreter", "--allow-override",
          "--cache-control", "--mime-types"),
-        gone(PROXY),
+        unsupported(PROXY),
     ),
     **dict.fromkeys(
         ("--server-root", "--server-mpm", "--httpd-executable", "--modules-directory", "--process-name",
@@ -146,16 +146,17 @@ RULES: dict[str, Rule] = {
          "--send-buffer-size", "--receive-buffer-size", "--header-buffer-size", "--response-buffer-size",
          "--response-socket-timeout", "--proxy-buffer-size", "--rotatelogs-executable", "--envvars-script",
          "--embedded-mode", "--setup-only", "--enable-docs", "--daemon-name", "--verbose-debugging"),
-        idle(APACHE),
+        not_needed(APACHE),
     ),
     **dict.fromkeys(
-        ("--host-access-script", "--auth-user-script", "--auth-type", "--auth-group-script", "--auth-group"), gone(AUTH)
+        ("--host-access-script", "--auth-user-script", "--auth-type", "--auth-group-script", "--auth-group"),
+        unsupported(AUTH),
     ),
     **dict.fromkeys(
         ("--debug-mode", "--enable-debugger", "--debugger-startup", "--enable-coverage", "--coverage-directory",
          "--enable-profiler", "--profiler-directory", "--enable-recorder", "--recorder-directory", "--enable-gdb",
          "--gdb-executable"),
-        gone(DEBUG),
+        unsupported(DEBUG),
     ),
 }  # fmt: skip
 
@@ -177,7 +178,7 @@ GRAMMAR = Grammar(
 )  # fmt: skip
 
 
-def settle(outcome: Outcome, command: Command) -> None:
+def translate(outcome: Outcome, command: Command) -> None:
     """What becomes of a command line: `start-server`, `setup-server` or Django's `runmodwsgi`."""
     given, others, unknown = GRAMMAR.read(command.words)
     values = {flag: str(value) for flag, value in given if flag in TARGET}
@@ -197,7 +198,7 @@ def settle(outcome: Outcome, command: Command) -> None:
                         "here nothing is ended unless request_timeout says so")  # fmt: skip
     if "--access-log-format" in flags and "--access-log" not in flags:
         outcome.settings.pop("access_log", None)
-        outcome.idle("--access-log-format", "", "without --access-log there is none")
+        outcome.not_needed("--access-log-format", "", "without --access-log there is none")
     tell_unknown(outcome, GRAMMAR, unknown)
 
 
@@ -208,7 +209,9 @@ def _target(outcome: Outcome, words: list[str], values: dict[str, str]) -> None:
     if kind == "module":
         outcome.target = f"{name}:{attribute}"
     elif kind in ("paste", "static") or not name:
-        outcome.gone("--application-type", kind, "a module with the application in it is to be named as the target")
+        outcome.unsupported(
+            "--application-type", kind, "a module with the application in it is to be named as the target"
+        )
     else:
         script_target(outcome, name, attribute, outcome.settings.get("chdir", ""))
 
@@ -217,7 +220,7 @@ def script_target(outcome: Outcome, path: str, attribute: str, folder: str) -> N
     """The target for a file: the module's name as seen from the folder, or from its own."""
     stem, suffix = os.path.splitext(os.path.normpath(path))
     if suffix != ".py":
-        outcome.gone("the script", path, f"a target is a module: rename it to {os.path.basename(stem)}.py")
+        outcome.unsupported("the script", path, f"a target is a module: rename it to {os.path.basename(stem)}.py")
     if os.path.isabs(stem):
         inside = folder and os.path.isabs(folder) and (stem + "/").startswith(os.path.normpath(folder) + "/")
         if inside:
@@ -229,4 +232,4 @@ def script_target(outcome: Outcome, path: str, attribute: str, folder: str) -> N
     module = stem.replace("/", ".").lstrip(".")
     outcome.target = f"{module}:{attribute}" if attribute else module
     if not all(part.isidentifier() for part in module.split(".")):
-        outcome.gone("the script", path, f"'{module}' is no module's name; rename the file")
+        outcome.unsupported("the script", path, f"'{module}' is no module's name; rename the file")

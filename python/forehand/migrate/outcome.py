@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     Rule = Callable[["Outcome", str, Any], None]
 
 # Three ways in which an option does not simply become one of ours.
-GONE = "No counterpart"
-OTHER = "Different here"
-IDLE = "Nothing to carry over"
-KINDS = (GONE, OTHER, IDLE)
+UNSUPPORTED = "No counterpart"
+DIFFERENT = "Different here"
+NOT_NEEDED = "Nothing to carry over"
+KINDS = (UNSUPPORTED, DIFFERENT, NOT_NEEDED)
 
 # Texts that each of their origins adds to.
 GROWING = ("pythonpath",)
@@ -69,7 +69,7 @@ class Outcome:
         try:
             rule(self, origin, value)
         except (TypeError, ValueError, AttributeError) as error:
-            self.gone(origin, value, f"this value cannot be read: {error}")
+            self.unsupported(origin, value, f"this value cannot be read: {error}")
 
     def put(self, name: str, value: Any, origin: str) -> None:
         """Take a value for our option, or say why it cannot be taken. Lists grow; the rest is replaced.
@@ -90,7 +90,7 @@ class Outcome:
                 value = option.parse(value)
             elif option.kind == "str":
                 value = str(value)
-            value = option.judge(value)
+            value = option.validated(value)
             _check_members(name, value)
         except ValueError as error:
             reason = f"{name} does not take it: {error}"
@@ -98,7 +98,7 @@ class Outcome:
                 # Left out, the server would listen where nobody has asked it to.
                 self._flag(name, shell or str(value[-1]), origin)
                 reason += ". The command line above gives it, and is refused until it is an address"
-            self.gone(origin, value, reason)
+            self.unsupported(origin, value, reason)
             return
         if name in self.settings and option.kind != "list" and name not in GROWING and self.origins[name] != origin:
             # One key, fed twice.
@@ -107,7 +107,7 @@ class Outcome:
             else:
                 reason = f"there is one {name}, and {origin} has it"
                 for earlier in self.origins[name].split(", "):
-                    self.gone(earlier, self.settings[name], reason)
+                    self.unsupported(earlier, self.settings[name], reason)
         self.settings[name] = value
         seen = self.origins.get(name, "").split(", ") if option.kind == "list" else []
         self.origins[name] = ", ".join(dict.fromkeys([*filter(None, seen), origin]))
@@ -142,46 +142,46 @@ class Outcome:
         for name in doubled:
             if name in self.settings:
                 value = self.settings.pop(name)
-                self.idle(self.origins.pop(name), value, f"{name} means nothing beside the other options")
+                self.not_needed(self.origins.pop(name), value, f"{name} means nothing beside the other options")
 
     def _drop(self, *names: str) -> None:
         """Leave out what the address that is bound goes before."""
         reason = "what is bound is named by another option, and that goes before it, as there"
         for name in names:
             for value in [self.settings.pop(name)] if name in self.settings else []:
-                self.idle(self.origins.pop(name), value, reason)
+                self.not_needed(self.origins.pop(name), value, reason)
             for given in [given for given in self._given if given[0] == name]:
                 at = self._given.index(given)
                 del self._given[at], self.flags[at]
                 self.remarks = [remark for remark in self.remarks if remark.option != given[2]]
-                self.idle(given[2], given[1], reason)
+                self.not_needed(given[2], given[1], reason)
 
     def raise_limit(self, name: str, value: Any, origin: str) -> None:
         """Take a limit where it is wider than ours already is; 0 often means none, which we do not have."""
         own = OPTIONS[name].default
         try:
-            wanted = OPTIONS[name].judge(value)
+            wanted = OPTIONS[name].validated(value)
         except ValueError as error:
-            self.gone(origin, value, f"{name} does not take it: {error}")
+            self.unsupported(origin, value, f"{name} does not take it: {error}")
             return
         if not wanted:
-            self.gone(origin, value, f"nothing is unlimited here; {name} is {own}")
+            self.unsupported(origin, value, f"nothing is unlimited here; {name} is {own}")
         elif wanted > own:
             self.put(name, value, origin)
         else:
-            self.idle(origin, value, f"{name} is {own} already")
+            self.not_needed(origin, value, f"{name} is {own} already")
 
-    def gone(self, origin: str, value: object, reason: str) -> None:
+    def unsupported(self, origin: str, value: object, reason: str) -> None:
         """This has no counterpart."""
-        self.remarks.append(Remark(GONE, origin, value, reason))
+        self.remarks.append(Remark(UNSUPPORTED, origin, value, reason))
 
     def differs(self, origin: str, value: object, reason: str) -> None:
         """This is taken, or taken care of, but means something else here."""
-        self.remarks.append(Remark(OTHER, origin, value, reason))
+        self.remarks.append(Remark(DIFFERENT, origin, value, reason))
 
-    def idle(self, origin: str, value: object, reason: str) -> None:
+    def not_needed(self, origin: str, value: object, reason: str) -> None:
         """This needs nothing: it is so already, or there is nothing that it could change."""
-        self.remarks.append(Remark(IDLE, origin, value, reason))
+        self.remarks.append(Remark(NOT_NEEDED, origin, value, reason))
 
     def took(self, name: str, origin: str) -> bool:
         """Whether our option has its value from there."""
@@ -229,9 +229,9 @@ def wider(name: str) -> Rule:
     return lambda outcome, origin, value: outcome.raise_limit(name, value, origin)
 
 
-def gone(reason: str) -> Rule:
+def unsupported(reason: str) -> Rule:
     """A rule: there is no counterpart, and what to do instead."""
-    return lambda outcome, origin, value: outcome.gone(origin, value, reason)
+    return lambda outcome, origin, value: outcome.unsupported(origin, value, reason)
 
 
 def differs(reason: str) -> Rule:
@@ -239,9 +239,9 @@ def differs(reason: str) -> Rule:
     return lambda outcome, origin, value: outcome.differs(origin, value, reason)
 
 
-def idle(reason: str) -> Rule:
+def not_needed(reason: str) -> Rule:
     """A rule: it is so already."""
-    return lambda outcome, origin, value: outcome.idle(origin, value, reason)
+    return lambda outcome, origin, value: outcome.not_needed(origin, value, reason)
 
 
 def switch(on: Rule) -> Rule:

@@ -11,8 +11,8 @@ import re
 
 from forehand import errors
 from forehand.errors import Problem
+from forehand.migrate.command_lines import split
 from forehand.migrate.outcome import Outcome
-from forehand.migrate.words import split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Service:
         for option, value, reason in self.differing:
             outcome.differs(option, value, reason)
         for option, value, reason in self.remarks:
-            outcome.idle(option, value, reason)
+            outcome.not_needed(option, value, reason)
 
 
 def joined(text: str) -> list[str]:

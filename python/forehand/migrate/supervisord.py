@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import re
 
+from forehand.migrate.command_lines import split
 from forehand.migrate.service import Service
-from forehand.migrate.words import split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

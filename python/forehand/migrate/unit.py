@@ -11,7 +11,7 @@ import re
 from forehand import errors
 from forehand.errors import Problem
 from forehand.migrate import asgi
-from forehand.migrate.outcome import Outcome, differs, gone, idle, same, wider
+from forehand.migrate.outcome import Outcome, differs, not_needed, same, unsupported, wider
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def _environment(outcome: Outcome, origin: str, value: Any) -> None:
 def _processes(outcome: Outcome, origin: str, value: Any) -> None:
     if isinstance(value, dict):
         outcome.put("workers", value.get("max", 1), f"{origin}.max")
-        outcome.gone(origin, value, "Unit adds processes by load, up to max; here so many run all the "
-                     "time, and hold their memory. `forehand workers +1` adds one")  # fmt: skip
+        outcome.unsupported(origin, value, "Unit adds processes by load, up to max; here so many run all the "
+                            "time, and hold their memory. `forehand workers +1` adds one")  # fmt: skip
     else:
         outcome.put("workers", value, origin)
 
@@ -61,7 +61,7 @@ def _home(outcome: Outcome, origin: str, value: Any) -> None:
 
 
 def _version(outcome: Outcome, origin: str, value: Any) -> None:
-    outcome.idle(origin, value, "the Python that runs forehand is the one")
+    outcome.not_needed(origin, value, "the Python that runs forehand is the one")
 
 
 APPLICATION: dict[str, Rule] = {
@@ -77,13 +77,13 @@ APPLICATION: dict[str, Rule] = {
     "protocol": asgi.interface,
     "prefix": same("script_name"),
     "factory": same("factory"),
-    "isolation": gone("systemd: PrivateTmp=, ProtectSystem= and others (deploy/forehand.service)"),
+    "isolation": unsupported("systemd: PrivateTmp=, ProtectSystem= and others (deploy/forehand.service)"),
     "stderr": same("log_file"),
-    "stdout": idle("what the application prints goes where the server's output goes"),
-    "thread_stack_size": gone("threads have the system's stack size: ulimit -s"),
+    "stdout": not_needed("what the application prints goes where the server's output goes"),
+    "thread_stack_size": unsupported("threads have the system's stack size: ulimit -s"),
     "limits.timeout": same("request_timeout"),
     "limits.requests": same("max_requests"),
-    "limits.reschedule_timeout": gone(
+    "limits.reschedule_timeout": unsupported(
         "a worker whose threads are all busy accepts nothing; queue_timeout bounds the wait"
     ),
 }
@@ -94,17 +94,17 @@ SETTINGS: dict[str, Rule] = {
     "http.idle_timeout": same("keep_alive_timeout"),
     "http.max_body_size": same("limit_body_bytes"),
     "http.body_buffer_size": same("limit_body_memory_bytes"),
-    "http.body_temp_path": gone("bodies that do not fit into memory go to TMPDIR, into files without a name"),
+    "http.body_temp_path": unsupported("bodies that do not fit into memory go to TMPDIR, into files without a name"),
     "http.large_header_buffer_size": wider("limit_header_bytes"),
-    "http.discard_unsafe_fields": idle("header names with an underscore are dropped"),
-    "http.server_version": idle("no Server header is sent unless server_header says what"),
-    "http.log_route": gone(STATIC),
-    "http.chunked_transform": idle("chunked bodies are taken"),
-    "http.static": gone(STATIC),
+    "http.discard_unsafe_fields": not_needed("header names with an underscore are dropped"),
+    "http.server_version": not_needed("no Server header is sent unless server_header says what"),
+    "http.log_route": unsupported(STATIC),
+    "http.chunked_transform": not_needed("chunked bodies are taken"),
+    "http.static": unsupported(STATIC),
 }
 
 
-def settle(outcome: Outcome, config: Mapping[str, Any], path: str) -> None:
+def translate(outcome: Outcome, config: Mapping[str, Any], path: str) -> None:
     """What becomes of a configuration. Raises Problem where there is no Python application."""
     applications = {
         name: app
@@ -118,13 +118,17 @@ def settle(outcome: Outcome, config: Mapping[str, Any], path: str) -> None:
     chosen = next((name for name in led if name in applications), next(iter(applications)))
     for name in applications:
         if name != chosen:
-            outcome.gone(f"applications.{name}", "", f"one server runs one application, here {chosen}: give this one a "
-                         "forehand.toml and a service of its own")  # fmt: skip
+            outcome.unsupported(
+                f"applications.{name}",
+                "",
+                f"one server runs one application, here {chosen}: give this one a "
+                "forehand.toml and a service of its own",
+            )
     _listeners(outcome, config, chosen)
     _application(outcome, f"applications.{chosen}", applications[chosen])
     for key, value in _flat(config.get("settings") or {}):
         key = key if key in SETTINGS else ".".join(key.split(".")[:2])
-        outcome.take(SETTINGS.get(key, gone("there is no such setting here")), f"settings.{key}", value)
+        outcome.take(SETTINGS.get(key, unsupported("there is no such setting here")), f"settings.{key}", value)
     if "threads" not in applications[chosen]:
         outcome.differs("threads", "", "a process of Unit's runs one request at a time; here up to 32 run in each. "
                         "Where the application is not made for threads: threads = 1")  # fmt: skip
@@ -133,7 +137,7 @@ def settle(outcome: Outcome, config: Mapping[str, Any], path: str) -> None:
         _access_log(outcome, config["access_log"])
     for key in ("routes", "upstreams"):
         if config.get(key):
-            outcome.gone(key, "", STATIC)
+            outcome.unsupported(key, "", STATIC)
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -149,13 +153,13 @@ def _application(outcome: Outcome, where: str, app: Mapping[str, Any]) -> None:
     named = next(iter(targets.values()), app)
     outcome.target = f"{named.get('module', '')}:{named.get('callable', 'application')}"
     for name in list(targets)[1:]:
-        outcome.gone(f"{where}.targets.{name}", "", "one target is served; route inside of the application")
+        outcome.unsupported(f"{where}.targets.{name}", "", "one target is served; route inside of the application")
     for key, value in _flat(app):
         if key in ("module", "callable") or key.startswith("targets.") or "comment" in key:
             continue
         key = "isolation" if key.startswith("isolation.") else key
         if not (key == "isolation" and outcome.about(f"{where}.isolation")):
-            outcome.take(APPLICATION.get(key, gone("there is no such option here")), f"{where}.{key}", value)
+            outcome.take(APPLICATION.get(key, unsupported("there is no such option here")), f"{where}.{key}", value)
     for key in ("prefix", "factory"):
         if targets and key in named:
             outcome.take(APPLICATION[key], f"{where}.targets.{key}", named[key])
@@ -195,11 +199,11 @@ def _listeners(outcome: Outcome, config: Mapping[str, Any], chosen: str) -> None
             other = (
                 "it leads to another application" if _led_to(config, lead) else "it does not lead to the application"
             )
-            outcome.gone(where, lead, f"{other}: this address is not bound")
+            outcome.unsupported(where, lead, f"{other}: this address is not bound")
             continue
         outcome.put("bind", [re.sub(r"^\*:", ":", address)], where)
         if listener.get("tls"):
-            outcome.gone(f"{where}.tls", "", "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)")
+            outcome.unsupported(f"{where}.tls", "", "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)")
         if listener.get("backlog"):
             outcome.put("backlog", listener["backlog"], f"{where}.backlog")
         forwarded = listener.get("forwarded") or listener.get("client_ip")
@@ -216,5 +220,8 @@ def _access_log(outcome: Outcome, value: Any) -> None:
     if table.get("path"):
         outcome.put("access_log_file", table["path"], "access_log.path")
     if table.get("format"):
-        outcome.gone("access_log.format", table["format"], "its variables are nginx's; access_log takes a format "
-                     "such as '%h %r %s %D'")  # fmt: skip
+        outcome.unsupported(
+            "access_log.format",
+            table["format"],
+            "its variables are nginx's; access_log takes a format such as '%h %r %s %D'",
+        )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from forehand.migrate import asgi
-from forehand.migrate.outcome import Outcome, gone, idle, same, switch
-from forehand.migrate.words import Command, Grammar
+from forehand.migrate.command_lines import Command, Grammar
+from forehand.migrate.outcome import Outcome, not_needed, same, switch, unsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ RULES: dict[str, Rule] = {
     "--reload-dir": same("reload_dir"),
     "--reload-include": same("reload_include"),
     "--reload-exclude": same("reload_exclude"),
-    "--reload-delay": idle("changes are told by the kernel where it can"),
+    "--reload-delay": not_needed("changes are told by the kernel where it can"),
     "--workers": same("workers"),
     "--loop": asgi.loop,
-    "--http": idle("there is one parser, written in Rust"),
-    "--http2": gone("HTTP/1.0 and 1.1 are spoken; a proxy speaks HTTP/2"),
+    "--http": not_needed("there is one parser, written in Rust"),
+    "--http2": unsupported("HTTP/1.0 and 1.1 are spoken; a proxy speaks HTTP/2"),
     "--ws": asgi.sockets,
     "--ws-max-size": asgi.message_size,
     "--ws-max-queue": same("limit_ws_queue"),
@@ -54,11 +54,11 @@ RULES: dict[str, Rule] = {
     "--log-level": _level,
     "--access-log": asgi.access_log,
     "--use-colors": asgi.colors,
-    "--proxy-headers": idle("forwarding headers are understood, from the peers in forwarded_allow_ips"),
+    "--proxy-headers": not_needed("forwarding headers are understood, from the peers in forwarded_allow_ips"),
     "--no-proxy-headers": lambda outcome, origin, _: outcome.put("forwarded_allow_ips", "", origin),
-    "--server-header": idle("no Server header is sent unless server_header says what"),
-    "--date-header": idle("a Date is sent, as RFC 9110 section 6.6.1 asks"),
-    "--no-date-header": gone("a Date is sent, as RFC 9110 section 6.6.1 asks"),
+    "--server-header": not_needed("no Server header is sent unless server_header says what"),
+    "--date-header": not_needed("a Date is sent, as RFC 9110 section 6.6.1 asks"),
+    "--no-date-header": unsupported("a Date is sent, as RFC 9110 section 6.6.1 asks"),
     "--forwarded-allow-ips": same("forwarded_allow_ips"),
     "--root-path": same("script_name"),
     "--limit-concurrency": same("limit_concurrency"),
@@ -67,18 +67,18 @@ RULES: dict[str, Rule] = {
     "--limit-max-requests-jitter": same("max_requests_jitter"),
     "--timeout-keep-alive": same("keep_alive_timeout", "75 s cost nothing here and outlast load balancers"),
     "--timeout-graceful-shutdown": same("graceful_timeout"),
-    "--timeout-worker-healthcheck": idle("a worker that dies is replaced at once"),
+    "--timeout-worker-healthcheck": not_needed("a worker that dies is replaced at once"),
     **dict.fromkeys(
         ("--ssl-keyfile", "--ssl-certfile", "--ssl-keyfile-password", "--ssl-version", "--ssl-cert-reqs",
          "--ssl-ca-certs", "--ssl-ciphers"),
-        gone(TLS),
+        unsupported(TLS),
     ),
-    "--header": gone("let the application or the proxy add headers"),
+    "--header": unsupported("let the application or the proxy add headers"),
     "--app-dir": same("pythonpath"),
-    "--h11-max-incomplete-event-size": idle("heads have limits of their own: limit_header_bytes"),
-    "--reset-contextvars": gone("each request has a context of its own, made of the loop's"),
+    "--h11-max-incomplete-event-size": not_needed("heads have limits of their own: limit_header_bytes"),
+    "--reset-contextvars": unsupported("each request has a context of its own, made of the loop's"),
     "--factory": switch(same("factory")),
-    "--version": idle("it only shows the version"),
+    "--version": not_needed("it only shows the version"),
 }  # fmt: skip
 
 SWITCHED = ("reload", "http2", "factory", "reset-contextvars", "version")
@@ -92,7 +92,7 @@ GRAMMAR = Grammar(
 )
 
 
-def settle(outcome: Outcome, command: Command) -> None:
+def translate(outcome: Outcome, command: Command) -> None:
     """What becomes of a command line."""
     given, others, unknown = GRAMMAR.read(command.words)
     outcome.target = others[0] if others else ""
@@ -110,4 +110,4 @@ def settle(outcome: Outcome, command: Command) -> None:
 def tell_unknown(outcome: Outcome, grammar: Grammar, unknown: list[str]) -> None:
     """A remark for each flag that the server does not have, as far as is known here."""
     for flag in unknown:
-        outcome.gone(flag, "", f"{outcome.server} is not known to have this option{grammar.nearest(flag)}")
+        outcome.unsupported(flag, "", f"{outcome.server} is not known to have this option{grammar.nearest(flag)}")

@@ -13,7 +13,7 @@ from forehand import errors
 from forehand.errors import Problem
 from forehand.migrate import asgi
 from forehand.migrate.mod_wsgi import script_target
-from forehand.migrate.outcome import Outcome, differs, gone, idle, same, switch
+from forehand.migrate.outcome import Outcome, differs, not_needed, same, switch, unsupported
 from forehand.migrate.uwsgi_families import PROTOCOL, SYSTEMD, reason
 from forehand.migrate.uwsgi_log import access_format
 
@@ -96,7 +96,7 @@ def _environment(outcome: Outcome, origin: str, value: Any) -> None:
     if "=" in value:
         outcome.put("env", value if "$" in value else [value], origin)
     else:
-        outcome.gone(origin, value, "it sets no value")
+        outcome.unsupported(origin, value, "it sets no value")
 
 
 def _umask(outcome: Outcome, origin: str, value: Any) -> None:
@@ -120,7 +120,7 @@ def _log(outcome: Outcome, origin: str, value: Any) -> None:
     plain = re.sub(r"^\w+ (?=\w+:)", "", value)
     kind, colon, rest = plain.partition(":")
     if plain.startswith("/dev/std") or kind == "stdio":
-        outcome.idle(origin, value, "lines go to standard error")
+        outcome.not_needed(origin, value, "lines go to standard error")
     elif kind in ("syslog", "rsyslog"):
         address, _, prefix = rest.partition(",") if kind == "rsyslog" else ("", "", rest.partition(",")[0])
         outcome.put("log_syslog", True, origin)
@@ -129,14 +129,14 @@ def _log(outcome: Outcome, origin: str, value: Any) -> None:
         if prefix:
             outcome.put("log_syslog_prefix", prefix, origin)
     elif origin == "log-socket" or (colon and kind != "file" and "/" not in kind):
-        outcome.gone(origin, value, "lines go to standard error, to a file or to syslog (log_syslog)")
+        outcome.unsupported(origin, value, "lines go to standard error, to a file or to syslog (log_syslog)")
     else:
         outcome.put("log_file", plain.removeprefix("file:").partition(",")[0], origin)
 
 
 def _daemonize(outcome: Outcome, origin: str, value: Any) -> None:
     _log(outcome, origin, value)
-    outcome.gone(origin, value, SYSTEMD)
+    outcome.unsupported(origin, value, SYSTEMD)
 
 
 def _route(outcome: Outcome, origin: str, value: Any) -> None:
@@ -144,7 +144,7 @@ def _route(outcome: Outcome, origin: str, value: Any) -> None:
     if found and origin == "route":
         outcome.path_timeouts[found[1]] = float(found[2])
     else:
-        outcome.gone(origin, value, "there is no routing language: a proxy's work, or a WSGI middleware's")
+        outcome.unsupported(origin, value, "there is no routing language: a proxy's work, or a WSGI middleware's")
 
 
 def _reload(outcome: Outcome, origin: str, value: Any) -> None:
@@ -160,65 +160,65 @@ RULES: dict[str, Rule] = {
     "chmod-socket": _socket_mode,
     "chown-socket": _socket_owner,
     "chmod": _socket_mode,
-    "vacuum": switch(idle("unix sockets and the pid file are removed at the end")),
+    "vacuum": switch(not_needed("unix sockets and the pid file are removed at the end")),
     # Application
     **dict.fromkeys(("home", "virtualenv", "venv", "pyhome"), _home),
     **dict.fromkeys(("pythonpath", "python-path", "pp"), _paths),
     "chdir": same("chdir"),
     "chdir2": same("chdir"),
     "env": _environment,
-    "need-app": switch(idle("a first start without an application ends with status 4")),
-    "single-interpreter": switch(idle(ALWAYS)),
-    "enable-threads": switch(idle(ALWAYS)),
-    "manage-script-name": switch(idle("script_name is for all requests")),
-    "plugins": idle("Python is what is run"),
-    "plugin": idle("Python is what is run"),
-    "plugins-dir": idle("there are no plugins"),
-    "plugin-dir": idle("there are no plugins"),
-    "strict": switch(idle(ALWAYS)),
+    "need-app": switch(not_needed("a first start without an application ends with status 4")),
+    "single-interpreter": switch(not_needed(ALWAYS)),
+    "enable-threads": switch(not_needed(ALWAYS)),
+    "manage-script-name": switch(not_needed("script_name is for all requests")),
+    "plugins": not_needed("Python is what is run"),
+    "plugin": not_needed("Python is what is run"),
+    "plugins-dir": not_needed("there are no plugins"),
+    "plugin-dir": not_needed("there are no plugins"),
+    "strict": switch(not_needed(ALWAYS)),
     # Work
     "processes": _workers,
     "workers": _workers,
     "threads": _whole("threads"),
-    "master": switch(idle("workers are supervised, always")),
-    "lazy-apps": switch(idle("each worker imports the application, unless preload says otherwise")),
-    "lazy": switch(idle("each worker imports the application, unless preload says otherwise")),
-    "thunder-lock": switch(idle("a worker whose threads are all busy does not accept")),
-    "offload-threads": idle("a slow reader holds no thread, up to limit_response_buffer_bytes"),
+    "master": switch(not_needed("workers are supervised, always")),
+    "lazy-apps": switch(not_needed("each worker imports the application, unless preload says otherwise")),
+    "lazy": switch(not_needed("each worker imports the application, unless preload says otherwise")),
+    "thunder-lock": switch(not_needed("a worker whose threads are all busy does not accept")),
+    "offload-threads": not_needed("a slow reader holds no thread, up to limit_response_buffer_bytes"),
     "harakiri": _whole("request_timeout", remark="the client gets 504 and the others go on; uWSGI kills the worker"),
     "harakiri-graceful-timeout": _whole("request_timeout_grace", remark="forehand.RequestTimeout is raised in the "
                                         "thread, and the worker is replaced where it does not come back by then"),
-    "harakiri-graceful-signal": gone("no signal is sent: forehand.RequestTimeout is raised in the thread"),
-    "harakiri-queue-threshold": gone("a late request is ended whatever waits; limit_queue and queue_timeout bound the "
-                                     "queue"),
-    "harakiri-verbose": switch(idle("the stack of the late request is logged")),
+    "harakiri-graceful-signal": unsupported("no signal is sent: forehand.RequestTimeout is raised in the thread"),
+    "harakiri-queue-threshold": unsupported("a late request is ended whatever waits; limit_queue and queue_timeout "
+                                            "bound the queue"),
+    "harakiri-verbose": switch(not_needed("the stack of the late request is logged")),
     "max-requests": _whole("max_requests"),
     "max-requests-delta": _whole("max_requests_jitter", remark="uWSGI adds it by worker number; here by chance"),
     "max-worker-lifetime": _whole("max_worker_age"),
-    "max-worker-lifetime-delta": idle("replacements come first, one after the other"),
-    "min-worker-lifetime": idle("crash loops back off"),
+    "max-worker-lifetime-delta": not_needed("replacements come first, one after the other"),
+    "min-worker-lifetime": not_needed("crash loops back off"),
     "reload-on-rss": _whole("max_worker_memory", "M"),
     "evil-reload-on-rss": _whole("max_worker_memory", "M"),
-    "reload-on-as": gone("memory is counted as it is used (max_worker_memory), not as it is addressed"),
-    "evil-reload-on-as": gone("memory is counted as it is used (max_worker_memory), not as it is addressed"),
+    "reload-on-as": unsupported("memory is counted as it is used (max_worker_memory), not as it is addressed"),
+    "evil-reload-on-as": unsupported("memory is counted as it is used (max_worker_memory), not as it is addressed"),
     "worker-reload-mercy": _whole("graceful_timeout"),
     "reload-mercy": _whole("graceful_timeout"),
     "buffer-size": _buffer,
     "limit-post": _whole("limit_body_bytes"),
-    "post-buffering": idle("bodies are received before a thread is taken"),
-    "post-buffering-bufsize": idle("bodies are received before a thread is taken"),
+    "post-buffering": not_needed("bodies are received before a thread is taken"),
+    "post-buffering-bufsize": not_needed("bodies are received before a thread is taken"),
     "socket-timeout": _whole("write_timeout"),
     "so-write-timeout": _whole("write_timeout"),
     "http-timeout": differs("there is no hop between a router and the workers; request_timeout ends late requests"),
-    "http-connect-timeout": idle("there is no hop between a router and the workers"),
+    "http-connect-timeout": not_needed("there is no hop between a router and the workers"),
     "http-headers-timeout": _whole("header_timeout"),
-    "http-keepalive": idle("connections are kept; keep_alive_timeout says for how long"),
-    "add-header": gone("let the application or the proxy add headers; `Connection: close` is not needed"),
+    "http-keepalive": not_needed("connections are kept; keep_alive_timeout says for how long"),
+    "add-header": unsupported("let the application or the proxy add headers; `Connection: close` is not needed"),
     "py-auto-reload": _reload,
     "py-autoreload": _reload,
     "python-auto-reload": _reload,
     "python-autoreload": _reload,
-    "log-x-forwarded-for": switch(idle("the access log has the client's address, behind trusted proxies too")),
+    "log-x-forwarded-for": switch(not_needed("the access log has the client's address, behind trusted proxies too")),
     # Process
     "uid": same("user"),
     "gid": same("group"),
@@ -229,57 +229,57 @@ RULES: dict[str, Rule] = {
     "safe-pidfile2": same("pid_file"),
     "daemonize": _daemonize,
     "daemonize2": _daemonize,
-    "die-on-term": switch(idle("SIGTERM stops")),
-    "exit-on-reload": switch(gone("a reload reloads")),
-    "no-orphans": switch(idle("workers end with their parent")),
-    "master-fifo": gone("`forehand reload`, `stop` and `workers +1` over the socket that `control` names"),
-    "max-fd": gone("systemd: LimitNOFILE="),
-    "limit-as": gone("systemd: MemoryMax=; max_worker_memory replaces a worker that has grown"),
-    "limit-nproc": gone("systemd: LimitNPROC="),
-    "cpu-affinity": gone("systemd: CPUAffinity="),
-    "prio": gone("systemd: Nice="),
-    "auto-procname": switch(idle("processes are named after the application")),
+    "die-on-term": switch(not_needed("SIGTERM stops")),
+    "exit-on-reload": switch(unsupported("a reload reloads")),
+    "no-orphans": switch(not_needed("workers end with their parent")),
+    "master-fifo": unsupported("`forehand reload`, `stop` and `workers +1` over the socket that `control` names"),
+    "max-fd": unsupported("systemd: LimitNOFILE="),
+    "limit-as": unsupported("systemd: MemoryMax=; max_worker_memory replaces a worker that has grown"),
+    "limit-nproc": unsupported("systemd: LimitNPROC="),
+    "cpu-affinity": unsupported("systemd: CPUAffinity="),
+    "prio": unsupported("systemd: Nice="),
+    "auto-procname": switch(not_needed("processes are named after the application")),
     "procname": same("process_name"),
     "procname-master": same("process_name"),
-    "procname-prefix": gone("process_name is the whole name"),
-    "procname-prefix-spaced": gone("process_name is the whole name"),
-    "chroot": gone("systemd: RootDirectory="),
-    "close-on-exec": switch(idle(ALWAYS)),
+    "procname-prefix": unsupported("process_name is the whole name"),
+    "procname-prefix-spaced": unsupported("process_name is the whole name"),
+    "chroot": unsupported("systemd: RootDirectory="),
+    "close-on-exec": switch(not_needed(ALWAYS)),
     "no-defer-accept": lambda outcome, origin, _: outcome.put("defer_accept", False, origin),
-    "tcp-nodelay": switch(idle(ALWAYS)),
-    "reuse-port": switch(idle("workers share one listener; a connection goes to one that is free")),
-    "thread-stacksize": gone("threads have the system's stack size: ulimit -s"),
-    "disable-sendfile": switch(gone("sendfile(2) is used for what wsgi.file_wrapper returns")),
-    "py-call-osafterfork": switch(idle("Python is told of forks")),
-    "py-tracebacker": gone("`forehand stacks` shows what every thread is doing"),
-    "wsgi-env-behaviour": idle("each request has an environ of its own"),
-    "wsgi-env-behavior": idle("each request has an environ of its own"),
-    "wsgi-disable-file-wrapper": gone("wsgi.file_wrapper is there"),
-    "catch-exceptions": switch(gone("tracebacks go to the log, and never to a client")),
+    "tcp-nodelay": switch(not_needed(ALWAYS)),
+    "reuse-port": switch(not_needed("workers share one listener; a connection goes to one that is free")),
+    "thread-stacksize": unsupported("threads have the system's stack size: ulimit -s"),
+    "disable-sendfile": switch(unsupported("sendfile(2) is used for what wsgi.file_wrapper returns")),
+    "py-call-osafterfork": switch(not_needed("Python is told of forks")),
+    "py-tracebacker": unsupported("`forehand stacks` shows what every thread is doing"),
+    "wsgi-env-behaviour": not_needed("each request has an environ of its own"),
+    "wsgi-env-behavior": not_needed("each request has an environ of its own"),
+    "wsgi-disable-file-wrapper": unsupported("wsgi.file_wrapper is there"),
+    "catch-exceptions": switch(unsupported("tracebacks go to the log, and never to a client")),
     # Logs
     **dict.fromkeys(("logto", "logto2", "logger", "log-socket"), _log),
-    "memory-report": switch(gone("`forehand status` tells the memory of each worker")),
-    "log-date": idle("lines have the time"),
-    "logdate": idle("lines have the time"),
+    "memory-report": switch(unsupported("`forehand status` tells the memory of each worker")),
+    "log-date": not_needed("lines have the time"),
+    "logdate": not_needed("lines have the time"),
     **dict.fromkeys(("log-maxsize", "log-backupname", "log-truncate", "log-reopen", "touch-logrotate",
-                     "touch-logreopen"), gone(ROTATE)),
-    "logfile-chmod": gone("files have the permissions that umask leaves"),
-    "logfile-chown": gone("files belong to whom the server runs as"),
-    "log-master": switch(idle("each line is written whole")),
-    "threaded-logger": switch(idle("no worker waits for a log")),
+                     "touch-logreopen"), unsupported(ROTATE)),
+    "logfile-chmod": unsupported("files have the permissions that umask leaves"),
+    "logfile-chown": unsupported("files belong to whom the server runs as"),
+    "log-master": switch(not_needed("each line is written whole")),
+    "threaded-logger": switch(not_needed("no worker waits for a log")),
     **dict.fromkeys(("ignore-sigpipe", "ignore-write-errors", "disable-write-exception", "write-errors-tolerance",
-                     "write-errors-exception-only"), idle("a client that leaves is no error")),
-    "stats": gone("`forehand status` tells what is counted"),
-    "show-config": switch(idle("`forehand --print-config` does it")),
+                     "write-errors-exception-only"), not_needed("a client that leaves is no error")),
+    "stats": unsupported("`forehand status` tells what is counted"),
+    "show-config": switch(not_needed("`forehand --print-config` does it")),
     "gevent": _gevent,
-    "gevent-monkey-patch": switch(idle("with worker_class gevent everything is patched")),
-    "gevent-early-monkey-patch": switch(idle("it is patched before the application is imported")),
-    "ugreen": switch(gone(GREENLETS)),
-    "async": gone(GREENLETS),
+    "gevent-monkey-patch": switch(not_needed("with worker_class gevent everything is patched")),
+    "gevent-early-monkey-patch": switch(not_needed("it is patched before the application is imported")),
+    "ugreen": switch(unsupported(GREENLETS)),
+    "async": unsupported(GREENLETS),
     "route": _route,
-    "print": idle("it only prints"),
-    "autoload": switch(idle("there are no plugins")),
-    "so-keepalive": switch(idle("keep_alive_timeout ends connections that are idle")),
+    "print": not_needed("it only prints"),
+    "autoload": switch(not_needed("there are no plugins")),
+    "so-keepalive": switch(not_needed("keep_alive_timeout ends connections that are idle")),
 }  # fmt: skip
 
 # How many workers run, by load.
@@ -308,10 +308,10 @@ TOGETHER = (
 def rule(name: str) -> Rule | None:
     """What becomes of an option; None for a name that is no option of uWSGI's as far as is known here."""
     family = reason(name)
-    return RULES.get(name) or (gone(family) if family else None)
+    return RULES.get(name) or (unsupported(family) if family else None)
 
 
-def settle(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[str]) -> None:
+def translate(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[str]) -> None:
     """What becomes of options in order. `placed` are names that placeholders asked for."""
     pairs = [(key, _plain(outcome, key, value)) for key, value in pairs]
     values = dict(pairs)
@@ -333,7 +333,7 @@ def settle(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[str])
         elif known:
             outcome.take(known, key, value)
         elif key not in placed:
-            outcome.gone(key, value, "it is no option of uWSGI's that is known here; perhaps a placeholder")
+            outcome.unsupported(key, value, "it is no option of uWSGI's that is known here; perhaps a placeholder")
     _protocol(outcome, values)
     _target(outcome, pairs)
     _cheaper(outcome, values)
@@ -348,7 +348,7 @@ def settle(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[str])
     if "gevent" in values:
         if "threads" in outcome.settings:
             del outcome.settings["threads"]
-            outcome.idle("threads", values["threads"], "with gevent each request has a greenlet")
+            outcome.not_needed("threads", values["threads"], "with gevent each request has a greenlet")
     elif "threads" not in values:
         outcome.differs("threads", "", "a worker of uWSGI's runs one request at a time; here up to 32 run in each. "
                         "Where the application is not made for threads: threads = 1")  # fmt: skip
@@ -366,7 +366,7 @@ def _plain(outcome: Outcome, key: str, value: str) -> str:
 def _protocol(outcome: Outcome, values: dict[str, str]) -> None:
     for key in ("protocol", "socket-protocol"):
         if values.get(key) == "http":
-            outcome.idle(key, "http", "HTTP is spoken, here too")
+            outcome.not_needed(key, "http", "HTTP is spoken, here too")
         elif key in values:
             outcome.differs(key, values[key], PROTOCOL)
 
@@ -389,7 +389,7 @@ def _cheaper(outcome: Outcome, values: dict[str, str]) -> None:
         )
     else:
         told += ": their memory is held all the time"
-    outcome.gone(", ".join(named), values[named[0]], f"{told}. `forehand workers +1` adds one")
+    outcome.unsupported(", ".join(named), values[named[0]], f"{told}. `forehand workers +1` adds one")
 
 
 def _target(outcome: Outcome, pairs: list[tuple[str, str]]) -> None:
@@ -410,7 +410,7 @@ def _target(outcome: Outcome, pairs: list[tuple[str, str]]) -> None:
         where, _, what = value.partition("=")
         if outcome.target:
             if len(mounts) > 1 or module or path:
-                outcome.gone("mount", value, "one target is served; route inside of the application")
+                outcome.unsupported("mount", value, "one target is served; route inside of the application")
             continue
         if where.strip("/"):
             outcome.put("script_name", "/" + where.strip("/"), "mount")
@@ -433,12 +433,12 @@ def _access_log(outcome: Outcome, values: dict[str, str]) -> None:
         outcome.put("access_log", access_format(form), "log-format")
     else:
         outcome.put("access_log", "combined", "log-format")
-        outcome.gone("log-format", form, "not all of its parts are known here; combined is the nearest")
+        outcome.unsupported("log-format", form, "not all of its parts are known here; combined is the nearest")
     where = values.get("req-logger", "")
     if where.startswith(("file:", "/")):
         outcome.put("access_log_file", where.removeprefix("file:"), "req-logger")
     elif where:
-        outcome.gone("req-logger", where, "the access log goes to standard output or to a file")
+        outcome.unsupported("req-logger", where, "the access log goes to standard output or to a file")
     elif "log_file" in outcome.settings:
         outcome.put("access_log_file", outcome.settings["log_file"], outcome.origins["log_file"])
     elif "log_syslog" not in outcome.settings:

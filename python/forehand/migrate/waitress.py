@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from forehand.migrate import asgi
-from forehand.migrate.outcome import Outcome, gone, idle, same, switch, wider
+from forehand.migrate.command_lines import Command, Grammar
+from forehand.migrate.outcome import Outcome, not_needed, same, switch, unsupported, wider
 from forehand.migrate.uvicorn import tell_unknown
-from forehand.migrate.words import Command, Grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,45 +36,46 @@ RULES: dict[str, Rule] = {
     "--listen": _listen,
     "--unix-socket": _unix,
     "--unix-socket-perms": asgi.socket_mode,
-    "--ipv4": idle("an address says what it is"),
-    "--no-ipv4": gone("name the addresses: --bind [::]:8080"),
-    "--ipv6": idle("an address says what it is"),
-    "--no-ipv6": idle("an address says what it is"),
+    "--ipv4": not_needed("an address says what it is"),
+    "--no-ipv4": unsupported("name the addresses: --bind [::]:8080"),
+    "--ipv6": not_needed("an address says what it is"),
+    "--no-ipv6": not_needed("an address says what it is"),
     "--url-scheme": same("url_scheme"),
     "--url-prefix": _prefix,
     "--ident": same("server_header"),
     "--threads": same("threads"),
     "--backlog": same("backlog"),
-    "--recv-bytes": idle(OWN),
-    "--send-bytes": idle(OWN),
-    "--outbuf-overflow": gone("a reply is not written to a file: its thread waits for a slow reader beyond "
-                              "limit_response_buffer_bytes"),
-    "--outbuf-high-watermark": gone("limit_response_buffer_bytes is the bound for a slow reader"),
+    "--recv-bytes": not_needed(OWN),
+    "--send-bytes": not_needed(OWN),
+    "--outbuf-overflow": unsupported("a reply is not written to a file: its thread waits for a slow reader beyond "
+                                     "limit_response_buffer_bytes"),
+    "--outbuf-high-watermark": unsupported("limit_response_buffer_bytes is the bound for a slow reader"),
     "--inbuf-overflow": same("limit_body_memory_bytes"),
     "--connection-limit": same("limit_connections"),
-    "--cleanup-interval": idle("connections have timers of their own"),
+    "--cleanup-interval": not_needed("connections have timers of their own"),
     "--channel-timeout": same("keep_alive_timeout"),
-    "--log-socket-errors": idle("a client that leaves is no error"),
-    "--no-log-socket-errors": idle("a client that leaves is no error"),
+    "--log-socket-errors": not_needed("a client that leaves is no error"),
+    "--no-log-socket-errors": not_needed("a client that leaves is no error"),
     "--max-request-header-size": wider("limit_header_bytes"),
     "--max-request-body-size": same("limit_body_bytes"),
-    "--expose-tracebacks": gone("tracebacks go to the log, and never to a client"),
-    "--no-expose-tracebacks": idle("tracebacks go to the log, and never to a client"),
-    "--asyncore-loop-timeout": idle(OWN),
-    "--asyncore-use-poll": idle(OWN),
-    "--channel-request-lookahead": idle("a client that leaves while its request waits is noticed"),
+    "--expose-tracebacks": unsupported("tracebacks go to the log, and never to a client"),
+    "--no-expose-tracebacks": not_needed("tracebacks go to the log, and never to a client"),
+    "--asyncore-loop-timeout": not_needed(OWN),
+    "--asyncore-use-poll": not_needed(OWN),
+    "--channel-request-lookahead": not_needed("a client that leaves while its request waits is noticed"),
     "--trusted-proxy": same("forwarded_allow_ips"),
-    "--trusted-proxy-count": gone("name every proxy in forwarded_allow_ips: the right-most address that is not "
-                                  "trusted is the client"),
-    "--trusted-proxy-headers": idle("X-Forwarded-For, -Proto, -Host, -Port, -Prefix and Forwarded are understood"),
-    "--clear-untrusted-proxy-headers": idle("from anybody else they do not reach the application"),
-    "--no-clear-untrusted-proxy-headers": gone("from anybody else they do not reach the application"),
-    "--log-untrusted-proxy-headers": gone("they are dropped without a line"),
-    "--no-log-untrusted-proxy-headers": idle("they are dropped without a line"),
-    "--server-name": gone("SERVER_NAME is the Host of the request"),
+    "--trusted-proxy-count": unsupported("name every proxy in forwarded_allow_ips: the right-most address that is not "
+                                         "trusted is the client"),
+    "--trusted-proxy-headers": not_needed("X-Forwarded-For, -Proto, -Host, -Port, -Prefix and Forwarded are "
+                                          "understood"),
+    "--clear-untrusted-proxy-headers": not_needed("from anybody else they do not reach the application"),
+    "--no-clear-untrusted-proxy-headers": unsupported("from anybody else they do not reach the application"),
+    "--log-untrusted-proxy-headers": unsupported("they are dropped without a line"),
+    "--no-log-untrusted-proxy-headers": not_needed("they are dropped without a line"),
+    "--server-name": unsupported("SERVER_NAME is the Host of the request"),
     "--call": switch(same("factory")),
     "--app": lambda outcome, _origin, value: setattr(outcome, "target", str(value)),
-    "--help": idle("it only shows help"),
+    "--help": not_needed("it only shows help"),
 }  # fmt: skip
 
 TURNED = ("ipv4", "ipv6", "log-socket-errors", "expose-tracebacks", "clear-untrusted-proxy-headers",
@@ -89,7 +90,7 @@ GRAMMAR = Grammar(
 )
 
 
-def settle(outcome: Outcome, command: Command) -> None:
+def translate(outcome: Outcome, command: Command) -> None:
     """What becomes of a command line."""
     given, others, unknown = GRAMMAR.read(command.words)
     outcome.target = others[0] if others else ""

@@ -9,7 +9,7 @@ import os
 import sys
 
 from forehand import __version__
-from forehand.supervisor import say
+from forehand.supervisor import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def tell(settings: dict[str, Any], kept: Children, workers: int, control: str) -
     """Tell people, and whoever waits at `ready_fd`, that requests are answered. `control`: the control socket's
     path."""
     if not settings["quiet"]:
-        say.say("plain", "\n".join(_lines(settings, kept.listeners, workers, control)))
+        log.write("plain", "\n".join(_lines(settings, kept.listeners, workers, control)))
     if settings.get("ready_fd") is not None:
         _ready(settings["ready_fd"], kept, control)
         settings["ready_fd"] = None

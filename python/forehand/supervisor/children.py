@@ -109,7 +109,7 @@ class Children:
         self.scoreboard.free(child.row)
 
 
-def how(status: int) -> tuple[str, bool]:
+def described(status: int) -> tuple[str, bool]:
     """A wait status in words, and whether it was a failure."""
     if os.WIFSIGNALED(status):
         import _signal as signal

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from forehand.supervisor import say, stacks
+from forehand.supervisor import log, stacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ def prepare() -> None:
     stacks.text_of(sys._getframe())
 
 
-def act(server: _core.Server, ident: int, line: str, seconds: float, serial: int) -> None:
+def interrupt(server: _core.Server, ident: int, line: str, seconds: float, serial: int) -> None:
     """Tell the log where the thread stands, then raise `forehand.RequestTimeout` in it, unless
     it has come back meanwhile."""
     from forehand import RequestTimeout
 
     frame = sys._current_frames().get(ident)
-    say.say(
+    log.write(
         "error",
         f"{line}: overdue after {seconds:.2f} s (--request-timeout); its thread stands at\n"
         f"{stacks.text_of(frame).rstrip()}",

@@ -65,7 +65,7 @@ class Rules:
 def rules_of(settings: dict[str, Any]) -> Rules:
     """What the settings ask of workers."""
     return Rules(
-        wanted=settings["workers"], startup=settings["startup_timeout"], graceful=settings["patience"],
+        wanted=settings["workers"], startup=settings["startup_timeout"], graceful=settings["graceful_timeout"],
         strategy=settings["reload_strategy"], max_age=settings["max_worker_age"],
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from forehand import errors, forked
 from forehand.errors import Problem
-from forehand.supervisor import say
+from forehand.supervisor import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def call(plan: dict[str, Any], name: str, facts: dict[str, Any]) -> None:
         message = f"the hook {name} ('{target}') raised {type(error).__name__}"
         if name in FATAL:
             raise Problem(errors.APPLICATION, message, hint="the traceback above is its own", traceback=text) from None
-        say.say("error", f"{message}; going on\n{text.rstrip()}")
+        log.write("error", f"{message}; going on\n{text.rstrip()}")
 
 
 def find(target: str, name: str) -> Any:

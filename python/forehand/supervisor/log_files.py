@@ -10,7 +10,7 @@ import os
 
 from forehand import errors
 from forehand.errors import Problem
-from forehand.supervisor import privileges, say
+from forehand.supervisor import log, privileges
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def open_own(settings: dict[str, Any], *, first: bool = False) -> None:
         except (Problem, OSError) as error:
             if first:
                 raise
-            say.say("error", f"going on with the old file: {error}")
+            log.write("error", f"going on with the old file: {error}")
             continue
         if name == "log_file":
             os.dup2(fd, 2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from forehand import errors
 from forehand.graceful import cut_message
-from forehand.supervisor import say
+from forehand.supervisor import log
 from forehand.supervisor.worker_control import WorkerControl
 
 TYPE_CHECKING = False
@@ -45,6 +45,6 @@ class LoopControl(WorkerControl):
 def ended(process: WorkerProcess, driver: Stoppable, status: int) -> int:
     """The driver serves no more; the process's exit status."""
     if driver.cut:
-        say.say("warning", cut_message(driver.cut, hurried=driver.order == "quit"))
+        log.write("warning", cut_message(driver.cut, hurried=driver.order == "quit"))
     process.exits(status)
     return errors.INTERNAL if driver.cut else status

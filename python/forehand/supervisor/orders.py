@@ -10,7 +10,7 @@ import sys
 import time
 
 from forehand import __version__, errors
-from forehand.supervisor import rerun, say, stack_collection
+from forehand.supervisor import log, rerun, stack_collection
 from forehand.supervisor.decisions import rules_of
 
 TYPE_CHECKING = False
@@ -45,28 +45,28 @@ def signal(supervisor: Supervisor, word: str) -> None:
         # gunicorn ends the workers of a daemon here; a terminal sends the same signal whenever
         # its window changes, so that a server that belongs to one must not heed it.
         if not sys.stderr.isatty():
-            say.say("info", "SIGWINCH: nothing is done; SIGTTOU has one worker fewer, SIGTERM stops")
+            log.write("info", "SIGWINCH: nothing is done; SIGTTOU has one worker fewer, SIGTERM stops")
 
 
 def _say_stop(supervisor: Supervisor) -> None:
     running = supervisor.state.phase != "stopping"
-    patience = supervisor.settings["patience"]
-    what = f"stopping: waiting up to {patience:g} s for what is running (once more to stop at once)"
-    say.say("plain", f"forehand: {what if running else 'stopping at once'}")
+    graceful_timeout = supervisor.settings["graceful_timeout"]
+    what = f"stopping: waiting up to {graceful_timeout:g} s for what is running (once more to stop at once)"
+    log.write("plain", f"forehand: {what if running else 'stopping at once'}")
 
 
 def reload(supervisor: Supervisor, client: Client | None) -> None:
     """Read the configuration again, then bring up a new generation."""
-    origin = supervisor.settings.get("origin")
+    command_line = supervisor.settings.get("command_line")
     if client is not None:
         supervisor.waiting.append(client)
-    if origin is None:
+    if command_line is None:
         # Started from Python: there is no command line to read again.
         _reload_with(supervisor, supervisor.settings)
         return
-    say.say("info", "reload: reading the configuration again")
+    log.write("info", "reload: reading the configuration again")
     supervisor.notify.reloading()
-    rerun.Rerun(supervisor, ["--print-plan"], lambda code, output: _replanned(supervisor, code, output), origin)
+    rerun.Rerun(supervisor, ["--print-plan"], lambda code, output: _replanned(supervisor, code, output), command_line)
 
 
 def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
@@ -88,8 +88,8 @@ def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
             if name == "socket_access":
                 text = "sockets keep their owner and mode: a change of it needs a restart"
             supervisor.not_reloaded.append(text)
-            say.say("warning", f"reload: {text}")
-    for name in ("addresses", "origin", "control", "pid_file", "socket_access"):
+            log.write("warning", f"reload: {text}")
+    for name in ("addresses", "command_line", "control", "pid_file", "socket_access"):
         settings[name] = old[name]
     _reload_with(supervisor, settings)
 
@@ -109,7 +109,7 @@ def reopen(supervisor: Supervisor) -> None:
     assert supervisor.children is not None
     for child in supervisor.children.all.values():
         child.channel.tell("reopen")
-    say.say("info", "log files were opened again")
+    log.write("info", "log files were opened again")
 
 
 def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:

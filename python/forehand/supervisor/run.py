@@ -11,7 +11,7 @@ import sys
 import time
 
 from forehand.listen import listen
-from forehand.supervisor import children, decisions, hooks, orders, pidfile, say, title
+from forehand.supervisor import children, decisions, hooks, log, orders, pidfile, title
 from forehand.supervisor.children import Children
 from forehand.supervisor.scoreboard import Scoreboard
 from forehand.supervisor.signals import Signals
@@ -68,7 +68,7 @@ class Loop(Supervisor):
         title.show(self.settings, "supervisor", "forehand")
         self.signals = Signals()
         self.add_reader(self.signals.reader, self._on_signal)
-        say.set_up(self.settings)
+        log.set_up(self.settings)
         # Workers out of a template process become our children when the process between has ended.
         _core.take_orphans()
 
@@ -156,7 +156,7 @@ class Loop(Supervisor):
                 # Its last words may still be in the line.
                 if child.channel.open and child.channel.fd in self.readers:
                     self.on_child(child)
-                self.gone(child, *children.how(status))
+                self.gone(child, *children.described(status))
             elif pid in self.other_processes:
                 self.other_processes.pop(pid)(status)
             else:

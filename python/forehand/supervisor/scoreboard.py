@@ -25,27 +25,27 @@ ROWS = 512
 class Scoreboard:
     """The page. Raises OSError where the system gives no memory."""
 
-    def __init__(self, fd: int = -1, bell: int = -1, *handoff: int) -> None:
+    def __init__(self, fd: int = -1, wakeup: int = -1, *handoff: int) -> None:
         if fd < 0:
             fd = os.memfd_create("forehand-board")
             os.ftruncate(fd, ROW * ROWS)
-            bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.fd = fd
         #: Workers ring it for one another (`server/share.rs`).
-        self.bell = bell
+        self.wakeup = wakeup
         #: Both ends of the way on which a worker gives idle connections to others (`server/accept.rs`).
-        self.handoff = handoff or _way()
+        self.handoff = handoff or _handoff_pair()
         self.taken: set[int] = set()
         self.used = int.from_bytes(os.pread(self.fd, 8, USED), "little")
 
     def place(self, row: int) -> tuple[int, ...]:
-        """What the worker of that row is given: page, row, bell, and both ends of the way."""
-        return (self.fd, row, self.bell, *self.handoff)
+        """What the worker of that row is given: page, row, wakeup, and both ends of the handoff socket."""
+        return (self.fd, row, self.wakeup, *self.handoff)
 
     @property
     def fds(self) -> list[int]:
         """All descriptors, for a new program that goes on with them."""
-        return [self.fd, self.bell, *self.handoff]
+        return [self.fd, self.wakeup, *self.handoff]
 
     def take(self) -> int:
         """A free row, cleared. With none free (which takes 512 workers) the last is shared."""
@@ -72,6 +72,6 @@ class Scoreboard:
         return {name: int.from_bytes(data[index * 8 : index * 8 + 8], "little") for index, name in enumerate(FIELDS)}
 
 
-def _way() -> tuple[int, int]:
+def _handoff_pair() -> tuple[int, int]:
     give, take = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return give.detach(), take.detach()

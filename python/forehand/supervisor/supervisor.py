@@ -12,7 +12,7 @@ import time
 
 from forehand import errors
 from forehand.errors import Problem
-from forehand.supervisor import banner, children, decisions, hooks, say
+from forehand.supervisor import banner, children, decisions, hooks, log
 from forehand.supervisor.control import Client, Control, path_for
 from forehand.supervisor.notify import Notify
 from forehand.supervisor.template import TemplateProcess
@@ -107,7 +107,7 @@ class Supervisor:
                 if self.settings["control"] != "auto" or "another server" in str(problem):
                     raise
                 # Nobody has asked for it: the server is worth more than its control socket.
-                say.say("warning", f"no control socket: {problem}")
+                log.write("warning", f"no control socket: {problem}")
         self.next_memory = time.monotonic() if self.settings["max_worker_memory"] else decisions.NEVER
 
     def decide(self, *event: Any) -> None:
@@ -117,8 +117,8 @@ class Supervisor:
             return
         while self.events:
             actions = decisions.decide(self.state, self.events[0], time.monotonic())
-            if say.tells_decisions() and (actions or self.events[0] != ("tick",)):
-                say.say("debug", explained(self.events[0], actions))
+            if log.is_debug() and (actions or self.events[0] != ("tick",)):
+                log.write("debug", explained(self.events[0], actions))
             self.carry_out(actions)
             self.events.pop(0)
 
@@ -175,7 +175,7 @@ class Supervisor:
 
     def _do_retire(self, number: int, why: str) -> None:
         if self._tell(number, "retire") is not None:
-            say.say("info", f"worker {number} leaves: {why}")
+            log.write("info", f"worker {number} leaves: {why}")
 
     def _do_stop(self, number: int) -> None:
         self._tell(number, "stop")
@@ -189,7 +189,7 @@ class Supervisor:
         if child is None:
             return
         if why:
-            say.say("error", f"worker {number} (process {child.pid}) is killed: {why}")
+            log.write("error", f"worker {number} (process {child.pid}) is killed: {why}")
         if child.pid:
             send_signal(child.pid, "SIGKILL")
         else:
@@ -197,7 +197,7 @@ class Supervisor:
             self.gone(child, "was not wanted any more", False)
 
     def _do_say(self, level: str, text: str) -> None:
-        say.say(level, text if level != "plain" else _plain(text))
+        log.write(level, text if level != "plain" else _plain(text))
 
     def _do_serving(self) -> None:
         assert self.children is not None
@@ -208,7 +208,7 @@ class Supervisor:
         self.notify.ready(f"{self.state.rules.wanted} workers serve")
 
     def _do_reloaded(self, ok: bool, text: str, status: int = errors.APPLICATION) -> None:
-        say.say("info" if ok else "error", f"reload: {text}" if ok else f"the reload was given up: {text}")
+        log.write("info" if ok else "error", f"reload: {text}" if ok else f"the reload was given up: {text}")
         if ok:
             self.settings = self.plans.get(self.state.generation, self.settings)
             self.next_memory = time.monotonic() if self.settings["max_worker_memory"] else decisions.NEVER
@@ -244,7 +244,7 @@ class Supervisor:
             elif word == "stale":
                 self.decide("stale", child.number, text)
             elif word == "routes":
-                say.say("info", f"worker {child.number}: routes that grew most: {text}")
+                log.write("info", f"worker {child.number}: routes that grew most: {text}")
             elif word == "stacks":
                 for reader in list(self.stack_readers):
                     reader(child, text)
@@ -256,7 +256,7 @@ class Supervisor:
     def on_template(self, template: TemplateProcess) -> None:
         for word, text in template.channel.hear():
             if word == "warn":
-                say.say("warning", text)
+                log.write("warning", text)
             elif word == "fail":
                 status, _, cause = text.partition(" ")
                 number = int(status) if status.isdigit() else errors.INTERNAL
@@ -294,7 +294,7 @@ class Supervisor:
                 if template.channel.open and template.channel.fd in self.readers:
                     self.on_template(template)
                 self.templates.pop(template.generation, None)
-                how, crashed = children.how(status)
+                how, crashed = children.described(status)
                 if crashed and not template.loaded:
                     cause = (errors.APPLICATION, f"the process that preloads the application {how}")
                     self.decide("unloadable", template.generation, cause)

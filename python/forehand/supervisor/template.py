@@ -122,7 +122,7 @@ def _load(plan: dict[str, Any], told: Channel) -> Callable[..., Any]:
     from forehand.supervisor import fork_safety, privileges
 
     privileges.drop(plan["user"], plan["group"])
-    worker.surroundings(plan)
+    worker.set_up_environment(plan)
     if plan["worker_class"] == "gevent":
         from forehand import greenlets
 

@@ -15,7 +15,7 @@ import sys
 import time
 
 from forehand.listen import Listener
-from forehand.supervisor import decisions, rerun, say, signals
+from forehand.supervisor import decisions, log, rerun, signals
 from forehand.supervisor.children import Child, Children
 from forehand.supervisor.control import Client, Control
 from forehand.supervisor.scoreboard import Scoreboard
@@ -32,17 +32,17 @@ FORM = 2
 
 def begin(supervisor: Supervisor, client: Client | None) -> None:
     """Check the new program; what follows is `_checked`."""
-    origin = supervisor.settings.get("origin")
+    command_line = supervisor.settings.get("command_line")
     if client is not None:
         supervisor.waiting.append(client)
-    if origin is None:
+    if command_line is None:
         supervisor.carry_out([("reloaded", False, "a server that was started from Python cannot be upgraded")])
         return
     if supervisor.state.phase != "serving" or supervisor.state.coming is not None:
         supervisor.carry_out([("reloaded", False, "a start, stop or reload is under way; try again")])
         return
-    say.say("info", "upgrade: checking the new program")
-    rerun.Rerun(supervisor, ["--check"], lambda code, output: _checked(supervisor, code, output), origin)
+    log.write("info", "upgrade: checking the new program")
+    rerun.Rerun(supervisor, ["--check"], lambda code, output: _checked(supervisor, code, output), command_line)
 
 
 def _checked(supervisor: Supervisor, code: int, output: bytes) -> None:
@@ -75,14 +75,14 @@ def _become(supervisor: Supervisor) -> None:
     for fd in [*fds, note]:
         os.set_inheritable(fd, True)
     signals.hold()
-    origin = supervisor.settings["origin"]
+    command_line = supervisor.settings["command_line"]
     for name in supervisor.settings["file_variables"]:
         os.environ.pop(name, None)  # the file is read again
     os.environ.update(supervisor.notify.variables())
-    os.chdir(origin["folder"])
-    say.say("info", "upgrade: the new program takes over")
+    os.chdir(command_line["folder"])
+    log.write("info", "upgrade: the new program takes over")
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "forehand", *origin["arguments"], "--adopt", str(note)])
+    os.execv(sys.executable, [sys.executable, "-m", "forehand", *command_line["arguments"], "--adopt", str(note)])
 
 
 def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:

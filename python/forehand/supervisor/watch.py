@@ -10,7 +10,7 @@ import os
 
 from forehand import errors
 from forehand.errors import Problem
-from forehand.supervisor import say, title
+from forehand.supervisor import log, title
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ def _watch(children: Children, plan: dict[str, Any], parent: int) -> NoReturn:
         for changes in watch(*folders, watch_filter=Sources(), raise_interrupt=False):
             names = sorted({os.path.relpath(path, plan["folder"]) for _, path in changes})
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            say.say("info", f"{', '.join(names[:3])}{more} changed: reloading")
+            log.write("info", f"{', '.join(names[:3])}{more} changed: reloading")
             os.kill(parent, signal.SIGHUP)
     except Exception as error:
-        say.say("error", f"files are not watched any more: {type(error).__name__}: {error}")
+        log.write("error", f"files are not watched any more: {type(error).__name__}: {error}")
     finally:
         os._exit(0)

@@ -12,7 +12,7 @@ import sys
 
 from forehand import _core, ending, errors, forked, logs
 from forehand.errors import Problem
-from forehand.supervisor import say, title
+from forehand.supervisor import log, title
 from forehand.supervisor.channel import Channel
 from forehand.supervisor.log_files import open_log
 from forehand.supervisor.worker_control import WorkerControl
@@ -51,7 +51,7 @@ def run(inherited: Inherited, plan: dict[str, Any], application: Callable[..., A
         channel.tell("fail", f"{errors.INTERNAL} {''.join(traceback.format_exception(error))}")
         ending.begin(FAILED)
     finally:
-        ending.finish(status, plan["patience"])
+        ending.finish(status, plan["graceful_timeout"])
 
 
 def _keep_from_children(inherited: Inherited) -> None:
@@ -60,7 +60,7 @@ def _keep_from_children(inherited: Inherited) -> None:
         _core.keep_from_children(fd)
 
 
-def surroundings(plan: dict[str, Any]) -> None:
+def set_up_environment(plan: dict[str, Any]) -> None:
     """Folder, variables and module path, as the application will find them. Raises Problem."""
     os.environ.update(plan["variables"])
     try:
@@ -81,7 +81,7 @@ def load(plan: dict[str, Any]) -> Callable[..., Any]:
     us = os.getpid()
     application = target.load(plan["target"], factory=plan["factory"])
     if os.getpid() != us:
-        say.say("error", f"importing '{plan['target']}' forked, and the child came back: it ends here")
+        log.write("error", f"importing '{plan['target']}' forked, and the child came back: it ends here")
         os._exit(errors.APPLICATION)
     return application
 
@@ -131,7 +131,7 @@ def _prepared(process: WorkerProcess, application: Callable[..., Any] | None, *,
         hooks.call(process.plan, "on_worker_start", process.facts)
         return application
     privileges.drop(process.plan["user"], process.plan["group"])
-    surroundings(process.plan)
+    set_up_environment(process.plan)
     if gevent:
         greenlets.patch()
     hooks.call(process.plan, "on_worker_start", process.facts)

@@ -16,7 +16,7 @@ import os
 from forehand import ending, errors, forked
 from forehand.errors import Problem
 from forehand.graceful import cut_message
-from forehand.supervisor import say
+from forehand.supervisor import log
 from forehand.supervisor.log_files import open_log
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ class WorkerControl:
         done = self.server.join(0.2 if self.hurried else 1)
         cut = self.server.counters()["requests_cut"]
         if cut or not done:
-            say.say("warning", cut_message(max(cut, 1), hurried=self.hurried))
+            log.write("warning", cut_message(max(cut, 1), hurried=self.hurried))
             return errors.INTERNAL
         return errors.OK
 
@@ -90,16 +90,16 @@ class WorkerControl:
         for ticket in self.server.overdue():
             from forehand.supervisor import deadlines
 
-            deadlines.act(self.server, *ticket)
+            deadlines.interrupt(self.server, *ticket)
 
     def _retire(self) -> None:
         self.leaving = True
-        ending.begin(self.plan["patience"])
+        ending.begin(self.plan["graceful_timeout"])
         self.server.retire()
 
     def _stop(self) -> None:
         self.leaving = True
-        ending.begin(self.plan["patience"])
+        ending.begin(self.plan["graceful_timeout"])
         self.server.stop()
 
     def _quit(self) -> None:
@@ -117,12 +117,12 @@ class WorkerControl:
                 os.dup2(fd, 2)
                 os.close(fd)
             except Problem as problem:
-                say.say("error", str(problem))
+                log.write("error", str(problem))
         if self.plan["access_log_file"] != "-":
             try:
                 fd = open_log(self.plan["access_log_file"])
             except Problem as problem:
-                say.say("error", str(problem))
+                log.write("error", str(problem))
                 return
             self.server.reopen_access_log(fd)
             os.close(fd)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from forehand.migrate.words import Grammar
+    from forehand.migrate.command_lines import Grammar
 
 GRAMMARS: dict[str, Grammar] = {
     "gunicorn": gunicorn_flags.GRAMMAR,
@@ -61,7 +61,7 @@ def _outcome(server: str, name: str, value: Any) -> Outcome:
         kind = {"worker_class": "gthread"} if name in gunicorn.TOGETHER and name != "timeout" else {}
         if name == "access_log_format":
             kind = {"accesslog": "-"}
-        gunicorn.settle(outcome, {**kind, name: value})
+        gunicorn.translate(outcome, {**kind, name: value})
     else:
         outcome.take(RULES[server][name], name, value)
     return outcome

@@ -1,6 +1,6 @@
 """Where the command goes on after it has read its options: a fresh interpreter.
 
-Knows: how the plan is handed over (`cli._start_afresh`). Does not know: what is in it.
+Knows: how the plan is handed over (`cli._reexec`). Does not know: what is in it.
 """
 
 from __future__ import annotations

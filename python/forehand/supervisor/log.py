@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50, "plain": 60}
-least = LEVELS["info"]
+threshold = LEVELS["info"]
 form = lines.PLAIN
 #: Where lines go instead of descriptor 2, with their level: Python's logging, where it is configured.
-instead: Callable[[str, str], None] | None = None
+redirect: Callable[[str, str], None] | None = None
 
 
-def tells_decisions() -> bool:
+def is_debug() -> bool:
     """Whether somebody wants to know why (`--log-level debug`): asked before anything is made into words."""
-    return least <= LEVELS["debug"]
+    return threshold <= LEVELS["debug"]
 
 
-def say(level: str, text: str) -> None:
+def write(level: str, text: str) -> None:
     """One line, or several of one matter; `plain` has no stamp, for what an operator typed."""
-    if LEVELS[level] < least:
+    if LEVELS[level] < threshold:
         return
-    if instead is not None and level != "plain":
-        instead(level, text)
+    if redirect is not None and level != "plain":
+        redirect(level, text)
         return
     line = f"{text}\n" if level == "plain" else lines.line(form, level, text)
     try:
@@ -42,7 +42,7 @@ def say(level: str, text: str) -> None:
 
 
 def set_up(plan: dict[str, Any]) -> None:
-    """The least grave level that is told, and how lines look."""
-    global least, form
-    least = LEVELS[plan["log_level"]]
+    """The least grave level that is written, and how lines look."""
+    global threshold, form
+    threshold = LEVELS[plan["log_level"]]
     form = lines.form(plan["log_format"], plan["log_colors"])

@@ -30,8 +30,8 @@ from forehand.migrate import (
     uwsgi_file,
     waitress,
 )
+from forehand.migrate.command_lines import Command, commands, split
 from forehand.migrate.outcome import Outcome
-from forehand.migrate.words import Command, commands, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 # Those whose every option is a flag.
 FLAGGED = {
-    "granian": granian.settle,
-    "uvicorn": uvicorn.settle,
-    "waitress-serve": waitress.settle,
-    "waitress": waitress.settle,
-    "mod_wsgi-express": mod_wsgi.settle,
-    "hypercorn": hypercorn.settle,
-    "daphne": daphne.settle,
-    "fastapi": fastapi.settle,
+    "granian": granian.translate,
+    "uvicorn": uvicorn.translate,
+    "waitress-serve": waitress.translate,
+    "waitress": waitress.translate,
+    "mod_wsgi-express": mod_wsgi.translate,
+    "hypercorn": hypercorn.translate,
+    "daphne": daphne.translate,
+    "fastapi": fastapi.translate,
 }
 SERVERS = ["gunicorn", "uwsgi", *FLAGGED]
 UNDERSTOOD = (
@@ -89,7 +89,7 @@ def _file(path: str, folder: str, environment: Mapping[str, str]) -> Outcome:
         if not {"listeners", "applications", "routes", "settings"} & config.keys():
             return _uwsgi(path, environment)
         outcome = Outcome("NGINX Unit")
-        unit.settle(outcome, config, path)
+        unit.translate(outcome, config, path)
         return outcome
     if form in (".yml", ".yaml") and compose.is_one(text := service.read(path)):
         return _one_of(list(compose.services(text)), path, folder, environment)
@@ -118,7 +118,7 @@ def _gunicorn_file(path: str, folder: str, environment: Mapping[str, str]) -> Ou
     extra, _, _ = gunicorn_flags.read_words(split(environment.get("GUNICORN_CMD_ARGS", "")))
     if not values and not any(name in names for name in gunicorn.HOOKS):
         raise Problem(errors.CONFIG, f"{path} sets none of gunicorn's settings", hint=UNDERSTOOD)
-    gunicorn.settle(outcome, {**values, **extra})
+    gunicorn.translate(outcome, {**values, **extra})
     gunicorn_file.tell(outcome, path, names, set(extra))
     return outcome
 
@@ -136,7 +136,7 @@ def _gunicorn(command: Command, folder: str) -> Outcome:
         path = os.path.join(folder, name.removeprefix("python:").replace(".", "/") + ".py")
         name = path if os.path.isfile(path) else name
     if name.startswith("python:"):
-        outcome.gone("config", name, "this module is not here: give its file to `forehand migrate`")
+        outcome.unsupported("config", name, "this module is not here: give its file to `forehand migrate`")
     elif os.path.isfile(path):
         names = gunicorn_file.executed(path, folder, command.environment)
         outcome.read.append(name)
@@ -148,7 +148,7 @@ def _gunicorn(command: Command, folder: str) -> Outcome:
         del values["config"]
     if "workers" not in values and command.environment.get("WEB_CONCURRENCY"):
         values["workers"] = command.environment["WEB_CONCURRENCY"]
-    gunicorn.settle(outcome, values)
+    gunicorn.translate(outcome, values)
     if names:
         gunicorn_file.tell(outcome, path, names, {*extra, *given})
     if "bind" not in values:
@@ -162,7 +162,9 @@ def _port(outcome: Outcome, command: Command) -> None:
     if port := command.environment.get("PORT"):
         outcome.put("bind", [f"0.0.0.0:{port}"], "PORT")
     else:
-        outcome.idle("bind", "", "where the variable PORT is set it listens on all addresses at that port, here too")
+        outcome.not_needed(
+            "bind", "", "where the variable PORT is set it listens on all addresses at that port, here too"
+        )
 
 
 def _uwsgi(named: str, environment: Mapping[str, str], pairs: uwsgi_file.Pairs | None = None) -> Outcome:
@@ -172,7 +174,7 @@ def _uwsgi(named: str, environment: Mapping[str, str], pairs: uwsgi_file.Pairs |
         reading.file(named)
         outcome.read += reading.files
     _emperor([*reading.found, *(pairs or [])], os.path.dirname(reading.files[0]) if reading.files else ".")
-    uwsgi.settle(outcome, [*reading.found, *(pairs or [])], reading.placed)
+    uwsgi.translate(outcome, [*reading.found, *(pairs or [])], reading.placed)
     for option, value, reason in dict.fromkeys(reading.unclear):
         outcome.differs(option or "a placeholder", value, reason)
     return outcome
@@ -253,7 +255,9 @@ def _one_of(
         if chosen is None:
             chosen = outcome
         else:
-            chosen.gone(name, outcome.target, "it starts a server too: give its command line to `forehand migrate`")
+            chosen.unsupported(
+                name, outcome.target, "it starts a server too: give its command line to `forehand migrate`"
+            )
     if chosen is None:
         raise Problem(errors.CONFIG, f"{path}: no service of this file starts a server that is known here",
                       hint="of an image the command is in its Dockerfile: forehand migrate Dockerfile")  # fmt: skip
