@@ -193,6 +193,38 @@ async def view_create_task(scope, receive, send):
     await asyncio.wait_for(send({"type": "http.response.body", "body": event["type"].encode()}), 5)
 
 
+async def view_by_hand(scope, receive, send):
+    """What wrappers in Python do with an awaitable: its protocol, step by step, and how each one ends."""
+    ends = []
+    steps = [
+        lambda given: given.send(None),
+        lambda given: next(given),
+        lambda given: given.__await__().send(None),
+        lambda given: given.throw(KeyError("thrown")),
+    ]
+    for step in steps:
+        try:
+            ends.append(step(receive()))
+        except StopIteration as end:
+            ends.append(end.value["type"])
+        except KeyError as error:
+            ends.append(str(error))
+    start = send({"type": "http.response.start", "status": 200, "headers": TEXT})
+    for step in steps:
+        try:
+            ends.append(step(start))
+        except StopIteration as end:
+            ends.append(end.value)
+        except KeyError as error:
+            ends.append(str(error))
+    await send({"type": "http.response.body", "body": repr(ends).encode()})
+
+
+async def view_task_name(scope, receive, send):
+    name = asyncio.current_task().get_name()
+    await reply(send, f"{sys.version_info[1]} {name}".encode())
+
+
 async def view_timeout(scope, receive, send):
     await receive()
     try:

@@ -138,6 +138,11 @@ impl Exchange {
         self.arrived
     }
 
+    /// Which request of this worker it is, as the log counts them.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// True when its deadline has passed: its client has been answered, or cut off.
     pub fn is_overdue(&self) -> bool {
         self.ticket.as_ref().is_some_and(|ticket| ticket.is_overdue())

@@ -3,6 +3,7 @@
 //! Knows: ASGI, "Accept", "Send", "Close", and the denial response. Does not know: frames.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use wire::ResponseHead;
@@ -13,6 +14,7 @@ use super::reply::{Http, Refused, Stage as Reply, header_refused};
 use super::scope::members;
 use super::server::AsgiServer;
 use super::websocket::{Socket, Stage};
+use crate::ffi::get_item;
 
 type Taken = Result<(), Refused>;
 
@@ -123,10 +125,10 @@ impl Socket {
 
     fn message(&mut self, event: &Bound<'_, PyDict>, server: &AsgiServer) -> Taken {
         let py = event.py();
-        let given = |key: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
-            Ok(event.get_item(key)?.filter(|found| !found.is_none()))
+        let given = |key| -> PyResult<Option<Bound<'_, PyAny>>> {
+            Ok(get_item(event, key)?.filter(|found| !found.is_none()))
         };
-        match (given("bytes")?, given("text")?) {
+        match (given(intern!(py, "bytes"))?, given(intern!(py, "text"))?) {
             (Some(bytes), None) => match bytes.cast::<PyBytes>() {
                 Ok(bytes) => self.send(Kind::Binary, bytes.as_bytes(), server, py),
                 Err(_) => {
@@ -150,7 +152,7 @@ impl Socket {
 
 /// Code and reason of a close event.
 fn closing(event: &Bound<'_, PyDict>) -> PyResult<(u16, String)> {
-    let code = number(event, "code")?.unwrap_or(i64::from(code::NORMAL));
+    let code = number(event, intern!(event.py(), "code"))?.unwrap_or(i64::from(code::NORMAL));
     let code = u16::try_from(code).ok().filter(|&code| code::may_be_sent(code)).ok_or_else(|| {
         PyValueError::new_err(format!(
             "close code {code} must not be sent (RFC 6455 section 7.4): 1000 or 3000 to 4999 can"

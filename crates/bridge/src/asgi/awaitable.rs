@@ -9,7 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::request::Request;
-use crate::ffi::{GilCell, Stepped, step};
+use crate::ffi::{Awaited, GilCell, Step, Stepped, step};
 
 /// What has happened already: `await` of it gives None at once. One serves all.
 #[pyclass(frozen, module = "forehand._core")]
@@ -76,23 +76,19 @@ impl Waiting {
         Self { request, what, inner: GilCell::new(None) }
     }
 
-    fn advance<'py>(
-        &self,
-        py: Python<'py>,
-        value: &Bound<'py, PyAny>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn advance<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<Step> {
         loop {
             let inner = self.inner.borrow(py).and_then(|mut inner| inner.take());
             if let Some(inner) = inner {
                 let inner = inner.into_bound(py);
                 if let Stepped::Yielded(again) = step(&inner, value)? {
                     self.keep(py, inner);
-                    return Ok(Some(again));
+                    return Ok(Step::Yielded(again.unbind()));
                 }
             }
             let request = self.request.bind(py);
             match Request::attempt(request, self.what)? {
-                Attempt::Ready(result) => return Err(stopped(Some(result))),
+                Attempt::Ready(result) => return Ok(Step::Returned(result)),
                 Attempt::Wait => {
                     let future = Request::wait_for(request, self.what)?;
                     self.keep(py, future.call_method0(intern!(py, "__await__"))?);
@@ -108,6 +104,12 @@ impl Waiting {
     }
 }
 
+impl Awaited for Waiting {
+    fn step(this: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Step> {
+        this.get().advance(this.py(), value)
+    }
+}
+
 #[pymethods]
 impl Waiting {
     fn __await__(this: Py<Self>) -> Py<Self> {
@@ -118,12 +120,15 @@ impl Waiting {
         this
     }
 
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.advance(py, &py.None().into_bound(py))
+    fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.send(py, &py.None().into_bound(py))
     }
 
-    fn send<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.advance(py, value)
+    fn send(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        match self.advance(py, value)? {
+            Step::Yielded(waits) => Ok(waits),
+            Step::Returned(result) => Err(stopped(Some(result))),
+        }
     }
 
     #[pyo3(signature = (kind, value = None, _trace = None))]

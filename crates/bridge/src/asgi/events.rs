@@ -5,7 +5,7 @@
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::ffi::{bytes_of, get_item};
 
@@ -25,10 +25,13 @@ pub fn kind_of<'py>(event: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyString>
 }
 
 /// A number such as a status.
-pub fn number(event: &Bound<'_, PyDict>, key: &str) -> PyResult<Option<i64>> {
-    let Some(found) = event.get_item(key)?.filter(|found| !found.is_none()) else { return Ok(None) };
+pub fn number(event: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> PyResult<Option<i64>> {
+    let Some(found) = get_item(event, key)?.filter(|found| !found.is_none()) else { return Ok(None) };
     // `http.HTTPStatus` is an int as well.
-    found.extract().map(Some).map_err(|_| wrong(key, "an int", &found))
+    match found.extract() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(wrong(key.to_str()?, "an int", &found)),
+    }
 }
 
 /// A flag; false where it is not given.
@@ -95,27 +98,38 @@ pub fn headers(event: &Bound<'_, PyDict>, add: impl FnMut(&[u8], &[u8]) -> PyRes
 
 /// Each pair of an iterable.
 pub fn pairs(headers: &Bound<'_, PyAny>, mut add: impl FnMut(&[u8], &[u8]) -> PyResult<()>) -> PyResult<()> {
-    let wrong_pair = |pair: &Bound<'_, PyAny>| {
-        let shown = pair.repr().map_or_else(|_| "(not showable)".into(), |text| text.to_string());
-        PyTypeError::new_err(format!("a header must be a pair of bytes (name, value), not {shown}"))
-    };
+    // Most give a list, which needs no iterator.
+    if let Ok(list) = headers.cast_exact::<PyList>() {
+        return list.iter().try_for_each(|pair| one_pair(&pair, &mut add));
+    }
     let iterator =
         headers.try_iter().map_err(|_| wrong("headers", "an iterable of pairs of bytes", headers))?;
     for pair in iterator {
-        let pair = pair?;
-        let (name, value) = match pair.cast::<pyo3::types::PyTuple>() {
-            Ok(tuple) if tuple.len() == 2 => (tuple.get_item(0)?, tuple.get_item(1)?),
-            _ => match pair.extract::<Vec<Bound<'_, PyAny>>>() {
-                Ok(two) if two.len() == 2 => (two[0].clone(), two[1].clone()),
-                _ => return Err(wrong_pair(&pair)),
-            },
-        };
-        let (Some(name), Some(value)) = (bytes_of(&name), bytes_of(&value)) else {
-            return Err(wrong_pair(&pair));
-        };
-        add(name, value)?;
+        one_pair(&pair?, &mut add)?;
     }
     Ok(())
+}
+
+/// One header: a tuple, or something else with two items.
+#[inline]
+fn one_pair(pair: &Bound<'_, PyAny>, add: &mut impl FnMut(&[u8], &[u8]) -> PyResult<()>) -> PyResult<()> {
+    let items;
+    let two = match pair.cast::<PyTuple>() {
+        Ok(tuple) => tuple.as_slice(),
+        Err(_) => {
+            items = pair.extract::<Vec<Bound<'_, PyAny>>>().map_err(|_| wrong_pair(pair))?;
+            &items
+        }
+    };
+    let [name, value] = two else { return Err(wrong_pair(pair)) };
+    let (Some(name), Some(value)) = (bytes_of(name), bytes_of(value)) else { return Err(wrong_pair(pair)) };
+    add(name, value)
+}
+
+#[cold]
+fn wrong_pair(pair: &Bound<'_, PyAny>) -> PyErr {
+    let shown = pair.repr().map_or_else(|_| "(not showable)".into(), |text| text.to_string());
+    PyTypeError::new_err(format!("a header must be a pair of bytes (name, value), not {shown}"))
 }
 
 /// The message where a field is of another type.

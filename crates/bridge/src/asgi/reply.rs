@@ -109,7 +109,7 @@ impl Http {
     fn start(&mut self, event: &Bound<'_, PyDict>) -> Taken {
         let py = event.py();
         let promised = flag(event, intern!(py, "trailers"))?;
-        let status = number(event, "status")?
+        let status = number(event, intern!(py, "status"))?
             .ok_or_else(|| PyValueError::new_err("'http.response.start' needs a 'status'"))?;
         let head = &mut self.scribe.head;
         head.clear();
@@ -193,14 +193,14 @@ impl Http {
         // A copy, for the application may close its own before the last byte is out.
         let file = duplicate_file(fd).map_err(PyOSError::new_err)?;
         let size = file.metadata().map_err(PyOSError::new_err)?.len();
-        let offset = match number(event, "offset")? {
+        let offset = match number(event, intern!(py, "offset"))? {
             Some(offset) => {
                 u64::try_from(offset).map_err(|_| PyValueError::new_err("'offset' is below zero"))?
             }
             None => position(&file),
         };
         let rest = size.saturating_sub(offset);
-        let count = match number(event, "count")? {
+        let count = match number(event, intern!(py, "count"))? {
             Some(count) => {
                 u64::try_from(count).map_err(|_| PyValueError::new_err("'count' is below zero"))?.min(rest)
             }

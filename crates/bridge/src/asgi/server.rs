@@ -25,12 +25,14 @@ use super::scope::Gateway;
 use super::tools::{Tools, address, common};
 use super::websocket::Socket;
 use crate::controls::{Controls, in_use};
-use crate::ffi::{GilCell, call_three, make_with, talk_functions};
+use crate::ffi::{GilCell, call_three, latin1, make_with, talk_functions};
 use crate::settings::Settings;
 use crate::witness;
 
 /// What stands for the thread of a request with a deadline: the event loop's.
 const EVENT_LOOP: u64 = 1;
+/// So many bytes of a task's name stand before its number.
+const PREFIX: usize = "Request-".len();
 /// Scribes that are kept for the next request.
 const KEPT_SCRIBES: usize = 64;
 
@@ -245,7 +247,7 @@ impl AsgiServer {
             }
             Err(error) => return self.conclude(py, Http::new(exchange, scribe), Some(&error), false),
         };
-        let token = exchange.token();
+        let (token, number) = (exchange.token(), exchange.number());
         if let Some(ticket) = &exchange.ticket {
             ticket.begin(EVENT_LOOP);
         }
@@ -264,7 +266,7 @@ impl AsgiServer {
         };
         let request = Request::new(this.clone().unbind(), talk);
         let Ok(request) = Bound::new(py, request) else { return };
-        if let Err(error) = self.call(&request, &scope.dict, token) {
+        if let Err(error) = self.call(&request, &scope.dict, (token, number)) {
             self.failed_to_begin(&request, &error);
         }
     }
@@ -274,7 +276,12 @@ impl AsgiServer {
         self.running.borrow(py).map_or(0, |running| (running.all.len() - running.free.len()) as u64)
     }
 
-    fn call(&self, request: &Bound<'_, Request>, scope: &Bound<'_, PyDict>, token: u64) -> PyResult<()> {
+    fn call(
+        &self,
+        request: &Bound<'_, Request>,
+        scope: &Bound<'_, PyDict>,
+        (token, number): (u64, u64),
+    ) -> PyResult<()> {
         let py = request.py();
         let (receive, send) = talk_functions(request)?;
         self.enter(request, token);
@@ -286,7 +293,10 @@ impl AsgiServer {
         let class = tools.task.bind(py);
         let task = match &tools.eager {
             Some(eager) => make_with(class, request.as_any(), &[event_loop, eager.bind(py)], names)?,
-            None => make_with(class, request.as_any(), &[event_loop], names)?,
+            None => {
+                let name = request_name(py, number)?;
+                make_with(class, request.as_any(), &[event_loop, &name], names)?
+            }
         };
         if let Some(mut state) = request.get().state.borrow(py)
             && state.place != usize::MAX
@@ -454,4 +464,22 @@ impl AsgiServer {
             error.print(py);
         }
     }
+}
+
+/// What a task is called that serves a request, by the number that the log gives the request. asyncio before 3.12 writes a name
+/// for each task that has none, whether anybody asks for it or not, and takes ten times as long.
+fn request_name(py: Python<'_>, mut number: u64) -> PyResult<Bound<'_, PyAny>> {
+    let mut text = *b"Request-00000000000000000000";
+    let mut at = text.len();
+    loop {
+        at -= 1;
+        text[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    let digits = text.len() - at;
+    text.copy_within(at.., PREFIX);
+    Ok(latin1(py, &text[..PREFIX + digits])?.into_any())
 }

@@ -6,8 +6,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 
-use super::awaitable::Done;
+use super::awaitable::{Done, Waiting};
 use super::scope::Common;
+use crate::ffi::{quicken, quicken_done};
 use crate::server::name_and_port;
 
 /// Objects of Python that every request uses.
@@ -16,7 +17,8 @@ pub struct Tools {
     pub create_future: Py<PyAny>,
     pub call_soon: Py<PyAny>,
     pub task: Py<PyType>,
-    /// Names of the task's arguments, and whether it begins at once (Python 3.12).
+    /// Names of the task's arguments: the loop, and whether it begins at once (Python 3.12) or
+    /// what its name is.
     pub task_names: Py<PyTuple>,
     pub eager: Option<Py<PyAny>>,
     pub cancelled: Py<PyAny>,
@@ -28,9 +30,11 @@ pub struct Tools {
 impl Tools {
     pub fn new(event_loop: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = event_loop.py();
+        quicken_done::<Done>(py);
+        quicken::<Waiting>(py);
         let asyncio = py.import(intern!(py, "asyncio"))?;
         let eager = py.version_info() >= (3, 12);
-        let names = if eager { vec!["loop", "eager_start"] } else { vec!["loop"] };
+        let names = if eager { vec!["loop", "eager_start"] } else { vec!["loop", "name"] };
         let request_event = PyDict::new(py);
         request_event.set_item("type", "http.request")?;
         request_event.set_item("body", PyBytes::new(py, b""))?;

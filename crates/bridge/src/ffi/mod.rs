@@ -11,6 +11,7 @@ mod frames;
 mod gil;
 mod loan;
 mod objects;
+mod protocol;
 mod turns;
 
 pub use callable::{Starts, Tried, Writes, start_function, write_function};
@@ -26,4 +27,5 @@ pub use objects::{
     Iteration, KEEP_BYTES, KeptBytes, bytes_filled, bytes_of, call_none, call_two, copy_dict, first_bytes,
     iterate, latin1, references, restore_exception, set_item, text_bytes,
 };
+pub use protocol::{Awaited, Step, quicken, quicken_done};
 pub use turns::{Serving, strained_until, take_turns};
