@@ -162,7 +162,7 @@ class Server:
         self._application = load(application) if isinstance(application, str) else check(application, "Server()")
         self._settings = settings
         self._listeners: list[Listener] = []
-        self._life: _Threads | _Loop | None = None
+        self._life: _Life | None = None
         self._lock = threading.Lock()
         self._stopped = False
 
@@ -232,8 +232,8 @@ class Server:
         self.stop()
 
 
-class _Threads:
-    """A WSGI application: the engine's own threads."""
+class _Life:
+    """A server while it runs, from the moment in which it is made. `pairs`: each listener's descriptor and address."""
 
     def __init__(
         self,
@@ -242,10 +242,26 @@ class _Threads:
         engine: dict[str, Any],
         pairs: list[tuple[int, str]],
     ) -> None:
-        self.server = _core.Server(application, pairs, engine)
+        self.application, self.plan, self.engine, self.pairs = application, plan, engine, pairs
+        self.begin()
+
+    def begin(self) -> None:
+        """Serve; returns when requests are answered."""
+        raise NotImplementedError
+
+    def stop(self, timeout: float) -> bool:
+        """Finish what runs, for at most so many seconds; True: nothing was cut."""
+        raise NotImplementedError
+
+
+class _Threads(_Life):
+    """A WSGI application: the engine's own threads."""
+
+    def begin(self) -> None:
+        self.server = _core.Server(self.application, self.pairs, self.engine)
         gc.collect()
         self.server.start()
-        if engine["limits"]["request_timeout"] or engine["request_timeouts"]:
+        if self.engine["limits"]["request_timeout"] or self.engine["request_timeouts"]:
             threading.Thread(target=self._watch, name="forehand-deadlines", daemon=True).start()
 
     def _watch(self) -> None:
@@ -271,24 +287,18 @@ class _Threads:
         return ended and not self.server.counters()["requests_cut"]
 
 
-class _Loop:
+class _Loop(_Life):
     """An ASGI application: an event loop in a thread of its own."""
 
-    def __init__(
-        self,
-        application: Callable[..., Any],
-        plan: dict[str, Any],
-        engine: dict[str, Any],
-        pairs: list[tuple[int, str]],
-    ) -> None:
+    def begin(self) -> None:
         from forehand.asgi import driver
 
         self.loop: asyncio.AbstractEventLoop
-        self.loop, _ = driver.new_loop(plan["loop"])
-        self.driver: Driver = driver.Driver(application, plan)
+        self.loop, _ = driver.new_loop(self.plan["loop"])
+        self.driver: Driver = driver.Driver(self.application, self.plan)
         self.ready = threading.Event()
         self.failure: BaseException | None = None
-        serving = self.driver.serve(pairs, engine, driver.Orders(), self.ready.set)
+        serving = self.driver.serve(self.pairs, self.engine, driver.Orders(), self.ready.set)
 
         def live() -> None:
             try:
