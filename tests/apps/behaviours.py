@@ -246,6 +246,15 @@ def view_sleep(environ, start_response):
     return [b"slept"]
 
 
+def view_until(environ, start_response):
+    """Waits until there is a file, and says so."""
+    os.write(2, b"waits for the file\n")
+    while not os.path.exists(os.environ["TEST_FILE"]):
+        time.sleep(0.01)
+    start_response("200 OK", TEXT)
+    return [b"it is there"]
+
+
 def view_burn(environ, start_response):
     until = time.monotonic() + float(environ["QUERY_STRING"])
     while time.monotonic() < until:

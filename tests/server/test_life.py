@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from serving import Serving, read_all, read_reply
+from serving import PATIENCE, Serving, read_all, read_reply
 
 
 def get(server: Serving, path: str) -> tuple[int, bytes]:
@@ -107,55 +107,53 @@ def test_a_pipelined_reply_is_not_kept_back_though_other_threads_come_home(serve
             thread.join()
 
 
+def held(server: Serving, count: int) -> list[socket.socket]:
+    """So many requests that have begun, and wait until there is the file of TEST_FILE."""
+    socks = [server.connect() for _ in range(count)]
+    for sock in socks:
+        sock.sendall(b"GET /until HTTP/1.1\r\nHost: a\r\n\r\n")
+    server.until(lambda: server.log().count("waits for the file") == count)
+    return socks
+
+
 @pytest.mark.interpreters
-def test_what_runs_is_finished_before_the_end(serve: Callable[..., Serving]) -> None:
-    server = serve("behaviours")
-    replies: list[tuple[int, dict[str, str], bytes]] = []
-    ready = threading.Semaphore(0)
-
-    def ask() -> None:
-        with server.connect() as sock:
-            sock.sendall(b"GET /sleep?0.5 HTTP/1.1\r\nHost: a\r\n\r\n")
-            ready.release()
-            replies.append(read_reply(sock, bytearray()))
-
-    idle = server.connect()
-    idle.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
-    read_reply(idle, bytearray())
-    threads = in_threads(20, ask)
-    for _ in threads:
-        ready.acquire()
-    time.sleep(0.1)  # the requests are with the server by now
-    assert server.stop() == 0
-    for thread in threads:
-        thread.join()
-    assert [(status, fields["connection"], body) for status, fields, body in replies] == [(200, "close", b"slept")] * 20
-    assert read_all(idle) == b"", "an idle connection is closed"
+def test_what_runs_is_finished_before_the_end(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    file = tmp_path / "now"
+    server = serve("behaviours", env={"TEST_FILE": str(file)})
+    with server.connect() as idle:
+        idle.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+        read_reply(idle, bytearray())
+        socks = held(server, 20)
+        server.process.send_signal(signal.SIGTERM)
+        assert read_all(idle) == b"", "an idle connection is closed"
+    file.touch()
+    replies = []
+    for sock in socks:
+        replies.append(read_reply(sock, bytearray()))
+        sock.close()
+    expected = (200, "close", b"it is there")
+    assert [(status, fields["connection"], body) for status, fields, body in replies] == [expected] * 20
+    assert server.process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_at_once(serve: Callable[..., Serving], signum: int) -> None:
-    server = serve("behaviours")
-    threads = in_threads(1, lambda: pytest.raises(Exception, get, server, "/sleep?20"))
-    time.sleep(0.2)
+def test_a_second_signal_ends_at_once(serve: Callable[..., Serving], signum: int, tmp_path: Path) -> None:
+    server = serve("behaviours", env={"TEST_FILE": str(tmp_path / "never")})
+    (sock,) = held(server, 1)
     os.kill(server.pid, signum)
-    while "once more" not in server.log():
-        time.sleep(0.01)
+    server.until(lambda: "once more" in server.log())
     begun = time.monotonic()
     assert server.stop(signum) == 1
     assert time.monotonic() - begun < 5
     assert "1 request was cut" in server.log()
-    for thread in threads:
-        thread.join()
+    sock.close()
 
 
-def test_the_graceful_timeout_ends_what_does_not_end(serve: Callable[..., Serving]) -> None:
-    server = serve("behaviours", "--graceful-timeout", "0.3")
-    threads = in_threads(1, lambda: pytest.raises(Exception, get, server, "/sleep?20"))
-    time.sleep(0.2)
+def test_the_graceful_timeout_ends_what_does_not_end(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    server = serve("behaviours", "--graceful-timeout", "0.3", env={"TEST_FILE": str(tmp_path / "never")})
+    (sock,) = held(server, 1)
     assert server.stop() == 1
-    for thread in threads:
-        thread.join()
+    sock.close()
 
 
 @pytest.mark.parametrize(
