@@ -347,6 +347,16 @@ def validated(environ, start_response):
     return validator(application)(environ, start_response)
 
 
+def view_burn_until(environ, start_response):
+    """Computes until somebody opens the gate."""
+    opened = gate(environ["QUERY_STRING"])
+    os.write(2, b"burns until it is told\n")
+    while not opened.is_set():
+        pass
+    start_response("200 OK", TEXT)
+    return [b"burnt"]
+
+
 def view_read_file(environ, start_response):
     with open(os.environ["TEST_FILE"], "rb") as file:
         body = file.read()
