@@ -81,10 +81,13 @@ class Serving:
         return done.returncode, done.stdout + done.stderr
 
     def status(self) -> dict[str, Any]:
-        """What `forehand status` knows."""
-        code, text = self.order("status", "--json")
-        assert code == 0, text
-        found: dict[str, Any] = json.loads(text)
+        """What `forehand status --json` prints, asked at the control socket: a look that costs a process comes late."""
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(PATIENCE)
+            sock.connect(self.control)
+            sock.sendall(b"status\n")
+            found: dict[str, Any] = json.loads(read_all(sock).splitlines()[-1])
+        assert found["ok"], found
         return found
 
     def until(self, what: Callable[[], Any], patience: float = PATIENCE) -> Any:

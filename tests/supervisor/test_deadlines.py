@@ -147,8 +147,8 @@ def test_a_request_that_waited_too_long_is_not_begun(serve: Serve, shop: Shop) -
 def test_so_many_wait_and_the_next_is_refused_at_once(serve: Serve, shop: Shop, waiting: int, refused: int) -> None:
     # limit-queue at limit - 1, limit, limit + 1.
     server = serve("shop", "--limit-queue", "3", "--threads", "1", cwd=shop())
-    # Long enough for several looks at the status, each of which is a process of its own.
-    first = ask(server, "/sleep?4")
+    # Long enough for several looks at the status.
+    first = ask(server, "/sleep?2")
     server.until(lambda: busy(server) == 1)
     others = []
     for count in range(1, waiting + 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -192,6 +193,8 @@ def test_orders_say_what_they_have_done(serve: Serve, shop: Shop) -> None:
         5 - 1,
         "forehand workers: 'few' is no number of workers: +1, -1 or a number\n",
     )
+    code, text = server.order("status", "--json")
+    assert code == 0 and json.loads(text).keys() == server.status().keys()
     code, text = server.order("status")
     assert code == 0 and "shop at http://127.0.0.1" in text and "private" in text
     assert os.stat(server.control).st_mode & 0o777 == 0o600
