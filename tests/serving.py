@@ -82,11 +82,16 @@ class Serving:
 
     def status(self) -> dict[str, Any]:
         """What `forehand status --json` prints, asked at the control socket: a look that costs a process comes late."""
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(PATIENCE)
-            sock.connect(self.control)
-            sock.sendall(b"status\n")
-            found: dict[str, Any] = json.loads(read_all(sock).splitlines()[-1])
+
+        def answer() -> bytes:
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.settimeout(PATIENCE)
+                sock.connect(self.control)
+                sock.sendall(b"status\n")
+                return read_all(sock)
+
+        # A supervisor whose program is being replaced lets go of who asks just then.
+        found: dict[str, Any] = json.loads(self.until(answer).splitlines()[-1])
         assert found["ok"], found
         return found
 
