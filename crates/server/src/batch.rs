@@ -16,7 +16,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use reactor::sys::monotonic_us;
-use wire::Millis;
 
 use crate::connection::Connection;
 use crate::exchange::Exchange;
@@ -77,9 +76,9 @@ impl Batch {
         Some(exchange)
     }
 
-    /// The oldest request, if it is one of those that are asked for.
-    pub fn take_if(&mut self, wanted: impl FnOnce(&Exchange) -> bool) -> Option<Exchange> {
-        if wanted(self.requests.front()?) { self.requests.pop_front() } else { None }
+    /// The oldest request, which is not begun.
+    pub fn take_oldest(&mut self) -> Option<Exchange> {
+        self.requests.pop_front()
     }
 
     /// The request that came last.
@@ -87,9 +86,10 @@ impl Batch {
         self.requests.pop_back()
     }
 
-    /// When the oldest request arrived.
-    pub fn oldest(&self) -> Option<Millis> {
-        self.requests.front().map(Exchange::arrived)
+    /// The oldest request.
+    #[inline]
+    pub fn oldest(&self) -> Option<&Exchange> {
+        self.requests.front()
     }
 
     /// How many requests wait.

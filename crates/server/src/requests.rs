@@ -80,25 +80,41 @@ impl Requests {
         self.batch.begin();
     }
 
-    /// Takes the oldest, to be played. None: it need not be, or the server has answered it.
+    /// True: the oldest can be begun, and [`Requests::take`] gives it. False: it need not be any more, or the server has
+    /// answered it.
     #[inline]
-    pub fn begin(&mut self, poller: &mut Poller) -> Option<Exchange> {
-        let mut next = self.batch.take()?;
+    pub fn may_begin(&mut self, poller: &mut Poller) -> bool {
         poller.allowance.count_request();
         if self.batch.is_wary() {
             poller.look_at_clock();
-            next = self.worth_beginning(next, poller.now)?;
+            if !self.is_worth_beginning(poller.now) {
+                return false;
+            }
         }
+        let Some(next) = self.batch.oldest() else { return false };
         if next.is_for_the_server() {
-            next.answer_options(&self.engine);
-            self.finished.push_back(next);
-            return None;
+            self.answer_oldest();
+            return false;
         }
-        // Whose earlier replies wait for it.
         if let Some(carry) = next.carry_that_waits() {
             self.held_up = Some(Arc::clone(carry));
         }
-        Some(next)
+        true
+    }
+
+    /// Takes the oldest, to be played.
+    #[inline]
+    pub fn take(&mut self) -> Option<Exchange> {
+        self.batch.take()
+    }
+
+    /// Answers the oldest, which asks the server and not an application.
+    #[cold]
+    fn answer_oldest(&mut self) {
+        if let Some(mut exchange) = self.batch.take() {
+            exchange.answer_options(&self.engine);
+            self.finished.push_back(exchange);
+        }
     }
 
     /// Whoever was waited for is back. Kept longer, it would keep a closed socket open.

@@ -303,7 +303,9 @@ impl Lead for Loop {
             } else if self.poller.allowance.is_spent() && self.requests.any_wait() {
                 self.look_at_everybody();
             } else if self.requests.any_wait() {
-                if let Some(next) = self.requests.begin(&mut self.poller) {
+                if self.requests.may_begin(&mut self.poller)
+                    && let Some(next) = self.requests.take()
+                {
                     return Next::Ready(next);
                 }
             } else if self.requests.any_replies() {

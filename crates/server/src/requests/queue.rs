@@ -50,7 +50,7 @@ impl Requests {
     pub fn oldest_until(&self) -> Option<Millis> {
         let patience = self.engine.config.limits.queue_timeout;
         let oldest = self.batch.oldest().filter(|_| patience > 0)?;
-        Some(oldest.saturating_add(patience).saturating_add(1))
+        Some(oldest.arrived().saturating_add(patience).saturating_add(1))
     }
 
     fn turn_away(&mut self, mut exchange: Exchange, fault: &Fault) {
@@ -66,33 +66,33 @@ impl Requests {
     /// Refuses those that have waited too long.
     pub fn refuse_those_that_waited(&mut self, now: Millis) {
         let patience = self.engine.config.limits.queue_timeout;
-        while let Some(exchange) = self.batch.take_if(|oldest| !may_begin(oldest, now, patience)) {
-            self.reject_stale(exchange);
+        while self.batch.oldest().is_some_and(|oldest| !may_begin(oldest, now, patience)) {
+            self.reject_oldest();
         }
     }
 
-    /// The oldest request, unless it need not be begun: then it is seen off, and there is none.
-    pub fn worth_beginning(&mut self, exchange: Exchange, now: Millis) -> Option<Exchange> {
-        let waited = now.saturating_sub(exchange.arrived());
-        if waited < LOOK_AFTER_MS && !exchange.is_overdue() {
-            return Some(exchange);
+    /// True: the oldest request is still worth beginning. False: it has been seen off, or there is none.
+    pub fn is_worth_beginning(&mut self, now: Millis) -> bool {
+        let Some(oldest) = self.batch.oldest() else { return false };
+        let waited = now.saturating_sub(oldest.arrived());
+        if waited < LOOK_AFTER_MS && !oldest.is_overdue() {
+            return true;
         }
-        let left = exchange.client_has_left();
-        if !left && may_begin(&exchange, now, self.engine.config.limits.queue_timeout) {
-            return Some(exchange);
-        }
-        if left {
+        if !oldest.client_has_left() {
+            if may_begin(oldest, now, self.engine.config.limits.queue_timeout) {
+                return true;
+            }
+            self.reject_oldest();
+        } else if let Some(mut exchange) = self.batch.take_oldest() {
             self.engine.counters.requests_abandoned.add();
-            let mut exchange = exchange;
             exchange.cut();
             self.finished.push_back(exchange);
-        } else {
-            self.reject_stale(exchange);
         }
-        None
+        false
     }
 
-    fn reject_stale(&mut self, exchange: Exchange) {
+    fn reject_oldest(&mut self) {
+        let Some(exchange) = self.batch.take_oldest() else { return };
         if exchange.is_overdue() {
             // Its client has been answered already.
             return self.finished.push_back(exchange);
