@@ -69,7 +69,7 @@ class Server(Controls):
     def __init__(
         self,
         application: Callable[..., Any],
-        listeners: Sequence[tuple[int, str]],
+        listeners: Sequence[tuple[int, str, str]],
         settings: Mapping[str, object],
         /,
     ) -> None: ...
@@ -106,7 +106,7 @@ class AsgiServer(Controls):
     def __init__(
         self,
         application: Callable[..., Any],
-        listeners: Sequence[tuple[int, str]],
+        listeners: Sequence[tuple[int, str, str]],
         settings: Mapping[str, object],
         life: tuple[Any, dict[str, Any], Callable[[], object]],
         /,
@@ -134,7 +134,7 @@ class GeventServer(Controls):
     def __init__(
         self,
         application: Callable[..., Any],
-        listeners: Sequence[tuple[int, str]],
+        listeners: Sequence[tuple[int, str, str]],
         settings: Mapping[str, object],
         life: tuple[Any, Callable[[Any, str, float], object], Callable[[], object]],
         /,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from forehand.asgi.driver import Driver
+    from forehand.listen import Lent
     from forehand.typed import Options
 
 #: What means nothing where one process serves an application that is there already.
@@ -195,7 +196,7 @@ class Server:
                 _core.keep_from_children(listener.socket.fileno())
             try:
                 engine = {**plan["engine"], **logs.engine_settings(plan)}
-                pairs = [(listener.socket.fileno(), listener.url) for listener in self._listeners]
+                pairs = [listener.lent() for listener in self._listeners]
                 kind = _Loop if is_asgi(self._application, plan["interface"]) else _Threads
                 self._life = kind(self._application, plan, engine, pairs)
             except BaseException:
@@ -240,7 +241,7 @@ class _Life:
         application: Callable[..., Any],
         plan: dict[str, Any],
         engine: dict[str, Any],
-        pairs: list[tuple[int, str]],
+        pairs: list[Lent],
     ) -> None:
         self.application, self.plan, self.engine, self.pairs = application, plan, engine, pairs
         self.begin()

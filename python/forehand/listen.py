@@ -1,6 +1,7 @@
 """Addresses into listening sockets, and what to say where that fails.
 
-Knows: `HOST:PORT`, `[V6]:PORT`, `:PORT`, `unix:PATH`, `fd://N`. Does not know: who accepts.
+Knows: `HOST:PORT`, `[V6]:PORT`, `:PORT`, `unix:PATH`, `fd://N`, and the scheme before them, which says what is spoken
+there. Does not know: who accepts.
 The sockets stay Python's: the engine borrows their descriptors.
 """
 
@@ -18,16 +19,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    # Descriptor, URL and kind.
+    Lent = tuple[int, str, str]
+
+
+# What can be spoken on a listener; the engine knows the same (`Kind::named`).
+KINDS = ("http",)
+
 
 class Listener:
-    """One listening socket, its URL, and the path that is to be removed at the end."""
+    """One listening socket, its URL, the path that is to be removed at the end, and what is spoken there."""
 
-    __slots__ = ("path", "socket", "url")
+    __slots__ = ("kind", "path", "socket", "url")
 
-    def __init__(self, sock: socket.socket, url: str, path: str = "") -> None:
+    def __init__(self, sock: socket.socket, url: str, path: str = "", kind: str = "http") -> None:
         self.socket = sock
         self.url = url
         self.path = path
+        self.kind = kind
+
+    def lent(self) -> Lent:
+        """What the engine is told of it, which borrows the descriptor."""
+        return self.socket.fileno(), self.url, self.kind
 
     def close(self) -> None:
         """Close the socket; remove a unix socket's path if it is still this socket's."""
@@ -54,18 +67,45 @@ def listen(plan: dict[str, Any]) -> list[Listener]:
     return listeners
 
 
+def kind_and_place(address: str) -> tuple[str, str]:
+    """What is spoken at an address, and where it is: HTTP, unless its scheme says something else. Raises Problem."""
+    if address.startswith(("unix:", "fd://")):
+        return "http", address
+    scheme, colon, place = address.partition("://")
+    if not colon:
+        return "http", address
+    if scheme not in KINDS:
+        known = ", ".join(f"{kind}://" for kind in KINDS)
+        raise Problem(
+            errors.USAGE,
+            f"'{address}': nothing here speaks '{scheme}'",
+            hint=f"what there is: {known}, which may be left out, before HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N",
+        )
+    if not place:
+        raise _bad(address)
+    return scheme, place
+
+
 def _open(address: str, plan: dict[str, Any]) -> list[Listener]:
+    kind, place = kind_and_place(address)
+    listeners = _open_place(place, address, plan)
+    for listener in listeners:
+        listener.kind = kind
+    return listeners
+
+
+def _open_place(place: str, address: str, plan: dict[str, Any]) -> list[Listener]:
     backlog, defer = plan["backlog"], plan["defer_accept"]
-    if address.startswith("unix:"):
+    if place.startswith("unix:"):
         from forehand import unix_socket
 
-        path = address[5:]
+        path = place[5:]
         if not path:
             raise _bad(address)
         sock = unix_socket.listen(path, backlog, plan["socket_access"])
         return [Listener(sock, f"unix:{path}", "" if path.startswith("@") else os.path.abspath(path))]
-    if address.startswith("fd://"):
-        return [_inherited(address, backlog)]
+    if place.startswith("fd://"):
+        return [_inherited(place, backlog)]
     host, port = split(address)
     if host == "localhost":
         return _localhost(port, backlog, defer)
@@ -74,7 +114,7 @@ def _open(address: str, plan: dict[str, Any]) -> list[Listener]:
 
 def split(address: str) -> tuple[str, int]:
     """Host and port of an address; the port defaults to 8000. Raises Problem."""
-    text = address.removeprefix("http://").rstrip("/")
+    text = kind_and_place(address)[1].rstrip("/")
     if text.isdigit():
         return "127.0.0.1", _port(text, address)
     if text.startswith("["):
@@ -102,7 +142,7 @@ def _bad(address: str) -> Problem:
     return Problem(
         errors.USAGE,
         f"'{address}' is no address",
-        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N",
+        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, with or without http:// before it",
     )
 
 

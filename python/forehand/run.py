@@ -143,7 +143,7 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
             return serve_greenlets(
                 application, listeners, engine, plan, lambda work: _announce(plan, listeners, said, work)
             )
-        server = _core.Server(application, [(listener.socket.fileno(), listener.url) for listener in listeners], engine)
+        server = _core.Server(application, [listener.lent() for listener in listeners], engine)
         waiting = SignalWait(server, plan["graceful_timeout"])
         forked.from_any_thread()
         # What loading has left goes back to the system when the server starts.

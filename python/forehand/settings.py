@@ -152,7 +152,8 @@ def _gevent() -> Iterator[Option]:
 def _addresses() -> Iterator[Option]:
     yield Option(
         "bind", "list", ["127.0.0.1:8000"], "Address",
-        "HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N; may be repeated", metavar="ADDRESS", aliases=("-b",),
+        "HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, each also behind http://; may be repeated",
+        metavar="ADDRESS", aliases=("-b",),
         brief="HOST:PORT, unix:PATH or fd://N; repeatable",
     )  # fmt: skip
     yield Option("host", "str", "", "Address", "the host of a single address, with --port; in place of --bind")

@@ -16,7 +16,7 @@ use pyo3::types::PyDict;
 use server::pool::Threads;
 
 use crate::controls::Controls;
-use crate::settings::Settings;
+use crate::settings::{Lent, Settings};
 use crate::wsgi::{FileWrapper, Gateway, Input, WaitMode, Wsgi};
 
 /// Between two looks for a signal while waiting.
@@ -33,13 +33,13 @@ pub struct Server {
 
 #[pymethods]
 impl Server {
-    /// `listeners`: pairs of a descriptor and its URL. `settings`: a mapping of the names in
+    /// `listeners`: descriptor, URL and kind of each. `settings`: a mapping of the names in
     /// `forehand.settings`.
     #[new]
     fn new(
         py: Python<'_>,
         application: Py<PyAny>,
-        listeners: Vec<(RawFd, String)>,
+        listeners: Vec<Lent>,
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<PyClassInitializer<Self>> {
         let settings = Settings::read(settings)?;
@@ -143,12 +143,8 @@ impl Server {
 }
 
 /// What stands at each listener.
-pub fn gateways(
-    py: Python<'_>,
-    listeners: &[(RawFd, String)],
-    settings: &Settings,
-) -> PyResult<Vec<Gateway>> {
-    let gateway = |(_, url): &(RawFd, String)| {
+pub fn gateways(py: Python<'_>, listeners: &[Lent], settings: &Settings) -> PyResult<Vec<Gateway>> {
+    let gateway = |(_, url, _): &Lent| {
         let trust = settings.config.trust.clone();
         Ok(Gateway::new(base(py, url, settings)?, &settings.script_name, trust, &settings.config.limits))
     };

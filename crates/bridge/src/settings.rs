@@ -13,6 +13,7 @@ use reactor::sys::{Handoff, ListenerFd, Own};
 use server::access::{AccessLog, Format};
 use server::board::Board;
 use server::engine::{Config, Tracebacks};
+use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
 use server::tickets::Deadlines;
 use server::turn::Loop;
@@ -94,15 +95,26 @@ impl Settings {
         })
     }
 
-    /// The loop over listeners: pairs of a descriptor, which Python keeps open, and its URL.
+    /// The loop over listeners.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn into_loop(self, listeners: &[(RawFd, String)]) -> PyResult<Loop> {
+    /// The kernel's; a ValueError for a kind that is not known.
+    pub fn into_loop(self, listeners: &[Lent]) -> PyResult<Loop> {
         quiet_panics(&self.log);
-        let fds = listeners.iter().map(|(fd, _)| ListenerFd::new(*fd)).collect::<Result<_, _>>()?;
-        Ok(Loop::new(self.config, self.log, fds)?)
+        let listeners = listeners.iter().map(listener).collect::<PyResult<_>>()?;
+        Ok(Loop::new(self.config, self.log, listeners)?)
     }
+}
+
+/// A listener as Python tells of it (`forehand.listen`): a descriptor, which Python keeps open, its URL,
+/// and what is spoken on its connections.
+pub type Lent = (RawFd, String, String);
+
+fn listener((fd, url, kind): &Lent) -> PyResult<Listener> {
+    let Some(known) = Kind::named(kind) else {
+        return Err(PyValueError::new_err(format!("{url}: there is no listener of the kind '{kind}'")));
+    };
+    Ok(Listener { fd: ListenerFd::new(*fd)?, kind: known })
 }
 
 fn limits(settings: &Bound<'_, PyDict>) -> PyResult<Limits> {

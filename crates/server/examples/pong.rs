@@ -51,7 +51,7 @@ fn main() -> std::io::Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     listener.set_nonblocking(true)?;
     let fd = reactor::sys::ListenerFd::new(listener.as_raw_fd())?;
-    let turn = Loop::new(Config::default(), Log::none(), vec![fd])?;
+    let turn = Loop::new(Config::default(), Log::none(), vec![fd.into()])?;
     let pool = Threads::new(Pong, turn, threads);
     pool.start()?;
     pool.join(None);

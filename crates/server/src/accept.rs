@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use reactor::{Accepted, Address, Socket};
-use wire::{DateLine, Millis, OVERLOADED, Peer};
+use wire::{DateLine, Millis, OVERLOADED};
 
 use crate::connections::Connections;
 use crate::engine::{Engine, Stage};
@@ -99,14 +99,11 @@ impl Acceptor {
         poller: &mut Poller,
     ) -> Option<Exchange> {
         self.engine.counters.connections_accepted.add_alone();
-        let trusted = self.engine.config.trust.trusts(&match peer {
-            Address::Ip(ip, port) => Peer::Ip(ip, port),
-            Address::Unix => Peer::Unix,
-        });
         if origin.handed_over {
             self.engine.counters.connections_taken_over.add();
         }
-        connections.welcome(socket.into(), (peer, trusted), origin, poller)
+        let kind = self.listeners.kind(origin.listener);
+        connections.welcome(socket.into(), (peer, kind), origin, poller)
     }
 
     /// No descriptor is left. Where somebody waits for one, the idlest gives up its own, or else the

@@ -4,8 +4,9 @@
 //! slot while it is home and by one thread while its exchange is played.
 //!
 //! ```text
-//!            ┌────────────── the reply is sent, keep-alive ───────────────┐
-//!            ▼                                                            │
+//!   PREFACE (where the listener's kind has one)
+//!      ▼     ┌────────────── the reply is sent, keep-alive ───────────────┐
+//!      │     ▼                                                            │
 //!   READING ─► (exchange: away with a thread) ─► FLUSHING ─► close        │
 //!      │ fault                                     │  └───────────────────┘
 //!      └────────────── refusal ──► FLUSHING ──► LINGERING ──► close
@@ -15,17 +16,22 @@ use std::io;
 use std::sync::Arc;
 
 use reactor::Address;
-use wire::{Head, Http1, Limits, Millis};
+use wire::{Head, Limits, Millis, Trust};
 
 use crate::body::BodyBuffer;
+use crate::listener::{self, Kind};
+use crate::machine::Machine;
 use crate::output::{Carry, Flushed, Output};
 use crate::patience::Patience;
 use crate::pending::Pending;
+use crate::preface::{Awaited, Verdict};
 use crate::transport::Transport;
 
 /// What a connection is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
+    /// Waiting for what its listener's connections begin with, before their protocol.
+    Preface,
     /// Waiting for requests, or in the middle of one.
     Reading,
     /// The socket is full; what follows when it has taken everything.
@@ -73,7 +79,11 @@ pub struct Connection {
     pub phase: Phase,
     /// Until when the peer has time to take what waits, or to end while nobody reads.
     pub patience: Patience,
-    pub machine: Http1,
+    pub machine: Machine,
+    /// What it has said of its preface; none once that is over.
+    preface: Option<Box<Awaited>>,
+    /// Its preface has said for whom it speaks, which nobody else knows.
+    speaks_for_another: bool,
     pub pending: Pending,
     pub receiving: Option<Box<Receiving>>,
     pub sending: Sending,
@@ -152,9 +162,16 @@ impl Connection {
         Ok(flushed)
     }
 
-    /// A connection that was just accepted. `variant` names the listener and the trust in
-    /// the peer for the head cache.
-    pub fn new(transport: Transport, token: u64, peer: (Address, u16), variant: u32, now: Millis) -> Self {
+    /// A connection that was just accepted: whose it is and through which listener it came, of what
+    /// kind that is, and who is trusted.
+    pub fn new(
+        transport: Transport,
+        token: u64,
+        peer: (Address, u16),
+        (kind, trust): (Kind, &Trust),
+        now: Millis,
+    ) -> Self {
+        let variant = listener::variant(peer.1, &peer.0, trust);
         Self {
             transport: Arc::new(transport),
             token,
@@ -163,12 +180,22 @@ impl Connection {
             watched: false,
             more: true,
             hung_up: false,
-            phase: Phase::Reading,
+            phase: if kind.preface.is_some() { Phase::Preface } else { Phase::Reading },
             patience: Patience::of(0, now),
-            machine: Http1::new(variant, now),
+            machine: Machine::new(kind.protocol, variant, now),
+            preface: kind.preface.map(|new| Box::new(Awaited::new(new, now))),
+            speaks_for_another: false,
             pending: Pending::default(),
             receiving: None,
             sending: Sending::default(),
+        }
+    }
+
+    /// Its peer, as a log line names it.
+    pub fn shown_peer(&self) -> String {
+        match self.peer {
+            Address::Ip(ip, port) => std::net::SocketAddr::new(ip, port).to_string(),
+            Address::Unix => "unix".into(),
         }
     }
 
@@ -179,27 +206,107 @@ impl Connection {
         self.more |= readable | hung_up;
     }
 
-    /// Between requests, with nothing received and nothing to send.
-    pub fn is_idle(&self) -> bool {
-        self.phase == Phase::Reading
-            && self.machine.idle()
-            && self.pending.is_empty()
-            && self.receiving.is_none()
-            && self.sending.is_empty()
+    /// A connection that was just taken over from another worker, where its preface was judged and, if
+    /// `used`, it has had requests.
+    pub fn take_over(&mut self, used: bool, now: Millis) {
+        self.preface = None;
+        self.phase = Phase::Reading;
+        if used {
+            self.machine = Machine::kept(self.machine.protocol(), self.machine.variant(), now);
+        }
     }
 
-    /// Idle, and nobody here knows its transport but itself: another process may have it.
+    /// Bytes have come while its preface is awaited: what is not part of it waits for the machine.
+    ///
+    /// # Errors
+    /// Why it is refused: nothing was said that could be answered, so the connection is closed.
+    pub fn hear_preface(&mut self, bytes: &[u8], trust: &Trust, now: Millis) -> Result<(), &'static str> {
+        let Some(preface) = &mut self.preface else { return Ok(()) };
+        let mut input = bytes;
+        match preface.advance(&mut input) {
+            Verdict::More => return Ok(()),
+            Verdict::Refused(why) => return Err(why),
+            Verdict::Over { peer, .. } => {
+                self.speaks_for_another = peer.is_some();
+                self.peer = peer.unwrap_or(self.peer);
+            }
+        }
+        let variant = listener::variant(self.listener, &self.peer, trust);
+        self.machine = Machine::new(self.machine.protocol(), variant, now);
+        self.preface = None;
+        self.phase = Phase::Reading;
+        if !input.is_empty() {
+            self.pending.keep(input);
+        }
+        Ok(())
+    }
+
+    /// Between requests, with nothing received and nothing to send.
+    pub fn is_idle(&self) -> bool {
+        let between = match self.phase {
+            Phase::Reading => self.machine.idle(),
+            Phase::Preface => self.preface.as_ref().is_none_or(|preface| preface.is_silent()),
+            Phase::Flushing(_) | Phase::Lingering { .. } => false,
+        };
+        between && self.pending.is_empty() && self.receiving.is_none() && self.sending.is_empty()
+    }
+
+    /// Idle, and nobody here knows its transport but itself: another process may have it, which asks the
+    /// kernel whose it is.
     pub fn can_leave(&self) -> bool {
         let own =
             self.sending.carry.as_ref().map_or(Some(1), |carry| (Arc::strong_count(carry) == 1).then_some(2));
-        self.is_idle() && self.transport.can_leave() && own == Some(Arc::strong_count(&self.transport))
+        self.is_idle()
+            && self.phase == Phase::Reading
+            && !self.speaks_for_another
+            && self.transport.can_leave()
+            && own == Some(Arc::strong_count(&self.transport))
     }
 
     /// When its patience ends.
     pub fn deadline(&self, limits: &Limits) -> Millis {
         match self.phase {
             Phase::Reading => self.machine.deadline(limits).unwrap_or(Millis::MAX),
+            Phase::Preface => self.preface.as_ref().map_or(Millis::MAX, |preface| preface.deadline(limits)),
             Phase::Flushing(_) | Phase::Lingering { .. } => self.patience.until(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use reactor::Socket;
+
+    use super::*;
+    use crate::preface::Preface;
+
+    /// One byte: whether the connection speaks for somebody else.
+    struct Byte;
+
+    impl Preface for Byte {
+        fn most(&self) -> usize {
+            1
+        }
+
+        fn judge(&mut self, bytes: &[u8]) -> Verdict {
+            Verdict::Over { length: 1, peer: (bytes == b"x").then_some(Address::Unix) }
+        }
+    }
+
+    #[test]
+    fn who_speaks_for_another_stays_where_that_is_known() {
+        for (said, leaves) in [(b"x", false), (b"-", true)] {
+            let (ours, _theirs) = UnixStream::pair().expect("a pair");
+            let socket = Socket::from_owned(OwnedFd::from(ours)).expect("a socket");
+            let kind = Kind { preface: Some(|| Box::new(Byte)), ..Kind::HTTP };
+            let trust = Trust::none();
+            let mut connection = Connection::new(socket.into(), 0, (Address::Unix, 0), (kind, &trust), 0);
+            assert!(connection.is_idle() && !connection.can_leave(), "its preface is awaited");
+            connection.hear_preface(said, &trust, 0).expect("a preface");
+            assert_eq!((connection.is_idle(), connection.can_leave()), (true, leaves));
         }
     }
 }

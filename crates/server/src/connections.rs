@@ -10,13 +10,14 @@ mod slow_readers;
 
 use std::sync::Arc;
 
-use wire::{Http1, Millis};
+use wire::Millis;
 
 use self::eviction::Idlest;
 use crate::connection::{Connection, Phase};
 use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
 use crate::handoff::{Giving, Origin};
+use crate::listener::Kind;
 use crate::poller::Poller;
 use crate::reading::Reader;
 use crate::shutdown::Shutdown;
@@ -76,21 +77,20 @@ impl Connections {
         std::mem::take(&mut self.one_closed)
     }
 
-    /// Takes in a new one, of which `origin` tells where it comes from. `peer`: its address, and whether its
-    /// forwarding headers are believed.
+    /// Takes in a new one, of which `origin` tells where it comes from. `peer`: its address, and what is spoken on
+    /// its listener's connections.
     pub fn welcome(
         &mut self,
         transport: Transport,
-        peer: (reactor::Address, bool),
+        (peer, kind): (reactor::Address, Kind),
         origin: Origin,
         poller: &mut Poller,
     ) -> Option<Exchange> {
-        let variant = u32::from(origin.listener) << 1 | u32::from(peer.1);
         let token = self.slots.take();
-        let mut connection =
-            Connection::new(transport, token, (peer.0, origin.listener), variant, poller.now);
-        if origin.used {
-            connection.machine = Http1::kept(variant, poller.now);
+        let rules = (kind, &self.engine.config.trust);
+        let mut connection = Connection::new(transport, token, (peer, origin.listener), rules, poller.now);
+        if origin.handed_over {
+            connection.take_over(origin.used, poller.now);
         }
         self.progress(Box::new(connection), poller)
     }

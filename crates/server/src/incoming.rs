@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 
 use reactor::sys::monotonic_ms;
 use reactor::{PollFor, Read};
-use wire::{Event, Fault, Http1, Limits, Millis, Policy, Tick};
+use wire::{Event, Fault, Limits, Millis, Policy, Tick};
 
+use crate::machine::Machine;
 use crate::output::{Carry, Flushed};
 use crate::outside::Outside;
 use crate::pending::Pending;
@@ -57,7 +58,7 @@ pub struct Incoming {
 /// The half itself, given back to the connection at the end.
 pub struct Flow {
     transport: Arc<Transport>,
-    pub machine: Http1,
+    pub machine: Machine,
     pub pending: Pending,
     shared: wire::Shared,
     /// `100 Continue` is owed at the first read (RFC 9110 §10.1.1).
@@ -80,7 +81,7 @@ impl Flow {
     /// A body that begins with `pending`.
     pub fn new(
         transport: Arc<Transport>,
-        machine: Http1,
+        machine: Machine,
         pending: Pending,
         rules: (&Limits, &Policy),
         expects: bool,
@@ -316,6 +317,7 @@ impl Incoming {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listener::Protocol;
     use reactor::sys::{Accepted, ListenerFd, accept};
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
@@ -328,7 +330,7 @@ mod tests {
         let fd = ListenerFd::new(listener.as_raw_fd()).expect("a listener");
         let Ok(Accepted::Connection(socket, _)) = accept(&fd) else { panic!("nobody came") };
         let (limits, policy) = (Limits::default(), Policy::default());
-        let mut machine = Http1::new(0, monotonic_ms());
+        let mut machine = Machine::new(Protocol::Http, 0, monotonic_ms());
         let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
         let mut shared = wire::Shared::new(limits.clone(), policy.clone());
         let event = machine.advance(&mut head.as_bytes(), &mut shared, monotonic_ms());

@@ -43,11 +43,15 @@ pub mod inbox;
 #[cfg(not(loom))]
 pub mod incoming;
 #[cfg(not(loom))]
+pub mod listener;
+#[cfg(not(loom))]
 mod listeners;
 #[cfg(not(loom))]
 mod load;
 #[cfg(not(loom))]
 pub mod log;
+#[cfg(not(loom))]
+mod machine;
 #[cfg(not(loom))]
 pub mod output;
 #[cfg(not(loom))]
@@ -62,6 +66,8 @@ mod pending;
 mod poller;
 #[cfg(not(loom))]
 pub mod pool;
+#[cfg(not(loom))]
+pub mod preface;
 #[cfg(not(loom))]
 mod reading;
 #[cfg(not(loom))]

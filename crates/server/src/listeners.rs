@@ -6,11 +6,12 @@
 use std::io;
 use std::sync::Arc;
 
-use reactor::sys::{Handoff, ListenerFd, Reserve, accept, is_readable};
+use reactor::sys::{Handoff, Reserve, accept, is_readable};
 use reactor::{Accepted, Reactor};
 use wire::Millis;
 
 use crate::handoff::Origin;
+use crate::listener::{Kind, Listener};
 use crate::slots::LISTENER;
 
 /// Stands for the handoff among the numbers of listeners.
@@ -18,7 +19,7 @@ pub const HANDOFF: u16 = u16::MAX;
 
 /// The listeners of one loop.
 pub struct Listeners {
-    fds: Vec<ListenerFd>,
+    all: Vec<Listener>,
     /// Connections that other workers give away: watched and left like a listener.
     handoff: Option<Arc<Handoff>>,
     /// Which of them have connections waiting.
@@ -38,10 +39,10 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    pub fn new(fds: Vec<ListenerFd>, handoff: Option<Arc<Handoff>>, shared: bool) -> Self {
+    pub fn new(all: Vec<Listener>, handoff: Option<Arc<Handoff>>, shared: bool) -> Self {
         let reserve = Reserve::new();
         Self {
-            fds,
+            all,
             handoff,
             ready: Vec::new(),
             waiting: Vec::new(),
@@ -80,8 +81,8 @@ impl Listeners {
     /// # Errors
     /// The kernel's.
     pub fn watch(&self, reactor: &Reactor) -> io::Result<()> {
-        for (index, fd) in self.fds.iter().enumerate() {
-            reactor.watch_listener(fd, LISTENER | index as u64, self.shared)?;
+        for (index, one) in self.all.iter().enumerate() {
+            reactor.watch_listener(&one.fd, LISTENER | index as u64, self.shared)?;
         }
         if let Some(handoff) = &self.handoff
             && self.left_until.is_none()
@@ -92,7 +93,7 @@ impl Listeners {
     }
 
     fn unwatch(&self, reactor: &Reactor) {
-        for fd in &self.fds {
+        for Listener { fd, .. } in &self.all {
             // It fails only where it is not watched, which is what is wanted.
             let _ = reactor.unwatch(fd);
         }
@@ -152,9 +153,11 @@ impl Listeners {
     /// Marks what was left to other workers and has waited since the last call, which was long enough
     /// ago for whoever runs: `new` connections, and those that were given away, which come first.
     pub fn take_neglected(&mut self, new: bool) {
-        let listeners = if new { self.fds.len() } else { 0 };
-        let mut waiting: Vec<u16> =
-            (0..listeners).filter(|&index| is_readable(&self.fds[index])).map(|index| index as u16).collect();
+        let listeners = if new { self.all.len() } else { 0 };
+        let mut waiting: Vec<u16> = (0..listeners)
+            .filter(|&index| is_readable(&self.all[index].fd))
+            .map(|index| index as u16)
+            .collect();
         if self.handoff.as_ref().is_some_and(|handoff| is_readable(&**handoff)) {
             waiting.push(HANDOFF);
         }
@@ -164,7 +167,7 @@ impl Listeners {
 
     /// Marks all that can bring connections, for the last look before the end.
     pub fn all_ready(&mut self) {
-        self.ready = (0..self.fds.len()).map(|index| index as u16).collect();
+        self.ready = (0..self.all.len()).map(|index| index as u16).collect();
         if self.left_until.is_none() {
             self.ready.extend(self.handoff.as_ref().map(|_| HANDOFF));
         }
@@ -212,9 +215,14 @@ impl Listeners {
     /// # Errors
     /// The kernel's.
     pub fn take_with_reserve(&mut self, which: u16) -> io::Result<Accepted> {
-        let fd = &self.fds[usize::from(which)];
+        let fd = &self.all[usize::from(which)].fd;
         // The kernel asks for a descriptor before it looks whether there is a connection.
         self.reserve.lend(|| accept(fd))
+    }
+
+    /// What is spoken on the connections of one of them.
+    pub fn kind(&self, which: u16) -> Kind {
+        self.all.get(usize::from(which)).map_or(Kind::HTTP, |one| one.kind)
     }
 
     /// A descriptor is kept again.
@@ -232,10 +240,10 @@ impl Listeners {
         {
             let (accepted, note) = handoff.take()?;
             let origin = Origin::noted(note);
-            let known = usize::from(origin.listener) < self.fds.len();
+            let known = usize::from(origin.listener) < self.all.len();
             return Ok((accepted, if known { origin } else { Origin { listener: 0, ..origin } }));
         }
-        let accepted = accept(&self.fds[usize::from(which)])?;
+        let accepted = accept(&self.all[usize::from(which)].fd)?;
         Ok((accepted, Origin::accepted(which)))
     }
 }

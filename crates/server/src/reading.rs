@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use reactor::Read;
-use wire::{Event, Fault, Framing, Head, Http1, Millis, Shared};
+use wire::{Event, Fault, Framing, Head, Millis, Shared};
 
 use crate::body::{Body, BodyBuffer};
 use crate::connection::{Connection, Phase, Receiving};
 use crate::engine::Engine;
 use crate::incoming::{Flow, Incoming};
+use crate::log::Level;
 use crate::poller::Poller;
 
 /// What came of some input.
@@ -70,6 +71,30 @@ impl Reader {
         };
         poller.reactor.give_lent(lent);
         step
+    }
+
+    /// Reads once while a preface is awaited. False: there is nobody to go on with.
+    pub fn receive_preface(&mut self, connection: &mut Connection, poller: &mut Poller) -> bool {
+        self.count_read(poller);
+        let mut lent = poller.reactor.take_lent();
+        let heard = match connection.transport.read(&mut lent) {
+            Read::Data { bytes, more } => {
+                connection.more = more || connection.hung_up;
+                connection.hear_preface(bytes, &self.engine.config.trust, poller.now).map(|()| true)
+            }
+            Read::Nothing => Ok(true),
+            // Who has said nothing only wanted to know whether somebody listens.
+            Read::Ended | Read::Failed(_) if connection.is_idle() => Ok(false),
+            Read::Ended | Read::Failed(_) => Err("it has ended in the middle of its first words"),
+        };
+        poller.reactor.give_lent(lent);
+        heard.unwrap_or_else(|why| {
+            self.engine.counters.connections_refused.add();
+            self.engine.log.complain(Level::Info, || {
+                format!("refused a connection from {}: {why}", connection.shown_peer())
+            });
+            false
+        })
     }
 
     /// Goes on with bytes that came together with an earlier request.
@@ -203,8 +228,7 @@ impl Reader {
             return Step::Ready(head, Body::Empty);
         }
         let transport = Arc::clone(&connection.transport);
-        let variant = u32::from(connection.listener) << 1;
-        let machine = std::mem::replace(&mut connection.machine, Http1::new(variant, poller.now));
+        let machine = connection.machine.take(poller.now);
         let pending = std::mem::take(&mut connection.pending);
         let expects = head.expects_continue && pending.is_empty();
         let config = &self.engine.config;
@@ -220,8 +244,7 @@ impl Reader {
         let Receiving { head, body, .. } = *receiving;
         let bytes = body.into_bytes();
         let transport = Arc::clone(&connection.transport);
-        let variant = u32::from(connection.listener) << 1;
-        let machine = std::mem::replace(&mut connection.machine, Http1::new(variant, now));
+        let machine = connection.machine.take(now);
         let pending = std::mem::take(&mut connection.pending);
         // A body that has begun to arrive needs no word (RFC 9110 §10.1.1).
         let expects = head.expects_continue && bytes.is_empty();

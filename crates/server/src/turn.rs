@@ -10,7 +10,6 @@ use std::io;
 use std::sync::Arc;
 
 use reactor::Happening;
-use reactor::sys::ListenerFd;
 use wire::Millis;
 
 use crate::accept::Acceptor;
@@ -18,6 +17,7 @@ use crate::baton::{Lead, Next};
 use crate::connections::Connections;
 use crate::engine::{Config, Engine, Stage};
 use crate::exchange::Exchange;
+use crate::listener::Listener;
 use crate::listeners::Listeners;
 use crate::log::Log;
 use crate::poller::Poller;
@@ -44,7 +44,7 @@ impl Loop {
     ///
     /// # Errors
     /// The kernel's, when a descriptor cannot be had or watched.
-    pub fn new(config: Config, log: Log, listeners: Vec<ListenerFd>) -> io::Result<Self> {
+    pub fn new(config: Config, log: Log, listeners: Vec<Listener>) -> io::Result<Self> {
         let poller = Poller::new()?;
         let shared_listeners = config.shared_listeners;
         if let Some(board) = &config.board {

@@ -35,7 +35,7 @@ impl Driven {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         listener.set_nonblocking(true).expect("a flag");
         let fd = reactor::sys::ListenerFd::new(listener.as_raw_fd()).expect("a listener");
-        let turn = Loop::new(Config::default(), Log::none(), vec![fd]).expect("a loop");
+        let turn = Loop::new(Config::default(), Log::none(), vec![fd.into()]).expect("a loop");
         Self { turn, listener }
     }
 

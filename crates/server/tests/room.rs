@@ -26,7 +26,7 @@ impl Driven {
         listener.set_nonblocking(true).expect("a flag");
         let fd = reactor::sys::ListenerFd::new(listener.as_raw_fd()).expect("a listener");
         let config = Config { limits: Limits { connections, ..Limits::default() }, ..Config::default() };
-        let turn = Loop::new(config, Log::none(), vec![fd]).expect("a loop");
+        let turn = Loop::new(config, Log::none(), vec![fd.into()]).expect("a loop");
         Self { turn, listener }
     }
 

@@ -122,6 +122,11 @@ impl Http1 {
         Self { used: true, ..Self::new(variant, now) }
     }
 
+    /// Which heads of the cache are its own.
+    pub fn variant(&self) -> u32 {
+        self.variant
+    }
+
     /// True once a request has begun here, or elsewhere before.
     pub fn was_used(&self) -> bool {
         self.used

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from forehand.listen import Listener
+    from forehand.listen import Lent, Listener
 
 #: The lifespan's end has at least so long, in seconds.
 LAST_WORD = 0.5
@@ -56,7 +56,7 @@ def serve(
     requests are answered. Raises Problem where the application cannot start."""
     loop, name = new_loop(plan["loop"])
     driver = Driver(application, plan)
-    pairs = [(listener.socket.fileno(), listener.url) for listener in listeners]
+    pairs = [listener.lent() for listener in listeners]
 
     def order(word: str) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed already
@@ -142,7 +142,7 @@ class Driver(Stoppable):
 
     async def serve(
         self,
-        listeners: list[tuple[int, str]],
+        listeners: list[Lent],
         settings: dict[str, object],
         orders: Orders,
         tell: Callable[[], object],

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from forehand.asgi.lifespan import Lifespan
+    from forehand.listen import Lent
     from forehand.supervisor.worker_process import WorkerProcess
 
 
 def serve(
     process: WorkerProcess,
     application: Callable[..., Any],
-    listeners: list[tuple[int, str]],
+    listeners: list[Lent],
     settings: dict[str, object],
 ) -> int:
     """Serve until the supervisor says to stop; the exit status. Raises Problem before it is ready."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from forehand.listen import Listener
+    from forehand.listen import Lent, Listener
 
 #: Between two looks whether greenlets that were killed have cleaned up, in seconds.
 LOOK = 0.01
@@ -40,7 +40,7 @@ def serve(
     """Serve in this process until a signal says to stop; the exit status. `tell` is called when
     requests are answered."""
     driver = Driver(application, plan["graceful_timeout"])
-    pairs = [(listener.socket.fileno(), listener.url) for listener in listeners]
+    pairs = [listener.lent() for listener in listeners]
     loop = gevent.get_hub().loop
     name = f"up to {settings['threads']} greenlets"
     return until_stopped(
@@ -128,7 +128,7 @@ class Driver(Stoppable):
 
     def serve(
         self,
-        listeners: list[tuple[int, str]],
+        listeners: list[Lent],
         settings: dict[str, object],
         orders: Orders,
         tell: Callable[[], object],

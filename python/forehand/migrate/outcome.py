@@ -10,7 +10,7 @@ import re
 import shlex
 
 from forehand.errors import Problem
-from forehand.listen import split
+from forehand.listen import kind_and_place, split
 from forehand.settings import OPTIONS
 
 TYPE_CHECKING = False
@@ -206,9 +206,10 @@ def _check_members(name: str, value: Any) -> None:
     for member in value if name in ("bind", "env") else []:
         if name == "env" and not member.partition("=")[1]:
             raise ValueError(f"'{member}' is not NAME=VALUE")
-        if name == "bind" and not member.startswith(("unix:", "fd://")):
+        if name == "bind":
             try:
-                split(member)
+                if not kind_and_place(member)[1].startswith(("unix:", "fd://")):
+                    split(member)
             except Problem as problem:
                 raise ValueError(problem.args[0]) from None
 

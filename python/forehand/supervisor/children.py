@@ -77,9 +77,9 @@ class Children:
 
     def inherited(self, child: Child, line: int) -> Inherited:
         """What the worker is given."""
-        pairs = [(listener.socket.fileno(), listener.url) for listener in self.listeners]
+        lent = [listener.lent() for listener in self.listeners]
         fds = (line, self.parent_pipe[0], child.stacks)
-        return Inherited(child.number, child.generation, fds, self.scoreboard.place(child.row), pairs)
+        return Inherited(child.number, child.generation, fds, self.scoreboard.place(child.row), lent)
 
     def close_supervisors_fds(self) -> None:
         """In a new child: let go of what is the supervisor's."""

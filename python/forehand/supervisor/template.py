@@ -183,7 +183,7 @@ def _make(
         processes._children = set()  # type: ignore[attr-defined]
     line, stacks = fds
     Channel(line).tell("pid", str(os.getpid()))
-    pairs = [(listener.socket.fileno(), listener.url) for listener in children.listeners]
+    lent = [listener.lent() for listener in children.listeners]
     own = (line, children.parent_pipe[0], stacks)
-    inherited = Inherited(order[0], order[1], own, children.scoreboard.place(order[2]), pairs)
+    inherited = Inherited(order[0], order[1], own, children.scoreboard.place(order[2]), lent)
     worker.run(inherited, plan, application)

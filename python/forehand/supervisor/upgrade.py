@@ -96,7 +96,9 @@ def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:
             )  # fmt: skip
     return {
         "form": FORM, "life": list(kept.parent_pipe), "board": kept.scoreboard.fds, "workers": workers,
-        "listeners": [{"fd": one.socket.fileno(), "url": one.url, "path": one.path} for one in kept.listeners],
+        "listeners": [
+            {"fd": one.socket.fileno(), "url": one.url, "path": one.path, "kind": one.kind} for one in kept.listeners
+        ],
         "control": supervisor.control.fileno() if supervisor.control else -1,
         "control_path": supervisor.control.path if supervisor.control else "",
         "clients": [client.fd for client in supervisor.waiting],
@@ -119,7 +121,11 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
     import _socket as socket
 
     now = time.monotonic()
-    listeners = [Listener(socket.socket(fileno=one["fd"]), one["url"], one["path"]) for one in left["listeners"]]
+    listeners = [
+        # Programs from before listeners had kinds knew one.
+        Listener(socket.socket(fileno=one["fd"]), one["url"], one["path"], one.get("kind", "http"))
+        for one in left["listeners"]
+    ]
     kept = Children(listeners, Scoreboard(*left["board"]), (left["life"][0], left["life"][1]))
     state = supervisor.state
     state.phase = "serving"

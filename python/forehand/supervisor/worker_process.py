@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from forehand.listen import Lent
     from forehand.supervisor.channel import Channel
 
 #: Signals that a worker, or what forks workers, hears or lets pass.
@@ -24,7 +25,7 @@ NOTED = ("SIGTERM", "SIGQUIT", "SIGUSR1", "SIGINT", "SIGHUP", "SIGUSR2", "SIGTTI
 class Inherited:
     """What a worker has from the supervisor: its number and generation, and descriptors: of its channel, of the pipe
     that ends with the parent, of a file for stacks, of its row on the scoreboard and what goes with it
-    (`Scoreboard.place`), of the listeners (each with its URL)."""
+    (`Scoreboard.place`), of the listeners (`Listener.lent`)."""
 
     __slots__ = ("board", "channel_fd", "generation", "listeners", "number", "parent_pipe", "stacks")
 
@@ -34,7 +35,7 @@ class Inherited:
         generation: int,
         fds: tuple[int, int, int],
         board: tuple[int, ...],
-        listeners: list[tuple[int, str]],
+        listeners: list[Lent],
     ) -> None:
         self.number = number
         self.generation = generation
@@ -46,7 +47,7 @@ class Inherited:
         """All descriptors."""
         page, _, *others = self.board
         own = (self.channel_fd, self.parent_pipe, self.stacks)
-        return [*own, page, *others, *(fd for fd, _ in self.listeners)]
+        return [*own, page, *others, *(fd for fd, _, _ in self.listeners)]
 
 
 class Signals:

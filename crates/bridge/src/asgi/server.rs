@@ -26,7 +26,7 @@ use super::tools::{Tools, address, common};
 use super::websocket::Socket;
 use crate::controls::{Controls, in_use};
 use crate::ffi::{GilCell, call_three, latin1, make_with, talk_functions};
-use crate::settings::Settings;
+use crate::settings::{Lent, Settings};
 use crate::witness;
 
 /// What stands for the thread of a request with a deadline: the event loop's.
@@ -69,14 +69,14 @@ pub struct AsgiServer {
 
 #[pymethods]
 impl AsgiServer {
-    /// `listeners`: pairs of a descriptor and its URL. `settings`: a mapping of the names in
+    /// `listeners`: descriptor, URL and kind of each. `settings`: a mapping of the names in
     /// `forehand.settings`. `life`: `(loop, state, on_end)`, the running event loop, the
     /// dictionary that scopes get copies of, and what is called once when the engine has ended.
     #[new]
     fn new(
         py: Python<'_>,
         application: Py<PyAny>,
-        listeners: Vec<(RawFd, String)>,
+        listeners: Vec<Lent>,
         settings: &Bound<'_, PyDict>,
         life: (Py<PyAny>, Bound<'_, PyDict>, Py<PyAny>),
     ) -> PyResult<PyClassInitializer<Self>> {
@@ -86,7 +86,7 @@ impl AsgiServer {
         settings.config.request_buffering = true;
         let trust = settings.config.trust.clone();
         let mut gateways = Vec::new();
-        for (_, url) in &listeners {
+        for (_, url, _) in &listeners {
             let texts = (settings.url_scheme.as_str(), settings.script_name.as_str());
             let common = common(py, &state)?;
             let limits = &settings.config.limits;

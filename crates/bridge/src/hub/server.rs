@@ -22,7 +22,7 @@ use super::waiting::Waiting;
 use crate::controls::{Controls, in_use};
 use crate::ffi::{GilCell, call_two, keep_frames};
 use crate::server::gateways;
-use crate::settings::Settings;
+use crate::settings::{Lent, Settings};
 use crate::witness;
 use crate::wsgi::{Scheduler, WaitMode, Workspace, Wsgi};
 
@@ -87,7 +87,7 @@ pub struct GeventServer {
 
 #[pymethods]
 impl GeventServer {
-    /// `listeners`: pairs of a descriptor and its URL. `settings`: a mapping of the names in
+    /// `listeners`: descriptor, URL and kind of each. `settings`: a mapping of the names in
     /// `forehand.settings`; `threads` is how many greenlets may run at a time. `life`:
     /// `(hub, on_overdue, on_end)`: the thread's hub, what is called in it with a greenlet, its
     /// request line and seconds, and what is called once when the engine has ended.
@@ -95,7 +95,7 @@ impl GeventServer {
     fn new(
         py: Python<'_>,
         application: Py<PyAny>,
-        listeners: Vec<(RawFd, String)>,
+        listeners: Vec<Lent>,
         settings: &Bound<'_, PyDict>,
         life: (Bound<'_, PyAny>, Py<PyAny>, Py<PyAny>),
     ) -> PyResult<PyClassInitializer<Self>> {

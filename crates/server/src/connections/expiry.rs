@@ -62,6 +62,14 @@ impl Connections {
                     debug_assert!(none.is_none(), "a refused connection yields no request");
                 }
             },
+            Phase::Preface => {
+                if connection.is_idle() {
+                    engine.counters.idle_timeouts.add();
+                } else {
+                    engine.counters.request_timeouts.add();
+                }
+                self.close(connection);
+            }
             Phase::Flushing(_) => {
                 if self.has_moved(&mut connection, poller.now) {
                     let token = connection.token;

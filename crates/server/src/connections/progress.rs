@@ -55,30 +55,8 @@ impl Connections {
                         Step::Ended => connection.phase = Phase::Flushing(After::Close),
                     }
                 }
-                Phase::Flushing(after) => match connection.flush(&self.engine.config.limits, poller.now) {
-                    Ok(Flushed::All) => match after {
-                        After::Continue => connection.phase = Phase::Reading,
-                        After::Linger { left } => self.linger(&mut connection, left, poller.now),
-                        After::Close => {
-                            // The end is the message. Where a process has been forked that our handlers
-                            // have not seen, close(2) alone would not send it.
-                            if reactor::sys::has_forked() {
-                                connection.transport.shut_write();
-                            }
-                            self.close(connection);
-                            return None;
-                        }
-                    },
-                    Ok(flushed) => {
-                        self.send_later(connection, flushed, poller);
-                        return None;
-                    }
-                    Err(_) => {
-                        self.engine.counters.replies_incomplete.add();
-                        self.close(connection);
-                        return None;
-                    }
-                },
+                Phase::Preface => connection = self.hear_preface(connection, &mut reads, poller)?,
+                Phase::Flushing(after) => connection = self.send_rest(connection, after, poller)?,
                 Phase::Lingering { left } => {
                     if self.reader.discard(&mut connection, left, poller) {
                         self.park(connection, poller);
@@ -89,6 +67,62 @@ impl Connections {
                 }
             }
         }
+    }
+
+    /// Reads of what is said before the protocol; given back while there is more to read.
+    #[cold]
+    fn hear_preface(
+        &mut self,
+        mut connection: Box<Connection>,
+        reads: &mut u32,
+        poller: &mut Poller,
+    ) -> Option<Box<Connection>> {
+        if !connection.more || !poller.allowance.may_read(*reads) {
+            self.park(connection, poller);
+            return None;
+        }
+        *reads += 1;
+        connection.more = false;
+        if self.reader.receive_preface(&mut connection, poller) {
+            return Some(connection);
+        }
+        self.close(connection);
+        None
+    }
+
+    /// Sends what waits; given back when all of it is sent and the connection goes on.
+    #[inline]
+    fn send_rest(
+        &mut self,
+        mut connection: Box<Connection>,
+        after: After,
+        poller: &mut Poller,
+    ) -> Option<Box<Connection>> {
+        match connection.flush(&self.engine.config.limits, poller.now) {
+            Ok(Flushed::All) => match after {
+                After::Continue => connection.phase = Phase::Reading,
+                After::Linger { left } => self.linger(&mut connection, left, poller.now),
+                After::Close => {
+                    // The end is the message. Where a process has been forked that our handlers
+                    // have not seen, close(2) alone would not send it.
+                    if reactor::sys::has_forked() {
+                        connection.transport.shut_write();
+                    }
+                    self.close(connection);
+                    return None;
+                }
+            },
+            Ok(flushed) => {
+                self.send_later(connection, flushed, poller);
+                return None;
+            }
+            Err(_) => {
+                self.engine.counters.replies_incomplete.add();
+                self.close(connection);
+                return None;
+            }
+        }
+        Some(connection)
     }
 
     /// More is to be sent when the socket has room or, if it has, when others have had their turn.
@@ -156,7 +190,7 @@ impl Connections {
     pub fn refuse(&mut self, connection: &mut Connection, fault: &Fault, now: Millis) {
         self.engine.counters.refused(fault);
         self.engine.log.complain(Level::Info, || {
-            format!("refused a request from {}: {} {}", peer(connection), fault.status, fault.text)
+            format!("refused a request from {}: {} {}", connection.shown_peer(), fault.status, fault.text)
         });
         let date = wire::DateLine::at(reactor::sys::wall_seconds());
         let mut reply = Vec::new();
@@ -183,13 +217,5 @@ impl Connections {
         connection.patience = Patience::of(self.engine.config.limits.linger_timeout, now);
         connection.more = true;
         connection.phase = Phase::Lingering { left };
-    }
-}
-
-/// A peer, as a log line names it.
-fn peer(connection: &Connection) -> String {
-    match connection.peer {
-        reactor::Address::Ip(ip, port) => std::net::SocketAddr::new(ip, port).to_string(),
-        reactor::Address::Unix => "unix".into(),
     }
 }

@@ -1,0 +1,61 @@
+//! A listener as the engine is told of it: a descriptor, and what is spoken on its connections.
+//!
+//! Knows: kinds of listeners. Does not know: who accepts, or what a connection says.
+
+use reactor::Address;
+use reactor::sys::ListenerFd;
+use wire::{Peer, Trust};
+
+use crate::preface::NewPreface;
+
+/// What a connection speaks once its preface, if there is one, is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.0 and HTTP/1.1.
+    Http,
+}
+
+/// What is spoken on a listener's connections, from their first byte on.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    pub protocol: Protocol,
+    /// What each connection begins with; none: with its protocol.
+    pub preface: Option<NewPreface>,
+}
+
+impl Kind {
+    pub const HTTP: Self = Self { protocol: Protocol::Http, preface: None };
+
+    /// The kind that an address names by its scheme.
+    pub fn named(scheme: &str) -> Option<Self> {
+        match scheme {
+            "http" => Some(Self::HTTP),
+            _ => None,
+        }
+    }
+}
+
+/// A listening descriptor, which somebody else keeps open, and its kind.
+#[derive(Debug)]
+pub struct Listener {
+    pub fd: ListenerFd,
+    pub kind: Kind,
+}
+
+impl From<ListenerFd> for Listener {
+    /// One for HTTP.
+    fn from(fd: ListenerFd) -> Self {
+        Self { fd, kind: Kind::HTTP }
+    }
+}
+
+/// What keeps heads of one sort of connection apart from those of another in the head cache: the lowest
+/// bit says that the peer is trusted, the sixteen above it are the listener's number, which stands for
+/// its kind. The rest is free.
+pub fn variant(listener: u16, peer: &Address, trust: &Trust) -> u32 {
+    let trusted = trust.trusts(&match peer {
+        Address::Ip(ip, port) => Peer::Ip(*ip, *port),
+        Address::Unix => Peer::Unix,
+    });
+    u32::from(listener) << 1 | u32::from(trusted)
+}
