@@ -121,6 +121,21 @@ def test_the_service_starts_beats_reloads_and_stops(unit: Unit) -> None:
     assert (unit.folder / "http.sock").is_socket(), "the socket is systemd's, and stays"
 
 
+def test_a_manager_that_listens_to_nothing_keeps_nobody_waiting(unit: Unit) -> None:
+    unit.wait_for("READY=1")
+    # Its queue is full, as it is where it is long busy; READY=1 of a reload comes when there is room again.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                other.sendto(b"STATUS=of another", str(unit.folder / "notify"))
+    unit.write("another")
+    done = unit.reload()
+    assert done.returncode == 0, done.stderr
+    assert unit.get() == b"another"
+    assert "RELOADING=1" in unit.wait_for("READY=1")
+
+
 def test_a_reload_that_fails_says_so_and_the_old_workers_go_on(unit: Unit) -> None:
     unit.wait_for("READY=1")
     (unit.folder / "shop" / "wsgi.py").write_text("1 / 0\n")

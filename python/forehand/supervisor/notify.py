@@ -11,6 +11,8 @@ import os
 import time
 
 FIRST = 3
+#: Seconds after which a manager that was too busy is told again.
+AGAIN = 0.1
 
 
 class Notify:
@@ -24,6 +26,8 @@ class Notify:
         #: Seconds between two signs of life: half of what is asked for, as sd_watchdog_enabled(3) says.
         self.every = int(usec) / 2e6 if ours and usec.isdigit() else 0.0
         self.next = 0.0
+        #: What the manager had no room for, in its order.
+        self.untold: list[bytes] = []
 
     def variables(self) -> dict[str, str]:
         """What a program that takes this one's place needs to find in its environment."""
@@ -35,14 +39,23 @@ class Notify:
         return found
 
     def send(self, *words: str) -> None:
-        """Send assignments such as READY=1."""
-        if not self.address:
-            return
+        """Send assignments such as READY=1; to a manager that is busy, later."""
+        if self.address:
+            self.untold.append("\n".join(words).encode())
+            self._tell()
+
+    def _tell(self) -> None:
+        """Never waits: a manager that reads nothing has a queue of a few messages, and must stop nothing."""
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        sock.setblocking(False)
         try:
-            sock.sendto("\n".join(words).encode(), self.address)
+            while self.untold:
+                sock.sendto(self.untold[0], self.address)
+                self.untold.pop(0)
+        except BlockingIOError:
+            pass
         except OSError:
-            pass  # the manager is gone or busy, and must stop nothing
+            self.untold.clear()  # it is gone
         finally:
             sock.close()
 
@@ -59,13 +72,16 @@ class Notify:
         self.send("STOPPING=1")
 
     def alive(self, now: float) -> float:
-        """Say so when it is time; when the next time is."""
-        if not self.every:
-            return float("inf")
-        if now >= self.next:
-            self.send("WATCHDOG=1")
+        """Say so when it is time; when the next time is. Who is told late is told of one sign and not of all."""
+        if self.untold:
+            self._tell()
+        if self.every and now >= self.next:
+            if not self.untold:
+                self.send("WATCHDOG=1")
             self.next = now + self.every
-        return self.next
+        if self.untold:
+            return now + AGAIN
+        return self.next if self.every else float("inf")
 
 
 def sockets() -> list[str]:
