@@ -3,8 +3,11 @@
 ADDRESS ?= 127.0.0.1:8000
 FUZZ_SECONDS ?= 60
 TORMENT_SECONDS ?= 3600
+# How many processes share the tests, which wait more than they work. tests/conftest.py says which of them stay together.
+TESTERS ?= 4
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup --no-loadscope-reorder
 MATURIN := PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
@@ -41,7 +44,7 @@ serve: build
 
 test: .venv/built .venv/tested-with load
 	cargo test --workspace --exclude bridge
-	$(BIN)/python -m pytest tests
+	$(PYTEST) tests
 	$(BIN)/python tools/interpreters.py
 
 interpreters: .venv/built
@@ -78,7 +81,7 @@ miri:
 # Tests against a build that ends where somebody would wait with the interpreter, the baton or a lock in hand.
 DEBUG_TESTS ?= tests/wsgi tests/greenlets/test_greenlets.py tests/asgi/test_http.py tests/supervisor/test_deadlines.py
 test-debug: .venv/built .venv/tested-with
-	tools/checked.sh $(BIN)/python -m pytest -q $(DEBUG_TESTS)
+	tools/checked.sh $(PYTEST) -q $(DEBUG_TESTS)
 
 fuzz: .venv/built .venv/tested-with
 	cargo build --release --manifest-path fuzz/Cargo.toml

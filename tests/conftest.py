@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
 from serving import Serving
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Which tests run in one process, where several share them (`-n 4 --dist loadgroup`).
+
+    Those of a file do, one after the other, as they share servers, but for files whose tests are marked `apart`: they
+    are long, share nothing, and begin first.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    for item in items:
+        if not item.get_closest_marker("apart"):
+            item.add_marker(pytest.mark.xdist_group(item.location[0]))
+    items.sort(key=lambda item: item.get_closest_marker("apart") is None)
 
 
 @pytest.fixture

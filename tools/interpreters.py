@@ -23,8 +23,10 @@ OLDEST, NEWEST = 10, 15
 ASK = "import sys, sysconfig; print(sys.version_info[1], sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
 TESTS = ("tests/wsgi", "tests/asgi", "tests/greenlets", "tests/cli", "tests/server", "tests/supervisor")
 UNPACKED = "/opt/pythons/usr/bin"
+#: Two processes for each interpreter, as tests wait more than they work; which tests share one, tests/conftest.py says.
+SHARED = ("-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
 #: What the tests need everywhere, and what they do without where there is no wheel of it.
-NEEDED = ("pytest", "tomli", "watchfiles", "python-dotenv")
+NEEDED = ("pytest", "pytest-xdist", "tomli", "watchfiles", "python-dotenv")
 WELCOME = ("gevent",)
 
 
@@ -125,9 +127,8 @@ def _test(minor: int) -> str:
     python = str(ROOT / ".venvs" / f"3.{minor}" / "bin" / "python")
     # Beside others, so that a folder of temporary files is not cleared by another's run.
     base = str(ROOT / ".venvs" / f"3.{minor}" / "tmp")
-    return _do(
-        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "interpreters", "--basetemp", base, *TESTS]
-    )
+    options = ("-q", "-p", "no:cacheprovider", "-m", "interpreters", "--basetemp", base, *SHARED)
+    return _do([python, "-m", "pytest", *options, *TESTS])
 
 
 def _tell(minor: int, running: Future[str]) -> bool:

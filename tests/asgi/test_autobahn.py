@@ -66,7 +66,10 @@ def judge() -> list[str]:
         if done.returncode:
             shutil.rmtree(fetched, ignore_errors=True)
             pytest.skip(f"{SUITE} cannot be fetched: {done.stderr.strip().splitlines()[-1:]}")
-        fetched.rename(HOME)
+        try:
+            fetched.rename(HOME)
+        except OSError:  # somebody else was quicker
+            shutil.rmtree(fetched)
     return [python, "-c", START, str(HOME)]
 
 

@@ -16,11 +16,25 @@ def heeding() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def home(folder: Path) -> Path:
+    """Where commands of this process keep what they share: one measures at a time, as runs look after each other.
+
+    Environments are made once for all processes that share the tests; pytest gives each of them a folder in one.
+    """
+    found = folder.parent / "lab-home"
+    if "PYTEST_XDIST_WORKER" in os.environ and not found.exists():
+        found.mkdir()
+        shared = folder.parent.parent / "lab-environments"
+        shared.mkdir(exist_ok=True)
+        (found / "environments").symlink_to(shared)
+    return found
+
+
 def surroundings(folder: Path, **more: str) -> dict[str, str]:
-    """Variables of a command with records of its own. Environments are made once for all tests of a run."""
+    """Variables of a command with records of its own."""
     return {
         **os.environ,
-        "FOREHAND_LAB_HOME": str(folder.parent / "lab-home"),
+        "FOREHAND_LAB_HOME": str(home(folder)),
         "FOREHAND_LAB_RECORDS": str(folder / "records"),
         "COLUMNS": "300",
         **more,
