@@ -225,21 +225,55 @@ def test_a_worker_that_one_thread_holds_up_gives_its_clients_to_another(serve: S
     # Asked while others are busy, so that both workers take some.
     kept = [ask(server, "/sleep?0.5") for _ in range(8)]
     assert len({read_reply(sock, bytearray())[2].split()[1] for sock in kept}) == 2
-    # Shorter than the patience of this test: a worker may come to see its strain only when they have ended.
-    sleeping = [ask(server, "/sleep?12") for _ in range(6)]
-    server.until(lambda: busy(server) == 6)
+    sleeping = [ask(server, "/sleep?20") for _ in range(6)]
+    before = busy_of_each(server, 6)
     spinning = ask(server, "/spin")
-    server.until(lambda: busy(server) == 7)
-
-    def one_serves_all() -> str:
-        pids = {worker_of(sock) for sock in kept}
-        return pids.pop() if len(pids) == 1 else ""
-
-    sound = server.until(one_serves_all)
-    assert {worker_of(sock) for sock in kept for _ in range(5)} == {sound}
-    assert {worker_of(server.connect()) for _ in range(40)} == {sound}
+    all_are_served_by_the_other(server, before, kept)
+    assert not any(first_is_answered(sock) for sock in sleeping), "they still sleep"
     for sock in (*kept, *sleeping, spinning):
         sock.close()
+
+
+def test_a_worker_where_many_sleep_is_better_than_one_that_a_thread_holds_up(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--workers", "2", "--threads", "16", cwd=shop())
+    kept: dict[bytes, list[socket.socket]] = {}
+
+    def seven_each() -> bool:
+        asked = [ask(server, "/sleep?0.5") for _ in range(8)]
+        for sock in asked:
+            kept.setdefault(read_reply(sock, bytearray())[2].split()[1], []).append(sock)
+        return len(kept) == 2 and all(len(socks) >= 7 for socks in kept.values())
+
+    server.until(seven_each)
+    one, other = kept.values()
+    sleeping = [one.pop() for _ in range(6)]
+    for sock in sleeping:
+        sock.sendall(b"GET /sleep?20 HTTP/1.1\r\nHost: a\r\n\r\n")
+    before = busy_of_each(server, 6)
+    spinning = other.pop()
+    spinning.sendall(b"GET /spin HTTP/1.1\r\nHost: a\r\n\r\n")
+    all_are_served_by_the_other(server, before, one + other)
+    assert not any(first_is_answered(sock) for sock in sleeping), "they still sleep"
+    for sock in (*one, *other, *sleeping, spinning):
+        sock.close()
+
+
+def busy_of_each(server: Serving, wanted: int) -> dict[int, int]:
+    """Threads inside the application, by worker, once there are so many in all."""
+    server.until(lambda: busy(server) == wanted)
+    return {worker["pid"]: worker["busy"] for worker in server.status()["workers"]}
+
+
+def all_are_served_by_the_other(server: Serving, before: dict[int, int], kept: list[socket.socket]) -> None:
+    """A thread has begun to spin in one of two workers: soon each request is answered by the other one."""
+    now = busy_of_each(server, sum(before.values()) + 1)
+    [sound] = [str(pid) for pid in now if now[pid] == before[pid]]
+
+    def it_serves_all() -> bool:
+        asked = [worker_of(sock) for sock in kept for _ in range(5)]
+        return {*asked, *(worker_of(server.connect()) for _ in range(40))} == {sound}
+
+    server.until(it_serves_all, 10)
 
 
 def worker_of(sock: socket.socket) -> str:

@@ -17,6 +17,7 @@ use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::log::Log;
 use crate::spool::Spool;
+use crate::strain::STRAIN_MS;
 use crate::tickets::{Deadlines, Telling, Tickets};
 
 /// How an engine shall behave; fixed for its life.
@@ -107,6 +108,8 @@ pub struct Engine {
     pub budget: Arc<Budget>,
     stage: AtomicU8,
     strained_until: AtomicU64,
+    /// The same, as a thread has kept the interpreter from all others.
+    after_held_until: AtomicU64,
     /// Until when there is taken to be no file descriptor for another connection.
     crowded_until: AtomicU64,
     /// One thread keeps the interpreter, and those that were called cannot have it.
@@ -133,6 +136,7 @@ impl Engine {
             log,
             stage: AtomicU8::new(Stage::Serving as u8),
             strained_until: AtomicU64::new(0),
+            after_held_until: AtomicU64::new(0),
             crowded_until: AtomicU64::new(0),
             held: AtomicBool::new(false),
             playing: AtomicU32::new(0),
@@ -261,7 +265,9 @@ impl Engine {
 
     /// True while one thread holds up the others.
     pub(crate) fn is_strained(&self, now: u64) -> bool {
-        self.strained_until.load(Ordering::Relaxed) > now
+        [&self.strained_until, &self.after_held_until]
+            .into_iter()
+            .any(|until| until.load(Ordering::Relaxed) > now)
     }
 
     /// Connections that are open.
@@ -285,6 +291,11 @@ impl Engine {
     #[inline]
     pub(crate) fn held(&self, held: bool) {
         if self.held.load(Ordering::Relaxed) != held {
+            if !held {
+                // That was longer than a strain takes, and no leader has waited: none had the interpreter.
+                let until = reactor::sys::monotonic_ms() + STRAIN_MS;
+                self.after_held_until.store(until, Ordering::Relaxed);
+            }
             self.held.store(held, Ordering::Relaxed);
             self.show_level();
         }

@@ -87,6 +87,8 @@ mod slots;
 pub mod spool;
 #[cfg(not(loom))]
 mod storing;
+#[cfg(not(loom))]
+pub mod strain;
 pub mod sync;
 #[cfg(not(loom))]
 pub mod tickets;

@@ -20,29 +20,54 @@ const CROWDED: u64 = 100;
 const CROWDED_MS: Millis = 1000;
 /// Doubling the threads that are busy makes so much of a difference, ...
 const STEP: u64 = 2;
-/// ... and this that one of them holds up the others: more than being twice as busy, less than
-/// four times, because where every request burns, it is their number that counts.
-const STRAINED: u64 = 3;
-/// A thread that has not come back from an overdue request counts as much as being twice as
-/// busy: the worker will be replaced. It is worse only where it burns, which is a strain.
+/// ... a thread that has not come back from an overdue request as much as being twice as busy: the
+/// worker will be replaced; it is worse only where it burns, which is a strain, ...
 const LOST: u64 = 2;
+/// ... and that one of them holds up the others more than all of these together: who sleeps costs a
+/// request nothing. Where every request burns, all workers are strained, and their number counts.
+const STRAINED: u64 = 30;
+
+/// What a worker does, as far as others go by it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Doing {
+    /// Threads inside the application.
+    busy: u32,
+    held: bool,
+    full: bool,
+    strained: bool,
+    lost: bool,
+    crowded: bool,
+}
+
+impl Doing {
+    fn level(self) -> u64 {
+        if self.held {
+            return HELD;
+        }
+        if self.full {
+            return FULL;
+        }
+        let step = STEP * u64::from(u32::BITS - self.busy.leading_zeros());
+        let more = [(self.strained, STRAINED), (self.lost, LOST), (self.crowded, CROWDED)];
+        step + more.into_iter().filter_map(|(is, much)| is.then_some(much)).sum::<u64>()
+    }
+}
+
 impl Engine {
     /// How unwilling this worker is: 0 is idle. Steps are wide, so that workers that are busy
     /// alike do not step back for one another.
     pub(crate) fn level(&self, now: Millis) -> u64 {
         let busy = self.playing();
-        if busy > 0 && self.is_held() {
-            return HELD;
-        }
-        if busy >= self.config.threads && !self.config.evented {
-            return FULL;
-        }
-        let step = STEP * u64::from(u32::BITS - busy.leading_zeros());
         // Whoever held up the others has come back where nobody is inside.
-        let strained = if busy > 0 && self.is_strained(now) { STRAINED } else { 0 };
-        let lost = if self.tickets.any_lost() { LOST } else { 0 };
-        let crowded = if self.is_crowded(now) { CROWDED } else { 0 };
-        step + strained + lost + crowded
+        Doing {
+            busy,
+            held: busy > 0 && self.is_held(),
+            full: busy >= self.config.threads && !self.config.evented,
+            strained: busy > 0 && self.is_strained(now),
+            lost: self.tickets.any_lost(),
+            crowded: self.is_crowded(now),
+        }
+        .level()
     }
 
     /// Tells the other workers as soon as a thread has come back late: a client that asks again
@@ -84,5 +109,49 @@ impl Engine {
             board.set(Field::Watching, 0);
             board.ring();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The most threads that a worker may have (`--threads`).
+    const THREADS: u32 = 1024;
+
+    fn busy(busy: u32) -> Doing {
+        Doing { busy, ..Doing::default() }
+    }
+
+    fn strained(busy: u32) -> Doing {
+        Doing { busy, strained: true, ..Doing::default() }
+    }
+
+    #[test]
+    fn a_worker_that_is_held_up_is_worse_than_any_with_a_free_thread() {
+        for sleeping in 0..THREADS {
+            let lost = Doing { lost: true, ..busy(sleeping) };
+            assert!(strained(1).level() > lost.level(), "{sleeping} threads sleep in the other one");
+        }
+    }
+
+    #[test]
+    fn of_two_that_are_held_up_the_one_with_fewer_requests_is_better() {
+        assert!(strained(1).level() < strained(2).level());
+        assert!(strained(2).level() < strained(4).level());
+    }
+
+    #[test]
+    fn a_worker_without_a_free_thread_is_worse_than_one_that_is_held_up_and_crowded() {
+        let full = Doing { full: true, ..busy(8) };
+        let held_up = Doing { lost: true, crowded: true, ..strained(THREADS - 1) };
+        assert!(held_up.level() < full.level());
+        assert!(full.level() < Doing { held: true, ..busy(1) }.level());
+    }
+
+    #[test]
+    fn a_worker_without_room_is_worse_than_one_that_is_held_up() {
+        let crowded = Doing { crowded: true, ..Doing::default() };
+        assert!(strained(THREADS - 1).level() < crowded.level());
     }
 }

@@ -8,20 +8,20 @@
 //! process. Where several burn, short turns would cost them a good part of what they do.
 //!
 //! A thread burns while the leader waits for the interpreter each time that it comes back from
-//! the kernel. When that has gone on for a while, this worker is strained: others are a better
-//! place to ask.
+//! the kernel. What follows from these waits is decided in `server/strain.rs`.
 //!
 //! Knows: the interpreter's interval, and the processor time of threads. Does not know: what
 //! they do. Statics, because there is one interpreter in a process; the leader writes them.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyFloat;
 use pyo3::{Python, intern};
 use reactor::sys::{ThreadClock, monotonic_ms, monotonic_us};
+use server::strain::{Sign, Strain};
 use server::sync::{Guard, lock};
 
 /// CPython's own, in seconds: where another is found, the application wants that one.
@@ -30,31 +30,15 @@ const DEFAULT: f64 = 0.005;
 const USUAL: f64 = 0.0005;
 /// While one thread burns. The kernel's timer adds some 50 µs.
 const SHORT: f64 = 0.00005;
-/// A wait so long (microseconds) means that a thread burns: nearly a turn of the usual length.
-const BURNS_US: u64 = 400;
-/// And this goes on to mean it: nearly a turn of the short length.
-const STILL_BURNS_US: u64 = 40;
-/// So many shorter waits, one after the other, and nobody burns any more: a single one may be luck.
-const CALM: u32 = 3;
 /// How long threads are looked at, at least, before it is said whether one burns alone.
 const LOOK_US: u64 = 5000;
 /// One that uses more than so many percent of a processor burns alone: several share one interpreter.
 const SHARE: u64 = 55;
-/// A worker is strained when a thread has burnt for so long, ...
-const STRAIN_AFTER_MS: u64 = 30;
-/// ... and for so long after the last sign of it.
-const STRAIN_MS: u64 = 200;
 
-/// Some thread burns.
-static BURNING: AtomicBool = AtomicBool::new(false);
+/// Does some thread burn?
+static STRAIN: Strain = Strain::new();
 /// One does, and no other: turns are short.
 static ALONE: AtomicBool = AtomicBool::new(false);
-/// When the burning began; monotonic milliseconds.
-static SINCE: AtomicU64 = AtomicU64::new(0);
-/// Shorter waits since the last long one.
-static QUIET: AtomicU32 = AtomicU32::new(0);
-/// Until when the worker is taken to be strained; monotonic milliseconds.
-static STRAINED_UNTIL: AtomicU64 = AtomicU64::new(0);
 /// The threads that serve, and what they had used of a processor when they were looked at.
 static THREADS: Mutex<Threads> = Mutex::new(Threads { clocks: Vec::new(), at: 0 });
 /// `sys.setswitchinterval` and the two lengths, once the interval is ours.
@@ -79,7 +63,7 @@ pub fn take_turns(py: Python<'_>) -> PyResult<()> {
 /// Until when (monotonic milliseconds) this worker is strained; zero: it never was.
 #[inline]
 pub fn strained_until() -> u64 {
-    STRAINED_UNTIL.load(Ordering::Relaxed)
+    STRAIN.until()
 }
 
 /// The threads that take turns.
@@ -135,31 +119,23 @@ impl Threads {
 #[inline]
 pub fn back(since: u64) {
     let waited = monotonic_us().saturating_sub(since);
-    if waited >= BURNS_US || BURNING.load(Ordering::Relaxed) {
+    if STRAIN.matters(waited) {
         note(waited);
     }
 }
 
 #[cold]
 fn note(waited: u64) {
-    let burning = BURNING.load(Ordering::Relaxed);
-    if waited >= if burning { STILL_BURNS_US } else { BURNS_US } {
-        let now = monotonic_ms();
-        QUIET.store(0, Ordering::Relaxed);
-        if !burning {
-            SINCE.store(now, Ordering::Relaxed);
-            BURNING.store(true, Ordering::Relaxed);
-        } else if now >= SINCE.load(Ordering::Relaxed) + STRAIN_AFTER_MS {
-            STRAINED_UNTIL.store(now + STRAIN_MS, Ordering::Relaxed);
+    match STRAIN.note(waited, monotonic_ms()) {
+        Sign::Burns => {
+            // Python is called when the lock has been let go of.
+            let found = threads().look();
+            if let Some(alone) = found {
+                shorten(alone);
+            }
         }
-        // Python is called when the lock has been let go of.
-        let found = threads().look();
-        if let Some(alone) = found {
-            shorten(alone);
-        }
-    } else if QUIET.fetch_add(1, Ordering::Relaxed) + 1 >= CALM {
-        BURNING.store(false, Ordering::Relaxed);
-        shorten(false);
+        Sign::Calm => shorten(false),
+        Sign::Unclear => {}
     }
 }
 

@@ -1,0 +1,201 @@
+//! Does a thread burn, so that it holds up the others? Read off how long the leader waits.
+//!
+//! Knows: how long the leader has waited for the interpreter each time that it came back from the
+//! kernel, and when. Does not know: the interpreter, or what the threads do. The leader writes; any
+//! thread reads.
+//!
+//! ```text
+//!          a long wait             more of them, over 30 ms
+//!   CALM ──────────────► BURNING ───────────────────────────► strained, for 200 ms after each
+//!     ▲                     │
+//!     └─────────────────────┘ three short waits, and none that was long for 10 ms
+//! ```
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use wire::Millis;
+
+/// A wait so long (microseconds) means that a thread burns: nearly a turn of the usual length.
+const BURNS_US: u64 = 400;
+/// And this goes on to mean it: nearly a turn of the short length.
+const STILL_BURNS_US: u64 = 40;
+/// So many shorter waits, one after the other, and nobody burns any more: a single one may be luck, ...
+const CALM: u32 = 3;
+/// ... and for so long none was long. Who has lost its turn asks for the next when it has a processor
+/// again, which takes some of the kernel's slices where others want one; until then every wait is short.
+const CALM_MS: Millis = 10;
+/// A worker is strained when a thread has burnt for so long, ...
+const STRAIN_AFTER_MS: Millis = 30;
+/// ... and was found to at so many times that lie as far apart as calm takes: threads that begin to sleep
+/// at once make a leader wait as well, and then perhaps nothing happens for a while, ...
+const SIGNS: u32 = 3;
+/// ... and for so long after the last sign of it.
+pub const STRAIN_MS: Millis = 200;
+
+/// What one wait says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// A thread burns.
+    Burns,
+    /// Nobody does, or not any more.
+    Calm,
+    /// It may have been luck.
+    Unclear,
+}
+
+/// What the leader's waits have said so far.
+#[derive(Debug, Default)]
+pub struct Strain {
+    burning: AtomicBool,
+    /// When the burning began.
+    since: AtomicU64,
+    /// The last long wait.
+    last: AtomicU64,
+    /// How many have counted since it began, ...
+    signs: AtomicU32,
+    /// ... and when the last of them did.
+    counted: AtomicU64,
+    /// Shorter waits since then.
+    quiet: AtomicU32,
+    until: AtomicU64,
+}
+
+impl Strain {
+    pub const fn new() -> Self {
+        Self {
+            burning: AtomicBool::new(false),
+            since: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+            signs: AtomicU32::new(0),
+            counted: AtomicU64::new(0),
+            quiet: AtomicU32::new(0),
+            until: AtomicU64::new(0),
+        }
+    }
+
+    /// Until when (monotonic milliseconds) this worker is strained; zero: it never was.
+    #[inline]
+    pub fn until(&self) -> Millis {
+        self.until.load(Ordering::Relaxed)
+    }
+
+    /// False for a wait (microseconds) that [`Strain::note`] need not hear of: a short one while nobody burns.
+    #[inline]
+    pub fn matters(&self, waited: u64) -> bool {
+        waited >= BURNS_US || self.burning.load(Ordering::Relaxed)
+    }
+
+    /// The leader has waited so long (microseconds) for the interpreter, and has it now.
+    #[cold]
+    pub fn note(&self, waited: u64, now: Millis) -> Sign {
+        let burning = self.burning.load(Ordering::Relaxed);
+        if waited >= if burning { STILL_BURNS_US } else { BURNS_US } {
+            self.quiet.store(0, Ordering::Relaxed);
+            self.last.store(now, Ordering::Relaxed);
+            if !burning {
+                self.since.store(now, Ordering::Relaxed);
+                self.signs.store(0, Ordering::Relaxed);
+                self.burning.store(true, Ordering::Relaxed);
+            }
+            let signs = self.signs.load(Ordering::Relaxed);
+            if signs == 0 || now >= self.counted.load(Ordering::Relaxed) + CALM_MS {
+                self.signs.store(signs.saturating_add(1), Ordering::Relaxed);
+                self.counted.store(now, Ordering::Relaxed);
+            }
+            let lasts = now >= self.since.load(Ordering::Relaxed) + STRAIN_AFTER_MS;
+            if lasts && self.signs.load(Ordering::Relaxed) >= SIGNS {
+                self.until.store(now + STRAIN_MS, Ordering::Relaxed);
+            }
+            return Sign::Burns;
+        }
+        let quiet = self.quiet.fetch_add(1, Ordering::Relaxed) + 1;
+        if quiet < CALM || now < self.last.load(Ordering::Relaxed) + CALM_MS {
+            return Sign::Unclear;
+        }
+        self.burning.store(false, Ordering::Relaxed);
+        Sign::Calm
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Notes waits at so many milliseconds each: what it says of the last one.
+    fn noted(strain: &Strain, waits: impl IntoIterator<Item = (Millis, u64)>) -> Sign {
+        let mut sign = Sign::Calm;
+        for (now, waited) in waits {
+            sign = if strain.matters(waited) { strain.note(waited, now) } else { Sign::Calm };
+        }
+        sign
+    }
+
+    /// Every `gap` milliseconds some requests one after the other: the first has to wait.
+    fn bursts(gap: Millis, until: Millis) -> impl Iterator<Item = (Millis, u64)> {
+        let times = (1..).map(move |burst| burst * gap).take_while(move |&time| time < until);
+        times.flat_map(|time| [(time, 590), (time, 0), (time, 1), (time, 0)])
+    }
+
+    #[test]
+    fn a_thread_that_burns_without_end_is_a_strain_after_thirty_milliseconds() {
+        let strain = Strain::new();
+        assert_eq!(noted(&strain, (100..130).map(|now| (now, 520))), Sign::Burns);
+        assert_eq!(strain.until(), 0, "that may be a long request");
+        noted(&strain, [(130, 60)]);
+        assert_eq!(strain.until(), 330);
+    }
+
+    #[test]
+    fn requests_that_are_quick_behind_one_that_waits_do_not_hide_a_thread_that_burns() {
+        for gap in [2, 9, 21, 50, 100] {
+            let strain = Strain::new();
+            noted(&strain, bursts(gap, 500));
+            assert!(strain.until() > 500, "asked every {gap} ms");
+        }
+    }
+
+    #[test]
+    fn threads_that_begin_to_sleep_together_are_no_strain() {
+        let strain = Strain::new();
+        noted(&strain, [(100, 700), (101, 0), (101, 80), (102, 300), (136, 60), (136, 60)]);
+        assert_eq!(strain.until(), 0, "nobody knows what was in between");
+        noted(&strain, [(146, 520)]);
+        assert_eq!(strain.until(), 346);
+    }
+
+    #[test]
+    fn short_requests_that_burn_are_no_strain_where_nobody_waits_in_between() {
+        let strain = Strain::new();
+        for begun in (100..1000).step_by(25) {
+            noted(&strain, (begun..begun + 10).map(|now| (now, 450)));
+            assert_eq!(noted(&strain, (begun + 10..begun + 25).map(|now| (now, 3))), Sign::Calm);
+        }
+        assert_eq!(strain.until(), 0);
+    }
+
+    #[test]
+    fn calm_takes_three_short_waits_and_ten_milliseconds() {
+        let begun = [(100, 520), (101, 520)];
+        for (waits, sign) in [
+            (vec![(102, 5), (103, 5), (104, 5), (110, 5)], Sign::Unclear),
+            (vec![(102, 5), (103, 5), (111, 5)], Sign::Calm),
+            (vec![(102, 5), (111, 5)], Sign::Unclear),
+            (vec![(102, 5), (103, 39), (111, 40)], Sign::Burns),
+            (vec![(111, 5), (111, 5), (111, 5), (112, 399)], Sign::Calm),
+        ] {
+            let strain = Strain::new();
+            noted(&strain, begun);
+            assert_eq!(noted(&strain, waits.clone()), sign, "{waits:?}");
+        }
+    }
+
+    #[test]
+    fn a_strain_ends_by_itself() {
+        let strain = Strain::new();
+        noted(&strain, (100..=140).map(|now| (now, 520)));
+        noted(&strain, (141..160).map(|now| (now, 0)));
+        assert_eq!(strain.until(), 340);
+        noted(&strain, [(161, 520), (165, 520)]);
+        assert_eq!(strain.until(), 340, "another thread has begun to burn, and has its thirty milliseconds");
+    }
+}
