@@ -12,7 +12,7 @@ use wire::{DateLine, Millis, OVERLOADED};
 use crate::connections::Connections;
 use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
-use crate::handoff::Origin;
+use crate::handoff::Source;
 use crate::listeners::{HANDOFF, Listeners};
 use crate::poller::Poller;
 use crate::share::Sharing;
@@ -53,7 +53,7 @@ impl Acceptor {
         }
         let mut idlest = None;
         if !connections.has_room() {
-            idlest = connections.lift_idlest();
+            idlest = connections.take_idlest();
             if idlest.is_none() {
                 self.pause(poller);
                 return None;
@@ -62,20 +62,20 @@ impl Acceptor {
         let taken = self.listeners.take(listener);
         match idlest {
             Some(idlest) if matches!(taken, Ok((Accepted::Connection(..), _))) => connections.evict(idlest),
-            Some(idlest) => connections.spare(idlest),
+            Some(idlest) => connections.put_back(idlest),
             None => {}
         }
         match taken {
-            Ok((Accepted::Connection(socket, peer), origin)) => {
+            Ok((Accepted::Connection(socket, peer), source)) => {
                 if listener == HANDOFF && !self.listeners.are_watched() {
-                    connections.giving().stop(poller.now);
+                    connections.handover().pause(poller.now);
                 }
                 let tells = self.listeners.are_watched() && self.listeners.is_open();
                 if tells && !poller.is_brisk() && !connections.shutdown().has_begun() {
                     // The listener tells again if there are more.
                     self.listeners.is_empty_now();
                 }
-                self.welcome(socket, (peer, origin), connections, poller)
+                self.admit(socket, (peer, source), connections, poller)
             }
             Ok((Accepted::Nobody, _)) => {
                 self.listeners.is_empty_now();
@@ -91,19 +91,19 @@ impl Acceptor {
         }
     }
 
-    fn welcome(
+    fn admit(
         &mut self,
         socket: Socket,
-        (peer, origin): (Address, Origin),
+        (peer, source): (Address, Source),
         connections: &mut Connections,
         poller: &mut Poller,
     ) -> Option<Exchange> {
         self.engine.counters.connections_accepted.add_alone();
-        if origin.handed_over {
+        if source.handed_over {
             self.engine.counters.connections_taken_over.add();
         }
-        let kind = self.listeners.kind(origin.listener);
-        connections.welcome(socket.into(), (peer, kind), origin, poller)
+        let kind = self.listeners.kind(source.listener);
+        connections.admit(socket.into(), (peer, kind), source, poller)
     }
 
     /// No descriptor is left. Where somebody waits for one, the idlest gives up its own, or else the
@@ -134,10 +134,10 @@ impl Acceptor {
                 return None;
             }
         };
-        if let Some(idlest) = connections.lift_idlest() {
+        if let Some(idlest) = connections.take_idlest() {
             connections.evict(idlest);
             self.listeners.renew_reserve();
-            return self.welcome(socket, (peer, Origin::accepted(listener)), connections, poller);
+            return self.admit(socket, (peer, Source::accepted(listener)), connections, poller);
         }
         let mut reply = Vec::new();
         let date = DateLine::at(reactor::sys::wall_seconds());
@@ -220,7 +220,7 @@ impl Acceptor {
     }
 
     /// The owner has asked for a look at the listeners, whether or not the kernel has told of them.
-    pub fn heed_kick(&mut self) {
+    pub fn recheck(&mut self) {
         let kicks = self.engine.kicks();
         if self.kicks != kicks && self.takes() {
             self.kicks = kicks;
@@ -229,7 +229,7 @@ impl Acceptor {
     }
 
     /// Another worker is too busy for what it would have to do.
-    pub fn hear_the_bell(&mut self) {
+    pub fn look_again(&mut self) {
         if self.takes() {
             self.listeners.all_ready();
         }
@@ -242,10 +242,10 @@ impl Acceptor {
 
     /// Watches the listeners, or leaves them to others. Called before every wait.
     #[inline]
-    pub fn heed(&mut self, connections: &mut Connections, poller: &mut Poller) {
+    pub fn update_listening(&mut self, connections: &mut Connections, poller: &mut Poller) {
         self.note_room(connections, poller);
         if self.engine.config.board.is_some() && self.listeners.is_open() {
-            self.sharing.heed(&mut self.listeners, connections, poller);
+            self.sharing.update_listening(&mut self.listeners, connections, poller);
         }
     }
 

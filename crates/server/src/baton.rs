@@ -23,11 +23,11 @@
 //!
 //! Where no job ever blocks, nobody is armed and the price is one free mutex a request.
 
+mod spares;
+
+use self::spares::Spares;
 use crate::inbox::Inbox;
-use crate::sync::{
-    AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, Tried, TriedGuard, lock, one_order,
-    try_lock, wait,
-};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, Tried, TriedGuard, one_order, try_lock};
 
 /// For how long after a job has blocked a spare is kept armed, in milliseconds.
 pub const MARK_MS: u64 = 1000;
@@ -56,13 +56,13 @@ pub trait Lead {
     fn wait(&mut self);
     /// Takes a finished job back. What still waits for a job waits for this one: whenever another
     /// job is under way, [`Lead::relieved`] has come before.
-    fn home(&mut self, job: Self::Job);
+    fn take_back(&mut self, job: Self::Job);
     /// A thread is in its job and does not lead any more: what waits for it is sent. Without the
     /// interpreter.
     fn relieved(&mut self);
     /// Every thread is in a job: what can be done without one is done, and without the
     /// interpreter. True: the loop has ended.
-    fn tend(&mut self) -> bool {
+    fn housekeeping(&mut self) -> bool {
         false
     }
     /// Coarse monotonic milliseconds, as of the last poll.
@@ -102,23 +102,6 @@ pub struct Baton<L: Lead> {
     ended: AtomicBool,
 }
 
-/// The threads that wait to be of use.
-struct Spares {
-    state: Mutex<SpareState>,
-    called: Condvar,
-    /// A copy of `state.parked`, read without the lock.
-    parked: AtomicUsize,
-}
-
-#[derive(Default)]
-struct SpareState {
-    parked: usize,
-    permits: usize,
-    /// Whoever would park next shall look for the baton once more instead.
-    next_is_called: bool,
-    ended: bool,
-}
-
 /// What the watchdog found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
@@ -136,11 +119,7 @@ impl<L: Lead> Baton<L> {
             held: Tried::new(work),
             inbox: Inbox::default(),
             wake,
-            spares: Spares {
-                state: Mutex::new(SpareState::default()),
-                called: Condvar::new(),
-                parked: AtomicUsize::new(0),
-            },
+            spares: Spares::new(),
             armed: AtomicBool::new(false),
             marked_until: AtomicU64::new(0),
             plays: AtomicU64::new(0),
@@ -175,7 +154,7 @@ impl<L: Lead> Baton<L> {
         // Or the interpreter took turns after its switch interval: then nobody has blocked,
         // unless the job is still the one that was played when this thread was called. The
         // baton is free then as well, as whoever had to give its turn is in a job; but it comes
-        // home as soon as it is let, and two that lead in turn send every reply alone.
+        // back as soon as it is let, and two that lead in turn send every reply alone.
         let (plays, since) = called;
         let blocked = pool.clock().saturating_sub(since) < TURNS_US;
         if !blocked && self.plays.load(Ordering::Relaxed) != plays {
@@ -219,7 +198,7 @@ impl<L: Lead> Baton<L> {
         }
     }
 
-    /// Does one job without the baton, and takes it home. None: the baton was taken meanwhile, and
+    /// Does one job without the baton, and takes it back. None: the baton was taken meanwhile, and
     /// the job is in the inbox.
     // Always: a job is some hundred bytes, which a call of its own would copy once more.
     #[inline(always)]
@@ -239,7 +218,7 @@ impl<L: Lead> Baton<L> {
             return None;
         };
         self.now_leading(&mut work, Some(mine));
-        work.home(job);
+        work.take_back(job);
         Some(work)
     }
 
@@ -279,7 +258,7 @@ impl<L: Lead> Baton<L> {
         if self.armed.load(Ordering::Relaxed) {
             return;
         }
-        if self.spares.parked.load(Ordering::Relaxed) == 0 {
+        if self.spares.parked() == 0 {
             pool.grow();
         } else {
             self.call_spare();
@@ -312,7 +291,7 @@ impl<L: Lead> Baton<L> {
 
     fn empty_inbox(&self, work: &mut TriedGuard<'_, L>) {
         for job in self.inbox.take() {
-            work.home(job);
+            work.take_back(job);
         }
     }
 
@@ -347,16 +326,16 @@ impl<L: Lead> Baton<L> {
         self.give_up(work);
     }
 
-    /// Every thread is in its job, and no more may be started: keeps the loop's house. The
+    /// Every thread is in its job, and no more may be started: does the loop's housekeeping. The
     /// watchdog does it, for as long as that lasts.
-    pub fn tend(&self) {
+    pub fn housekeeping(&self) {
         let Some(mut work) = try_lock(&self.held) else { return };
         // The job that is under way may be younger than the one that was relieved.
         if self.plays.load(Ordering::Relaxed) & 1 == 1 {
             work.relieved();
         }
         self.empty_inbox(&mut work);
-        if work.tend() {
+        if work.housekeeping() {
             drop(work);
             return self.end();
         }
@@ -409,7 +388,7 @@ impl<L: Lead> Baton<L> {
 
     /// How many threads are parked.
     pub fn parked(&self) -> usize {
-        self.spares.parked.load(Ordering::Relaxed)
+        self.spares.parked()
     }
 }
 
@@ -421,57 +400,4 @@ pub trait Pool {
     fn wake_watchdog(&self);
     /// Monotonic microseconds.
     fn clock(&self) -> u64;
-}
-
-impl Spares {
-    /// Waits to be called. False: the loop has ended.
-    fn park(&self) -> bool {
-        let mut state = lock(&self.state);
-        if std::mem::take(&mut state.next_is_called) {
-            return !state.ended;
-        }
-        state.parked += 1;
-        self.parked.store(state.parked, Ordering::Relaxed);
-        while state.permits == 0 && !state.ended {
-            state = wait(&self.called, state);
-        }
-        if state.permits > 0 {
-            // The caller has taken this thread off the count already.
-            state.permits -= 1;
-        } else {
-            state.parked -= 1;
-            self.parked.store(state.parked, Ordering::Relaxed);
-        }
-        !state.ended
-    }
-
-    /// Calls one parked thread. False: none is parked any more.
-    fn call(&self) -> bool {
-        let mut state = lock(&self.state);
-        if state.parked == 0 {
-            return false;
-        }
-        state.parked -= 1;
-        state.permits += 1;
-        self.parked.store(state.parked, Ordering::Relaxed);
-        drop(state);
-        self.called.notify_one();
-        true
-    }
-
-    /// Calls one parked thread, or else the next that would park.
-    fn call_the_next(&self) {
-        let mut state = lock(&self.state);
-        if state.parked == 0 {
-            state.next_is_called = true;
-            return;
-        }
-        drop(state);
-        self.call();
-    }
-
-    fn end(&self) {
-        lock(&self.state).ended = true;
-        self.called.notify_all();
-    }
 }

@@ -1,4 +1,4 @@
-//! All connections of a loop: each is in the table, or away with whoever answers its request.
+//! All connections of a loop: each is in the table, or in flight with whoever answers its request.
 //!
 //! Knows: which are idle, which are to be read, and how each ends. Does not know: where they come from, or in which
 //! order requests are answered. Runs under the baton.
@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use wire::Millis;
 
-use self::eviction::Idlest;
+use self::eviction::EvictionQueue;
 use crate::connection::{Connection, Phase};
 use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
-use crate::handoff::{Giving, Origin};
+use crate::handoff::{Handover, Source};
 use crate::listener::Kind;
 use crate::poller::Poller;
 use crate::reading::Reader;
@@ -33,10 +33,10 @@ pub(crate) struct Connections {
     /// Those whose bodies are being written to a file.
     storing: Storing,
     /// The way on which idle ones go to other workers.
-    giving: Giving,
+    handover: Handover,
     shutdown: Shutdown,
     /// Who makes room for another connection.
-    idlest: Idlest,
+    evictable: EvictionQueue,
     /// One has been closed since this was last asked.
     one_closed: bool,
 }
@@ -47,9 +47,9 @@ impl Connections {
             slots: Slots::default(),
             reader: Reader::new(Arc::clone(&engine)),
             storing: Storing::new(Arc::clone(&engine.spool), Arc::clone(&engine.waker)),
-            giving: Giving::new(engine.config.handoff.clone()),
+            handover: Handover::new(engine.config.handoff.clone()),
             shutdown: Shutdown::default(),
-            idlest: Idlest::default(),
+            evictable: EvictionQueue::default(),
             one_closed: false,
             engine,
         }
@@ -60,9 +60,9 @@ impl Connections {
         self.slots.len()
     }
 
-    /// How many are away.
-    pub fn away(&self) -> usize {
-        self.slots.away()
+    /// How many are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.slots.in_flight()
     }
 
     /// How many go on without an edge.
@@ -77,25 +77,25 @@ impl Connections {
         std::mem::take(&mut self.one_closed)
     }
 
-    /// Takes in a new one, of which `origin` tells where it comes from. `peer`: its address, and what is spoken on
+    /// Takes in a new one, of which `source` tells where it comes from. `peer`: its address, and what is spoken on
     /// its listener's connections.
-    pub fn welcome(
+    pub fn admit(
         &mut self,
         transport: Transport,
         (peer, kind): (reactor::Address, Kind),
-        origin: Origin,
+        source: Source,
         poller: &mut Poller,
     ) -> Option<Exchange> {
         let token = self.slots.take();
         let rules = (kind, &self.engine.config.trust);
-        let mut connection = Connection::new(transport, token, (peer, origin.listener), rules, poller.now);
-        if origin.handed_over {
-            connection.take_over(origin.used, poller.now);
+        let mut connection = Connection::new(transport, token, (peer, source.listener), rules, poller.now);
+        if source.handed_over {
+            connection.take_over(source.used, poller.now);
         }
         self.progress(Box::new(connection), poller)
     }
 
-    /// An edge belongs to a connection that is home, or is remembered for one that is away,
+    /// An edge belongs to a connection that is parked, or is remembered for one that is in flight,
     /// or comes too late for one that is gone.
     #[inline]
     pub fn edge(
@@ -105,8 +105,8 @@ impl Connections {
         hung_up: bool,
         poller: &mut Poller,
     ) -> Option<Exchange> {
-        let Some(mut connection) = self.slots.lift(token) else {
-            self.slots.miss(token, readable, hung_up);
+        let Some(mut connection) = self.slots.check_out(token) else {
+            self.slots.miss_edge(token, readable, hung_up);
             return None;
         };
         connection.note_edge(readable, hung_up);
@@ -116,7 +116,7 @@ impl Connections {
     /// Goes on with the next one whose socket holds more; its request, if that completed one. None: there is no
     /// such connection, or others come first.
     #[inline]
-    pub fn go_on(&mut self, poller: &mut Poller) -> Option<Option<Exchange>> {
+    pub fn resume_next(&mut self, poller: &mut Poller) -> Option<Option<Exchange>> {
         if !poller.allowance.visit() {
             return None;
         }
@@ -126,8 +126,8 @@ impl Connections {
 
     /// One comes back from whoever has answered its request.
     #[inline]
-    pub fn come_back(&mut self, connection: &mut Connection, now: Millis) {
-        self.slots.catch_up(connection);
+    pub fn take_back(&mut self, connection: &mut Connection, now: Millis) {
+        self.slots.deliver_missed_edges(connection);
         connection.machine.answered(now);
     }
 
@@ -146,27 +146,27 @@ impl Connections {
     #[inline]
     pub fn next_stored(&mut self, poller: &mut Poller) -> Option<Option<Exchange>> {
         let stored = self.storing.next()?;
-        Some(self.take_up(stored, poller))
+        Some(self.resume_stored(stored, poller))
     }
 
-    /// Those that are away and have an edge or a deadline are told to whoever has them.
-    pub fn tell_of_away(&mut self) {
-        self.slots.tell_of_away();
+    /// Those that are in flight and have an edge or a deadline are told to whoever has them.
+    pub fn tell_of_in_flight(&mut self) {
+        self.slots.tell_of_in_flight();
     }
 
-    /// Appends those that are away and shall be looked at.
+    /// Appends those that are in flight and shall be looked at.
     pub fn take_roused(&mut self, into: &mut Vec<Roused>) {
         self.slots.take_roused(into);
     }
 
-    /// Has one that is away looked at with the next turn.
+    /// Has one that is in flight looked at with the next turn.
     pub fn rouse(&mut self, token: u64) {
         if self.slots.rouse(Roused { token, hung_up: false }) {
             self.engine.waker.wake();
         }
     }
 
-    /// Has one that is away looked at no later than `at`.
+    /// Has one that is in flight looked at no later than `at`.
     pub fn rouse_at(&mut self, token: u64, at: Millis, poller: &mut Poller) {
         if let Some(row) = self.slots.get(token) {
             row.deadline = row.deadline.min(at);
@@ -177,8 +177,8 @@ impl Connections {
     /// Puts a connection into the table, where an edge or a deadline will find it.
     #[inline]
     fn park(&mut self, mut connection: Box<Connection>, poller: &mut Poller) {
-        if self.giving.gives() && connection.can_leave() {
-            match self.give_away(connection, poller) {
+        if self.handover.is_on() && connection.can_leave() {
+            match self.hand_over(connection, poller) {
                 Some(kept) => connection = kept,
                 None => return,
             }
@@ -203,7 +203,7 @@ impl Connections {
         }
         if let Some(row) = self.slots.get(token) {
             row.deadline = deadline;
-            row.place = Place::Home(connection);
+            row.place = Place::Parked(connection);
         }
     }
 
@@ -216,24 +216,24 @@ impl Connections {
     }
 
     /// How idle ones go to other workers.
-    pub fn giving(&mut self) -> &mut Giving {
-        &mut self.giving
+    pub fn handover(&mut self) -> &mut Handover {
+        &mut self.handover
     }
 
     /// Gives every idle connection to whoever is free to take it.
-    pub fn give_away_idle(&mut self, poller: &mut Poller) {
+    pub fn hand_over_idle(&mut self, poller: &mut Poller) {
         let goes =
             |(token, connection, _): (u64, &Connection, Millis)| connection.can_leave().then_some(token);
-        let idle: Vec<u64> = self.slots.home().filter_map(goes).collect();
+        let idle: Vec<u64> = self.slots.parked().filter_map(goes).collect();
         if idle.is_empty() {
             return;
         }
         let before = self.engine.counters.connections_handed_over.get();
         for token in idle {
-            let Some(connection) = self.slots.lift(token) else { continue };
-            if let Some(kept) = self.give_away(connection, poller) {
+            let Some(connection) = self.slots.check_out(token) else { continue };
+            if let Some(kept) = self.hand_over(connection, poller) {
                 // As many are under way as there may be: the rest goes another time.
-                self.giving.set(false);
+                self.handover.switch(false);
                 self.park(kept, poller);
                 break;
             }
@@ -247,8 +247,8 @@ impl Connections {
     }
 
     /// Gives a connection that can leave to another worker; given back where that cannot be now.
-    fn give_away(&mut self, mut connection: Box<Connection>, poller: &Poller) -> Option<Box<Connection>> {
-        if !self.giving.give(&mut connection, poller) {
+    fn hand_over(&mut self, mut connection: Box<Connection>, poller: &Poller) -> Option<Box<Connection>> {
+        if !self.handover.send(&mut connection, poller) {
             return Some(connection);
         }
         self.engine.counters.connections_handed_over.add();
@@ -271,13 +271,13 @@ impl Connections {
         if let Some(end) = self.shutdown.ends_at() {
             poller.wake_by(end);
         }
-        self.giving.set(false);
-        // Those that are home are looked at once more: a request that has arrived is served,
+        self.handover.switch(false);
+        // Those that are parked are looked at once more: a request that has arrived is served,
         // one that is only idle is closed by `park`.
-        let home: Vec<u64> = self.slots.home().map(|(token, _, _)| token).collect();
-        for token in home {
+        let parked: Vec<u64> = self.slots.parked().map(|(token, _, _)| token).collect();
+        for token in parked {
             if let Some(row) = self.slots.get(token)
-                && let Place::Home(connection) = &mut row.place
+                && let Place::Parked(connection) = &mut row.place
             {
                 connection.more = true;
             }

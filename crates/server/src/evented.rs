@@ -1,6 +1,6 @@
 //! The loop under an event loop of somebody else (asyncio, uvloop, gevent's hub): no baton, one thread.
 //!
-//! Knows: what happened, in three kinds: requests that begin, connections that are away and
+//! Knows: what happened, in three kinds: requests that begin, connections that are in flight and
 //! have an edge, the end. Does not know: Python, or what becomes of a request. Runs on the
 //! event loop's thread, whenever the engine's descriptor is readable.
 
@@ -39,13 +39,13 @@ pub struct Evented {
     turn: Loop,
     ended: bool,
     publish_at: Millis,
-    /// How many requests may be away at a time; more wait in the queue.
+    /// How many requests may be in flight at a time; more wait in the queue.
     most: u32,
     watched: Arc<Watched>,
 }
 
 impl Evented {
-    /// Takes a loop whose requests may all be away at the same time.
+    /// Takes a loop whose requests may all be in flight at the same time.
     ///
     /// # Errors
     /// The kernel's, when a descriptor cannot be had.
@@ -53,7 +53,7 @@ impl Evented {
         Self::bounded(turn, u32::MAX)
     }
 
-    /// Takes a loop of which `most` requests may be away at a time.
+    /// Takes a loop of which `most` requests may be in flight at a time.
     ///
     /// # Errors
     /// As [`Evented::new`].
@@ -89,7 +89,7 @@ impl Evented {
                 break After::Again;
             }
             if self.is_full() {
-                break self.keep_queue();
+                break self.queue_arrivals();
             }
             match self.turn.next() {
                 Next::Ready(exchange) => {
@@ -112,7 +112,7 @@ impl Evented {
             }
         };
         self.turn.take_roused(roused);
-        self.keep_house();
+        self.periodic_work();
         after
     }
 
@@ -125,10 +125,10 @@ impl Evented {
         self.turn.engine().playing() >= self.most
     }
 
-    /// As many are away as may be: what comes is read and waits, or is refused.
+    /// As many are in flight as may be: what comes is read and waits, or is refused.
     #[cold]
-    fn keep_queue(&mut self) -> After {
-        if self.turn.keep_house() {
+    fn queue_arrivals(&mut self) -> After {
+        if self.turn.work_without_threads() {
             self.end();
             return After::Ended;
         }
@@ -144,7 +144,7 @@ impl Evented {
 
     /// What a watchdog does beside threads: deadlines, this worker's numbers, and whether it
     /// shall take new connections. A quiet worker has shown its last numbers.
-    fn keep_house(&mut self) {
+    fn periodic_work(&mut self) {
         let engine = Arc::clone(self.turn.engine());
         let turn = &mut self.turn;
         let now = turn.now();
@@ -167,7 +167,7 @@ impl Evented {
             // Once more after the last request, or its numbers would stay as they were in the middle of it.
             turn.wake_by(self.publish_at);
         }
-        turn.heed();
+        turn.update_listening();
     }
 
     /// A finished exchange comes home. True: something is ready by it, so turn soon.
@@ -181,7 +181,7 @@ impl Evented {
         self.turn.finish(exchange)
     }
 
-    /// An exchange will be away for a while: its connection is watched from now on.
+    /// An exchange will be in flight for a while: its connection is watched from now on.
     ///
     /// # Errors
     /// The kernel's.
@@ -190,7 +190,7 @@ impl Evented {
         poller.watch(exchange.connection_mut())
     }
 
-    /// Rouses a connection that is away no later than `at`; [`AT_ONCE`]: with the next turn,
+    /// Rouses a connection that is in flight no later than `at`; [`AT_ONCE`]: with the next turn,
     /// which comes as soon as the event loop has looked at everybody.
     pub fn rouse_at(&mut self, token: u64, at: Millis) {
         let (connections, poller) = self.turn.connections();
@@ -201,7 +201,7 @@ impl Evented {
         }
     }
 
-    /// Rouses a connection that is away when others have had their turn.
+    /// Rouses a connection that is in flight when others have had their turn.
     pub fn rouse_soon(&mut self, token: u64) {
         self.rouse_at(token, AT_ONCE);
     }

@@ -15,7 +15,7 @@ use crate::poller::Poller;
 
 /// Where a connection came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Origin {
+pub struct Source {
     pub listener: u16,
     /// From another worker, ...
     pub handed_over: bool,
@@ -23,7 +23,7 @@ pub struct Origin {
     pub used: bool,
 }
 
-impl Origin {
+impl Source {
     /// A new one, from one of our listeners.
     pub fn accepted(listener: u16) -> Self {
         Self { listener, handed_over: false, used: false }
@@ -43,29 +43,29 @@ impl Origin {
 /// How long a worker keeps its connections after it has found that nobody takes them.
 const KEEP_MS: Millis = 1000;
 
-/// The giving end of the handoff.
-pub(crate) struct Giving {
+/// Where idle connections go that another worker shall have.
+pub(crate) struct Handover {
     handoff: Option<Arc<Handoff>>,
     /// Idle connections are better off with another worker.
-    gives: bool,
+    on: bool,
     /// Before then none is given away again, as nobody has taken the last ones.
     again_at: Millis,
 }
 
-impl Giving {
+impl Handover {
     pub fn new(handoff: Option<Arc<Handoff>>) -> Self {
-        Self { handoff, gives: false, again_at: 0 }
+        Self { handoff, on: false, again_at: 0 }
     }
 
     /// True while connections that become idle are given away.
     #[inline]
-    pub fn gives(&self) -> bool {
-        self.gives
+    pub fn is_on(&self) -> bool {
+        self.on
     }
 
     /// Gives connections away from now on, or keeps them.
-    pub fn set(&mut self, gives: bool) {
-        self.gives = gives;
+    pub fn switch(&mut self, on: bool) {
+        self.on = on;
     }
 
     /// False for a while after nobody has taken what was given.
@@ -74,16 +74,16 @@ impl Giving {
     }
 
     /// One comes back that was given away: nobody has room for it, nor for others.
-    pub fn stop(&mut self, now: Millis) {
-        self.gives = false;
+    pub fn pause(&mut self, now: Millis) {
+        self.on = false;
         self.again_at = now + KEEP_MS;
     }
 
     /// Gives a connection that can leave to whoever is free to take it; what its client has sent and nobody has read
     /// goes with it. False: that cannot be now.
-    pub fn give(&self, connection: &mut Connection, poller: &Poller) -> bool {
+    pub fn send(&self, connection: &mut Connection, poller: &Poller) -> bool {
         let Some(handoff) = &self.handoff else { return false };
         poller.unwatch(connection).is_ok()
-            && matches!(connection.transport.hand_over(handoff, Origin::note(connection)), Ok(true))
+            && matches!(connection.transport.hand_over(handoff, Source::note(connection)), Ok(true))
     }
 }

@@ -57,8 +57,6 @@ pub mod output;
 #[cfg(not(loom))]
 pub mod outside;
 #[cfg(not(loom))]
-mod pace;
-#[cfg(not(loom))]
 mod patience;
 #[cfg(not(loom))]
 mod pending;
@@ -90,6 +88,8 @@ mod storing;
 #[cfg(not(loom))]
 pub mod strain;
 pub mod sync;
+#[cfg(not(loom))]
+mod throughput;
 #[cfg(not(loom))]
 pub mod tickets;
 #[cfg(not(loom))]

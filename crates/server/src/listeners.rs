@@ -10,7 +10,7 @@ use reactor::sys::{Handoff, Reserve, accept, is_readable};
 use reactor::{Accepted, Reactor};
 use wire::Millis;
 
-use crate::handoff::Origin;
+use crate::handoff::Source;
 use crate::listener::{Kind, Listener};
 use crate::slots::LISTENER;
 
@@ -234,16 +234,16 @@ impl Listeners {
     ///
     /// # Errors
     /// The kernel's: the listener is broken.
-    pub fn take(&self, which: u16) -> io::Result<(Accepted, Origin)> {
+    pub fn take(&self, which: u16) -> io::Result<(Accepted, Source)> {
         if which == HANDOFF
             && let Some(handoff) = &self.handoff
         {
             let (accepted, note) = handoff.take()?;
-            let origin = Origin::noted(note);
-            let known = usize::from(origin.listener) < self.all.len();
-            return Ok((accepted, if known { origin } else { Origin { listener: 0, ..origin } }));
+            let source = Source::noted(note);
+            let known = usize::from(source.listener) < self.all.len();
+            return Ok((accepted, if known { source } else { Source { listener: 0, ..source } }));
         }
         let accepted = accept(&self.all[usize::from(which)].fd)?;
-        Ok((accepted, Origin::accepted(which)))
+        Ok((accepted, Source::accepted(which)))
     }
 }

@@ -161,7 +161,7 @@ impl<A: App> Threads<A> {
             self.engine.held(true);
         }
         if !helped || held {
-            self.baton.tend();
+            self.baton.housekeeping();
         }
     }
 

@@ -16,9 +16,9 @@ use crate::connections::Connections;
 use crate::engine::Engine;
 use crate::exchange::Exchange;
 use crate::output::Carry;
-use crate::pace::Pace;
 use crate::poller::Poller;
 use crate::reply::Reply;
+use crate::throughput::Throughput;
 use crate::watched::Watched;
 
 /// The requests of one loop.
@@ -30,7 +30,7 @@ pub(crate) struct Requests {
     finished: VecDeque<Exchange>,
     /// Replies that wait for the exchange that was begun last.
     held_up: Option<Arc<Carry>>,
-    pace: Pace,
+    throughput: Throughput,
 }
 
 impl Requests {
@@ -40,7 +40,7 @@ impl Requests {
             batch: Batch::default(),
             finished: VecDeque::new(),
             held_up: None,
-            pace: Pace::default(),
+            throughput: Throughput::default(),
         }
     }
 
@@ -166,8 +166,8 @@ impl Requests {
         poller: &mut Poller,
     ) -> Option<Exchange> {
         let (mut connection, parcel) = exchange.hand_back(&self.engine);
-        connections.come_back(&mut connection, poller.now);
-        self.pace.count();
+        connections.take_back(&mut connection, poller.now);
+        self.throughput.count();
         match parcel {
             Some(parcel) => self.batch.keep(connection, parcel),
             None => return connections.progress(connection, poller),
@@ -224,6 +224,6 @@ impl Requests {
 
     /// Measures how fast requests are done.
     pub fn measure(&mut self, now: Millis) {
-        self.pace.look(now);
+        self.throughput.measure(now);
     }
 }

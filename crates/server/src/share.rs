@@ -47,7 +47,12 @@ impl Sharing {
 
     /// Watches the listeners, or leaves them to others. Called before every wait.
     #[inline]
-    pub fn heed(&mut self, listeners: &mut Listeners, connections: &mut Connections, poller: &mut Poller) {
+    pub fn update_listening(
+        &mut self,
+        listeners: &mut Listeners,
+        connections: &mut Connections,
+        poller: &mut Poller,
+    ) {
         let level = self.engine.level(poller.now);
         if level != self.level || !listeners.are_watched() || level > 0 {
             self.reconsider(level, listeners, connections, poller);
@@ -104,16 +109,16 @@ impl Sharing {
         // A worker with one thread is full at each request, which is no reason to move anybody.
         let holds_up = level != FULL || poller.now >= self.full_since.saturating_add(FULL_MS);
         // Where the others stop as well, nobody might take them.
-        let may_give = !connections.shutdown().has_begun() && connections.giving().may_begin(poller.now);
+        let may_give = !connections.shutdown().has_begun() && connections.handover().may_begin(poller.now);
         let room = engine.config.limits.connections;
-        let gives = strained && holds_up && may_give && board.somebody_is_sound(level, room);
-        connections.giving().set(gives);
+        let hands_over = strained && holds_up && may_give && board.somebody_is_sound(level, room);
+        connections.handover().switch(hands_over);
         if self.takes_new(board.stand(level, listeners.are_watched()), level, listeners, poller) {
-            connections.giving().set(false);
+            connections.handover().switch(false);
             return;
         }
-        if gives {
-            connections.give_away_idle(poller);
+        if hands_over {
+            connections.hand_over_idle(poller);
         }
         poller.wake_by(poller.now + LOOK_MS);
     }

@@ -1,6 +1,6 @@
 //! The table of connections: a slot each, named by (index, generation).
 //!
-//! Knows: which slots are free, home or away, when each is due, and which go on without an
+//! Knows: which slots are free, parked or in flight, when each is due, and which go on without an
 //! edge. Does not know: what a connection does. Runs under the baton.
 
 use std::collections::VecDeque;
@@ -22,9 +22,9 @@ pub const NEVER: Millis = Millis::MAX;
 pub enum Place {
     Free,
     /// In the table.
-    Home(Box<Connection>),
+    Parked(Box<Connection>),
     /// With a thread, which hands it back. An edge that comes meanwhile is remembered.
-    Away {
+    InFlight {
         missed: bool,
         hung_up: bool,
     },
@@ -32,10 +32,10 @@ pub enum Place {
 
 impl Place {
     /// With a thread from now on.
-    const AWAY: Self = Self::Away { missed: false, hung_up: false };
+    const IN_FLIGHT: Self = Self::InFlight { missed: false, hung_up: false };
 }
 
-/// A connection that is away and shall be looked at.
+/// A connection that is in flight and shall be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Roused {
     pub token: u64,
@@ -62,7 +62,7 @@ pub struct Slots {
     resumed: VecDeque<u32>,
     /// The generation that a new row begins with.
     first_generation: u32,
-    /// For a driver that keeps exchanges for long: those that are away and shall be looked at.
+    /// For a driver that keeps exchanges for long: those that are in flight and shall be looked at.
     roused: Option<Vec<Roused>>,
 }
 
@@ -77,7 +77,7 @@ impl Slots {
         self.rows.len()
     }
 
-    /// Takes a slot for a connection that is about to be made; it is away until put home.
+    /// Takes a slot for a connection that is about to be made; it is in flight until it is parked.
     pub fn take(&mut self) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.rows.push(Slot {
@@ -90,7 +90,7 @@ impl Slots {
             (self.rows.len() - 1) as u32
         });
         let row = &mut self.rows[index as usize];
-        row.place = Place::AWAY;
+        row.place = Place::IN_FLIGHT;
         row.deadline = NEVER;
         u64::from(row.generation) << 32 | u64::from(index)
     }
@@ -136,7 +136,7 @@ impl Slots {
         self.resumed.len()
     }
 
-    /// The next connection that goes on without an edge; away from now on. None inside: it is with a
+    /// The next connection that goes on without an edge; in flight from now on. None inside: it is with a
     /// thread, or gone. One that has the slot of one that is gone is visited for nothing.
     #[inline]
     pub fn next_resumed(&mut self) -> Option<Option<Box<Connection>>> {
@@ -144,25 +144,25 @@ impl Slots {
         let row = &mut self.rows[index as usize];
         row.resumes = false;
         let token = u64::from(row.generation) << 32 | u64::from(index);
-        Some(self.lift(token))
+        Some(self.check_out(token))
     }
 
-    /// Tells a connection that comes home of the edges that it missed.
+    /// Tells a connection that comes back of the edges that it missed.
     #[inline]
-    pub fn catch_up(&mut self, connection: &mut Connection) {
+    pub fn deliver_missed_edges(&mut self, connection: &mut Connection) {
         if let Some(row) = self.get(connection.token)
-            && let Place::Away { missed, hung_up } = &mut row.place
+            && let Place::InFlight { missed, hung_up } = &mut row.place
         {
             connection.note_edge(std::mem::take(missed), std::mem::take(hung_up));
         }
     }
 
-    /// Takes a connection that is home; away from now on.
+    /// Takes a connection that is parked; in flight from now on.
     #[inline]
-    pub fn lift(&mut self, token: u64) -> Option<Box<Connection>> {
+    pub fn check_out(&mut self, token: u64) -> Option<Box<Connection>> {
         let row = self.get(token)?;
-        match std::mem::replace(&mut row.place, Place::AWAY) {
-            Place::Home(connection) => Some(connection),
+        match std::mem::replace(&mut row.place, Place::IN_FLIGHT) {
+            Place::Parked(connection) => Some(connection),
             other => {
                 row.place = other;
                 None
@@ -170,38 +170,38 @@ impl Slots {
         }
     }
 
-    /// All rows that are home, with their tokens.
-    pub fn home(&self) -> impl Iterator<Item = (u64, &Connection, Millis)> {
+    /// All rows that are parked, with their tokens.
+    pub fn parked(&self) -> impl Iterator<Item = (u64, &Connection, Millis)> {
         self.rows.iter().enumerate().filter_map(|(index, row)| match &row.place {
-            Place::Home(connection) => {
+            Place::Parked(connection) => {
                 Some((u64::from(row.generation) << 32 | index as u64, &**connection, row.deadline))
             }
             _ => None,
         })
     }
 
-    /// Edges and deadlines of those that are away are told, as [`Slots::take_roused`] does.
-    pub fn tell_of_away(&mut self) {
+    /// Edges and deadlines of those that are in flight are told, as [`Slots::take_roused`] does.
+    pub fn tell_of_in_flight(&mut self) {
         self.roused = Some(Vec::new());
     }
 
-    /// Has a connection that is away looked at. False: nobody is told.
+    /// Has a connection that is in flight looked at. False: nobody is told.
     pub fn rouse(&mut self, roused: Roused) -> bool {
         self.roused.as_mut().map(|all| all.push(roused)).is_some()
     }
 
-    /// Those that are away and shall be looked at, since the last call.
+    /// Those that are in flight and shall be looked at, since the last call.
     pub fn take_roused(&mut self, into: &mut Vec<Roused>) {
         if let Some(roused) = &mut self.roused {
             into.append(roused);
         }
     }
 
-    /// An edge of a connection that is not home: it is remembered for one that is away, and comes too
+    /// An edge of a connection that is not parked: it is remembered for one that is in flight, and comes too
     /// late for one that is gone.
-    pub fn miss(&mut self, token: u64, readable: bool, ended: bool) {
+    pub fn miss_edge(&mut self, token: u64, readable: bool, ended: bool) {
         if let Some(row) = self.get(token)
-            && let Place::Away { missed, hung_up } = &mut row.place
+            && let Place::InFlight { missed, hung_up } = &mut row.place
         {
             *missed |= readable;
             *hung_up |= ended;
@@ -209,12 +209,12 @@ impl Slots {
         }
     }
 
-    /// Rouses those that are away and whose deadline has come; when the next one will.
+    /// Rouses those that are in flight and whose deadline has come; when the next one will.
     pub fn rouse_due(&mut self, now: Millis) -> Millis {
         let mut next = NEVER;
         let Some(roused) = &mut self.roused else { return next };
         for (index, row) in self.rows.iter_mut().enumerate() {
-            if !matches!(row.place, Place::Away { .. }) {
+            if !matches!(row.place, Place::InFlight { .. }) {
                 continue;
             }
             if row.deadline > now {
@@ -228,9 +228,9 @@ impl Slots {
         next
     }
 
-    /// How many are away.
-    pub fn away(&self) -> usize {
-        self.rows.iter().filter(|row| matches!(row.place, Place::Away { .. })).count()
+    /// How many are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.rows.iter().filter(|row| matches!(row.place, Place::InFlight { .. })).count()
     }
 }
 

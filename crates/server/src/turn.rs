@@ -77,7 +77,7 @@ impl Loop {
     fn look_at(&mut self, happening: Happening) -> Option<Exchange> {
         match happening {
             Happening::Edge { token: BELL, .. } => {
-                self.acceptor.hear_the_bell();
+                self.acceptor.look_again();
                 None
             }
             Happening::Edge { token, .. } if token & LISTENER != 0 => {
@@ -92,7 +92,7 @@ impl Loop {
                 if self.engine.stage() != Stage::Serving {
                     self.begin_stop();
                 }
-                self.acceptor.heed_kick();
+                self.acceptor.recheck();
                 None
             }
             Happening::Due => {
@@ -124,8 +124,8 @@ impl Loop {
 
     /// Goes on with the next connection whose socket holds more. False: there is none, or
     /// others come first.
-    fn go_on(&mut self) -> bool {
-        let Some(request) = self.connections.go_on(&mut self.poller) else { return false };
+    fn resume_next(&mut self) -> bool {
+        let Some(request) = self.connections.resume_next(&mut self.poller) else { return false };
         self.requests.add(request);
         true
     }
@@ -162,7 +162,7 @@ impl Loop {
         while self.acceptor.any_ready() && self.accepts < ACCEPTS_A_LOOK && !self.leaves_it_to_another() {
             self.accept();
         }
-        while self.go_on() {}
+        while self.resume_next() {}
         self.requests.begin_batch();
     }
 
@@ -184,8 +184,8 @@ impl Loop {
 
     /// Watches the listeners, or leaves them to other workers. Called before every wait.
     #[inline]
-    pub(crate) fn heed(&mut self) {
-        self.acceptor.heed(&mut self.connections, &mut self.poller);
+    pub(crate) fn update_listening(&mut self) {
+        self.acceptor.update_listening(&mut self.connections, &mut self.poller);
     }
 
     /// The word to stop has come.
@@ -220,7 +220,7 @@ impl Loop {
     }
 
     fn cut(&mut self) -> bool {
-        for _ in 0..self.connections.away() {
+        for _ in 0..self.connections.in_flight() {
             self.engine.counters.requests_cut.add();
         }
         true
@@ -235,9 +235,9 @@ impl Loop {
 
 /// For a driver that keeps exchanges for long (`evented.rs`).
 impl Loop {
-    /// Exchanges are away for as long as their tasks want, and replies wait where the driver's watchdog finds them.
+    /// Exchanges are in flight for as long as their tasks want, and replies wait where the driver's watchdog finds them.
     pub(crate) fn serve_tasks(&mut self, watched: Arc<Watched>) {
-        self.connections.tell_of_away();
+        self.connections.tell_of_in_flight();
         self.requests.wait_in(watched);
     }
 
@@ -247,7 +247,7 @@ impl Loop {
         self.requests.nobody_is_held_up();
     }
 
-    /// What was finished goes home. True: something is ready by it, so look soon.
+    /// An exchange has been answered. True: something is ready by it, so look soon.
     #[inline]
     pub(crate) fn finish(&mut self, exchange: Exchange) -> bool {
         let kept = exchange.keeps().then(|| exchange.token());
@@ -282,7 +282,7 @@ impl Loop {
         (&mut self.connections, &mut self.poller)
     }
 
-    /// Appends connections that are away and shall be looked at.
+    /// Appends connections that are in flight and shall be looked at.
     pub(crate) fn take_roused(&mut self, into: &mut Vec<Roused>) {
         self.connections.take_roused(into);
     }
@@ -320,7 +320,7 @@ impl Lead for Loop {
                 // Nothing is ready any more.
             } else if self.accepts < ACCEPTS_A_LOOK && self.acceptor.any_ready() {
                 self.accept();
-            } else if self.go_on() {
+            } else if self.resume_next() {
                 // Whether that yielded a request is seen above.
             } else if self.has_more() || !(self.poller.is_brisk() && self.look()) {
                 // As much was accepted, read or sent as one look allows: those that are there
@@ -335,14 +335,14 @@ impl Lead for Loop {
     fn wait(&mut self) {
         // Whoever leads has had the interpreter.
         self.engine.held(false);
-        self.heed();
+        self.update_listening();
         self.engine.show_rest(self.connections.len());
         let nothing_left = !self.has_more();
         self.poll(nothing_left);
     }
 
     #[inline]
-    fn home(&mut self, exchange: Exchange) {
+    fn take_back(&mut self, exchange: Exchange) {
         self.requests.nobody_is_held_up();
         self.requests.finish_later(exchange);
     }
@@ -351,8 +351,8 @@ impl Lead for Loop {
         self.requests.relieve();
     }
 
-    fn tend(&mut self) -> bool {
-        self.keep_house()
+    fn housekeeping(&mut self) -> bool {
+        self.work_without_threads()
     }
 
     fn now(&self) -> u64 {

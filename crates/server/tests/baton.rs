@@ -35,7 +35,7 @@ impl Lead for Work {
 
     fn wait(&mut self) {}
 
-    fn home(&mut self, _: usize) {}
+    fn take_back(&mut self, _: usize) {}
 
     fn relieved(&mut self) {
         self.relieved.fetch_add(1, Ordering::SeqCst);

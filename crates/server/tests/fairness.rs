@@ -58,7 +58,7 @@ impl Driven {
                 Next::Ready(mut exchange) => {
                     let path = exchange.head.path().to_vec();
                     self.reply(&mut exchange);
-                    self.turn.home(exchange);
+                    self.turn.take_back(exchange);
                     return path;
                 }
                 Next::Quiet => self.turn.wait(),

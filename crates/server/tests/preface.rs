@@ -70,7 +70,7 @@ impl Driven {
                     let mut scribe = Scribe::new();
                     scribe.head.status(b"200 OK").expect("a status");
                     exchange.whole(&mut scribe, b"ok", self.turn.engine()).expect("a peer");
-                    self.turn.home(exchange);
+                    self.turn.take_back(exchange);
                 }
                 Next::Quiet if answered.len() >= requests && self.closed() >= closed => return answered,
                 Next::Quiet => self.turn.wait(),

@@ -46,14 +46,14 @@ impl Driven {
                     let mut scribe = Scribe::new();
                     scribe.head.status(b"200 OK").expect("a status");
                     exchange.whole(&mut scribe, b"ok", self.turn.engine()).expect("a peer");
-                    self.turn.home(exchange);
+                    self.turn.take_back(exchange);
                     break;
                 }
                 Next::Quiet => self.turn.wait(),
                 Next::Ended => panic!("the loop has ended"),
             }
         }
-        // The connection goes home, and nothing is left to be done.
+        // The connection is parked, and nothing is left to be done.
         while !matches!(self.turn.next(), Next::Quiet) {}
     }
 

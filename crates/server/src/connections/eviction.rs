@@ -17,21 +17,21 @@ const SHARE: usize = 64;
 
 /// Those that have been idle longest, as of the last look: (deadline, token), the idlest last.
 #[derive(Default)]
-pub struct Idlest(Vec<(Millis, u64)>);
+pub struct EvictionQueue(Vec<(Millis, u64)>);
 
-impl Idlest {
-    /// The idlest, which is away from now on, and how many rows were looked at to find it. One that has
+impl EvictionQueue {
+    /// The idlest, which is in flight from now on, and how many rows were looked at to find it. One that has
     /// said something since the last look has another deadline, and is not idlest any more.
-    fn lift(&mut self, slots: &mut Slots) -> (Option<Box<Connection>>, u64) {
+    fn take(&mut self, slots: &mut Slots) -> (Option<Box<Connection>>, u64) {
         let mut looked = 0;
         loop {
             while let Some((deadline, token)) = self.0.pop() {
                 looked += 1;
                 let still = slots.get(token).is_some_and(|row| match &row.place {
-                    Place::Home(connection) => row.deadline == deadline && may_close(connection),
+                    Place::Parked(connection) => row.deadline == deadline && may_close(connection),
                     _ => false,
                 });
-                if still && let Some(connection) = slots.lift(token) {
+                if still && let Some(connection) = slots.check_out(token) {
                     return (Some(connection), looked);
                 }
             }
@@ -45,7 +45,7 @@ impl Idlest {
 
     /// Looks through the table.
     fn look(&mut self, slots: &Slots) {
-        let idle = slots.home().filter(|(_, connection, _)| may_close(connection));
+        let idle = slots.parked().filter(|(_, connection, _)| may_close(connection));
         self.0.extend(idle.map(|(token, _, deadline)| (deadline, token)));
         let most = self.0.len().div_ceil(SHARE);
         if most < self.0.len() {
@@ -71,8 +71,8 @@ impl Connections {
     /// Takes the connection that has been idle longest out of the table: it makes room, once it is sure
     /// that there is somebody to make room for. Its deadline is the earliest, as all idle ones have
     /// the same patience.
-    pub fn lift_idlest(&mut self) -> Option<Box<Connection>> {
-        let (idlest, looked) = self.idlest.lift(&mut self.slots);
+    pub fn take_idlest(&mut self) -> Option<Box<Connection>> {
+        let (idlest, looked) = self.evictable.take(&mut self.slots);
         self.engine.counters.eviction_looks.add_many(looked);
         idlest
     }
@@ -85,11 +85,11 @@ impl Connections {
     }
 
     /// Nobody needs the room: the connection is where it was.
-    pub fn spare(&mut self, idlest: Box<Connection>) {
+    pub fn put_back(&mut self, idlest: Box<Connection>) {
         let token = idlest.token;
         if let Some(row) = self.slots.get(token) {
-            self.idlest.0.push((row.deadline, token));
-            row.place = Place::Home(idlest);
+            self.evictable.0.push((row.deadline, token));
+            row.place = Place::Parked(idlest);
         }
     }
 }

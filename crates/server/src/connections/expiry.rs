@@ -22,7 +22,7 @@ impl Connections {
         let now = poller.now;
         let mut next = NEVER;
         let mut over = Vec::new();
-        for (token, _, deadline) in self.slots.home() {
+        for (token, _, deadline) in self.slots.parked() {
             if deadline <= now {
                 over.push(token);
             } else {
@@ -30,8 +30,8 @@ impl Connections {
             }
         }
         for token in over {
-            if let Some(connection) = self.slots.lift(token) {
-                self.lose_patience(connection, poller);
+            if let Some(connection) = self.slots.check_out(token) {
+                self.time_out(connection, poller);
             }
         }
         next = next.min(self.slots.rouse_due(now));
@@ -41,7 +41,7 @@ impl Connections {
         next.min(self.shutdown.ends_at().unwrap_or(NEVER))
     }
 
-    fn lose_patience(&mut self, mut connection: Box<Connection>, poller: &mut Poller) {
+    fn time_out(&mut self, mut connection: Box<Connection>, poller: &mut Poller) {
         let engine = Arc::clone(&self.engine);
         match connection.phase {
             // A worker that leaves has waited for it long enough.

@@ -19,7 +19,7 @@ use crate::reading::{Reader, Step};
 use crate::storing::Stored;
 
 impl Connections {
-    /// Carries a connection on until it yields a request, waits at home, or is closed.
+    /// Carries a connection on until it yields a request, is parked, or is closed.
     pub fn progress(&mut self, mut connection: Box<Connection>, poller: &mut Poller) -> Option<Exchange> {
         let mut reads = 0;
         loop {
@@ -144,9 +144,9 @@ impl Connections {
     }
 
     /// A connection whose body was written comes back.
-    pub fn take_up(&mut self, stored: Stored, poller: &mut Poller) -> Option<Exchange> {
+    pub fn resume_stored(&mut self, stored: Stored, poller: &mut Poller) -> Option<Exchange> {
         let Stored { mut connection, result } = stored;
-        self.slots.catch_up(&mut connection);
+        self.slots.deliver_missed_edges(&mut connection);
         match result {
             Ok(first) => {
                 if first {

@@ -18,7 +18,7 @@ impl Connections {
         }
         let mut readers: Vec<_> = self
             .slots
-            .home()
+            .parked()
             .filter(|(token, connection, _)| *token != newest && connection.sending.keeps())
             .map(|(token, connection, _)| (connection.patience.until(), token))
             .collect();
@@ -35,7 +35,7 @@ impl Connections {
 
     /// Sends a reader what it takes, and resets it if that is nothing or none is forgiven.
     fn ask_once_more(&mut self, token: u64, forgives: bool, poller: &mut Poller) {
-        let Some(mut connection) = self.slots.lift(token) else { return };
+        let Some(mut connection) = self.slots.check_out(token) else { return };
         let before = connection.sending.waiting();
         let lives = connection.flush(&self.engine.config.limits, poller.now).is_ok();
         let takes = connection.sending.waiting() < before;

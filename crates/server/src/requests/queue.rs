@@ -23,11 +23,11 @@ impl Requests {
         let limits = &self.engine.config.limits;
         let waiting = self.batch.len();
         let patience = limits.queue_timeout;
-        // Half of what is allowed: the pace is an estimate, and a refusal should come at once.
+        // Half of what is allowed: the throughput is an estimate, and a refusal should come at once.
         // Where threads are free and only the interpreter is held, it says nothing.
         let too_long = patience > 0
             && !self.engine.is_held()
-            && self.pace.wait_of(waiting).is_some_and(|wait| wait > patience / 2);
+            && self.throughput.wait_of(waiting).is_some_and(|wait| wait > patience / 2);
         if waiting as u64 >= limits.queue || too_long {
             self.engine.counters.requests_not_queued.add();
             return self.turn_away(exchange, &wire::QUEUE_FULL);
@@ -58,7 +58,7 @@ impl Requests {
         self.engine
             .log
             .debug(|| format!("a request is not begun, and answered {}: {}", fault.status, fault.text));
-        self.pace.refuse();
+        self.throughput.count_refused();
         exchange.refuse(fault, &mut Scribe::new(), &self.engine);
         self.finished.push_back(exchange);
     }

@@ -14,12 +14,12 @@ const ACCEPTS: u32 = 256;
 impl Loop {
     /// Does what needs no thread of the application's: reads, queues, refuses, closes. True:
     /// the loop has ended.
-    pub(crate) fn keep_house(&mut self) -> bool {
+    pub(crate) fn work_without_threads(&mut self) -> bool {
         // What the last look found is told once: it comes before another look.
         self.read_what_is_there();
         self.look();
         self.requests.measure(self.poller.now);
-        self.heed();
+        self.update_listening();
         self.read_what_is_there();
         for _ in 0..ACCEPTS {
             if !self.acceptor.is_for_whoever_comes() {
@@ -44,7 +44,7 @@ impl Loop {
             } else if let Some(happening) = self.poller.next() {
                 let request = self.look_at(happening);
                 self.requests.enqueue(request);
-            } else if let Some(request) = self.connections.go_on(&mut self.poller) {
+            } else if let Some(request) = self.connections.resume_next(&mut self.poller) {
                 self.requests.enqueue(request);
             } else {
                 break;

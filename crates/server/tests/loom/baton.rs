@@ -1,7 +1,7 @@
 //! The baton's hand-over. The loop is a counter of jobs, the interpreter's lock a mutex.
 //!
-//! What must hold: every job is played once and comes home, every thread ends, and what waits for
-//! a job (its hostage) is sent by somebody, or taken by the job itself when it comes home.
+//! What must hold: every job is played once and comes back, every thread ends, and what waits for
+//! a job is sent by somebody, or taken by the job itself when it comes back.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ struct Work {
     hostage: Option<usize>,
     /// How often one was sent.
     sent: usize,
-    /// How often one was there still when its job came home.
+    /// How often one was there still when its job came back.
     taken: usize,
 }
 
@@ -46,11 +46,11 @@ impl Lead for Work {
         self.event.wait();
     }
 
-    fn home(&mut self, job: usize) {
+    fn take_back(&mut self, job: usize) {
         self.away -= 1;
-        // As the loop does: who comes home takes what waits, and nobody else's is there.
+        // As the loop does: who comes back takes what waits, and nobody else's is there.
         if let Some(taken) = self.hostage.take() {
-            assert_eq!(taken, job, "a job that came home has lost another one's hostage");
+            assert_eq!(taken, job, "a job that came back has lost what waits for another one");
             self.taken += 1;
         }
     }
@@ -128,7 +128,7 @@ fn check(case: Case) {
                     baton.relieve(now);
                 }
                 if case.tends {
-                    baton.tend();
+                    baton.housekeeping();
                 }
             }
             seen = now;

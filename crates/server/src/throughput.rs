@@ -9,7 +9,7 @@ const WINDOW_MS: Millis = 200;
 
 /// How fast requests are done.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct Throughput {
     since: Millis,
     done: u64,
     /// How many of them were only refused.
@@ -18,7 +18,7 @@ pub struct Pace {
     rate: u64,
 }
 
-impl Pace {
+impl Throughput {
     /// One request is done.
     #[inline]
     pub fn count(&mut self) {
@@ -26,12 +26,12 @@ impl Pace {
     }
 
     /// One of those that count was only refused.
-    pub fn refuse(&mut self) {
+    pub fn count_refused(&mut self) {
         self.refused += 1;
     }
 
     /// Closes a window that is long enough. A window from idler times is thrown away.
-    pub fn look(&mut self, now: Millis) {
+    pub fn measure(&mut self, now: Millis) {
         let span = now.saturating_sub(self.since);
         if span > 5 * WINDOW_MS {
             *self = Self { since: now, ..Self::default() };
@@ -56,15 +56,15 @@ mod tests {
 
     #[test]
     fn the_wait_follows_from_the_pace_of_the_last_window() {
-        let mut pace = Pace::default();
-        pace.look(1000);
-        assert_eq!(pace.wait_of(50), None, "nothing is known yet");
+        let mut throughput = Throughput::default();
+        throughput.measure(1000);
+        assert_eq!(throughput.wait_of(50), None, "nothing is known yet");
         for _ in 0..20 {
-            pace.count();
+            throughput.count();
         }
-        pace.look(1000 + WINDOW_MS);
-        assert_eq!(pace.wait_of(50), Some(500), "100 a second");
-        pace.look(1000 + 20 * WINDOW_MS);
-        assert_eq!(pace.wait_of(50), None, "that was long ago");
+        throughput.measure(1000 + WINDOW_MS);
+        assert_eq!(throughput.wait_of(50), Some(500), "100 a second");
+        throughput.measure(1000 + 20 * WINDOW_MS);
+        assert_eq!(throughput.wait_of(50), None, "that was long ago");
     }
 }
