@@ -26,10 +26,10 @@ def page() -> str:
     lines = [
         "# Settings",
         "",
-        "Made by `make docs` from the one definition (`python/forehand/settings.py`, `crates/wire/src/limits.rs`).",
+        "Made by `make docs` from the table of options (`python/forehand/settings.py`, `crates/wire/src/limits.rs`).",
         "",
         "Each option is a flag, a variable and a TOML key: `--access-log`, `FOREHAND_ACCESS_LOG`, `access_log`. The",
-        "command line goes first, then variables, then `forehand.toml` or `[tool.forehand]` of `pyproject.toml`.",
+        "command line takes precedence, then variables, then `forehand.toml` or `[tool.forehand]` of `pyproject.toml`.",
     ]
     for group, words in GROUPS.items():
         lines += [

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Each option is also a variable (FOREHAND_THREADS) and a key of forehand.toml or of
-[tool.forehand] in pyproject.toml (threads). The command line goes first, then variables,
-then the file, then what platforms set (PORT, WEB_CONCURRENCY, FORWARDED_ALLOW_IPS).
+[tool.forehand] in pyproject.toml (threads). The command line takes precedence, then
+variables, then the file, then what platforms set (PORT, WEB_CONCURRENCY,
+FORWARDED_ALLOW_IPS).
 docs/settings.md has all of them with their reasons.
 
-orders to a running server: forehand status | reload | upgrade | stop | workers | stacks | reopen
+commands for a running server: forehand status | reload | upgrade | stop | workers | stacks | reopen
 (each has --help). Another server's configuration: forehand migrate FILE | 'COMMAND LINE'.
 Measuring servers: forehand lab.
 
@@ -35,12 +36,12 @@ exit statuses: {}
 """
 
 
-#: Words that stand first and concern no running server.
+#: Subcommands that concern no running server.
 OTHER_COMMANDS = {
-    "migrate": "show another server's configuration in Forehand's words",
+    "migrate": "translate another server's configuration into a forehand.toml",
     "lab": "measure servers",
 }
-#: Orders to a server that runs (`supervisor/client.py`).
+#: Commands for a running server (`supervisor/client.py`).
 COMMANDS = ("status", "reload", "upgrade", "stop", "workers", "stacks", "reopen")
 
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 GROUPS = {
     "Application": "what is served",
     "Address": "where it listens",
-    "Work": "how requests are worked on",
+    "Work": "how requests are run",
     "Workers": supervision.GROUPS["Workers"],
     "Proxies": "what stands in front of the server",
-    "Logs": "what is told",
+    "Logs": "what is logged, how and where",
     "Timeouts": "how long the server waits; 30, 0.5, 30s and 500ms are understood",
     "Limits": "how much the server takes; 65536, 64K, 1M and 1G are understood",
     "Strictness": "what the RFCs leave to the server's choice (docs/protocol-policy.md)",
@@ -121,12 +121,13 @@ def _limits() -> Iterator[tuple[str, Option]]:
 
 def _asgi() -> Iterator[Option]:
     yield Option(
-        "interface", "choice", "auto", "Application", "what the application is called with; auto looks at it",
+        "interface", "choice", "auto", "Application",
+        "how the application is called; auto: found out from its signature",
         choices=("auto", "wsgi", "asgi"),
     )  # fmt: skip
     yield Option(
         "lifespan", "choice", "auto", "Application",
-        "whether an ASGI application is told of start and stop; auto: unless it refuses to hear of it",
+        "whether an ASGI application gets lifespan events; auto: unless it does not support them",
         choices=("auto", "on", "off"),
     )  # fmt: skip
     yield Option(
@@ -138,13 +139,14 @@ def _asgi() -> Iterator[Option]:
 def _gevent() -> Iterator[Option]:
     yield Option(
         "worker_class", "choice", "thread", "Work",
-        "what a WSGI request runs in: a thread, or a greenlet of gevent (docs/gevent.md); sync and gthread, names "
-        "of gunicorn's, mean thread",
+        "what a WSGI request runs in: a thread, or a greenlet of gevent (docs/gevent.md); sync and gthread, "
+        "gunicorn's names, mean thread",
         choices=("thread", "gevent", "sync", "gthread"), aliases=("-k",), brief="thread, or gevent for greenlets",
     )  # fmt: skip
     yield Option(
         "worker_connections", "int", 1000, "Work",
-        "greenlets that run at the same time in a worker of gevent's; further requests wait in the queue",
+        "greenlets that run at the same time in a worker with --worker-class gevent; further requests wait in the "
+        "queue",
         check=_greenlets,
     )  # fmt: skip
 
@@ -161,7 +163,7 @@ def _addresses() -> Iterator[Option]:
     yield Option(
         "socket_mode", "str", "666", "Address",
         "permissions of unix sockets, octal: 666 lets every user connect, a proxy's too, 660 the owner and the group; "
-        "a umask that is set takes its bits away from the default",
+        "a umask that is set is taken off the default",
         metavar="MODE", aliases=("--chmod-socket", "--uds-permissions"), check=_mode,
     )  # fmt: skip
     yield Option(
@@ -196,28 +198,28 @@ def _work() -> Iterator[Option]:
 def _proxies() -> Iterator[Option]:
     yield Option(
         "forwarded_allow_ips", "str", "127.0.0.0/8,::1,unix", "Proxies",
-        "peers whose X-Forwarded-* and Forwarded are believed: addresses, networks, 'unix', '*'; empty: nobody's",
-        metavar="PEERS", check=_core.check_trust, brief="peers whose X-Forwarded-* headers are believed",
+        "peers whose X-Forwarded-* and Forwarded headers are trusted: addresses, networks, 'unix', '*'; empty: none",
+        metavar="PEERS", check=_core.check_trust, brief="peers whose X-Forwarded-* headers are trusted",
     )  # fmt: skip
     yield Option(
         "forwarded_headers", "choice", "both", "Proxies",
         "which headers those peers set; a client's own of the other kind are then dropped (both: they must agree)",
         choices=("both", "x-forwarded", "forwarded"),
     )  # fmt: skip
-    yield Option("url_scheme", "choice", "http", "Proxies", "wsgi.url_scheme where no trusted proxy says it",
+    yield Option("url_scheme", "choice", "http", "Proxies", "wsgi.url_scheme, unless a trusted proxy says otherwise",
                  choices=("http", "https"))  # fmt: skip
 
 
 def _logs() -> Iterator[Option]:
     yield Option(
         "access_log", "str", "auto", "Logs",
-        "a line for each reply: common, combined, json, a format such as '%h %r %s %D', or none; auto: common on a "
+        "a line for each request: common, combined, json, a format such as '%h %r %s %D', or none; auto: common on a "
         "terminal and with --reload, combined where access_log_file says so, otherwise none",
         metavar="FORMAT", check=_access, bare="common", off="none",
-        brief="lines of requests: common, combined, json, ...",
+        brief="log requests: common, combined, json, ...",
     )  # fmt: skip
     yield Option(
-        "log_format", "choice", "text", "Logs", "how the server's own lines look: text, or json with a member each",
+        "log_format", "choice", "text", "Logs", "how the server's own lines look: text, or a JSON object for each",
         choices=("text", "json"),
     )  # fmt: skip
     yield Option(
@@ -240,8 +242,8 @@ def _logs() -> Iterator[Option]:
     yield Option("log_syslog_prefix", "str", "forehand", "Logs", "the program's name in those lines", metavar="NAME")
     yield Option("access_log_file", "str", "-", "Logs", "where those lines go; - is standard output",
                  metavar="FILE", aliases=("--access-logfile",))  # fmt: skip
-    yield Option("log_level", "choice", "info", "Logs", "the least grave lines that are told", choices=LEVELS,
-                 brief="the least grave lines that are told")  # fmt: skip
+    yield Option("log_level", "choice", "info", "Logs", "the least severe lines that are logged", choices=LEVELS,
+                 brief="the least severe lines that are logged")  # fmt: skip
 
 
 def _own() -> Iterator[Option]:

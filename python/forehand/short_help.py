@@ -25,7 +25,7 @@ GENERAL = (
 )
 FOOT = """\
 
-Orders to a running server: status reload upgrade stop workers stacks reopen
+Commands for a running server: status reload upgrade stop workers stacks reopen
 From another server: forehand migrate FILE | 'COMMAND LINE'
 Measuring servers: forehand lab
 """

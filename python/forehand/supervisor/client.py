@@ -19,11 +19,11 @@ from forehand.errors import Problem
 from forehand.supervisor.control import ask_holder, folder
 
 ORDERS = {
-    "status": "show workers, memory and numbers of a running server",
-    "reload": "bring up new workers with the code and configuration of now, then let the old ones leave",
-    "upgrade": "replace the server's program itself, with its sockets open",
-    "stop": "finish what runs, then end (--now: at once)",
-    "workers": "one more, one fewer, or so many: +1, -1, 4",
+    "status": "show a running server's workers, memory and counters",
+    "reload": "start new workers with the current code and configuration, then stop the old ones",
+    "upgrade": "replace the server's program itself, and keep its sockets open",
+    "stop": "finish running requests, then end (--now: at once)",
+    "workers": "add or remove a worker, or set their number: +1, -1, 4",
     "stacks": "show what every thread of every worker is doing",
     "reopen": "open the log files again, after they were moved away",
 }
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     if order == "status":
         parser.add_argument("--json", action="store_true", help="all numbers, for programs")
     if order == "stop":
-        parser.add_argument("--now", action="store_true", help="do not wait for what runs")
+        parser.add_argument("--now", action="store_true", help="do not wait for running requests")
     if order == "workers":
         # `-1` is a number here and no option.
         parser.add_argument("count", metavar="+1|-1|N")

@@ -108,27 +108,28 @@ def options(make: Any) -> Iterator[Any]:
                "files to watch beside sources, configuration and templates, such as '*.sql'; may be repeated",
                metavar="GLOBS", aliases=("--reload-includes",))  # fmt: skip
     yield make("reload_exclude", "list", [], "Workers",
-               "files and folders not to watch, such as 'tests/*' or 'node_modules'; goes before --reload-include; may "
-               "be repeated",
+               "files and folders not to watch, such as 'tests/*' or 'node_modules'; takes precedence over "
+               "--reload-include; may be repeated",
                metavar="GLOBS", aliases=("--reload-excludes",))  # fmt: skip
     yield make("reload_strategy", "choice", "rolling", "Workers",
                "replace workers one by one, or all of them together", choices=STRATEGIES)  # fmt: skip
     yield make("readiness", "str", "auto", "Workers",
                "what a new worker must do before it is given requests: answer GET /path below 400, or module:callable; "
-               "auto: of Django, resolve all URLs, which imports the views; none: nothing. --check does it too",
+               "auto: for Django, resolve all URLs, which imports the views; none: nothing. --check does it too",
                metavar="CALL", check=_readiness)  # fmt: skip
     yield make("startup_timeout", "time", 60, "Workers",
                "a worker that is not ready by then is killed: its import hangs; 0: wait for ever")  # fmt: skip
-    yield make("max_requests", "int", 0, "Workers", "replace a worker after so many requests; 0: never",
-               aliases=("--limit-max-requests",), brief="replace a worker after so many requests")  # fmt: skip
+    yield make("max_requests", "int", 0, "Workers", "replace a worker after this many requests; 0: never",
+               aliases=("--limit-max-requests",), brief="replace a worker after this many requests")  # fmt: skip
     yield make("max_requests_jitter", "int", 0, "Workers",
-               "and up to so many more, by chance, so that workers do not leave together",
+               "and up to this many more, at random, so that workers are not all replaced together",
                aliases=("--limit-max-requests-jitter",))  # fmt: skip
-    yield make("max_worker_age", "time", 0, "Workers", "replace a worker after so long; 0: never",
+    yield make("max_worker_age", "time", 0, "Workers", "replace a worker at this age; 0: never",
                aliases=("--max-worker-lifetime",))  # fmt: skip
-    yield make("max_worker_memory", "size", 0, "Workers", "replace a worker that holds more; 0: never")
+    yield make("max_worker_memory", "size", 0, "Workers", "replace a worker that holds more memory; 0: never")
     yield make("worker_memory_kind", "choice", "pss", "Workers",
-               "how that is counted: shared pages divided among those who share them, or whole",
+               "how that is counted: pss divides shared pages among the processes that share them, rss counts "
+               "them in full",
                choices=("pss", "rss"))  # fmt: skip
     yield make("request_timeouts", "list", [], "Timeouts",
                "other request timeouts below a path, /PREFIX=TIME; a table in TOML; 0: none", metavar="PAIRS",
@@ -147,7 +148,8 @@ def options(make: Any) -> Iterator[Any]:
 
 def _process(make: Any) -> Iterator[Any]:
     yield make("control", "str", "auto", "Process",
-               "the unix socket for `forehand status` and its kin (mode 0600); auto: a folder of your own; none",
+               "the unix socket for `forehand status`, `reload` and so on (mode 0600); auto: a folder of your own; "
+               "none",
                metavar="PATH", aliases=("--control-socket",))  # fmt: skip
     yield make("process_name", "str", "", "Process",
                "what `ps` shows of the server's processes: forehand: NAME, worker 1; none: the application's name",
@@ -156,8 +158,8 @@ def _process(make: Any) -> Iterator[Any]:
                aliases=("--pid", "-p"), brief="write the process id there")  # fmt: skip
     yield make("user", "str", "", "Process", "workers run as this user, with its supplementary groups",
                aliases=("-u",), brief="workers run as this user")  # fmt: skip
-    yield make("group", "str", "", "Process", "and this group", aliases=("-g",))
-    yield make("umask", "str", "", "Process", "mask of the modes of new files and sockets, octal", metavar="MASK",
+    yield make("group", "str", "", "Process", "workers run as this group", aliases=("-g",))
+    yield make("umask", "str", "", "Process", "the umask of the processes, octal", metavar="MASK",
                aliases=("-m",), check=_umask)  # fmt: skip
     yield make("log_file", "str", "-", "Logs", "where errors and notices go, and what the application prints to "
                "stderr; - is stderr", metavar="FILE", aliases=("--error-logfile", "--log-output"),
