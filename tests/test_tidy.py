@@ -41,8 +41,8 @@ PRODUCT = [path for path in SOURCES if any(path.is_relative_to(ROOT / room) for 
 PRODUCT_LINES, PRODUCT_MEDIAN, SHARED_LINES = 500, 250, 8
 #: What is still to be mended: rooms with circles of files, and files that are too long. Nothing may be added here, and
 #: what is mended has to be taken out.
-STILL_CIRCULAR = {"crates/bridge/src"}
-STILL_LONG = {"crates/bridge/src/asgi/request.rs"}
+STILL_CIRCULAR: set[str] = set()
+STILL_LONG: set[str] = set()
 # Whose job it is to print: the command, and programs that are run by hand or by make.
 PRINTS = (
     "python/forehand/supervisor/client.py",

@@ -7,14 +7,17 @@ mod asgi;
 mod controls;
 mod disconnect;
 mod ending;
+mod event_loop;
 mod failure;
 mod ffi;
 mod forked;
 mod hub;
 mod parent;
+mod sampler;
 mod server;
 mod settings;
-mod witness;
+mod slab;
+mod url;
 mod wsgi;
 
 use pyo3::prelude::*;

@@ -10,14 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::exceptions::PyOSError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use server::pool::Threads;
 
 use crate::controls::Controls;
-use crate::settings::{Lent, Settings};
-use crate::wsgi::{FileWrapper, Gateway, Input, WaitMode, Wsgi};
+use crate::settings::{Listeners, Settings};
+use crate::wsgi::{Wsgi, gateways};
 
 /// Between two looks for a signal while waiting.
 const JOIN_LOOK: Duration = Duration::from_millis(200);
@@ -39,7 +38,7 @@ impl Server {
     fn new(
         py: Python<'_>,
         application: Py<PyAny>,
-        listeners: Vec<Lent>,
+        listeners: Listeners,
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<PyClassInitializer<Self>> {
         let settings = Settings::read(settings)?;
@@ -139,56 +138,5 @@ impl Server {
     #[pyo3(signature = (most = 64))]
     fn turn(&self, most: usize) -> Option<usize> {
         self.threads.turn(most)
-    }
-}
-
-/// What stands at each listener.
-pub fn gateways(py: Python<'_>, listeners: &[Lent], settings: &Settings) -> PyResult<Vec<Gateway>> {
-    let gateway = |(_, url, _): &Lent| {
-        let trust = settings.config.trust.clone();
-        Ok(Gateway::new(base(py, url, settings)?, &settings.script_name, trust, &settings.config.limits))
-    };
-    listeners.iter().map(gateway).collect()
-}
-
-/// The keys of `environ` that no request changes (PEP 3333; RFC 3875 §4.1).
-fn base<'py>(py: Python<'py>, url: &str, settings: &Settings) -> PyResult<Bound<'py, PyDict>> {
-    let base = PyDict::new(py);
-    let (name, port) = name_and_port(url);
-    let stderr = py.import(intern!(py, "sys"))?.getattr(intern!(py, "stderr"))?;
-    base.set_item("wsgi.version", (1, 0))?;
-    base.set_item("wsgi.url_scheme", &settings.url_scheme)?;
-    base.set_item("wsgi.errors", stderr)?;
-    base.set_item("wsgi.multithread", settings.threads > 1)?;
-    base.set_item("wsgi.multiprocess", settings.multiprocess)?;
-    base.set_item("wsgi.run_once", false)?;
-    base.set_item("wsgi.input_terminated", true)?;
-    base.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
-    // A request without a body shares this one: there is nothing in it to be changed.
-    base.set_item(
-        "wsgi.input",
-        Bound::new(py, Input::new(server::body::Body::Empty, (0, &WaitMode::Blocking)))?,
-    )?;
-    base.set_item("SERVER_SOFTWARE", concat!("Forehand/", env!("CARGO_PKG_VERSION")))?;
-    base.set_item("GATEWAY_INTERFACE", "CGI/1.1")?;
-    base.set_item("SERVER_NAME", name)?;
-    base.set_item("SERVER_PORT", port)?;
-    base.set_item("SCRIPT_NAME", &settings.script_name)?;
-    for key in ["REMOTE_ADDR", "REMOTE_PORT", "REQUEST_METHOD", "PATH_INFO", "QUERY_STRING"] {
-        // In their places from the start, so that a copy never has to grow for them.
-        base.set_item(key, "")?;
-    }
-    Ok(base)
-}
-
-/// Host and port of a listener's URL. PEP 3333 wants both never to be empty: a unix socket
-/// is `localhost` and its scheme's port.
-pub fn name_and_port(url: &str) -> (String, String) {
-    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-    match rest.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() => {
-            (host.trim_start_matches('[').trim_end_matches(']').to_string(), port.to_string())
-        }
-        _ => ("localhost".into(), "80".into()),
     }
 }

@@ -19,6 +19,10 @@ use server::tickets::Deadlines;
 use server::turn::Loop;
 use wire::{Family, Limits, Policy, Trust};
 
+/// Listeners as Python tells of them (`forehand.listen`): a descriptor, which Python keeps open, its URL,
+/// and what is spoken on its connections.
+pub type Listeners = Vec<(RawFd, String, String)>;
+
 /// What the engine does not need to know, but the bridge does.
 pub struct Settings {
     pub config: Config,
@@ -99,18 +103,14 @@ impl Settings {
     ///
     /// # Errors
     /// The kernel's; a ValueError for a kind that is not known.
-    pub fn into_loop(self, listeners: &[Lent]) -> PyResult<Loop> {
+    pub fn into_loop(self, listeners: &Listeners) -> PyResult<Loop> {
         quiet_panics(&self.log);
         let listeners = listeners.iter().map(listener).collect::<PyResult<_>>()?;
         Ok(Loop::new(self.config, self.log, listeners)?)
     }
 }
 
-/// A listener as Python tells of it (`forehand.listen`): a descriptor, which Python keeps open, its URL,
-/// and what is spoken on its connections.
-pub type Lent = (RawFd, String, String);
-
-fn listener((fd, url, kind): &Lent) -> PyResult<Listener> {
+fn listener((fd, url, kind): &(RawFd, String, String)) -> PyResult<Listener> {
     let Some(known) = Kind::named(kind) else {
         return Err(PyValueError::new_err(format!("{url}: there is no listener of the kind '{kind}'")));
     };

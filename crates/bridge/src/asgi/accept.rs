@@ -12,29 +12,29 @@ use wire::ws::{Kind, code};
 use super::events::{headers, number, text, wrong};
 use super::reply::{Http, Refused, Stage as Reply, header_refused};
 use super::scope::members;
-use super::server::AsgiServer;
-use super::websocket::{Socket, Stage};
+use super::shared::Shared;
+use super::websocket::{Stage, WebSocket};
 use crate::ffi::get_item;
 
 type Taken = Result<(), Refused>;
 
-impl Socket {
+impl WebSocket {
     /// Takes an event of the application's.
-    pub fn take(&mut self, event: &Bound<'_, PyDict>, kind: &str, server: &AsgiServer) -> Taken {
+    pub fn take(&mut self, event: &Bound<'_, PyDict>, kind: &str, shared: &Shared) -> Taken {
         let py = event.py();
         match (self.stage, kind) {
-            (Stage::Connecting { .. }, "websocket.accept") => self.accept(event, server),
-            (Stage::Connecting { .. }, "websocket.close") => self.refuse(server, py),
+            (Stage::Connecting { .. }, "websocket.accept") => self.accept(event, shared),
+            (Stage::Connecting { .. }, "websocket.close") => self.refuse(shared, py),
             (Stage::Connecting { .. } | Stage::Denying, kind)
                 if kind.starts_with("websocket.http.response.") =>
             {
-                self.deny(event, kind.trim_start_matches("websocket."), server)
+                self.deny(event, kind.trim_start_matches("websocket."), shared)
             }
-            (Stage::Open, "websocket.send") => self.message(event, server),
+            (Stage::Open, "websocket.send") => self.message(event, shared),
             (Stage::Open, "websocket.close") => {
                 let (code, reason) = closing(event)?;
                 self.by_us = true;
-                self.close(code, &reason, server, py);
+                self.close(code, &reason, shared, py);
                 Ok(())
             }
             // Its client has left: what would have been right to send is nobody's fault.
@@ -50,7 +50,7 @@ impl Socket {
         }
     }
 
-    fn accept(&mut self, event: &Bound<'_, PyDict>, server: &AsgiServer) -> Taken {
+    fn accept(&mut self, event: &Bound<'_, PyDict>, shared: &Shared) -> Taken {
         let subprotocol = text(event, "subprotocol")?;
         if let Some(wanted) = &subprotocol
             && !self.offers(wanted)
@@ -68,12 +68,12 @@ impl Socket {
         })?;
         let mut head = self.handshake.answer(subprotocol.as_deref());
         head.extend_from_slice(more.bytes());
-        let name = &server.engine.config.server_header;
+        let name = &shared.engine.config.server_header;
         if !name.is_empty() {
             head.extend_from_slice(&[b"Server: ", name.as_slice(), b"\r\n"].concat());
         }
         head.extend_from_slice(b"\r\n");
-        if self.open(&head, server, event.py()) { Ok(()) } else { Err(Refused::Gone) }
+        if self.open(&head, shared, event.py()) { Ok(()) } else { Err(Refused::Gone) }
     }
 
     fn offers(&self, wanted: &str) -> bool {
@@ -87,59 +87,60 @@ impl Socket {
     }
 
     /// "Returning HTTP status code 403 if the connection is denied."
-    fn refuse(&mut self, server: &AsgiServer, py: Python<'_>) -> Taken {
+    fn refuse(&mut self, shared: &Shared, py: Python<'_>) -> Taken {
         let Some(exchange) = self.exchange.take() else { return Err(Refused::Gone) };
-        let mut http = Http::new(exchange, server.scribe(py));
+        let mut http = Http::new(exchange, shared.scribe(py));
         let event = PyDict::new(py);
         event.set_item("status", 403)?;
         self.by_us = true;
-        http.take(&event, "http.response.start", &server.engine)?;
-        http.take(&event, "http.response.body", &server.engine)?;
-        self.denied(Box::new(http), server, py);
+        http.take(&event, "http.response.start", &shared.engine)?;
+        http.take(&event, "http.response.body", &shared.engine)?;
+        self.denied(Box::new(http));
         Ok(())
     }
 
-    fn deny(&mut self, event: &Bound<'_, PyDict>, kind: &str, server: &AsgiServer) -> Taken {
+    fn deny(&mut self, event: &Bound<'_, PyDict>, kind: &str, shared: &Shared) -> Taken {
         let py = event.py();
         let mut http = match (self.denial.take(), self.exchange.take()) {
             (Some(http), _) => http,
-            (None, Some(exchange)) => Box::new(Http::new(exchange, server.scribe(py))),
+            (None, Some(exchange)) => Box::new(Http::new(exchange, shared.scribe(py))),
             (None, None) => return Err(Refused::Gone),
         };
         self.stage = Stage::Denying;
-        let taken = http.take(event, kind, &server.engine);
+        let taken = http.take(event, kind, &shared.engine);
         if http.stage == Reply::Over || http.exchange.is_over() {
             self.by_us = true;
-            self.denied(http, server, py);
+            self.denied(http);
         } else {
             self.denial = Some(http);
         }
         taken
     }
 
-    fn denied(&mut self, http: Box<Http>, server: &AsgiServer, py: Python<'_>) {
+    /// The reply that denies it is complete.
+    fn denied(&mut self, http: Box<Http>) {
         self.stage = Stage::Over;
         self.ended.get_or_insert_with(|| wire::ws::Closing { code: code::ABNORMAL, reason: "".into() });
-        server.home(py, *http);
+        self.denial = Some(http);
     }
 
-    fn message(&mut self, event: &Bound<'_, PyDict>, server: &AsgiServer) -> Taken {
+    fn message(&mut self, event: &Bound<'_, PyDict>, shared: &Shared) -> Taken {
         let py = event.py();
         let given = |key| -> PyResult<Option<Bound<'_, PyAny>>> {
             Ok(get_item(event, key)?.filter(|found| !found.is_none()))
         };
         match (given(intern!(py, "bytes"))?, given(intern!(py, "text"))?) {
             (Some(bytes), None) => match bytes.cast::<PyBytes>() {
-                Ok(bytes) => self.send(Kind::Binary, bytes.as_bytes(), server, py),
+                Ok(bytes) => self.send(Kind::Binary, bytes.as_bytes(), shared, py),
                 Err(_) => {
                     let buffer = pyo3::buffer::PyBuffer::<u8>::get(&bytes)
                         .map_err(|_| wrong("bytes", "bytes", &bytes))?;
-                    self.send(Kind::Binary, &buffer.to_vec(py)?, server, py);
+                    self.send(Kind::Binary, &buffer.to_vec(py)?, shared, py);
                 }
             },
             (None, Some(text)) => {
                 let text = text.cast::<PyString>().map_err(|_| wrong("text", "a str", &text))?;
-                self.send(Kind::Text, text.to_str()?.as_bytes(), server, py);
+                self.send(Kind::Text, text.to_str()?.as_bytes(), shared, py);
             }
             _ => {
                 let message = "'websocket.send' needs either 'bytes' or 'text', and not both";

@@ -2,18 +2,23 @@
 //!
 //! Knows: scopes, events and their order, coroutines. Does not know: sockets or framing. All
 //! of it runs on the event loop's thread. `server.rs` joins the loop and the engine,
-//! `request.rs` is one request's life, the other files are what it uses, one a file.
+//! `request.rs` is one request's conversation and `task.rs` its coroutine; the other files are what
+//! they use, one a file.
 
 mod accept;
 mod awaitable;
+mod constants;
 mod ending;
 mod events;
 mod receive;
 mod reply;
 mod request;
+mod running;
 mod scope;
 mod server;
-mod tools;
+mod shared;
+mod task;
+mod waiting;
 mod websocket;
 
 pub use server::AsgiServer;

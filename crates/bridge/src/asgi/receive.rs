@@ -7,11 +7,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use server::body::Body;
+use server::engine::Engine;
 use server::incoming::{Arrival, BodyError};
 
 use super::awaitable::Attempt;
 use super::reply::Http;
-use super::server::AsgiServer;
+use super::shared::Shared;
 use crate::ffi::{copy_dict, set_item};
 
 /// The largest part of a body that one event brings.
@@ -32,7 +33,7 @@ enum Part {
 
 impl Http {
     /// The next event, if there is one.
-    pub fn next_event(&mut self, server: &AsgiServer, py: Python<'_>) -> PyResult<Attempt> {
+    pub fn next_event(&mut self, shared: &Shared, py: Python<'_>) -> PyResult<Attempt> {
         if !self.body_is_over {
             return match self.next_part() {
                 Part::Bytes { bytes, last } => {
@@ -40,22 +41,22 @@ impl Http {
                     if last {
                         self.exchange.body_is_over();
                     }
-                    Ok(Attempt::Ready(request_event(server, py, &bytes, !last)?))
+                    Ok(Attempt::Ready(request_event(shared, py, &bytes, !last)?))
                 }
                 Part::Wait { until } => {
-                    server.rouse_at(py, self.exchange.token(), until);
+                    shared.event_loop.wake_at(py, self.exchange.token(), until);
                     Ok(Attempt::Wait)
                 }
                 Part::Lost(fault) => {
                     self.body_is_over = true;
-                    self.lost(server, fault);
-                    Ok(Attempt::Ready(disconnect(server, py)?))
+                    self.lost(&shared.engine, fault);
+                    Ok(Attempt::Ready(disconnect(shared, py)?))
                 }
             };
         }
         if self.peer_left || self.exchange.is_broken() || self.exchange.peer_has_left() {
             self.peer_left = true;
-            return Ok(Attempt::Ready(disconnect(server, py)?));
+            return Ok(Attempt::Ready(disconnect(shared, py)?));
         }
         Ok(Attempt::Wait)
     }
@@ -84,23 +85,23 @@ impl Http {
     }
 
     /// The body will never be complete: a refusal is told to the peer, if it can be.
-    fn lost(&mut self, server: &AsgiServer, fault: Option<wire::Fault>) {
+    fn lost(&mut self, engine: &Engine, fault: Option<wire::Fault>) {
         self.peer_left = true;
         match fault {
             Some(fault) => {
-                server.engine.counters.refused(&fault);
-                self.exchange.refuse(&fault, &mut self.scribe, &server.engine);
+                engine.counters.refused(&fault);
+                self.exchange.refuse(&fault, &mut self.scribe, engine);
             }
             None => {
-                server.engine.counters.requests_incomplete.add();
-                self.exchange.lose(&server.engine);
+                engine.counters.requests_incomplete.add();
+                self.exchange.lose(engine);
             }
         }
     }
 }
 
-fn request_event(server: &AsgiServer, py: Python<'_>, bytes: &[u8], more: bool) -> PyResult<Py<PyAny>> {
-    let event = copy_dict(server.tools.request_event.bind(py))?;
+fn request_event(shared: &Shared, py: Python<'_>, bytes: &[u8], more: bool) -> PyResult<Py<PyAny>> {
+    let event = copy_dict(shared.constants.request_event.bind(py))?;
     if !bytes.is_empty() {
         set_item(&event, intern!(py, "body"), &PyBytes::new(py, bytes))?;
     }
@@ -111,6 +112,6 @@ fn request_event(server: &AsgiServer, py: Python<'_>, bytes: &[u8], more: bool) 
 }
 
 /// `http.disconnect`.
-pub fn disconnect(server: &AsgiServer, py: Python<'_>) -> PyResult<Py<PyAny>> {
-    Ok(copy_dict(server.tools.disconnect_event.bind(py))?.into_any().unbind())
+pub fn disconnect(shared: &Shared, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    Ok(copy_dict(shared.constants.disconnect_event.bind(py))?.into_any().unbind())
 }

@@ -17,7 +17,7 @@ use wire::ws::Handshake;
 use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
 use crate::ffi::{GilCell, copy_dict, copy_list, latin1, set_item};
-use crate::wsgi::percent_decoded;
+use crate::url::percent_decoded;
 
 /// What is the same for every request of one listener.
 pub struct Gateway {

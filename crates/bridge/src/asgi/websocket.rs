@@ -4,7 +4,7 @@
 //! frames' grammar (`wire::ws`) or sockets. Runs on the event loop's thread.
 //!
 //! ```text
-//!   CONNECTING ──accept──► OPEN ──close, ours──► CLOSING ──echo, or time──► gone home
+//!   CONNECTING ──accept──► OPEN ──close, ours──► CLOSING ──echo, or time──► handed back
 //!      ├──close, http.response──► (an HTTP reply)  └──close, theirs: echoed──────┘
 //! ```
 
@@ -22,7 +22,7 @@ use wire::ws::{
 
 use super::awaitable::Attempt;
 use super::reply::Http;
-use super::server::AsgiServer;
+use super::shared::Shared;
 
 /// Messages below this size would hardly become smaller.
 const DEFLATE_FROM: usize = 128;
@@ -45,8 +45,8 @@ pub enum Stage {
 }
 
 /// One WebSocket.
-pub struct Socket {
-    /// None once it has gone home.
+pub struct WebSocket {
+    /// None once it was handed back.
     pub exchange: Option<Exchange>,
     pub handshake: Handshake,
     pub stage: Stage,
@@ -66,7 +66,7 @@ pub struct Socket {
     owed_pong: Option<Vec<u8>>,
 }
 
-impl Socket {
+impl WebSocket {
     pub fn new(exchange: Exchange, handshake: Handshake) -> Self {
         let machine = WsMachine::new(handshake.deflate != Offer::None);
         Self {
@@ -95,9 +95,20 @@ impl Socket {
         !self.inbox.is_empty() || self.ended.is_some()
     }
 
-    /// True where the exchange has nothing more to do away.
-    pub fn wants_home(&self) -> bool {
-        self.exchange.is_some() && self.stage == Stage::Over
+    /// True where its exchange is over, or that of the reply which denies it.
+    pub fn is_done(&self) -> bool {
+        self.stage == Stage::Over && (self.exchange.is_some() || self.denial.is_some())
+    }
+
+    /// The exchange that is over, to be handed back.
+    pub fn take_done(&mut self, shared: &Shared, py: Python<'_>) -> Option<Http> {
+        if !self.is_done() {
+            return None;
+        }
+        match self.denial.take() {
+            Some(http) => Some(*http),
+            None => self.exchange.take().map(|exchange| Http::new(exchange, shared.scribe(py))),
+        }
     }
 
     /// Bytes that the client has not taken.
@@ -106,7 +117,7 @@ impl Socket {
     }
 
     /// The next event for the application, if there is one.
-    pub fn next_event(&mut self, server: &AsgiServer, py: Python<'_>) -> PyResult<Attempt> {
+    pub fn next_event(&mut self, shared: &Shared, py: Python<'_>) -> PyResult<Attempt> {
         if self.stage == (Stage::Connecting { told: false }) {
             self.stage = Stage::Connecting { told: true };
             let event = PyDict::new(py);
@@ -115,7 +126,7 @@ impl Socket {
         }
         if let Some(message) = self.inbox.pop() {
             if std::mem::take(&mut self.stalled) {
-                self.pump(server, py, true);
+                self.pump(shared, py, true);
             }
             return Ok(Attempt::Ready(message_event(py, &message)?));
         }
@@ -125,27 +136,27 @@ impl Socket {
         if matches!(self.stage, Stage::Connecting { .. })
             && self.exchange.as_mut().is_some_and(Exchange::peer_has_left)
         {
-            self.lost(&server.engine);
-            return self.next_event(server, py);
+            self.lost(&shared.engine);
+            return self.next_event(shared, py);
         }
-        if self.turn_away(server, py) {
-            return self.next_event(server, py);
+        if self.refuse_if_stopping(shared, py) {
+            return self.next_event(shared, py);
         }
         Ok(Attempt::Wait)
     }
 
     /// A handshake that is not answered yet, of an application that waits for more to hear, while
     /// the server is on its way out: nothing would come any more. True: the client has been told.
-    pub fn turn_away(&mut self, server: &AsgiServer, py: Python<'_>) -> bool {
+    pub fn refuse_if_stopping(&mut self, shared: &Shared, py: Python<'_>) -> bool {
         if !matches!(self.stage, Stage::Connecting { told: true })
-            || server.engine.stage() == EngineStage::Serving
+            || shared.engine.stage() == EngineStage::Serving
         {
             return false;
         }
         let Some(exchange) = &mut self.exchange else { return false };
-        let mut scribe = server.scribe(py);
-        exchange.refuse(&wire::STOPPING, &mut scribe, &server.engine);
-        self.end(code::ABNORMAL, "");
+        let mut scribe = shared.scribe(py);
+        exchange.refuse(&wire::STOPPING, &mut scribe, &shared.engine);
+        self.note_end(code::ABNORMAL, "");
         self.stage = Stage::Over;
         true
     }
@@ -155,38 +166,38 @@ impl Socket {
         if let Some(exchange) = &mut self.exchange {
             exchange.lose(engine);
         }
-        self.end(code::ABNORMAL, "");
+        self.note_end(code::ABNORMAL, "");
         self.stage = Stage::Over;
     }
 
     /// Notes how it ended; the first end counts.
-    fn end(&mut self, code: u16, reason: &str) {
+    fn note_end(&mut self, code: u16, reason: &str) {
         self.ended.get_or_insert_with(|| Closing { code, reason: reason.into() });
     }
 
     /// The handshake is answered: the connection speaks WebSocket from here on.
-    pub fn open(&mut self, head: &[u8], server: &AsgiServer, py: Python<'_>) -> bool {
+    pub fn open(&mut self, head: &[u8], shared: &Shared, py: Python<'_>) -> bool {
         let Some(exchange) = &mut self.exchange else { return false };
-        if exchange.upgrade(head, &server.engine).is_err() {
-            self.lost(&server.engine);
+        if exchange.upgrade(head, &shared.engine).is_err() {
+            self.lost(&shared.engine);
             return false;
         }
         // An application that never suspends has not made it watched.
-        server.watch(py, exchange);
+        shared.event_loop.watch(py, exchange);
         self.stage = Stage::Open;
         self.heard_at = monotonic_ms();
-        if server.engine.stage() != EngineStage::Serving {
-            self.close(code::GOING_AWAY, "", server, py);
+        if shared.engine.stage() != EngineStage::Serving {
+            self.close(code::GOING_AWAY, "", shared, py);
         }
         // Frames may have come behind the request.
-        self.pump(server, py, true);
-        self.keep_time(server, py);
+        self.pump(shared, py, true);
+        self.check_timers(shared, py);
         true
     }
 
     /// Sends a message.
-    pub fn send(&mut self, kind: Kind, data: &[u8], server: &AsgiServer, py: Python<'_>) {
-        let small = match (self.handshake.deflate, server.deflater.borrow(py)) {
+    pub fn send(&mut self, kind: Kind, data: &[u8], shared: &Shared, py: Python<'_>) {
+        let small = match (self.handshake.deflate, shared.deflater.borrow(py)) {
             (Offer::Deflate { window }, Some(mut deflater)) if data.len() >= DEFLATE_FROM => {
                 deflater.deflate(data, window.unwrap_or(WIDEST))
             }
@@ -194,10 +205,10 @@ impl Socket {
         };
         let mut head = Vec::with_capacity(10);
         frame_head(kind, small.is_some(), small.as_ref().map_or(data.len(), Vec::len), &mut head);
-        self.raw(&[&head, small.as_deref().unwrap_or(data)], &server.engine);
+        self.raw(&[&head, small.as_deref().unwrap_or(data)], &shared.engine);
         if let Some(exchange) = &self.exchange {
             // A client that takes nothing is given up in time, whatever the application does.
-            server.send_on(py, exchange);
+            shared.event_loop.send_later(py, exchange);
         }
     }
 
@@ -209,62 +220,62 @@ impl Socket {
     }
 
     /// Begins the closing handshake (RFC 6455 §7.1.2).
-    pub fn close(&mut self, code: u16, reason: &str, server: &AsgiServer, py: Python<'_>) {
+    pub fn close(&mut self, code: u16, reason: &str, shared: &Shared, py: Python<'_>) {
         if self.stage != Stage::Open {
             return;
         }
         let mut frame = Vec::new();
         close_frame(code, reason, &mut frame);
-        let until = monotonic_ms().saturating_add(server.engine.config.limits.ws_close_timeout);
+        let until = monotonic_ms().saturating_add(shared.engine.config.limits.ws_close_timeout);
         self.stage = Stage::Closing { until };
-        self.end(code, reason);
-        self.raw(&[&frame], &server.engine);
-        self.keep_time(server, py);
+        self.note_end(code, reason);
+        self.raw(&[&frame], &shared.engine);
+        self.check_timers(shared, py);
     }
 
-    /// The connection has an edge, or a deadline has come.
-    pub fn roused(&mut self, hung_up: bool, server: &AsgiServer, py: Python<'_>) {
+    /// The connection has an event, or a deadline has come.
+    pub fn on_ready(&mut self, hung_up: bool, shared: &Shared, py: Python<'_>) {
         let Some(exchange) = &mut self.exchange else { return };
-        if exchange.push(&server.engine).is_err() {
-            return self.lost(&server.engine);
+        if exchange.push(&shared.engine).is_err() {
+            return self.lost(&shared.engine);
         }
         match self.stage {
             Stage::Open | Stage::Closing { .. } => {
                 if let Some(data) = self.owed_pong.take() {
-                    self.pong(data, server);
+                    self.pong(data, shared);
                 }
-                self.pump(server, py, hung_up);
-                self.keep_time(server, py);
+                self.pump(shared, py, hung_up);
+                self.check_timers(shared, py);
             }
-            Stage::Connecting { .. } if hung_up => self.lost(&server.engine),
+            Stage::Connecting { .. } if hung_up => self.lost(&shared.engine),
             Stage::Connecting { .. } | Stage::Denying | Stage::Over => {}
         }
     }
 
     /// Reads and takes what has come, until the inbox is full. `thorough`: until the socket
     /// says that there is no more; otherwise a short read is taken for its word.
-    fn pump(&mut self, server: &AsgiServer, py: Python<'_>, thorough: bool) {
-        let (Some(mut room), Some(mut deflater)) =
-            (server.room_to_read.borrow(py), server.deflater.borrow(py))
+    fn pump(&mut self, shared: &Shared, py: Python<'_>, thorough: bool) {
+        let (Some(mut buffer), Some(mut deflater)) =
+            (shared.read_buffer.borrow(py), shared.deflater.borrow(py))
         else {
             return;
         };
         while matches!(self.stage, Stage::Open | Stage::Closing { .. }) {
-            if self.inbox.is_full(&server.engine.config.limits) {
+            if self.inbox.is_full(&shared.engine.config.limits) {
                 if !std::mem::replace(&mut self.stalled, true) {
-                    server.engine.counters.ws_waits.add();
+                    shared.engine.counters.ws_waits.add();
                 }
                 return;
             }
             let Some(exchange) = &mut self.exchange else { return };
-            match exchange.read_raw(&mut room) {
+            match exchange.read_raw(&mut buffer) {
                 Raw::Nothing => return,
-                Raw::Ended => return self.lost(&server.engine),
+                Raw::Ended => return self.lost(&shared.engine),
                 Raw::Data(bytes) => {
                     let short = bytes.len() < 64 * 1024;
                     self.heard_at = monotonic_ms();
                     self.pinged_at = None;
-                    let left = self.digest(bytes, server, &mut deflater);
+                    let left = self.read_frames(bytes, shared, &mut deflater);
                     let left = &bytes[bytes.len() - left..];
                     if let Some(exchange) = &mut self.exchange
                         && !left.is_empty()
@@ -280,8 +291,8 @@ impl Socket {
     }
 
     /// Takes frames; how many bytes are left because the inbox is full.
-    fn digest(&mut self, bytes: &[u8], server: &AsgiServer, deflater: &mut Deflater) -> usize {
-        let engine = &server.engine;
+    fn read_frames(&mut self, bytes: &[u8], shared: &Shared, deflater: &mut Deflater) -> usize {
+        let engine = &shared.engine;
         let mut input = bytes;
         while !self.inbox.is_full(&engine.config.limits) && self.stage != Stage::Over {
             match self.machine.advance(&mut input, &engine.config.limits, deflater) {
@@ -289,7 +300,7 @@ impl Socket {
                 // What the client had under way when we closed is nobody's any more.
                 WsEvent::Message(message) if self.stage == Stage::Open => self.inbox.push(message),
                 WsEvent::Message(_) | WsEvent::Pong(_) => {}
-                WsEvent::Ping(data) => self.pong(data, server),
+                WsEvent::Ping(data) => self.pong(data, shared),
                 WsEvent::Close(closing) => self.closed(&closing, engine),
                 WsEvent::Fault(closing) => {
                     engine.counters.ws_faults.add();
@@ -301,18 +312,18 @@ impl Socket {
     }
 
     /// A ping is answered with its own data, unless the client takes nothing: then later.
-    fn pong(&mut self, data: Vec<u8>, server: &AsgiServer) {
+    fn pong(&mut self, data: Vec<u8>, shared: &Shared) {
         if self.stage != Stage::Open {
             return;
         }
-        if self.unsent() > server.room {
+        if self.unsent() > shared.room {
             self.owed_pong = Some(data);
             return;
         }
         let mut frame = Vec::with_capacity(data.len() + 2);
         frame_head(Kind::Pong, false, data.len(), &mut frame);
         frame.extend_from_slice(&data);
-        self.raw(&[&frame], &server.engine);
+        self.raw(&[&frame], &shared.engine);
     }
 
     /// The client has closed, or must be closed at once: its code goes back to it.
@@ -326,7 +337,7 @@ impl Socket {
             }
             self.raw(&[&frame], engine);
         }
-        self.end(closing.code, &closing.reason);
+        self.note_end(closing.code, &closing.reason);
         self.finish();
     }
 
@@ -339,9 +350,9 @@ impl Socket {
 
     /// What time has brought: a ping, the end of a client that answers none, the end of
     /// waiting for a close frame. Sees to it that the next such moment is not missed.
-    fn keep_time(&mut self, server: &AsgiServer, py: Python<'_>) {
-        let limits = &server.engine.config.limits;
-        let counters = &server.engine.counters;
+    fn check_timers(&mut self, shared: &Shared, py: Python<'_>) {
+        let limits = &shared.engine.config.limits;
+        let counters = &shared.engine.counters;
         let now = monotonic_ms();
         let next = match self.stage {
             Stage::Closing { until } if now >= until => {
@@ -361,14 +372,14 @@ impl Socket {
                     counters.ws_ping_timeouts.add();
                     let mut frame = Vec::new();
                     close_frame(code::INTERNAL, "no answer to a ping", &mut frame);
-                    self.raw(&[&frame], &server.engine);
-                    self.end(code::ABNORMAL, "no answer to a ping");
+                    self.raw(&[&frame], &shared.engine);
+                    self.note_end(code::ABNORMAL, "no answer to a ping");
                     return self.finish();
                 }
                 Some(at) => at.saturating_add(limits.ws_ping_timeout),
                 None if now >= self.heard_at.saturating_add(limits.ws_ping_interval) => {
                     self.pinged_at = Some(now);
-                    self.raw(&[&[0x80 | Kind::Ping as u8, 0]], &server.engine);
+                    self.raw(&[&[0x80 | Kind::Ping as u8, 0]], &shared.engine);
                     now.saturating_add(limits.ws_ping_timeout)
                 }
                 None => self.heard_at.saturating_add(limits.ws_ping_interval),
@@ -376,8 +387,8 @@ impl Socket {
             Stage::Connecting { .. } | Stage::Denying | Stage::Over => return,
         };
         if let Some(exchange) = &self.exchange {
-            server.rouse_at(py, exchange.token(), next);
-            server.send_on(py, exchange);
+            shared.event_loop.wake_at(py, exchange.token(), next);
+            shared.event_loop.send_later(py, exchange);
         }
     }
 }

@@ -11,20 +11,17 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use server::body::Body;
-use server::engine::Engine;
-use server::evented::{After, Evented, Roused};
+use server::evented::{Evented, Roused};
 use server::exchange::Exchange;
-use server::watchdog::Watchdog;
-use server::watched::Watched;
 use wire::Head;
 
 use super::waiting::Waiting;
 use crate::controls::{Controls, in_use};
+use crate::event_loop::{EventLoop, Turn};
 use crate::ffi::{GilCell, call_two, keep_frames};
-use crate::server::gateways;
-use crate::settings::{Lent, Settings};
-use crate::witness;
-use crate::wsgi::{Scheduler, WaitMode, Workspace, Wsgi};
+use crate::settings::{Listeners, Settings};
+use crate::slab::Slab;
+use crate::wsgi::{Scheduler, WaitMode, Workspace, Wsgi, gateways};
 
 /// What one request needs is kept for so many.
 const KEPT_WORKSPACES: usize = 64;
@@ -36,33 +33,15 @@ struct Running {
     greenlet: Option<Py<PyAny>>,
 }
 
-/// Requests that run, each at its place.
-#[derive(Default)]
-struct Places {
-    all: Vec<Option<Running>>,
-    free: Vec<usize>,
-}
-
 /// A request that its greenlet is about to take.
-struct Beginning {
+struct Starting {
     exchange: Box<Exchange>,
     place: usize,
 }
 
-/// When `turn` runs next.
-#[derive(Default)]
-struct Soon {
-    turn_again: Option<Py<PyAny>>,
-    /// The hub will call it by itself.
-    asked: bool,
-    /// Connections whose exchange has ended while somebody still waits for them.
-    over: Vec<u64>,
-}
-
 /// What Python has given for the server's life.
-struct Ties {
+struct Hub {
     hub: Py<PyAny>,
-    run_callback: Py<PyAny>,
     greenlet: Py<PyAny>,
     on_overdue: Py<PyAny>,
 }
@@ -71,18 +50,16 @@ struct Ties {
 #[pyclass(frozen, extends = Controls, module = "forehand._core")]
 pub struct GeventServer {
     wsgi: Wsgi,
-    engine: Arc<Engine>,
-    watched: Arc<Watched>,
-    watchdog: GilCell<Option<Watchdog>>,
+    event_loop: Arc<EventLoop>,
     waiting: Arc<Waiting>,
-    ties: Ties,
-    /// The bound method `play`.
-    play: GilCell<Option<Py<PyAny>>>,
-    beginning: GilCell<Option<Beginning>>,
-    places: GilCell<Places>,
+    hub: Hub,
+    /// The bound method `run_request`.
+    run_request: GilCell<Option<Py<PyAny>>>,
+    starting: GilCell<Option<Starting>>,
+    running: GilCell<Slab<Running>>,
     workspaces: GilCell<Vec<Workspace>>,
-    soon: GilCell<Soon>,
-    on_end: GilCell<Option<Py<PyAny>>>,
+    /// Connections whose exchange has ended while somebody still waits for them.
+    ended: GilCell<Vec<u64>>,
 }
 
 #[pymethods]
@@ -95,7 +72,7 @@ impl GeventServer {
     fn new(
         py: Python<'_>,
         application: Py<PyAny>,
-        listeners: Vec<Lent>,
+        listeners: Listeners,
         settings: &Bound<'_, PyDict>,
         life: (Bound<'_, PyAny>, Py<PyAny>, Py<PyAny>),
     ) -> PyResult<PyClassInitializer<Self>> {
@@ -104,89 +81,72 @@ impl GeventServer {
         let gateways = gateways(py, &listeners, &settings)?;
         let most = settings.config.threads;
         let driver = Evented::bounded(settings.into_loop(&listeners)?, most)?;
-        let engine = Arc::clone(driver.engine());
-        let controls = Controls::new(&engine);
+        let run_callback = hub.getattr("loop")?.getattr("run_callback")?.unbind();
+        let event_loop = Arc::new(EventLoop::new(driver, run_callback, on_end));
+        let controls = Controls::new(&event_loop.engine);
         let server = Self {
             wsgi: Wsgi::new(application, gateways, false),
-            engine,
-            watched: Arc::clone(driver.watched()),
-            watchdog: GilCell::new(None),
-            waiting: Arc::new(Waiting::new(&hub, driver)?),
-            ties: Ties {
-                run_callback: hub.getattr("loop")?.getattr("run_callback")?.unbind(),
+            waiting: Arc::new(Waiting::new(&hub, Arc::clone(&event_loop))?),
+            event_loop,
+            hub: Hub {
                 greenlet: py.import("greenlet")?.getattr("greenlet")?.unbind(),
                 hub: hub.unbind(),
                 on_overdue,
             },
-            play: GilCell::new(None),
-            beginning: GilCell::new(None),
-            places: GilCell::new(Places::default()),
+            run_request: GilCell::new(None),
+            starting: GilCell::new(None),
+            running: GilCell::new(Slab::default()),
             workspaces: GilCell::new(Vec::new()),
-            soon: GilCell::new(Soon::default()),
-            on_end: GilCell::new(Some(on_end)),
+            ended: GilCell::new(Vec::new()),
         };
         Ok(PyClassInitializer::from(controls).add_subclass(server))
     }
 
     /// The descriptor to watch for reading.
     fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
-        self.waiting.driver.borrow(py).map(|driver| driver.fileno()).ok_or_else(in_use)
+        self.event_loop.fileno(py)
     }
 
     /// Ready for the first request.
     fn start(this: &Bound<'_, Self>) -> PyResult<()> {
-        let py = this.py();
-        reactor::sys::give_back();
+        let (py, server) = (this.py(), this.get());
         keep_frames(py);
-        *this.get().play.borrow(py).ok_or_else(in_use)? = Some(this.getattr(intern!(py, "play"))?.unbind());
-        this.get().soon.borrow(py).ok_or_else(in_use)?.turn_again =
-            Some(this.getattr(intern!(py, "turn_again"))?.unbind());
-        let driver = this.get().waiting.driver.borrow(py).ok_or_else(in_use)?;
-        *this.get().watchdog.borrow(py).ok_or_else(in_use)? = Some(witness::watch(py, &driver, None)?);
-        Ok(())
+        *server.run_request.borrow(py).ok_or_else(in_use)? =
+            Some(this.getattr(intern!(py, "run_request"))?.unbind());
+        server.event_loop.start(this.as_any(), None)
     }
 
     /// Nobody watches the hub any more: it, or the interpreter, is about to end.
     fn end_watch(&self, py: Python<'_>) {
-        witness::end_watch(py, &self.waiting.driver, &self.watchdog);
+        self.event_loop.end_watch(py);
     }
 
     /// Does what is ready; called in the hub when the descriptor is readable.
     fn turn(&self, py: Python<'_>) {
-        let (mut requests, mut roused) = (Vec::new(), Vec::new());
-        let after = {
-            let Some(mut driver) = self.waiting.driver.borrow(py) else { return };
-            driver.turn(&mut requests, &mut roused)
-        };
-        if self.engine.tickets.any_found() {
+        let Some(Turn { requests, ready, after }) = self.event_loop.turn(py) else { return };
+        if self.event_loop.engine.tickets.any_found() {
             self.overdue(py);
         }
-        let over = self.soon.borrow(py).map_or_else(Vec::new, |mut soon| std::mem::take(&mut soon.over));
-        for token in roused.into_iter().map(|Roused { token, .. }| token).chain(over) {
-            let _step = self.watched.step();
-            self.waiting.rouse(py, token);
+        let ended = self.ended.borrow(py).map_or_else(Vec::new, |mut ended| std::mem::take(&mut *ended));
+        for token in ready.into_iter().map(|Roused { token, .. }| token).chain(ended) {
+            let _step = self.event_loop.watched.step();
+            self.waiting.wake(py, token);
         }
         for exchange in requests {
             self.begin(py, exchange);
         }
-        match after {
-            After::Quiet => {}
-            After::Again => self.turn_soon(py),
-            After::Ended => self.end(py),
-        }
+        self.event_loop.turn_ends(py, after);
     }
 
-    /// The same, as the hub calls it by our own wish.
+    /// The same, as the hub calls it because it was asked to.
     fn turn_again(&self, py: Python<'_>) {
-        if let Some(mut soon) = self.soon.borrow(py) {
-            soon.asked = false;
-        }
+        self.event_loop.asked_turn_begins(py);
         self.turn(py);
     }
 
     /// A greenlet's whole life: the request that has just begun.
-    fn play(&self, py: Python<'_>) {
-        let Some(Beginning { mut exchange, place }) = self.beginning.borrow(py).and_then(|mut it| it.take())
+    fn run_request(&self, py: Python<'_>) {
+        let Some(Starting { mut exchange, place }) = self.starting.borrow(py).and_then(|mut it| it.take())
         else {
             return;
         };
@@ -201,15 +161,15 @@ impl GeventServer {
             ticket.begin(place as u64 + 1);
         }
         let answered = catch_unwind(AssertUnwindSafe(|| {
-            self.wsgi.answer_at(py, &mut exchange, &self.engine, &mut space)
+            self.wsgi.answer_at(py, &mut exchange, &self.event_loop.engine, &mut space)
         }));
-        if self.engine.is_a_copy() {
+        if self.event_loop.engine.is_a_copy() {
             // In a forked child, where nothing of it may be given back.
             std::mem::forget((exchange, space));
             return;
         }
         if answered.is_err() {
-            exchange.fail(&self.engine);
+            exchange.fail(&self.event_loop.engine);
         } else if let Some(mut workspaces) = self.workspaces.borrow(py)
             && workspaces.len() < KEPT_WORKSPACES
         {
@@ -219,17 +179,17 @@ impl GeventServer {
             ticket.end();
         }
         self.leave(py, place);
-        self.home(py, *exchange);
+        self.hand_back(py, *exchange);
     }
 
     /// Requests that run and wait for something: (greenlet, request line).
     fn greenlets(&self, py: Python<'_>) -> PyResult<Vec<(Py<PyAny>, String)>> {
-        let places = self.places.borrow(py).ok_or_else(in_use)?;
+        let running = self.running.borrow(py).ok_or_else(in_use)?;
         let one = |running: &Running| {
             let line = String::from_utf8_lossy(running.head.request_line()).into_owned();
             running.greenlet.as_ref().map(|greenlet| (greenlet.clone_ref(py), line))
         };
-        Ok(places.all.iter().flatten().filter_map(one).collect())
+        Ok(running.iter().filter_map(one).collect())
     }
 }
 
@@ -243,11 +203,11 @@ impl GeventServer {
             self.waiting.watch(py, &mut exchange);
         }
         let Some(place) = self.enter(py, &exchange) else { return };
-        if let Some(mut beginning) = self.beginning.borrow(py) {
-            *beginning = Some(Beginning { exchange, place });
+        if let Some(mut starting) = self.starting.borrow(py) {
+            *starting = Some(Starting { exchange, place });
         }
         let run = {
-            let _step = self.watched.step();
+            let _step = self.event_loop.watched.step();
             self.run(py)
         };
         match run {
@@ -267,9 +227,10 @@ impl GeventServer {
     }
 
     fn run<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let play = self.play.borrow(py).and_then(|play| play.as_ref().map(|play| play.clone_ref(py)));
-        let play = play.ok_or_else(in_use)?;
-        let greenlet = call_two(self.ties.greenlet.bind(py), play.bind(py), self.ties.hub.bind(py))?;
+        let run_request =
+            self.run_request.borrow(py).and_then(|run| run.as_ref().map(|run| run.clone_ref(py)));
+        let run_request = run_request.ok_or_else(in_use)?;
+        let greenlet = call_two(self.hub.greenlet.bind(py), run_request.bind(py), self.hub.hub.bind(py))?;
         greenlet.call_method0(intern!(py, "switch"))?;
         Ok(greenlet)
     }
@@ -277,106 +238,68 @@ impl GeventServer {
     /// No greenlet could be made: memory has run out.
     #[cold]
     fn failed_to_begin(&self, py: Python<'_>) {
-        let Some(left) = self.beginning.borrow(py).and_then(|mut it| it.take()) else { return };
-        let Beginning { mut exchange, place } = left;
-        exchange.fail(&self.engine);
+        let Some(left) = self.starting.borrow(py).and_then(|mut it| it.take()) else { return };
+        let Starting { mut exchange, place } = left;
+        exchange.fail(&self.event_loop.engine);
         self.leave(py, place);
-        self.home(py, *exchange);
+        self.hand_back(py, *exchange);
     }
 
     /// Takes a place among those that run.
     fn enter(&self, py: Python<'_>, exchange: &Exchange) -> Option<usize> {
-        let mut places = self.places.borrow(py)?;
         let running = Running { head: Arc::clone(&exchange.head), greenlet: None };
-        match places.free.pop() {
-            Some(place) => {
-                places.all[place] = Some(running);
-                Some(place)
-            }
-            None => {
-                places.all.push(Some(running));
-                Some(places.all.len() - 1)
-            }
-        }
+        Some(self.running.borrow(py)?.insert(running))
     }
 
     /// False for a request that has ended. The place cannot have been taken by another one: only
     /// the hub gives places, and the hub has been here.
     fn is_suspended(&self, py: Python<'_>, place: usize, greenlet: Bound<'_, PyAny>) -> bool {
-        let Some(mut places) = self.places.borrow(py) else { return false };
-        match places.all.get_mut(place) {
-            Some(Some(running)) => {
-                running.greenlet = Some(greenlet.unbind());
+        let Some(mut running) = self.running.borrow(py) else { return false };
+        match running.get_mut(place) {
+            Some(request) => {
+                request.greenlet = Some(greenlet.unbind());
                 true
             }
-            _ => false,
+            None => false,
         }
     }
 
     fn leave(&self, py: Python<'_>, place: usize) {
-        let Some(mut places) = self.places.borrow(py) else { return };
-        let left = places.all.get_mut(place).and_then(Option::take);
-        places.free.push(place);
-        drop(places);
+        // What has left is dropped when the table can be used again.
+        let left = self.running.borrow(py).and_then(|mut running| running.remove(place));
         drop(left);
     }
 
     /// An exchange has come to its end.
-    fn home(&self, py: Python<'_>, exchange: Exchange) {
+    fn hand_back(&self, py: Python<'_>, exchange: Exchange) {
         let token = exchange.token();
-        let mut again = self.waiting.driver.borrow(py).is_some_and(|mut driver| driver.home(exchange));
+        let mut again = self.event_loop.hand_back(py, exchange);
         if self.waiting.any(py, token)
-            && let Some(mut soon) = self.soon.borrow(py)
+            && let Some(mut ended) = self.ended.borrow(py)
         {
-            soon.over.push(token);
+            ended.push(token);
             again = true;
         }
         if again {
-            self.turn_soon(py);
+            self.event_loop.turn_soon(py);
         }
     }
 
     /// Requests have become overdue, and their clients have had 504.
     #[cold]
     fn overdue(&self, py: Python<'_>) {
-        for found in self.engine.tickets.take_overdue() {
+        for found in self.event_loop.engine.tickets.take_overdue() {
             let place = usize::try_from(found.thread).unwrap_or(0).wrapping_sub(1);
-            let greenlet = self.places.borrow(py).and_then(|places| {
-                let running = places.all.get(place)?.as_ref()?;
-                running.greenlet.as_ref().map(|greenlet| greenlet.clone_ref(py))
+            let greenlet = self.running.borrow(py).and_then(|running| {
+                running.get(place)?.greenlet.as_ref().map(|greenlet| greenlet.clone_ref(py))
             });
             // The one that runs there may be the next already.
             if let Some(greenlet) = greenlet
-                && self.engine.tickets.is_inside(found.serial)
-                && let Err(error) = self.ties.on_overdue.bind(py).call1((greenlet, found.line, found.seconds))
+                && self.event_loop.engine.tickets.is_inside(found.serial)
+                && let Err(error) = self.hub.on_overdue.bind(py).call1((greenlet, found.line, found.seconds))
             {
                 error.print(py);
             }
-        }
-    }
-
-    /// Asks the hub for a turn; one wish at a time.
-    fn turn_soon(&self, py: Python<'_>) {
-        let turn_again = {
-            let Some(mut soon) = self.soon.borrow(py) else { return };
-            if std::mem::replace(&mut soon.asked, true) {
-                return;
-            }
-            soon.turn_again.as_ref().map(|it| it.clone_ref(py))
-        };
-        if let Some(turn_again) = turn_again
-            && let Err(error) = self.ties.run_callback.bind(py).call1((turn_again,))
-        {
-            error.print(py);
-        }
-    }
-
-    fn end(&self, py: Python<'_>) {
-        let on_end = self.on_end.borrow(py).and_then(|mut on_end| on_end.take());
-        if let Some(on_end) = on_end
-            && let Err(error) = on_end.bind(py).call0()
-        {
-            error.print(py);
         }
     }
 }

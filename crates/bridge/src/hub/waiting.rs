@@ -8,19 +8,18 @@ use std::sync::Arc;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use server::engine::{Engine, Stage};
-use server::evented::Evented;
+use server::engine::Stage;
 use server::exchange::Exchange;
 use wire::Millis;
 
 use crate::controls::in_use;
+use crate::event_loop::EventLoop;
 use crate::ffi::GilCell;
 use crate::wsgi::Scheduler;
 
-/// The engine's driver, and the greenlets that wait for one of its connections.
+/// The greenlets that wait for a connection.
 pub struct Waiting {
-    pub driver: GilCell<Evented>,
-    engine: Arc<Engine>,
+    event_loop: Arc<EventLoop>,
     waiters: GilCell<HashMap<u64, Vec<Py<PyAny>>>>,
     hub: Py<PyAny>,
     /// `hub.switch`: others run until this greenlet is switched to.
@@ -30,11 +29,10 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    pub fn new(hub: &Bound<'_, PyAny>, driver: Evented) -> PyResult<Self> {
+    pub fn new(hub: &Bound<'_, PyAny>, event_loop: Arc<EventLoop>) -> PyResult<Self> {
         let greenlet = hub.py().import("greenlet")?;
         Ok(Self {
-            engine: Arc::clone(driver.engine()),
-            driver: GilCell::new(driver),
+            event_loop,
             waiters: GilCell::new(HashMap::new()),
             hub: hub.clone().unbind(),
             switch: hub.getattr("switch")?.unbind(),
@@ -49,7 +47,7 @@ impl Waiting {
     }
 
     /// Runs those who wait for a connection. Called in the hub.
-    pub fn rouse(&self, py: Python<'_>, token: u64) {
+    pub fn wake(&self, py: Python<'_>, token: u64) {
         let all: Vec<Py<PyAny>> = match self.waiters.borrow(py).as_ref().and_then(|all| all.get(&token)) {
             Some(waiters) => waiters.iter().map(|one| one.clone_ref(py)).collect(),
             None => return,
@@ -93,11 +91,9 @@ impl Scheduler for Waiting {
         {
             let mut waiters = self.waiters.borrow(py).ok_or_else(in_use)?;
             waiters.entry(token).or_default().push(greenlet.clone().unbind());
-            if let Some(mut driver) = self.driver.borrow(py) {
-                match until {
-                    0 => driver.rouse_soon(token),
-                    until => driver.rouse_at(token, until),
-                }
+            match until {
+                0 => self.event_loop.wake_soon(py, token),
+                until => self.event_loop.wake_at(py, token, until),
             }
         }
         let switched = self.switch.bind(py).call0();
@@ -106,13 +102,10 @@ impl Scheduler for Waiting {
     }
 
     fn watch(&self, py: Python<'_>, exchange: &mut Exchange) {
-        if let Some(mut driver) = self.driver.borrow(py) {
-            // It fails only where memory has run out; then its edges are not seen.
-            let _ = driver.watch(exchange);
-        }
+        self.event_loop.watch(py, exchange);
     }
 
     fn has_killed(&self, py: Python<'_>, error: &PyErr) -> bool {
-        self.engine.stage() != Stage::Serving && error.is_instance(py, self.exit.bind(py))
+        self.event_loop.engine.stage() != Stage::Serving && error.is_instance(py, self.exit.bind(py))
     }
 }

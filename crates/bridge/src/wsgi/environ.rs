@@ -18,6 +18,7 @@ use server::exchange::Exchange;
 use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
 use crate::ffi::{GilCell, copy_dict, latin1, set_item};
+use crate::url::percent_decoded;
 
 /// What is the same for every request of one listener.
 pub struct Gateway {
@@ -234,30 +235,6 @@ fn key_bytes(name: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// A path with its percent-encoding undone (RFC 3986 §2.1); what is no encoding stays.
-pub fn percent_decoded(path: &[u8]) -> std::borrow::Cow<'_, [u8]> {
-    if !path.contains(&b'%') {
-        return path.into();
-    }
-    let digit = |at: usize| path.get(at).and_then(|&byte| char::from(byte).to_digit(16));
-    let mut decoded = Vec::with_capacity(path.len());
-    let mut at = 0;
-    while at < path.len() {
-        match (path[at], digit(at + 1), digit(at + 2)) {
-            // Two digits of sixteen make a byte.
-            (b'%', Some(high), Some(low)) => {
-                decoded.push((high * 16 + low) as u8);
-                at += 3;
-            }
-            (byte, ..) => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    decoded.into()
-}
-
 /// The path below the application's mount point. A proxy that strips the prefix by itself is
 /// common, so that a path without it is left as it is.
 fn below<'a>(path: &'a [u8], script_name: &[u8]) -> &'a [u8] {
@@ -326,12 +303,6 @@ fn port_string(py: Python<'_>, mut port: u16) -> Py<PyString> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_path_is_decoded_once_and_what_is_no_encoding_stays() {
-        assert_eq!(&*percent_decoded(b"/a%20b%2Fc%25%zz%4"), b"/a b/c%%zz%4");
-        assert_eq!(&*percent_decoded(b"/%2541"), b"/%41");
-    }
 
     #[test]
     fn the_mount_point_is_cut_off_only_where_a_segment_ends() {

@@ -3,6 +3,7 @@
 //! Knows: environ, start_response, iterables. Does not know: sockets or framing. `call.rs` is
 //! the way of a request; the other files are what it uses, one a file.
 
+mod base;
 mod call;
 mod environ;
 mod file_wrapper;
@@ -14,8 +15,8 @@ mod send;
 mod start_response;
 mod wait_mode;
 
+pub use base::gateways;
 pub use call::{Workspace, Wsgi};
-pub use environ::{Gateway, percent_decoded};
 pub use file_wrapper::FileWrapper;
 pub use input::Input;
 pub use wait_mode::{Scheduler, WaitMode};

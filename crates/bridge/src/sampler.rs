@@ -1,4 +1,4 @@
-//! Where an event loop's thread stands, for the watchdog that finds it blocked.
+//! Samples the stack of an event loop's thread, for the watchdog that finds it blocked.
 //!
 //! Knows: that `forehand.slow` reads frames, and how a thread that is not Python's own comes to
 //! run it. Does not know: when to look. Runs on the watchdog's thread, which waits for the
@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 use server::evented::Evented;
 use server::watchdog::{Sight, Watchdog, Witness};
 
-use crate::ffi::{GilCell, thread_ident};
+use crate::ffi::thread_ident;
 
 /// Reads the frames of one thread.
-struct Frames {
+struct Sampler {
     thread: u64,
     /// `forehand.slow.describe`.
     describe: Py<PyAny>,
@@ -20,7 +20,7 @@ struct Frames {
     event_loop: Option<Py<PyAny>>,
 }
 
-impl Witness for Frames {
+impl Witness for Sampler {
     fn look(&mut self, still: &dyn Fn() -> bool) -> Sight {
         let seen = Python::try_attach(|py| {
             if !still() {
@@ -44,21 +44,6 @@ impl Witness for Frames {
 /// Python's, or the system's where no thread can be started.
 pub fn watch(py: Python<'_>, driver: &Evented, event_loop: Option<Py<PyAny>>) -> PyResult<Watchdog> {
     let describe = py.import(intern!(py, "forehand.slow"))?.getattr(intern!(py, "describe"))?.unbind();
-    let frames = Frames { thread: thread_ident(), describe, event_loop };
-    Ok(Watchdog::start(driver, Box::new(frames))?)
-}
-
-/// Ends the watch, and waits until it has ended: the interpreter may go after this.
-pub fn end_watch(py: Python<'_>, driver: &GilCell<Evented>, watchdog: &GilCell<Option<Watchdog>>) {
-    let Some(driver) = driver.borrow(py) else { return };
-    if driver.engine().is_a_copy() {
-        // A forked child has no such thread.
-        return;
-    }
-    driver.watched().end();
-    drop(driver);
-    let watchdog = watchdog.borrow(py).and_then(|mut watchdog| watchdog.take());
-    if let Some(watchdog) = watchdog {
-        py.detach(|| watchdog.join());
-    }
+    let sampler = Sampler { thread: thread_ident(), describe, event_loop };
+    Ok(Watchdog::start(driver, Box::new(sampler))?)
 }

@@ -6,16 +6,14 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 
-use super::awaitable::{Done, Waiting};
+use super::awaitable::Done;
 use super::scope::Common;
-use crate::ffi::{quicken, quicken_done};
-use crate::server::name_and_port;
+use crate::url::name_and_port;
 
 /// Objects of Python that every request uses.
-pub struct Tools {
+pub struct Constants {
     pub event_loop: Py<PyAny>,
     pub create_future: Py<PyAny>,
-    pub call_soon: Py<PyAny>,
     pub task: Py<PyType>,
     /// Names of the task's arguments: the loop, and whether it begins at once (Python 3.12) or
     /// what its name is.
@@ -27,11 +25,9 @@ pub struct Tools {
     pub disconnect_event: Py<PyDict>,
 }
 
-impl Tools {
+impl Constants {
     pub fn new(event_loop: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = event_loop.py();
-        quicken_done::<Done>(py);
-        quicken::<Waiting>(py);
         let asyncio = py.import(intern!(py, "asyncio"))?;
         let eager = py.version_info() >= (3, 12);
         let names = if eager { vec!["loop", "eager_start"] } else { vec!["loop", "name"] };
@@ -44,7 +40,6 @@ impl Tools {
         Ok(Self {
             event_loop: event_loop.clone().unbind(),
             create_future: event_loop.getattr("create_future")?.unbind(),
-            call_soon: event_loop.getattr("call_soon")?.unbind(),
             task: asyncio.getattr("Task")?.cast_into::<PyType>()?.unbind(),
             task_names: interned(py, &names)?,
             eager: eager
