@@ -56,7 +56,7 @@ impl Server {
     /// Starts the threads; returns at once.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         reactor::sys::give_back();
-        crate::ffi::take_turns(py)?;
+        crate::ffi::set_switch_interval(py)?;
         if self.threads.engine.config.limits.concurrency > 0 {
             self.threads.engine.log.warn(
                 "limit_concurrency is for ASGI applications and does nothing for this one, which is WSGI: \

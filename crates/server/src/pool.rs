@@ -32,7 +32,7 @@ const QUIET_LOOKS: u32 = 32;
 const LOOK: Duration = Duration::from_micros(1800);
 const LOOK_AGAIN: Duration = Duration::from_micros(300);
 /// A thread that was called and has not come for so long cannot have the interpreter: another one
-/// holds it in a calculation that takes no turns. As long as a strain (`ffi/turns.rs`).
+/// holds it in a calculation that takes no turns. As long as a strain (`ffi/switch_interval.rs`).
 const HELD_MS: u64 = 30;
 
 /// The threads of one engine.

@@ -4,9 +4,6 @@ use pyo3::prelude::*;
 use pyo3::{Python, ffi};
 use reactor::LetGo;
 use reactor::holding::{Wait, will_wait};
-use reactor::sys::monotonic_us;
-
-use super::turns;
 
 /// The token of a thread that is known to be attached: worker threads are, from the first
 /// line of `App::live` to its last, except inside [`outside`].
@@ -36,14 +33,6 @@ pub fn outside<R>(wait: impl FnOnce(&LetGo) -> R) -> R {
     // SAFETY: called by attached threads only (see `attached`); `Away` restores the state.
     let _away = Away(unsafe { ffi::PyEval_SaveThread() });
     wait(&LetGo::claim())
-}
-
-/// The same for the leader: how long it waits on its way back tells what other threads do.
-#[inline]
-pub fn outside_for_work<R>(wait: impl FnOnce() -> R) -> R {
-    let (result, since) = outside(|_| (wait(), monotonic_us()));
-    turns::back(since);
-    result
 }
 
 /// Debug builds ask here whether a thread that is about to wait has the interpreter.

@@ -12,20 +12,18 @@ mod gil;
 mod loan;
 mod objects;
 mod protocol;
-mod turns;
+mod switch_interval;
 
 pub use callable::{Starts, Tried, Writes, start_function, write_function};
 pub use coroutine::{
     Stepped, Talks, call_three, copy_list, get_item, is_coroutine, make_with, step, talk_functions,
 };
 pub use frames::keep_frames;
-pub use gil::{
-    attached, outside, outside_for_work, raise_in_thread, tell_who_has_the_interpreter, thread_ident,
-};
+pub use gil::{attached, outside, raise_in_thread, tell_who_has_the_interpreter, thread_ident};
 pub use loan::{GilCell, Loan};
 pub use objects::{
     Iteration, KEEP_BYTES, KeptBytes, bytes_filled, bytes_of, call_none, call_two, copy_dict, first_bytes,
     iterate, latin1, references, restore_exception, set_item, text_bytes,
 };
 pub use protocol::{Awaited, Step, quicken, quicken_done};
-pub use turns::{Serving, strained_until, take_turns};
+pub use switch_interval::{Serving, outside_for_work, set_switch_interval, strained_until};

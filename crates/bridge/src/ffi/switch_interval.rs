@@ -1,4 +1,4 @@
-//! How long a thread waits for the interpreter before it asks for its turn.
+//! The switch interval: how long a thread waits for the interpreter before it asks for its turn.
 //!
 //! Threads that compete for the interpreter take turns; CPython's default is 5 ms, which a
 //! request waits for as soon as another thread computes. This module sets half a millisecond:
@@ -24,6 +24,8 @@ use reactor::sys::{ThreadClock, monotonic_ms, monotonic_us};
 use server::strain::{Sign, Strain};
 use server::sync::{Guard, lock};
 
+use super::gil::{attached, outside};
+
 /// CPython's own, in seconds: where another is found, the application wants that one.
 const DEFAULT: f64 = 0.005;
 /// The usual one. `server/baton.rs` knows it, too.
@@ -48,7 +50,7 @@ static SET: PyOnceLock<(Py<PyAny>, Py<PyFloat>, Py<PyFloat>)> = PyOnceLock::new(
 ///
 /// # Errors
 /// What `sys` raises.
-pub fn take_turns(py: Python<'_>) -> PyResult<()> {
+pub fn set_switch_interval(py: Python<'_>) -> PyResult<()> {
     let sys = py.import(intern!(py, "sys"))?;
     let interval: f64 = sys.call_method0(intern!(py, "getswitchinterval"))?.extract()?;
     if (interval - DEFAULT).abs() < 1e-9 {
@@ -115,13 +117,16 @@ impl Threads {
     }
 }
 
-/// The leader has the interpreter back, after it has waited since `since` (microseconds) for it.
+/// Runs something that the leader waits for, while other threads may use the interpreter: how long it waits on its
+/// way back tells what they do.
 #[inline]
-pub fn back(since: u64) {
+pub fn outside_for_work<R>(wait: impl FnOnce() -> R) -> R {
+    let (result, since) = outside(|_| (wait(), monotonic_us()));
     let waited = monotonic_us().saturating_sub(since);
     if STRAIN.matters(waited) {
         note(waited);
     }
+    result
 }
 
 #[cold]
@@ -144,7 +149,7 @@ fn shorten(short: bool) {
     if ALONE.swap(short, Ordering::Relaxed) == short {
         return;
     }
-    super::attached(|py| {
+    attached(|py| {
         if let Some((set, brief, usual)) = SET.get(py) {
             // It can only fail for want of memory, and then it stays as it is.
             let _ = set.call1(py, (if short { brief } else { usual },));
