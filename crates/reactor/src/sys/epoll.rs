@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-use super::check;
 use super::ours::Own;
+use super::{check, direct};
 
 /// How many events one wait may bring. A full batch only means that the next wait is near.
 const BATCH: usize = 512;
@@ -99,7 +99,12 @@ impl Poll {
         into.next = 0;
         // SAFETY: the room has BATCH entries of capacity, which is the count given.
         let found = unsafe {
-            libc::epoll_wait(self.fd.as_raw_fd(), into.room.as_mut_ptr(), BATCH as libc::c_int, milliseconds)
+            direct::epoll_wait(
+                self.fd.as_raw_fd(),
+                into.room.as_mut_ptr(),
+                BATCH as libc::c_int,
+                milliseconds,
+            )
         };
         match usize::try_from(found) {
             Ok(found) => {

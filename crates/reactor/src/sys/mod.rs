@@ -8,6 +8,7 @@
 //! (what a forked child never has).
 
 mod clock;
+mod direct;
 mod epoll;
 mod handoff;
 mod memory;

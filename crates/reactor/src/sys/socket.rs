@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::ours::Own;
-use super::{check, check_size};
+use super::{check, check_size, direct};
 use crate::LetGo;
 use crate::holding::{Wait, will_wait};
 
@@ -164,7 +164,7 @@ impl Socket {
     pub fn recv(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             // SAFETY: `into` is valid for its length for the duration of the call.
-            let got = unsafe { libc::recv(self.fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
+            let got = unsafe { direct::recv(self.fd.as_raw_fd(), into.as_mut_ptr(), into.len()) };
             match check_size(got) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,
@@ -177,9 +177,8 @@ impl Socket {
     pub fn send(&self, bytes: &[u8]) -> io::Result<Sent> {
         loop {
             // SAFETY: `bytes` is valid for its length for the duration of the call.
-            let put = unsafe {
-                libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
-            };
+            let put =
+                unsafe { direct::send(self.fd.as_raw_fd(), bytes.as_ptr(), bytes.len(), libc::MSG_NOSIGNAL) };
             match check_size(put) {
                 Ok(Some(n)) => return Ok(Sent::Some(n)),
                 Ok(None) => return Ok(Sent::Full),
