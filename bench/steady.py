@@ -32,9 +32,9 @@ UPLOAD = bytes(range(256)) * 256
 SHARES = {"new": 0.25, "upload": 0.08, "slow": 0.01, "stream": 0.01}
 #: Nobody waits longer than this for an answer: it counts as lost.
 PATIENCE = 30.0
-#: So many ask at a time: fewer than wait in one worker's queue (limit_queue), which would refuse the others. Where the
-#: machine is too slow for the rate the crowd waits, which its latencies show, and loses nothing by it.
-TOGETHER = 500
+#: So many ask at a time, far fewer than a worker's queue takes (limit_queue). Where the machine is too slow for the
+#: rate the crowd waits, which its latencies show, and loses nothing by it.
+TOGETHER = 200
 
 
 class Lost(Exception):
@@ -78,18 +78,20 @@ class Crowd:
             await asyncio.sleep(max(0, due - time.monotonic()))
             if not self.take():
                 break
-            task = asyncio.create_task(self.alone(kind))
+            await self.room.acquire()
+            task = asyncio.create_task(self.alone(kind, due))
             running.add(task)
             task.add_done_callback(running.discard)
         await asyncio.gather(*running)
 
-    async def alone(self, kind: str) -> None:
-        """One request on a new connection."""
-        due = time.monotonic()
-        async with self.room:
-            connection = Connection(self.port)
+    async def alone(self, kind: str, due: float) -> None:
+        """One request on a new connection, for which there is room."""
+        connection = Connection(self.port)
+        try:
             await self.ask(connection, kind, due, close=kind != "upload")
+        finally:
             connection.close()
+            self.room.release()
 
     async def session(self, index: int) -> None:
         """A client that thinks between its requests, on one connection as long as it lasts."""
