@@ -8,20 +8,23 @@ from collections.abc import Callable, Iterator
 import pytest
 from serving import Serving
 
+#: Files that build something, or wait for most of a minute.
+LONG = ("tests/test_install.py", "tests/lab/test_lab_hosts.py", "tests/asgi/test_autobahn.py")
+
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Which tests run in one process, where several share them (`-n 4 --dist loadgroup`).
 
     Those of a file do, one after the other, as they share servers, but for files whose tests are marked `apart`: they
-    are long, share nothing, and begin first.
+    are long, share nothing, and begin first. Then what is long and stays together.
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
     for item in items:
         if not item.get_closest_marker("apart"):
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
-    items.sort(key=lambda item: item.get_closest_marker("apart") is None)
+    items.sort(key=lambda item: (item.get_closest_marker("apart") is None, item.location[0] not in LONG))
 
 
 @pytest.fixture

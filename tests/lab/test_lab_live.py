@@ -43,6 +43,8 @@ make_server(sys.argv[1], int(sys.argv[2]), application).serve_forever()
 MORTAL = """
 import os, sys, threading
 from wsgiref.simple_server import make_server
+
+pytestmark = pytest.mark.apart
 module, _, attribute = sys.argv[3].partition(":")
 pong, seen = getattr(__import__(module), attribute), []
 def application(environ, start_response):

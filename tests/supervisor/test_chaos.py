@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from serving import PATIENCE, Serving, read_reply
 
+pytestmark = pytest.mark.apart
+
 Shop = Callable[..., Path]
 Serve = Callable[..., Serving]
 

@@ -20,6 +20,8 @@ sys.path.insert(0, str(BENCH))
 
 import reload as reloading  # noqa: E402
 
+pytestmark = pytest.mark.apart
+
 
 @pytest.mark.parametrize(
     ("order", "options"),

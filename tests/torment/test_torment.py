@@ -9,6 +9,8 @@ import pytest
 
 from torment.run import SETTINGS, Run, Setting
 
+pytestmark = pytest.mark.apart
+
 
 @pytest.mark.parametrize(
     ("seed", "driver", "streamed"),
