@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use wire::proxy::{Proxied, ProxyEvent, ProxyReader, Versions};
+use wire::proxy::{Found, Proxied, Versions, read};
 
 use crate::Input;
 use crate::mutate::Random;
@@ -56,20 +56,20 @@ enum Heard {
 }
 
 fn play<'a>(versions: Versions, parts: impl IntoIterator<Item = &'a [u8]>) -> Heard {
-    let mut reader = ProxyReader::new(versions, 0);
+    let mut held = Vec::new();
     let mut heard = Heard::More;
     for part in parts {
         if let Heard::Header(_, left) = &mut heard {
             *left += part.len();
             continue;
         }
-        let mut input = part;
-        match reader.advance(&mut input, MOST) {
-            ProxyEvent::NeedMore => {
-                assert!(input.is_empty() && reader.seen().len() <= MOST, "too much is kept")
+        held.extend_from_slice(part);
+        match read(&held, versions, MOST) {
+            Ok(Found::Incomplete) => assert!(held.len() < MOST, "too much is waited for"),
+            Ok(Found::Complete(length, proxied)) => {
+                heard = Heard::Header(Box::new(proxied), held.len() - length);
             }
-            ProxyEvent::Header(proxied) => heard = Heard::Header(proxied, input.len()),
-            ProxyEvent::Fault(fault) => return Heard::Refused(fault.reason),
+            Err(fault) => return Heard::Refused(fault.reason),
         }
     }
     heard

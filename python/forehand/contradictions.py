@@ -37,6 +37,10 @@ def _addresses(settings: Settings) -> str:
     for name in ("host", "port"):
         if settings.ranks[name] >= FILE and _together(settings, "bind", name):
             return f"bind and {name} both say where to listen: name one of them ({settings.sources[name]})"
+    if not any("?proxy=" in address for address in settings["bind"]):
+        for name in ("proxy_protocol_from", "proxy_protocol_tls"):
+            if _said(settings, name):
+                return f"{name} is about addresses that expect PROXY headers: add ?proxy=v2 to one in bind"
     return ""
 
 

@@ -1,7 +1,7 @@
 """Addresses into listening sockets, and what to say where that fails.
 
-Knows: `HOST:PORT`, `[V6]:PORT`, `:PORT`, `unix:PATH`, `fd://N`, and the scheme before them, which says what is spoken
-there. Does not know: who accepts.
+Knows: `HOST:PORT`, `[V6]:PORT`, `:PORT`, `unix:PATH`, `fd://N`, the scheme before them, which says what is spoken
+there, and `?proxy=` behind them. Does not know: who accepts.
 The sockets stay Python's: the engine borrows their descriptors.
 """
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     Lent = tuple[int, str, str]
 
 
-# What can be spoken on a listener; the engine knows the same (`Kind::named`).
+# What can be spoken on a listener, and which PROXY headers may come before it: as in the engine (`Kind::named`).
 KINDS = ("http",)
+PROXY = ("v1", "v2", "any")
 
 
 class Listener:
@@ -68,7 +69,20 @@ def listen(plan: dict[str, Any]) -> list[Listener]:
 
 
 def kind_and_place(address: str) -> tuple[str, str]:
-    """What is spoken at an address, and where it is: HTTP, unless its scheme says something else. Raises Problem."""
+    """What is spoken at an address, and where it is: HTTP, unless its scheme says something else, behind a PROXY header
+    where `?proxy=` is at its end (`http?proxy=v2`). Raises Problem."""
+    bare, proxy, versions = address.rpartition("?proxy=")
+    if proxy:
+        if versions not in PROXY:
+            raise Problem(
+                errors.USAGE,
+                f"'{address}': there is no PROXY header of version '{versions}'",
+                hint="?proxy=v1, ?proxy=v2 or ?proxy=any, as the load balancer sends it",
+            )
+        kind, place = kind_and_place(bare)
+        if "?" in kind:
+            raise _bad(address)
+        return f"{kind}?proxy={versions}", place
     if address.startswith(("unix:", "fd://")):
         return "http", address
     scheme, colon, place = address.partition("://")

@@ -21,5 +21,8 @@ def application(environ, start_response):
     elif path == "/sleep":
         time.sleep(float(query))
     text = str(os.getpid()).encode()
+    if path == "/client":
+        known = (environ["REMOTE_ADDR"], environ["REMOTE_PORT"], environ.get("forehand.unique_id", "-"))
+        text += f" {' '.join(known)}".encode()
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))])
     return [text]

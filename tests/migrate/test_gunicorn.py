@@ -83,6 +83,19 @@ def test_a_sync_configuration() -> None:
     assert kinds(outcome, "proxy_protocol") == kinds(outcome, "spew") == [], "what is off says nothing"
 
 
+def test_the_proxy_protocol_is_the_addresses_own() -> None:
+    words = "gunicorn --proxy-protocol --proxy-allow-from 10.0.0.0/8 -b :80 -b unix:/run/x shop"
+    outcome = recognised(words, ".", {})
+    assert outcome.settings["bind"] == [":80?proxy=any", "unix:/run/x?proxy=any"]
+    assert outcome.settings["proxy_protocol_from"] == "10.0.0.0/8"
+    assert kinds(outcome, "proxy_protocol") == [DIFFERENT]
+    assert recognised("gunicorn --proxy-protocol=v2 shop", ".", {}).settings["bind"] == ["127.0.0.1:8000?proxy=v2"]
+    outcome = recognised("gunicorn --proxy-protocol --bind $HOST:80 shop", ".", {})
+    assert kinds(outcome, "proxy_protocol") == [UNSUPPORTED], "the shell's part of an address is not known here"
+    outcome = recognised("gunicorn --proxy-allow-from 10.0.0.1 shop", ".", {})
+    assert kinds(outcome, "proxy_allow_ips") == [NOT_NEEDED]
+
+
 def test_greenlets_stay_greenlets() -> None:
     words = "gunicorn -k gevent --worker-connections 500 --threads 4 shop"
     outcome = recognised(words, ".", {})

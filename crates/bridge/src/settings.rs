@@ -12,7 +12,7 @@ use pyo3::types::PyDict;
 use reactor::sys::{Handoff, ListenerFd, Own};
 use server::access::{AccessLog, Format};
 use server::board::Board;
-use server::engine::{Config, Tracebacks};
+use server::engine::{Config, LOCAL, Tracebacks};
 use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
 use server::tickets::Deadlines;
@@ -57,7 +57,7 @@ impl Settings {
         let form = Form::parse(&get::<String>(settings, "log_form", String::new())?);
         let fd: RawFd = get(settings, "log_fd", 2)?;
         let log = Log::new(fd, level, limits.error_log_rate, form).unwrap_or_else(|_| Log::none());
-        let trust: String = get(settings, "forwarded_allow_ips", "127.0.0.0/8,::1,unix".into())?;
+        let trust: String = get(settings, "forwarded_allow_ips", LOCAL.into())?;
         let threads: usize = get(settings, "threads", 1)?;
         let (board, handoff) = board(settings)?;
         let config = Config {
@@ -72,6 +72,8 @@ impl Settings {
             max_requests: max_requests(settings)?,
             deadlines: deadlines(settings, &limits)?,
             policy: policy(settings)?,
+            proxy_from: parse_trust(&get::<String>(settings, "proxy_protocol_from", LOCAL.into())?)?,
+            proxy_tls: get(settings, "proxy_protocol_tls", false)?,
             trust: of_family(
                 parse_trust(&trust)?,
                 &get::<String>(settings, "forwarded_headers", String::new())?,

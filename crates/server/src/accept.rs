@@ -7,13 +7,16 @@
 use std::sync::Arc;
 
 use reactor::{Accepted, Address, Socket};
-use wire::{DateLine, Millis, OVERLOADED};
+use wire::{DateLine, Millis, OVERLOADED, PROXY_PEER};
 
+use crate::connection::shown;
 use crate::connections::Connections;
 use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
 use crate::handoff::Source;
+use crate::listener::is_among;
 use crate::listeners::{HANDOFF, Listeners};
+use crate::log::Level;
 use crate::poller::Poller;
 use crate::share::Sharing;
 use crate::slots::NEVER;
@@ -98,12 +101,28 @@ impl Acceptor {
         connections: &mut Connections,
         poller: &mut Poller,
     ) -> Option<Exchange> {
+        let kind = self.listeners.kind(source.listener);
+        if kind.preface.is_some() && !source.handed_over && !is_among(&peer, &self.engine.config.proxy_from) {
+            self.refuse_stranger(&peer);
+            return None;
+        }
         self.engine.counters.connections_accepted.add_alone();
         if source.handed_over {
             self.engine.counters.connections_taken_over.add();
         }
-        let kind = self.listeners.kind(source.listener);
         connections.admit(socket.into(), (peer, kind), source, poller)
+    }
+
+    /// Somebody who may not say for whom a connection speaks: what comes next would have to be guessed, so that
+    /// nothing of it is read.
+    #[cold]
+    fn refuse_stranger(&self, peer: &Address) {
+        self.engine.counters.connections_refused.add();
+        self.engine.counters.refused(&PROXY_PEER);
+        self.engine.log.complain(Level::Warning, || {
+            let peer = shown(peer);
+            format!("refused a connection from {peer}: {} (--proxy-protocol-from)", PROXY_PEER.text)
+        });
     }
 
     /// No descriptor is left. Where somebody waits for one, the idlest gives up its own, or else the
@@ -148,7 +167,7 @@ impl Acceptor {
         drop(transport);
         self.listeners.renew_reserve();
         self.engine.counters.connections_refused.add();
-        self.engine.log.complain(crate::log::Level::Error, || {
+        self.engine.log.complain(Level::Error, || {
             "no file descriptor is left for another connection; accepting pauses (raise `ulimit -n`, or \
              lower --limit-connections)"
                 .into()

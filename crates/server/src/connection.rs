@@ -16,7 +16,9 @@ use std::io;
 use std::sync::Arc;
 
 use reactor::Address;
-use wire::{Head, Limits, Millis, Trust};
+use reactor::sys::NOTE_BYTES;
+use wire::proxy::Proxied;
+use wire::{Fault, Head, Limits, Millis, Trust};
 
 use crate::body::BodyBuffer;
 use crate::listener::{self, Kind};
@@ -61,6 +63,16 @@ pub struct Receiving {
     pub complete: bool,
 }
 
+/// Bytes of a preface that another worker can be told of, beside the four that it is told of every connection.
+const SAID_BYTES: usize = NOTE_BYTES - 4;
+
+/// A preface that has changed something.
+struct Said {
+    /// As it came: another worker judges it again.
+    bytes: Box<[u8]>,
+    proxied: Option<Box<Proxied>>,
+}
+
 /// One connection.
 pub struct Connection {
     /// Shared with what may have to speak for a thread that is stuck (`tickets.rs`, `Carry`).
@@ -82,8 +94,8 @@ pub struct Connection {
     pub machine: Machine,
     /// What it has said of its preface; none once that is over.
     preface: Option<Box<Awaited>>,
-    /// Its preface has said for whom it speaks, which nobody else knows.
-    speaks_for_another: bool,
+    /// What its preface has said, which nobody else knows: none, where that changed nothing.
+    said: Option<Box<Said>>,
     pub pending: Pending,
     pub receiving: Option<Box<Receiving>>,
     pub sending: Sending,
@@ -163,12 +175,12 @@ impl Connection {
     }
 
     /// A connection that was just accepted: whose it is and through which listener it came, of what
-    /// kind that is, and who is trusted.
+    /// kind that is, who is trusted, and the limits.
     pub fn new(
         transport: Transport,
         token: u64,
         peer: (Address, u16),
-        (kind, trust): (Kind, &Trust),
+        (kind, trust, limits): (Kind, &Trust, &Limits),
         now: Millis,
     ) -> Self {
         let variant = listener::variant(peer.1, &peer.0, trust);
@@ -183,8 +195,8 @@ impl Connection {
             phase: if kind.preface.is_some() { Phase::Preface } else { Phase::Reading },
             patience: Patience::of(0, now),
             machine: Machine::new(kind.protocol, variant, now),
-            preface: kind.preface.map(|new| Box::new(Awaited::new(new, now))),
-            speaks_for_another: false,
+            preface: kind.preface.map(|new| Box::new(Awaited::new(new, limits, now))),
+            said: None,
             pending: Pending::default(),
             receiving: None,
             sending: Sending::default(),
@@ -193,10 +205,7 @@ impl Connection {
 
     /// Its peer, as a log line names it.
     pub fn shown_peer(&self) -> String {
-        match self.peer {
-            Address::Ip(ip, port) => std::net::SocketAddr::new(ip, port).to_string(),
-            Address::Unix => "unix".into(),
-        }
+        shown(&self.peer)
     }
 
     /// An edge came, now or while it was away.
@@ -207,10 +216,13 @@ impl Connection {
     }
 
     /// A connection that was just taken over from another worker, where its preface was judged and, if
-    /// `used`, it has had requests.
-    pub fn take_over(&mut self, used: bool, now: Millis) {
-        self.preface = None;
-        self.phase = Phase::Reading;
+    /// `used`, it has had requests. `said`: what that preface was, if it has changed something.
+    pub fn take_over(&mut self, (used, said): (bool, &[u8]), trust: &Trust, now: Millis) {
+        // What was taken for valid in one worker is so in all; if it were not, one would be expected still.
+        if said.is_empty() || self.hear_preface(said, trust, now).is_ok() && self.preface.is_none() {
+            self.preface = None;
+            self.phase = Phase::Reading;
+        }
         if used {
             self.machine = Machine::kept(self.machine.protocol(), self.machine.variant(), now);
         }
@@ -220,25 +232,48 @@ impl Connection {
     ///
     /// # Errors
     /// Why it is refused: nothing was said that could be answered, so the connection is closed.
-    pub fn hear_preface(&mut self, bytes: &[u8], trust: &Trust, now: Millis) -> Result<(), &'static str> {
-        let Some(preface) = &mut self.preface else { return Ok(()) };
+    pub fn hear_preface(&mut self, bytes: &[u8], trust: &Trust, now: Millis) -> Result<(), Fault> {
+        let Some(mut preface) = self.preface.take() else { return Ok(()) };
         let mut input = bytes;
         match preface.advance(&mut input) {
-            Verdict::More => return Ok(()),
-            Verdict::Refused(why) => return Err(why),
-            Verdict::Over { peer, .. } => {
-                self.speaks_for_another = peer.is_some();
+            Verdict::More => {
+                self.preface = Some(preface);
+                return Ok(());
+            }
+            Verdict::Refused(fault) => {
+                self.preface = Some(preface);
+                return Err(fault);
+            }
+            Verdict::Over { length, peer, proxied } => {
+                if peer.is_some() || proxied.is_some() {
+                    self.said = Some(Box::new(Said { bytes: preface.into_said(length), proxied }));
+                }
                 self.peer = peer.unwrap_or(self.peer);
             }
         }
         let variant = listener::variant(self.listener, &self.peer, trust);
         self.machine = Machine::new(self.machine.protocol(), variant, now);
-        self.preface = None;
         self.phase = Phase::Reading;
         if !input.is_empty() {
             self.pending.keep(input);
         }
         Ok(())
+    }
+
+    /// What is expected of its preface and what has come of it look like, for a log line.
+    pub fn expected_and_seen(&self) -> (&'static str, &'static str) {
+        self.preface.as_ref().map_or(("nothing", "nothing"), |preface| preface.expected_and_seen())
+    }
+
+    /// The bytes of a preface that has changed something; empty where there was none.
+    pub fn preface_said(&self) -> &[u8] {
+        self.said.as_ref().map_or(&[], |said| &said.bytes)
+    }
+
+    /// What a load balancer has said of its client, where it has.
+    #[inline]
+    pub fn proxied(&self) -> Option<&Proxied> {
+        self.said.as_ref()?.proxied.as_deref()
     }
 
     /// Between requests, with nothing received and nothing to send.
@@ -258,7 +293,7 @@ impl Connection {
             self.sending.carry.as_ref().map_or(Some(1), |carry| (Arc::strong_count(carry) == 1).then_some(2));
         self.is_idle()
             && self.phase == Phase::Reading
-            && !self.speaks_for_another
+            && self.preface_said().len() <= SAID_BYTES
             && self.transport.can_leave()
             && own == Some(Arc::strong_count(&self.transport))
     }
@@ -273,6 +308,14 @@ impl Connection {
     }
 }
 
+/// An address, as a log line names it.
+pub fn shown(address: &Address) -> String {
+    match *address {
+        Address::Ip(ip, port) => std::net::SocketAddr::new(ip, port).to_string(),
+        Address::Unix => "unix".into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::OwnedFd;
@@ -283,30 +326,45 @@ mod tests {
     use super::*;
     use crate::preface::Preface;
 
-    /// One byte: whether the connection speaks for somebody else.
+    /// One byte: whether the connection speaks for somebody else; or more of them, until a dot.
     struct Byte;
 
     impl Preface for Byte {
         fn most(&self) -> usize {
-            1
+            2 * SAID_BYTES
+        }
+
+        fn expects(&self) -> &'static str {
+            "a byte"
         }
 
         fn judge(&mut self, bytes: &[u8]) -> Verdict {
-            Verdict::Over { length: 1, peer: (bytes == b"x").then_some(Address::Unix) }
+            let length = bytes.iter().position(|&byte| byte == b'.').map_or(1, |at| at + 1);
+            Verdict::Over { length, peer: (bytes[0] == b'x').then_some(Address::Unix), proxied: None }
         }
     }
 
     #[test]
-    fn who_speaks_for_another_stays_where_that_is_known() {
-        for (said, leaves) in [(b"x", false), (b"-", true)] {
+    fn who_speaks_for_another_leaves_with_what_was_said_or_not_at_all() {
+        let long = |length: usize| [&vec![b'x'; length - 1][..], b"."].concat();
+        for (said, leaves) in [
+            (b"x".to_vec(), true),
+            (b"-".to_vec(), true),
+            (long(SAID_BYTES - 1), true),
+            (long(SAID_BYTES), true),
+            (long(SAID_BYTES + 1), false),
+        ] {
             let (ours, _theirs) = UnixStream::pair().expect("a pair");
             let socket = Socket::from_owned(OwnedFd::from(ours)).expect("a socket");
-            let kind = Kind { preface: Some(|| Box::new(Byte)), ..Kind::HTTP };
-            let trust = Trust::none();
-            let mut connection = Connection::new(socket.into(), 0, (Address::Unix, 0), (kind, &trust), 0);
+            let kind = Kind { preface: Some(|_| Box::new(Byte)), ..Kind::HTTP };
+            let (trust, limits) = (Trust::none(), Limits::default());
+            let rules = (kind, &trust, &limits);
+            let mut connection = Connection::new(socket.into(), 0, (Address::Unix, 0), rules, 0);
             assert!(connection.is_idle() && !connection.can_leave(), "its preface is awaited");
-            connection.hear_preface(said, &trust, 0).expect("a preface");
-            assert_eq!((connection.is_idle(), connection.can_leave()), (true, leaves));
+            connection.hear_preface(&said, &trust, 0).expect("a preface");
+            assert_eq!((connection.is_idle(), connection.can_leave()), (true, leaves), "{}", said.len());
+            let kept = if said == b"-" { &[][..] } else { &said };
+            assert_eq!(connection.preface_said(), kept);
         }
     }
 }

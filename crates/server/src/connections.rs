@@ -87,10 +87,11 @@ impl Connections {
         poller: &mut Poller,
     ) -> Option<Exchange> {
         let token = self.slots.take();
-        let rules = (kind, &self.engine.config.trust);
+        let config = &self.engine.config;
+        let rules = (kind, &config.trust, &config.limits);
         let mut connection = Connection::new(transport, token, (peer, source.listener), rules, poller.now);
         if source.handed_over {
-            connection.take_over(source.used, poller.now);
+            connection.take_over((source.used, &source.said), &config.trust, poller.now);
         }
         self.progress(Box::new(connection), poller)
     }

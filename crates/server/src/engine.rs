@@ -26,6 +26,10 @@ pub struct Config {
     pub policy: Policy,
     /// Whose forwarding headers are believed.
     pub trust: Trust,
+    /// Who may say for whom a connection speaks, where a listener expects that.
+    pub proxy_from: Trust,
+    /// What is said so of the client's TLS is believed.
+    pub proxy_tls: bool,
     /// The value of the Server header; empty: none is sent.
     pub server_header: Vec<u8>,
     /// Request bodies are complete before a thread is taken.
@@ -51,12 +55,17 @@ pub struct Config {
     pub tracebacks: Tracebacks,
 }
 
+/// Peers of this machine: over loopback, and unix sockets.
+pub const LOCAL: &str = "127.0.0.0/8,::1,unix";
+
 impl Default for Config {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
             policy: Policy::default(),
             trust: Trust::none(),
+            proxy_from: Trust::parse(LOCAL).unwrap_or_default(),
+            proxy_tls: false,
             server_header: Vec::new(),
             request_buffering: true,
             evented: false,

@@ -180,6 +180,12 @@ impl Exchange {
         self.connection.peer
     }
 
+    /// What a load balancer has said of the client, where its connections begin with that.
+    #[inline]
+    pub fn proxied(&self) -> Option<&wire::proxy::Proxied> {
+        self.connection.proxied()
+    }
+
     /// Index of the listener that it came through.
     pub fn listener(&self) -> u16 {
         self.connection.listener

@@ -14,29 +14,34 @@ use crate::connection::Connection;
 use crate::poller::Poller;
 
 /// Where a connection came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     pub listener: u16,
     /// From another worker, ...
     pub handed_over: bool,
     /// ... where it has had requests.
     pub used: bool,
+    /// What its preface has said there, where that has changed something.
+    pub said: Vec<u8>,
 }
 
 impl Source {
     /// A new one, from one of our listeners.
     pub fn accepted(listener: u16) -> Self {
-        Self { listener, handed_over: false, used: false }
+        Self { listener, handed_over: false, used: false, said: Vec::new() }
     }
 
     /// What another worker is told of a connection.
-    pub fn note(connection: &Connection) -> u32 {
-        u32::from(connection.listener) << 1 | u32::from(connection.machine.was_used())
+    pub fn note(connection: &Connection) -> Vec<u8> {
+        let first = u32::from(connection.listener) << 1 | u32::from(connection.machine.was_used());
+        [&first.to_ne_bytes()[..], connection.preface_said()].concat()
     }
 
     /// What another worker has told. Its listeners are ours: the supervisor opened them.
-    pub fn noted(note: u32) -> Self {
-        Self { listener: (note >> 1) as u16, handed_over: true, used: note & 1 != 0 }
+    pub fn noted(note: &[u8]) -> Self {
+        let (first, said) = note.split_first_chunk().unwrap_or((&[0; 4], &[]));
+        let first = u32::from_ne_bytes(*first);
+        Self { listener: (first >> 1) as u16, handed_over: true, used: first & 1 != 0, said: said.to_vec() }
     }
 }
 
@@ -84,6 +89,6 @@ impl Handover {
     pub fn send(&self, connection: &mut Connection, poller: &Poller) -> bool {
         let Some(handoff) = &self.handoff else { return false };
         poller.unwatch(connection).is_ok()
-            && matches!(connection.transport.hand_over(handoff, Source::note(connection)), Ok(true))
+            && matches!(connection.transport.hand_over(handoff, &Source::note(connection)), Ok(true))
     }
 }

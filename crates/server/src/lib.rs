@@ -67,6 +67,8 @@ pub mod pool;
 #[cfg(not(loom))]
 pub mod preface;
 #[cfg(not(loom))]
+mod proxy;
+#[cfg(not(loom))]
 mod reading;
 #[cfg(not(loom))]
 mod reply;

@@ -4,9 +4,11 @@
 
 use reactor::Address;
 use reactor::sys::ListenerFd;
+use wire::proxy::Versions;
 use wire::{Peer, Trust};
 
 use crate::preface::NewPreface;
+use crate::proxy;
 
 /// What a connection speaks once its preface, if there is one, is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,10 +28,15 @@ pub struct Kind {
 impl Kind {
     pub const HTTP: Self = Self { protocol: Protocol::Http, preface: None };
 
-    /// The kind that an address names by its scheme.
-    pub fn named(scheme: &str) -> Option<Self> {
+    /// The kind that an address names by its scheme, and by the versions of the PROXY protocol that it expects
+    /// (`http?proxy=v2`).
+    pub fn named(name: &str) -> Option<Self> {
+        let (scheme, proxy) = match name.split_once("?proxy=") {
+            Some((scheme, versions)) => (scheme, Some(Versions::parse(versions)?)),
+            None => (name, None),
+        };
         match scheme {
-            "http" => Some(Self::HTTP),
+            "http" => Some(Self { preface: proxy.map(proxy::preface), ..Self::HTTP }),
             _ => None,
         }
     }
@@ -53,9 +60,13 @@ impl From<ListenerFd> for Listener {
 /// bit says that the peer is trusted, the sixteen above it are the listener's number, which stands for
 /// its kind. The rest is free.
 pub fn variant(listener: u16, peer: &Address, trust: &Trust) -> u32 {
-    let trusted = trust.trusts(&match peer {
+    u32::from(listener) << 1 | u32::from(is_among(peer, trust))
+}
+
+/// True when a peer is one of those.
+pub fn is_among(peer: &Address, trust: &Trust) -> bool {
+    trust.trusts(&match peer {
         Address::Ip(ip, port) => Peer::Ip(*ip, *port),
         Address::Unix => Peer::Unix,
-    });
-    u32::from(listener) << 1 | u32::from(trusted)
+    })
 }

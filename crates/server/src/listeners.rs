@@ -239,7 +239,7 @@ impl Listeners {
             && let Some(handoff) = &self.handoff
         {
             let (accepted, note) = handoff.take()?;
-            let source = Source::noted(note);
+            let source = Source::noted(&note);
             let known = usize::from(source.listener) < self.all.len();
             return Ok((accepted, if known { source } else { Source { listener: 0, ..source } }));
         }

@@ -85,13 +85,16 @@ impl Reader {
             Read::Nothing => Ok(true),
             // Who has said nothing only wanted to know whether somebody listens.
             Read::Ended | Read::Failed(_) if connection.is_idle() => Ok(false),
-            Read::Ended | Read::Failed(_) => Err("it has ended in the middle of its first words"),
+            Read::Ended | Read::Failed(_) => Err(wire::INCOMPLETE),
         };
         poller.reactor.give_lent(lent);
-        heard.unwrap_or_else(|why| {
+        heard.unwrap_or_else(|fault| {
             self.engine.counters.connections_refused.add();
-            self.engine.log.complain(Level::Info, || {
-                format!("refused a connection from {}: {why}", connection.shown_peer())
+            self.engine.counters.refused(&fault);
+            self.engine.log.complain(Level::Warning, || {
+                let (expected, seen) = connection.expected_and_seen();
+                let peer = connection.shown_peer();
+                format!("refused a connection from {peer}: expected {expected}, got {seen}: {}", fault.text)
             });
             false
         })

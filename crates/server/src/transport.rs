@@ -128,7 +128,7 @@ impl Transport {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn hand_over(&self, handoff: &Handoff, note: u32) -> io::Result<bool> {
+    pub fn hand_over(&self, handoff: &Handoff, note: &[u8]) -> io::Result<bool> {
         match self {
             Self::Plain(socket) => handoff.give(socket, note),
         }

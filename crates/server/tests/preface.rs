@@ -15,7 +15,7 @@ use server::log::Log;
 use server::preface::{Preface, Verdict};
 use server::scribe::Scribe;
 use server::turn::Loop;
-use wire::{Limits, Trust};
+use wire::{Limits, PROXY_EXPECTED, PROXY_HEADER, Trust};
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -26,15 +26,19 @@ impl Preface for From {
         16
     }
 
+    fn expects(&self) -> &'static str {
+        "FROM and a number"
+    }
+
     fn judge(&mut self, bytes: &[u8]) -> Verdict {
         let known = b"FROM ".iter().zip(bytes).all(|(one, other)| one == other);
         let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else {
-            return if known { Verdict::More } else { Verdict::Refused("it does not begin with FROM") };
+            return if known { Verdict::More } else { Verdict::Refused(PROXY_EXPECTED) };
         };
         let number = std::str::from_utf8(&bytes[5.min(end)..end]).ok().and_then(|text| text.parse().ok());
-        let Some(number) = number.filter(|_| known) else { return Verdict::Refused("that is no number") };
+        let Some(number) = number.filter(|_| known) else { return Verdict::Refused(PROXY_HEADER) };
         let peer = (number > 0).then(|| Address::Ip(Ipv4Addr::new(10, 0, 0, number).into(), 99));
-        Verdict::Over { length: end + 1, peer }
+        Verdict::Over { length: end + 1, peer, proxied: None }
     }
 }
 
@@ -48,7 +52,7 @@ impl Driven {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         listener.set_nonblocking(true).expect("a flag");
         let fd = reactor::sys::ListenerFd::new(listener.as_raw_fd()).expect("a listener");
-        let kind = Kind { preface: Some(|| Box::new(From)), ..Kind::HTTP };
+        let kind = Kind { preface: Some(|_| Box::new(From)), ..Kind::HTTP };
         let trust = Trust::parse("10.0.0.7").expect("an address");
         let config = Config { limits, trust, ..Config::default() };
         let turn = Loop::new(config, Log::none(), vec![Listener { fd, kind }]).expect("a loop");

@@ -78,6 +78,7 @@ faults! {
     PROXY_EXPECTED = 400 Peer "proxy-expected" "a PROXY header is expected before anything else";
     PROXY_HEADER = 400 Peer "proxy-header" "the PROXY header is malformed";
     PROXY_TOO_LONG = 400 Peer "proxy-too-long" "the PROXY header is too long";
+    PROXY_PEER = 400 Peer "proxy-peer" "the peer is none of those that may send a PROXY header";
     PROXY_CHECKSUM = 400 Peer "proxy-checksum" "the checksum of the PROXY header is wrong";
     GATEWAY_FORMAT = 400 Peer "gateway-format" "what arrived is no request of the protocol that is spoken at this address";
     GATEWAY_MODIFIER = 400 Peer "gateway-modifier" "what arrived is no uwsgi packet with modifiers 0 and 0";

@@ -96,6 +96,9 @@ limits! {
     header_lines: "count" = 100,
         "what hyper and gunicorn allow; a browser sends 15 to 25",
         "431, then close", "http_parse_errors_total{reason=\"too-many-headers\"}";
+    proxy_header_bytes: "bytes" = 4 * 1024,
+        "a PROXY v2 header of HAProxy with all that it knows of a client's certificate has less than 1 KiB; one of version 1 has 107 bytes at most by its specification",
+        "the connection closes", "http_parse_errors_total{reason=\"proxy-too-long\"}";
     body_bytes: "bytes" = 1024 * 1024 * 1024,
         "uploads of films work out of the box, and a disk is not filled by one request",
         "413 as soon as it is known, then close", "http_parse_errors_total{reason=\"body-too-large\"}";

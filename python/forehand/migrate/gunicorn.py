@@ -10,6 +10,7 @@ import re
 
 from forehand.migrate import asgi
 from forehand.migrate.outcome import Outcome, not_needed, same, switch, unsupported, wider
+from forehand.settings import OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -191,8 +192,6 @@ SETTINGS: dict[str, Rule] = {
     "forwarder_headers": unsupported("SCRIPT_NAME comes from X-Forwarded-Prefix of a trusted peer, or from "
                                      "script_name"),
     "secure_scheme_headers": _scheme_headers,
-    "proxy_protocol": switch(unsupported("the PROXY protocol is not spoken yet; let the proxy send X-Forwarded-For")),
-    "proxy_allow_ips": unsupported("the PROXY protocol is not spoken yet"),
     "protocol": unsupported("HTTP is spoken: nginx needs proxy_pass instead of uwsgi_pass (docs/behind-nginx.md)"),
     "uwsgi_allow_ips": unsupported("HTTP is spoken, and not the uwsgi protocol"),
     "header_map": _header_map,
@@ -233,7 +232,10 @@ SETTINGS: dict[str, Rule] = {
 }  # fmt: skip
 
 # Read together, in `settle`: what they mean depends on the kind of worker, or on one another.
-TOGETHER = ("timeout", "keepalive", "threads", "worker_connections", "accesslog", "access_log_format")
+TOGETHER = (
+    "timeout", "keepalive", "threads", "worker_connections", "accesslog", "access_log_format", "proxy_protocol",
+    "proxy_allow_ips",
+)  # fmt: skip
 
 # gunicorn's function, our option, and what else differs.
 HOOKS = {
@@ -269,11 +271,34 @@ def translate(outcome: Outcome, values: Mapping[str, Any]) -> None:
     _threads(outcome, values.get("threads"), kind)
     _connections(outcome, values, sync)
     _access_log(outcome, values)
+    _proxy_protocol(outcome, values)
     if values.get("syslog") and "log_syslog_to" not in outcome.settings:
         outcome.put("log_syslog_to", "udp://localhost:514", "gunicorn's default of syslog_addr")
     if sync and "threads" not in values:
         outcome.differs("worker_class", kind, "a sync worker runs one request at a time; here up to 32 run in each. "
                         "Where the application is not made for threads: threads = 1")  # fmt: skip
+
+
+def _proxy_protocol(outcome: Outcome, values: Mapping[str, Any]) -> None:
+    value, allowed = values.get("proxy_protocol"), values.get("proxy_allow_ips")
+    if not value or str(value).lower() in ("0", "false", "no", "off"):
+        if allowed is not None:
+            outcome.not_needed("proxy_allow_ips", allowed, "without proxy_protocol it is not asked")
+        return
+    versions = str(value).lower() if str(value).lower() in ("v1", "v2") else "any"
+    addresses = outcome.settings.get("bind", [] if "bind" in values else list(OPTIONS["bind"].default))
+    if not addresses:
+        outcome.unsupported("proxy_protocol", value, f"add ?proxy={versions} to the end of the address")
+        return
+    outcome.settings.pop("bind", None)
+    outcome.put("bind", [f"{address}?proxy={versions}" for address in addresses], "proxy_protocol")
+    outcome.differs(
+        "proxy_protocol", value, "an address that expects PROXY headers takes no connection without one; both "
+        "versions are taken where gunicorn was not told which"
+    )  # fmt: skip
+    if allowed is not None:
+        text = allowed if isinstance(allowed, str) else ",".join(allowed)
+        outcome.put("proxy_protocol_from", ",".join(part.strip() for part in text.split(",")), "proxy_allow_ips")
 
 
 def _deadline(outcome: Outcome, value: Any, sync: bool) -> None:

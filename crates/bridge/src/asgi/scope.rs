@@ -13,6 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use reactor::Address;
 use server::engine::Engine;
 use server::exchange::Exchange;
+use wire::proxy::Proxied;
 use wire::ws::Handshake;
 use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
@@ -115,6 +116,9 @@ impl Gateway {
         set_item(&dict, intern!(py, "client"), &self.client(py, exchange.peer())?)?;
         if websocket {
             set_item(&dict, intern!(py, "subprotocols"), &subprotocols(py, &head.block)?)?;
+        }
+        if let Some(proxied) = exchange.proxied() {
+            introduce(&dict, proxied, (engine.config.proxy_tls, websocket))?;
         }
         if head.authority().is_some() {
             replace_host(&dict, head.host().unwrap_or_default())?;
@@ -238,6 +242,45 @@ impl Gateway {
             set_item(dict, intern!(py, "root_path"), &PyString::new(py, &root))?;
         }
         Ok(())
+    }
+}
+
+/// What a PROXY header has told: the address that the client has connected to, its scheme where that is believed (`tls`),
+/// and the rest as an extension.
+fn introduce(dict: &Bound<'_, PyDict>, proxied: &Proxied, (tls, websocket): (bool, bool)) -> PyResult<()> {
+    let py = dict.py();
+    if let Some((_, server)) = &proxied.addresses {
+        let server = (server.ip().to_string(), server.port()).into_pyobject(py)?;
+        set_item(dict, intern!(py, "server"), &server)?;
+    }
+    let told = PyDict::new(py);
+    for (key, value) in [
+        (intern!(py, "unique_id"), &proxied.unique_id),
+        (intern!(py, "authority"), &proxied.authority),
+        (intern!(py, "vpc_endpoint"), &proxied.vpc_endpoint),
+    ] {
+        if let Some(value) = value {
+            set_item(&told, key, &latin1(py, value)?)?;
+        }
+    }
+    if let Some(facts) = proxied.tls.as_ref().filter(|facts| tls && facts.used) {
+        set_item(dict, intern!(py, "scheme"), &socket_scheme(intern!(py, "https"), websocket)?)?;
+        let about = PyDict::new(py);
+        for (key, value) in [
+            (intern!(py, "version"), &facts.version),
+            (intern!(py, "cipher"), &facts.cipher),
+            (intern!(py, "client_common_name"), &facts.common_name),
+        ] {
+            if let Some(value) = value {
+                set_item(&about, key, &latin1(py, value)?)?;
+            }
+        }
+        about.set_item(intern!(py, "client_verified"), facts.verified)?;
+        set_item(&told, intern!(py, "tls"), &about)?;
+    }
+    match dict.get_item(intern!(py, "extensions"))? {
+        Some(extensions) => extensions.set_item(intern!(py, "forehand.proxy"), told),
+        None => Ok(()),
     }
 }
 

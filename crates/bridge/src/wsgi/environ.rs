@@ -17,6 +17,7 @@ use server::engine::Engine;
 use server::exchange::Exchange;
 use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
+use super::proxied::introduce;
 use crate::ffi::{GilCell, copy_dict, latin1, set_item};
 use crate::url::percent_decoded;
 
@@ -70,6 +71,9 @@ impl Gateway {
             }
             None => self.build(py, exchange, trusted, peer)?,
         };
+        if let Some(proxied) = exchange.proxied() {
+            introduce(&environ, proxied, engine.config.proxy_tls)?;
+        }
         if trusted && head.block.has_forwarding() {
             let peer = match exchange.peer() {
                 Address::Ip(ip, port) => Peer::Ip(ip, port),

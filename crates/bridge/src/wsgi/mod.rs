@@ -9,6 +9,7 @@ mod environ;
 mod file_wrapper;
 mod input;
 mod iterate;
+mod proxied;
 mod reply;
 mod routes;
 mod send;

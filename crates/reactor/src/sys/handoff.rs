@@ -12,8 +12,8 @@ use super::ours::Own;
 use super::socket::{Accepted, Socket, peer_of};
 use super::{check_size, duplicate_file};
 
-/// What travels beside a descriptor.
-const NOTE: usize = mem::size_of::<u32>();
+/// Bytes that may travel beside a descriptor.
+pub const NOTE_BYTES: usize = 512;
 /// Room for the header of one descriptor, and more than enough.
 const CONTROL: usize = 64;
 
@@ -27,7 +27,7 @@ pub struct Handoff {
 /// A message with its note and the room for a descriptor. Its pointers are into itself, so it
 /// is filled where it is used and not moved.
 struct Parcel {
-    note: [u8; NOTE],
+    note: [u8; NOTE_BYTES],
     control: Control,
     piece: libc::iovec,
     header: libc::msghdr,
@@ -41,9 +41,10 @@ impl Parcel {
     fn new() -> Box<Self> {
         // SAFETY: all-zero is a valid iovec and a valid msghdr: no piece, no control data.
         let (piece, header) = unsafe { (mem::zeroed(), mem::zeroed()) };
-        let mut parcel = Box::new(Self { note: [0; NOTE], control: Control([0; CONTROL]), piece, header });
+        let mut parcel =
+            Box::new(Self { note: [0; NOTE_BYTES], control: Control([0; CONTROL]), piece, header });
         parcel.piece.iov_base = parcel.note.as_mut_ptr().cast();
-        parcel.piece.iov_len = NOTE;
+        parcel.piece.iov_len = NOTE_BYTES;
         parcel.header.msg_iov = &raw mut parcel.piece;
         parcel.header.msg_iovlen = 1;
         parcel.header.msg_control = parcel.control.0.as_mut_ptr().cast();
@@ -74,14 +75,18 @@ impl Handoff {
         Ok(Self { give: Own::copy_of(give)?, take: Own::copy_of(take)? })
     }
 
-    /// Gives a connection to whoever takes next. The caller's own descriptor stays open. False:
-    /// so many are under way that no more fit.
+    /// Gives a connection to whoever takes next, with a note of 1 to [`NOTE_BYTES`] bytes. The caller's own descriptor
+    /// stays open. False: so many are under way that no more fit.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn give(&self, socket: &Socket, note: u32) -> io::Result<bool> {
+    /// The kernel's, and InvalidInput for a note that is empty or too long.
+    pub fn give(&self, socket: &Socket, note: &[u8]) -> io::Result<bool> {
         let mut parcel = Parcel::new();
-        parcel.note = note.to_ne_bytes();
+        match parcel.note.get_mut(..note.len()) {
+            Some(place) if !note.is_empty() => place.copy_from_slice(note),
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        }
+        parcel.piece.iov_len = note.len();
         // SAFETY: the header points at CONTROL zeroed bytes of the right alignment, which
         // CMSG_SPACE of one descriptor is far below.
         unsafe {
@@ -103,10 +108,10 @@ impl Handoff {
     ///
     /// # Errors
     /// Those that say that the pair itself is broken.
-    pub fn take(&self) -> io::Result<(Accepted, u32)> {
+    pub fn take(&self) -> io::Result<(Accepted, Vec<u8>)> {
         // A descriptor for which there is no room would be lost with its connection.
         if duplicate_file(self.take.as_raw_fd()).is_err() {
-            return Ok((Accepted::Exhausted, 0));
+            return Ok((Accepted::Exhausted, Vec::new()));
         }
         let mut parcel = Parcel::new();
         let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
@@ -116,12 +121,12 @@ impl Handoff {
             got = check_size(unsafe { libc::recvmsg(self.take.as_raw_fd(), &raw mut parcel.header, flags) });
             if matches!(got, Ok(Some(_))) { parcel.descriptor().unwrap_or(-1) } else { -1 }
         });
-        if got?.is_none() {
-            return Ok((Accepted::Nobody, 0));
-        }
-        let Ok(fd) = made else { return Ok((Accepted::Gone, 0)) };
+        let Some(size) = got? else {
+            return Ok((Accepted::Nobody, Vec::new()));
+        };
+        let Ok(fd) = made else { return Ok((Accepted::Gone, Vec::new())) };
         let socket = Socket::from_owned(fd)?;
-        let note = u32::from_ne_bytes(parcel.note);
+        let note = parcel.note[..size.min(NOTE_BYTES)].to_vec();
         Ok((peer_of(&socket).map_or(Accepted::Gone, |peer| Accepted::Connection(socket, peer)), note))
     }
 }
@@ -162,11 +167,12 @@ mod tests {
         client.write_all(b"unread").expect("writes");
         let way = pair();
         let socket = Socket::from_owned(OwnedFd::from(accepted)).expect("a socket");
-        assert!(way.give(&socket, 7).expect("gives"));
+        assert!(way.give(&socket, b"seven").expect("gives"));
         drop(socket);
-        let (Accepted::Connection(arrived, peer), 7) = way.take().expect("takes") else {
+        let (Accepted::Connection(arrived, peer), note) = way.take().expect("takes") else {
             panic!("no connection")
         };
+        assert_eq!(note, b"seven");
         assert_eq!(peer, Address::Ip(from.ip(), from.port()));
         let mut room = [0; 16];
         assert_eq!(arrived.recv(&mut room).expect("receives"), Some(6));
@@ -174,18 +180,37 @@ mod tests {
     }
 
     #[test]
+    fn a_note_is_as_long_as_its_bound_and_no_longer() {
+        let way = pair();
+        let (ours, _theirs) = UnixStream::pair().expect("a pair");
+        let socket = Socket::from_owned(OwnedFd::from(ours)).expect("a socket");
+        for size in [1, NOTE_BYTES - 1, NOTE_BYTES] {
+            assert!(way.give(&socket, &vec![7; size]).expect("gives"));
+            let (Accepted::Connection(..), note) = way.take().expect("takes") else {
+                panic!("no connection")
+            };
+            assert_eq!(note, vec![7; size]);
+        }
+        for size in [0, NOTE_BYTES + 1] {
+            assert!(way.give(&socket, &vec![7; size]).is_err(), "{size}");
+        }
+    }
+
+    #[test]
     fn when_no_more_fit_the_giver_is_told_and_keeps_it() {
         let way = pair();
         let (ours, _theirs) = UnixStream::pair().expect("a pair");
         let socket = Socket::from_owned(OwnedFd::from(ours)).expect("a socket");
-        let given = (0..100_000_u32).take_while(|&note| way.give(&socket, note).expect("gives")).count();
+        let given = (0..100_000_u32)
+            .take_while(|note| way.give(&socket, &note.to_ne_bytes()).expect("gives"))
+            .count();
         assert!((10..100_000).contains(&given), "{given}");
         for note in 0..given as u32 {
             let (Accepted::Connection(_, Address::Unix), found) = way.take().expect("takes") else {
                 panic!("no connection")
             };
-            assert_eq!(found, note);
+            assert_eq!(found, note.to_ne_bytes());
         }
-        assert!(way.give(&socket, 0).expect("gives"));
+        assert!(way.give(&socket, &[0]).expect("gives"));
     }
 }

@@ -20,7 +20,7 @@ mod title;
 
 pub use clock::{ThreadClock, monotonic_ms, monotonic_us, wall_seconds, wall_us};
 pub use epoll::{Poll, PollEvent, PollEvents};
-pub use handoff::Handoff;
+pub use handoff::{Handoff, NOTE_BYTES};
 pub use memory::give_back;
 pub use ours::{Own, forks, has_forked, keep_from_children, release};
 pub use process::{SharedNumbers, end_now, last_words, stacks_signal, take_orphans};

@@ -1,13 +1,7 @@
 //! The PROXY protocol, versions 1 and 2 ("The PROXY protocol", W. Tarreau, haproxy.org): who speaks
 //! through a load balancer, told once, in front of everything else.
 //!
-//! Knows: the header. Does not know: which peers may send one, or what follows it. Used by whoever
-//! owns the connection; time is an argument.
-//!
-//! ```text
-//!   HEADER ──(complete)──► what follows is the connection's own protocol
-//!     └────(fault)───────► FAILED, for good
-//! ```
+//! Knows: the header. Does not know: which peers may send one, what follows it, or time. Pure.
 //!
 //! A header is judged as it arrives, in the order of its bytes, so that it does not matter how they are cut. What
 //! is expected is told by the listener and never guessed: a header that is taken for a request, or a request that
@@ -20,9 +14,7 @@ pub(crate) use v2::SIGNATURE;
 
 use std::net::SocketAddr;
 
-use crate::Millis;
 use crate::fault::{self, Fault};
-use crate::limits::Limits;
 
 /// The longest header of version 1, its CR LF included (§2.1): the specification's own bound.
 pub const V1_BYTES: usize = 107;
@@ -89,97 +81,38 @@ pub struct ProxyTls {
     pub cipher: Option<Box<[u8]>>,
 }
 
-/// What the input meant.
-#[derive(Debug, PartialEq, Eq)]
-pub enum ProxyEvent {
-    /// All of it was consumed.
-    NeedMore,
-    /// The header is complete; what is left of the input follows it.
-    Header(Box<Proxied>),
-    /// This is no header that may stand here; nothing more will be.
-    Fault(Fault),
+impl Proxied {
+    /// It says more than that the socket's addresses hold.
+    pub fn tells(&self) -> bool {
+        *self != Self::default()
+    }
 }
 
-/// What a part of a header shows.
-enum Found {
+impl ProxyTls {
+    /// The client has shown a certificate.
+    pub fn has_certificate(&self) -> bool {
+        self.certificate_on_connection || self.certificate_in_session
+    }
+}
+
+/// What the bytes so far show.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found {
     Incomplete,
-    /// So many bytes of the input are the header.
+    /// So many of them are the header.
     Complete(usize, Proxied),
 }
 
-/// The reader of one connection's header.
-#[derive(Debug)]
-pub struct ProxyReader {
-    versions: Versions,
-    /// What has arrived of it.
-    bytes: Vec<u8>,
-    fault: Option<Fault>,
-    since: Millis,
-}
-
-impl ProxyReader {
-    pub fn new(versions: Versions, now: Millis) -> Self {
-        Self { versions, bytes: Vec::new(), fault: None, since: now }
-    }
-
-    /// Consumes from the front of the input, as far as the header goes. `most`: bytes that a header of version 2
-    /// may have; one of version 1 has [`V1_BYTES`] at most.
-    pub fn advance(&mut self, input: &mut &[u8], most: usize) -> ProxyEvent {
-        if let Some(fault) = self.fault {
-            return ProxyEvent::Fault(fault);
-        }
-        let before = self.bytes.len();
-        // Nothing that is beyond both bounds can belong to it.
-        let taken = input.len().min(most.max(V1_BYTES + 1).saturating_sub(before));
-        self.bytes.extend_from_slice(&input[..taken]);
-        match self.look(most) {
-            Ok(Found::Incomplete) => {
-                *input = &input[taken..];
-                ProxyEvent::NeedMore
-            }
-            Ok(Found::Complete(length, proxied)) => {
-                *input = &input[length - before..];
-                self.bytes = Vec::new();
-                ProxyEvent::Header(Box::new(proxied))
-            }
-            Err(fault) => {
-                self.fault = Some(fault);
-                ProxyEvent::Fault(fault)
-            }
-        }
-    }
-
-    fn look(&self, most: usize) -> Result<Found, Fault> {
-        let bytes = &self.bytes[..];
-        let Some(first) = bytes.first() else { return Ok(Found::Incomplete) };
-        match (first, self.versions) {
-            (b'P', Versions::V1 | Versions::Any) => v1::read(bytes),
-            (b'\r', Versions::V2 | Versions::Any) => v2::read(bytes, most),
-            _ => Err(fault::PROXY_EXPECTED),
-        }
-    }
-
-    /// What has arrived so far: for the log line that says what it looks like ([`crate::sniff`]).
-    pub fn seen(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Which versions it expects.
-    pub fn versions(&self) -> Versions {
-        self.versions
-    }
-
-    /// The peer has ended. A fault if that was in the middle of the header; before its first byte it is how
-    /// monitors ask whether a port is open.
-    pub fn eof(&mut self) -> Option<Fault> {
-        if self.fault.is_none() && !self.bytes.is_empty() {
-            self.fault = Some(fault::INCOMPLETE);
-        }
-        self.fault
-    }
-
-    /// When its patience ends: a header is one packet, and no byte extends its time.
-    pub fn deadline(&self, limits: &Limits) -> Option<Millis> {
-        self.fault.is_none().then(|| self.since.saturating_add(limits.header_timeout))
+/// Reads a header from its beginning. `most`: bytes that one of version 2 may have; one of version 1 has [`V1_BYTES`]
+/// at most. What is found in some of the bytes holds for all of them.
+///
+/// # Errors
+/// The refusal for the first byte that cannot be part of a header that is expected here.
+pub fn read(bytes: &[u8], versions: Versions, most: usize) -> Result<Found, Fault> {
+    match (bytes.first(), versions) {
+        (None, _) => Ok(Found::Incomplete),
+        (Some(b'P'), Versions::V1 | Versions::Any) => v1::read(bytes),
+        (Some(b'\r'), Versions::V2 | Versions::Any) => v2::read(bytes, most),
+        _ => Err(fault::PROXY_EXPECTED),
     }
 }
