@@ -36,6 +36,8 @@ class Options(TypedDict, total=False):
     server_header: str
     forwarded_allow_ips: str
     forwarded_headers: Literal["both", "x-forwarded", "forwarded"]
+    proxy_protocol_from: str
+    proxy_protocol_tls: bool
     url_scheme: Literal["http", "https"]
     access_log: str | bool
     log_format: Literal["text", "json"]
@@ -99,6 +101,7 @@ class Options(TypedDict, total=False):
     limit_request_line_bytes: int | str
     limit_header_bytes: int | str
     limit_header_lines: int
+    limit_proxy_header_bytes: int | str
     limit_body_bytes: int | str
     limit_body_memory_bytes: int | str
     limit_bodies_memory_bytes: int | str
