@@ -47,7 +47,7 @@ def _addresses(settings: Settings) -> str:
 def _greenlets(settings: Settings) -> str:
     if settings.is_gevent() and _said(settings, "threads"):
         return (
-            "threads means nothing with worker_class gevent, where each request has a greenlet: "
+            "threads has no meaning with worker_class gevent, where each request has a greenlet: "
             "worker_connections says how many"
         )
     if not settings.is_gevent() and _said(settings, "worker_connections"):

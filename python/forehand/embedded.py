@@ -51,7 +51,7 @@ def settings_of(options: dict[str, Any], source: str) -> Settings:
     for name, value in options.items():
         option = known.get(name)
         if option is None:
-            raise Problem(errors.USAGE, f"{source}: '{name}' is no option{near(name, list(known))}")
+            raise Problem(errors.USAGE, f"{source}: '{name}' is not an option{near(name, list(known))}")
         if option.name in taken:
             raise Problem(errors.USAGE, f"{source}: '{name}' and '{taken[option.name]}' are the same option: name one")
         taken[option.name] = name

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-STOPPING = "stopping: waiting up to {:g} s for what is running (once more to stop at once)"
+STOPPING = "stopping: waiting up to {:g} s for running requests (signal again to stop at once)"
 #: What was cut has so long to clean up, in seconds: a supervisor kills two seconds after the graceful timeout.
 CLEAN_UP = 1.0
 
@@ -23,7 +23,7 @@ CLEAN_UP = 1.0
 def cut_message(count: int, *, hurried: bool) -> str:
     """How an end is told that has cut requests."""
     requests = "1 request was" if count == 1 else f"{count} requests were"
-    return f"{requests} cut: {'told once more to stop' if hurried else 'still running after --graceful-timeout'}"
+    return f"{requests} cut: {'told to stop at once' if hurried else 'still running after --graceful-timeout'}"
 
 
 class Stoppable:

@@ -155,7 +155,7 @@ def _port(text: str, address: str) -> int:
 def _bad(address: str) -> Problem:
     return Problem(
         errors.USAGE,
-        f"'{address}' is no address",
+        f"'{address}' is not an address",
         hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, with or without http:// before it",
     )
 
@@ -259,7 +259,7 @@ def _inherited(address: str, backlog: int) -> Listener:
         sock.setblocking(False)
     except OSError as error:
         raise Problem(
-            errors.ADDRESS, f"{address} is no socket that can listen: {error.strerror}", hint="systemd starts at fd://3"
+            errors.ADDRESS, f"{address} is not a listening socket: {error.strerror}", hint="systemd starts at fd://3"
         ) from None
     name = sock.getsockname()
     if sock.family == socket.AF_UNIX:

@@ -64,7 +64,7 @@ def _configure(path: str) -> None:
         cause = f": {error.__cause__}" if error.__cause__ else ""
         raise Problem(
             errors.CONFIG,
-            f"--log-config: {path} is no configuration of Python's logging: {error}{cause}",
+            f"--log-config: {path} is not a configuration for Python's logging: {error}{cause}",
             hint="see logging.config.dictConfig in Python's documentation; the loggers are forehand.error and "
             "forehand.access",
         ) from None

@@ -73,7 +73,7 @@ def _mode(value: str) -> None:
     except ValueError:
         good = False
     if not good:
-        raise ValueError(f"'{value}' is no octal mode such as 660")
+        raise ValueError(f"'{value}' is not an octal mode such as 660")
 
 
 def _header(value: str) -> None:

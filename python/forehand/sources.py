@@ -94,7 +94,7 @@ def _put(settings: Settings, path: str, key: str, value: Any, taken: dict[str, s
 
         raise Problem(
             errors.CONFIG,
-            f"{where}: " + (other_servers.key(name, value) or f"'{key}' is no option{near(name, list(known))}"),
+            f"{where}: " + (other_servers.key(name, value) or f"'{key}' is not an option{near(name, list(known))}"),
             hint="the keys are the options' names with underscores; see `forehand --print-config`",
         )
     if option.name in taken:

@@ -39,7 +39,7 @@ def _named(name: str, target: str) -> ModuleType:
     if not name or not all(part.replace("-", "_").isidentifier() for part in name.split(".")):
         raise Problem(
             errors.APPLICATION,
-            f"'{target}' is no target: '{name}' is no module's name",
+            f"'{target}' is not a target: '{name}' is not a module's name",
             hint="a target is MODULE or MODULE:ATTRIBUTE, such as shop.wsgi:application",
         )
     return _import(name, target)

@@ -79,7 +79,7 @@ def _clear(path: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise Problem(errors.ADDRESS, f"{path} exists and is no socket", hint="remove it, or choose another path")
+        raise Problem(errors.ADDRESS, f"{path} exists and is not a socket", hint="remove it, or choose another path")
     probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         probe.connect(path)

@@ -49,7 +49,7 @@ def test_who_must_take_part_and_does_not_is_refused() -> None:
     status, words = refused("lifespans:refusing", "--lifespan", "on")
     assert status == 4 and "raised AssertionError" in words and "only HTTP here" in words
     status, words = refused("lifespans:silent", "--lifespan", "on")
-    assert status == 4 and "does not take part in the lifespan protocol" in words
+    assert status == 4 and "does not support the lifespan protocol" in words
 
 
 @pytest.mark.parametrize("mode", ["auto", "on"])

@@ -99,7 +99,7 @@ def test_every_option_of_three_servers_has_an_answer() -> None:
 CONTRADICTIONS = [
     (["--host", "0.0.0.0", "-b", "127.0.0.1:8104"], "bind and host both say where to listen"),
     (["--port", "8105", "-b", "127.0.0.1:8104"], "bind and port both say where to listen"),
-    (["--worker-class", "gevent", "--threads", "4"], "threads means nothing with worker_class gevent"),
+    (["--worker-class", "gevent", "--threads", "4"], "threads has no meaning with worker_class gevent"),
     (["--interface", "asgi", "-k", "gevent"], "worker_class gevent runs WSGI applications"),
     (["--interface", "wsgi", "--lifespan", "on"], "lifespan is for ASGI applications"),
     (["--interface", "wsgi", "--limit-concurrency", "5"], "limit_concurrency is for ASGI applications"),

@@ -70,7 +70,7 @@ def test_the_other_names_mean_threads(plain: Callable[..., Serving], name: str) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("greenlets", "-k", "gevent", "--threads", "4"), "threads means nothing with worker_class gevent"),
+        (("greenlets", "-k", "gevent", "--threads", "4"), "threads has no meaning with worker_class gevent"),
         (("echo", "--worker-connections", "4"), "worker_connections belongs to worker_class gevent"),
         (("echo", "-k", "eventlet"), "'eventlet' is none of thread, gevent, sync, gthread; did you mean 'gevent'?"),
         (("echo", "-k", "gevent", "--worker-connections", "0"), "0 is not between 1 and 1000000"),

@@ -98,7 +98,7 @@ def test_the_four_forms_of_uwsgi_say_the_same() -> None:
         ("a.ini", "[uwsgi]\nini = a.ini\n", "deep"),
         ("a.xml", "<uwsgi><a></uwsgi>", "cannot be read"),
         ("a.json", "{", "is not JSON"),
-        ("a.json", "[1]", "is no object"),
+        ("a.json", "[1]", "is not an object"),
         ("a.json", '{"applications": {}, "listeners": {}}', "has no Python application"),
         ("a.yaml", "  a: 1\n", "stands before the first section"),
         ("Procfile", "web: node server.js\n", "no line of this Procfile starts a server"),

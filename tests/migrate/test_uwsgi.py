@@ -122,7 +122,7 @@ def page_of(outcome: Outcome) -> str:
 
 @pytest.mark.parametrize("text", ["psgi = app.pl\n", "plugins = php\nphp-docroot = /srv\n", "rack = config.ru\n"])
 def test_what_is_no_python_is_refused(text: str, tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="this is no Python application") as caught:
+    with pytest.raises(Problem, match="this is not a Python application") as caught:
         made(tmp_path, f"http = :1\n{text}")
     assert caught.value.status == CONFIG
 

@@ -64,8 +64,8 @@ def test_a_socket_that_was_handed_down_may_have_its_scheme() -> None:
         ("https://127.0.0.1:0", ["nothing here speaks 'https'", "http://", "unix:PATH"]),
         ("uwsgi://unix:/tmp/x", ["nothing here speaks 'uwsgi'"]),
         ("://127.0.0.1:0", ["nothing here speaks ''"]),
-        ("http://", ["'http://' is no address"]),
-        ("http://unix:", ["'http://unix:' is no address"]),
+        ("http://", ["'http://' is not an address"]),
+        ("http://unix:", ["'http://unix:' is not an address"]),
         ("http://http://127.0.0.1:0", ["'http://http://127.0.0.1:0' is ambiguous"]),
     ],
 )

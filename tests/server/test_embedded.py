@@ -147,7 +147,7 @@ def test_a_stop_waits_for_what_runs_and_then_cuts_it() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"nosuch": 1}, "'nosuch' is no option"),
+    ({"nosuch": 1}, "'nosuch' is not an option"),
     ({"thread": 1}, "did you mean 'threads'"),
     ({"threads": 0}, "threads: 0 is not between"),
     ({"reload": True}, "reload has no effect"),

@@ -136,7 +136,7 @@ def test_a_second_signal_ends_at_once(serve: Callable[..., Serving], signum: int
     server = serve("behaviours", env={"TEST_FILE": str(tmp_path / "never")})
     (sock,) = held(server, 1)
     os.kill(server.pid, signum)
-    server.until(lambda: "once more" in server.log())
+    server.until(lambda: "signal again" in server.log())
     begun = time.monotonic()
     assert server.stop(signum) == 1
     assert time.monotonic() - begun < 5

@@ -173,8 +173,8 @@ def test_lines_go_to_pythons_logging(serve: Callable[..., Serving], tmp_path: Pa
     ("text", "words"),
     [
         ("{", ["logging.json cannot be read"]),
-        ('{"version": 3}', ["is no configuration of Python's logging", "version"]),
-        ('{"version": 1, "root": {"handlers": ["none"]}}', ["is no configuration of Python's logging", "none"]),
+        ('{"version": 3}', ["is not a configuration for Python's logging", "version"]),
+        ('{"version": 1, "root": {"handlers": ["none"]}}', ["is not a configuration for Python's logging", "none"]),
         (None, ["cannot be read", "No such file"]),
     ],
 )

@@ -53,7 +53,7 @@ def test_a_mode_that_is_none_is_refused() -> None:
             cwd=HERE / "apps", capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 2
-        assert f"'{value}' is no octal mode such as 660" in done.stderr
+        assert f"'{value}' is not an octal mode such as 660" in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a socket away")

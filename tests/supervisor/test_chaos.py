@@ -102,7 +102,7 @@ def test_a_crash_loop_ends_when_its_cause_does(serve: Serve, shop: Shop, tmp_pat
     server = serve("shop", cwd=shop(extra=extra))
     (tmp_path / "poison").touch()
     os.kill(server.workers[0], signal.SIGKILL)
-    server.until(lambda: "in a row have died young" in server.log())
+    server.until(lambda: "in a row have died soon after their start" in server.log())
     (tmp_path / "poison").unlink()
     server.until(lambda: answers(server))
 

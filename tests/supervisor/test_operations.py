@@ -119,7 +119,7 @@ def test_a_worker_that_is_told_to_end_is_no_error(serve: Callable[..., Serving])
 
 @pytest.mark.parametrize(
     ("options", "why"),
-    [([], "told once more to stop"), (["--graceful-timeout", "0.2"], "still running after --graceful-timeout")],
+    [([], "told to stop at once"), (["--graceful-timeout", "0.2"], "still running after --graceful-timeout")],
 )
 def test_an_end_that_cuts_says_how_many_and_why(serve: Callable[..., Serving], options: list[str], why: str) -> None:
     server = serve("behaviours", *options)

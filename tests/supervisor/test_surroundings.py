@@ -45,7 +45,7 @@ def test_a_pid_file_of_a_living_process_is_respected_and_of_a_dead_one_replaced(
     server = serve("shop", "--pid-file", str(pid_file), cwd=shop())
     command = [sys.executable, "-m", "forehand", "shop", "--bind", "127.0.0.1:0", "--pid-file", str(pid_file)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 5 and f"that of process {server.pid}, which lives" in done.stderr
+    assert done.returncode == 5 and f"that of process {server.pid}, which is running" in done.stderr
     server.kill()
     again = serve("shop", "--pid-file", str(pid_file), cwd=tmp_path)
     assert pid_file.read_text() == f"{again.pid}\n"

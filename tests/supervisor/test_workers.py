@@ -191,7 +191,7 @@ def test_orders_say_what_they_have_done(serve: Serve, shop: Shop) -> None:
     server.until(lambda: len(pids(server)) == 1)
     assert server.order("workers", "few") == (
         5 - 1,
-        "forehand workers: 'few' is no number of workers: +1, -1 or a number\n",
+        "forehand workers: 'few' is not a number of workers: give +1, -1 or a number\n",
     )
     code, text = server.order("status", "--json")
     assert code == 0 and json.loads(text).keys() == server.status().keys()
@@ -257,7 +257,7 @@ def test_a_configuration_that_became_nonsense_is_told_and_changes_nothing(serve:
     (folder / "forehand.toml").write_text("threads = 4\nthreds = 5\n")
     shop("two")
     code, text = server.order("reload")
-    assert code != 0 and "forehand.toml:2: 'threds' is no option; did you mean 'threads'?" in text
+    assert code != 0 and "forehand.toml:2: 'threds' is not an option; did you mean 'threads'?" in text
     assert version(server) == "one"
     (folder / "forehand.toml").write_text("workers = 2\n")
     assert server.order("reload")[0] == 0

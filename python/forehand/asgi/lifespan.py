@@ -67,15 +67,15 @@ class Lifespan:
         if error is None:
             raise Problem(
                 errors.APPLICATION,
-                "the application does not take part in the lifespan protocol",
-                hint="it returned without 'lifespan.startup.complete'; --lifespan auto or off serves it all the same",
+                "the application does not support the lifespan protocol",
+                hint="it returned without 'lifespan.startup.complete'; --lifespan auto or off serves it anyway",
             )
         import traceback
 
         raise Problem(
             errors.APPLICATION,
             f"the application's startup raised {type(error).__name__}",
-            hint="the traceback above is the application's own; --lifespan auto or off serves it all the same",
+            hint="the traceback above is the application's own; --lifespan auto or off serves it anyway",
             traceback="".join(traceback.format_exception(type(error), error, error.__traceback__)),
         )
 
@@ -138,4 +138,4 @@ class Lifespan:
                 failed = kind.endswith(".failed")
                 answer.set_result(str(event.get("message", "")) if failed else None)
                 return
-        raise RuntimeError(f"the application sent '{kind}', which is no event of the lifespan (ASGI)")
+        raise RuntimeError(f"the application sent '{kind}', which is not an event of the lifespan (ASGI)")

@@ -232,4 +232,4 @@ def script_target(outcome: Outcome, path: str, attribute: str, folder: str) -> N
     module = stem.replace("/", ".").lstrip(".")
     outcome.target = f"{module}:{attribute}" if attribute else module
     if not all(part.isidentifier() for part in module.split(".")):
-        outcome.unsupported("the script", path, f"'{module}' is no module's name; rename the file")
+        outcome.unsupported("the script", path, f"'{module}' is not a module's name; rename the file")

@@ -32,7 +32,9 @@ def read(text: str, path: str) -> dict[str, Any]:
     except ValueError as error:
         raise Problem(errors.CONFIG, f"{path} is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise Problem(errors.CONFIG, f"{path}: the JSON is no object, and so neither Unit's configuration nor uWSGI's")
+        raise Problem(
+            errors.CONFIG, f"{path}: the JSON is not an object, and so neither Unit's configuration nor uWSGI's"
+        )
     # As `GET /` tells it, or as `PUT /config` takes it.
     inner = document.get("config", document)
     return inner if isinstance(inner, dict) else {}

@@ -333,7 +333,7 @@ def translate(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[st
         elif known:
             outcome.take(known, key, value)
         elif key not in placed:
-            outcome.unsupported(key, value, "it is no option of uWSGI's that is known here; perhaps a placeholder")
+            outcome.unsupported(key, value, "it is not a known option of uWSGI; perhaps a placeholder")
     _protocol(outcome, values)
     _target(outcome, pairs)
     _cheaper(outcome, values)
@@ -404,7 +404,7 @@ def _target(outcome: Outcome, pairs: list[tuple[str, str]]) -> None:
         script_target(outcome, path, named or "application", outcome.settings.get("chdir", ""))
     strange = [key for key, _ in pairs if key.startswith(FOREIGN)]
     if strange and not (module or path or mounts):
-        raise Problem(errors.CONFIG, f"this is no Python application: the configuration has {strange[0]}",
+        raise Problem(errors.CONFIG, f"this is not a Python application: the configuration has {strange[0]}",
                       hint="Forehand serves WSGI and ASGI applications of Python")  # fmt: skip
     for value in mounts:
         where, _, what = value.partition("=")

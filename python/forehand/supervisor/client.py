@@ -74,7 +74,7 @@ def find(named: str) -> str:
     if not alive:
         raise Problem(
             errors.ADDRESS,
-            f"no server was found: nobody answers in {place}",
+            f"no server was found: none answers in {place}",
             hint="a server that was started with --control PATH, or by another user, is named with --control PATH",
         )
     found = {path: _facts(path) for path in alive}
@@ -121,7 +121,7 @@ def _give(order: str, line: str, path: str, given: argparse.Namespace) -> int:
             raise Problem(
                 status,
                 f"no server answers at {path}: {error.strerror or error}",
-                hint="is it running, and is it yours? Its first lines name its control socket",
+                hint="is it running, and as your user? It prints the path of its control socket when it starts",
             ) from None
         sock.sendall(line.encode() + b"\n")
         last: dict[str, Any] = {}
@@ -129,7 +129,7 @@ def _give(order: str, line: str, path: str, given: argparse.Namespace) -> int:
             if "stacks" in last:
                 print(f"== worker {last['worker']}, process {last['pid']}\n{last['stacks']}", flush=True)
     if "ok" not in last:
-        raise Problem(errors.INTERNAL, "the server ended before it had answered")
+        raise Problem(errors.INTERNAL, "the server ended before it answered")
     if not last["ok"]:
         sys.stderr.write(f"forehand {order}: {str(last.get('text', 'it failed')).removeprefix('forehand: ')}\n")
         return int(last.get("status", errors.APPLICATION))
@@ -147,7 +147,7 @@ def _answers(sock: socket.socket, timeout: float) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
     except TimeoutError:
         raise Problem(
-            errors.INTERNAL, f"no answer within {timeout:g} s", hint="what was asked for may still be done"
+            errors.INTERNAL, f"no answer within {timeout:g} s", hint="the order may still be carried out"
         ) from None
     except ConnectionResetError:
         return

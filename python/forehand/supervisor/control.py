@@ -185,12 +185,12 @@ def _make_room(path: str) -> None:
             hint="choose another place with --control PATH, or do without: --control none",
         ) from None
     if not stat.S_ISSOCK(mode):
-        raise Problem(errors.ADDRESS, f"--control: {path} exists and is no socket", hint="choose another path")
+        raise Problem(errors.ADDRESS, f"--control: {path} exists and is not a socket", hint="choose another path")
     holder = ask_holder(path)
     if holder:
         raise Problem(
             errors.ADDRESS,
-            f"another server (process {holder}) takes its orders at {path}",
+            f"another server (process {holder}) uses the control socket {path}",
             hint="stop it with `forehand stop`, or choose another path with --control",
         )
     os.unlink(path)

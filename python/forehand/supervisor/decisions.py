@@ -203,7 +203,7 @@ def _died(
         state.last_death = now
         state.spawn_at = now + _delay(state.deaths)
     wait = max(0.0, state.spawn_at - now)
-    when = "at once" if wait == 0 else f"in {wait:g} s, as {state.deaths} in a row have died young"
+    when = "at once" if wait == 0 else f"in {wait:g} s, as {state.deaths} in a row have died soon after their start"
     # One that was told to end by somebody else, and did so in order, is no trouble.
     yield ("say", "error" if crashed or young else "info", f"{text}; it is replaced {when}")
 

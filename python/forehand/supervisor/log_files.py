@@ -29,7 +29,7 @@ def open_own(settings: dict[str, Any], *, first: bool = False) -> None:
         except (Problem, OSError) as error:
             if first:
                 raise
-            log.write("error", f"going on with the old file: {error}")
+            log.write("error", f"continuing with the old file: {error}")
             continue
         if name == "log_file":
             os.dup2(fd, 2)

@@ -72,7 +72,7 @@ def _umask(value: str) -> None:
     except ValueError:
         good = False
     if not good:
-        raise ValueError(f"'{value}' is no octal mask such as 022")
+        raise ValueError(f"'{value}' is not an octal mask such as 022")
 
 
 def _prefixes(value: list[str]) -> None:

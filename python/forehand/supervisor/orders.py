@@ -45,13 +45,13 @@ def signal(supervisor: Supervisor, word: str) -> None:
         # gunicorn ends the workers of a daemon here; a terminal sends the same signal whenever
         # its window changes, so that a server that belongs to one must not heed it.
         if not sys.stderr.isatty():
-            log.write("info", "SIGWINCH: nothing is done; SIGTTOU has one worker fewer, SIGTERM stops")
+            log.write("info", "SIGWINCH is ignored; SIGTTOU removes a worker, SIGTERM stops the server")
 
 
 def _say_stop(supervisor: Supervisor) -> None:
     running = supervisor.state.phase != "stopping"
     graceful_timeout = supervisor.settings["graceful_timeout"]
-    what = f"stopping: waiting up to {graceful_timeout:g} s for what is running (once more to stop at once)"
+    what = f"stopping: waiting up to {graceful_timeout:g} s for running requests (signal again to stop at once)"
     log.write("plain", f"forehand: {what if running else 'stopping at once'}")
 
 
@@ -136,7 +136,7 @@ def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
         client.tell(ok=True, text="log files were opened again")
         supervisor.close_client(client)
     else:
-        client.tell(ok=False, text=f"'{order}' is no order")
+        client.tell(ok=False, text=f"'{order}' is not a command of this server")
         supervisor.close_client(client)
 
 
@@ -145,7 +145,7 @@ def _scale(supervisor: Supervisor, client: Client, rest: str) -> None:
     try:
         count = now + int(rest) if rest[:1] in "+-" else int(rest)
     except ValueError:
-        client.tell(ok=False, text=f"'{rest}' is no number of workers: +1, -1 or a number")
+        client.tell(ok=False, text=f"'{rest}' is not a number of workers: give +1, -1 or a number")
     else:
         supervisor.decide("wanted", count)
         client.tell(ok=True, text=f"{supervisor.state.rules.wanted} workers are wanted now; there were {now}")

@@ -19,7 +19,7 @@ def write(path: str) -> None:
     if holder and holder != os.getpid():
         raise Problem(
             errors.ADDRESS,
-            f"the pid file {path} is that of process {holder}, which lives ({_command(holder)})",
+            f"the pid file {path} is that of process {holder}, which is running ({_command(holder)})",
             hint="stop that server, or choose another file with --pid-file",
         )
     fresh = f"{path}.{os.getpid()}"

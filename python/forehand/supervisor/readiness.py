@@ -70,7 +70,7 @@ def resolve_urls() -> None:
         raise Problem(
             errors.APPLICATION,
             f"Django's URLs cannot be resolved: {type(error).__name__} in what {conf.settings.ROOT_URLCONF} imports",
-            hint="each page would answer 500: the worker takes no requests; --readiness none serves all the same",
+            hint="each page would answer 500: the worker takes no requests; --readiness none serves anyway",
             traceback="".join(traceback.format_exception(type(error), error, shown)),
         ) from None
 
