@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 
-from forehand import __version__, _core, ending, errors, forked, logs
+from forehand import __version__, _core, descriptors, ending, errors, forked, logs
 from forehand.graceful import STOPPING, cut_message
 from forehand.listen import Listener, listen
 from forehand.supervisor.log_files import open_log
@@ -122,6 +122,7 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
 
         greenlets.check(application, name, plan["interface"])
     listeners = listen(plan)
+    descriptors.make_room(listeners[0].socket.fileno())
     for listener in listeners:
         _core.keep_from_children(listener.socket.fileno())
     try:

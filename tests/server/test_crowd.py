@@ -3,8 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
+from drivers import DRIVERS
 from serving import Serving, read_reply
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_the_table_of_descriptors_has_its_size_before_a_crowd_comes(
+    serve: Callable[..., Serving], driver: str, workers: str
+) -> None:
+    """To grow it a process with threads waits for every processor, and so does whoever asks it."""
+    target, *options = DRIVERS[driver]
+    server = serve(target, *options, "--workers", workers, "--no-defer-accept")
+    pid = server.workers[0] if server.workers else server.pid
+
+    def size() -> int:
+        return int(Path(f"/proc/{pid}/status").read_text().partition("FDSize:")[2].split()[0])
+
+    before = size()
+    socks = [server.connect() for _ in range(600)]
+    server.until(lambda: len(list(Path(f"/proc/{pid}/fd").iterdir())) > 600)
+    after = size()
+    for sock in socks:
+        sock.close()
+    assert after == before
 
 
 def test_a_crowd_at_once_is_answered_to_the_last(serve: Callable[..., Serving]) -> None:

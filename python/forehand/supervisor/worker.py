@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 
-from forehand import _core, ending, errors, forked, logs
+from forehand import _core, descriptors, ending, errors, forked, logs
 from forehand.errors import Problem
 from forehand.supervisor import log, title
 from forehand.supervisor.channel import Channel
@@ -38,6 +38,7 @@ def run(inherited: Inherited, plan: dict[str, Any], application: Callable[..., A
     channel = Channel(inherited.channel_fd)
     try:
         title.show(plan, f"worker {inherited.number}", f"forehand-w{inherited.number}")
+        descriptors.make_room(inherited.parent_pipe)
         _core.watch_parent(inherited.parent_pipe, ORPHAN_MS)
         _keep_from_children(inherited)
         status = forked.parent_only(_serve, inherited, WorkerProcess(inherited, plan, channel), application)
