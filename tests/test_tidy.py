@@ -269,6 +269,30 @@ def test_links_in_the_documentation_lead_somewhere(path: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{link}#{anchor}"
 
 
+# `server/turn.rs` is a file of a crate; a file of the package may be named from its own folder on.
+CRATE_FILE = re.compile(r"(?<![\w/])(wire|reactor|server|bridge)/([\w/]+\.rs)\b")
+PACKAGE_FILE = re.compile(r"(?<![\w/])(?:python/forehand/)?((?:supervisor|asgi|greenlets|migrate)/\w+\.py)\b")
+
+
+def test_files_that_comments_and_pages_name_exist() -> None:
+    told: set[str] = set()
+    gone: list[str] = []
+    for path in (*PAGES, *PRODUCT):
+        if path.name == "CHANGELOG.md":
+            continue  # it tells of the past
+        text = path.read_text()
+        for crate_name, file in CRATE_FILE.findall(text):
+            told.add(file)
+            if not any((ROOT / "crates" / crate_name / folder / file).is_file() for folder in ("src", "tests", ".")):
+                gone.append(f"{shown(path)}: {crate_name}/{file}")
+        for file in PACKAGE_FILE.findall(text):
+            told.add(file)
+            if not (ROOT / "python/forehand" / file).is_file():
+                gone.append(f"{shown(path)}: {file}")
+    assert len(told) > 20, "next to no file is named: this would prove nothing"
+    assert gone == [], "these were moved or renamed"
+
+
 def test_every_page_of_the_documentation_is_in_its_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     for page in (ROOT / "docs").glob("*.md"):

@@ -130,7 +130,7 @@ fn limits(settings: &Bound<'_, PyDict>) -> PyResult<Limits> {
     Ok(limits)
 }
 
-/// The board, and the way on which connections go between workers (`supervisor/board.py`).
+/// The board, and the way on which connections go between workers (`supervisor/scoreboard.py`).
 fn board(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Board>, Option<Arc<Handoff>>)> {
     let place: Option<(RawFd, usize, RawFd, RawFd, RawFd)> = get(settings, "board", None)?;
     Ok(match place {

@@ -1,7 +1,7 @@
 //! The rows of the board: what the workers of a server say of themselves, and what follows for
 //! who watches the listeners.
 //!
-//! Knows: rows and fields, the same as `python/forehand/supervisor/board.py`. Does not know:
+//! Knows: rows and fields, the same as `python/forehand/supervisor/scoreboard.py`. Does not know:
 //! where the page is and how the bell rings (`board.rs`), how busy a worker is (`share.rs`); so that
 //! loom can check it. A worker writes its own row and reads the others'. Any thread.
 
