@@ -100,7 +100,7 @@ def test_unsafe_stays_in_its_rooms_and_says_why_it_is_sound(path: Path) -> None:
 
 
 def test_only_what_lets_go_of_the_interpreter_says_so() -> None:
-    claimed = [shown(path) for path in RUST if re.search(r"LetGo::claim", path.read_text())]
+    claimed = [shown(path) for path in RUST if re.search(r"MayWait::claim", path.read_text())]
     assert claimed == ["crates/bridge/src/ffi/gil.rs"], "a wait elsewhere may hold up every thread"
 
 

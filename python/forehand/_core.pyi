@@ -36,7 +36,7 @@ def release(fd: int) -> None:
 def set_title(text: str, /) -> bool:
     """Show a text instead of the command line in `ps`, cut to that line's length. False: it cannot be done here."""
 
-def take_orphans() -> bool:
+def become_subreaper() -> bool:
     """Become the parent of descendants whose parents have ended. False: there is no such thing here."""
 
 class Controls:
@@ -48,7 +48,7 @@ class Controls:
     def retire(self) -> None:
         """Let other workers go on: accept nothing more, finish what runs, answer idle connections once more."""
 
-    def kick(self) -> None:
+    def check_listeners(self) -> None:
         """Look at the listeners: a connection may wait for a worker that is no more."""
 
     def reopen_access_log(self, fd: int, /) -> None:

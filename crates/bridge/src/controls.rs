@@ -42,7 +42,7 @@ impl Controls {
     }
 
     /// Has the listeners looked at: a connection may wait for a worker that is no more.
-    fn kick(&self) {
+    fn check_listeners(&self) {
         self.engine.kick();
     }
 

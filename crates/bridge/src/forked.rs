@@ -6,7 +6,7 @@
 use pyo3::exceptions::PyConnectionResetError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use reactor::sys::end_now;
+use reactor::sys::exit_now;
 
 /// What an application hears that sends to a client who is not there.
 pub const LEFT: &str = "the client left before the response was complete";
@@ -24,7 +24,7 @@ pub fn end_child(py: Python<'_>, raised: Option<&PyErr>) -> ! {
         .and_then(|forked| forked.call_method1(intern!(py, "leave"), (error,)));
     // It does not return; if it raises, nothing more can be done in order.
     drop(ended);
-    end_now(1);
+    exit_now(1);
 }
 
 /// Makes the calling thread one that `threading` knows: threads that an application starts in it are waited for at the

@@ -6,8 +6,8 @@
 mod asgi;
 mod controls;
 mod disconnect;
-mod ending;
 mod event_loop;
+mod exit_timer;
 mod failure;
 mod ffi;
 mod forked;
@@ -27,7 +27,7 @@ use pyo3::prelude::*;
 mod _core {
     use std::os::fd::RawFd;
 
-    use super::{PyModule, PyResult, ending, parent, pyfunction, settings};
+    use super::{PyModule, PyResult, exit_timer, parent, pyfunction, settings};
     use pyo3::exceptions::PyValueError;
     use pyo3::prelude::*;
 
@@ -57,7 +57,7 @@ mod _core {
     /// Ends this process so many milliseconds from now, whatever holds the interpreter then.
     #[pyfunction]
     fn end_within(patience_ms: u64, status: i32) -> PyResult<()> {
-        Ok(ending::within(patience_ms, status)?)
+        Ok(exit_timer::within(patience_ms, status)?)
     }
 
     /// Shows a text instead of the command line in `ps`. False: the system has no such thing.
@@ -69,8 +69,8 @@ mod _core {
     /// Makes this process the parent of its descendants whose parents have ended. False: the
     /// system has no such thing.
     #[pyfunction]
-    fn take_orphans() -> bool {
-        reactor::sys::take_orphans().is_ok()
+    fn become_subreaper() -> bool {
+        reactor::sys::become_subreaper().is_ok()
     }
 
     /// Keeps a descriptor from every forked child, also from one that C code forks: from its first moment on

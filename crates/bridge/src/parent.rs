@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 use std::thread;
 use std::time::Duration;
 
-use reactor::sys::{duplicate_file, end_now};
+use reactor::sys::{duplicate_file, exit_now};
 
 /// The exit status of a worker whose supervisor is gone.
 const ORPHANED: i32 = 1;
@@ -25,7 +25,7 @@ pub fn watch(fd: RawFd, patience_ms: u64) -> std::io::Result<()> {
         // Nobody writes; whatever comes, only the end means something.
         while !matches!(pipe.read(&mut byte), Ok(0)) {}
         thread::sleep(Duration::from_millis(patience_ms));
-        end_now(ORPHANED);
+        exit_now(ORPHANED);
     })?;
     Ok(())
 }

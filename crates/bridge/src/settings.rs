@@ -9,7 +9,7 @@ use std::sync::{Arc, Once};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use reactor::sys::{Handoff, ListenerFd, Own};
+use reactor::sys::{CloseOnFork, Handoff, ListenerFd};
 use server::access::{AccessLog, Format};
 use server::board::Board;
 use server::engine::{Config, LOCAL, Tracebacks};
@@ -66,7 +66,7 @@ impl Settings {
             handoff,
             shared_listeners: get(settings, "shared_listeners", false)?,
             report: match get::<Option<RawFd>>(settings, "report_fd", None)? {
-                Some(fd) => Some(Own::copy_of(fd)?),
+                Some(fd) => Some(CloseOnFork::copy_of(fd)?),
                 None => None,
             },
             max_requests: max_requests(settings)?,

@@ -10,10 +10,10 @@
 //! it reports the token.
 
 pub mod holding;
-mod letgo;
+mod may_wait;
 mod poll;
 pub mod sys;
 
-pub use letgo::LetGo;
-pub use poll::{Happening, Reactor, Read, WAKE_TOKENS_FROM};
+pub use may_wait::MayWait;
+pub use poll::{Event, Reactor, Read, WAKE_TOKENS_FROM};
 pub use sys::{Accepted, Address, PIECES, PollFor, Sent, Socket, Waker};

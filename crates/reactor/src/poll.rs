@@ -21,7 +21,7 @@ const LENT_BYTES: usize = 64 * 1024;
 
 /// One thing that happened, in the order in which the kernel told it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Happening {
+pub enum Event {
     /// Something changed on a watched descriptor. Edge-triggered for connections: it is
     /// told once, and whoever cannot look now must remember it.
     Edge { token: u64, readable: bool, writable: bool, hung_up: bool },
@@ -98,7 +98,7 @@ impl Reactor {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn watch_bell(&self, bell: &impl AsFd, token: u64) -> io::Result<()> {
+    pub fn watch_doorbell(&self, bell: &impl AsFd, token: u64) -> io::Result<()> {
         self.poll.watch_edge(bell.as_fd(), token)
     }
 
@@ -143,19 +143,19 @@ impl Reactor {
 
     /// The next thing of the last poll.
     #[inline]
-    pub fn take_next(&mut self) -> Option<Happening> {
+    pub fn take_next(&mut self) -> Option<Event> {
         let event = self.events.take_next()?;
         Some(match event.token {
             TIMER => {
                 self.timer.clear();
                 self.set_to = u64::MAX;
-                Happening::Due
+                Event::Due
             }
             WAKE => {
                 self.waker.clear();
-                Happening::Woken
+                Event::Woken
             }
-            token => Happening::Edge {
+            token => Event::Edge {
                 token,
                 readable: event.readable,
                 writable: event.writable,
@@ -165,7 +165,7 @@ impl Reactor {
     }
 
     /// Sets the deadline, in monotonic milliseconds ([`crate::sys::monotonic_ms`]), at
-    /// which [`Happening::Due`] is to come. A later one than the one that is set already
+    /// which [`Event::Due`] is to come. A later one than the one that is set already
     /// costs nothing: the earlier one comes first, and then asks again.
     pub fn wake_at(&mut self, deadline: u64) {
         if deadline < self.set_to {

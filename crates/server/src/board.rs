@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU64;
 
-use reactor::sys::{Own, SharedNumbers, monotonic_ms};
+use reactor::sys::{CloseOnFork, SharedNumbers, monotonic_ms};
 use wire::Millis;
 
 pub use crate::rows::Field;
@@ -31,7 +31,7 @@ impl Page for SharedNumbers {
 #[derive(Debug)]
 pub struct Board {
     rows: Rows<SharedNumbers>,
-    bell: Own,
+    bell: CloseOnFork,
 }
 
 impl std::ops::Deref for Board {
@@ -52,7 +52,7 @@ impl Board {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the board has no such row"));
         }
         let page = SharedNumbers::map(fd, ROWS * WIDTH)?;
-        Ok(Self { rows: Rows::new(page, row), bell: Own::copy_of(bell)? })
+        Ok(Self { rows: Rows::new(page, row), bell: CloseOnFork::copy_of(bell)? })
     }
 
     /// From now on this worker takes connections.
@@ -62,7 +62,7 @@ impl Board {
     }
 
     /// What can be watched for [`Board::ring`].
-    pub fn bell(&self) -> &Own {
+    pub fn bell(&self) -> &CloseOnFork {
         &self.bell
     }
 

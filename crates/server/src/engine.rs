@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use reactor::Waker;
-use reactor::sys::{Handoff, Own, end_now, forks, last_words};
+use reactor::sys::{CloseOnFork, Handoff, exit_now, forks, write_stderr};
 use wire::{Limits, Policy, Trust};
 
 use crate::access::AccessLog;
@@ -47,7 +47,7 @@ pub struct Config {
     /// Other processes watch the same listeners.
     pub shared_listeners: bool,
     /// The line to the supervisor.
-    pub report: Option<Own>,
+    pub report: Option<CloseOnFork>,
     /// After so many requests the worker asks to be replaced; zero: never.
     pub max_requests: u64,
     pub deadlines: Deadlines,
@@ -168,8 +168,8 @@ impl Engine {
     #[cold]
     pub(crate) fn cannot_poll(&self) -> usize {
         if self.is_a_copy() {
-            last_words("forehand: a forked child came back into its parent's loop: it ends here\n");
-            end_now(1);
+            write_stderr("forehand: a forked child came back into its parent's loop: it ends here\n");
+            exit_now(1);
         }
         // It would be a bug of ours; the loop goes on looking.
         0

@@ -245,7 +245,7 @@ impl Incoming {
             };
             let patience = until.saturating_sub(monotonic_ms()).clamp(1, LOOK_MS);
             let mut result = Ok(true);
-            away.outside(&mut |let_go| result = transport.wait(PollFor::Readable, patience, let_go));
+            away.outside(&mut |may_wait| result = transport.wait(PollFor::Readable, patience, may_wait));
             result.map_err(BodyError::Io)?;
         }
     }

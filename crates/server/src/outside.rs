@@ -2,10 +2,10 @@
 //!
 //! Knows: that there is something to let go of. Does not know: that it is an interpreter. Whoever waits calls it.
 
-use reactor::LetGo;
+use reactor::MayWait;
 
 /// Lets others go on while the caller waits, for code that cannot be generic over the application.
 pub trait Outside {
     /// Lets go of what other threads need, and runs something that waits.
-    fn outside(&self, wait: &mut dyn FnMut(&LetGo));
+    fn outside(&self, wait: &mut dyn FnMut(&MayWait));
 }

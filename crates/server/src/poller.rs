@@ -7,7 +7,7 @@
 use std::io;
 
 use reactor::sys::monotonic_ms;
-use reactor::{Happening, Reactor};
+use reactor::{Event, Reactor};
 use wire::Millis;
 
 use crate::allowance::Allowance;
@@ -56,7 +56,7 @@ impl Poller {
 
     /// The next thing that the last look found.
     #[inline]
-    pub fn next(&mut self) -> Option<Happening> {
+    pub fn next(&mut self) -> Option<Event> {
         self.reactor.take_next()
     }
 

@@ -95,10 +95,10 @@ fn until_free<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
             return guard;
         }
         if begun.elapsed() > ORPHANED {
-            reactor::sys::last_words(
+            reactor::sys::write_stderr(
                 "forehand: a forked child waits for a lock of its parent: it ends here\n",
             );
-            reactor::sys::end_now(1);
+            reactor::sys::exit_now(1);
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

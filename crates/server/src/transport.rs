@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use reactor::sys::Handoff;
-use reactor::{LetGo, PollFor, Reactor, Read, Sent, Socket};
+use reactor::{MayWait, PollFor, Reactor, Read, Sent, Socket};
 
 /// The way to a peer and back.
 #[derive(Debug)]
@@ -71,9 +71,9 @@ impl Transport {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn wait(&self, what: PollFor, milliseconds: u64, let_go: &LetGo) -> io::Result<bool> {
+    pub fn wait(&self, what: PollFor, milliseconds: u64, may_wait: &MayWait) -> io::Result<bool> {
         match self {
-            Self::Plain(socket) => socket.wait(what, milliseconds, let_go),
+            Self::Plain(socket) => socket.wait(what, milliseconds, may_wait),
         }
     }
 

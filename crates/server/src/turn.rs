@@ -9,7 +9,7 @@ mod housekeeping;
 use std::io;
 use std::sync::Arc;
 
-use reactor::Happening;
+use reactor::Event;
 use wire::Millis;
 
 use crate::accept::Acceptor;
@@ -48,7 +48,7 @@ impl Loop {
         let poller = Poller::new()?;
         let shared_listeners = config.shared_listeners;
         if let Some(board) = &config.board {
-            poller.reactor.watch_bell(board.bell(), BELL)?;
+            poller.reactor.watch_doorbell(board.bell(), BELL)?;
         }
         let engine = Arc::new(Engine::new(config, poller.reactor.waker(), log));
         let listeners = Listeners::new(listeners, engine.config.handoff.clone(), shared_listeners);
@@ -74,20 +74,20 @@ impl Loop {
 
     /// One thing that happened; a request, if that completed one.
     #[inline]
-    fn look_at(&mut self, happening: Happening) -> Option<Exchange> {
-        match happening {
-            Happening::Edge { token: BELL, .. } => {
+    fn look_at(&mut self, event: Event) -> Option<Exchange> {
+        match event {
+            Event::Edge { token: BELL, .. } => {
                 self.acceptor.look_again();
                 None
             }
-            Happening::Edge { token, .. } if token & LISTENER != 0 => {
+            Event::Edge { token, .. } if token & LISTENER != 0 => {
                 self.acceptor.ready(token);
                 None
             }
-            Happening::Edge { token, readable, hung_up, .. } => {
+            Event::Edge { token, readable, hung_up, .. } => {
                 self.connections.edge(token, readable, hung_up, &mut self.poller)
             }
-            Happening::Woken => {
+            Event::Woken => {
                 self.connections.fetch_stored();
                 if self.engine.stage() != Stage::Serving {
                     self.begin_stop();
@@ -95,7 +95,7 @@ impl Loop {
                 self.acceptor.recheck();
                 None
             }
-            Happening::Due => {
+            Event::Due => {
                 self.expire();
                 None
             }
@@ -115,8 +115,8 @@ impl Loop {
     /// Reads what has arrived, up to a batch. True: there is something to answer.
     fn gather(&mut self) -> bool {
         while !self.requests.is_batch_full() {
-            let Some(happening) = self.poller.next() else { break };
-            let request = self.look_at(happening);
+            let Some(event) = self.poller.next() else { break };
+            let request = self.look_at(event);
             self.requests.add(request);
         }
         self.requests.any_wait()
@@ -168,8 +168,8 @@ impl Loop {
 
     /// Goes through all that the last look found.
     fn read_events(&mut self) {
-        while let Some(happening) = self.poller.next() {
-            let request = self.look_at(happening);
+        while let Some(event) = self.poller.next() {
+            let request = self.look_at(event);
             self.requests.add(request);
         }
     }

@@ -70,7 +70,7 @@ class Loop(Supervisor):
         self.add_reader(self.signals.reader, self._on_signal)
         log.set_up(self.settings)
         # Workers out of a template process become our children when the process between has ended.
-        _core.take_orphans()
+        _core.become_subreaper()
 
     def adopt(self, adopted: dict[str, Any]) -> None:
         """Take over from the program that was here before (`upgrade.py`). Raises Problem."""

@@ -108,7 +108,7 @@ class WorkerControl:
         self.server.abort()
 
     def _kick(self) -> None:
-        self.server.kick()
+        self.server.check_listeners()
 
     def _reopen(self) -> None:
         if self.plan["log_file"] != "-":

@@ -43,7 +43,7 @@ impl Done {
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum For {
+pub enum WaitFor {
     /// The next event.
     Event,
     /// That the peer has taken most of what waits for it.

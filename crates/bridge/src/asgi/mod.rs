@@ -7,8 +7,8 @@
 
 mod accept;
 mod awaitable;
+mod conclude;
 mod constants;
-mod ending;
 mod events;
 mod receive;
 mod reply;

@@ -9,8 +9,8 @@ use pyo3::exceptions::{PyConnectionResetError, PyRuntimeError};
 use pyo3::prelude::*;
 use server::exchange::{About, Exchange};
 
-use super::awaitable::{Attempt, For};
-use super::ending::conclude;
+use super::awaitable::{Attempt, WaitFor};
+use super::conclude::conclude;
 use super::events::{event, kind_of};
 use super::receive::disconnect;
 use super::reply::{Http, Refused, Stage};
@@ -184,20 +184,20 @@ impl Request {
     }
 
     /// Tries what somebody waits for.
-    pub fn attempt(this: &Bound<'_, Self>, what: For) -> PyResult<Attempt> {
+    pub fn attempt(this: &Bound<'_, Self>, what: WaitFor) -> PyResult<Attempt> {
         let py = this.py();
         let requests = &this.get().requests;
         let shared = &requests.shared;
         let mut state = this.get().state.borrow(py).ok_or_else(busy)?;
         match (&mut state.conversation, what) {
-            (Conversation::Http(http), For::Event) => {
+            (Conversation::Http(http), WaitFor::Event) => {
                 let attempt = http.next_event(shared, py)?;
                 if http.exchange.is_over() {
                     finish(requests, py, &mut state);
                 }
                 Ok(attempt)
             }
-            (Conversation::Http(http), For::Room) => {
+            (Conversation::Http(http), WaitFor::Room) => {
                 if http.exchange.is_broken() {
                     return Err(left());
                 }
@@ -207,7 +207,7 @@ impl Request {
                 }
                 Ok(Attempt::Ready(py.None()))
             }
-            (Conversation::WebSocket(socket), For::Event) => {
+            (Conversation::WebSocket(socket), WaitFor::Event) => {
                 let attempt = socket.next_event(shared, py);
                 let done = socket.take_done(shared, py);
                 if let Some(http) = done {
@@ -215,7 +215,7 @@ impl Request {
                 }
                 attempt
             }
-            (Conversation::WebSocket(socket), For::Room) => {
+            (Conversation::WebSocket(socket), WaitFor::Room) => {
                 if socket.is_gone() {
                     return Err(left());
                 }
@@ -225,20 +225,20 @@ impl Request {
                     Ok(Attempt::Ready(py.None()))
                 }
             }
-            (Conversation::Over { .. }, For::Event) => Ok(Attempt::Ready(disconnect(shared, py)?)),
-            (Conversation::Over { gone: true }, For::Room) => Err(left()),
-            (Conversation::Over { gone: false }, For::Room) => Ok(Attempt::Ready(py.None())),
+            (Conversation::Over { .. }, WaitFor::Event) => Ok(Attempt::Ready(disconnect(shared, py)?)),
+            (Conversation::Over { gone: true }, WaitFor::Room) => Err(left()),
+            (Conversation::Over { gone: false }, WaitFor::Room) => Ok(Attempt::Ready(py.None())),
         }
     }
 
     /// A future that is done when the connection has moved.
-    pub fn wait_for<'py>(this: &Bound<'py, Self>, what: For) -> PyResult<Bound<'py, PyAny>> {
+    pub fn wait_for<'py>(this: &Bound<'py, Self>, what: WaitFor) -> PyResult<Bound<'py, PyAny>> {
         let py = this.py();
         let future = this.get().requests.shared.constants.create_future.bind(py).call0()?;
         let mut state = this.get().state.borrow(py).ok_or_else(busy)?;
         let waiters = match what {
-            For::Event => &mut state.receivers,
-            For::Room => &mut state.senders,
+            WaitFor::Event => &mut state.receivers,
+            WaitFor::Room => &mut state.senders,
         };
         waiters.push(future.clone().unbind());
         Ok(future)

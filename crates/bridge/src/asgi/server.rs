@@ -24,7 +24,7 @@ use super::waiting::Waiting;
 use super::websocket::WebSocket;
 use crate::controls::{Controls, in_use};
 use crate::event_loop::{EventLoop, Turn};
-use crate::ffi::{call_three, latin1, make_with, quicken, quicken_done, talk_functions};
+use crate::ffi::{call_three, latin1, make_with, quicken, quicken_done, receive_send_functions};
 use crate::settings::{Listeners, Settings};
 
 /// What stands for the thread of a request with a deadline: the event loop's.
@@ -219,7 +219,7 @@ impl AsgiServer {
         (token, number): (u64, u64),
     ) -> PyResult<()> {
         let py = request.py();
-        let (receive, send) = talk_functions(request)?;
+        let (receive, send) = receive_send_functions(request)?;
         if let Some(place) = self.requests.running(py, |running| running.enter(request, token))
             && let Some(mut state) = request.get().state.borrow(py)
         {

@@ -7,22 +7,22 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::awaitable::{Attempt, For, stopped, thrown};
+use super::awaitable::{Attempt, WaitFor, stopped, thrown};
 use super::request::{Request, Sent};
-use crate::ffi::{Awaited, GilCell, Step, Stepped, Talks, Tried, step};
+use crate::ffi::{Awaited, CallResult, GilCell, ReceiveSend, Step, Stepped, step};
 
 /// Something that may have to wait: tries when it is awaited, and again whenever its
 /// connection has moved.
 #[pyclass(frozen, module = "forehand._core")]
 pub struct Waiting {
     request: Py<Request>,
-    what: For,
+    what: WaitFor,
     /// The iterator over the future that it waits for now.
     inner: GilCell<Option<Py<PyAny>>>,
 }
 
 impl Waiting {
-    fn new(request: Py<Request>, what: For) -> Self {
+    fn new(request: Py<Request>, what: WaitFor) -> Self {
         Self { request, what, inner: GilCell::new(None) }
     }
 
@@ -99,17 +99,17 @@ impl Waiting {
     }
 }
 
-impl Talks for Request {
-    fn receive(this: &Bound<'_, Self>) -> Tried {
-        let waiting = Waiting::new(this.clone().unbind(), For::Event);
+impl ReceiveSend for Request {
+    fn receive(this: &Bound<'_, Self>) -> CallResult {
+        let waiting = Waiting::new(this.clone().unbind(), WaitFor::Event);
         Ok(Bound::new(this.py(), waiting)?.into_any().unbind())
     }
 
-    fn send(this: &Bound<'_, Self>, event: &Bound<'_, PyAny>) -> Tried {
+    fn send(this: &Bound<'_, Self>, event: &Bound<'_, PyAny>) -> CallResult {
         match Self::take(this, event)? {
             Sent::Taken => Ok(this.get().requests.shared.constants.done.clone_ref(this.py())),
             Sent::Waits => {
-                let waiting = Waiting::new(this.clone().unbind(), For::Room);
+                let waiting = Waiting::new(this.clone().unbind(), WaitFor::Room);
                 Ok(Bound::new(this.py(), waiting)?.into_any().unbind())
             }
         }

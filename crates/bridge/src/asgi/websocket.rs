@@ -16,8 +16,8 @@ use server::engine::{Engine, Stage as EngineStage};
 use server::exchange::{Exchange, Raw};
 use wire::Millis;
 use wire::ws::{
-    Closing, Deflater, Handshake, Inbox, Kind, Message, Offer, WIDEST, WsEvent, WsMachine, close_frame, code,
-    frame_head,
+    Closing, Deflater, Handshake, Kind, Message, MessageQueue, Offer, WIDEST, WsEvent, WsMachine,
+    close_frame, code, frame_head,
 };
 
 use super::awaitable::Attempt;
@@ -53,12 +53,12 @@ pub struct WebSocket {
     /// The reply of a denial.
     pub denial: Option<Box<Http>>,
     machine: WsMachine,
-    inbox: Inbox,
+    queue: MessageQueue,
     /// How it has ended, which the application hears behind the last message.
     pub ended: Option<Closing>,
     /// The end was the application's own wish.
     pub by_us: bool,
-    /// Reading has stopped because the inbox is full.
+    /// Reading has stopped because the queue is full.
     stalled: bool,
     heard_at: Millis,
     pinged_at: Option<Millis>,
@@ -75,7 +75,7 @@ impl WebSocket {
             stage: Stage::Connecting { told: false },
             denial: None,
             machine,
-            inbox: Inbox::default(),
+            queue: MessageQueue::default(),
             ended: None,
             by_us: false,
             stalled: false,
@@ -92,7 +92,7 @@ impl WebSocket {
 
     /// True where somebody who waits for an event would get one.
     pub fn has_event(&self) -> bool {
-        !self.inbox.is_empty() || self.ended.is_some()
+        !self.queue.is_empty() || self.ended.is_some()
     }
 
     /// True where its exchange is over, or that of the reply which denies it.
@@ -124,7 +124,7 @@ impl WebSocket {
             event.set_item(intern!(py, "type"), intern!(py, "websocket.connect"))?;
             return Ok(Attempt::Ready(event.into_any().unbind()));
         }
-        if let Some(message) = self.inbox.pop() {
+        if let Some(message) = self.queue.pop() {
             if std::mem::take(&mut self.stalled) {
                 self.pump(shared, py, true);
             }
@@ -252,7 +252,7 @@ impl WebSocket {
         }
     }
 
-    /// Reads and takes what has come, until the inbox is full. `thorough`: until the socket
+    /// Reads and takes what has come, until the queue is full. `thorough`: until the socket
     /// says that there is no more; otherwise a short read is taken for its word.
     fn pump(&mut self, shared: &Shared, py: Python<'_>, thorough: bool) {
         let (Some(mut buffer), Some(mut deflater)) =
@@ -261,7 +261,7 @@ impl WebSocket {
             return;
         };
         while matches!(self.stage, Stage::Open | Stage::Closing { .. }) {
-            if self.inbox.is_full(&shared.engine.config.limits) {
+            if self.queue.is_full(&shared.engine.config.limits) {
                 if !std::mem::replace(&mut self.stalled, true) {
                     shared.engine.counters.ws_waits.add();
                 }
@@ -290,15 +290,15 @@ impl WebSocket {
         }
     }
 
-    /// Takes frames; how many bytes are left because the inbox is full.
+    /// Takes frames; how many bytes are left because the queue is full.
     fn read_frames(&mut self, bytes: &[u8], shared: &Shared, deflater: &mut Deflater) -> usize {
         let engine = &shared.engine;
         let mut input = bytes;
-        while !self.inbox.is_full(&engine.config.limits) && self.stage != Stage::Over {
+        while !self.queue.is_full(&engine.config.limits) && self.stage != Stage::Over {
             match self.machine.advance(&mut input, &engine.config.limits, deflater) {
                 WsEvent::NeedMore => break,
                 // What the client had under way when we closed is nobody's any more.
-                WsEvent::Message(message) if self.stage == Stage::Open => self.inbox.push(message),
+                WsEvent::Message(message) if self.stage == Stage::Open => self.queue.push(message),
                 WsEvent::Message(_) | WsEvent::Pong(_) => {}
                 WsEvent::Ping(data) => self.pong(data, shared),
                 WsEvent::Close(closing) => self.closed(&closing, engine),

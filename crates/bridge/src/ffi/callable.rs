@@ -10,19 +10,20 @@ use pyo3::types::PyTuple;
 use pyo3::{Borrowed, PyClass, ffi};
 
 /// What an owner's function gives back.
-pub type Tried = PyResult<Py<PyAny>>;
+pub type CallResult = PyResult<Py<PyAny>>;
 
 /// A class of ours that stands behind `start_response`.
 pub trait Starts: PyClass<Frozen = pyo3::pyclass::boolean_struct::True> + Sync {
     /// `start_response(status, headers, exc_info=None)`: arguments in this order, absent ones
     /// left out.
-    fn start_response(this: &Bound<'_, Self>, arguments: &[Option<Borrowed<'_, '_, PyAny>>; 3]) -> Tried;
+    fn start_response(this: &Bound<'_, Self>, arguments: &[Option<Borrowed<'_, '_, PyAny>>; 3])
+    -> CallResult;
 }
 
 /// A class of ours that stands behind `write`.
 pub trait Writes: PyClass<Frozen = pyo3::pyclass::boolean_struct::True> + Sync {
     /// `write(data)`.
-    fn write(this: &Bound<'_, Self>, data: Borrowed<'_, '_, PyAny>) -> Tried;
+    fn write(this: &Bound<'_, Self>, data: Borrowed<'_, '_, PyAny>) -> CallResult;
 }
 
 /// The definitions that CPython keeps pointers to, for one class.
@@ -70,7 +71,7 @@ pub(super) fn function(
 }
 
 /// Runs `work` for C: an exception becomes null, and a panic becomes an exception.
-pub(super) fn guarded(py: Python<'_>, work: impl FnOnce() -> Tried) -> *mut ffi::PyObject {
+pub(super) fn guarded(py: Python<'_>, work: impl FnOnce() -> CallResult) -> *mut ffi::PyObject {
     let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     match tried {
         Ok(Ok(object)) => object.into_ptr(),

@@ -6,20 +6,20 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use pyo3::{PyClass, ffi};
 
-use super::callable::{Tried, function, guarded};
+use super::callable::{CallResult, function, guarded};
 use super::calls;
 
 /// A class of ours that stands behind `receive` and `send`.
-pub trait Talks: PyClass<Frozen = pyo3::pyclass::boolean_struct::True> + Sync {
+pub trait ReceiveSend: PyClass<Frozen = pyo3::pyclass::boolean_struct::True> + Sync {
     /// `receive()`: an awaitable.
-    fn receive(this: &Bound<'_, Self>) -> Tried;
+    fn receive(this: &Bound<'_, Self>) -> CallResult;
     /// `send(event)`: an awaitable.
-    fn send(this: &Bound<'_, Self>, event: &Bound<'_, PyAny>) -> Tried;
+    fn send(this: &Bound<'_, Self>, event: &Bound<'_, PyAny>) -> CallResult;
 }
 
 struct Definition<O>(PhantomData<O>);
 
-impl<O: Talks> Definition<O> {
+impl<O: ReceiveSend> Definition<O> {
     const RECEIVE: &'static ffi::PyMethodDef = &ffi::PyMethodDef {
         ml_name: c"receive".as_ptr(),
         ml_meth: ffi::PyMethodDefPointer { PyCFunction: receive::<O> },
@@ -35,7 +35,7 @@ impl<O: Talks> Definition<O> {
 }
 
 /// The functions `receive` and `send` over `owner`.
-pub fn talk_functions<'py, O: Talks>(
+pub fn receive_send_functions<'py, O: ReceiveSend>(
     owner: &Bound<'py, O>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let py = owner.py();
@@ -44,7 +44,7 @@ pub fn talk_functions<'py, O: Talks>(
     Ok((receive.into_bound(py), send.into_bound(py)))
 }
 
-unsafe extern "C" fn receive<O: Talks>(
+unsafe extern "C" fn receive<O: ReceiveSend>(
     owner: *mut ffi::PyObject,
     _nothing: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
@@ -57,7 +57,7 @@ unsafe extern "C" fn receive<O: Talks>(
     guarded(py, || O::receive(&owner))
 }
 
-unsafe extern "C" fn send<O: Talks>(
+unsafe extern "C" fn send<O: ReceiveSend>(
     owner: *mut ffi::PyObject,
     event: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {

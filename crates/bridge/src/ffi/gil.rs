@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::{Python, ffi};
-use reactor::LetGo;
+use reactor::MayWait;
 use reactor::holding::{Wait, will_wait};
 
 /// The token of a thread that is known to be attached: worker threads are, from the first
@@ -29,10 +29,10 @@ impl Drop for Away {
 /// Runs something that waits, while other threads may use the interpreter; it is given the
 /// proof of it. The closure must not touch Python objects.
 #[inline]
-pub fn outside<R>(wait: impl FnOnce(&LetGo) -> R) -> R {
+pub fn outside<R>(wait: impl FnOnce(&MayWait) -> R) -> R {
     // SAFETY: called by attached threads only (see `attached`); `Away` restores the state.
     let _away = Away(unsafe { ffi::PyEval_SaveThread() });
-    wait(&LetGo::claim())
+    wait(&MayWait::claim())
 }
 
 /// Debug builds ask here whether a thread that is about to wait has the interpreter.

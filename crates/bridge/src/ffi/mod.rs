@@ -14,9 +14,10 @@ mod objects;
 mod protocol;
 mod switch_interval;
 
-pub use callable::{Starts, Tried, Writes, start_function, write_function};
+pub use callable::{CallResult, Starts, Writes, start_function, write_function};
 pub use coroutine::{
-    Stepped, Talks, call_three, copy_list, get_item, is_coroutine, make_with, step, talk_functions,
+    ReceiveSend, Stepped, call_three, copy_list, get_item, is_coroutine, make_with, receive_send_functions,
+    step,
 };
 pub use frames::keep_frames;
 pub use gil::{attached, outside, raise_in_thread, tell_who_has_the_interpreter, thread_ident};

@@ -152,7 +152,7 @@ fn wait_for_room(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
             WaitMode::Blocking => {
                 let patience = until.saturating_sub(monotonic_ms()).clamp(1, LOOK_MS);
                 // What is wrong with the socket shows at the next look.
-                let _ = outside(|let_go| transport.wait(PollFor::Writable, patience, let_go));
+                let _ = outside(|may_wait| transport.wait(PollFor::Writable, patience, may_wait));
             }
             WaitMode::Cooperative(scheduler) => {
                 drop(transport);

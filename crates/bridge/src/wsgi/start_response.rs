@@ -16,7 +16,7 @@ use super::reply::{Draft, Failure, JudgedNames, Reply, over};
 use super::send::{copied, send_part};
 use super::wait_mode::WaitMode;
 use crate::ffi::{
-    GilCell, Loan, Starts, Tried, Writes, bytes_of, references, restore_exception, start_function,
+    CallResult, GilCell, Loan, Starts, Writes, bytes_of, references, restore_exception, start_function,
     text_bytes, write_function,
 };
 
@@ -57,7 +57,10 @@ impl Responder {
 }
 
 impl Starts for Starter {
-    fn start_response(this: &Bound<'_, Self>, arguments: &[Option<Borrowed<'_, '_, PyAny>>; 3]) -> Tried {
+    fn start_response(
+        this: &Bound<'_, Self>,
+        arguments: &[Option<Borrowed<'_, '_, PyAny>>; 3],
+    ) -> CallResult {
         let py = this.py();
         let [Some(status), Some(headers), exc_info] = arguments else {
             return Err(PyTypeError::new_err(
@@ -93,7 +96,7 @@ impl Starts for Starter {
 }
 
 impl Writes for Reply {
-    fn write(this: &Bound<'_, Self>, data: Borrowed<'_, '_, PyAny>) -> Tried {
+    fn write(this: &Bound<'_, Self>, data: Borrowed<'_, '_, PyAny>) -> CallResult {
         let py = this.py();
         let reply = this.get();
         let data = data.to_owned();

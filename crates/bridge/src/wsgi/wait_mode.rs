@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use reactor::LetGo;
+use reactor::MayWait;
 use server::exchange::Exchange;
 use server::incoming::{Arrival, BodyError, Incoming};
 use server::outside::Outside;
@@ -73,7 +73,7 @@ impl WaitMode {
 struct Detached;
 
 impl Outside for Detached {
-    fn outside(&self, wait: &mut dyn FnMut(&LetGo)) {
+    fn outside(&self, wait: &mut dyn FnMut(&MayWait)) {
         outside(wait);
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-use super::ours::Own;
+use super::close_on_fork::CloseOnFork;
 use super::{check, direct};
 
 /// How many events one wait may bring. A full batch only means that the next wait is near.
@@ -58,13 +58,13 @@ impl Default for PollEvents {
 /// An epoll set.
 #[derive(Debug)]
 pub struct Poll {
-    fd: Own,
+    fd: CloseOnFork,
 }
 
 impl Poll {
     pub fn new() -> io::Result<Self> {
         // SAFETY: takes no pointer.
-        Ok(Self { fd: Own::made(|| unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })? })
+        Ok(Self { fd: CloseOnFork::made(|| unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })? })
     }
 
     /// Watches for readability, told again and again while it lasts.

@@ -8,7 +8,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use super::ours::Own;
+use super::close_on_fork::CloseOnFork;
 use super::socket::{Accepted, Socket, peer_of};
 use super::{check_size, duplicate_file};
 
@@ -20,13 +20,13 @@ const CONTROL: usize = 64;
 /// Both ends: a socket pair of sequenced packets.
 #[derive(Debug)]
 pub struct Handoff {
-    give: Own,
-    take: Own,
+    give: CloseOnFork,
+    take: CloseOnFork,
 }
 
 /// A message with its note and the room for a descriptor. Its pointers are into itself, so it
 /// is filled where it is used and not moved.
-struct Parcel {
+struct Message {
     note: [u8; NOTE_BYTES],
     control: Control,
     piece: libc::iovec,
@@ -37,19 +37,19 @@ struct Parcel {
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-impl Parcel {
+impl Message {
     fn new() -> Box<Self> {
         // SAFETY: all-zero is a valid iovec and a valid msghdr: no piece, no control data.
         let (piece, header) = unsafe { (mem::zeroed(), mem::zeroed()) };
-        let mut parcel =
+        let mut message =
             Box::new(Self { note: [0; NOTE_BYTES], control: Control([0; CONTROL]), piece, header });
-        parcel.piece.iov_base = parcel.note.as_mut_ptr().cast();
-        parcel.piece.iov_len = NOTE_BYTES;
-        parcel.header.msg_iov = &raw mut parcel.piece;
-        parcel.header.msg_iovlen = 1;
-        parcel.header.msg_control = parcel.control.0.as_mut_ptr().cast();
-        parcel.header.msg_controllen = CONTROL as _;
-        parcel
+        message.piece.iov_base = message.note.as_mut_ptr().cast();
+        message.piece.iov_len = NOTE_BYTES;
+        message.header.msg_iov = &raw mut message.piece;
+        message.header.msg_iovlen = 1;
+        message.header.msg_control = message.control.0.as_mut_ptr().cast();
+        message.header.msg_controllen = CONTROL as _;
+        message
     }
 
     /// The descriptor that has come with a message.
@@ -72,7 +72,7 @@ impl Handoff {
     /// # Errors
     /// The kernel's: not open, or none left.
     pub fn join(give: RawFd, take: RawFd) -> io::Result<Self> {
-        Ok(Self { give: Own::copy_of(give)?, take: Own::copy_of(take)? })
+        Ok(Self { give: CloseOnFork::copy_of(give)?, take: CloseOnFork::copy_of(take)? })
     }
 
     /// Gives a connection to whoever takes next, with a note of 1 to [`NOTE_BYTES`] bytes. The caller's own descriptor
@@ -81,26 +81,26 @@ impl Handoff {
     /// # Errors
     /// The kernel's, and InvalidInput for a note that is empty or too long.
     pub fn give(&self, socket: &Socket, note: &[u8]) -> io::Result<bool> {
-        let mut parcel = Parcel::new();
-        match parcel.note.get_mut(..note.len()) {
+        let mut message = Message::new();
+        match message.note.get_mut(..note.len()) {
             Some(place) if !note.is_empty() => place.copy_from_slice(note),
             _ => return Err(io::ErrorKind::InvalidInput.into()),
         }
-        parcel.piece.iov_len = note.len();
+        message.piece.iov_len = note.len();
         // SAFETY: the header points at CONTROL zeroed bytes of the right alignment, which
         // CMSG_SPACE of one descriptor is far below.
         unsafe {
             let size = mem::size_of::<RawFd>() as libc::c_uint;
-            parcel.header.msg_controllen = libc::CMSG_SPACE(size) as _;
-            let first = libc::CMSG_FIRSTHDR(&raw const parcel.header);
+            message.header.msg_controllen = libc::CMSG_SPACE(size) as _;
+            let first = libc::CMSG_FIRSTHDR(&raw const message.header);
             (*first).cmsg_level = libc::SOL_SOCKET;
             (*first).cmsg_type = libc::SCM_RIGHTS;
             (*first).cmsg_len = libc::CMSG_LEN(size) as _;
             libc::CMSG_DATA(first).cast::<RawFd>().write_unaligned(socket.as_fd().as_raw_fd());
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: everything that the header points at is in `parcel`, which outlives the call.
-        let sent = unsafe { libc::sendmsg(self.give.as_raw_fd(), &raw const parcel.header, flags) };
+        // SAFETY: everything that the header points at is in `message`, which outlives the call.
+        let sent = unsafe { libc::sendmsg(self.give.as_raw_fd(), &raw const message.header, flags) };
         Ok(check_size(sent)?.is_some())
     }
 
@@ -113,20 +113,20 @@ impl Handoff {
         if duplicate_file(self.take.as_raw_fd()).is_err() {
             return Ok((Accepted::Exhausted, Vec::new()));
         }
-        let mut parcel = Parcel::new();
+        let mut message = Message::new();
         let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
         let mut got = Ok(None);
-        let made = Own::made(|| {
-            // SAFETY: everything that the header points at is in `parcel`, which outlives the call.
-            got = check_size(unsafe { libc::recvmsg(self.take.as_raw_fd(), &raw mut parcel.header, flags) });
-            if matches!(got, Ok(Some(_))) { parcel.descriptor().unwrap_or(-1) } else { -1 }
+        let made = CloseOnFork::made(|| {
+            // SAFETY: everything that the header points at is in `message`, which outlives the call.
+            got = check_size(unsafe { libc::recvmsg(self.take.as_raw_fd(), &raw mut message.header, flags) });
+            if matches!(got, Ok(Some(_))) { message.descriptor().unwrap_or(-1) } else { -1 }
         });
         let Some(size) = got? else {
             return Ok((Accepted::Nobody, Vec::new()));
         };
         let Ok(fd) = made else { return Ok((Accepted::Gone, Vec::new())) };
         let socket = Socket::from_owned(fd)?;
-        let note = parcel.note[..size.min(NOTE_BYTES)].to_vec();
+        let note = message.note[..size.min(NOTE_BYTES)].to_vec();
         Ok((peer_of(&socket).map_or(Accepted::Gone, |peer| Accepted::Connection(socket, peer)), note))
     }
 }

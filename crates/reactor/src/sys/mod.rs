@@ -4,26 +4,26 @@
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
 //! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `wall_seconds`, `SharedNumbers` (memory between processes),
-//! `set_title`, `take_orphans`, `end_now`, `last_words`, `stacks_signal`, `Own`, `keep_from_children`, `release`, `forks`, `has_forked`
+//! `set_title`, `become_subreaper`, `exit_now`, `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
 //! (what a forked child never has).
 
 mod clock;
+mod close_on_fork;
 mod direct;
 mod epoll;
 mod handoff;
 mod memory;
-mod ours;
 mod process;
 mod socket;
 mod timer;
 mod title;
 
 pub use clock::{ThreadClock, monotonic_ms, monotonic_us, wall_seconds, wall_us};
+pub use close_on_fork::{CloseOnFork, forks, has_forked, keep_from_children, release};
 pub use epoll::{Poll, PollEvent, PollEvents};
 pub use handoff::{Handoff, NOTE_BYTES};
-pub use memory::give_back;
-pub use ours::{Own, forks, has_forked, keep_from_children, release};
-pub use process::{SharedNumbers, end_now, last_words, stacks_signal, take_orphans};
+pub use memory::trim_heap;
+pub use process::{SharedNumbers, become_subreaper, exit_now, stacks_signal, write_stderr};
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
     is_readable,

@@ -65,7 +65,7 @@ impl Drop for SharedNumbers {
 ///
 /// # Errors
 /// The kernel's; `Unsupported` where there is no such thing.
-pub fn take_orphans() -> io::Result<()> {
+pub fn become_subreaper() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         // SAFETY: takes numbers only.
@@ -77,13 +77,13 @@ pub fn take_orphans() -> io::Result<()> {
 }
 
 /// Ends the process on the spot: no handler runs, nothing is flushed, nobody is waited for.
-pub fn end_now(status: i32) -> ! {
+pub fn exit_now(status: i32) -> ! {
     // SAFETY: takes a number and does not return.
     unsafe { libc::_exit(status) }
 }
 
 /// Writes to standard error as it is, for a process whose locks may be held for ever.
-pub fn last_words(text: &str) {
+pub fn write_stderr(text: &str) {
     // SAFETY: the text is valid for its length for the duration of the call.
     unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }

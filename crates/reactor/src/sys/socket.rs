@@ -6,9 +6,9 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use super::ours::Own;
+use super::close_on_fork::CloseOnFork;
 use super::{check, check_size, direct};
-use crate::LetGo;
+use crate::MayWait;
 use crate::holding::{Wait, will_wait};
 
 /// Where a peer is.
@@ -79,7 +79,7 @@ pub const PIECES: usize = 4;
 /// One connection's socket. Closing is dropping.
 #[derive(Debug)]
 pub struct Socket {
-    fd: Own,
+    fd: CloseOnFork,
 }
 
 /// Accepts one connection, non-blocking and closed on exec, in one system call.
@@ -92,8 +92,9 @@ pub fn accept(listener: &ListenerFd) -> io::Result<Accepted> {
     let mut size = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: `room` has `size` bytes and both outlive the call.
-    let made =
-        Own::made(|| unsafe { libc::accept4(listener.0, (&raw mut room).cast(), &raw mut size, flags) });
+    let made = CloseOnFork::made(|| unsafe {
+        libc::accept4(listener.0, (&raw mut room).cast(), &raw mut size, flags)
+    });
     let error = match made {
         Ok(fd) => return Ok(Accepted::Connection(Socket { fd }, address(&room))),
         Err(error) => error,
@@ -148,7 +149,7 @@ fn address(room: &libc::sockaddr_storage) -> Address {
 
 impl Socket {
     /// Takes over a descriptor that nobody else will close: one from another process, or a test's socket pair.
-    pub fn from_owned(fd: impl Into<Own>) -> io::Result<Self> {
+    pub fn from_owned(fd: impl Into<CloseOnFork>) -> io::Result<Self> {
         let socket = Self { fd: fd.into() };
         let raw = socket.fd.as_raw_fd();
         // SAFETY: flag calls on a descriptor that is owned here.
@@ -234,7 +235,7 @@ impl Socket {
     /// Waits for this one socket, at most so many milliseconds. False: the time is over.
     /// This is for a thread that owns the connection, never for the loop; `_let_go`: it holds
     /// nothing that others need.
-    pub fn wait(&self, what: PollFor, milliseconds: u64, _let_go: &LetGo) -> io::Result<bool> {
+    pub fn wait(&self, what: PollFor, milliseconds: u64, _may_wait: &MayWait) -> io::Result<bool> {
         will_wait(Wait::For("a peer"));
         let events = match what {
             PollFor::Readable => libc::POLLIN | libc::POLLRDHUP,

@@ -3,9 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use super::ours::Own;
+use super::close_on_fork::CloseOnFork;
 
-fn read_counter(fd: &Own) {
+fn read_counter(fd: &CloseOnFork) {
     let mut counter = 0u64;
     // SAFETY: reads at most eight bytes into eight bytes. Would it block, there is nothing
     // to clear, which is as good; so the result is not looked at.
@@ -15,14 +15,14 @@ fn read_counter(fd: &Own) {
 /// One absolute deadline on the monotonic clock.
 #[derive(Debug)]
 pub struct Timer {
-    fd: Own,
+    fd: CloseOnFork,
 }
 
 impl Timer {
     pub fn new() -> io::Result<Self> {
         let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
         // SAFETY: takes no pointer.
-        Ok(Self { fd: Own::made(|| unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })? })
+        Ok(Self { fd: CloseOnFork::made(|| unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })? })
     }
 
     /// Sets the deadline, in monotonic milliseconds. One in the past fires at once.
@@ -59,13 +59,14 @@ impl AsFd for Timer {
 /// Wakes the set from any thread. Wake-ups that come before it looks are one.
 #[derive(Debug)]
 pub struct Waker {
-    fd: Own,
+    fd: CloseOnFork,
 }
 
 impl Waker {
     pub fn new() -> io::Result<Self> {
+        let flags = libc::EFD_NONBLOCK | libc::EFD_CLOEXEC;
         // SAFETY: takes no pointer.
-        Ok(Self { fd: Own::made(|| unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })? })
+        Ok(Self { fd: CloseOnFork::made(|| unsafe { libc::eventfd(0, flags) })? })
     }
 
     /// Wakes. Safe in a signal handler.

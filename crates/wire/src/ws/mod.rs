@@ -6,14 +6,14 @@
 mod deflate;
 mod frame;
 mod handshake;
-mod inbox;
 mod machine;
+mod message_queue;
 
 pub use deflate::{Deflater, Inflated, WIDEST};
 pub use frame::{Kind, close_frame, frame_head};
 pub use handshake::{Handshake, NoHandshake, Offer};
-pub use inbox::Inbox;
 pub use machine::{Closing, Message, WsEvent, WsMachine};
+pub use message_queue::MessageQueue;
 
 /// Close codes (RFC 6455 §7.4.1), those that this server sends by itself.
 pub mod code {

@@ -63,9 +63,9 @@ pub fn release(fd: RawFd) {
 
 /// A descriptor that no forked child has. Closing is dropping.
 #[derive(Debug)]
-pub struct Own(RawFd);
+pub struct CloseOnFork(RawFd);
 
-impl Own {
+impl CloseOnFork {
     /// Makes one with a system call that answers a descriptor, or less than zero.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Own {
     }
 }
 
-impl From<OwnedFd> for Own {
+impl From<OwnedFd> for CloseOnFork {
     fn from(fd: OwnedFd) -> Self {
         let fd = fd.into_raw_fd();
         keep_from_children(fd);
@@ -95,7 +95,7 @@ impl From<OwnedFd> for Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for CloseOnFork {
     fn drop(&mut self) {
         let mut ours = locked();
         // In a forked child it was never ours, and the number may be somebody else's by now.
@@ -106,20 +106,20 @@ impl Drop for Own {
     }
 }
 
-impl AsFd for Own {
+impl AsFd for CloseOnFork {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: open for as long as this value lives.
         unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 }
 
-impl AsRawFd for Own {
+impl AsRawFd for CloseOnFork {
     fn as_raw_fd(&self) -> RawFd {
         self.0
     }
 }
 
-impl io::Write for &Own {
+impl io::Write for &CloseOnFork {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // SAFETY: `bytes` is valid for its length for the duration of the call.
         let put = check_size(unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) })?;
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_child_has_none_of_them_and_the_parent_all() {
         let (ours, mut theirs) = UnixStream::pair().expect("a pair");
-        let own = Own::from(OwnedFd::from(ours));
+        let own = CloseOnFork::from(OwnedFd::from(ours));
         let before = forks();
         let answer = in_child(|| {
             let wrote = (&own).write(b"from the child").is_ok();
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn dropping_one_in_a_child_closes_nothing_that_is_the_childs() {
         let (ours, _theirs) = UnixStream::pair().expect("a pair");
-        let own = Own::from(OwnedFd::from(ours));
+        let own = CloseOnFork::from(OwnedFd::from(ours));
         let number = own.as_raw_fd();
         let answer = in_child(|| {
             drop(own);

@@ -14,12 +14,12 @@ const KEPT: usize = 4;
 
 /// The messages of one connection.
 #[derive(Debug, Default)]
-pub struct Inbox {
+pub struct MessageQueue {
     messages: VecDeque<Message>,
     bytes: u64,
 }
 
-impl Inbox {
+impl MessageQueue {
     /// True where no further message is taken. One always is, however large it may be: its own
     /// limit is `ws_message_bytes`.
     #[inline]
@@ -60,34 +60,34 @@ mod tests {
     fn bytes_are_bounded_one_below_at_and_one_above_the_limit() {
         let limits = Limits { ws_queue_bytes: 1000, ..Limits::default() };
         for (size, full) in [(999, false), (1000, true), (1001, true)] {
-            let mut inbox = Inbox::default();
-            inbox.push(of(size - 1));
-            assert!(!inbox.is_full(&limits) || size > 1000, "{size}");
-            inbox.push(of(1));
-            assert_eq!(inbox.is_full(&limits), full, "{size}");
-            inbox.pop();
-            assert!(!inbox.is_full(&limits), "{size}: one byte is left");
+            let mut queue = MessageQueue::default();
+            queue.push(of(size - 1));
+            assert!(!queue.is_full(&limits) || size > 1000, "{size}");
+            queue.push(of(1));
+            assert_eq!(queue.is_full(&limits), full, "{size}");
+            queue.pop();
+            assert!(!queue.is_full(&limits), "{size}: one byte is left");
         }
     }
 
     #[test]
     fn messages_are_bounded_one_below_at_and_one_above_the_limit() {
         let limits = Limits { ws_queue: 3, ..Limits::default() };
-        let mut inbox = Inbox::default();
+        let mut queue = MessageQueue::default();
         for full in [false, false, true, true] {
-            inbox.push(of(0));
-            assert_eq!(inbox.is_full(&limits), full);
+            queue.push(of(0));
+            assert_eq!(queue.is_full(&limits), full);
         }
     }
 
     #[test]
     fn one_message_always_finds_room() {
         let limits = Limits { ws_queue: 0, ws_queue_bytes: 0, ..Limits::default() };
-        let mut inbox = Inbox::default();
-        assert!(!inbox.is_full(&limits));
-        inbox.push(of(0));
-        assert!(inbox.is_full(&limits));
-        assert_eq!(inbox.pop(), Some(of(0)));
-        assert!(inbox.pop().is_none() && !inbox.is_full(&limits));
+        let mut queue = MessageQueue::default();
+        assert!(!queue.is_full(&limits));
+        queue.push(of(0));
+        assert!(queue.is_full(&limits));
+        assert_eq!(queue.pop(), Some(of(0)));
+        assert!(queue.pop().is_none() && !queue.is_full(&limits));
     }
 }

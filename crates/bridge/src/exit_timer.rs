@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::Duration;
 
-use reactor::sys::{end_now, last_words};
+use reactor::sys::{exit_now, write_stderr};
 
 /// Ends this process so many milliseconds from now.
 ///
@@ -15,11 +15,11 @@ use reactor::sys::{end_now, last_words};
 pub fn within(patience_ms: u64, status: i32) -> std::io::Result<()> {
     thread::Builder::new().name("forehand-end".into()).stack_size(64 << 10).spawn(move || {
         thread::sleep(Duration::from_millis(patience_ms));
-        last_words(
+        write_stderr(
             "forehand: a process ends although something holds its interpreter: a thread, or a callback of atexit, \
              that was still running after --graceful-timeout\n",
         );
-        end_now(status);
+        exit_now(status);
     })?;
     Ok(())
 }

@@ -6,9 +6,9 @@
 
 /// This thread holds nothing that others wait for. Lent for the length of a wait.
 #[derive(Debug)]
-pub struct LetGo(());
+pub struct MayWait(());
 
-impl LetGo {
+impl MayWait {
     /// Said by the code that has let go, and by nobody else: `tests/test_tidy.py` knows the place.
     #[must_use]
     pub fn claim() -> Self {
