@@ -1,7 +1,7 @@
 """A forked child of a process that serves: what it lets go of, and how it ends.
 
 Knows: os.register_at_fork, signals. Does not know: the engine, whose descriptors are dead in the child before anything
-here runs (`reactor/sys/ours.rs`). Runs in the child, on the thread that forked.
+here runs (`reactor/sys/close_on_fork.rs`). Runs in the child, on the thread that forked.
 
 A child may do what it likes: run another program, work for hours, end with os._exit(). It has no connection, no
 listener and no event loop of its parent's. When the application comes back in it, as after an `if os.fork() == 0:` that
