@@ -187,7 +187,7 @@ impl Evented {
     /// The kernel's.
     pub fn watch(&mut self, exchange: &mut Exchange) -> std::io::Result<()> {
         let (_, poller) = self.turn.connections();
-        poller.watch(exchange.connection_mut())
+        exchange.connection_mut().map_or(Ok(()), |connection| poller.watch(connection))
     }
 
     /// Rouses a connection that is in flight no later than `at`; [`AT_ONCE`]: with the next turn,

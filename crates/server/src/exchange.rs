@@ -27,10 +27,13 @@ use self::notes::Notes;
 pub(crate) use self::notes::content_length;
 use crate::body::Body;
 use crate::connection::{After, Connection, Phase};
+use crate::downstream::Downstream;
 use crate::engine::{Engine, Stage};
+use crate::incoming::Flow;
 use crate::output::{Carry, Kept, Output};
 use crate::patience::Patience;
 use crate::scribe::Scribe;
+use crate::stream::Stream;
 use crate::tickets::Ticket;
 
 /// Bodies up to this size are copied behind their head and leave in one `send`; larger ones
@@ -58,7 +61,8 @@ enum Reply {
 pub struct Exchange {
     pub head: Arc<Head>,
     pub body: Body,
-    connection: Box<Connection>,
+    /// What it replies through.
+    downstream: Downstream,
     reply: Reply,
     keep_alive: bool,
     /// Content bytes given by the application, and bytes that its Content-Length leaves.
@@ -83,16 +87,33 @@ pub struct Exchange {
 
 impl Exchange {
     /// Takes a request out of the loop, together with its connection.
-    pub fn new(connection: Box<Connection>, head: Arc<Head>, body: Body, engine: &Engine, now: u64) -> Self {
+    #[inline]
+    pub(crate) fn new(
+        connection: Box<Connection>,
+        head: Arc<Head>,
+        body: Body,
+        engine: &Engine,
+        now: u64,
+    ) -> Self {
+        Self::through(Downstream::Connection(connection), head, body, engine, now)
+    }
+
+    /// A request that came on one stream of a connection, which stays where it is. `now` in monotonic milliseconds.
+    pub fn on_stream(stream: Stream, head: Arc<Head>, body: Body, engine: &Engine, now: u64) -> Self {
+        Self::through(Downstream::Stream(Box::new(stream)), head, body, engine, now)
+    }
+
+    #[inline]
+    fn through(downstream: Downstream, head: Arc<Head>, body: Body, engine: &Engine, now: u64) -> Self {
         let timed = engine.config.access.is_some();
         Self {
-            ticket: engine.tickets.issue(&connection, &head, now),
+            ticket: engine.tickets.issue(&downstream, &head, now),
             arrived: now,
             number: engine.counters.requests_total.get(),
             notes: None,
             head,
             body,
-            connection,
+            downstream,
             reply: Reply::Nothing,
             keep_alive: false,
             written: 0,
@@ -115,19 +136,19 @@ impl Exchange {
             && !parcel.is_empty()
         {
             // A peer that is gone shows when the connection is home.
-            let _ = self.deliver(&[&parcel], engine);
+            let _ = self.deliver(&[&parcel], wire::head_length(&parcel), engine);
         }
     }
 
     /// Replies of this connection that wait for the one to this request.
     #[inline]
     pub fn carry_that_waits(&self) -> Option<&Arc<Carry>> {
-        self.connection.sending.carry.as_ref().filter(|carry| !carry.is_empty())
+        self.downstream.carry().filter(|carry| !carry.is_empty())
     }
 
     /// Sends what waits of earlier pipelined requests of this connection.
     pub fn send_carried(&self) {
-        if let Some(carry) = &self.connection.sending.carry {
+        if let Some(carry) = self.downstream.carry() {
             // An error shows again when the connection comes home.
             let _ = carry.send();
         }
@@ -151,7 +172,7 @@ impl Exchange {
     /// True when the client has ended its side, with nothing more to be read. A client that
     /// only ends its side and waits is rare, so that this is asked of those that had to wait.
     pub fn client_has_left(&self) -> bool {
-        self.connection.pending.is_empty() && self.connection.transport.peer_has_left()
+        self.downstream.has_left()
     }
 
     /// The reply is about to go out. False: its deadline was first.
@@ -177,18 +198,19 @@ impl Exchange {
     }
 
     pub fn peer(&self) -> Address {
-        self.connection.peer
+        self.downstream.peer()
     }
 
     /// What a load balancer has said of the client, where its connections begin with that.
     #[inline]
     pub fn proxied(&self) -> Option<&wire::proxy::Proxied> {
-        self.connection.proxied()
+        // What a shared connection has said is not told to its streams yet: no listener has such connections.
+        self.downstream.connection()?.proxied()
     }
 
     /// Index of the listener that it came through.
     pub fn listener(&self) -> u16 {
-        self.connection.listener
+        self.downstream.listener()
     }
 
     pub fn status(&self) -> u16 {
@@ -236,6 +258,7 @@ impl Exchange {
                 && engine.config.limits.keep_alive_timeout > 0
                 && engine.stage() == Stage::Serving
                 && self.body_is_read(),
+            delimited: matches!(self.downstream, Downstream::Stream(_)),
         };
         let (head, date) = scribe.head_and_date();
         let plan = head.finish(&request, known, date, &engine.config.server_header);
@@ -269,18 +292,20 @@ impl Exchange {
         let body = self.cut_to_plan(plan, body, engine);
         self.written = body.len() as u64;
         self.reply = Reply::Done;
+        let head = scribe.head.bytes().len();
         if body.len() <= COPY_BYTES {
             scribe.head.append(body);
             if let Some(parcel) = &mut self.parcel
-                && self.connection.sending.is_empty()
-                && self.connection.pending.is_empty()
+                && let Downstream::Connection(connection) = &self.downstream
+                && connection.sending.is_empty()
+                && connection.pending.is_empty()
             {
                 scribe.head.swap(parcel);
                 return Ok(());
             }
-            self.deliver(&[scribe.head.bytes()], engine)
+            self.deliver(&[scribe.head.bytes()], head, engine)
         } else {
-            self.deliver(&[scribe.head.bytes(), body], engine)
+            self.deliver(&[scribe.head.bytes(), body], head, engine)
         }
     }
 
@@ -301,8 +326,8 @@ impl Exchange {
         let (head, bytes) = (scribe.head.bytes(), &bytes[..length]);
         let total = head.len() + length;
         let mut sent = 0;
-        if self.connection.sending.is_empty() {
-            match self.send_now(&[head, bytes], engine) {
+        if self.downstream.is_clear() {
+            match self.send_now(&[head, bytes], head.len(), engine) {
                 Ok(n) => sent = n,
                 Err(_) => return Err(self.broke(engine)),
             }
@@ -312,12 +337,13 @@ impl Exchange {
             queue.copy(head.get(sent..).unwrap_or_default());
             queue.keep(body, sent.saturating_sub(head.len())..length, &engine.budget);
         }
+        self.complete();
         Ok(())
     }
 
-    /// The connection's queue.
+    /// The queue of what waits for the client.
     fn queue(&mut self, engine: &Engine) -> &mut Output {
-        self.connection.queue(&engine.config.limits, monotonic_ms())
+        self.downstream.queue(&engine.config.limits, monotonic_ms())
     }
 
     /// How much of a body the plan lets through; what is wrong with its length is counted,
@@ -328,6 +354,7 @@ impl Exchange {
             BodyPlan::Length(length) if length == body.len() as u64 => body,
             BodyPlan::Length(length) => {
                 self.wrong_length(length, body.len() as u64, engine);
+                self.left = Some(length.saturating_sub(body.len() as u64));
                 &body[..body.len().min(usize::try_from(length).unwrap_or(usize::MAX))]
             }
             BodyPlan::Chunked | BodyPlan::UntilClose => body,
@@ -364,9 +391,10 @@ impl Exchange {
 
     /// Cuts a reply that cannot be completed, so that the peer cannot take it for a whole one.
     pub fn cut(&mut self) {
-        if let Reply::Open { plan: BodyPlan::UntilClose, .. } = self.reply {
-            // Without a length an orderly end would look like the end of the body.
-            self.connection.transport.reset_at_close();
+        // Without a length an orderly end would look like the end of the body; a stream's end is one of its own.
+        let until_close = matches!(self.reply, Reply::Open { plan: BodyPlan::UntilClose, .. });
+        if until_close || matches!(self.downstream, Downstream::Stream(_)) {
+            self.downstream.reset();
         }
         self.keep_alive = false;
         self.reply = Reply::Broken;
@@ -387,7 +415,7 @@ impl Exchange {
         self.written = content_length(&bytes);
         self.reply = Reply::Done;
         // What cannot be sent to a peer that is gone needs no further word.
-        let _ = self.deliver(&[&bytes], engine);
+        let _ = self.deliver(&[&bytes], wire::head_length(&bytes), engine);
     }
 
     /// Ends an exchange whose player has failed: 500, or a cut where something was sent.
@@ -398,8 +426,8 @@ impl Exchange {
 
     /// Ends the exchange and gives its connection back, with what shall become of it. An
     /// exchange that nobody answered is answered with 500. With it comes the parcel that was
-    /// lent, with the reply in it if that still waits.
-    pub fn hand_back(mut self, engine: &Engine) -> (Box<Connection>, Option<Vec<u8>>) {
+    /// lent, with the reply in it if that still waits. None: it was one stream of a connection that never left.
+    pub(crate) fn hand_back(mut self, engine: &Engine) -> Option<(Box<Connection>, Option<Vec<u8>>)> {
         if let Some(ticket) = self.ticket.take() {
             engine.tickets.settle(&ticket);
             if ticket.is_overdue() {
@@ -407,7 +435,7 @@ impl Exchange {
                     self.was_answered_for();
                 }
                 self.keep_alive = false;
-                self.connection.sending = Default::default();
+                self.downstream.drop_waiting();
                 self.reply = Reply::Broken;
             }
         }
@@ -424,11 +452,9 @@ impl Exchange {
             && let Some(flow) = incoming.take_back()
         {
             unread = !flow.is_complete();
-            self.connection.machine = flow.machine;
-            self.connection.pending = flow.pending;
-            self.connection.more = true;
+            self.take_up(flow);
         }
-        let mut connection = self.connection;
+        let Downstream::Connection(mut connection) = self.downstream else { return None };
         connection.phase = match (self.reply, self.keep_alive) {
             (Reply::Done, true) if connection.sending.output.is_none() => Phase::Reading,
             (Reply::Done, true) => Phase::Flushing(After::Continue),
@@ -443,6 +469,15 @@ impl Exchange {
             // Nobody has asked the peer to take these while the next request was answered.
             connection.patience = Patience::to_write(&engine.config.limits, monotonic_ms());
         }
-        (connection, self.parcel)
+        Some((connection, self.parcel))
+    }
+
+    /// The receiving half of the connection, which was lent to read a body, comes back.
+    fn take_up(&mut self, flow: Flow) {
+        if let Some(connection) = self.downstream.connection_mut() {
+            connection.machine = flow.machine;
+            connection.pending = flow.pending;
+            connection.more = true;
+        }
     }
 }

@@ -32,6 +32,8 @@ mod connections;
 #[cfg(not(loom))]
 pub mod counters;
 #[cfg(not(loom))]
+mod downstream;
+#[cfg(not(loom))]
 pub mod engine;
 #[cfg(not(loom))]
 pub mod evented;
@@ -77,6 +79,7 @@ mod requests;
 pub mod rows;
 #[cfg(not(loom))]
 pub mod scribe;
+pub mod send_half;
 #[cfg(not(loom))]
 mod share;
 #[cfg(not(loom))]
@@ -89,6 +92,8 @@ pub mod spool;
 mod storing;
 #[cfg(not(loom))]
 pub mod strain;
+#[cfg(not(loom))]
+pub mod stream;
 pub mod sync;
 #[cfg(not(loom))]
 mod throughput;

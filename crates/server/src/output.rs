@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -19,6 +20,9 @@ use crate::transport::Transport;
 
 /// Bytes that somebody else keeps alive: an application's own object, sent without a copy.
 pub type Kept = Box<dyn AsRef<[u8]> + Send>;
+
+/// So much of a file is read at a time where it has to be framed.
+const FILE_BYTES: usize = 16 * 1024;
 
 /// One piece of what is queued.
 enum Piece {
@@ -122,6 +126,52 @@ impl Output {
     /// What goes before this has filled the socket.
     pub fn note_full(&mut self) {
         self.full = true;
+    }
+
+    /// Lets `take` have the bytes in order, until it takes less than it is shown; how many it took. What is
+    /// in files is read for it: sendfile(2) knows nothing of frames.
+    ///
+    /// # Errors
+    /// A file's; `UnexpectedEof` where it is shorter than was said.
+    pub fn pull(&mut self, mut take: impl FnMut(&[u8]) -> usize) -> io::Result<u64> {
+        let before = self.left;
+        while let Some(piece) = self.pieces.front_mut() {
+            let (taken, shown, done) = match piece {
+                Piece::Copied(ring) => {
+                    let shown = ring.as_slices().0.len();
+                    let taken = take(ring.as_slices().0);
+                    ring.drain(..taken);
+                    self.copied -= taken;
+                    (taken, shown, ring.is_empty())
+                }
+                Piece::Kept { bytes, at, end, .. } => {
+                    let rest = (**bytes).as_ref().get(*at..*end).unwrap_or_default();
+                    let taken = take(rest);
+                    let shown = rest.len();
+                    *at += taken;
+                    (taken, shown, at == end)
+                }
+                Piece::File { file, offset, left } => {
+                    let mut room = [0; FILE_BYTES];
+                    let most = usize::try_from(*left).unwrap_or(usize::MAX).min(FILE_BYTES);
+                    let read = file.read_at(&mut room[..most], *offset)?;
+                    if read == 0 {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    let taken = take(&room[..read]);
+                    *offset += taken as u64;
+                    *left -= taken as u64;
+                    (taken, read, *left == 0)
+                }
+            };
+            self.left -= taken as u64;
+            if done {
+                self.pieces.pop_front();
+            } else if taken < shown {
+                break;
+            }
+        }
+        Ok(before - self.left)
     }
 
     /// Sends until the socket is full, nothing waits, or so many bytes are sent.

@@ -165,7 +165,10 @@ impl Requests {
         connections: &mut Connections,
         poller: &mut Poller,
     ) -> Option<Exchange> {
-        let (mut connection, parcel) = exchange.hand_back(&self.engine);
+        let Some((mut connection, parcel)) = exchange.hand_back(&self.engine) else {
+            self.throughput.count();
+            return None;
+        };
         connections.take_back(&mut connection, poller.now);
         self.throughput.count();
         match parcel {

@@ -1,6 +1,6 @@
 //! Deadlines of requests: a client is answered in time, whatever its request's thread does.
 //!
-//! Knows: a request, its transport, and until when it may take. Does not know: Python: who wants
+//! Knows: a request, who answers in its exchange's place, and until when it may take. Does not know: Python: who wants
 //! to act on an overdue request's thread asks for it. The watchdog looks; threads claim. Which of
 //! them comes first is settled in `claims.rs`.
 
@@ -12,12 +12,10 @@ use reactor::sys::{monotonic_ms, wall_seconds};
 use wire::{DateLine, Head, Millis};
 
 use crate::claims::{Claim, Claims, Passed};
-use crate::connection::Connection;
 use crate::counters::Counters;
+use crate::downstream::{Downstream, StandIn};
 use crate::log::{Level, Log};
-use crate::output::Carry;
 use crate::sync::lock;
-use crate::transport::Transport;
 
 /// Until when requests may take.
 #[derive(Debug, Clone, Default)]
@@ -43,11 +41,7 @@ impl Deadlines {
 /// What a deadline answers for.
 pub struct Request {
     head: Arc<Head>,
-    transport: Arc<Transport>,
-    /// Replies to earlier requests of the connection, which go first.
-    carry: Option<Arc<Carry>>,
-    /// Nothing else waits for the socket.
-    clean: bool,
+    client: StandIn,
     began: Millis,
 }
 
@@ -68,19 +62,13 @@ impl Request {
 
     /// Sends 504, or cuts a reply that was begun.
     fn expire(&self, server_header: &[u8], unanswered: bool) {
-        if unanswered && self.clean {
-            let carried = self.carry.as_ref().is_none_or(|carry| carry.send().is_ok() && carry.is_empty());
-            if carried {
-                let mut reply = Vec::new();
-                let date = DateLine::at(wall_seconds());
-                wire::REQUEST_TIMEOUT.reply(&date, server_header, self.head.is_head(), &mut reply);
-                // A peer that is gone, or so slow that its socket is full, is not waited for.
-                let _ = self.transport.send(&reply);
-                return self.transport.shut_both();
-            }
+        if !unanswered {
+            return self.client.cut();
         }
-        self.transport.reset_at_close();
-        self.transport.shut_both();
+        let mut reply = Vec::new();
+        let date = DateLine::at(wall_seconds());
+        wire::REQUEST_TIMEOUT.reply(&date, server_header, self.head.is_head(), &mut reply);
+        self.client.answer(&reply, wire::head_length(&reply));
     }
 }
 
@@ -121,7 +109,12 @@ impl Tickets {
 
     /// A ticket for a request, if it has a deadline.
     #[inline]
-    pub fn issue(&self, connection: &Connection, head: &Arc<Head>, now: Millis) -> Option<Arc<Ticket>> {
+    pub(crate) fn issue(
+        &self,
+        downstream: &Downstream,
+        head: &Arc<Head>,
+        now: Millis,
+    ) -> Option<Arc<Ticket>> {
         if !self.deadlines.any() {
             return None;
         }
@@ -129,13 +122,7 @@ impl Tickets {
         if time == 0 {
             return None;
         }
-        let request = Request {
-            head: Arc::clone(head),
-            transport: Arc::clone(&connection.transport),
-            carry: connection.sending.carry.clone(),
-            clean: connection.sending.output.is_none(),
-            began: now,
-        };
+        let request = Request { head: Arc::clone(head), client: downstream.stand_in(), began: now };
         Some(self.claims.issue(request, now + time))
     }
 

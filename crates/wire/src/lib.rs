@@ -48,7 +48,7 @@ pub use policy::{Policy, REFUSABLE, RELAXABLE, Underscore, UnknownName};
 pub use reason::reason_phrase;
 pub use request_line::Version;
 pub use response::{
-    BodyPlan, FieldName, HeadError, LAST_CHUNK, Plan, RequestFacts, ResponseHead, chunk_prefix,
+    BodyPlan, FieldName, HeadError, LAST_CHUNK, Plan, RequestFacts, ResponseHead, chunk_prefix, head_length,
 };
 pub use sniff::looks_like;
 pub use trust::{BadTrust, Family, Peer, Trust};

@@ -23,6 +23,8 @@ pub struct RequestFacts {
     pub is_head: bool,
     /// The peer wants to go on, and so do we.
     pub persistent: bool,
+    /// What it is sent through says itself where the content ends, as a stream does.
+    pub delimited: bool,
 }
 
 /// How the body is delimited.
@@ -32,7 +34,7 @@ pub enum BodyPlan {
     None,
     Length(u64),
     Chunked,
-    /// The end of the connection is the end of the body (HTTP/1.0).
+    /// The end of the connection is the end of the body (HTTP/1.0), or that of its stream.
     UntilClose,
 }
 
@@ -267,7 +269,7 @@ impl ResponseHead {
             (304, _) => BodyPlan::None,
             _ if request.is_head => BodyPlan::None,
             (_, Some(length)) => BodyPlan::Length(length),
-            (_, None) if is_11 => BodyPlan::Chunked,
+            (_, None) if is_11 && !request.delimited => BodyPlan::Chunked,
             (_, None) => BodyPlan::UntilClose,
         };
         match body {
@@ -291,7 +293,8 @@ impl ResponseHead {
             self.bytes.extend_from_slice(server);
             self.bytes.extend_from_slice(b"\r\n");
         }
-        let keep_alive = request.persistent && !self.close && body != BodyPlan::UntilClose;
+        let keep_alive =
+            request.delimited || request.persistent && !self.close && body != BodyPlan::UntilClose;
         self.bytes.extend_from_slice(match (keep_alive, is_11) {
             (true, true) => b"\r\n",
             (true, false) => b"Connection: keep-alive\r\n\r\n",
@@ -342,6 +345,11 @@ fn push_number(mut number: u64, base: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
+/// How many bytes of a whole reply are its head; all of them where that has no end.
+pub fn head_length(reply: &[u8]) -> usize {
+    reply.windows(4).position(|four| four == b"\r\n\r\n").map_or(reply.len(), |at| at + 4)
+}
+
 /// The line in front of a chunk's data.
 #[inline]
 pub fn chunk_prefix(length: usize, out: &mut Vec<u8>) {
@@ -353,7 +361,8 @@ pub fn chunk_prefix(length: usize, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    const PLAIN: RequestFacts = RequestFacts { version: Version::Http11, is_head: false, persistent: true };
+    const PLAIN: RequestFacts =
+        RequestFacts { version: Version::Http11, is_head: false, persistent: true, delimited: false };
 
     fn finished(
         status: &str,
@@ -372,14 +381,17 @@ mod tests {
 
     #[test]
     fn framing_follows_from_version_method_status_and_what_is_known() {
-        let old = RequestFacts { version: Version::Http10, is_head: false, persistent: true };
+        let old = RequestFacts { version: Version::Http10, ..PLAIN };
         let head = RequestFacts { is_head: true, ..PLAIN };
+        let stream = RequestFacts { delimited: true, ..PLAIN };
         let length = [("Content-Length", "7")];
         for (status, fields, request, known, plan, keep) in [
             ("200 OK", &[][..], PLAIN, Some(5), BodyPlan::Length(5), true),
             ("200 OK", &length[..], PLAIN, Some(5), BodyPlan::Length(7), true),
             ("200 OK", &[][..], PLAIN, None, BodyPlan::Chunked, true),
             ("200 OK", &[][..], old, None, BodyPlan::UntilClose, false),
+            ("200 OK", &[][..], stream, None, BodyPlan::UntilClose, true),
+            ("200 OK", &[("Connection", "close")][..], stream, Some(5), BodyPlan::Length(5), true),
             ("200 OK", &[][..], old, Some(5), BodyPlan::Length(5), true),
             ("200 OK", &length[..], head, Some(0), BodyPlan::None, true),
             ("204 No Content", &length[..], PLAIN, Some(0), BodyPlan::None, true),

@@ -14,7 +14,7 @@ use super::{Exchange, Gone, Reply};
 use crate::body::Body;
 use crate::connection::Connection;
 use crate::engine::Engine;
-use crate::output::Flushed;
+use crate::output::{Flushed, Output};
 use crate::scribe::Scribe;
 use crate::transport::Transport;
 
@@ -35,11 +35,12 @@ impl Exchange {
     /// What names its connection to the loop.
     #[inline]
     pub fn token(&self) -> u64 {
-        self.connection.token
+        self.downstream.token()
     }
 
-    pub(crate) fn connection_mut(&mut self) -> &mut Connection {
-        &mut self.connection
+    /// Its connection, where that is away for its sake; a stream's stays where it is.
+    pub(crate) fn connection_mut(&mut self) -> Option<&mut Connection> {
+        self.downstream.connection_mut()
     }
 
     /// True once the reply is complete, or can no longer be.
@@ -51,19 +52,19 @@ impl Exchange {
     /// Bytes that the peer has not taken, those of files included.
     #[inline]
     pub fn unsent(&self) -> u64 {
-        self.connection.sending.output.as_ref().map_or(0, |output| output.left())
+        self.downstream.output().map_or(0, Output::left)
     }
 
     /// False: there is more to send, and no edge will tell: it is to be roused soon.
     #[inline]
     pub fn awaits_edge(&self) -> bool {
-        self.connection.sending.output.as_ref().is_none_or(|output| output.awaits_edge())
+        self.downstream.output().is_none_or(Output::awaits_edge)
     }
 
     /// A large body is kept for the peer.
     #[inline]
     pub fn keeps(&self) -> bool {
-        self.connection.sending.keeps()
+        self.downstream.output().is_some_and(Output::keeps)
     }
 
     /// Sends more of what waits.
@@ -71,11 +72,11 @@ impl Exchange {
     /// # Errors
     /// [`Gone`] when the peer is, or its patience is over.
     pub fn push(&mut self, engine: &Engine) -> Result<(), Gone> {
-        if self.connection.sending.is_empty() {
+        if self.downstream.is_clear() {
             return Ok(());
         }
         match self.flush(engine) {
-            Ok(Flushed::Full) if self.connection.patience.is_over(monotonic_ms()) => {
+            Ok(Flushed::Full) if self.downstream.patience().is_over(monotonic_ms()) => {
                 return Err(self.give_up(engine));
             }
             Ok(_) => {}
@@ -87,23 +88,23 @@ impl Exchange {
     /// The peer has taken too little for too long, or the engine ends: the connection is reset.
     pub fn give_up(&mut self, engine: &Engine) -> Gone {
         engine.counters.write_timeouts.add();
-        self.connection.transport.reset_at_close();
+        self.downstream.reset();
         self.broke(engine)
     }
 
     /// The transport, for whoever waits for it while the exchange is not borrowed.
     pub fn transport(&self) -> &Arc<Transport> {
-        &self.connection.transport
+        self.downstream.transport()
     }
 
     /// Until when the peer must have taken something of what waits; never, where nothing does.
     pub fn send_until(&self) -> Millis {
-        if self.connection.sending.is_empty() { Millis::MAX } else { self.connection.patience.until() }
+        if self.downstream.is_clear() { Millis::MAX } else { self.downstream.patience().until() }
     }
 
     /// Looks whether the peer is still there. What it has sent of a next request is kept.
     pub fn peer_has_left(&mut self) -> bool {
-        let connection = &mut *self.connection;
+        let Some(connection) = self.downstream.connection_mut() else { return self.downstream.has_left() };
         if !connection.pending.is_empty() {
             return false;
         }
@@ -124,9 +125,7 @@ impl Exchange {
         if let Body::Stream(incoming) = &self.body
             && let Some(flow) = incoming.take_back()
         {
-            self.connection.machine = flow.machine;
-            self.connection.pending = flow.pending;
-            self.connection.more = true;
+            self.take_up(flow);
             self.body = Body::Empty;
         }
     }
@@ -138,7 +137,7 @@ impl Exchange {
     pub fn send_head(&mut self, scribe: &mut Scribe, engine: &Engine) -> Result<(), Gone> {
         let Reply::Open { plan, unsent: true } = self.reply else { return Ok(()) };
         self.reply = Reply::Open { plan, unsent: false };
-        self.deliver(&[scribe.head.bytes()], engine)
+        self.deliver(&[scribe.head.bytes()], scribe.head.bytes().len(), engine)
     }
 
     /// Sends an interim response (RFC 9110 §15.2). False: the head has gone, or the peer
@@ -150,7 +149,7 @@ impl Exchange {
         if self.head_is_sent() || self.head.version == wire::Version::Http10 {
             return Ok(false);
         }
-        self.deliver(&[bytes], engine)?;
+        self.deliver(&[bytes], bytes.len(), engine)?;
         Ok(true)
     }
 
@@ -201,15 +200,17 @@ impl Exchange {
         }
         self.send_head(scribe, engine)?;
         self.reply = Reply::Done;
-        self.deliver(&[b"0\r\n", trailers, b"\r\n"], engine)
+        self.deliver(&[b"0\r\n", trailers, b"\r\n"], 0, engine)
     }
 
     /// The peer has ended its side in the middle of this exchange. Replies to its earlier
     /// requests are whole: they are still sent, for who only ends its side goes on to read.
     pub fn lose(&mut self, engine: &Engine) {
-        let earlier = self.connection.sending.carry.take().filter(|carry| !carry.is_empty());
+        let earlier = self.carry_that_waits().cloned();
         let _ = self.broke(engine);
-        self.connection.sending.carry = earlier;
+        if let Some(connection) = self.downstream.connection_mut() {
+            connection.sending.carry = earlier;
+        }
     }
 
     /// Leaves HTTP: the answer to an upgrade, after which the connection's bytes are not ours
@@ -228,7 +229,8 @@ impl Exchange {
         self.status = 101;
         self.keep_alive = false;
         self.reply = Reply::Open { plan: BodyPlan::UntilClose, unsent: false };
-        self.raw(&[head], engine)
+        self.written += head.len() as u64;
+        self.deliver(&[head], head.len(), engine)
     }
 
     /// Sends bytes of the other protocol.
@@ -240,12 +242,13 @@ impl Exchange {
             return Err(Gone);
         }
         self.written += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
-        self.deliver(pieces, engine)
+        self.deliver(pieces, 0, engine)
     }
 
     /// Reads bytes of the other protocol, those first that came behind the request.
     pub fn read_raw<'a>(&mut self, room: &'a mut Vec<u8>) -> Raw<'a> {
-        let connection = &mut *self.connection;
+        // What comes on a stream is heard by whoever has its connection.
+        let Some(connection) = self.downstream.connection_mut() else { return Raw::Nothing };
         if !connection.pending.is_empty() {
             let (bytes, at) = connection.pending.take();
             *room = bytes;
@@ -263,7 +266,9 @@ impl Exchange {
 
     /// Keeps bytes that were read and are not wanted yet. Only what the last read gave.
     pub fn unread(&mut self, bytes: &[u8]) {
-        self.connection.pending.keep(bytes);
+        if let Some(connection) = self.downstream.connection_mut() {
+            connection.pending.keep(bytes);
+        }
     }
 
     /// Ends the other protocol in order: what waits is sent, then the connection closes.
@@ -272,7 +277,10 @@ impl Exchange {
             self.reply = Reply::Done;
             self.lingers = true;
             // What is left of the other protocol is no request.
-            self.connection.pending = Default::default();
+            if let Some(connection) = self.downstream.connection_mut() {
+                connection.pending = Default::default();
+            }
+            self.complete();
         }
     }
 }

@@ -71,7 +71,7 @@ fn field(head: &[u8], name: &str) -> Option<Vec<u8>> {
 
 /// Content bytes of a whole reply of ours: what follows its head.
 pub(crate) fn content_length(reply: &[u8]) -> u64 {
-    reply.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| (reply.len() - at - 4) as u64)
+    (reply.len() - wire::head_length(reply)) as u64
 }
 
 #[cfg(test)]

@@ -44,16 +44,17 @@ impl Exchange {
             scratch.extend_from_slice(scribe.head.bytes());
             self.reply = Reply::Open { plan, unsent: false };
         }
+        let head = scratch.len();
         let result = match plan {
-            BodyPlan::None => self.deliver(&[&scratch], engine),
+            BodyPlan::None => self.deliver(&[&scratch], head, engine),
             BodyPlan::Chunked => {
                 self.written += part.len() as u64;
                 chunk_prefix(part.len(), &mut scratch);
-                self.deliver(&[&scratch, part, b"\r\n"], engine)
+                self.deliver(&[&scratch, part, b"\r\n"], head, engine)
             }
             BodyPlan::Length(_) | BodyPlan::UntilClose => {
                 self.written += part.len() as u64;
-                self.deliver(&[&scratch, part], engine)
+                self.deliver(&[&scratch, part], head, engine)
             }
         };
         scribe.scratch = scratch;
@@ -81,14 +82,15 @@ impl Exchange {
             self.reply = Reply::Open { plan, unsent: false };
         }
         let mut tail: &[u8] = b"";
+        let head = front.len();
         if plan == BodyPlan::Chunked {
             chunk_prefix(bytes.len(), &mut front);
             tail = b"\r\n";
         }
         let (before_tail, total) = (front.len() + bytes.len(), front.len() + bytes.len() + tail.len());
         let mut sent = 0;
-        if self.connection.sending.is_empty() {
-            match self.send_now(&[&front, bytes, tail], engine) {
+        if self.downstream.is_clear() {
+            match self.send_now(&[&front, bytes, tail], head, engine) {
                 Ok(n) if n == total => return Ok(()),
                 Ok(n) => sent = n,
                 Err(_) => return Err(self.broke(engine)),
@@ -109,7 +111,7 @@ impl Exchange {
     /// that an application's large part does not live for as long as its last bytes wait.
     pub fn has_room(&mut self, engine: &Engine) -> bool {
         let fits = self.unsent() <= engine.config.limits.response_buffer_bytes;
-        if fits && let Some(output) = &mut self.connection.sending.output {
+        if fits && let Some(output) = self.downstream.output_mut() {
             output.own();
         }
         fits
@@ -118,7 +120,7 @@ impl Exchange {
     /// True for a reply that is complete and may wait at home for its peer, whatever is left of
     /// it: nothing of it is kept, or no more is kept for all peers than may be.
     pub fn may_be_left(&self, engine: &Engine) -> bool {
-        self.reply == Reply::Done && (!self.connection.sending.keeps() || !engine.budget.is_over())
+        self.reply == Reply::Done && (!self.keeps() || !engine.budget.is_over())
     }
 
     /// The part as far as the announced length reaches.
@@ -152,7 +154,7 @@ impl Exchange {
         let (offset, mut length) = range;
         if unsent {
             self.reply = Reply::Open { plan, unsent: false };
-            self.deliver(&[scribe.head.bytes()], engine)?;
+            self.deliver(&[scribe.head.bytes()], scribe.head.bytes().len(), engine)?;
         }
         if plan == BodyPlan::None {
             return Ok(());
@@ -177,16 +179,20 @@ impl Exchange {
         let Reply::Open { plan, unsent } = self.reply else { return Ok(()) };
         self.reply = Reply::Done;
         if unsent {
-            self.deliver(&[scribe.head.bytes()], engine)?;
+            self.deliver(&[scribe.head.bytes()], scribe.head.bytes().len(), engine)?;
         }
         match plan {
-            BodyPlan::Chunked => self.deliver(&[wire::LAST_CHUNK], engine),
+            BodyPlan::Chunked => self.deliver(&[wire::LAST_CHUNK], 0, engine),
             BodyPlan::Length(length) if self.left != Some(0) => {
                 // The peer must see that the reply is cut: the connection ends here.
                 self.wrong_length(length, self.written, engine);
+                self.complete();
                 Ok(())
             }
-            _ => Ok(()),
+            _ => {
+                self.complete();
+                Ok(())
+            }
         }
     }
 }

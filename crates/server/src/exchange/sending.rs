@@ -5,10 +5,11 @@
 
 use std::io;
 
+use reactor::PIECES;
 use reactor::sys::monotonic_ms;
-use reactor::{PIECES, Sent};
 
 use super::{Exchange, Gone, Reply};
+use crate::downstream::Downstream;
 use crate::engine::Engine;
 use crate::output::{Carry, Flushed};
 
@@ -23,26 +24,43 @@ const KEPT_FROM: usize = 64 * 1024;
 impl Exchange {
     /// Sends pieces in order: now as far as the socket takes them, the rest from the queue.
     /// Nothing waits here: whoever gives more than fits does so with nothing borrowed.
-    pub(super) fn deliver(&mut self, pieces: &[&[u8]], engine: &Engine) -> Result<(), Gone> {
+    /// The first `head` bytes are a head.
+    pub(super) fn deliver(&mut self, pieces: &[&[u8]], head: usize, engine: &Engine) -> Result<(), Gone> {
         debug_assert!(pieces.len() <= PIECES);
         if self.carry(pieces, engine) {
             return Ok(());
         }
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut sent = 0;
-        if self.connection.sending.is_empty() {
-            match self.send_now(pieces, engine) {
-                Ok(n) if n == total => return Ok(()),
+        if self.downstream.is_clear() {
+            match self.send_now(pieces, head, engine) {
                 Ok(n) => sent = n,
                 Err(_) => return Err(self.broke(engine)),
             }
         }
-        self.queue_rest(pieces, sent, engine)
+        if sent < total {
+            self.queue_rest(pieces, sent, engine)?;
+        }
+        self.complete();
+        Ok(())
+    }
+
+    /// A stream whose reply is complete ends, whatever of it still waits; one whose reply is too short is cut.
+    #[inline]
+    pub(super) fn complete(&mut self) {
+        if let Downstream::Stream(stream) = &mut self.downstream
+            && self.reply == Reply::Done
+        {
+            match self.left {
+                Some(1..) => stream.reset(),
+                _ => stream.end(),
+            }
+        }
     }
 
     /// Replies to pipelined requests wait for one another while the next request is at hand.
     fn carry(&mut self, pieces: &[&[u8]], engine: &Engine) -> bool {
-        let connection = &mut *self.connection;
+        let Some(connection) = self.downstream.connection_mut() else { return false };
         if connection.pending.is_empty() || !self.keep_alive || self.reply != Reply::Done {
             return false;
         }
@@ -58,22 +76,9 @@ impl Exchange {
 
     /// One send of everything, or of as much as one visit allows; how much was taken.
     #[inline]
-    pub(super) fn send_now(&self, pieces: &[&[u8]], engine: &Engine) -> io::Result<usize> {
-        let transport = &self.connection.transport;
-        let mut first = [&[][..]; PIECES];
-        let mut room = usize::try_from(engine.config.limits.send_burst_bytes).unwrap_or(usize::MAX);
-        for (slot, piece) in first.iter_mut().zip(pieces) {
-            *slot = &piece[..piece.len().min(room)];
-            room -= slot.len();
-        }
-        let sent = match &first[..pieces.len().min(PIECES)] {
-            [one] => transport.send(one)?,
-            many => transport.send_pieces(many)?,
-        };
-        Ok(match sent {
-            Sent::Some(n) => n,
-            Sent::Full => 0,
-        })
+    pub(super) fn send_now(&mut self, pieces: &[&[u8]], head: usize, engine: &Engine) -> io::Result<usize> {
+        let most = usize::try_from(engine.config.limits.send_burst_bytes).unwrap_or(usize::MAX);
+        self.downstream.send(pieces, head, most)
     }
 
     fn queue_rest(&mut self, pieces: &[&[u8]], sent: usize, engine: &Engine) -> Result<(), Gone> {
@@ -99,7 +104,7 @@ impl Exchange {
     pub(super) fn flush(&mut self, engine: &Engine) -> io::Result<Flushed> {
         let limits = &engine.config.limits;
         loop {
-            let flushed = self.connection.flush(limits, monotonic_ms())?;
+            let flushed = self.downstream.flush(limits, monotonic_ms())?;
             if flushed != Flushed::More || self.unsent() > limits.response_buffer_bytes {
                 return Ok(flushed);
             }
@@ -111,7 +116,7 @@ impl Exchange {
         if self.reply != Reply::Broken {
             engine.counters.replies_incomplete.add();
         }
-        self.connection.sending = Default::default();
+        self.downstream.drop_waiting();
         self.keep_alive = false;
         self.reply = Reply::Broken;
         Gone

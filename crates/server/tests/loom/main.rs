@@ -8,3 +8,4 @@ mod claims;
 mod event;
 mod inbox;
 mod rows;
+mod send_half;

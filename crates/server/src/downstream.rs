@@ -1,0 +1,238 @@
+//! What an exchange replies through: a connection of its own, or one stream of a connection that others share.
+//!
+//! Knows: the verbs that both have. Does not know: the request, or how far its reply has come. Belongs to the thread
+//! that owns the exchange.
+
+use std::io;
+use std::sync::Arc;
+
+use reactor::{Address, PIECES, Sent};
+use wire::{Limits, Millis};
+
+use crate::connection::Connection;
+use crate::output::{Carry, Flushed, Output};
+use crate::patience::Patience;
+use crate::stream::{Multiplexed, Stream};
+use crate::transport::Transport;
+
+/// The way to an exchange's client.
+pub(crate) enum Downstream {
+    /// HTTP/1: the connection is away from its slot for as long as the exchange lasts.
+    Connection(Box<Connection>),
+    /// The connection stays in its slot.
+    Stream(Box<Stream>),
+}
+
+impl Downstream {
+    pub fn peer(&self) -> Address {
+        match self {
+            Self::Connection(connection) => connection.peer,
+            Self::Stream(stream) => stream.peer(),
+        }
+    }
+
+    pub fn listener(&self) -> u16 {
+        match self {
+            Self::Connection(connection) => connection.listener,
+            Self::Stream(stream) => stream.listener(),
+        }
+    }
+
+    /// What names the connection to the loop.
+    #[inline]
+    pub fn token(&self) -> u64 {
+        match self {
+            Self::Connection(connection) => connection.token,
+            Self::Stream(stream) => stream.token(),
+        }
+    }
+
+    pub fn transport(&self) -> &Arc<Transport> {
+        match self {
+            Self::Connection(connection) => &connection.transport,
+            Self::Stream(stream) => stream.transport(),
+        }
+    }
+
+    /// The connection, where it is the exchange's own.
+    #[inline]
+    pub fn connection(&self) -> Option<&Connection> {
+        match self {
+            Self::Connection(connection) => Some(connection),
+            Self::Stream(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn connection_mut(&mut self) -> Option<&mut Connection> {
+        match self {
+            Self::Connection(connection) => Some(connection),
+            Self::Stream(_) => None,
+        }
+    }
+
+    /// Replies of its own connection to earlier requests.
+    #[inline]
+    pub fn carry(&self) -> Option<&Arc<Carry>> {
+        self.connection().and_then(|connection| connection.sending.carry.as_ref())
+    }
+
+    /// Nothing waits that has to be sent first.
+    #[inline]
+    pub fn is_clear(&self) -> bool {
+        match self {
+            Self::Connection(connection) => connection.sending.is_empty(),
+            Self::Stream(stream) => stream.output().is_empty(),
+        }
+    }
+
+    /// What waits for the peer, if anything does.
+    #[inline]
+    pub fn output(&self) -> Option<&Output> {
+        match self {
+            Self::Connection(connection) => connection.sending.output.as_deref(),
+            Self::Stream(stream) => Some(stream.output()),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn output_mut(&mut self) -> Option<&mut Output> {
+        match self {
+            Self::Connection(connection) => connection.sending.output.as_deref_mut(),
+            Self::Stream(stream) => Some(stream.output_mut()),
+        }
+    }
+
+    pub fn patience(&self) -> Patience {
+        match self {
+            Self::Connection(connection) => connection.patience,
+            Self::Stream(stream) => stream.patience(),
+        }
+    }
+
+    /// The queue. With the first that waits in it the peer's patience begins.
+    pub fn queue(&mut self, limits: &Limits, now: Millis) -> &mut Output {
+        match self {
+            Self::Connection(connection) => connection.queue(limits, now),
+            Self::Stream(stream) => stream.queue(limits, now),
+        }
+    }
+
+    /// One send of everything, or of as much as `most` allows, where nothing waits; how much was taken. The first
+    /// `head` bytes are a head, which a stream takes whole.
+    ///
+    /// # Errors
+    /// The peer is gone.
+    #[inline]
+    pub fn send(&mut self, pieces: &[&[u8]], head: usize, most: usize) -> io::Result<usize> {
+        let transport = match self {
+            Self::Connection(connection) => &connection.transport,
+            Self::Stream(stream) => return stream.send(pieces, head),
+        };
+        let mut first = [&[][..]; PIECES];
+        let mut room = most;
+        for (slot, piece) in first.iter_mut().zip(pieces) {
+            *slot = &piece[..piece.len().min(room)];
+            room -= slot.len();
+        }
+        let sent = match &first[..pieces.len().min(PIECES)] {
+            [one] => transport.send(one)?,
+            many => transport.send_pieces(many)?,
+        };
+        Ok(match sent {
+            Sent::Some(n) => n,
+            Sent::Full => 0,
+        })
+    }
+
+    /// Sends more of what waits. What the peer takes, and nothing else, renews its patience.
+    ///
+    /// # Errors
+    /// The peer is gone.
+    pub fn flush(&mut self, limits: &Limits, now: Millis) -> io::Result<Flushed> {
+        match self {
+            Self::Connection(connection) => connection.flush(limits, now),
+            Self::Stream(stream) => stream.flush(limits, now),
+        }
+    }
+
+    /// The peer must not take what it got for the whole: the connection is reset when it is closed, or the stream now.
+    pub fn reset(&mut self) {
+        match self {
+            Self::Connection(connection) => connection.transport.reset_at_close(),
+            Self::Stream(stream) => stream.reset(),
+        }
+    }
+
+    /// Nothing more is sent: what waits is dropped.
+    pub fn drop_waiting(&mut self) {
+        match self {
+            Self::Connection(connection) => connection.sending = Default::default(),
+            Self::Stream(stream) => stream.reset(),
+        }
+    }
+
+    /// True when the client has gone, with nothing more to be read. Takes nothing.
+    pub fn has_left(&self) -> bool {
+        match self {
+            Self::Connection(connection) => {
+                connection.pending.is_empty() && connection.transport.peer_has_left()
+            }
+            Self::Stream(stream) => !stream.is_open(),
+        }
+    }
+
+    /// What can answer in the place of whoever owns the exchange.
+    pub fn stand_in(&self) -> StandIn {
+        match self {
+            Self::Connection(connection) => StandIn::Connection {
+                transport: Arc::clone(&connection.transport),
+                carry: connection.sending.carry.clone(),
+                clean: connection.sending.output.is_none(),
+            },
+            Self::Stream(stream) => StandIn::Stream(Arc::clone(stream.shared()), stream.id()),
+        }
+    }
+}
+
+/// Answers a client whose exchange is stuck with its thread, or cuts it off. From any thread; nothing waits.
+pub enum StandIn {
+    Connection {
+        transport: Arc<Transport>,
+        /// Replies to earlier requests of the connection, which go first.
+        carry: Option<Arc<Carry>>,
+        /// Nothing else waits for the transport.
+        clean: bool,
+    },
+    Stream(Arc<Multiplexed>, u32),
+}
+
+impl StandIn {
+    /// Sends a reply, whose first `head` bytes are its head, and ends; or cuts where it would not come in order.
+    pub fn answer(&self, reply: &[u8], head: usize) {
+        match self {
+            Self::Connection { transport, carry, clean } => {
+                let in_order = || carry.as_ref().is_none_or(|carry| carry.send().is_ok() && carry.is_empty());
+                if !(*clean && in_order()) {
+                    return self.cut();
+                }
+                // A peer that is gone, or so slow that its socket is full, is not waited for.
+                let _ = transport.send(reply);
+                transport.shut_both();
+            }
+            Self::Stream(shared, id) => shared.answer(*id, &reply[..head], &reply[head..]),
+        }
+    }
+
+    /// Cuts a reply that was begun.
+    pub fn cut(&self) {
+        match self {
+            Self::Connection { transport, .. } => {
+                transport.reset_at_close();
+                transport.shut_both();
+            }
+            Self::Stream(shared, id) => shared.reset(*id),
+        }
+    }
+}
