@@ -55,7 +55,9 @@ class Serving:
         self.url = self.urls[0]
         self.workers: list[int] = told.get("workers", [])
         self.control: str = told.get("control", "")
-        self.port = int(self.url.rpartition(":")[2]) if self.url.startswith("http") else 0
+        host, _, port = self.url.rpartition("://")[2].rpartition(":")
+        self.port = int(port) if self.url.startswith("http") else 0
+        self.host = host if host.startswith("127.") else "127.0.0.1"
 
     def log(self) -> str:
         """What the server has written."""
@@ -64,7 +66,7 @@ class Serving:
 
     def connect(self, timeout: float = PATIENCE) -> socket.socket:
         """A connection to the first address."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout)
+        return socket.create_connection((self.host, self.port), timeout)
 
     def raw(self, data: bytes, *, end: bool = False) -> bytes:
         """Send bytes, read until the server closes or, without `end`, has nothing more to say."""

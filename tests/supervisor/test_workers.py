@@ -149,7 +149,8 @@ def test_a_template_process_that_is_killed_is_made_again(serve: Serve, shop: Sho
 
 
 def test_when_the_supervisor_is_killed_its_workers_go_and_the_port_is_free(serve: Serve, shop: Shop) -> None:
-    server = serve("shop", "--workers", "2", "--preload", cwd=shop())
+    # An address of its own: a port of 127.0.0.1 that is free is soon another test's.
+    server = serve("shop", "--workers", "2", "--preload", "--bind", "127.0.0.77:0", cwd=shop())
     workers = pids(server)
     begun = time.monotonic()
     os.kill(server.pid, signal.SIGKILL)
@@ -157,7 +158,7 @@ def test_when_the_supervisor_is_killed_its_workers_go_and_the_port_is_free(serve
     assert time.monotonic() - begun < 3
     with socket.socket() as again:
         again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        again.bind(("127.0.0.1", server.port))
+        again.bind((server.host, server.port))
         again.listen()
 
 
