@@ -43,7 +43,7 @@ impl Controls {
 
     /// Has the listeners looked at: a connection may wait for a worker that is no more.
     fn check_listeners(&self) {
-        self.engine.kick();
+        self.engine.recheck_listeners();
     }
 
     /// Ends at once: connections are cut, late threads are not waited for.

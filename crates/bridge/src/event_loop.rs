@@ -9,10 +9,10 @@ use std::sync::Arc;
 use pyo3::intern;
 use pyo3::prelude::*;
 use server::engine::Engine;
-use server::evented::{After, Evented, Roused};
+use server::evented::{After, Evented, Wakeup};
 use server::exchange::Exchange;
+use server::heartbeat::Heartbeat;
 use server::watchdog::Watchdog;
-use server::watched::Watched;
 use wire::Millis;
 
 use crate::controls::in_use;
@@ -24,7 +24,7 @@ pub struct EventLoop {
     driver: GilCell<Evented>,
     pub engine: Arc<Engine>,
     /// What the watchdog sees of this loop.
-    pub watched: Arc<Watched>,
+    pub heartbeat: Arc<Heartbeat>,
     watchdog: GilCell<Option<Watchdog>>,
     /// Has the loop call something soon: asyncio's `call_soon`, gevent's `run_callback`.
     pub call_soon: Py<PyAny>,
@@ -47,7 +47,7 @@ pub struct Turn {
     /// Requests that begin.
     pub requests: Vec<Exchange>,
     /// Connections of requests that run, and have an event.
-    pub ready: Vec<Roused>,
+    pub ready: Vec<Wakeup>,
     pub after: After,
 }
 
@@ -55,7 +55,7 @@ impl EventLoop {
     pub fn new(driver: Evented, call_soon: Py<PyAny>, on_end: Py<PyAny>) -> Self {
         Self {
             engine: Arc::clone(driver.engine()),
-            watched: Arc::clone(driver.watched()),
+            heartbeat: Arc::clone(driver.heartbeat()),
             driver: GilCell::new(driver),
             watchdog: GilCell::new(None),
             call_soon,
@@ -87,7 +87,7 @@ impl EventLoop {
             // A forked child has no such thread.
             return;
         }
-        self.watched.end();
+        self.heartbeat.end();
         let watchdog = self.watchdog.borrow(py).and_then(|mut watchdog| watchdog.take());
         if let Some(watchdog) = watchdog {
             py.detach(|| watchdog.join());
@@ -153,14 +153,14 @@ impl EventLoop {
     /// Tells of a connection no later than `at`, whether it has an event or not.
     pub fn wake_at(&self, py: Python<'_>, token: u64, at: Millis) {
         if let Some(mut driver) = self.driver.borrow(py) {
-            driver.rouse_at(token, at);
+            driver.wake_at(token, at);
         }
     }
 
     /// Tells of a connection when others have had their turn.
     pub fn wake_soon(&self, py: Python<'_>, token: u64) {
         if let Some(mut driver) = self.driver.borrow(py) {
-            driver.rouse_soon(token);
+            driver.wake_soon(token);
         }
     }
 
@@ -176,6 +176,6 @@ impl EventLoop {
 
     /// An exchange that is over goes back to the engine. True: a turn is needed soon.
     pub fn hand_back(&self, py: Python<'_>, exchange: Exchange) -> bool {
-        self.driver.borrow(py).is_some_and(|mut driver| driver.home(exchange))
+        self.driver.borrow(py).is_some_and(|mut driver| driver.take_back(exchange))
     }
 }

@@ -10,7 +10,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use server::engine::Engine;
 use server::exchange::Exchange;
-use server::scribe::Scribe;
+use server::reply_builder::ReplyBuilder;
 
 /// Tells the log. `what` says which request it was, or what else has failed.
 #[cold]
@@ -42,8 +42,8 @@ pub fn answer(py: Python<'_>, exchange: &mut Exchange, engine: &Engine, error: &
             module.call_method1(intern!(py, "page"), (exchange.about().to_string(), whole(py, error)))
         })
         .and_then(|page| page.extract::<Vec<u8>>());
-    let mut scribe = Scribe::new();
-    let head = &mut scribe.head;
+    let mut builder = ReplyBuilder::new();
+    let head = &mut builder.head;
     let written = head.status(b"500 Internal Server Error").is_ok()
         && head.field(b"Content-Type", b"text/html; charset=utf-8").is_ok()
         && head.field(b"Connection", b"close").is_ok();
@@ -51,7 +51,7 @@ pub fn answer(py: Python<'_>, exchange: &mut Exchange, engine: &Engine, error: &
         Ok(page) if written => {
             engine.counters.application_errors.add();
             // A peer that is gone shows when the connection is home.
-            let _ = exchange.whole_kept(&mut scribe, Box::new(page), engine);
+            let _ = exchange.whole_kept(&mut builder, Box::new(page), engine);
         }
         _ => exchange.fail(engine),
     }

@@ -27,7 +27,7 @@ pub struct Server {
     threads: Arc<Threads<Wsgi>>,
     fileno: RawFd,
     /// Rings when a request is overdue.
-    bell: UnixStream,
+    wakeup: UnixStream,
 }
 
 #[pymethods]
@@ -46,10 +46,10 @@ impl Server {
         let (threads, watch_routes) = (settings.threads, settings.watch_routes);
         let turn = settings.into_loop(&listeners)?;
         let fileno = turn.fileno();
-        let bell = turn.engine().tickets.listen()?;
+        let wakeup = turn.engine().deadlines.listen()?;
         let wsgi = Wsgi::new(application, gateways, watch_routes);
         let controls = Controls::new(turn.engine());
-        let server = Self { threads: Threads::new(wsgi, turn, threads), fileno, bell };
+        let server = Self { threads: Threads::new(wsgi, turn, threads), fileno, wakeup };
         Ok(PyClassInitializer::from(controls).add_subclass(server))
     }
 
@@ -68,22 +68,22 @@ impl Server {
 
     /// A descriptor that can be read when `overdue` has something to tell.
     fn overdue_fd(&self) -> RawFd {
-        self.bell.as_raw_fd()
+        self.wakeup.as_raw_fd()
     }
 
     /// Requests that have become overdue since the last time: (thread, request line, seconds,
     /// serial), for `interrupt`.
     fn overdue(&self) -> Vec<(u64, String, f64, u64)> {
         let mut rung = [0; 64];
-        while (&self.bell).read(&mut rung).is_ok_and(|count| count == rung.len()) {}
-        let tickets = self.threads.engine.tickets.take_overdue();
+        while (&self.wakeup).read(&mut rung).is_ok_and(|count| count == rung.len()) {}
+        let tickets = self.threads.engine.deadlines.take_overdue();
         tickets.into_iter().map(|one| (one.thread, one.line, one.seconds, one.serial)).collect()
     }
 
     /// Raises an exception in a thread, if it is still inside the request of that serial.
     fn interrupt(&self, thread: u64, serial: u64, exception: &Bound<'_, PyAny>) -> bool {
         // The thread needs the interpreter to leave the application, and this one has it.
-        let inside = self.threads.engine.tickets.is_inside(serial);
+        let inside = self.threads.engine.deadlines.is_inside(serial);
         if inside {
             crate::ffi::raise_in_thread(thread, Some(exception));
         }

@@ -11,11 +11,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use reactor::sys::{CloseOnFork, Handoff, ListenerFd};
 use server::access::{AccessLog, Format};
-use server::board::Board;
 use server::engine::{Config, LOCAL, Tracebacks};
 use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
-use server::tickets::Deadlines;
+use server::request_deadlines::RequestTimeouts;
+use server::scoreboard::Scoreboard;
 use server::turn::Loop;
 use wire::{Family, Limits, Policy, Trust};
 
@@ -59,10 +59,10 @@ impl Settings {
         let log = Log::new(fd, level, limits.error_log_rate, form).unwrap_or_else(|_| Log::none());
         let trust: String = get(settings, "forwarded_allow_ips", LOCAL.into())?;
         let threads: usize = get(settings, "threads", 1)?;
-        let (board, handoff) = board(settings)?;
+        let (scoreboard, handoff) = scoreboard(settings)?;
         let config = Config {
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            board,
+            scoreboard,
             handoff,
             shared_listeners: get(settings, "shared_listeners", false)?,
             report: match get::<Option<RawFd>>(settings, "report_fd", None)? {
@@ -70,7 +70,7 @@ impl Settings {
                 None => None,
             },
             max_requests: max_requests(settings)?,
-            deadlines: deadlines(settings, &limits)?,
+            request_timeouts: request_timeouts(settings, &limits)?,
             policy: policy(settings)?,
             proxy_from: parse_trust(&get::<String>(settings, "proxy_protocol_from", LOCAL.into())?)?,
             proxy_tls: get(settings, "proxy_protocol_tls", false)?,
@@ -130,12 +130,12 @@ fn limits(settings: &Bound<'_, PyDict>) -> PyResult<Limits> {
     Ok(limits)
 }
 
-/// The board, and the way on which connections go between workers (`supervisor/scoreboard.py`).
-fn board(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Board>, Option<Arc<Handoff>>)> {
+/// The scoreboard, and the way on which connections go between workers (`supervisor/scoreboard.py`).
+fn scoreboard(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Scoreboard>, Option<Arc<Handoff>>)> {
     let place: Option<(RawFd, usize, RawFd, RawFd, RawFd)> = get(settings, "board", None)?;
     Ok(match place {
         Some((fd, row, bell, give, take)) => {
-            (Some(Board::join(fd, row, bell)?), Some(Arc::new(Handoff::join(give, take)?)))
+            (Some(Scoreboard::join(fd, row, bell)?), Some(Arc::new(Handoff::join(give, take)?)))
         }
         None => (None, None),
     })
@@ -153,10 +153,10 @@ fn max_requests(settings: &Bound<'_, PyDict>) -> PyResult<u64> {
     Ok(most + (part * (jitter + 1) as f64) as u64)
 }
 
-fn deadlines(settings: &Bound<'_, PyDict>, limits: &Limits) -> PyResult<Deadlines> {
+fn request_timeouts(settings: &Bound<'_, PyDict>, limits: &Limits) -> PyResult<RequestTimeouts> {
     let by_path: Vec<(String, u64)> = get(settings, "request_timeouts", Vec::new())?;
     let by_path = by_path.into_iter().map(|(prefix, time)| (prefix.into_bytes(), time)).collect();
-    Ok(Deadlines { usual: limits.request_timeout, by_path })
+    Ok(RequestTimeouts { usual: limits.request_timeout, by_path })
 }
 
 fn policy(settings: &Bound<'_, PyDict>) -> PyResult<Policy> {

@@ -98,8 +98,8 @@ impl Reactor {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn watch_doorbell(&self, bell: &impl AsFd, token: u64) -> io::Result<()> {
-        self.poll.watch_edge(bell.as_fd(), token)
+    pub fn watch_doorbell(&self, eventfd: &impl AsFd, token: u64) -> io::Result<()> {
+        self.poll.watch_edge(eventfd.as_fd(), token)
     }
 
     /// Stops watching a listener, or a connection that stays open.

@@ -12,14 +12,14 @@ use server::engine::{Config, Engine};
 use server::exchange::Exchange;
 use server::log::Log;
 use server::pool::Threads;
-use server::scribe::Scribe;
+use server::reply_builder::ReplyBuilder;
 use server::turn::Loop;
 
 /// Answers everything with the same five bytes.
 struct Pong;
 
 thread_local! {
-    static SCRIBE: std::cell::RefCell<Scribe> = std::cell::RefCell::new(Scribe::new());
+    static SCRIBE: std::cell::RefCell<ReplyBuilder> = std::cell::RefCell::new(ReplyBuilder::new());
 }
 
 impl App for Pong {
@@ -28,13 +28,13 @@ impl App for Pong {
     }
 
     fn call(&self, exchange: &mut Exchange, engine: &Arc<Engine>) {
-        SCRIBE.with_borrow_mut(|scribe| {
-            scribe.head.clear();
+        SCRIBE.with_borrow_mut(|builder| {
+            builder.head.clear();
             let written =
-                scribe.head.status(b"200 OK").and(scribe.head.field(b"Content-Type", b"text/plain"));
+                builder.head.status(b"200 OK").and(builder.head.field(b"Content-Type", b"text/plain"));
             if written.is_ok() {
                 // A peer that is gone is the engine's business.
-                let _ = exchange.whole(scribe, b"Pong!", engine);
+                let _ = exchange.whole(builder, b"Pong!", engine);
             }
         });
     }

@@ -32,13 +32,13 @@ pub(crate) struct Acceptor {
     listeners: Listeners,
     /// What the other workers of the same listeners do.
     sharing: Sharing,
-    /// The owner's kicks that were heeded.
-    kicks: u64,
+    /// What the owner has asked for that was done.
+    rechecks: u64,
 }
 
 impl Acceptor {
     pub fn new(engine: Arc<Engine>, listeners: Listeners) -> Self {
-        Self { sharing: Sharing::new(Arc::clone(&engine)), listeners, kicks: 0, engine }
+        Self { sharing: Sharing::new(Arc::clone(&engine)), listeners, rechecks: 0, engine }
     }
 
     /// Accepts one connection of a listener that is ready, and looks at once whether its
@@ -182,9 +182,9 @@ impl Acceptor {
         self.engine.counters.connections_left.add();
         self.listeners.leave_handed_over(&poller.reactor, poller.now + PAUSE_MS);
         poller.wake_by(poller.now + PAUSE_MS);
-        if let Some(board) = &self.engine.config.board {
+        if let Some(scoreboard) = &self.engine.config.scoreboard {
             // The kernel has woken this worker for it, and nobody else.
-            board.ring();
+            scoreboard.notify_all();
         }
     }
 
@@ -240,9 +240,9 @@ impl Acceptor {
 
     /// The owner has asked for a look at the listeners, whether or not the kernel has told of them.
     pub fn recheck(&mut self) {
-        let kicks = self.engine.kicks();
-        if self.kicks != kicks && self.takes() {
-            self.kicks = kicks;
+        let rechecks = self.engine.rechecks();
+        if self.rechecks != rechecks && self.takes() {
+            self.rechecks = rechecks;
             self.listeners.all_ready();
         }
     }
@@ -263,7 +263,7 @@ impl Acceptor {
     #[inline]
     pub fn update_listening(&mut self, connections: &mut Connections, poller: &mut Poller) {
         self.note_room(connections, poller);
-        if self.engine.config.board.is_some() && self.listeners.is_open() {
+        if self.engine.config.scoreboard.is_some() && self.listeners.is_open() {
             self.sharing.update_listening(&mut self.listeners, connections, poller);
         }
     }
@@ -277,7 +277,7 @@ impl Acceptor {
     /// The word to stop has come: takes what has been accepted by the kernel already, then nothing new. Where others
     /// go on, what the kernel holds is theirs.
     pub fn begin_stop(&mut self, stage: Stage, poller: &Poller) {
-        self.engine.leave_board();
+        self.engine.leave_scoreboard();
         if stage == Stage::Retiring {
             self.listeners.close(&poller.reactor);
         } else if self.listeners.is_open() {

@@ -10,7 +10,7 @@
 //! Nothing is lost by it: requests that nobody has begun belong to the loop, so that whoever
 //! leads goes on with them, and replies wait only while calls are quick. Should one of them
 //! not be, the watchdog sends what waits: that of `pool.rs` under the baton, that of
-//! `watchdog.rs` beside an event loop, where replies wait in [`Watched`].
+//! `watchdog.rs` beside an event loop, where replies wait in [`Heartbeat`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use reactor::sys::monotonic_us;
 
 use crate::connection::Connection;
 use crate::exchange::Exchange;
+use crate::heartbeat::Heartbeat;
 use crate::reply::Reply;
-use crate::watched::Watched;
 
 /// How many requests are read before the first is answered.
 const MOST: usize = 16;
@@ -41,11 +41,11 @@ pub struct Batch {
     requests: VecDeque<Exchange>,
     replies: Vec<Reply>,
     /// Under an event loop replies wait there, and the other place stays empty.
-    watched: Option<Arc<Watched>>,
+    heartbeat: Option<Arc<Heartbeat>>,
     /// How many replies wait.
     kept: usize,
     /// Buffers that were used before.
-    parcels: Vec<Vec<u8>>,
+    buffers: Vec<Vec<u8>>,
     began: u64,
     /// When the first of the replies began to wait, under an event loop.
     held_since: u64,
@@ -56,8 +56,8 @@ pub struct Batch {
 
 impl Batch {
     /// Under an event loop: replies wait where its watchdog finds them.
-    pub fn wait_in(&mut self, watched: Arc<Watched>) {
-        self.watched = Some(watched);
+    pub fn wait_in(&mut self, heartbeat: Arc<Heartbeat>) {
+        self.heartbeat = Some(heartbeat);
     }
 
     /// A request that was read.
@@ -71,7 +71,7 @@ impl Batch {
     pub fn take(&mut self) -> Option<Exchange> {
         let mut exchange = self.requests.pop_front()?;
         if self.wary == 0 && self.size > 1 {
-            exchange.lend_parcel(self.parcels.pop().unwrap_or_default());
+            exchange.lend_buffer(self.buffers.pop().unwrap_or_default());
         }
         Some(exchange)
     }
@@ -127,19 +127,19 @@ impl Batch {
 
     /// A finished reply waits.
     #[inline]
-    pub fn keep(&mut self, connection: Box<Connection>, parcel: Vec<u8>) {
-        let reply = Reply::new(connection, parcel);
+    pub fn keep(&mut self, connection: Box<Connection>, bytes: Vec<u8>) {
+        let reply = Reply::new(connection, bytes);
         self.kept += 1;
-        match &self.watched {
-            Some(watched) => watched.keep(reply),
+        match &self.heartbeat {
+            Some(heartbeat) => heartbeat.keep(reply),
             None => self.replies.push(reply),
         }
     }
 
     /// Works on the replies that wait.
     fn with_replies<R>(&mut self, work: impl FnOnce(&mut Vec<Reply>) -> R) -> R {
-        match &self.watched {
-            Some(watched) => watched.replies(work),
+        match &self.heartbeat {
+            Some(heartbeat) => heartbeat.replies(work),
             None => work(&mut self.replies),
         }
     }
@@ -163,7 +163,7 @@ impl Batch {
         self.wary = PATIENCE;
         self.send();
         for exchange in &self.requests {
-            exchange.send_carried();
+            exchange.send_pipelined();
         }
     }
 
@@ -181,7 +181,7 @@ impl Batch {
 
     /// Judges how quick the calls of the batch were, before its replies are sent.
     pub fn judge(&mut self) {
-        if self.watched.is_some() {
+        if self.heartbeat.is_some() {
             return self.judge_held();
         }
         if self.size > 1 && (monotonic_us() - self.began) / u64::from(self.size) > QUICK_US {
@@ -201,10 +201,10 @@ impl Batch {
     }
 
     /// A buffer can be used again.
-    pub fn give_back(&mut self, mut parcel: Vec<u8>) {
-        parcel.clear();
-        if self.parcels.len() < MOST {
-            self.parcels.push(parcel);
+    pub fn give_back(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        if self.buffers.len() < MOST {
+            self.buffers.push(buffer);
         }
     }
 

@@ -9,7 +9,7 @@
 //!
 //! ```text
 //!             take job, let go                      try the baton
-//!   LEADING ───────────────────► PLAYING ──────────────────────────► LEADING   (free: the usual way)
+//!   LEADING ───────────────────► RUNNING ──────────────────────────► LEADING   (free: the usual way)
 //!      ▲                             └──── taken: leave the job in the inbox ──► SPARE (parked)
 //!      │                                                                          │ woken
 //!      └──────────── baton free ◄──── ARMED (waits for the interpreter) ◄─────────┘
@@ -70,9 +70,9 @@ pub trait Lead {
 }
 
 /// Who does the jobs.
-pub trait Play<J> {
+pub trait Run<J> {
     /// Does a job, start to end, on this thread.
-    fn play(&self, job: &mut J);
+    fn run(&self, job: &mut J);
     /// Somebody else leads: what was left for the loop to do with a finished job is done now.
     fn late(&self, job: &mut J);
     /// Runs something that waits, while others may use the interpreter.
@@ -95,8 +95,8 @@ pub struct Baton<L: Lead> {
     armed: AtomicBool,
     /// Until when (milliseconds) jobs are expected to block.
     marked_until: AtomicU64,
-    /// Odd while the last leader plays a job and nobody has led since; even while somebody leads.
-    plays: AtomicU64,
+    /// Odd while the last leader runs a job and nobody has led since; even while somebody leads.
+    runs: AtomicU64,
     /// The watchdog sleeps and wants to be woken when a job starts.
     watch_sleeps: AtomicBool,
     ended: AtomicBool,
@@ -122,42 +122,42 @@ impl<L: Lead> Baton<L> {
             spares: Spares::new(),
             armed: AtomicBool::new(false),
             marked_until: AtomicU64::new(0),
-            plays: AtomicU64::new(0),
+            runs: AtomicU64::new(0),
             watch_sleeps: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         }
     }
 
     /// A worker thread's life, to the end of the loop. The caller has entered the interpreter.
-    pub fn live<P: Play<L::Job>>(&self, player: &P, pool: &impl Pool) {
+    pub fn live<P: Run<L::Job>>(&self, runner: &P, pool: &impl Pool) {
         let mut looks = true;
         while !self.ended.load(Ordering::Acquire) {
             if looks && let Some(work) = try_lock(&self.held) {
-                self.lead(work, player, pool);
+                self.lead(work, runner, pool);
                 continue;
             }
-            let called = player.outside(|| {
+            let called = runner.outside(|| {
                 let goes_on = self.spares.park();
-                goes_on.then(|| (self.plays.load(Ordering::Relaxed), pool.clock()))
+                goes_on.then(|| (self.runs.load(Ordering::Relaxed), pool.clock()))
             });
             let Some(called) = called else { return };
-            looks = self.step_up(called, player, pool);
+            looks = self.step_up(called, runner, pool);
         }
     }
 
     /// A spare that was called: it has the interpreter now, which is the moment an armed
-    /// thread waits for. `called`: the count of plays and the time (in microseconds) at which
+    /// thread waits for. `called`: the count of runs and the time (in microseconds) at which
     /// it began to wait for the interpreter. False: nobody needs it, and it parks.
-    fn step_up<P: Play<L::Job>>(&self, called: (u64, u64), player: &P, pool: &impl Pool) -> bool {
+    fn step_up<P: Run<L::Job>>(&self, called: (u64, u64), runner: &P, pool: &impl Pool) -> bool {
         self.armed.store(false, Ordering::Release);
         // Two ways lead here. A job has blocked and let go of the interpreter: that is quick.
         // Or the interpreter took turns after its switch interval: then nobody has blocked,
-        // unless the job is still the one that was played when this thread was called. The
+        // unless the job is still the one that was run when this thread was called. The
         // baton is free then as well, as whoever had to give its turn is in a job; but it comes
         // back as soon as it is let, and two that lead in turn send every reply alone.
-        let (plays, since) = called;
+        let (runs, since) = called;
         let blocked = pool.clock().saturating_sub(since) < TURNS_US;
-        if !blocked && self.plays.load(Ordering::Relaxed) != plays {
+        if !blocked && self.runs.load(Ordering::Relaxed) != runs {
             return false;
         }
         // Taken: the leader was only about to sleep. Park again; it costs nothing to be wrong.
@@ -165,7 +165,7 @@ impl<L: Lead> Baton<L> {
         if blocked {
             self.mark(work.now());
         }
-        self.lead(work, player, pool);
+        self.lead(work, runner, pool);
         true
     }
 
@@ -174,7 +174,7 @@ impl<L: Lead> Baton<L> {
     }
 
     /// Leads until the baton is lost or the loop ends.
-    fn lead<'a, P: Play<L::Job>>(&'a self, mut work: TriedGuard<'a, L>, player: &P, pool: &impl Pool) {
+    fn lead<'a, P: Run<L::Job>>(&'a self, mut work: TriedGuard<'a, L>, runner: &P, pool: &impl Pool) {
         self.now_leading(&mut work, None);
         loop {
             if self.inbox.is_full() {
@@ -183,7 +183,7 @@ impl<L: Lead> Baton<L> {
             let job = match work.next() {
                 Next::Ready(job) => job,
                 Next::Quiet => {
-                    player.outside_for_work(|| work.wait());
+                    runner.outside_for_work(|| work.wait());
                     continue;
                 }
                 Next::Ended => return self.end(),
@@ -191,7 +191,7 @@ impl<L: Lead> Baton<L> {
             if work.now() < self.marked_until.load(Ordering::Relaxed) {
                 self.arm(pool);
             }
-            match self.do_job(work, job, player, pool) {
+            match self.do_job(work, job, runner, pool) {
                 Some(again) => work = again,
                 None => return,
             }
@@ -202,18 +202,18 @@ impl<L: Lead> Baton<L> {
     /// the job is in the inbox.
     // Always: a job is some hundred bytes, which a call of its own would copy once more.
     #[inline(always)]
-    fn do_job<'a, P: Play<L::Job>>(
+    fn do_job<'a, P: Run<L::Job>>(
         &'a self,
         work: TriedGuard<'a, L>,
         mut job: L::Job,
-        player: &P,
+        runner: &P,
         pool: &impl Pool,
     ) -> Option<TriedGuard<'a, L>> {
-        let mine = self.now_playing(pool);
+        let mine = self.now_running(pool);
         drop(work);
-        player.play(&mut job);
+        runner.run(&mut job);
         let Some(mut work) = try_lock(&self.held) else {
-            player.late(&mut job);
+            runner.late(&mut job);
             self.leave(job, pool);
             return None;
         };
@@ -222,32 +222,32 @@ impl<L: Lead> Baton<L> {
         Some(work)
     }
 
-    /// This thread leads, and comes from the play of that count, if from any. Where the one that
+    /// This thread leads, and comes from the run of that count, if from any. Where the one that
     /// led last is still in another, nobody waits for that one any more.
     #[inline]
     fn now_leading(&self, work: &mut TriedGuard<'_, L>, mine: Option<u64>) {
-        let plays = self.plays.load(Ordering::Relaxed);
+        let runs = self.runs.load(Ordering::Relaxed);
         // Only the holder of the baton writes, so that load and store need not be one.
-        self.plays.store(plays + (plays & 1), Ordering::Release);
-        if plays & 1 == 1 && mine != Some(plays) {
+        self.runs.store(runs + (runs & 1), Ordering::Release);
+        if runs & 1 == 1 && mine != Some(runs) {
             work.relieved();
         }
     }
 
-    /// This thread is about to let go of the baton for a job: the count of its play.
+    /// This thread is about to let go of the baton for a job: the count of its run.
     #[inline]
-    fn now_playing(&self, pool: &impl Pool) -> u64 {
-        let mine = self.plays.load(Ordering::Relaxed) | 1;
+    fn now_running(&self, pool: &impl Pool) -> u64 {
+        let mine = self.runs.load(Ordering::Relaxed) | 1;
         // One order with the watchdog's own store and load: either it sees that a job has
         // begun, or this thread sees that it sleeps.
-        self.plays.swap(mine, Ordering::SeqCst);
+        self.runs.swap(mine, Ordering::SeqCst);
         one_order();
-        self.rouse_watchdog(pool);
+        self.wake_watchdog(pool);
         mine
     }
 
     #[inline]
-    fn rouse_watchdog(&self, pool: &impl Pool) {
+    fn wake_watchdog(&self, pool: &impl Pool) {
         if self.watch_sleeps.load(Ordering::SeqCst) && self.watch_sleeps.swap(false, Ordering::SeqCst) {
             pool.wake_watchdog();
         }
@@ -283,7 +283,7 @@ impl<L: Lead> Baton<L> {
             return;
         }
         // Whoever watches a thread come back after a long time tells that it has.
-        self.rouse_watchdog(pool);
+        self.wake_watchdog(pool);
         if self.inbox.put(job) {
             (self.wake)();
         }
@@ -307,11 +307,11 @@ impl<L: Lead> Baton<L> {
 
     /// The watchdog looks, once a millisecond: `seen` is what it saw the last time.
     pub fn look(&self, seen: u64) -> Look {
-        let plays = self.plays.load(Ordering::SeqCst);
-        if plays & 1 == 0 || plays != seen {
-            return Look::Fine(plays);
+        let runs = self.runs.load(Ordering::SeqCst);
+        if runs & 1 == 0 || runs != seen {
+            return Look::Fine(runs);
         }
-        if self.call_spare() { Look::Called(plays) } else { Look::NoSpare(plays) }
+        if self.call_spare() { Look::Called(runs) } else { Look::NoSpare(runs) }
     }
 
     /// What waits for the thread that is stuck goes out now, without the interpreter, which
@@ -320,7 +320,7 @@ impl<L: Lead> Baton<L> {
     /// job comes into the inbox only after this has looked, it finds the baton free again.
     pub fn relieve(&self, seen: u64) {
         let Some(mut work) = try_lock(&self.held) else { return };
-        if self.plays.load(Ordering::SeqCst) == seen {
+        if self.runs.load(Ordering::SeqCst) == seen {
             work.relieved();
         }
         self.give_up(work);
@@ -331,7 +331,7 @@ impl<L: Lead> Baton<L> {
     pub fn housekeeping(&self) {
         let Some(mut work) = try_lock(&self.held) else { return };
         // The job that is under way may be younger than the one that was relieved.
-        if self.plays.load(Ordering::Relaxed) & 1 == 1 {
+        if self.runs.load(Ordering::Relaxed) & 1 == 1 {
             work.relieved();
         }
         self.empty_inbox(&mut work);
@@ -355,8 +355,8 @@ impl<L: Lead> Baton<L> {
     pub fn watch_may_sleep(&self, seen: u64) -> bool {
         self.watch_sleeps.store(true, Ordering::SeqCst);
         one_order();
-        let plays = self.plays.load(Ordering::SeqCst);
-        if plays & 1 == 0 && plays == seen {
+        let runs = self.runs.load(Ordering::SeqCst);
+        if runs & 1 == 0 && runs == seen {
             return true;
         }
         self.watch_sleeps.store(false, Ordering::SeqCst);
@@ -366,13 +366,13 @@ impl<L: Lead> Baton<L> {
     /// Drives the loop from outside (an event loop that polls its descriptor): does every job
     /// that is ready on this thread, at most `most`, and returns how many. Without `most`
     /// jobs to do it returns at once.
-    pub fn turn<P: Play<L::Job>>(&self, player: &P, pool: &impl Pool, most: usize) -> Option<usize> {
+    pub fn turn<P: Run<L::Job>>(&self, runner: &P, pool: &impl Pool, most: usize) -> Option<usize> {
         let mut work = try_lock(&self.held)?;
         self.now_leading(&mut work, None);
         for done in 0..most {
             self.empty_inbox(&mut work);
             match work.next() {
-                Next::Ready(job) => match self.do_job(work, job, player, pool) {
+                Next::Ready(job) => match self.do_job(work, job, runner, pool) {
                     Some(again) => work = again,
                     None => return Some(done + 1),
                 },

@@ -1,7 +1,7 @@
 //! Who answers a request that has a deadline: its thread, or whoever watches the deadline.
 //!
 //! Knows: states, deadlines, which thread is in which request. Does not know: clocks, sockets,
-//! Python (`tickets.rs` does), so that loom can check it. The watchdog looks; threads claim.
+//! Python (`request_deadlines.rs` does), so that loom can check it. The watchdog looks; threads claim.
 //!
 //! ```text
 //!   OPEN ──the application begins its reply──► ANSWERED ──deadline──► OVERDUE (the reply is cut)
@@ -119,7 +119,7 @@ impl<R> Claims<R> {
     }
 
     /// A request is done.
-    pub fn settle(&self, claim: &Arc<Claim<R>>) {
+    pub fn complete(&self, claim: &Arc<Claim<R>>) {
         let mut open = lock(&self.open);
         if let Some(at) = open.iter().position(|other| Arc::ptr_eq(other, claim)) {
             open.swap_remove(at);

@@ -1,13 +1,13 @@
 //! One connection's life: what has been received, what is being received, what waits to be sent.
 //!
 //! Knows: its machine and its queues. Does not know: the loop, or who answers. Owned by its
-//! slot while it is home and by one thread while its exchange is played.
+//! slot while it is parked and by one thread while its exchange is in flight.
 //!
 //! ```text
 //!   PREFACE (where the listener's kind has one)
 //!      ▼     ┌────────────── the reply is sent, keep-alive ───────────────┐
 //!      │     ▼                                                            │
-//!   READING ─► (exchange: away with a thread) ─► FLUSHING ─► close        │
+//!   READING ─► (exchange: in flight with a thread) ─► FLUSHING ─► close        │
 //!      │ fault                                     │  └───────────────────┘
 //!      └────────────── refusal ──► FLUSHING ──► LINGERING ──► close
 //! ```
@@ -23,7 +23,7 @@ use wire::{Fault, Head, Limits, Millis, Trust};
 use crate::body::BodyBuffer;
 use crate::listener::{self, Kind};
 use crate::machine::Machine;
-use crate::output::{Carry, Flushed, Output};
+use crate::output::{Flushed, Output, PipelinedReplies};
 use crate::patience::Patience;
 use crate::pending::Pending;
 use crate::preface::{Awaited, Verdict};
@@ -75,7 +75,7 @@ struct Said {
 
 /// One connection.
 pub struct Connection {
-    /// Shared with what may have to speak for a thread that is stuck (`tickets.rs`, `Carry`).
+    /// Shared with what may have to speak for a thread that is stuck (`request_deadlines.rs`, `PipelinedReplies`).
     pub transport: Arc<Transport>,
     pub token: u64,
     pub peer: Address,
@@ -105,19 +105,19 @@ pub struct Connection {
 #[derive(Default)]
 pub struct Sending {
     pub output: Option<Box<Output>>,
-    pub carry: Option<Arc<Carry>>,
+    pub pipelined: Option<Arc<PipelinedReplies>>,
 }
 
 impl Sending {
-    /// Nothing is queued, and nothing is carried.
+    /// Nothing is queued, and no pipelined reply waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.output.is_none() && self.carry.as_ref().is_none_or(|carry| carry.is_empty())
+        self.output.is_none() && self.pipelined.as_ref().is_none_or(|pipelined| pipelined.is_empty())
     }
 
     /// Bytes that wait, those of files included.
     pub fn waiting(&self) -> u64 {
-        self.carry.as_ref().map_or(0, |carry| carry.waiting() as u64)
+        self.pipelined.as_ref().map_or(0, |pipelined| pipelined.waiting() as u64)
             + self.output.as_ref().map_or(0, |output| output.left())
     }
 
@@ -126,14 +126,14 @@ impl Sending {
         self.output.as_ref().is_some_and(|output| output.keeps())
     }
 
-    /// Sends what is carried, then what is queued; drops the queue when it is empty. With it
+    /// Sends pipelined replies, then what is queued; drops the queue when it is empty. With it
     /// comes how much the peer has taken since this was last asked.
     fn flush(&mut self, transport: &Transport, most: usize) -> io::Result<(Flushed, u64)> {
         let mut taken = 0;
-        if let Some(carry) = &self.carry {
-            let flushed = carry.send()?;
+        if let Some(pipelined) = &self.pipelined {
+            let flushed = pipelined.send()?;
             // Whoever else has sent of it has sent it to this peer.
-            taken = carry.take_count();
+            taken = pipelined.take_count();
             if flushed == Flushed::Full {
                 if let Some(output) = &mut self.output {
                     output.note_full();
@@ -208,7 +208,7 @@ impl Connection {
         shown(&self.peer)
     }
 
-    /// An edge came, now or while it was away.
+    /// An edge came, now or while it was in flight.
     #[inline]
     pub fn note_edge(&mut self, readable: bool, hung_up: bool) {
         self.hung_up |= hung_up;
@@ -289,8 +289,11 @@ impl Connection {
     /// Idle, and nobody here knows its transport but itself: another process may have it, which asks the
     /// kernel whose it is.
     pub fn can_leave(&self) -> bool {
-        let own =
-            self.sending.carry.as_ref().map_or(Some(1), |carry| (Arc::strong_count(carry) == 1).then_some(2));
+        let own = self
+            .sending
+            .pipelined
+            .as_ref()
+            .map_or(Some(1), |pipelined| (Arc::strong_count(pipelined) == 1).then_some(2));
         self.is_idle()
             && self.phase == Phase::Reading
             && self.preface_said().len() <= SAID_BYTES

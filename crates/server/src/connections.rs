@@ -21,7 +21,7 @@ use crate::listener::Kind;
 use crate::poller::Poller;
 use crate::reading::Reader;
 use crate::shutdown::Shutdown;
-use crate::slots::{Place, Roused, Slots};
+use crate::slots::{Place, Slots, Wakeup};
 use crate::storing::Storing;
 use crate::transport::Transport;
 
@@ -156,19 +156,19 @@ impl Connections {
     }
 
     /// Appends those that are in flight and shall be looked at.
-    pub fn take_roused(&mut self, into: &mut Vec<Roused>) {
-        self.slots.take_roused(into);
+    pub fn take_wakeups(&mut self, into: &mut Vec<Wakeup>) {
+        self.slots.take_wakeups(into);
     }
 
     /// Has one that is in flight looked at with the next turn.
-    pub fn rouse(&mut self, token: u64) {
-        if self.slots.rouse(Roused { token, hung_up: false }) {
+    pub fn wake(&mut self, token: u64) {
+        if self.slots.wake(Wakeup { token, hung_up: false }) {
             self.engine.waker.wake();
         }
     }
 
     /// Has one that is in flight looked at no later than `at`.
-    pub fn rouse_at(&mut self, token: u64, at: Millis, poller: &mut Poller) {
+    pub fn wake_at(&mut self, token: u64, at: Millis, poller: &mut Poller) {
         if let Some(row) = self.slots.get(token) {
             row.deadline = row.deadline.min(at);
             poller.wake_by(at);

@@ -10,7 +10,7 @@ use reactor::{Address, PIECES, Sent};
 use wire::{Limits, Millis};
 
 use crate::connection::Connection;
-use crate::output::{Carry, Flushed, Output};
+use crate::output::{Flushed, Output, PipelinedReplies};
 use crate::patience::Patience;
 use crate::stream::{Multiplexed, Stream};
 use crate::transport::Transport;
@@ -74,8 +74,8 @@ impl Downstream {
 
     /// Replies of its own connection to earlier requests.
     #[inline]
-    pub fn carry(&self) -> Option<&Arc<Carry>> {
-        self.connection().and_then(|connection| connection.sending.carry.as_ref())
+    pub fn pipelined(&self) -> Option<&Arc<PipelinedReplies>> {
+        self.connection().and_then(|connection| connection.sending.pipelined.as_ref())
     }
 
     /// Nothing waits that has to be sent first.
@@ -188,7 +188,7 @@ impl Downstream {
         match self {
             Self::Connection(connection) => StandIn::Connection {
                 transport: Arc::clone(&connection.transport),
-                carry: connection.sending.carry.clone(),
+                pipelined: connection.sending.pipelined.clone(),
                 clean: connection.sending.output.is_none(),
             },
             Self::Stream(stream) => StandIn::Stream(Arc::clone(stream.shared()), stream.id()),
@@ -201,7 +201,7 @@ pub enum StandIn {
     Connection {
         transport: Arc<Transport>,
         /// Replies to earlier requests of the connection, which go first.
-        carry: Option<Arc<Carry>>,
+        pipelined: Option<Arc<PipelinedReplies>>,
         /// Nothing else waits for the transport.
         clean: bool,
     },
@@ -212,8 +212,12 @@ impl StandIn {
     /// Sends a reply, whose first `head` bytes are its head, and ends; or cuts where it would not come in order.
     pub fn answer(&self, reply: &[u8], head: usize) {
         match self {
-            Self::Connection { transport, carry, clean } => {
-                let in_order = || carry.as_ref().is_none_or(|carry| carry.send().is_ok() && carry.is_empty());
+            Self::Connection { transport, pipelined, clean } => {
+                let in_order = || {
+                    pipelined
+                        .as_ref()
+                        .is_none_or(|pipelined| pipelined.send().is_ok() && pipelined.is_empty())
+                };
                 if !(*clean && in_order()) {
                     return self.cut();
                 }

@@ -12,13 +12,13 @@ use reactor::sys::{CloseOnFork, Handoff, exit_now, forks, write_stderr};
 use wire::{Limits, Policy, Trust};
 
 use crate::access::AccessLog;
-use crate::board::{self, Board, Field};
 use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::log::Log;
+use crate::request_deadlines::{RequestDeadlines, RequestTimeouts, Telling};
+use crate::scoreboard::{self, Field, Scoreboard};
 use crate::spool::Spool;
 use crate::strain::STRAIN_MS;
-use crate::tickets::{Deadlines, Telling, Tickets};
 
 /// How an engine shall behave; fixed for its life.
 pub struct Config {
@@ -41,7 +41,7 @@ pub struct Config {
     /// Threads that may be inside the application at a time.
     pub threads: u32,
     /// Where this worker's numbers are seen by its supervisor and the other workers.
-    pub board: Option<Board>,
+    pub scoreboard: Option<Scoreboard>,
     /// The way on which connections go to the other workers, and come from them.
     pub handoff: Option<Arc<Handoff>>,
     /// Other processes watch the same listeners.
@@ -50,7 +50,7 @@ pub struct Config {
     pub report: Option<CloseOnFork>,
     /// After so many requests the worker asks to be replaced; zero: never.
     pub max_requests: u64,
-    pub deadlines: Deadlines,
+    pub request_timeouts: RequestTimeouts,
     /// Who is shown why an application has failed.
     pub tracebacks: Tracebacks,
 }
@@ -71,12 +71,12 @@ impl Default for Config {
             evented: false,
             access: None,
             threads: 1,
-            board: None,
+            scoreboard: None,
             handoff: None,
             shared_listeners: false,
             report: None,
             max_requests: 0,
-            deadlines: Deadlines::default(),
+            request_timeouts: RequestTimeouts::default(),
             tracebacks: Tracebacks::Never,
         }
     }
@@ -112,7 +112,7 @@ pub struct Engine {
     /// Where bodies go that are too large for memory, and how much all of them hold.
     pub spool: Arc<Spool>,
     pub log: Log,
-    pub tickets: Tickets,
+    pub deadlines: RequestDeadlines,
     /// What is kept for slow readers.
     pub budget: Arc<Budget>,
     stage: AtomicU8,
@@ -124,19 +124,19 @@ pub struct Engine {
     /// One thread keeps the interpreter, and those that were called cannot have it.
     held: AtomicBool,
     /// Threads inside the application.
-    playing: AtomicU32,
+    in_flight: AtomicU32,
     queued: AtomicU32,
     max_requests_told: AtomicBool,
     /// Which process it serves in (`reactor::sys::forks`).
     born: u32,
     /// How often listeners shall be looked at whether or not the kernel has told of them.
-    kicks: AtomicU64,
+    rechecks: AtomicU64,
 }
 
 impl Engine {
     pub fn new(config: Config, waker: Arc<Waker>, log: Log) -> Self {
         Self {
-            tickets: Tickets::new(config.deadlines.clone()),
+            deadlines: RequestDeadlines::new(config.request_timeouts.clone()),
             budget: Budget::new(config.limits.kept_bytes),
             config,
             counters: Counters::new(),
@@ -148,11 +148,11 @@ impl Engine {
             after_held_until: AtomicU64::new(0),
             crowded_until: AtomicU64::new(0),
             held: AtomicBool::new(false),
-            playing: AtomicU32::new(0),
+            in_flight: AtomicU32::new(0),
             queued: AtomicU32::new(0),
             max_requests_told: AtomicBool::new(false),
             born: forks(),
-            kicks: AtomicU64::new(0),
+            rechecks: AtomicU64::new(0),
         }
     }
 
@@ -177,17 +177,17 @@ impl Engine {
 
     /// Threads inside the application.
     #[inline]
-    pub fn playing(&self) -> u32 {
-        self.playing.load(Ordering::Relaxed)
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
     }
 
     /// A thread enters the application, or leaves it.
     #[inline]
-    pub(crate) fn count_playing(&self, enters: bool) {
+    pub(crate) fn count_in_flight(&self, enters: bool) {
         if enters {
-            self.playing.fetch_add(1, Ordering::Relaxed);
+            self.in_flight.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.playing.fetch_sub(1, Ordering::Relaxed);
+            self.in_flight.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -209,7 +209,7 @@ impl Engine {
     pub(crate) fn answer_overdue(&self, now: u64) {
         let telling =
             Telling { server_header: &self.config.server_header, counters: &self.counters, log: &self.log };
-        for line in self.tickets.look(&telling, self.config.limits.request_timeout_grace, now) {
+        for line in self.deadlines.look(&telling, self.config.limits.request_timeout_grace, now) {
             self.report(&line);
         }
     }
@@ -218,11 +218,11 @@ impl Engine {
     /// sleeps through what is no request, and knows of a queue only while threads are missing.
     #[inline]
     pub(crate) fn show_rest(&self, connections: usize) {
-        let Some(board) = &self.config.board else { return };
-        board.set(Field::Connections, connections as u64);
+        let Some(scoreboard) = &self.config.scoreboard else { return };
+        scoreboard.set(Field::Connections, connections as u64);
         if self.queued.load(Ordering::Relaxed) != 0 {
             self.queued.store(0, Ordering::Relaxed);
-            board.set(Field::Queued, 0);
+            scoreboard.set(Field::Queued, 0);
         }
     }
 
@@ -234,34 +234,38 @@ impl Engine {
         if most > 0 && requests >= most && !self.max_requests_told.swap(true, Ordering::Relaxed) {
             self.report(&format!("stale it has served {requests} requests (--max-requests)"));
         }
-        let Some(board) = &self.config.board else { return };
+        let Some(scoreboard) = &self.config.scoreboard else { return };
         let counters = &self.counters;
-        board.set(Field::Requests, requests);
-        board.set(Field::Connections, self.connections());
-        board.set(Field::Busy, u64::from(self.playing()));
-        board.set(Field::Threads, u64::from(self.config.threads));
-        board.set(Field::Queued, u64::from(self.queued.load(Ordering::Relaxed)));
+        scoreboard.set(Field::Requests, requests);
+        scoreboard.set(Field::Connections, self.connections());
+        scoreboard.set(Field::Busy, u64::from(self.in_flight()));
+        scoreboard.set(Field::Threads, u64::from(self.config.threads));
+        scoreboard.set(Field::Queued, u64::from(self.queued.load(Ordering::Relaxed)));
         let refused = counters.requests_not_queued.get() + counters.requests_waited_too_long.get();
-        board.set(Field::Refused, refused + counters.requests_abandoned.get());
-        board.set(Field::Timeouts, counters.request_deadlines.get());
-        board.set(Field::Errors, counters.application_errors.get());
-        board.set(Field::Updated, now);
+        scoreboard.set(Field::Refused, refused + counters.requests_abandoned.get());
+        scoreboard.set(Field::Timeouts, counters.request_deadlines.get());
+        scoreboard.set(Field::Errors, counters.application_errors.get());
+        scoreboard.set(Field::Updated, now);
     }
 
     /// When the numbers shall be shown again though nothing happens: while somebody is inside the
     /// application, the other workers want to see that this process is not stopped.
     pub(crate) fn publish_by(&self, now: u64) -> u64 {
-        if self.config.board.is_some() && self.playing() > 0 { now + board::SHOW_MS } else { u64::MAX }
+        if self.config.scoreboard.is_some() && self.in_flight() > 0 {
+            now + scoreboard::SHOW_MS
+        } else {
+            u64::MAX
+        }
     }
 
     /// Has the listeners looked at: a connection may wait for a worker that is no more.
-    pub fn kick(&self) {
-        self.kicks.fetch_add(1, Ordering::Relaxed);
+    pub fn recheck_listeners(&self) {
+        self.rechecks.fetch_add(1, Ordering::Relaxed);
         self.waker.wake();
     }
 
-    pub(crate) fn kicks(&self) -> u64 {
-        self.kicks.load(Ordering::Relaxed)
+    pub(crate) fn rechecks(&self) -> u64 {
+        self.rechecks.load(Ordering::Relaxed)
     }
 
     /// One thread holds up the others until then, or did.

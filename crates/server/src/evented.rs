@@ -11,11 +11,11 @@ use wire::Millis;
 use crate::baton::{Lead, Next};
 use crate::engine::Engine;
 use crate::exchange::Exchange;
+use crate::heartbeat::Heartbeat;
 use crate::incoming::AT_ONCE;
 use crate::slots::NEVER;
-pub use crate::slots::Roused;
+pub use crate::slots::Wakeup;
 use crate::turn::Loop;
-use crate::watched::Watched;
 
 /// How many requests one turn brings, so that the event loop's other work is not kept waiting.
 const MOST: usize = 64;
@@ -41,7 +41,7 @@ pub struct Evented {
     publish_at: Millis,
     /// How many requests may be in flight at a time; more wait in the queue.
     most: u32,
-    watched: Arc<Watched>,
+    heartbeat: Arc<Heartbeat>,
 }
 
 impl Evented {
@@ -58,14 +58,14 @@ impl Evented {
     /// # Errors
     /// As [`Evented::new`].
     pub fn bounded(mut turn: Loop, most: u32) -> std::io::Result<Self> {
-        let watched = Arc::new(Watched::new()?);
-        turn.serve_tasks(Arc::clone(&watched));
-        Ok(Self { turn, ended: false, publish_at: 0, most, watched })
+        let heartbeat = Arc::new(Heartbeat::new()?);
+        turn.serve_tasks(Arc::clone(&heartbeat));
+        Ok(Self { turn, ended: false, publish_at: 0, most, heartbeat })
     }
 
     /// What its watchdog sees.
-    pub fn watched(&self) -> &Arc<Watched> {
-        &self.watched
+    pub fn heartbeat(&self) -> &Arc<Heartbeat> {
+        &self.heartbeat
     }
 
     pub fn engine(&self) -> &Arc<Engine> {
@@ -77,8 +77,8 @@ impl Evented {
     }
 
     /// Does what is ready: requests to be begun and connections to be looked at are appended.
-    pub fn turn(&mut self, requests: &mut Vec<Exchange>, roused: &mut Vec<Roused>) -> After {
-        self.watched.beat();
+    pub fn turn(&mut self, requests: &mut Vec<Exchange>, wakeups: &mut Vec<Wakeup>) -> After {
+        self.heartbeat.beat();
         if self.ended {
             return After::Ended;
         }
@@ -94,9 +94,9 @@ impl Evented {
             match self.turn.next() {
                 Next::Ready(exchange) => {
                     self.turn.has_begun();
-                    self.turn.engine().count_playing(true);
-                    if let Some(carry) = exchange.carry_that_waits() {
-                        self.watched.note(carry);
+                    self.turn.engine().count_in_flight(true);
+                    if let Some(pipelined) = exchange.pipelined_replies() {
+                        self.heartbeat.note(pipelined);
                     }
                     requests.push(exchange);
                 }
@@ -111,18 +111,18 @@ impl Evented {
                 }
             }
         };
-        self.turn.take_roused(roused);
+        self.turn.take_wakeups(wakeups);
         self.periodic_work();
         after
     }
 
     fn end(&mut self) {
         self.ended = true;
-        self.watched.end();
+        self.heartbeat.end();
     }
 
     fn is_full(&self) -> bool {
-        self.turn.engine().playing() >= self.most
+        self.turn.engine().in_flight() >= self.most
     }
 
     /// As many are in flight as may be: what comes is read and waits, or is refused.
@@ -148,10 +148,10 @@ impl Evented {
         let engine = Arc::clone(self.turn.engine());
         let turn = &mut self.turn;
         let now = turn.now();
-        if engine.tickets.next() <= now {
+        if engine.deadlines.next() <= now {
             engine.answer_overdue(now);
         }
-        let next = engine.tickets.next();
+        let next = engine.deadlines.next();
         if next != NEVER {
             turn.wake_by(next);
         }
@@ -163,19 +163,19 @@ impl Evented {
             if next != NEVER {
                 turn.wake_by(next);
             }
-        } else if engine.config.board.is_some() {
+        } else if engine.config.scoreboard.is_some() {
             // Once more after the last request, or its numbers would stay as they were in the middle of it.
             turn.wake_by(self.publish_at);
         }
         turn.update_listening();
     }
 
-    /// A finished exchange comes home. True: something is ready by it, so turn soon.
-    pub fn home(&mut self, mut exchange: Exchange) -> bool {
-        self.turn.engine().count_playing(false);
-        self.watched.work();
+    /// A finished exchange comes back. True: something is ready by it, so turn soon.
+    pub fn take_back(&mut self, mut exchange: Exchange) -> bool {
+        self.turn.engine().count_in_flight(false);
+        self.heartbeat.work();
         if self.ended {
-            exchange.send_parcel(self.turn.engine());
+            exchange.send_batched(self.turn.engine());
             return false;
         }
         self.turn.finish(exchange)
@@ -190,20 +190,20 @@ impl Evented {
         exchange.connection_mut().map_or(Ok(()), |connection| poller.watch(connection))
     }
 
-    /// Rouses a connection that is in flight no later than `at`; [`AT_ONCE`]: with the next turn,
+    /// Wakes a connection that is in flight no later than `at`; [`AT_ONCE`]: with the next turn,
     /// which comes as soon as the event loop has looked at everybody.
-    pub fn rouse_at(&mut self, token: u64, at: Millis) {
+    pub fn wake_at(&mut self, token: u64, at: Millis) {
         let (connections, poller) = self.turn.connections();
         match at {
-            AT_ONCE => connections.rouse(token),
+            AT_ONCE => connections.wake(token),
             NEVER => {}
-            at => connections.rouse_at(token, at, poller),
+            at => connections.wake_at(token, at, poller),
         }
     }
 
-    /// Rouses a connection that is in flight when others have had their turn.
-    pub fn rouse_soon(&mut self, token: u64) {
-        self.rouse_at(token, AT_ONCE);
+    /// Wakes a connection that is in flight when others have had their turn.
+    pub fn wake_soon(&mut self, token: u64) {
+        self.wake_at(token, AT_ONCE);
     }
 
     /// The time of the last look.
@@ -214,6 +214,6 @@ impl Evented {
 
 impl Drop for Evented {
     fn drop(&mut self) {
-        self.watched.end();
+        self.heartbeat.end();
     }
 }

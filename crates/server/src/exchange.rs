@@ -30,11 +30,11 @@ use crate::connection::{After, Connection, Phase};
 use crate::downstream::Downstream;
 use crate::engine::{Engine, Stage};
 use crate::incoming::Flow;
-use crate::output::{Carry, Kept, Output};
+use crate::output::{Kept, Output, PipelinedReplies};
 use crate::patience::Patience;
-use crate::scribe::Scribe;
+use crate::reply_builder::ReplyBuilder;
+use crate::request_deadlines::RequestDeadline;
 use crate::stream::Stream;
-use crate::tickets::Ticket;
 
 /// Bodies up to this size are copied behind their head and leave in one `send`; larger ones
 /// leave with their head in one `sendmsg`.
@@ -48,7 +48,7 @@ pub struct Gone;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reply {
     Nothing,
-    /// The head is decided; `unsent` while it still waits in the scribe.
+    /// The head is decided; `unsent` while it still waits in the builder.
     Open {
         plan: BodyPlan,
         unsent: bool,
@@ -72,7 +72,7 @@ pub struct Exchange {
     /// The peer may still be sending what nobody will read.
     lingers: bool,
     /// A small whole reply may wait here until the loop sends those of a batch together.
-    parcel: Option<Vec<u8>>,
+    batched: Option<Vec<u8>>,
     /// When it was taken out, in microseconds; zero where nobody will ask.
     began: u64,
     /// When it had arrived, in the loop's milliseconds.
@@ -82,7 +82,7 @@ pub struct Exchange {
     /// What the access log wants of it; nothing where the log's format does not ask.
     notes: Option<Box<Notes>>,
     /// Its deadline, if it has one.
-    pub ticket: Option<Arc<Ticket>>,
+    pub deadline: Option<Arc<RequestDeadline>>,
 }
 
 impl Exchange {
@@ -107,7 +107,7 @@ impl Exchange {
     fn through(downstream: Downstream, head: Arc<Head>, body: Body, engine: &Engine, now: u64) -> Self {
         let timed = engine.config.access.is_some();
         Self {
-            ticket: engine.tickets.issue(&downstream, &head, now),
+            deadline: engine.deadlines.issue(&downstream, &head, now),
             arrived: now,
             number: engine.counters.requests_total.get(),
             notes: None,
@@ -120,37 +120,37 @@ impl Exchange {
             left: None,
             status: 0,
             lingers: false,
-            parcel: None,
+            batched: None,
             began: if timed { monotonic_us() } else { 0 },
         }
     }
 
-    /// Lets a small whole reply wait in `parcel`, which is empty, until its batch is sent.
-    pub fn lend_parcel(&mut self, parcel: Vec<u8>) {
-        self.parcel = Some(parcel);
+    /// Lets a small whole reply wait in `buffer`, which is empty, until its batch is sent.
+    pub fn lend_buffer(&mut self, buffer: Vec<u8>) {
+        self.batched = Some(buffer);
     }
 
     /// Sends a reply that waits: the thread is late, and the batch has gone without it.
-    pub fn send_parcel(&mut self, engine: &Engine) {
-        if let Some(parcel) = self.parcel.take()
-            && !parcel.is_empty()
+    pub fn send_batched(&mut self, engine: &Engine) {
+        if let Some(bytes) = self.batched.take()
+            && !bytes.is_empty()
         {
-            // A peer that is gone shows when the connection is home.
-            let _ = self.deliver(&[&parcel], wire::head_length(&parcel), engine);
+            // A peer that is gone shows when the connection is back.
+            let _ = self.deliver(&[&bytes], wire::head_length(&bytes), engine);
         }
     }
 
     /// Replies of this connection that wait for the one to this request.
     #[inline]
-    pub fn carry_that_waits(&self) -> Option<&Arc<Carry>> {
-        self.downstream.carry().filter(|carry| !carry.is_empty())
+    pub fn pipelined_replies(&self) -> Option<&Arc<PipelinedReplies>> {
+        self.downstream.pipelined().filter(|pipelined| !pipelined.is_empty())
     }
 
     /// Sends what waits of earlier pipelined requests of this connection.
-    pub fn send_carried(&self) {
-        if let Some(carry) = self.downstream.carry() {
-            // An error shows again when the connection comes home.
-            let _ = carry.send();
+    pub fn send_pipelined(&self) {
+        if let Some(pipelined) = self.downstream.pipelined() {
+            // An error shows again when the connection comes back.
+            let _ = pipelined.send();
         }
     }
 
@@ -166,7 +166,7 @@ impl Exchange {
 
     /// True when its deadline has passed: its client has been answered, or cut off.
     pub fn is_overdue(&self) -> bool {
-        self.ticket.as_ref().is_some_and(|ticket| ticket.is_overdue())
+        self.deadline.as_ref().is_some_and(|deadline| deadline.is_overdue())
     }
 
     /// True when the client has ended its side, with nothing more to be read. A client that
@@ -177,8 +177,8 @@ impl Exchange {
 
     /// The reply is about to go out. False: its deadline was first.
     fn claim(&mut self) -> bool {
-        match &self.ticket {
-            Some(ticket) if !ticket.claim() => {
+        match &self.deadline {
+            Some(deadline) if !deadline.claim() => {
                 self.keep_alive = false;
                 self.was_answered_for();
                 self.reply = Reply::Broken;
@@ -192,7 +192,7 @@ impl Exchange {
     #[cold]
     fn was_answered_for(&mut self) {
         let mut bytes = Vec::new();
-        wire::REQUEST_TIMEOUT.reply(Scribe::new().date(), b"", self.head.is_head(), &mut bytes);
+        wire::REQUEST_TIMEOUT.reply(ReplyBuilder::new().date(), b"", self.head.is_head(), &mut bytes);
         self.status = wire::REQUEST_TIMEOUT.status;
         self.written = content_length(&bytes);
     }
@@ -247,9 +247,9 @@ impl Exchange {
         self.left
     }
 
-    /// Decides framing and persistence, and completes the head in the scribe.
+    /// Decides framing and persistence, and completes the head in the builder.
     /// `known`: the whole length of the body, where it is known now.
-    fn end_head(&mut self, scribe: &mut Scribe, known: Option<u64>, engine: &Engine) -> BodyPlan {
+    fn end_head(&mut self, builder: &mut ReplyBuilder, known: Option<u64>, engine: &Engine) -> BodyPlan {
         let request = RequestFacts {
             version: self.head.version,
             is_head: self.head.is_head(),
@@ -260,21 +260,21 @@ impl Exchange {
                 && self.body_is_read(),
             delimited: matches!(self.downstream, Downstream::Stream(_)),
         };
-        let (head, date) = scribe.head_and_date();
+        let (head, date) = builder.head_and_date();
         let plan = head.finish(&request, known, date, &engine.config.server_header);
         self.keep_alive = plan.keep_alive;
         self.status = head.code();
         if let Some(access) = &engine.config.access
             && !access.format.wanted().is_empty()
         {
-            self.note_reply(access.format.wanted(), scribe.head.bytes());
+            self.note_reply(access.format.wanted(), builder.head.bytes());
         }
         plan.body
     }
 
     fn body_is_read(&self) -> bool {
         match &self.body {
-            Body::Stream(incoming) => incoming.settle().0,
+            Body::Stream(incoming) => incoming.stop().0,
             _ => true,
         }
     }
@@ -284,28 +284,28 @@ impl Exchange {
     /// # Errors
     /// [`Gone`] when the peer is.
     #[inline]
-    pub fn whole(&mut self, scribe: &mut Scribe, body: &[u8], engine: &Engine) -> Result<(), Gone> {
+    pub fn whole(&mut self, builder: &mut ReplyBuilder, body: &[u8], engine: &Engine) -> Result<(), Gone> {
         if !self.claim() {
             return Err(Gone);
         }
-        let plan = self.end_head(scribe, Some(body.len() as u64), engine);
+        let plan = self.end_head(builder, Some(body.len() as u64), engine);
         let body = self.cut_to_plan(plan, body, engine);
         self.written = body.len() as u64;
         self.reply = Reply::Done;
-        let head = scribe.head.bytes().len();
+        let head = builder.head.bytes().len();
         if body.len() <= COPY_BYTES {
-            scribe.head.append(body);
-            if let Some(parcel) = &mut self.parcel
+            builder.head.append(body);
+            if let Some(buffer) = &mut self.batched
                 && let Downstream::Connection(connection) = &self.downstream
                 && connection.sending.is_empty()
                 && connection.pending.is_empty()
             {
-                scribe.head.swap(parcel);
+                builder.head.swap(buffer);
                 return Ok(());
             }
-            self.deliver(&[scribe.head.bytes()], head, engine)
+            self.deliver(&[builder.head.bytes()], head, engine)
         } else {
-            self.deliver(&[scribe.head.bytes(), body], head, engine)
+            self.deliver(&[builder.head.bytes(), body], head, engine)
         }
     }
 
@@ -314,16 +314,21 @@ impl Exchange {
     ///
     /// # Errors
     /// [`Gone`] when the peer is.
-    pub fn whole_kept(&mut self, scribe: &mut Scribe, body: Kept, engine: &Engine) -> Result<(), Gone> {
+    pub fn whole_kept(
+        &mut self,
+        builder: &mut ReplyBuilder,
+        body: Kept,
+        engine: &Engine,
+    ) -> Result<(), Gone> {
         if !self.claim() {
             return Err(Gone);
         }
         let bytes = (*body).as_ref();
-        let plan = self.end_head(scribe, Some(bytes.len() as u64), engine);
+        let plan = self.end_head(builder, Some(bytes.len() as u64), engine);
         let length = self.cut_to_plan(plan, bytes, engine).len();
         self.written = length as u64;
         self.reply = Reply::Done;
-        let (head, bytes) = (scribe.head.bytes(), &bytes[..length]);
+        let (head, bytes) = (builder.head.bytes(), &bytes[..length]);
         let total = head.len() + length;
         let mut sent = 0;
         if self.downstream.is_clear() {
@@ -382,10 +387,10 @@ impl Exchange {
 
     /// Answers `OPTIONS *`: nothing but that the server is there.
     pub fn answer_options(&mut self, engine: &Engine) {
-        let mut scribe = Scribe::new();
-        if scribe.head.status(b"200 OK").is_ok() {
-            // A peer that is gone shows when the connection is home.
-            let _ = self.whole(&mut scribe, b"", engine);
+        let mut builder = ReplyBuilder::new();
+        if builder.head.status(b"200 OK").is_ok() {
+            // A peer that is gone shows when the connection is back.
+            let _ = self.whole(&mut builder, b"", engine);
         }
     }
 
@@ -401,7 +406,7 @@ impl Exchange {
     }
 
     /// Answers with a refusal of ours, in place of the application's reply.
-    pub fn refuse(&mut self, fault: &Fault, scribe: &mut Scribe, engine: &Engine) {
+    pub fn refuse(&mut self, fault: &Fault, builder: &mut ReplyBuilder, engine: &Engine) {
         if self.head_is_sent() {
             return self.cut();
         }
@@ -409,7 +414,7 @@ impl Exchange {
             return;
         }
         let mut bytes = Vec::new();
-        fault.reply(scribe.date(), &engine.config.server_header, self.head.is_head(), &mut bytes);
+        fault.reply(builder.date(), &engine.config.server_header, self.head.is_head(), &mut bytes);
         self.keep_alive = false;
         self.status = fault.status;
         self.written = content_length(&bytes);
@@ -418,19 +423,19 @@ impl Exchange {
         let _ = self.deliver(&[&bytes], wire::head_length(&bytes), engine);
     }
 
-    /// Ends an exchange whose player has failed: 500, or a cut where something was sent.
+    /// Ends an exchange whose application has failed: 500, or a cut where something was sent.
     pub fn fail(&mut self, engine: &Engine) {
         engine.counters.application_errors.add();
-        self.refuse(&wire::INTERNAL_ERROR, &mut Scribe::new(), engine);
+        self.refuse(&wire::INTERNAL_ERROR, &mut ReplyBuilder::new(), engine);
     }
 
     /// Ends the exchange and gives its connection back, with what shall become of it. An
-    /// exchange that nobody answered is answered with 500. With it comes the parcel that was
+    /// exchange that nobody answered is answered with 500. With it comes the buffer that was
     /// lent, with the reply in it if that still waits. None: it was one stream of a connection that never left.
     pub(crate) fn hand_back(mut self, engine: &Engine) -> Option<(Box<Connection>, Option<Vec<u8>>)> {
-        if let Some(ticket) = self.ticket.take() {
-            engine.tickets.settle(&ticket);
-            if ticket.is_overdue() {
+        if let Some(deadline) = self.deadline.take() {
+            engine.deadlines.complete(&deadline);
+            if deadline.is_overdue() {
                 if self.reply == Reply::Nothing {
                     self.was_answered_for();
                 }
@@ -465,11 +470,11 @@ impl Exchange {
             }
             _ => Phase::Flushing(After::Close),
         };
-        if connection.sending.carry.as_ref().is_some_and(|carry| !carry.is_empty()) {
+        if connection.sending.pipelined.as_ref().is_some_and(|pipelined| !pipelined.is_empty()) {
             // Nobody has asked the peer to take these while the next request was answered.
             connection.patience = Patience::to_write(&engine.config.limits, monotonic_ms());
         }
-        Some((connection, self.parcel))
+        Some((connection, self.batched))
     }
 
     /// The receiving half of the connection, which was lent to read a body, comes back.

@@ -13,7 +13,7 @@ use reactor::{PollFor, Read};
 use wire::{Event, Fault, Limits, Millis, Policy, Tick};
 
 use crate::machine::Machine;
-use crate::output::{Carry, Flushed};
+use crate::output::{Flushed, PipelinedReplies};
 use crate::outside::Outside;
 use crate::pending::Pending;
 use crate::sync::lock;
@@ -64,7 +64,7 @@ pub struct Flow {
     /// `100 Continue` is owed at the first read (RFC 9110 §10.1.1).
     continue_owed: bool,
     /// Replies to earlier requests of this connection that are not sent yet.
-    earlier: Option<Arc<Carry>>,
+    earlier: Option<Arc<PipelinedReplies>>,
     complete: bool,
     fault: Option<Fault>,
     /// The peer has left before the end.
@@ -113,10 +113,10 @@ impl Flow {
         self
     }
 
-    /// With replies to earlier requests that wait in `carry`, if there are any.
+    /// With replies to earlier requests that wait in `pipelined`, if there are any.
     #[must_use]
-    pub fn behind(mut self, carry: Option<&Arc<Carry>>) -> Self {
-        self.earlier = carry.filter(|carry| !carry.is_empty()).cloned();
+    pub fn behind(mut self, pipelined: Option<&Arc<PipelinedReplies>>) -> Self {
+        self.earlier = pipelined.filter(|pipelined| !pipelined.is_empty()).cloned();
         self
     }
 
@@ -195,13 +195,13 @@ impl Flow {
     fn speak_first(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.continue_owed) {
             match &self.earlier {
-                Some(carry) => drop(carry.add(&[wire::CONTINUE], usize::MAX)),
+                Some(pipelined) => drop(pipelined.add(&[wire::CONTINUE], usize::MAX)),
                 // A hundred bytes on a socket that has sent nothing of this reply always fit.
                 None => drop(self.transport.send(wire::CONTINUE)?),
             }
         }
-        if let Some(carry) = &self.earlier
-            && carry.send()? == Flushed::All
+        if let Some(pipelined) = &self.earlier
+            && pipelined.send()? == Flushed::All
         {
             self.earlier = None;
         }
@@ -293,7 +293,7 @@ impl Incoming {
     /// Looks at what has arrived already, without waiting: a small body that the application
     /// never asked for is complete then, and the connection can be kept. Returns whether it
     /// is, and the refusal if what arrived is no body.
-    pub fn settle(&self) -> (bool, Option<Fault>) {
+    pub fn stop(&self) -> (bool, Option<Fault>) {
         let mut guard = lock(&self.flow);
         let Some(flow) = guard.as_mut() else { return (false, None) };
         if !flow.pending.is_empty() && !flow.complete && flow.fault.is_none() && !flow.continue_owed {

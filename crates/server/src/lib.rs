@@ -17,8 +17,6 @@ pub mod app;
 mod batch;
 pub mod baton;
 #[cfg(not(loom))]
-pub mod board;
-#[cfg(not(loom))]
 pub mod body;
 #[cfg(not(loom))]
 pub mod budget;
@@ -41,6 +39,8 @@ pub mod evented;
 pub mod exchange;
 #[cfg(not(loom))]
 pub mod handoff;
+#[cfg(not(loom))]
+pub mod heartbeat;
 pub mod inbox;
 #[cfg(not(loom))]
 pub mod incoming;
@@ -75,10 +75,14 @@ mod reading;
 #[cfg(not(loom))]
 mod reply;
 #[cfg(not(loom))]
+pub mod reply_builder;
+#[cfg(not(loom))]
+pub mod request_deadlines;
+#[cfg(not(loom))]
 mod requests;
 pub mod rows;
 #[cfg(not(loom))]
-pub mod scribe;
+pub mod scoreboard;
 pub mod send_half;
 #[cfg(not(loom))]
 mod share;
@@ -98,12 +102,8 @@ pub mod sync;
 #[cfg(not(loom))]
 mod throughput;
 #[cfg(not(loom))]
-pub mod tickets;
-#[cfg(not(loom))]
 pub mod transport;
 #[cfg(not(loom))]
 pub mod turn;
 #[cfg(not(loom))]
 pub mod watchdog;
-#[cfg(not(loom))]
-pub mod watched;

@@ -5,8 +5,8 @@
 
 use wire::Millis;
 
-use crate::board::Field;
 use crate::engine::{Engine, Stage};
+use crate::scoreboard::Field;
 
 /// Takes no connections any more.
 const LEAVING: u64 = 1000;
@@ -57,14 +57,14 @@ impl Engine {
     /// How unwilling this worker is: 0 is idle. Steps are wide, so that workers that are busy
     /// alike do not step back for one another.
     pub(crate) fn level(&self, now: Millis) -> u64 {
-        let busy = self.playing();
+        let busy = self.in_flight();
         // Whoever held up the others has come back where nobody is inside.
         Doing {
             busy,
             held: busy > 0 && self.is_held(),
             full: busy >= self.config.threads && !self.config.evented,
             strained: busy > 0 && self.is_strained(now),
-            lost: self.tickets.any_lost(),
+            lost: self.deadlines.any_lost(),
             crowded: self.is_crowded(now),
         }
         .level()
@@ -73,19 +73,19 @@ impl Engine {
     /// Tells the other workers as soon as a thread has come back late: a client that asks again
     /// at once is quicker than the loop.
     pub(crate) fn show_level(&self) {
-        if let Some(board) = &self.config.board
+        if let Some(scoreboard) = &self.config.scoreboard
             && self.stage() == Stage::Serving
         {
-            board.set(Field::Level, self.level(reactor::sys::monotonic_ms()));
+            scoreboard.set(Field::Level, self.level(reactor::sys::monotonic_ms()));
         }
     }
 
     /// This worker has no room for a new connection. True: another one has, and hears of it.
     pub(crate) fn another_has_room(&self) -> bool {
-        let Some(board) = &self.config.board else { return false };
-        let other = board.somebody_is_freer(CROWDED);
+        let Some(scoreboard) = &self.config.scoreboard else { return false };
+        let other = scoreboard.somebody_is_freer(CROWDED);
         if other {
-            board.ring();
+            scoreboard.notify_all();
         }
         other
     }
@@ -99,15 +99,15 @@ impl Engine {
     /// True when connections that wait may be taken by a worker without a free thread: no
     /// other worker has one.
     pub(crate) fn nobody_is_free(&self) -> bool {
-        self.config.board.as_ref().is_none_or(|board| !board.somebody_is_freer(FULL))
+        self.config.scoreboard.as_ref().is_none_or(|scoreboard| !scoreboard.somebody_is_freer(FULL))
     }
 
     /// This worker is on its way out.
-    pub(crate) fn leave_board(&self) {
-        if let Some(board) = &self.config.board {
-            board.set(Field::Level, LEAVING);
-            board.set(Field::Watching, 0);
-            board.ring();
+    pub(crate) fn leave_scoreboard(&self) {
+        if let Some(scoreboard) = &self.config.scoreboard {
+            scoreboard.set(Field::Level, LEAVING);
+            scoreboard.set(Field::Watching, 0);
+            scoreboard.notify_all();
         }
     }
 }

@@ -247,21 +247,21 @@ fn send_from(transport: &Transport, ring: &mut VecDeque<u8>, most: usize) -> io:
 /// Replies to pipelined requests that wait for one another, so that they go out in one
 /// write. They wait only while a next request of the same connection is at hand; should that
 /// one block its thread, whoever leads next sends what waits here.
-pub struct Carry {
+pub struct PipelinedReplies {
     transport: Arc<Transport>,
-    replies: Mutex<Carried>,
-    /// An event loop's watchdog knows of it (`watched.rs`, whose lock this belongs to).
+    replies: Mutex<Unsent>,
+    /// An event loop's watchdog knows of it (`heartbeat.rs`, whose lock this belongs to).
     noted: AtomicBool,
 }
 
 #[derive(Default)]
-struct Carried {
+struct Unsent {
     waiting: VecDeque<u8>,
-    /// What was sent since [`Carry::take_count`].
+    /// What was sent since [`PipelinedReplies::take_count`].
     taken: u64,
 }
 
-impl Carried {
+impl Unsent {
     fn send(&mut self, transport: &Transport) -> io::Result<Flushed> {
         while !self.waiting.is_empty() {
             match send_from(transport, &mut self.waiting, usize::MAX)? {
@@ -273,7 +273,7 @@ impl Carried {
     }
 }
 
-impl Carry {
+impl PipelinedReplies {
     /// Notes whether a watchdog knows of it. True: that is news.
     pub(crate) fn note(&self, known: bool) -> bool {
         self.noted.swap(known, Ordering::Relaxed) != known
@@ -294,7 +294,7 @@ impl Carry {
         let mut replies = lock(&self.replies);
         let room = bound.saturating_sub(pieces.iter().map(|piece| piece.len()).sum());
         if replies.waiting.len() > room {
-            // An error shows again when the connection is home.
+            // An error shows again when the connection is back.
             let _ = replies.send(&self.transport);
         }
         if replies.waiting.len() > room {

@@ -13,7 +13,7 @@ use reactor::holding::{Wait, will_wait};
 use reactor::sys::monotonic_ms;
 
 use crate::app::App;
-use crate::baton::{Baton, Look, Play, Pool};
+use crate::baton::{Baton, Look, Pool, Run};
 use crate::engine::Engine;
 use crate::exchange::Exchange;
 use crate::slots::NEVER;
@@ -73,8 +73,8 @@ impl<A: App> Threads<A> {
     /// # Errors
     /// The system's, when no thread can be started.
     pub fn start(self: &Arc<Self>) -> io::Result<()> {
-        if let Some(board) = &self.engine.config.board {
-            board.enter();
+        if let Some(scoreboard) = &self.engine.config.scoreboard {
+            scoreboard.enter();
         }
         // One leads and one is spare, so that the first blocking request finds help at once.
         for _ in 0..self.most.min(2) {
@@ -103,10 +103,10 @@ impl<A: App> Threads<A> {
 
     /// A worker thread's life.
     fn live(self: Arc<Self>) {
-        let crew = Crew(&self);
+        let thread = PoolThread(&self);
         self.app.live(&mut || {
             self.growing.store(false, Ordering::Release);
-            self.baton.live(&crew, &crew);
+            self.baton.live(&thread, &thread);
         });
         let mut count = lock(&self.count);
         *count -= 1;
@@ -116,7 +116,7 @@ impl<A: App> Threads<A> {
         }
     }
 
-    /// The watchdog's life: looks now and then while jobs are played, sleeps otherwise.
+    /// The watchdog's life: looks now and then while jobs are run, sleeps otherwise.
     fn watch(self: Arc<Self>) {
         let mut seen = 0;
         let mut since = 0;
@@ -137,7 +137,7 @@ impl<A: App> Threads<A> {
             again = now & 1 == 1 && !again;
             if quiet > QUIET_LOOKS && self.baton.watch_may_sleep(seen) {
                 will_wait(Wait::For("the next job"));
-                match self.engine.tickets.next().min(self.engine.publish_by(ms)) {
+                match self.engine.deadlines.next().min(self.engine.publish_by(ms)) {
                     NEVER => thread::park(),
                     next => thread::park_timeout(Duration::from_millis(next.saturating_sub(ms).max(1))),
                 }
@@ -224,30 +224,30 @@ impl<A: App> Threads<A> {
     /// Does what is ready on the calling thread, for a driver that polls the descriptor.
     /// `None`: another thread leads.
     pub fn turn(self: &Arc<Self>, most: usize) -> Option<usize> {
-        let crew = Crew(self);
-        self.baton.turn(&crew, &crew, most)
+        let thread = PoolThread(self);
+        self.baton.turn(&thread, &thread, most)
     }
 }
 
 /// How a thread sees its engine.
-struct Crew<'a, A: App>(&'a Arc<Threads<A>>);
+struct PoolThread<'a, A: App>(&'a Arc<Threads<A>>);
 
-impl<A: App> Play<Exchange> for Crew<'_, A> {
+impl<A: App> Run<Exchange> for PoolThread<'_, A> {
     #[inline]
-    fn play(&self, exchange: &mut Exchange) {
+    fn run(&self, exchange: &mut Exchange) {
         let (app, engine) = (&*self.0.app, &self.0.engine);
-        engine.count_playing(true);
+        engine.count_in_flight(true);
         let call = std::panic::AssertUnwindSafe(|| app.call(exchange, engine));
         if std::panic::catch_unwind(call).is_err() {
             // The fault is ours: this client gets 500, the worker lives.
             engine.counters.panics.add();
             exchange.fail(engine);
         }
-        engine.count_playing(false);
+        engine.count_in_flight(false);
     }
 
     fn late(&self, exchange: &mut Exchange) {
-        exchange.send_parcel(&self.0.engine);
+        exchange.send_batched(&self.0.engine);
         self.0.engine.show_level();
     }
 
@@ -264,7 +264,7 @@ impl<A: App> Play<Exchange> for Crew<'_, A> {
     }
 }
 
-impl<A: App> Pool for Crew<'_, A> {
+impl<A: App> Pool for PoolThread<'_, A> {
     fn grow(&self) {
         // With none to be had the one that leads goes on alone.
         let _ = self.0.grow();

@@ -236,7 +236,7 @@ impl Reader {
         let expects = head.expects_continue && pending.is_empty();
         let config = &self.engine.config;
         let flow = Flow::new(transport, machine, pending, (&config.limits, &config.policy), expects)
-            .behind(connection.sending.carry.as_ref());
+            .behind(connection.sending.pipelined.as_ref());
         Step::Ready(head, Body::Stream(Arc::new(Incoming::new(flow))))
     }
 
@@ -253,7 +253,7 @@ impl Reader {
         let expects = head.expects_continue && bytes.is_empty();
         let config = &self.engine.config;
         let flow = Flow::new(transport, machine, pending, (&config.limits, &config.policy), expects)
-            .behind(connection.sending.carry.as_ref());
+            .behind(connection.sending.pipelined.as_ref());
         Step::Ready(head, Body::Stream(Arc::new(Incoming::new(flow.seeded(bytes)))))
     }
     /// Reads and throws away. False: the peer has ended.

@@ -10,21 +10,21 @@ use crate::connection::Connection;
 /// A reply that waits.
 pub(crate) struct Reply {
     pub connection: Box<Connection>,
-    pub parcel: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// How much of it is sent.
     pub sent: usize,
     pub failed: bool,
 }
 
 impl Reply {
-    pub fn new(connection: Box<Connection>, parcel: Vec<u8>) -> Self {
-        Self { connection, parcel, sent: 0, failed: false }
+    pub fn new(connection: Box<Connection>, bytes: Vec<u8>) -> Self {
+        Self { connection, bytes, sent: 0, failed: false }
     }
 
     /// Sends it, as far as the socket takes it.
     pub fn send(&mut self) {
-        while !self.failed && self.sent < self.parcel.len() {
-            match self.connection.transport.send(&self.parcel[self.sent..]) {
+        while !self.failed && self.sent < self.bytes.len() {
+            match self.connection.transport.send(&self.bytes[self.sent..]) {
                 Ok(Sent::Some(n)) => self.sent += n,
                 Ok(Sent::Full) => break,
                 Err(_) => self.failed = true,

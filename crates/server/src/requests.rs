@@ -15,11 +15,11 @@ use crate::connection::{After, Phase};
 use crate::connections::Connections;
 use crate::engine::Engine;
 use crate::exchange::Exchange;
-use crate::output::Carry;
+use crate::heartbeat::Heartbeat;
+use crate::output::PipelinedReplies;
 use crate::poller::Poller;
 use crate::reply::Reply;
 use crate::throughput::Throughput;
-use crate::watched::Watched;
 
 /// The requests of one loop.
 pub(crate) struct Requests {
@@ -29,7 +29,7 @@ pub(crate) struct Requests {
     /// Finished exchanges that have not been looked at.
     finished: VecDeque<Exchange>,
     /// Replies that wait for the exchange that was begun last.
-    held_up: Option<Arc<Carry>>,
+    held_up: Option<Arc<PipelinedReplies>>,
     throughput: Throughput,
 }
 
@@ -45,8 +45,8 @@ impl Requests {
     }
 
     /// Under an event loop: replies wait where its watchdog finds them.
-    pub fn wait_in(&mut self, watched: Arc<Watched>) {
-        self.batch.wait_in(watched);
+    pub fn wait_in(&mut self, heartbeat: Arc<Heartbeat>) {
+        self.batch.wait_in(heartbeat);
     }
 
     /// A request that was read, if there is one.
@@ -96,13 +96,13 @@ impl Requests {
             self.answer_oldest();
             return false;
         }
-        if let Some(carry) = next.carry_that_waits() {
-            self.held_up = Some(Arc::clone(carry));
+        if let Some(pipelined) = next.pipelined_replies() {
+            self.held_up = Some(Arc::clone(pipelined));
         }
         true
     }
 
-    /// Takes the oldest, to be played.
+    /// Takes the oldest, which is begun now.
     #[inline]
     pub fn take(&mut self) -> Option<Exchange> {
         self.batch.take()
@@ -165,14 +165,14 @@ impl Requests {
         connections: &mut Connections,
         poller: &mut Poller,
     ) -> Option<Exchange> {
-        let Some((mut connection, parcel)) = exchange.hand_back(&self.engine) else {
+        let Some((mut connection, bytes)) = exchange.hand_back(&self.engine) else {
             self.throughput.count();
             return None;
         };
         connections.take_back(&mut connection, poller.now);
         self.throughput.count();
-        match parcel {
-            Some(parcel) => self.batch.keep(connection, parcel),
+        match bytes {
+            Some(bytes) => self.batch.keep(connection, bytes),
             None => return connections.progress(connection, poller),
         }
         None
@@ -194,17 +194,17 @@ impl Requests {
     pub fn send_replies(&mut self, connections: &mut Connections, poller: &mut Poller) {
         self.batch.judge();
         let mut replies = self.batch.sent();
-        for Reply { mut connection, parcel, sent, failed } in replies.drain(..) {
+        for Reply { mut connection, bytes, sent, failed } in replies.drain(..) {
             if failed {
                 self.engine.counters.replies_incomplete.add();
                 connection.phase = Phase::Flushing(After::Close);
-            } else if sent < parcel.len() {
-                connection.queue(&self.engine.config.limits, poller.now).copy(&parcel[sent..]);
+            } else if sent < bytes.len() {
+                connection.queue(&self.engine.config.limits, poller.now).copy(&bytes[sent..]);
                 if connection.phase == Phase::Reading {
                     connection.phase = Phase::Flushing(After::Continue);
                 }
             }
-            self.batch.give_back(parcel);
+            self.batch.give_back(bytes);
             let next = connections.progress(connection, poller);
             self.add(next);
         }
@@ -213,9 +213,9 @@ impl Requests {
 
     /// A call takes long: what waits for it is sent, and nothing waits for those after it for a while.
     pub fn relieve(&mut self) {
-        if let Some(carry) = self.held_up.take() {
-            // An error shows again when the connection comes home.
-            let _ = carry.send();
+        if let Some(pipelined) = self.held_up.take() {
+            // An error shows again when the connection comes back.
+            let _ = pipelined.send();
         }
         self.batch.relieve();
     }

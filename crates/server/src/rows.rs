@@ -1,8 +1,8 @@
-//! The rows of the board: what the workers of a server say of themselves, and what follows for
+//! The rows of the scoreboard: what the workers of a server say of themselves, and what follows for
 //! who watches the listeners.
 //!
 //! Knows: rows and fields, the same as `python/forehand/supervisor/scoreboard.py`. Does not know:
-//! where the page is and how the bell rings (`board.rs`), how busy a worker is (`share.rs`); so that
+//! where the page is and how workers are notified (`scoreboard.rs`), how busy a worker is (`share.rs`); so that
 //! loom can check it. A worker writes its own row and reads the others'. Any thread.
 
 use wire::Millis;
@@ -55,15 +55,15 @@ pub trait Page {
 
 /// What follows for a worker: does it watch the listeners?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stand {
+pub enum Listening {
     /// It does from now on.
-    Forward,
+    Resume,
     /// It goes on.
-    Watches,
+    Keep,
     /// It leaves them to another one from now on.
-    Back,
+    Suspend,
     /// And goes on to do so.
-    Away,
+    StayOut,
 }
 
 /// The page, and which row is ours.
@@ -99,25 +99,25 @@ impl<P: Page> Rows<P> {
     }
 
     /// Decides for a worker of that level, which has shown it, whether it watches the listeners.
-    /// It is on the board already, and is done after this.
-    pub fn stand(&self, level: u64, watches: bool) -> Stand {
+    /// It is on the scoreboard already, and is done after this.
+    pub fn stand(&self, level: u64, watches: bool) -> Listening {
         if level == 0 || !self.somebody_better(level) {
             if watches {
-                return Stand::Watches;
+                return Listening::Keep;
             }
             self.set(Field::Watching, 1);
-            return Stand::Forward;
+            return Listening::Resume;
         }
         if !watches {
-            return Stand::Away;
+            return Listening::StayOut;
         }
         self.set(Field::Watching, 0);
         if !self.somebody_better(level) {
             // The other one has stepped back for us at this very moment.
             self.set(Field::Watching, 1);
-            return Stand::Watches;
+            return Listening::Keep;
         }
-        Stand::Back
+        Listening::Suspend
     }
 
     /// True when another worker watches the listeners and is more willing than `level`.

@@ -1,27 +1,27 @@
 //! Several workers, one listener: who takes the next connection.
 //!
-//! Knows: how busy this worker is, and the board where the others say how busy they are. Does
+//! Knows: how busy this worker is, and the scoreboard where the others say how busy they are. Does
 //! not know: processes. Runs under the baton.
 //!
 //! A worker that waits is woken by the kernel, one a connection (EPOLLEXCLUSIVE); one that is
 //! at work is passed over. What is left to decide is whether a worker should wait for new
 //! connections at all while some of its threads are inside the application: it steps back as
-//! long as another one watches that is less busy. Both things are written to the board before
+//! long as another one watches that is less busy. Both things are written to the scoreboard before
 //! the other's are read, so that two never step back for one another, and a connection always
-//! finds somebody. A worker that gets busier than one that has stepped back rings a bell, on
-//! which that one looks again.
+//! finds somebody. A worker that gets busier than one that has stepped back notifies that one,
+//! which looks again.
 
 use std::sync::Arc;
 
 use wire::Millis;
 
-use crate::board::Field;
 use crate::connections::Connections;
 use crate::engine::Engine;
 use crate::listeners::Listeners;
 use crate::load::FULL;
 use crate::poller::Poller;
-use crate::rows::Stand;
+use crate::rows::Listening;
+use crate::scoreboard::Field;
 use crate::slots::NEVER;
 
 /// For so long every thread has been inside the application before idle connections are given away.
@@ -70,14 +70,15 @@ impl Sharing {
         if level == 0 || !listeners.is_open() || !listeners.are_watched() {
             return false;
         }
-        if !self.engine.config.board.as_ref().is_some_and(|board| board.somebody_better(level)) {
+        if !self.engine.config.scoreboard.as_ref().is_some_and(|scoreboard| scoreboard.somebody_better(level))
+        {
             return false;
         }
         self.reconsider(level, listeners, connections, poller);
         let left = !listeners.are_watched();
-        if left && let Some(board) = &self.engine.config.board {
+        if left && let Some(scoreboard) = &self.engine.config.scoreboard {
             // The kernel has woken this worker for it, and nobody else.
-            board.ring();
+            scoreboard.notify_all();
         }
         left
     }
@@ -90,13 +91,13 @@ impl Sharing {
         poller: &mut Poller,
     ) {
         let engine = self.engine.clone();
-        let Some(board) = &engine.config.board else { return };
+        let Some(scoreboard) = &engine.config.scoreboard else { return };
         let before = std::mem::replace(&mut self.level, level);
-        if board.show_level(level, before) {
-            board.ring();
+        if scoreboard.show_level(level, before) {
+            scoreboard.notify_all();
         }
         let strained = level >= FULL || level > 0 && engine.is_strained(poller.now);
-        board.set(Field::Strained, u64::from(strained));
+        scoreboard.set(Field::Strained, u64::from(strained));
         if strained {
             // It ends by itself, and nobody else would say so.
             poller.wake_by(poller.now + LOOK_MS);
@@ -111,9 +112,9 @@ impl Sharing {
         // Where the others stop as well, nobody might take them.
         let may_give = !connections.shutdown().has_begun() && connections.handover().may_begin(poller.now);
         let room = engine.config.limits.connections;
-        let hands_over = strained && holds_up && may_give && board.somebody_is_sound(level, room);
+        let hands_over = strained && holds_up && may_give && scoreboard.somebody_is_sound(level, room);
         connections.handover().switch(hands_over);
-        if self.takes_new(board.stand(level, listeners.are_watched()), level, listeners, poller) {
+        if self.takes_new(scoreboard.stand(level, listeners.are_watched()), level, listeners, poller) {
             connections.handover().switch(false);
             return;
         }
@@ -124,28 +125,34 @@ impl Sharing {
     }
 
     /// Does what was decided. True: this worker takes new connections.
-    fn takes_new(&mut self, stand: Stand, level: u64, listeners: &mut Listeners, poller: &Poller) -> bool {
+    fn takes_new(
+        &mut self,
+        stand: Listening,
+        level: u64,
+        listeners: &mut Listeners,
+        poller: &Poller,
+    ) -> bool {
         let log = &self.engine.log;
         match stand {
-            Stand::Forward => {
+            Listening::Resume => {
                 listeners.step_forward(&poller.reactor);
                 log.debug(|| format!("takes new connections again: busy at level {level}"));
             }
-            Stand::Watches => {}
-            Stand::Back => {
+            Listening::Keep => {}
+            Listening::Suspend => {
                 listeners.step_back(&poller.reactor);
                 log.debug(|| format!("leaves new connections to others, who are less busy: level {level}"));
                 self.neglected_at = poller.now + LOOK_MS;
             }
-            Stand::Away if poller.now >= self.neglected_at => {
+            Listening::StayOut if poller.now >= self.neglected_at => {
                 // Whoever is better takes a connection at once. One that waits even so has met a worker
                 // that is idle and does not run, or comes from here and finds no room.
-                let board = self.engine.config.board.as_ref();
-                let runs = board.is_some_and(|board| board.somebody_better_runs(level));
+                let scoreboard = self.engine.config.scoreboard.as_ref();
+                let runs = scoreboard.is_some_and(|scoreboard| scoreboard.somebody_better_runs(level));
                 listeners.take_neglected(level < FULL && !runs);
                 self.neglected_at = poller.now + LOOK_MS;
             }
-            Stand::Away => {}
+            Listening::StayOut => {}
         }
         listeners.are_watched()
     }

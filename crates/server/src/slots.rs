@@ -12,8 +12,8 @@ use crate::connection::Connection;
 /// Tokens of listeners have this bit; a slot's generation never reaches it.
 pub const LISTENER: u64 = 1 << 63;
 
-/// The token of the bell that other workers ring.
-pub const BELL: u64 = LISTENER | 1 << 62;
+/// The token of what other workers notify this one by.
+pub const NOTIFIER: u64 = LISTENER | 1 << 62;
 
 /// No deadline.
 pub const NEVER: Millis = Millis::MAX;
@@ -37,7 +37,7 @@ impl Place {
 
 /// A connection that is in flight and shall be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Roused {
+pub struct Wakeup {
     pub token: u64,
     /// The peer has ended its side, or the connection broke.
     pub hung_up: bool,
@@ -63,7 +63,7 @@ pub struct Slots {
     /// The generation that a new row begins with.
     first_generation: u32,
     /// For a driver that keeps exchanges for long: those that are in flight and shall be looked at.
-    roused: Option<Vec<Roused>>,
+    wakeups: Option<Vec<Wakeup>>,
 }
 
 impl Slots {
@@ -180,20 +180,20 @@ impl Slots {
         })
     }
 
-    /// Edges and deadlines of those that are in flight are told, as [`Slots::take_roused`] does.
+    /// Edges and deadlines of those that are in flight are told, as [`Slots::take_wakeups`] does.
     pub fn tell_of_in_flight(&mut self) {
-        self.roused = Some(Vec::new());
+        self.wakeups = Some(Vec::new());
     }
 
     /// Has a connection that is in flight looked at. False: nobody is told.
-    pub fn rouse(&mut self, roused: Roused) -> bool {
-        self.roused.as_mut().map(|all| all.push(roused)).is_some()
+    pub fn wake(&mut self, wakeup: Wakeup) -> bool {
+        self.wakeups.as_mut().map(|all| all.push(wakeup)).is_some()
     }
 
     /// Those that are in flight and shall be looked at, since the last call.
-    pub fn take_roused(&mut self, into: &mut Vec<Roused>) {
-        if let Some(roused) = &mut self.roused {
-            into.append(roused);
+    pub fn take_wakeups(&mut self, into: &mut Vec<Wakeup>) {
+        if let Some(wakeups) = &mut self.wakeups {
+            into.append(wakeups);
         }
     }
 
@@ -205,14 +205,14 @@ impl Slots {
         {
             *missed |= readable;
             *hung_up |= ended;
-            self.rouse(Roused { token, hung_up: ended });
+            self.wake(Wakeup { token, hung_up: ended });
         }
     }
 
-    /// Rouses those that are in flight and whose deadline has come; when the next one will.
-    pub fn rouse_due(&mut self, now: Millis) -> Millis {
+    /// Wakes those that are in flight and whose deadline has come; when the next one will.
+    pub fn wake_due(&mut self, now: Millis) -> Millis {
         let mut next = NEVER;
-        let Some(roused) = &mut self.roused else { return next };
+        let Some(wakeups) = &mut self.wakeups else { return next };
         for (index, row) in self.rows.iter_mut().enumerate() {
             if !matches!(row.place, Place::InFlight { .. }) {
                 continue;
@@ -223,7 +223,7 @@ impl Slots {
             }
             row.deadline = NEVER;
             let token = u64::from(row.generation) << 32 | index as u64;
-            roused.push(Roused { token, hung_up: false });
+            wakeups.push(Wakeup { token, hung_up: false });
         }
         next
     }

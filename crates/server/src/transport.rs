@@ -67,7 +67,7 @@ impl Transport {
     }
 
     /// Waits until bytes can be read or sent, at most so many milliseconds. False: the time is over.
-    /// For a thread that plays an exchange, never for the loop; `let_go`: it holds nothing that others need.
+    /// For a thread that answers an exchange, never for the loop; `let_go`: it holds nothing that others need.
     ///
     /// # Errors
     /// The kernel's.

@@ -17,13 +17,13 @@ use crate::baton::{Lead, Next};
 use crate::connections::Connections;
 use crate::engine::{Config, Engine, Stage};
 use crate::exchange::Exchange;
+use crate::heartbeat::Heartbeat;
 use crate::listener::Listener;
 use crate::listeners::Listeners;
 use crate::log::Log;
 use crate::poller::Poller;
 use crate::requests::Requests;
-use crate::slots::{BELL, LISTENER, NEVER, Roused};
-use crate::watched::Watched;
+use crate::slots::{LISTENER, NEVER, NOTIFIER, Wakeup};
 
 /// How many connections are accepted between two looks at those that are there.
 const ACCEPTS_A_LOOK: u32 = 64;
@@ -47,8 +47,8 @@ impl Loop {
     pub fn new(config: Config, log: Log, listeners: Vec<Listener>) -> io::Result<Self> {
         let poller = Poller::new()?;
         let shared_listeners = config.shared_listeners;
-        if let Some(board) = &config.board {
-            poller.reactor.watch_doorbell(board.bell(), BELL)?;
+        if let Some(scoreboard) = &config.scoreboard {
+            poller.reactor.watch_doorbell(scoreboard.notifier(), NOTIFIER)?;
         }
         let engine = Arc::new(Engine::new(config, poller.reactor.waker(), log));
         let listeners = Listeners::new(listeners, engine.config.handoff.clone(), shared_listeners);
@@ -76,7 +76,7 @@ impl Loop {
     #[inline]
     fn look_at(&mut self, event: Event) -> Option<Exchange> {
         match event {
-            Event::Edge { token: BELL, .. } => {
+            Event::Edge { token: NOTIFIER, .. } => {
                 self.acceptor.look_again();
                 None
             }
@@ -236,9 +236,9 @@ impl Loop {
 /// For a driver that keeps exchanges for long (`evented.rs`).
 impl Loop {
     /// Exchanges are in flight for as long as their tasks want, and replies wait where the driver's watchdog finds them.
-    pub(crate) fn serve_tasks(&mut self, watched: Arc<Watched>) {
+    pub(crate) fn serve_tasks(&mut self, heartbeat: Arc<Heartbeat>) {
         self.connections.tell_of_in_flight();
-        self.requests.wait_in(watched);
+        self.requests.wait_in(heartbeat);
     }
 
     /// A request that was given out has been begun: others do not wait for it.
@@ -283,8 +283,8 @@ impl Loop {
     }
 
     /// Appends connections that are in flight and shall be looked at.
-    pub(crate) fn take_roused(&mut self, into: &mut Vec<Roused>) {
-        self.connections.take_roused(into);
+    pub(crate) fn take_wakeups(&mut self, into: &mut Vec<Wakeup>) {
+        self.connections.take_wakeups(into);
     }
 
     /// Sees to it that the loop looks at deadlines no later than `at`.

@@ -4,7 +4,7 @@
 //! Knows: signs of life, and how long none has come. Does not know: the interpreter, which a
 //! [`Witness`] looks into. What is to be done is decided by [`Attention`], purely. The thread
 //! sleeps while nothing happens, and looks only while replies wait, steps run, or requests are
-//! away.
+//! in flight.
 //!
 //! A step of the application tells its beginning and its end. What else runs in the loop (tasks
 //! that the application has started, other libraries' callbacks) does not: there the loop is
@@ -21,8 +21,8 @@ use reactor::sys::monotonic_us;
 
 use crate::engine::Engine;
 use crate::evented::Evented;
+use crate::heartbeat::{Heartbeat, Sleep};
 use crate::log::Level;
-use crate::watched::{Sleep, Watched};
 
 /// How often it looks while replies wait: the half of what one waits behind a step that blocks.
 const HOLDING_US: u64 = 1800;
@@ -44,8 +44,8 @@ const SELDOM: u32 = 2;
 const CALL_US: u64 = 20_000;
 /// So many answers of a loop that does nothing else, and it sleeps; ...
 const QUIET: u32 = 5;
-/// ... and so many while requests are away, whose steps it may not be told of: some seconds.
-const QUIET_AWAY: u32 = 100;
+/// ... and so many while requests are in flight, whose steps it may not be told of: some seconds.
+const QUIET_IN_FLIGHT: u32 = 100;
 /// A step that goes on for so many times as long as is told is told before its end.
 const ENDLESS: u64 = 10;
 /// Room for the interpreter, which the witness looks into from here.
@@ -83,7 +83,7 @@ pub struct Attention {
     /// Looks in a row at which the loop had moved.
     moving: u32,
     /// A first reply has begun to wait just now.
-    rung: bool,
+    notified: bool,
 }
 
 impl Attention {
@@ -99,7 +99,7 @@ impl Attention {
             answers: 0,
             not_holding: HOLDING_LOOKS,
             moving: 0,
-            rung: false,
+            notified: false,
         }
     }
 
@@ -115,7 +115,7 @@ impl Attention {
 
     /// Replies have begun to wait: it looks often from now on.
     pub fn hold(&mut self) {
-        (self.not_holding, self.rung) = (0, true);
+        (self.not_holding, self.notified) = (0, true);
     }
 
     /// Time that the look itself has taken, which is time without a sign of life, too.
@@ -124,8 +124,14 @@ impl Attention {
     }
 
     /// A look at the pulse and at what is done; microseconds since the last one, whether replies
-    /// wait, and whether requests are away.
-    pub fn look(&mut self, (pulse, done): (u64, u64), passed: u64, holding: bool, away: bool) -> Verdict {
+    /// wait, and whether requests are in flight.
+    pub fn look(
+        &mut self,
+        (pulse, done): (u64, u64),
+        passed: u64,
+        holding: bool,
+        in_flight: bool,
+    ) -> Verdict {
         let moved = pulse != self.seen;
         self.moving = if moved { self.moving.saturating_add(1) } else { 0 };
         if moved {
@@ -143,12 +149,12 @@ impl Attention {
             (self.called, self.still, self.lasted) = (true, 0, 0);
         }
         let too_long = self.slow > 0 && (step || self.called) && self.still >= self.slow;
-        let (rest, sleep) = self.rest(step, away);
+        let (rest, sleep) = self.rest(step, in_flight);
         Verdict { send: holding && !moved, call, blocked: too_long.then_some(self.lasted), rest, sleep }
     }
 
-    fn rest(&mut self, step: bool, away: bool) -> (Option<u64>, Sleep) {
-        if std::mem::take(&mut self.rung) {
+    fn rest(&mut self, step: bool, in_flight: bool) -> (Option<u64>, Sleep) {
+        if std::mem::take(&mut self.notified) {
             return (Some(AGAIN_US), Sleep::Awake);
         }
         if self.not_holding < HOLDING_LOOKS {
@@ -162,7 +168,7 @@ impl Attention {
             let close = self.still >= self.slow;
             return (Some(if close { CLOSE_US } else { LOOK_US }), Sleep::Dozing);
         }
-        let enough = if away { QUIET_AWAY } else { QUIET };
+        let enough = if in_flight { QUIET_IN_FLIGHT } else { QUIET };
         let seldom = LOOK_US << self.answers.min(SELDOM);
         ((self.answers < enough).then_some(seldom), Sleep::Asleep)
     }
@@ -196,7 +202,7 @@ impl Watchdog {
     pub fn start(driver: &Evented, witness: Box<dyn Witness>) -> io::Result<Self> {
         let life = Life {
             engine: Arc::clone(driver.engine()),
-            watched: Arc::clone(driver.watched()),
+            heartbeat: Arc::clone(driver.heartbeat()),
             loop_fd: driver.fileno(),
             witness,
             told: HashSet::new(),
@@ -205,7 +211,7 @@ impl Watchdog {
         Ok(Self(builder.spawn(move || life.live())?))
     }
 
-    /// Waits for its end, which `Watched::end` has brought about. Without the interpreter:
+    /// Waits for its end, which `Heartbeat::end` has brought about. Without the interpreter:
     /// it may be about to look into it.
     pub fn join(self) {
         // It can only fail by a fault of ours, which has been told.
@@ -222,7 +228,7 @@ struct Spell {
 /// The thread's own.
 struct Life {
     engine: Arc<Engine>,
-    watched: Arc<Watched>,
+    heartbeat: Arc<Heartbeat>,
     loop_fd: i32,
     witness: Box<dyn Witness>,
     /// Places that were named.
@@ -235,18 +241,18 @@ impl Life {
         let mut attention = Attention::new(slow);
         let mut spell: Option<Spell> = None;
         let (mut last, mut kept) = (monotonic_us(), 0);
-        while !self.watched.has_ended() {
-            let (now, pulse) = (monotonic_us(), self.watched.pulse());
+        while !self.heartbeat.has_ended() {
+            let (now, pulse) = (monotonic_us(), self.heartbeat.pulse());
             let (before, lasted) = (attention.seen, attention.lasted());
             // A loop that comes round sends by itself, and is not disturbed by the lock.
-            let kept_now = self.watched.kept();
-            let holding = if pulse == before { self.watched.is_holding() } else { kept_now != kept };
+            let kept_now = self.heartbeat.kept();
+            let holding = if pulse == before { self.heartbeat.is_holding() } else { kept_now != kept };
             kept = kept_now;
-            let signs = (pulse, self.watched.done());
-            let verdict = attention.look(signs, now - last, holding, self.engine.playing() > 0);
+            let signs = (pulse, self.heartbeat.done());
+            let verdict = attention.look(signs, now - last, holding, self.engine.in_flight() > 0);
             last = now;
             if verdict.send {
-                self.watched.send();
+                self.heartbeat.send();
                 self.engine.counters.replies_relieved.add();
             }
             if pulse != before
@@ -280,11 +286,11 @@ impl Life {
                 thread::sleep(Duration::from_micros(rest));
                 false
             }
-            Some(rest) => self.watched.sleep(how, seen, Some(rest / 1000), None),
+            Some(rest) => self.heartbeat.sleep(how, seen, Some(rest / 1000), None),
             None => {
                 // A loop that somebody calls may be blocked by what nobody tells of: worth a look.
                 let loop_fd = (how == Sleep::Asleep).then_some(self.loop_fd);
-                let holding = self.watched.sleep(how, seen, None, loop_fd);
+                let holding = self.heartbeat.sleep(how, seen, None, loop_fd);
                 attention.wake();
                 holding
             }
@@ -296,8 +302,8 @@ impl Life {
 
     /// The loop has been blocked for too long: who does it?
     fn see(&mut self, pulse: u64, attention: &mut Attention) -> Spell {
-        let (began, watched) = (monotonic_us(), &self.watched);
-        let sight = self.witness.look(&|| watched.pulse() == pulse);
+        let (began, heartbeat) = (monotonic_us(), &self.heartbeat);
+        let sight = self.witness.look(&|| heartbeat.pulse() == pulse);
         attention.add(monotonic_us() - began);
         if sight != Sight::Nothing {
             self.engine.counters.slow_callbacks.add();
@@ -338,10 +344,10 @@ mod tests {
     use super::*;
 
     /// Looks at the same pulse for so long; the last verdict.
-    fn stay(attention: &mut Attention, pulse: u64, micros: u64, away: bool) -> Verdict {
+    fn stay(attention: &mut Attention, pulse: u64, micros: u64, in_flight: bool) -> Verdict {
         let mut passed = 0;
         loop {
-            let verdict = attention.look((pulse, 0), LOOK_US, false, away);
+            let verdict = attention.look((pulse, 0), LOOK_US, false, in_flight);
             passed += LOOK_US;
             if passed >= micros {
                 return verdict;
@@ -403,24 +409,24 @@ mod tests {
 
     #[test]
     fn it_sleeps_once_the_loop_does_nothing_but_answer() {
-        for (away, enough) in [(false, QUIET), (true, QUIET_AWAY)] {
+        for (in_flight, enough) in [(false, QUIET), (true, QUIET_IN_FLIGHT)] {
             let mut attention = Attention::new(100_000);
             let (mut pulse, done) = (2, 7);
-            attention.look((pulse, done), 0, false, away);
+            attention.look((pulse, done), 0, false, in_flight);
             for answers in 0..enough {
-                assert!((0..10).any(|_| attention.look((pulse, done), LOOK_US, false, away).call));
+                assert!((0..10).any(|_| attention.look((pulse, done), LOOK_US, false, in_flight).call));
                 pulse += 2;
-                let verdict = attention.look((pulse, done), LOOK_US, false, away);
+                let verdict = attention.look((pulse, done), LOOK_US, false, in_flight);
                 assert_eq!(verdict.rest.is_none(), answers + 1 == enough, "after {answers}");
             }
             // A timer of the loop's, and it goes on to sleep.
             attention.wake();
-            assert_eq!(attention.look((pulse + 2, done), LOOK_US, false, away).rest, None);
+            assert_eq!(attention.look((pulse + 2, done), LOOK_US, false, in_flight).rest, None);
             // Nobody answers: it stays awake, and calls.
             attention.wake();
-            assert!((0..10).any(|_| attention.look((pulse + 2, done), LOOK_US, false, away).call));
+            assert!((0..10).any(|_| attention.look((pulse + 2, done), LOOK_US, false, in_flight).call));
             // Anything that is done has it look again.
-            let verdict = attention.look((pulse + 5, done + 1), LOOK_US, false, away);
+            let verdict = attention.look((pulse + 5, done + 1), LOOK_US, false, in_flight);
             assert_eq!((verdict.rest, verdict.sleep), (Some(LOOK_US), Sleep::Dozing));
         }
     }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use server::baton::{Baton, Lead, Look, Next, Play, Pool};
+use server::baton::{Baton, Lead, Look, Next, Pool, Run};
 
 /// Jobs that are there as soon as the gate is open.
 struct Work {
@@ -49,7 +49,7 @@ impl Lead for Work {
 type Begun = (&'static str, usize);
 
 /// A thread, whose jobs and whose way into the interpreter are let go on by the test.
-struct Player {
+struct Runner {
     name: &'static str,
     /// Says who has begun which job.
     begun: Sender<Begun>,
@@ -59,8 +59,8 @@ struct Player {
     interpreter: Mutex<Receiver<()>>,
 }
 
-impl Play<usize> for Player {
-    fn play(&self, job: &mut usize) {
+impl Run<usize> for Runner {
+    fn run(&self, job: &mut usize) {
         self.begun.send((self.name, *job)).expect("the test listens");
         let _ = self.go_on.lock().expect("one thread").recv();
     }
@@ -100,7 +100,7 @@ fn begin(
 ) -> Thread {
     let (job, go_on) = channel();
     let (interpreter, let_in) = channel();
-    let player = Player {
+    let runner = Runner {
         name,
         begun: begun.clone(),
         go_on: Mutex::new(go_on),
@@ -108,7 +108,7 @@ fn begin(
         interpreter: Mutex::new(let_in),
     };
     let (baton, clock) = (Arc::clone(baton), Arc::clone(clock));
-    Thread { life: thread::spawn(move || baton.live(&player, &&*clock)), job, interpreter }
+    Thread { life: thread::spawn(move || baton.live(&runner, &&*clock)), job, interpreter }
 }
 
 /// A spare is called during the first of three jobs and has the interpreter so many microseconds later,

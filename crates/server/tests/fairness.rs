@@ -15,7 +15,7 @@ use server::baton::{Lead, Next};
 use server::engine::Config;
 use server::exchange::Exchange;
 use server::log::Log;
-use server::scribe::Scribe;
+use server::reply_builder::ReplyBuilder;
 use server::turn::Loop;
 
 /// How many requests are read together (`batch.rs`): what has been read comes first.
@@ -68,12 +68,12 @@ impl Driven {
     }
 
     fn reply(&self, exchange: &mut Exchange) {
-        let mut scribe = Scribe::new();
-        scribe.head.status(b"200 OK").expect("a status");
+        let mut builder = ReplyBuilder::new();
+        builder.head.status(b"200 OK").expect("a status");
         let engine = self.turn.engine();
         let answered = match exchange.head.path() {
-            b"/large" => exchange.whole_kept(&mut scribe, Box::new(vec![b'x'; LARGE]), engine),
-            _ => exchange.whole(&mut scribe, b"ok", engine),
+            b"/large" => exchange.whole_kept(&mut builder, Box::new(vec![b'x'; LARGE]), engine),
+            _ => exchange.whole(&mut builder, b"ok", engine),
         };
         answered.expect("a peer");
     }

@@ -13,7 +13,7 @@ use server::engine::Config;
 use server::listener::{Kind, Listener};
 use server::log::Log;
 use server::preface::{Preface, Verdict};
-use server::scribe::Scribe;
+use server::reply_builder::ReplyBuilder;
 use server::turn::Loop;
 use wire::{Limits, PROXY_EXPECTED, PROXY_HEADER, Trust};
 
@@ -71,9 +71,9 @@ impl Driven {
             match self.turn.next() {
                 Next::Ready(mut exchange) => {
                     answered.push((exchange.peer(), exchange.head.block.variant & 1 == 1));
-                    let mut scribe = Scribe::new();
-                    scribe.head.status(b"200 OK").expect("a status");
-                    exchange.whole(&mut scribe, b"ok", self.turn.engine()).expect("a peer");
+                    let mut builder = ReplyBuilder::new();
+                    builder.head.status(b"200 OK").expect("a status");
+                    exchange.whole(&mut builder, b"ok", self.turn.engine()).expect("a peer");
                     self.turn.take_back(exchange);
                 }
                 Next::Quiet if answered.len() >= requests && self.closed() >= closed => return answered,

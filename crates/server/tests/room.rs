@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use server::baton::{Lead, Next};
 use server::engine::Config;
 use server::log::Log;
-use server::scribe::Scribe;
+use server::reply_builder::ReplyBuilder;
 use server::turn::Loop;
 use wire::Limits;
 
@@ -43,9 +43,9 @@ impl Driven {
         loop {
             match self.turn.next() {
                 Next::Ready(mut exchange) => {
-                    let mut scribe = Scribe::new();
-                    scribe.head.status(b"200 OK").expect("a status");
-                    exchange.whole(&mut scribe, b"ok", self.turn.engine()).expect("a peer");
+                    let mut builder = ReplyBuilder::new();
+                    builder.head.status(b"200 OK").expect("a status");
+                    exchange.whole(&mut builder, b"ok", self.turn.engine()).expect("a peer");
                     self.turn.take_back(exchange);
                     break;
                 }

@@ -17,7 +17,7 @@ use server::engine::{Config, Engine};
 use server::exchange::Exchange;
 use server::log::Log;
 use server::output::Flushed;
-use server::scribe::Scribe;
+use server::reply_builder::ReplyBuilder;
 use server::send_half::Framing;
 use server::stream::Multiplexed;
 use server::transport::Transport;
@@ -129,10 +129,10 @@ fn head() -> Arc<Head> {
     }
 }
 
-fn scribe() -> Scribe {
-    let mut scribe = Scribe::new();
-    scribe.head.status(b"200 OK").expect("a status");
-    scribe
+fn builder() -> ReplyBuilder {
+    let mut builder = ReplyBuilder::new();
+    builder.head.status(b"200 OK").expect("a status");
+    builder
 }
 
 /// As the loop finishes an exchange: of a stream nothing comes home.
@@ -145,7 +145,7 @@ fn over(exchange: Exchange, two: &mut Two) {
 fn replies_of_two_streams_interleave_part_by_part() {
     let mut two = Two::new();
     let (mut one, mut other) = (two.request(1), two.request(3));
-    let (mut first, mut second) = (scribe(), scribe());
+    let (mut first, mut second) = (builder(), builder());
     one.start(&mut first, None, &two.engine);
     other.start(&mut second, Some(4), &two.engine);
     one.write(&mut first, b"a", &two.engine).expect("a peer");
@@ -175,22 +175,22 @@ fn every_way_to_reply_goes_through_a_stream() {
     let mut two = Two::new();
     let engine = Arc::clone(&two.engine);
     let mut exchange = two.request(1);
-    exchange.whole(&mut scribe(), b"small", &engine).expect("a peer");
+    exchange.whole(&mut builder(), b"small", &engine).expect("a peer");
     over(exchange, &mut two);
     let mut exchange = two.request(2);
     exchange.interim(b"HTTP/1.1 103 Early Hints\r\n\r\n", &engine).expect("a peer");
-    exchange.whole_kept(&mut scribe(), Box::new(vec![b'k'; 200_000]), &engine).expect("a peer");
+    exchange.whole_kept(&mut builder(), Box::new(vec![b'k'; 200_000]), &engine).expect("a peer");
     over(exchange, &mut two);
     let mut exchange = two.request(3);
     let mut file = tempfile::tempfile().expect("a file");
     file.write_all(&[b'f'; 150_000]).expect("a disk");
-    let mut open = scribe();
+    let mut open = builder();
     exchange.start(&mut open, Some(149_000), &engine);
     exchange.file(&mut open, file, (1000, 149_000), &engine).expect("a peer");
     exchange.finish(&mut open, &engine).expect("a peer");
     over(exchange, &mut two);
     let mut exchange = two.request(4);
-    exchange.refuse(&wire::QUEUE_FULL, &mut Scribe::new(), &engine);
+    exchange.refuse(&wire::QUEUE_FULL, &mut ReplyBuilder::new(), &engine);
     over(exchange, &mut two);
     let unanswered = two.request(5);
     over(unanswered, &mut two);
@@ -214,12 +214,12 @@ fn a_stream_that_is_cut_closes_nothing_but_itself() {
     let mut two = Two::new();
     let engine = Arc::clone(&two.engine);
     let (mut cut, mut short, mut other) = (two.request(1), two.request(2), two.request(3));
-    let (mut first, mut second, mut third) = (scribe(), scribe(), scribe());
+    let (mut first, mut second, mut third) = (builder(), builder(), builder());
     cut.start(&mut first, None, &engine);
     short.start(&mut second, Some(10), &engine);
     other.start(&mut third, None, &engine);
-    for (exchange, scribe) in [(&mut cut, &mut first), (&mut short, &mut second), (&mut other, &mut third)] {
-        exchange.write(scribe, b"begun", &engine).expect("a peer");
+    for (exchange, builder) in [(&mut cut, &mut first), (&mut short, &mut second), (&mut other, &mut third)] {
+        exchange.write(builder, b"begun", &engine).expect("a peer");
     }
     cut.fail(&engine);
     over(cut, &mut two);
@@ -228,7 +228,7 @@ fn a_stream_that_is_cut_closes_nothing_but_itself() {
     let mut gone = two.request(4);
     two.shared.reset(4);
     assert!(gone.client_has_left() && !other.client_has_left());
-    assert!(gone.whole(&mut scribe(), b"late", &engine).is_err(), "its peer has cut it");
+    assert!(gone.whole(&mut builder(), b"late", &engine).is_err(), "its peer has cut it");
     over(gone, &mut two);
     other.write(&mut third, b" and ended", &engine).expect("the connection is whole");
     other.finish(&mut third, &engine).expect("a peer");
@@ -245,7 +245,7 @@ fn a_peer_that_reads_nothing_stops_both_streams_and_holds_no_lock() {
     let mut two = Two::new();
     let engine = Arc::clone(&two.engine);
     let (mut one, mut other) = (two.request(1), two.request(3));
-    let (mut first, mut second) = (scribe(), scribe());
+    let (mut first, mut second) = (builder(), builder());
     one.start(&mut first, None, &engine);
     other.start(&mut second, None, &engine);
     let part = vec![b'x'; 3_000_000];

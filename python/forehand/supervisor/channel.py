@@ -2,7 +2,7 @@
 
 Knows: a stream socket and lines. Does not know: what they say. A child's end blocks, a
 supervisor's never does: a child that does not listen is told nothing more, and nobody waits
-for it. Plain text and not JSON, because the engine writes lines too (`server/tickets.rs`),
+for it. Plain text and not JSON, because the engine writes lines too (`server/request_deadlines.rs`),
 and because a worker that imports `json` holds a megabyte more for as long as it lives.
 """
 

@@ -1,7 +1,7 @@
 """What is done about a request that is overdue: its stack is told, and its thread interrupted.
 
 Knows: one thread and its request. Does not know: the client, who has had its 504 from the
-engine already (`server/tickets.rs`). Runs on a worker's main thread.
+engine already (`server/request_deadlines.rs`). Runs on a worker's main thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The scoreboard: a page of memory where each worker keeps its numbers, for all to read; and how workers help one
 another.
 
-Knows: rows and fields, the same as `server/board.rs`. Does not know: what follows from them.
+Knows: rows and fields, the same as `server/rows.rs`. Does not know: what follows from them.
 The supervisor makes it and hands out rows; each worker's engine writes its own row, also when
 its interpreter is stuck, and reads the others' to see who is free.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import _socket as socket
 import os
 
-#: The order is that of `server/board.rs`.
+#: The order is that of `server/rows.rs`.
 FIELDS = (
     "pid", "level", "watching", "requests", "connections", "busy", "threads", "queued", "refused", "timeouts",
     "errors", "updated_ms", "strained", "rows",

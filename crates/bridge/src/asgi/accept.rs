@@ -89,7 +89,7 @@ impl WebSocket {
     /// "Returning HTTP status code 403 if the connection is denied."
     fn refuse(&mut self, shared: &Shared, py: Python<'_>) -> Taken {
         let Some(exchange) = self.exchange.take() else { return Err(Refused::Gone) };
-        let mut http = Http::new(exchange, shared.scribe(py));
+        let mut http = Http::new(exchange, shared.builder(py));
         let event = PyDict::new(py);
         event.set_item("status", 403)?;
         self.by_us = true;
@@ -103,7 +103,7 @@ impl WebSocket {
         let py = event.py();
         let mut http = match (self.denial.take(), self.exchange.take()) {
             (Some(http), _) => http,
-            (None, Some(exchange)) => Box::new(Http::new(exchange, shared.scribe(py))),
+            (None, Some(exchange)) => Box::new(Http::new(exchange, shared.builder(py))),
             (None, None) => return Err(Refused::Gone),
         };
         self.stage = Stage::Denying;

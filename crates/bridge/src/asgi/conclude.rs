@@ -20,7 +20,7 @@ pub fn conclude(py: Python<'_>, http: &mut Http, engine: &Engine, error: Option<
         _ if exchange.is_over() || exchange.is_overdue() => {}
         Some(_) if cancelled => {
             let fault = if engine.stage() == Stage::Serving { wire::INTERNAL_ERROR } else { wire::STOPPING };
-            exchange.refuse(&fault, &mut http.scribe, engine);
+            exchange.refuse(&fault, &mut http.builder, engine);
         }
         Some(error) if broken && is_from_disconnect(py, error) => exchange.lose(engine),
         Some(error) => {

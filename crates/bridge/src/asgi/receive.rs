@@ -90,7 +90,7 @@ impl Http {
         match fault {
             Some(fault) => {
                 engine.counters.refused(&fault);
-                self.exchange.refuse(&fault, &mut self.scribe, engine);
+                self.exchange.refuse(&fault, &mut self.builder, engine);
             }
             None => {
                 engine.counters.requests_incomplete.add();

@@ -18,7 +18,7 @@ use pyo3::types::{PyBytes, PyDict};
 use reactor::sys::duplicate_file;
 use server::engine::Engine;
 use server::exchange::{Exchange, Gone};
-use server::scribe::Scribe;
+use server::reply_builder::ReplyBuilder;
 use wire::{HeadError, ResponseHead};
 
 use super::events::{Content, content, flag, headers, number, text, wrong};
@@ -29,7 +29,7 @@ use crate::ffi::{KEEP_BYTES, KeptBytes};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     Start,
-    /// The head stands in the scribe; `begun`: some of the body was given.
+    /// The head stands in the builder; `begun`: some of the body was given.
     Body {
         begun: bool,
     },
@@ -40,7 +40,7 @@ pub enum Stage {
 /// One request's conversation.
 pub struct Http {
     pub exchange: Exchange,
-    pub scribe: Scribe,
+    pub builder: ReplyBuilder,
     pub stage: Stage,
     pub body_is_over: bool,
     /// The peer has ended its side, or is gone.
@@ -73,10 +73,10 @@ impl From<Gone> for Refused {
 type Taken = Result<(), Refused>;
 
 impl Http {
-    pub fn new(exchange: Exchange, scribe: Scribe) -> Self {
+    pub fn new(exchange: Exchange, builder: ReplyBuilder) -> Self {
         Self {
             exchange,
-            scribe,
+            builder,
             stage: Stage::Start,
             body_is_over: false,
             peer_left: false,
@@ -111,7 +111,7 @@ impl Http {
         let promised = flag(event, intern!(py, "trailers"))?;
         let status = number(event, intern!(py, "status"))?
             .ok_or_else(|| PyValueError::new_err("'http.response.start' needs a 'status'"))?;
-        let head = &mut self.scribe.head;
+        let head = &mut self.builder.head;
         head.clear();
         let judged =
             u16::try_from(status).map_err(|_| HeadError::Status).and_then(|code| head.status_code(code));
@@ -137,18 +137,18 @@ impl Http {
             return self.whole(&body, engine);
         }
         if !begun {
-            self.exchange.start(&mut self.scribe, None, engine);
+            self.exchange.start(&mut self.builder, None, engine);
         }
         if body.bytes().is_empty() {
             // The specification's sign that the head may go.
-            self.exchange.send_head(&mut self.scribe, engine)?;
+            self.exchange.send_head(&mut self.builder, engine)?;
         } else {
             match &body {
                 Content::Bytes(bytes) if bytes.as_bytes().len() >= KEEP_BYTES => {
                     let kept = KeptBytes::boxed(bytes);
-                    self.exchange.write_kept(&mut self.scribe, kept, engine)?;
+                    self.exchange.write_kept(&mut self.builder, kept, engine)?;
                 }
-                body => self.exchange.write(&mut self.scribe, body.bytes(), engine)?,
+                body => self.exchange.write(&mut self.builder, body.bytes(), engine)?,
             }
         }
         self.part_is_sent(more, engine)
@@ -159,9 +159,9 @@ impl Http {
         match body {
             Content::Bytes(bytes) if bytes.as_bytes().len() >= KEEP_BYTES => {
                 let kept = KeptBytes::boxed(bytes);
-                Ok(self.exchange.whole_kept(&mut self.scribe, kept, engine)?)
+                Ok(self.exchange.whole_kept(&mut self.builder, kept, engine)?)
             }
-            body => Ok(self.exchange.whole(&mut self.scribe, body.bytes(), engine)?),
+            body => Ok(self.exchange.whole(&mut self.builder, body.bytes(), engine)?),
         }
     }
 
@@ -172,7 +172,7 @@ impl Http {
             self.stage = Stage::Trailers;
         } else {
             self.stage = Stage::Over;
-            self.exchange.finish(&mut self.scribe, engine)?;
+            self.exchange.finish(&mut self.builder, engine)?;
         }
         Ok(())
     }
@@ -228,9 +228,9 @@ impl Http {
         let (begun, more) = flags;
         if !begun {
             let known = (!more && !self.promised).then_some(range.1);
-            self.exchange.start(&mut self.scribe, known, engine);
+            self.exchange.start(&mut self.builder, known, engine);
         }
-        self.exchange.file_part(&mut self.scribe, file, range, engine)?;
+        self.exchange.file_part(&mut self.builder, file, range, engine)?;
         self.part_is_sent(more, engine)
     }
 
@@ -267,7 +267,7 @@ impl Http {
         self.stage = Stage::Over;
         let wanted = self.exchange.head.block.get("te").is_some_and(|te| has_member(te, b"trailers"));
         let lines = if wanted { self.trailers.bytes() } else { b"" };
-        Ok(self.exchange.finish_with(&mut self.scribe, lines, engine)?)
+        Ok(self.exchange.finish_with(&mut self.builder, lines, engine)?)
     }
 }
 

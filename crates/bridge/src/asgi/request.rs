@@ -79,10 +79,10 @@ impl Requests {
 
     /// An exchange that is over goes back to the engine.
     pub fn hand_back(&self, py: Python<'_>, http: Http) {
-        let Http { exchange, scribe, .. } = http;
+        let Http { exchange, builder, .. } = http;
         // Dropped when the table can be used again.
         let held = self.running(py, |running| running.let_go(exchange.token()));
-        self.shared.keep_scribe(py, scribe);
+        self.shared.keep_scribe(py, builder);
         if self.shared.event_loop.hand_back(py, exchange) {
             self.shared.event_loop.turn_soon(py);
         }

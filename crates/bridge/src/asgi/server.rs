@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use server::evented::{Evented, Roused};
+use server::evented::{Evented, Wakeup};
 use server::exchange::Exchange;
 use server::log::Level;
 use wire::ws::{Handshake, NoHandshake, code};
@@ -86,26 +86,26 @@ impl AsgiServer {
         let (py, server) = (this.py(), this.get());
         let event_loop = &server.requests.shared.event_loop;
         let Some(Turn { requests, ready, after }) = event_loop.turn(py) else { return };
-        if event_loop.engine.tickets.any_found() {
+        if event_loop.engine.deadlines.any_found() {
             server.overdue(py);
         }
-        for Roused { token, hung_up } in ready {
+        for Wakeup { token, hung_up } in ready {
             if let Some(request) = server.find(py, token) {
                 Request::on_ready(request.bind(py), hung_up);
             }
         }
-        let mut carried = Vec::new();
+        let mut pipelined = Vec::new();
         for exchange in requests {
-            if exchange.carry_that_waits().is_some() {
-                carried.push(exchange.token());
+            if exchange.pipelined_replies().is_some() {
+                pipelined.push(exchange.token());
             }
             server.begin(py, exchange);
         }
-        if !carried.is_empty() {
+        if !pipelined.is_empty() {
             // Runs behind the first steps of the tasks that were made just now.
             let _ = this
-                .getattr(intern!(py, "send_carried"))
-                .and_then(|send| event_loop.call_soon.bind(py).call1((send, carried)));
+                .getattr(intern!(py, "send_pipelined"))
+                .and_then(|send| event_loop.call_soon.bind(py).call1((send, pipelined)));
         }
         event_loop.turn_ends(py, after);
     }
@@ -117,13 +117,13 @@ impl AsgiServer {
     }
 
     /// Sends replies that wait for the next of their connection, where that one takes longer.
-    fn send_carried(&self, py: Python<'_>, tokens: Vec<u64>) {
+    fn send_pipelined(&self, py: Python<'_>, tokens: Vec<u64>) {
         for token in tokens {
             let Some(request) = self.find(py, token) else { continue };
             if let Some(state) = request.get().state.borrow(py)
                 && let Conversation::Http(http) = &state.conversation
             {
-                http.exchange.send_carried();
+                http.exchange.send_pipelined();
             }
         }
     }
@@ -166,26 +166,26 @@ impl AsgiServer {
     fn begin(&self, py: Python<'_>, mut exchange: Exchange) {
         let (requests, engine) = (&self.requests, &self.requests.shared.engine);
         let gateway = &self.gateways[usize::from(exchange.listener())];
-        let mut scribe = requests.shared.scribe(py);
+        let mut builder = requests.shared.builder(py);
         let most = engine.config.limits.concurrency;
         if most > 0 && self.running_now(py) >= most {
             engine.counters.requests_over_concurrency.add();
             engine.counters.refused(&wire::CONCURRENCY);
             engine.log.debug(|| format!("a request is refused: {most} are running (--limit-concurrency)"));
-            exchange.refuse(&wire::CONCURRENCY, &mut scribe, engine);
-            return requests.hand_back(py, Http::new(exchange, scribe));
+            exchange.refuse(&wire::CONCURRENCY, &mut builder, engine);
+            return requests.hand_back(py, Http::new(exchange, builder));
         }
         let scope = match gateway.scope(py, &exchange, engine) {
             Ok(Ok(scope)) => scope,
             Ok(Err(fault)) => {
-                exchange.refuse(&fault, &mut scribe, engine);
-                return requests.hand_back(py, Http::new(exchange, scribe));
+                exchange.refuse(&fault, &mut builder, engine);
+                return requests.hand_back(py, Http::new(exchange, builder));
             }
-            Err(error) => return requests.conclude(py, Http::new(exchange, scribe), Some(&error), false),
+            Err(error) => return requests.conclude(py, Http::new(exchange, builder), Some(&error), false),
         };
         let (token, number) = (exchange.token(), exchange.number());
-        if let Some(ticket) = &exchange.ticket {
-            ticket.begin(EVENT_LOOP);
+        if let Some(deadline) = &exchange.deadline {
+            deadline.begin(EVENT_LOOP);
         }
         let conversation = if scope.websocket {
             match Handshake::read(&exchange.head) {
@@ -193,12 +193,12 @@ impl AsgiServer {
                 Err(why) => {
                     let fault = if why == NoHandshake::Version { wire::WS_VERSION } else { wire::WS_KEY };
                     engine.counters.refused(&fault);
-                    exchange.refuse(&fault, &mut scribe, engine);
-                    return requests.hand_back(py, Http::new(exchange, scribe));
+                    exchange.refuse(&fault, &mut builder, engine);
+                    return requests.hand_back(py, Http::new(exchange, builder));
                 }
             }
         } else {
-            Conversation::Http(Box::new(Http::new(exchange, scribe)))
+            Conversation::Http(Box::new(Http::new(exchange, builder)))
         };
         let request = Request::new(Arc::clone(requests), conversation);
         let Ok(request) = Bound::new(py, request) else { return };
@@ -255,7 +255,7 @@ impl AsgiServer {
 
     /// Requests have become overdue, and their clients have had 504: their tasks are cancelled.
     fn overdue(&self, py: Python<'_>) {
-        for found in self.requests.shared.engine.tickets.take_overdue() {
+        for found in self.requests.shared.engine.deadlines.take_overdue() {
             let (line, seconds) = (found.line, found.seconds);
             self.requests.shared.engine.log.complain(Level::Error, || {
                 format!("{line}: overdue after {seconds:.2} s (--request-timeout); its task is cancelled")

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pyo3::intern;
 use pyo3::prelude::*;
 use server::engine::Engine;
-use server::scribe::Scribe;
+use server::reply_builder::ReplyBuilder;
 use wire::ws::Deflater;
 
 use super::constants::Constants;
@@ -27,7 +27,7 @@ pub struct Shared {
     /// What all WebSockets of the loop use, one after the other.
     pub deflater: GilCell<Deflater>,
     pub read_buffer: GilCell<Vec<u8>>,
-    scribes: GilCell<Vec<Scribe>>,
+    builders: GilCell<Vec<ReplyBuilder>>,
 }
 
 impl Shared {
@@ -40,20 +40,20 @@ impl Shared {
             constants,
             deflater: GilCell::new(Deflater::new()),
             read_buffer: GilCell::new(Vec::new()),
-            scribes: GilCell::new(Vec::new()),
+            builders: GilCell::new(Vec::new()),
         }
     }
 
-    pub fn scribe(&self, py: Python<'_>) -> Scribe {
-        self.scribes.borrow(py).and_then(|mut scribes| scribes.pop()).unwrap_or_default()
+    pub fn builder(&self, py: Python<'_>) -> ReplyBuilder {
+        self.builders.borrow(py).and_then(|mut builders| builders.pop()).unwrap_or_default()
     }
 
-    /// Keeps a scribe for the next request.
-    pub fn keep_scribe(&self, py: Python<'_>, scribe: Scribe) {
-        if let Some(mut scribes) = self.scribes.borrow(py)
-            && scribes.len() < KEPT_SCRIBES
+    /// Keeps a builder for the next request.
+    pub fn keep_scribe(&self, py: Python<'_>, builder: ReplyBuilder) {
+        if let Some(mut builders) = self.builders.borrow(py)
+            && builders.len() < KEPT_SCRIBES
         {
-            scribes.push(scribe);
+            builders.push(builder);
         }
     }
 

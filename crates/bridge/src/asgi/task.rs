@@ -48,7 +48,7 @@ impl Request {
             this.get().state.borrow(py).ok_or_else(busy)?.coroutine.as_ref().map(|it| it.clone_ref(py));
         let Some(coroutine) = coroutine else { return Err(stopped(None)) };
         let driven = {
-            let _step = this.get().requests.shared.event_loop.watched.step();
+            let _step = this.get().requests.shared.event_loop.heartbeat.step();
             drive(coroutine.bind(py))
         };
         if this.get().requests.shared.engine.is_a_copy() {
@@ -143,7 +143,7 @@ impl Request {
             let unanswered = match socket.stage {
                 Stage::Connecting { .. } if !socket.is_gone() => {
                     socket.stage = Stage::Over;
-                    socket.exchange.take().map(|exchange| Http::new(exchange, shared.scribe(py)))
+                    socket.exchange.take().map(|exchange| Http::new(exchange, shared.builder(py)))
                 }
                 Stage::Denying => socket.denial.take().map(|http| *http),
                 _ => None,
@@ -176,7 +176,7 @@ impl Request {
             Conversation::Http(http) => self.requests.conclude(py, *http, Some(error), false),
             Conversation::WebSocket(mut socket) => {
                 if let Some(exchange) = socket.exchange.take() {
-                    let http = Http::new(exchange, self.requests.shared.scribe(py));
+                    let http = Http::new(exchange, self.requests.shared.builder(py));
                     self.requests.conclude(py, http, Some(error), false);
                 }
             }

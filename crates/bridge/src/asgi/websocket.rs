@@ -107,7 +107,7 @@ impl WebSocket {
         }
         match self.denial.take() {
             Some(http) => Some(*http),
-            None => self.exchange.take().map(|exchange| Http::new(exchange, shared.scribe(py))),
+            None => self.exchange.take().map(|exchange| Http::new(exchange, shared.builder(py))),
         }
     }
 
@@ -154,8 +154,8 @@ impl WebSocket {
             return false;
         }
         let Some(exchange) = &mut self.exchange else { return false };
-        let mut scribe = shared.scribe(py);
-        exchange.refuse(&wire::STOPPING, &mut scribe, &shared.engine);
+        let mut builder = shared.builder(py);
+        exchange.refuse(&wire::STOPPING, &mut builder, &shared.engine);
         self.note_end(code::ABNORMAL, "");
         self.stage = Stage::Over;
         true

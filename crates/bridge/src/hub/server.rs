@@ -11,7 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use server::body::Body;
-use server::evented::{Evented, Roused};
+use server::evented::{Evented, Wakeup};
 use server::exchange::Exchange;
 use wire::Head;
 
@@ -124,12 +124,12 @@ impl GeventServer {
     /// Does what is ready; called in the hub when the descriptor is readable.
     fn turn(&self, py: Python<'_>) {
         let Some(Turn { requests, ready, after }) = self.event_loop.turn(py) else { return };
-        if self.event_loop.engine.tickets.any_found() {
+        if self.event_loop.engine.deadlines.any_found() {
             self.overdue(py);
         }
         let ended = self.ended.borrow(py).map_or_else(Vec::new, |mut ended| std::mem::take(&mut *ended));
-        for token in ready.into_iter().map(|Roused { token, .. }| token).chain(ended) {
-            let _step = self.event_loop.watched.step();
+        for token in ready.into_iter().map(|Wakeup { token, .. }| token).chain(ended) {
+            let _step = self.event_loop.heartbeat.step();
             self.waiting.wake(py, token);
         }
         for exchange in requests {
@@ -155,10 +155,10 @@ impl GeventServer {
             let waiting = Arc::clone(&self.waiting) as Arc<dyn Scheduler>;
             Workspace::new(WaitMode::Cooperative(waiting))
         });
-        let ticket = exchange.ticket.clone();
-        if let Some(ticket) = &ticket {
+        let deadline = exchange.deadline.clone();
+        if let Some(deadline) = &deadline {
             // What stands for a thread is the place; zero is nobody.
-            ticket.begin(place as u64 + 1);
+            deadline.begin(place as u64 + 1);
         }
         let answered = catch_unwind(AssertUnwindSafe(|| {
             self.wsgi.answer_at(py, &mut exchange, &self.event_loop.engine, &mut space)
@@ -175,8 +175,8 @@ impl GeventServer {
         {
             workspaces.push(space);
         }
-        if let Some(ticket) = &ticket {
-            ticket.end();
+        if let Some(deadline) = &deadline {
+            deadline.end();
         }
         self.leave(py, place);
         self.hand_back(py, *exchange);
@@ -196,7 +196,7 @@ impl GeventServer {
 impl GeventServer {
     /// A request begins: its greenlet runs until it ends or waits for something.
     fn begin(&self, py: Python<'_>, exchange: Exchange) {
-        let carry = exchange.carry_that_waits().cloned();
+        let pipelined = exchange.pipelined_replies().cloned();
         let mut exchange = Box::new(exchange);
         if let Body::Stream(_) = exchange.body {
             // Whoever reads it waits for the next of its bytes.
@@ -207,16 +207,16 @@ impl GeventServer {
             *starting = Some(Starting { exchange, place });
         }
         let run = {
-            let _step = self.event_loop.watched.step();
+            let _step = self.event_loop.heartbeat.step();
             self.run(py)
         };
         match run {
             Ok(greenlet) => {
                 if self.is_suspended(py, place, greenlet)
-                    && let Some(carry) = carry
+                    && let Some(pipelined) = pipelined
                 {
                     // Replies to earlier requests of its connection do not wait for it.
-                    let _ = carry.send();
+                    let _ = pipelined.send();
                 }
             }
             Err(error) => {
@@ -288,14 +288,14 @@ impl GeventServer {
     /// Requests have become overdue, and their clients have had 504.
     #[cold]
     fn overdue(&self, py: Python<'_>) {
-        for found in self.event_loop.engine.tickets.take_overdue() {
+        for found in self.event_loop.engine.deadlines.take_overdue() {
             let place = usize::try_from(found.thread).unwrap_or(0).wrapping_sub(1);
             let greenlet = self.running.borrow(py).and_then(|running| {
                 running.get(place)?.greenlet.as_ref().map(|greenlet| greenlet.clone_ref(py))
             });
             // The one that runs there may be the next already.
             if let Some(greenlet) = greenlet
-                && self.event_loop.engine.tickets.is_inside(found.serial)
+                && self.event_loop.engine.deadlines.is_inside(found.serial)
                 && let Err(error) = self.hub.on_overdue.bind(py).call1((greenlet, found.line, found.seconds))
             {
                 error.print(py);

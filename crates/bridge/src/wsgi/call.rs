@@ -15,7 +15,7 @@ use server::app::App;
 use server::body::Body;
 use server::engine::Engine;
 use server::exchange::Exchange;
-use server::scribe::Scribe;
+use server::reply_builder::ReplyBuilder;
 use wire::{Fault, Millis};
 
 use super::environ::{Gateway, PeerStrings};
@@ -74,7 +74,7 @@ impl App for Wsgi {
     #[inline]
     fn call(&self, exchange: &mut Exchange, engine: &Arc<Engine>) {
         attached(|py| {
-            if exchange.ticket.is_none() && self.routes.is_none() {
+            if exchange.deadline.is_none() && self.routes.is_none() {
                 self.answer(py, exchange, engine);
             } else {
                 self.answer_watched(py, exchange, engine);
@@ -140,7 +140,7 @@ impl Wsgi {
                 }
                 space.responder = Some(responder);
             }
-            Ok(Err(fault)) => exchange.refuse(&fault, &mut Scribe::new(), engine),
+            Ok(Err(fault)) => exchange.refuse(&fault, &mut ReplyBuilder::new(), engine),
             Err(error) => {
                 application_left(&space.mode, exchange);
                 self.failed(py, exchange, engine, (Failure::Raised(error), &space.mode));
@@ -151,22 +151,22 @@ impl Wsgi {
     /// Answers one request that has a deadline, or whose memory is watched.
     #[cold]
     fn answer_watched(&self, py: Python<'_>, exchange: &mut Exchange, engine: &Arc<Engine>) {
-        let ticket = exchange.ticket.clone();
+        let deadline = exchange.deadline.clone();
         let thread = thread_ident();
-        if let Some(ticket) = &ticket
-            && !ticket.begin(thread)
+        if let Some(deadline) = &deadline
+            && !deadline.begin(thread)
         {
             // Its client has been answered while it waited for this thread.
-            return ticket.end();
+            return deadline.end();
         }
         let before = self.routes.as_ref().map(|_| resident_kib());
         self.answer(py, exchange, engine);
         if let (Some(routes), Some(before)) = (&self.routes, before) {
             routes.add(&exchange.head, before);
         }
-        if let Some(ticket) = &ticket {
-            ticket.end();
-            if ticket.is_overdue() {
+        if let Some(deadline) = &deadline {
+            deadline.end();
+            if deadline.is_overdue() {
                 // An exception that came too late for this request is not for the next one.
                 raise_in_thread(thread, None);
             }
@@ -190,8 +190,8 @@ impl Wsgi {
         if !matches!(exchange.body, Body::Empty) {
             add_body(&environ, exchange, &space.mode)?;
         }
-        if let Some(ticket) = &exchange.ticket {
-            environ.set_item(intern!(py, "forehand.deadline"), ticket.left())?;
+        if let Some(deadline) = &exchange.deadline {
+            environ.set_item(intern!(py, "forehand.deadline"), deadline.left())?;
         }
         let responder = match space.responder.take().filter(|kept| kept.is_ours(py)) {
             Some(kept) => kept,
@@ -236,7 +236,7 @@ impl Wsgi {
         if let WaitMode::Cooperative(scheduler) = mode
             && scheduler.has_killed(py, &error)
         {
-            return exchange.refuse(&wire::STOPPING, &mut Scribe::new(), engine);
+            return exchange.refuse(&wire::STOPPING, &mut ReplyBuilder::new(), engine);
         }
         let body = match &exchange.body {
             Body::Stream(incoming) => Some(incoming),
@@ -248,11 +248,11 @@ impl Wsgi {
             return exchange.lose(engine);
         }
         if let Some(body) = body
-            && let (_, Some(fault)) = body.settle()
+            && let (_, Some(fault)) = body.stop()
         {
             // The application could not read what was no body: the peer's fault, not its own.
             engine.counters.refused(&fault);
-            return exchange.refuse(&fault, &mut Scribe::new(), engine);
+            return exchange.refuse(&fault, &mut ReplyBuilder::new(), engine);
         }
         failure::tell(py, &exchange.about(), &error);
         failure::answer(py, exchange, engine, &error);
@@ -292,10 +292,10 @@ fn end_forked_child(py: Python<'_>, called: Result<(), Failure>, mode: &WaitMode
 /// not hit what is done with its failure.
 #[inline]
 fn application_left(mode: &WaitMode, exchange: &Exchange) {
-    if let Some(ticket) = &exchange.ticket {
-        ticket.end();
+    if let Some(deadline) = &exchange.deadline {
+        deadline.end();
         if let WaitMode::Blocking = mode
-            && ticket.is_overdue()
+            && deadline.is_overdue()
         {
             raise_in_thread(thread_ident(), None);
         }

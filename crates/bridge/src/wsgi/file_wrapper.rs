@@ -65,15 +65,15 @@ impl FileWrapper {
             return Ok(false);
         }
         let length = metadata.len().saturating_sub(offset);
-        let scribe = &mut draft.scribe;
+        let builder = &mut draft.builder;
         let engine = &reply.engine;
         let sent = reply.exchange.with(py, |exchange| -> Result<bool, Gone> {
             if !exchange.is_unanswered() {
                 return Ok(false);
             }
-            exchange.start(scribe, Some(length), engine);
-            exchange.file(scribe, file, (offset, length), engine)?;
-            exchange.finish(scribe, engine)?;
+            exchange.start(builder, Some(length), engine);
+            exchange.file(builder, file, (offset, length), engine)?;
+            exchange.finish(builder, engine)?;
             Ok(true)
         });
         Ok(sent.unwrap_or(Ok(false))?)

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use server::engine::Engine;
 use server::exchange::{Exchange, Gone};
-use server::scribe::Scribe;
+use server::reply_builder::ReplyBuilder;
 use wire::{FieldName, HeadError};
 
 use super::wait_mode::WaitMode;
@@ -29,8 +29,8 @@ pub struct Reply {
 
 /// What `start_response` has said so far.
 pub struct Draft {
-    pub scribe: Scribe,
-    /// `start_response` has been called, and its head stands in the scribe.
+    pub builder: ReplyBuilder,
+    /// `start_response` has been called, and its head stands in the builder.
     pub started: bool,
     pub names: JudgedNames,
 }

@@ -34,7 +34,7 @@ pub fn send_whole(
     if !draft.started {
         return Err(never_started());
     }
-    let scribe = &mut draft.scribe;
+    let builder = &mut draft.builder;
     let engine = &reply.engine;
     if reply.exchange.with(py, |exchange| !exchange.is_unanswered()).ok_or_else(written_elsewhere)? {
         // `write` has begun the reply.
@@ -45,9 +45,9 @@ pub fn send_whole(
     let sent = reply.exchange.with(py, |exchange| {
         match only.cast_exact::<PyBytes>() {
             Ok(kept) if bytes.len() >= KEEP_BYTES => {
-                exchange.whole_kept(scribe, KeptBytes::boxed(kept), engine)
+                exchange.whole_kept(builder, KeptBytes::boxed(kept), engine)
             }
-            _ => exchange.whole(scribe, bytes, engine),
+            _ => exchange.whole(builder, bytes, engine),
         }?;
         Ok::<_, Gone>(exchange.may_be_left(engine))
     });
@@ -75,17 +75,17 @@ pub fn send_part(
     if !draft.started {
         return Err(never_started());
     }
-    let scribe = &mut draft.scribe;
+    let builder = &mut draft.builder;
     let engine = &reply.engine;
     let has_room = reply.exchange.with(py, |exchange| {
         if exchange.is_unanswered() {
-            exchange.start(scribe, None, engine);
+            exchange.start(builder, None, engine);
         }
         match part.cast_exact::<PyBytes>() {
             Ok(kept) if bytes.len() >= KEEP_BYTES => {
-                exchange.write_kept(scribe, KeptBytes::boxed(kept), engine)?;
+                exchange.write_kept(builder, KeptBytes::boxed(kept), engine)?;
             }
-            _ => exchange.write(scribe, bytes, engine)?,
+            _ => exchange.write(builder, bytes, engine)?,
         }
         Ok::<_, Gone>(exchange.has_room(engine))
     });
@@ -102,12 +102,12 @@ pub fn finish(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
     if !draft.started {
         return Err(never_started());
     }
-    let scribe = &mut draft.scribe;
+    let builder = &mut draft.builder;
     let sent = reply.exchange.with(py, |exchange| {
         if exchange.is_unanswered() {
-            return exchange.whole(scribe, b"", &reply.engine);
+            return exchange.whole(builder, b"", &reply.engine);
         }
-        exchange.finish(scribe, &reply.engine)
+        exchange.finish(builder, &reply.engine)
     });
     Ok(sent.ok_or_else(written_elsewhere)??)
 }

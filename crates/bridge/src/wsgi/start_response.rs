@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError, PyValueErr
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use server::engine::Engine;
-use server::scribe::Scribe;
+use server::reply_builder::ReplyBuilder;
 use wire::HeadError;
 
 use super::reply::{Draft, Failure, JudgedNames, Reply, over};
@@ -37,8 +37,11 @@ pub struct Responder {
 
 impl Responder {
     pub fn new(py: Python<'_>, engine: &Arc<Engine>, mode: &WaitMode) -> PyResult<Self> {
-        let draft =
-            GilCell::new(Draft { scribe: Scribe::new(), started: false, names: JudgedNames::default() });
+        let draft = GilCell::new(Draft {
+            builder: ReplyBuilder::new(),
+            started: false,
+            names: JudgedNames::default(),
+        });
         let reply = Reply { exchange: Loan::new(), draft, engine: Arc::clone(engine), mode: mode.clone() };
         let reply = Bound::new(py, reply)?;
         let write = write_function(&reply)?;
@@ -86,8 +89,8 @@ impl Starts for Starter {
             // A reply that was begun with `write(b"")` alone is begun anew.
             draft.started = false;
         }
-        draft.scribe.head.clear();
-        let written = text_bytes(*status, "the status", |line| draft.scribe.head.status(line))?;
+        draft.builder.head.clear();
+        let written = text_bytes(*status, "the status", |line| draft.builder.head.status(line))?;
         written.map_err(|error| PyValueError::new_err(format!("status {}: {error}", shown(*status))))?;
         add_headers(&mut draft, headers)?;
         draft.started = true;
@@ -174,7 +177,7 @@ fn add_header(draft: &mut Draft, pair: &Bound<'_, PyAny>) -> PyResult<()> {
         return Err(wrong());
     }
     let (name, value) = (pair.get_borrowed_item(0)?, pair.get_borrowed_item(1)?);
-    let head = &mut draft.scribe.head;
+    let head = &mut draft.builder.head;
     let named = draft
         .names
         .with(name, |name| text_bytes(value, "a header's value", |value| head.named(name, value)))?;

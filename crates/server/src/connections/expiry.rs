@@ -34,7 +34,7 @@ impl Connections {
                 self.time_out(connection, poller);
             }
         }
-        next = next.min(self.slots.rouse_due(now));
+        next = next.min(self.slots.wake_due(now));
         if let Some(sweep) = self.reader.sweep(now) {
             next = next.min(sweep);
         }

@@ -139,8 +139,8 @@ impl Connections {
     /// As much waits of earlier replies as may wait while the next request is answered.
     #[inline]
     fn owes_much(&self, connection: &Connection) -> bool {
-        let carried = connection.sending.carry.as_ref().map_or(0, |carry| carry.waiting());
-        carried > 0 && carried as u64 >= self.engine.config.limits.response_buffer_bytes
+        let pipelined = connection.sending.pipelined.as_ref().map_or(0, |pipelined| pipelined.waiting());
+        pipelined > 0 && pipelined as u64 >= self.engine.config.limits.response_buffer_bytes
     }
 
     /// A connection whose body was written comes back.

@@ -15,7 +15,7 @@ use crate::body::Body;
 use crate::connection::Connection;
 use crate::engine::Engine;
 use crate::output::{Flushed, Output};
-use crate::scribe::Scribe;
+use crate::reply_builder::ReplyBuilder;
 use crate::transport::Transport;
 
 /// How much of another protocol one read may bring.
@@ -55,7 +55,7 @@ impl Exchange {
         self.downstream.output().map_or(0, Output::left)
     }
 
-    /// False: there is more to send, and no edge will tell: it is to be roused soon.
+    /// False: there is more to send, and no edge will tell: it is to be woken soon.
     #[inline]
     pub fn awaits_edge(&self) -> bool {
         self.downstream.output().is_none_or(Output::awaits_edge)
@@ -134,10 +134,10 @@ impl Exchange {
     ///
     /// # Errors
     /// [`Gone`] when the peer is.
-    pub fn send_head(&mut self, scribe: &mut Scribe, engine: &Engine) -> Result<(), Gone> {
+    pub fn send_head(&mut self, builder: &mut ReplyBuilder, engine: &Engine) -> Result<(), Gone> {
         let Reply::Open { plan, unsent: true } = self.reply else { return Ok(()) };
         self.reply = Reply::Open { plan, unsent: false };
-        self.deliver(&[scribe.head.bytes()], scribe.head.bytes().len(), engine)
+        self.deliver(&[builder.head.bytes()], builder.head.bytes().len(), engine)
     }
 
     /// Sends an interim response (RFC 9110 §15.2). False: the head has gone, or the peer
@@ -159,19 +159,19 @@ impl Exchange {
     /// [`Gone`] when the peer is, or the file is shorter than its length.
     pub fn file_part(
         &mut self,
-        scribe: &mut Scribe,
+        builder: &mut ReplyBuilder,
         file: File,
         range: (u64, u64),
         engine: &Engine,
     ) -> Result<(), Gone> {
         let Reply::Open { plan, .. } = self.reply else { return Err(Gone) };
         if range.1 == 0 {
-            return self.send_head(scribe, engine);
+            return self.send_head(builder, engine);
         }
         if plan != BodyPlan::Chunked {
-            return self.file(scribe, file, range, engine);
+            return self.file(builder, file, range, engine);
         }
-        self.send_head(scribe, engine)?;
+        self.send_head(builder, engine)?;
         self.written += range.1;
         let mut prefix = Vec::new();
         chunk_prefix(usize::try_from(range.1).unwrap_or(usize::MAX), &mut prefix);
@@ -194,11 +194,16 @@ impl Exchange {
     ///
     /// # Errors
     /// [`Gone`] when the peer is.
-    pub fn finish_with(&mut self, scribe: &mut Scribe, trailers: &[u8], engine: &Engine) -> Result<(), Gone> {
+    pub fn finish_with(
+        &mut self,
+        builder: &mut ReplyBuilder,
+        trailers: &[u8],
+        engine: &Engine,
+    ) -> Result<(), Gone> {
         if !self.takes_trailers() || trailers.is_empty() {
-            return self.finish(scribe, engine);
+            return self.finish(builder, engine);
         }
-        self.send_head(scribe, engine)?;
+        self.send_head(builder, engine)?;
         self.reply = Reply::Done;
         self.deliver(&[b"0\r\n", trailers, b"\r\n"], 0, engine)
     }
@@ -206,10 +211,10 @@ impl Exchange {
     /// The peer has ended its side in the middle of this exchange. Replies to its earlier
     /// requests are whole: they are still sent, for who only ends its side goes on to read.
     pub fn lose(&mut self, engine: &Engine) {
-        let earlier = self.carry_that_waits().cloned();
+        let earlier = self.pipelined_replies().cloned();
         let _ = self.broke(engine);
         if let Some(connection) = self.downstream.connection_mut() {
-            connection.sending.carry = earlier;
+            connection.sending.pipelined = earlier;
         }
     }
 
@@ -219,12 +224,12 @@ impl Exchange {
     /// # Errors
     /// [`Gone`] when the peer is.
     pub fn upgrade(&mut self, head: &[u8], engine: &Engine) -> Result<(), Gone> {
-        if self.ticket.as_ref().is_some_and(|ticket| !ticket.claim()) {
+        if self.deadline.as_ref().is_some_and(|deadline| !deadline.claim()) {
             return Err(self.broke(engine));
         }
-        if let Some(ticket) = self.ticket.take() {
+        if let Some(deadline) = self.deadline.take() {
             // The deadline was for the handshake.
-            engine.tickets.settle(&ticket);
+            engine.deadlines.complete(&deadline);
         }
         self.status = 101;
         self.keep_alive = false;

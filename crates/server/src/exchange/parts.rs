@@ -10,17 +10,17 @@ use wire::{BodyPlan, chunk_prefix};
 use super::{Exchange, Gone, Reply};
 use crate::engine::Engine;
 use crate::output::Kept;
-use crate::scribe::Scribe;
+use crate::reply_builder::ReplyBuilder;
 
 impl Exchange {
     /// Begins a reply whose body comes in parts. The head goes out with the first of them
     /// (PEP 3333: not before there is a first non-empty part), or at the end.
     /// `known`: the whole length of the body, where it is known now.
-    pub fn start(&mut self, scribe: &mut Scribe, known: Option<u64>, engine: &Engine) {
+    pub fn start(&mut self, builder: &mut ReplyBuilder, known: Option<u64>, engine: &Engine) {
         if !self.claim() {
             return;
         }
-        let plan = self.end_head(scribe, known, engine);
+        let plan = self.end_head(builder, known, engine);
         self.left = match plan {
             BodyPlan::Length(length) => Some(length),
             _ => None,
@@ -32,16 +32,16 @@ impl Exchange {
     ///
     /// # Errors
     /// [`Gone`] when the peer is, or when the announced length is used up.
-    pub fn write(&mut self, scribe: &mut Scribe, part: &[u8], engine: &Engine) -> Result<(), Gone> {
+    pub fn write(&mut self, builder: &mut ReplyBuilder, part: &[u8], engine: &Engine) -> Result<(), Gone> {
         let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
         if part.is_empty() {
             return Ok(());
         }
         let part = self.within_length(part, engine);
-        let mut scratch = std::mem::take(&mut scribe.scratch);
+        let mut scratch = std::mem::take(&mut builder.scratch);
         scratch.clear();
         if unsent {
-            scratch.extend_from_slice(scribe.head.bytes());
+            scratch.extend_from_slice(builder.head.bytes());
             self.reply = Reply::Open { plan, unsent: false };
         }
         let head = scratch.len();
@@ -57,7 +57,7 @@ impl Exchange {
                 self.deliver(&[&scratch, part], head, engine)
             }
         };
-        scribe.scratch = scratch;
+        builder.scratch = scratch;
         result?;
         if self.is_broken() { Err(Gone) } else { Ok(()) }
     }
@@ -67,18 +67,23 @@ impl Exchange {
     ///
     /// # Errors
     /// As [`Exchange::write`].
-    pub fn write_kept(&mut self, scribe: &mut Scribe, part: Kept, engine: &Engine) -> Result<(), Gone> {
+    pub fn write_kept(
+        &mut self,
+        builder: &mut ReplyBuilder,
+        part: Kept,
+        engine: &Engine,
+    ) -> Result<(), Gone> {
         let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
         let bytes = (*part).as_ref();
         let too_long = self.left.is_some_and(|left| bytes.len() as u64 > left);
         if too_long || bytes.is_empty() || plan == BodyPlan::None {
-            return self.write(scribe, bytes, engine);
+            return self.write(builder, bytes, engine);
         }
         self.left = self.left.map(|left| left - bytes.len() as u64);
         self.written += bytes.len() as u64;
         let mut front = Vec::new();
         if unsent {
-            front.extend_from_slice(scribe.head.bytes());
+            front.extend_from_slice(builder.head.bytes());
             self.reply = Reply::Open { plan, unsent: false };
         }
         let mut tail: &[u8] = b"";
@@ -117,7 +122,7 @@ impl Exchange {
         fits
     }
 
-    /// True for a reply that is complete and may wait at home for its peer, whatever is left of
+    /// True for a reply that is complete and may wait for its peer, whatever is left of
     /// it: nothing of it is kept, or no more is kept for all peers than may be.
     pub fn may_be_left(&self, engine: &Engine) -> bool {
         self.reply == Reply::Done && (!self.keeps() || !engine.budget.is_over())
@@ -145,7 +150,7 @@ impl Exchange {
     /// [`Gone`] when the peer is, or the file is shorter than its length.
     pub fn file(
         &mut self,
-        scribe: &mut Scribe,
+        builder: &mut ReplyBuilder,
         file: File,
         range: (u64, u64),
         engine: &Engine,
@@ -154,7 +159,7 @@ impl Exchange {
         let (offset, mut length) = range;
         if unsent {
             self.reply = Reply::Open { plan, unsent: false };
-            self.deliver(&[scribe.head.bytes()], scribe.head.bytes().len(), engine)?;
+            self.deliver(&[builder.head.bytes()], builder.head.bytes().len(), engine)?;
         }
         if plan == BodyPlan::None {
             return Ok(());
@@ -175,11 +180,11 @@ impl Exchange {
     ///
     /// # Errors
     /// [`Gone`] when the peer is.
-    pub fn finish(&mut self, scribe: &mut Scribe, engine: &Engine) -> Result<(), Gone> {
+    pub fn finish(&mut self, builder: &mut ReplyBuilder, engine: &Engine) -> Result<(), Gone> {
         let Reply::Open { plan, unsent } = self.reply else { return Ok(()) };
         self.reply = Reply::Done;
         if unsent {
-            self.deliver(&[scribe.head.bytes()], scribe.head.bytes().len(), engine)?;
+            self.deliver(&[builder.head.bytes()], builder.head.bytes().len(), engine)?;
         }
         match plan {
             BodyPlan::Chunked => self.deliver(&[wire::LAST_CHUNK], 0, engine),

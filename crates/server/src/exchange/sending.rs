@@ -1,4 +1,4 @@
-//! How a reply's bytes leave: at once, carried with those of the next request, or queued.
+//! How a reply's bytes leave: at once, together with those of the next request, or queued.
 //!
 //! Knows: what the socket takes, and where the rest goes. Does not know: what
 //! the bytes mean. Runs on the thread that owns the exchange.
@@ -11,7 +11,7 @@ use reactor::sys::monotonic_ms;
 use super::{Exchange, Gone, Reply};
 use crate::downstream::Downstream;
 use crate::engine::Engine;
-use crate::output::{Carry, Flushed};
+use crate::output::{Flushed, PipelinedReplies};
 
 /// How much of replies is kept for a reader that is slow.
 fn buffer_bytes(engine: &Engine) -> usize {
@@ -27,7 +27,7 @@ impl Exchange {
     /// The first `head` bytes are a head.
     pub(super) fn deliver(&mut self, pieces: &[&[u8]], head: usize, engine: &Engine) -> Result<(), Gone> {
         debug_assert!(pieces.len() <= PIECES);
-        if self.carry(pieces, engine) {
+        if self.join_pipelined(pieces, engine) {
             return Ok(());
         }
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
@@ -59,7 +59,7 @@ impl Exchange {
     }
 
     /// Replies to pipelined requests wait for one another while the next request is at hand.
-    fn carry(&mut self, pieces: &[&[u8]], engine: &Engine) -> bool {
+    fn join_pipelined(&mut self, pieces: &[&[u8]], engine: &Engine) -> bool {
         let Some(connection) = self.downstream.connection_mut() else { return false };
         if connection.pending.is_empty() || !self.keep_alive || self.reply != Reply::Done {
             return false;
@@ -67,11 +67,11 @@ impl Exchange {
         if connection.sending.output.is_some() {
             return false;
         }
-        if connection.sending.carry.is_none() {
-            connection.sending.carry = Some(Carry::new(&connection.transport));
+        if connection.sending.pipelined.is_none() {
+            connection.sending.pipelined = Some(PipelinedReplies::new(&connection.transport));
         }
-        let Some(carry) = &connection.sending.carry else { return false };
-        carry.add(pieces, buffer_bytes(engine))
+        let Some(pipelined) = &connection.sending.pipelined else { return false };
+        pipelined.add(pieces, buffer_bytes(engine))
     }
 
     /// One send of everything, or of as much as one visit allows; how much was taken.

@@ -11,7 +11,7 @@ use wire::{Fault, Millis};
 
 use super::Requests;
 use crate::exchange::Exchange;
-use crate::scribe::Scribe;
+use crate::reply_builder::ReplyBuilder;
 
 /// A request that has waited so long is looked at before it is begun: is its client there?
 const LOOK_AFTER_MS: Millis = 250;
@@ -59,7 +59,7 @@ impl Requests {
             .log
             .debug(|| format!("a request is not begun, and answered {}: {}", fault.status, fault.text));
         self.throughput.count_refused();
-        exchange.refuse(fault, &mut Scribe::new(), &self.engine);
+        exchange.refuse(fault, &mut ReplyBuilder::new(), &self.engine);
         self.finished.push_back(exchange);
     }
 

@@ -1,12 +1,12 @@
 //! The baton's hand-over. The loop is a counter of jobs, the interpreter's lock a mutex.
 //!
-//! What must hold: every job is played once and comes back, every thread ends, and what waits for
+//! What must hold: every job is run once and comes back, every thread ends, and what waits for
 //! a job is sent by somebody, or taken by the job itself when it comes back.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use server::baton::{Baton, Lead, Look, Next, Play, Pool};
+use server::baton::{Baton, Lead, Look, Next, Pool, Run};
 
 use crate::event::Event;
 
@@ -17,7 +17,7 @@ struct Work {
     away: usize,
     event: Arc<Event>,
     /// Whose earlier reply waits.
-    hostage: Option<usize>,
+    waiting: Option<usize>,
     /// How often one was sent.
     sent: usize,
     /// How often one was there still when its job came back.
@@ -31,13 +31,13 @@ impl Lead for Work {
         if self.todo > 0 {
             self.todo -= 1;
             self.away += 1;
-            let before = self.hostage.replace(self.todo);
-            assert_eq!(before, None, "another job's hostage is forgotten");
+            let before = self.waiting.replace(self.todo);
+            assert_eq!(before, None, "what waits for another job is forgotten");
             Next::Ready(self.todo)
         } else if self.away > 0 {
             Next::Quiet
         } else {
-            assert_eq!(self.sent + self.taken, self.jobs, "each hostage is sent, or taken");
+            assert_eq!(self.sent + self.taken, self.jobs, "what waits for each job is sent, or taken");
             Next::Ended
         }
     }
@@ -49,14 +49,14 @@ impl Lead for Work {
     fn take_back(&mut self, job: usize) {
         self.away -= 1;
         // As the loop does: who comes back takes what waits, and nobody else's is there.
-        if let Some(taken) = self.hostage.take() {
+        if let Some(taken) = self.waiting.take() {
             assert_eq!(taken, job, "a job that came back has lost what waits for another one");
             self.taken += 1;
         }
     }
 
     fn relieved(&mut self) {
-        self.sent += usize::from(self.hostage.take().is_some());
+        self.sent += usize::from(self.waiting.take().is_some());
     }
 
     fn now(&self) -> u64 {
@@ -64,14 +64,14 @@ impl Lead for Work {
     }
 }
 
-/// Plays jobs by counting them.
-struct Player {
-    played: Arc<Vec<AtomicUsize>>,
+/// Runs jobs by counting them.
+struct Runner {
+    ran: Arc<Vec<AtomicUsize>>,
 }
 
-impl Play<usize> for Player {
-    fn play(&self, job: &mut usize) {
-        self.played[*job].fetch_add(1, Ordering::Relaxed);
+impl Run<usize> for Runner {
+    fn run(&self, job: &mut usize) {
+        self.ran[*job].fetch_add(1, Ordering::Relaxed);
         // The job blocks here: another thread may run.
         thread::yield_now();
     }
@@ -111,13 +111,13 @@ fn check(case: Case) {
         let event = Arc::new(Event::default());
         let waker = Arc::clone(&event);
         let work =
-            Work { jobs: case.jobs, todo: case.jobs, away: 0, event, hostage: None, sent: 0, taken: 0 };
+            Work { jobs: case.jobs, todo: case.jobs, away: 0, event, waiting: None, sent: 0, taken: 0 };
         let baton = Arc::new(Baton::new(work, Box::new(move || waker.wake())));
-        let played: Arc<Vec<AtomicUsize>> = Arc::new((0..case.jobs).map(|_| AtomicUsize::new(0)).collect());
+        let ran: Arc<Vec<AtomicUsize>> = Arc::new((0..case.jobs).map(|_| AtomicUsize::new(0)).collect());
         let workers: Vec<_> = (0..case.threads)
             .map(|_| {
-                let (baton, played) = (Arc::clone(&baton), Arc::clone(&played));
-                thread::spawn(move || baton.live(&Player { played }, &Nobody))
+                let (baton, ran) = (Arc::clone(&baton), Arc::clone(&ran));
+                thread::spawn(move || baton.live(&Runner { ran }, &Nobody))
             })
             .collect();
         let mut seen = 0;
@@ -136,8 +136,8 @@ fn check(case: Case) {
         for worker in workers {
             worker.join().unwrap();
         }
-        for count in played.iter() {
-            assert_eq!(count.load(Ordering::Relaxed), 1, "each job is played once");
+        for count in ran.iter() {
+            assert_eq!(count.load(Ordering::Relaxed), 1, "each job is run once");
         }
     });
 }

@@ -73,7 +73,7 @@ impl Server {
         assert!(!interpreter.interrupted || claim.is_overdue(), "an interruption that nobody takes back");
         interpreter.inside = None;
         drop(interpreter);
-        self.claims.settle(claim);
+        self.claims.complete(claim);
         begun && claim.is_overdue()
     }
 
@@ -166,7 +166,7 @@ fn the_watchdog_knows_of_each_deadline_that_is_issued_while_it_looks() {
         assert!(server.claims.next() <= LATER, "a deadline is forgotten");
         server.claims.look(LATER, GRACE, &mut Hands(&server));
         assert!(claim.is_overdue(), "a request is lost from the table");
-        server.claims.settle(&claim);
+        server.claims.complete(&claim);
         assert_eq!(server.claims.open(), 0);
     });
 }

@@ -9,7 +9,7 @@ use loom::model::Builder;
 use loom::sync::atomic::AtomicU64;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
-use server::rows::{Field, Page, Rows, Stand, WIDTH};
+use server::rows::{Field, Listening, Page, Rows, WIDTH};
 
 /// What the kernel does: it tells one of those that watch of a connection, and all of the bell.
 #[derive(Default)]
@@ -59,7 +59,7 @@ impl Kernel {
         });
     }
 
-    fn ring(&self) {
+    fn notify_all(&self) {
         self.change(|state| {
             state.rung = [true; 2];
             state.sleeps = [false; 2];
@@ -117,12 +117,12 @@ impl Worker {
     fn reconsider(&mut self, level: u64) {
         let before = std::mem::replace(&mut self.level, level);
         if self.rows.show_level(level, before) {
-            self.kernel.ring();
+            self.kernel.notify_all();
         }
         let watches = match self.rows.stand(level, self.watches) {
-            Stand::Forward => true,
-            Stand::Back => false,
-            Stand::Watches | Stand::Away => return,
+            Listening::Resume => true,
+            Listening::Suspend => false,
+            Listening::Keep | Listening::StayOut => return,
         };
         self.watches = watches;
         self.kernel.watch(self.number, watches);
@@ -136,7 +136,7 @@ impl Worker {
         if self.level > 0 && self.rows.somebody_better(self.level) {
             self.reconsider(self.level);
             if !self.watches {
-                return self.kernel.ring();
+                return self.kernel.notify_all();
             }
         }
         self.kernel.take();
@@ -158,7 +158,7 @@ impl Worker {
 /// one comes from outside.
 fn shared(levels: [&'static [u64]; 2], gives: bool) {
     let mut builder = Builder::new();
-    // Each look at the board is five loads.
+    // Each look at the scoreboard is five loads.
     builder.preemption_bound = Some(3);
     builder.check(move || {
         let page = Numbers(Arc::new((0..2 * WIDTH).map(|_| AtomicU64::new(0)).collect()));

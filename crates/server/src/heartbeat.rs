@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, Weak};
 
 use reactor::Waker;
 
-use crate::output::Carry;
+use crate::output::PipelinedReplies;
 use crate::reply::Reply;
 use crate::sync::lock;
 
 /// So many are noted before it is looked whether they still have anything.
-const CARRIES: usize = 64;
+const PIPELINED: usize = 64;
 
 /// How deep the watchdog sleeps: what wakes it before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Sleep {
 }
 
 /// One loop, as its watchdog sees it.
-pub struct Watched {
+pub struct Heartbeat {
     /// Grows with each sign of life, by two; odd while a step of the application runs.
     pulse: AtomicU64,
     /// Grows with each step of the application and each reply.
@@ -38,9 +38,9 @@ pub struct Watched {
     /// Grows with each reply that begins to wait.
     kept: AtomicU64,
     sleep: AtomicU8,
-    bell: Waker,
+    waker: Waker,
     /// It was woken because something began to wait.
-    rung: AtomicBool,
+    notified: AtomicBool,
     ended: AtomicBool,
     held: Mutex<Held>,
 }
@@ -50,12 +50,12 @@ pub struct Watched {
 struct Held {
     replies: Vec<Reply>,
     /// Those of earlier pipelined requests of a connection whose next request runs.
-    carries: Vec<Weak<Carry>>,
+    pipelined: Vec<Weak<PipelinedReplies>>,
     /// From so many of them on, those that have nothing left are dropped.
     room: usize,
 }
 
-impl Watched {
+impl Heartbeat {
     /// # Errors
     /// The kernel's, when a descriptor cannot be had.
     pub fn new() -> std::io::Result<Self> {
@@ -64,8 +64,8 @@ impl Watched {
             work: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             sleep: AtomicU8::new(Sleep::Awake as u8),
-            bell: Waker::new()?,
-            rung: AtomicBool::new(false),
+            waker: Waker::new()?,
+            notified: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             held: Mutex::default(),
         })
@@ -105,15 +105,15 @@ impl Watched {
     }
 
     /// Replies of a connection wait while its next request runs.
-    pub(crate) fn note(&self, carry: &Arc<Carry>) {
+    pub(crate) fn note(&self, pipelined: &Arc<PipelinedReplies>) {
         {
             let mut held = lock(&self.held);
-            if carry.note(true) {
-                if held.carries.len() >= held.room.max(CARRIES) {
+            if pipelined.note(true) {
+                if held.pipelined.len() >= held.room.max(PIPELINED) {
                     held.drop_sent();
-                    held.room = held.carries.len() * 2;
+                    held.room = held.pipelined.len() * 2;
                 }
-                held.carries.push(Arc::downgrade(carry));
+                held.pipelined.push(Arc::downgrade(pipelined));
             }
         }
         self.look_after();
@@ -125,7 +125,7 @@ impl Watched {
     fn look_after(&self) {
         self.kept.store(self.kept.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         if self.sleep.load(Ordering::Relaxed) != Sleep::Awake as u8 {
-            self.rung.store(true, Ordering::Relaxed);
+            self.notified.store(true, Ordering::Relaxed);
             self.wake();
         }
     }
@@ -133,7 +133,7 @@ impl Watched {
     #[cold]
     fn wake(&self) {
         self.sleep.store(Sleep::Awake as u8, Ordering::Relaxed);
-        self.bell.wake();
+        self.waker.wake();
     }
 
     /// Works on the replies that wait.
@@ -144,7 +144,7 @@ impl Watched {
     /// There is nothing to watch any more.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        self.bell.wake();
+        self.waker.wake();
     }
 
     pub fn has_ended(&self) -> bool {
@@ -170,17 +170,17 @@ impl Watched {
     pub fn is_holding(&self) -> bool {
         let mut held = lock(&self.held);
         held.drop_sent();
-        !held.replies.is_empty() || !held.carries.is_empty()
+        !held.replies.is_empty() || !held.pipelined.is_empty()
     }
 
     /// Sends what waits, as far as the sockets take it. What they do not take is the loop's again.
     pub fn send(&self) {
         let mut held = lock(&self.held);
         held.replies.iter_mut().for_each(Reply::send);
-        for carry in held.carries.drain(..).filter_map(|carry| carry.upgrade()) {
-            carry.note(false);
-            // An error shows again when the connection comes home.
-            let _ = carry.send();
+        for pipelined in held.pipelined.drain(..).filter_map(|pipelined| pipelined.upgrade()) {
+            pipelined.note(false);
+            // An error shows again when the connection comes back.
+            let _ = pipelined.send();
         }
     }
 
@@ -193,37 +193,37 @@ impl Watched {
         let moved = how == Sleep::Asleep && self.pulse() != seen;
         let holding = self.is_holding_anew();
         if !moved && !holding && !self.has_ended() {
-            self.bell.wait(loop_fd, milliseconds);
+            self.waker.wait(loop_fd, milliseconds);
         }
         self.sleep.store(Sleep::Awake as u8, Ordering::Relaxed);
-        self.rung.swap(false, Ordering::Relaxed) || holding
+        self.notified.swap(false, Ordering::Relaxed) || holding
     }
 
     /// Nothing waited at the last look.
     fn is_holding_anew(&self) -> bool {
         let held = lock(&self.held);
-        !held.replies.is_empty() || !held.carries.is_empty()
+        !held.replies.is_empty() || !held.pipelined.is_empty()
     }
 }
 
 impl Held {
     fn drop_sent(&mut self) {
-        self.carries.retain(|carry| {
-            let Some(carry) = carry.upgrade() else { return false };
-            let waits = !carry.is_empty();
-            carry.note(waits);
+        self.pipelined.retain(|pipelined| {
+            let Some(pipelined) = pipelined.upgrade() else { return false };
+            let waits = !pipelined.is_empty();
+            pipelined.note(waits);
             waits
         });
     }
 }
 
 /// A step of the application, which ends when this is dropped.
-pub struct Step<'a>(&'a Watched);
+pub struct Step<'a>(&'a Heartbeat);
 
 impl Drop for Step<'_> {
     #[inline]
     fn drop(&mut self) {
-        let watched = self.0;
-        watched.pulse.store((watched.pulse.load(Ordering::Relaxed) | 1) + 1, Ordering::Relaxed);
+        let heartbeat = self.0;
+        heartbeat.pulse.store((heartbeat.pulse.load(Ordering::Relaxed) | 1) + 1, Ordering::Relaxed);
     }
 }

@@ -6,7 +6,7 @@ use reactor::sys::wall_seconds;
 use wire::{DateLine, ResponseHead};
 
 /// A thread's writing tools.
-pub struct Scribe {
+pub struct ReplyBuilder {
     pub head: ResponseHead,
     date: DateLine,
     second: u64,
@@ -14,7 +14,7 @@ pub struct Scribe {
     pub scratch: Vec<u8>,
 }
 
-impl Scribe {
+impl ReplyBuilder {
     pub fn new() -> Self {
         let second = wall_seconds();
         Self { head: ResponseHead::new(), date: DateLine::at(second), second, scratch: Vec::new() }
@@ -39,7 +39,7 @@ impl Scribe {
     }
 }
 
-impl Default for Scribe {
+impl Default for ReplyBuilder {
     fn default() -> Self {
         Self::new()
     }

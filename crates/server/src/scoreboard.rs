@@ -1,7 +1,7 @@
-//! The board: where each worker of a server keeps its numbers, for its supervisor and for the
+//! The scoreboard: where each worker of a server keeps its numbers, for its supervisor and for the
 //! other workers to read.
 //!
-//! Knows: the page that they share, and the bell. Does not know: what is in the rows (`rows.rs`). A
+//! Knows: the page that they share, and how all workers are notified. Does not know: what is in the rows (`rows.rs`). A
 //! supervisor clears the row of a worker that is gone. Any thread.
 
 use std::io::{self, Write};
@@ -27,14 +27,14 @@ impl Page for SharedNumbers {
     }
 }
 
-/// The rows, and the bell that all workers hear.
+/// The rows, and what notifies all workers.
 #[derive(Debug)]
-pub struct Board {
+pub struct Scoreboard {
     rows: Rows<SharedNumbers>,
-    bell: CloseOnFork,
+    notifier: CloseOnFork,
 }
 
-impl std::ops::Deref for Board {
+impl std::ops::Deref for Scoreboard {
     type Target = Rows<SharedNumbers>;
 
     fn deref(&self) -> &Self::Target {
@@ -42,17 +42,17 @@ impl std::ops::Deref for Board {
     }
 }
 
-impl Board {
-    /// Joins the board behind a descriptor.
+impl Scoreboard {
+    /// Joins the scoreboard behind a descriptor.
     ///
     /// # Errors
     /// The kernel's; `InvalidInput` when there is no such row.
-    pub fn join(fd: RawFd, row: usize, bell: RawFd) -> io::Result<Self> {
+    pub fn join(fd: RawFd, row: usize, notifier: RawFd) -> io::Result<Self> {
         if row >= ROWS {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the board has no such row"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the scoreboard has no such row"));
         }
         let page = SharedNumbers::map(fd, ROWS * WIDTH)?;
-        Ok(Self { rows: Rows::new(page, row), bell: CloseOnFork::copy_of(bell)? })
+        Ok(Self { rows: Rows::new(page, row), notifier: CloseOnFork::copy_of(notifier)? })
     }
 
     /// From now on this worker takes connections.
@@ -61,14 +61,14 @@ impl Board {
         self.set(Field::Pid, u64::from(std::process::id()));
     }
 
-    /// What can be watched for [`Board::ring`].
-    pub fn bell(&self) -> &CloseOnFork {
-        &self.bell
+    /// What can be watched for [`Scoreboard::notify_all`].
+    pub fn notifier(&self) -> &CloseOnFork {
+        &self.notifier
     }
 
     /// Has workers that have stepped back look again whether they are needed.
-    pub fn ring(&self) {
-        // An eventfd takes a number of eight bytes; one that is full has been heard.
-        let _ = (&self.bell).write(&1_u64.to_ne_bytes());
+    pub fn notify_all(&self) {
+        // An eventfd takes a number of eight bytes; one that is full is noticed.
+        let _ = (&self.notifier).write(&1_u64.to_ne_bytes());
     }
 }

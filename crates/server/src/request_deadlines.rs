@@ -2,7 +2,7 @@
 //!
 //! Knows: a request, who answers in its exchange's place, and until when it may take. Does not know: Python: who wants
 //! to act on an overdue request's thread asks for it. The watchdog looks; threads claim. Which of
-//! them comes first is settled in `claims.rs`.
+//! them comes first is decided in `claims.rs`.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -19,14 +19,14 @@ use crate::sync::lock;
 
 /// Until when requests may take.
 #[derive(Debug, Clone, Default)]
-pub struct Deadlines {
+pub struct RequestTimeouts {
     /// Milliseconds; zero: none.
     pub usual: Millis,
     /// By path prefix; the first that fits decides.
     pub by_path: Vec<(Vec<u8>, Millis)>,
 }
 
-impl Deadlines {
+impl RequestTimeouts {
     fn of(&self, path: &[u8]) -> Millis {
         let special = self.by_path.iter().find(|(prefix, _)| path.starts_with(prefix));
         special.map_or(self.usual, |(_, time)| *time)
@@ -46,9 +46,9 @@ pub struct Request {
 }
 
 /// One request's.
-pub type Ticket = Claim<Request>;
+pub type RequestDeadline = Claim<Request>;
 
-impl Ticket {
+impl RequestDeadline {
     /// Seconds that are left.
     pub fn left(&self) -> f64 {
         self.deadline.saturating_sub(monotonic_ms()) as f64 / 1000.0
@@ -82,20 +82,20 @@ pub struct Overdue {
 }
 
 /// All requests that have a deadline and are not done.
-pub struct Tickets {
-    deadlines: Deadlines,
+pub struct RequestDeadlines {
+    timeouts: RequestTimeouts,
     claims: Claims<Request>,
     found: Mutex<Vec<Overdue>>,
     /// A byte in here wakes whoever acts on them.
-    bell: Mutex<Option<UnixStream>>,
+    wakeup: Mutex<Option<UnixStream>>,
 }
 
-impl Tickets {
-    pub fn new(deadlines: Deadlines) -> Self {
-        Self { deadlines, claims: Claims::default(), found: Mutex::new(Vec::new()), bell: Mutex::new(None) }
+impl RequestDeadlines {
+    pub fn new(timeouts: RequestTimeouts) -> Self {
+        Self { timeouts, claims: Claims::default(), found: Mutex::new(Vec::new()), wakeup: Mutex::new(None) }
     }
 
-    /// A descriptor that can be read when [`Tickets::take_overdue`] has something.
+    /// A descriptor that can be read when [`RequestDeadlines::take_overdue`] has something.
     ///
     /// # Errors
     /// The kernel's.
@@ -103,22 +103,22 @@ impl Tickets {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
-        *lock(&self.bell) = Some(ours);
+        *lock(&self.wakeup) = Some(ours);
         Ok(theirs)
     }
 
-    /// A ticket for a request, if it has a deadline.
+    /// A deadline for a request, if it has one.
     #[inline]
     pub(crate) fn issue(
         &self,
         downstream: &Downstream,
         head: &Arc<Head>,
         now: Millis,
-    ) -> Option<Arc<Ticket>> {
-        if !self.deadlines.any() {
+    ) -> Option<Arc<RequestDeadline>> {
+        if !self.timeouts.any() {
             return None;
         }
-        let time = self.deadlines.of(head.path());
+        let time = self.timeouts.of(head.path());
         if time == 0 {
             return None;
         }
@@ -127,8 +127,8 @@ impl Tickets {
     }
 
     /// A request is done.
-    pub fn settle(&self, ticket: &Arc<Ticket>) {
-        self.claims.settle(ticket);
+    pub fn complete(&self, deadline: &Arc<RequestDeadline>) {
+        self.claims.complete(deadline);
     }
 
     /// True while a thread has not come back from an overdue request.
@@ -136,19 +136,19 @@ impl Tickets {
         self.claims.any_lost()
     }
 
-    /// When [`Tickets::look`] has something to do.
+    /// When [`RequestDeadlines::look`] has something to do.
     pub fn next(&self) -> Millis {
         self.claims.next()
     }
 
     /// Answers what is overdue, and tells of it. With it comes what the supervisor is to be told: it may be slow to
-    /// listen, and whoever issues a ticket wants the list. `grace`: how long a thread may take to come back, in
+    /// listen, and whoever issues a deadline wants the list. `grace`: how long a thread may take to come back, in
     /// milliseconds.
     pub fn look(&self, telling: &Telling<'_>, grace: Millis, now: Millis) -> Vec<String> {
         if now < self.next() {
             return Vec::new();
         }
-        let mut watch = Watch { tickets: self, telling, now, grace, ignored: Vec::new() };
+        let mut watch = Watch { deadlines: self, telling, now, grace, ignored: Vec::new() };
         self.claims.look(now, grace, &mut watch);
         watch.ignored
     }
@@ -158,9 +158,9 @@ impl Tickets {
         std::mem::take(&mut *lock(&self.found))
     }
 
-    /// True when [`Tickets::take_overdue`] has something.
+    /// True when [`RequestDeadlines::take_overdue`] has something.
     pub fn any_found(&self) -> bool {
-        self.deadlines.any() && !lock(&self.found).is_empty()
+        self.timeouts.any() && !lock(&self.found).is_empty()
     }
 
     /// True while the thread of that request is still inside the application.
@@ -179,7 +179,7 @@ pub struct Telling<'a> {
 
 /// One look at the deadlines.
 struct Watch<'a> {
-    tickets: &'a Tickets,
+    deadlines: &'a RequestDeadlines,
     telling: &'a Telling<'a>,
     now: Millis,
     grace: Millis,
@@ -187,8 +187,8 @@ struct Watch<'a> {
 }
 
 impl Passed<Request> for Watch<'_> {
-    fn overdue(&mut self, ticket: &Ticket, thread: u64, unanswered: bool) {
-        let request = &ticket.request;
+    fn overdue(&mut self, deadline: &RequestDeadline, thread: u64, unanswered: bool) {
+        let request = &deadline.request;
         request.expire(self.telling.server_header, unanswered);
         self.telling.counters.request_deadlines.add();
         let seconds = self.now.saturating_sub(request.began) as f64 / 1000.0;
@@ -201,19 +201,19 @@ impl Passed<Request> for Watch<'_> {
             });
             return;
         }
-        let found = Overdue { thread, line: request.line(), seconds, serial: ticket.serial };
-        lock(&self.tickets.found).push(found);
-        if let Some(bell) = &mut *lock(&self.tickets.bell) {
-            // A full pipe rings already.
-            let _ = bell.write(b"!");
+        let found = Overdue { thread, line: request.line(), seconds, serial: deadline.serial };
+        lock(&self.deadlines.found).push(found);
+        if let Some(wakeup) = &mut *lock(&self.deadlines.wakeup) {
+            // A full pipe wakes already.
+            let _ = wakeup.write(b"!");
         }
     }
 
-    fn ignored(&mut self, ticket: &Ticket) {
+    fn ignored(&mut self, deadline: &RequestDeadline) {
         self.telling.counters.request_deadlines_ignored.add();
         self.ignored.push(format!(
             "stale {}: its thread has not come back {} s after its deadline (--request-timeout-grace)",
-            ticket.request.line(),
+            deadline.request.line(),
             self.grace as f64 / 1000.0
         ));
     }
@@ -226,11 +226,11 @@ mod tests {
     #[test]
     fn the_first_prefix_that_fits_decides() {
         let by_path = vec![(b"/export/big".to_vec(), 0), (b"/export".to_vec(), 300)];
-        let deadlines = Deadlines { usual: 30, by_path };
-        assert_eq!(deadlines.of(b"/"), 30);
-        assert_eq!(deadlines.of(b"/export/small"), 300);
-        assert_eq!(deadlines.of(b"/export/big/1"), 0);
-        assert!(deadlines.any());
-        assert!(!Deadlines { usual: 0, by_path: vec![(b"/a".to_vec(), 0)] }.any());
+        let timeouts = RequestTimeouts { usual: 30, by_path };
+        assert_eq!(timeouts.of(b"/"), 30);
+        assert_eq!(timeouts.of(b"/export/small"), 300);
+        assert_eq!(timeouts.of(b"/export/big/1"), 0);
+        assert!(timeouts.any());
+        assert!(!RequestTimeouts { usual: 0, by_path: vec![(b"/a".to_vec(), 0)] }.any());
     }
 }
