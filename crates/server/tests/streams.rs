@@ -18,6 +18,7 @@ use server::exchange::Exchange;
 use server::log::Log;
 use server::output::Flushed;
 use server::reply_builder::ReplyBuilder;
+use server::request_deadlines::{RequestTimeouts, Telling};
 use server::send_half::Framing;
 use server::stream::Multiplexed;
 use server::transport::Transport;
@@ -64,9 +65,13 @@ struct Two {
 
 impl Two {
     fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    fn with(config: Config) -> Self {
         let (ours, peer) = UnixStream::pair().expect("a pair");
         let transport = Transport::from(Socket::from_owned(OwnedFd::from(ours)).expect("a socket"));
-        let turn = Loop::new(Config::default(), Log::none(), Vec::new()).expect("a loop");
+        let turn = Loop::new(config, Log::none(), Vec::new()).expect("a loop");
         let engine = Arc::clone(turn.engine());
         Self { shared: Multiplexed::new(Arc::new(transport), 7, Box::new(Frames)), peer, engine, turn }
     }
@@ -274,4 +279,26 @@ fn a_peer_that_reads_nothing_stops_both_streams_and_holds_no_lock() {
     let turns: Vec<u8> = frames.iter().filter(|frame| frame.1 == b'D').map(|frame| frame.0).collect();
     let changes = turns.windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert!(changes > 10, "one stream has gone before the other: {changes} changes");
+}
+
+#[test]
+fn a_deadline_answers_its_own_stream_in_its_exchanges_place() {
+    let request_timeouts = RequestTimeouts { usual: 1, by_path: Vec::new() };
+    let mut two = Two::with(Config { request_timeouts, ..Config::default() });
+    let engine = Arc::clone(&two.engine);
+    let (mut late, mut begun) = (two.request(1), two.request(2));
+    let mut open = builder();
+    begun.start(&mut open, None, &engine);
+    begun.write(&mut open, b"part", &engine).expect("a peer");
+    let telling = Telling { server_header: b"", counters: &engine.counters, log: &engine.log };
+    let ignored = engine.deadlines.look(&telling, 0, monotonic_ms() + 1000);
+    assert_eq!(ignored, Vec::<String>::new(), "no thread is in them");
+    assert!(late.whole(&mut builder(), b"too late", &engine).is_err());
+    assert!(begun.write(&mut open, b"more", &engine).is_err(), "its client was told that it is cut");
+    over(late, &mut two);
+    over(begun, &mut two);
+    let frames = two.read_all();
+    assert_eq!(of(&frames, 1).0, "HDE");
+    assert!(frames.iter().any(|frame| frame.0 == 1 && frame.2.starts_with(b"HTTP/1.1 504 ")));
+    assert_eq!(of(&frames, 2), ("HDR".into(), b"part".to_vec()));
 }
