@@ -165,7 +165,8 @@ impl<R> Claims<R> {
             let last = claim.deadline + grace;
             if last > now {
                 next = next.min(last);
-            } else if claim.thread.load(Ordering::Acquire) != 0
+            } else if claim.lost.load(Ordering::Acquire)
+                // A thread that has begun since has found that it is overdue, and is on its way back.
                 && !claim.escalated.swap(true, Ordering::AcqRel)
             {
                 passed.ignored(claim);
