@@ -1,12 +1,12 @@
 //! Two workers, one listener or one way on which connections are given away: who takes what waits.
 //!
-//! What must hold: each connection is taken, once, and no worker steps back when nobody else is
-//! there to watch. Both sleep where nothing tells them to look, so that a connection that nobody is
-//! told of is what loom calls a deadlock. The looks that a clock makes are left out: nothing may
-//! depend on them while both run.
+//! What must hold: each connection is taken, once, no worker steps back when nobody else is there to
+//! watch, and none sleeps, stepped back, while the only one that watches is busier than it. Both sleep
+//! where nothing tells them to look, so that a connection that nobody is told of is what loom calls a
+//! deadlock. The looks that a clock makes are left out: nothing may depend on them while both run.
 
 use loom::model::Builder;
-use loom::sync::atomic::AtomicU64;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use server::rows::{Field, Listening, Page, Rows, WIDTH};
@@ -27,6 +27,21 @@ struct State {
     rung: [bool; 2],
     /// And nothing has woken it.
     sleeps: [bool; 2],
+    /// How busy each was when it went to sleep.
+    levels: [u64; 2],
+    /// Both sleep, and nothing comes any more.
+    at_rest: bool,
+}
+
+impl State {
+    fn check_rest(&self) {
+        assert_ne!(self.watches, [false; 2], "nobody watches");
+        for (one, other) in [(0, 1), (1, 0)] {
+            let away = !self.watches[one];
+            let helps = self.levels[one] < self.levels[other];
+            assert!(!(away && helps), "one sleeps, stepped back, behind a busier one: {:?}", self.levels);
+        }
+    }
 }
 
 impl Kernel {
@@ -89,6 +104,29 @@ impl Kernel {
             state.sleeps[worker] = false;
         }
     }
+
+    /// Sleeps until it is notified. False: both sleep, as no connection comes.
+    fn rest(&self, worker: usize, level: u64) -> bool {
+        let mut state = self.state.lock().unwrap();
+        state.levels[worker] = level;
+        loop {
+            if state.at_rest {
+                return false;
+            }
+            if std::mem::take(&mut state.rung[worker]) {
+                return true;
+            }
+            state.sleeps[worker] = true;
+            if state.sleeps == [true; 2] {
+                state.check_rest();
+                state.at_rest = true;
+                self.changed.notify_all();
+                return false;
+            }
+            state = self.changed.wait(state).unwrap();
+            state.sleeps[worker] = false;
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -142,11 +180,12 @@ impl Worker {
         self.kernel.take();
     }
 
-    fn live(mut self, levels: &[u64]) {
+    /// Lives until `sleep` says that there is nothing more to come.
+    fn live(mut self, levels: &[u64], sleep: fn(&Kernel, usize, u64) -> bool) {
         for &level in levels {
             self.reconsider(level);
         }
-        while self.kernel.wait(self.number) {
+        while sleep(&self.kernel, self.number, self.level) {
             // The order of the loop: what has happened, then whether to watch before the next wait.
             self.accept();
             self.reconsider(self.level);
@@ -154,31 +193,56 @@ impl Worker {
     }
 }
 
-/// Two workers of which each gets as busy as its levels say; the first gives a connection away, or
-/// one comes from outside.
-fn shared(levels: [&'static [u64]; 2], gives: bool) {
+/// A scoreboard with two workers on it, both idle.
+fn two_workers() -> (Numbers, Arc<Kernel>, Worker, Worker) {
+    let page = Numbers(Arc::new((0..2 * WIDTH).map(|_| AtomicU64::new(0)).collect()));
+    let kernel = Arc::new(Kernel::default());
+    page.0[Field::Rows as usize].store(2, Ordering::SeqCst);
+    let worker = |number: usize| {
+        let rows = Rows::new(page.clone(), number);
+        rows.set(Field::Watching, 1);
+        rows.set(Field::Pid, 1);
+        kernel.watch(number, true);
+        Worker { number, rows, kernel: Arc::clone(&kernel), level: 0, watches: true }
+    };
+    let (first, second) = (worker(0), worker(1));
+    (page, kernel, first, second)
+}
+
+/// Each look at the scoreboard is five loads: a bound on preemptions that can be waited for.
+fn model(check: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
-    // Each look at the scoreboard is five loads.
     builder.preemption_bound = Some(3);
-    builder.check(move || {
-        let page = Numbers(Arc::new((0..2 * WIDTH).map(|_| AtomicU64::new(0)).collect()));
-        let kernel = Arc::new(Kernel::default());
-        page.0[Field::Rows as usize].store(2, loom::sync::atomic::Ordering::SeqCst);
-        let worker = |number: usize| {
-            let rows = Rows::new(page.clone(), number);
-            rows.set(Field::Watching, 1);
-            rows.set(Field::Pid, 1);
-            kernel.watch(number, true);
-            Worker { number, rows, kernel: Arc::clone(&kernel), level: 0, watches: true }
-        };
-        let (first, second) = (worker(0), worker(1));
-        let other = thread::spawn(move || second.live(levels[1]));
+    builder.check(check);
+}
+
+/// Two workers of which each gets as busy as its levels say, and no connection comes.
+fn at_rest(levels: [&'static [u64]; 2]) {
+    model(move || {
+        let (page, kernel, first, second) = two_workers();
+        let other = thread::spawn(move || second.live(levels[1], Kernel::rest));
+        first.live(levels[0], Kernel::rest);
+        other.join().unwrap();
+        let watches = kernel.state.lock().unwrap().watches;
+        for (row, watches) in watches.into_iter().enumerate() {
+            let shown = page.0[row * WIDTH + Field::Watching as usize].load(Ordering::SeqCst);
+            assert_eq!(shown, u64::from(watches), "the scoreboard says what worker {row} does");
+        }
+    });
+}
+
+/// The same; the first gives a connection away, or one comes from outside.
+fn shared(levels: [&'static [u64]; 2], gives: bool) {
+    let wait = |kernel: &Kernel, worker, _| kernel.wait(worker);
+    model(move || {
+        let (_, kernel, first, second) = two_workers();
+        let other = thread::spawn(move || second.live(levels[1], wait));
         let giver = Arc::clone(&kernel);
         let one = thread::spawn(move || {
             if gives {
                 giver.connect();
             }
-            first.live(levels[0]);
+            first.live(levels[0], wait);
         });
         if !gives {
             kernel.connect();
@@ -202,11 +266,26 @@ fn two_that_step_back_for_one_another_leave_no_connection_behind() {
 
 #[test]
 fn one_that_gets_busier_than_the_one_that_stepped_back_is_helped() {
-    shared([&[4], &[6]], false);
+    at_rest([&[4], &[6]]);
 }
 
 #[test]
 fn one_that_gets_busier_twice_is_helped() {
+    at_rest([&[4], &[2, 6]]);
+}
+
+#[test]
+fn one_that_gets_busier_while_the_other_has_less_to_do_is_helped() {
+    at_rest([&[8, 4], &[2, 6]]);
+}
+
+#[test]
+fn two_that_get_busy_alike_do_not_both_step_back() {
+    at_rest([&[4], &[4]]);
+}
+
+#[test]
+fn a_connection_that_comes_while_one_gets_busier_twice_is_taken() {
     shared([&[4], &[2, 6]], false);
 }
 
