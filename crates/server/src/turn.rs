@@ -159,7 +159,12 @@ impl Loop {
         self.read_events();
         self.look();
         self.read_events();
-        while self.acceptor.any_ready() && self.accepts < ACCEPTS_A_LOOK && !self.leaves_it_to_another() {
+        // One at least, and no more than are answered together: a crowd of which nobody has been answered has
+        // no idle connection that could make room.
+        while self.acceptor.any_ready()
+            && (self.accepts == 0 || self.accepts < ACCEPTS_A_LOOK && !self.requests.is_batch_full())
+            && !self.leaves_it_to_another()
+        {
             self.accept();
         }
         while self.resume_next() {}
