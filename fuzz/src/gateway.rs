@@ -1,14 +1,52 @@
-//! A request means the same over uwsgi, over SCGI and over HTTP/1; and however what frames it is cut.
+//! A request means the same over uwsgi, SCGI, FastCGI and HTTP/1; and however what frames it is cut.
 //!
 //! Knows: how web servers make variables of a request. Does not know: what is right, for which it asks the machine of
 //! HTTP/1.
 
-use wire::gateway::{Gateway, GatewayMachine};
-use wire::{Event, Shared};
+use wire::gateway::{FastCgi, Gateway, GatewayMachine, Given};
+use wire::{Event, Framing, Shared};
 
 use crate::mutate::Random;
 use crate::transcript::play as play_http;
 use crate::{Input, shared};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Door {
+    Uwsgi,
+    Scgi,
+    FastCgi,
+}
+
+const DOORS: [Door; 3] = [Door::Uwsgi, Door::Scgi, Door::FastCgi];
+
+enum Machine {
+    Gateway(GatewayMachine),
+    FastCgi(Box<FastCgi>),
+}
+
+impl Machine {
+    fn new(door: Door) -> Self {
+        match door {
+            Door::Uwsgi => Self::Gateway(GatewayMachine::new(Gateway::Uwsgi, 0, 0)),
+            Door::Scgi => Self::Gateway(GatewayMachine::new(Gateway::Scgi, 0, 0)),
+            Door::FastCgi => Self::FastCgi(Box::new(FastCgi::new(0, 0))),
+        }
+    }
+
+    fn advance<'a>(&mut self, input: &mut &'a [u8], shared: &mut Shared) -> Event<'a> {
+        match self {
+            Self::Gateway(one) => one.advance(input, shared, 0),
+            Self::FastCgi(one) => one.advance(input, shared, 0),
+        }
+    }
+
+    fn given(&self) -> Option<&Given> {
+        match self {
+            Self::Gateway(one) => one.given(),
+            Self::FastCgi(one) => one.given(),
+        }
+    }
+}
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -20,11 +58,19 @@ pub fn gateway(bytes: &[u8]) {
     let mut random = Random::new(u64::from(input.cuts) << 8 | u64::from(input.rules));
     let request = Request::new(input.sent, &mut random);
     let through_http = request.over_http(rules);
-    for gateway in [Gateway::Uwsgi, Gateway::Scgi] {
-        let mut sent = request.over(gateway);
-        let found = agreed(gateway, rules, &sent, &mut random);
+    for door in DOORS {
+        let mut sent = request.over(door);
+        let found = agreed(door, rules, &sent, &mut random);
         // A NUL ends a name or a value of SCGI: there it makes other variables.
-        if gateway == Gateway::Uwsgi || !request.has_nul() {
+        // FastCGI ends a body by itself, so that a length that differs from it is wrong; elsewhere the length ends it.
+        let comparable = match door {
+            Door::Uwsgi => true,
+            Door::Scgi => !request.has_nul(),
+            Door::FastCgi => {
+                request.length.is_empty() || request.length == request.body.len().to_string().as_bytes()
+            }
+        };
+        if comparable {
             compare(&found, &through_http, &sent);
         }
         // What is broken is refused or means something, the same however it is cut.
@@ -33,11 +79,11 @@ pub fn gateway(bytes: &[u8]) {
                 let at = random.below(sent.len());
                 sent[at] = random.number() as u8;
             }
-            agreed(gateway, rules, &sent, &mut random);
+            agreed(door, rules, &sent, &mut random);
         }
     }
-    for gateway in [Gateway::Uwsgi, Gateway::Scgi] {
-        agreed(gateway, rules, input.sent, &mut random);
+    for door in DOORS {
+        agreed(door, rules, input.sent, &mut random);
     }
 }
 
@@ -52,28 +98,28 @@ struct Found {
 }
 
 /// What all ways of cutting the bytes have come to.
-fn agreed(gateway: Gateway, rules: u8, sent: &[u8], random: &mut Random) -> Found {
-    let whole = play(gateway, &mut shared(rules), [sent]);
-    let single = play(gateway, &mut shared(rules), sent.chunks(1));
-    assert_eq!(single, whole, "{gateway:?} byte by byte: {}", sent.escape_ascii());
+fn agreed(door: Door, rules: u8, sent: &[u8], random: &mut Random) -> Found {
+    let whole = play(door, &mut shared(rules), [sent]);
+    let single = play(door, &mut shared(rules), sent.chunks(1));
+    assert_eq!(single, whole, "{door:?} byte by byte: {}", sent.escape_ascii());
     let (first, second) = sent.split_at(random.below(sent.len() + 1));
     let mut warm = shared(rules);
     for _ in 0..2 {
-        let cut = play(gateway, &mut warm, [first, second]);
-        assert_eq!(cut, whole, "{gateway:?} cut behind {}: {}", first.len(), sent.escape_ascii());
+        let cut = play(door, &mut warm, [first, second]);
+        assert_eq!(cut, whole, "{door:?} cut behind {}: {}", first.len(), sent.escape_ascii());
     }
     whole
 }
 
-fn play<'a>(gateway: Gateway, shared: &mut Shared, parts: impl IntoIterator<Item = &'a [u8]>) -> Found {
-    let mut machine = GatewayMachine::new(gateway, 0, 0);
+fn play<'a>(door: Door, shared: &mut Shared, parts: impl IntoIterator<Item = &'a [u8]>) -> Found {
+    let mut machine = Machine::new(door);
     let mut found = Found::default();
     let own = |(name, value): (&[u8], &[u8])| (name.to_vec(), value.to_vec());
     for part in parts {
         let mut input = part;
         for calls in 0.. {
-            assert!(calls <= 4, "no progress");
-            match machine.advance(&mut input, shared, 0) {
+            assert!(calls <= 3 * part.len() + 4, "no progress");
+            match machine.advance(&mut input, shared) {
                 Event::NeedMore => break,
                 Event::Request(head) => {
                     assert!(found.line.is_none() && !head.persistent && !head.expects_continue);
@@ -85,7 +131,7 @@ fn play<'a>(gateway: Gateway, shared: &mut Shared, parts: impl IntoIterator<Item
                     found.line = Some(head.request_line().to_vec());
                     found.fields = head.block.fields().map(own).collect();
                     found.given = given.variables().map(own).collect();
-                    found.complete = machine.idle();
+                    found.complete = matches!(head.framing, Framing::None | Framing::Length(0));
                     // Together they are the whole path, whatever is asked.
                     for prefix in [&b""[..], b"/", b"/app"] {
                         let paths = given.paths(prefix, head.path());
@@ -147,10 +193,10 @@ impl Request {
         parts.any(|part| part.contains(&0))
     }
 
-    fn over(&self, gateway: Gateway) -> Vec<u8> {
-        let length = if self.length.is_empty() && gateway == Gateway::Scgi { b"0" } else { &self.length[..] };
+    fn over(&self, door: Door) -> Vec<u8> {
+        let length = if self.length.is_empty() && door == Door::Scgi { b"0" } else { &self.length[..] };
         let mut texts: Vec<&[u8]> = vec![b"CONTENT_LENGTH", length];
-        if gateway == Gateway::Scgi {
+        if door == Door::Scgi {
             texts.extend([&b"SCGI"[..], b"1"]);
         }
         texts.extend([&b"REQUEST_METHOD"[..], &self.method, b"REQUEST_URI", &self.target]);
@@ -158,14 +204,26 @@ impl Request {
             self.fields.iter().map(|(name, value)| ([b"HTTP_", &name[..]].concat(), value)).collect();
         texts.extend(named.iter().flat_map(|(name, value)| [&name[..], &value[..]]));
         let body = if self.length.is_empty() { &[] } else { &self.body[..] };
-        match gateway {
-            Gateway::Uwsgi => {
+        match door {
+            Door::Uwsgi => {
                 let length = |text: &&[u8]| (text.len() as u16).to_le_bytes();
                 let packed: Vec<u8> =
                     texts.iter().flat_map(|text| [&length(text)[..], text].concat()).collect();
                 [&[0][..], &(packed.len() as u16).to_le_bytes(), &[0], &packed, body].concat()
             }
-            Gateway::Scgi => {
+            Door::FastCgi => {
+                let length = |text: &[u8]| (text.len() as u32 | 1 << 31).to_be_bytes();
+                let pair =
+                    |pair: &[&[u8]]| [&length(pair[0])[..], &length(pair[1]), pair[0], pair[1]].concat();
+                let packed: Vec<u8> = texts.chunks(2).flat_map(pair).collect();
+                let mut sent = record(1, &[0, 1, 0, 0, 0, 0, 0, 0]);
+                sent.extend([record(4, &packed), record(4, b""), record(5, body)].concat());
+                if !body.is_empty() {
+                    sent.extend(record(5, b""));
+                }
+                sent
+            }
+            Door::Scgi => {
                 let packed: Vec<u8> = texts.iter().flat_map(|text| [text, &b"\0"[..]].concat()).collect();
                 [format!("{}:", packed.len()).as_bytes(), &packed, b",", body].concat()
             }
@@ -198,6 +256,10 @@ impl Request {
             None => Err(found.fault.or(found.at_end).map_or("nothing", |fault| fault.reason)),
         }
     }
+}
+
+fn record(kind: u8, content: &[u8]) -> Vec<u8> {
+    [&[1, kind, 0, 1][..], &(content.len() as u16).to_be_bytes(), &[1, 0], content, &[0]].concat()
 }
 
 /// Bytes that a line of HTTP/1 cannot have inside: there they begin another, and a comparison means nothing.

@@ -82,6 +82,7 @@ faults! {
     PROXY_CHECKSUM = 400 Peer "proxy-checksum" "the checksum of the PROXY header is wrong";
     GATEWAY_FORMAT = 400 Peer "gateway-format" "what arrived is no request of the protocol that is spoken at this address";
     GATEWAY_MODIFIER = 400 Peer "gateway-modifier" "what arrived is no uwsgi packet with modifiers 0 and 0";
+    GATEWAY_ABORTED = 400 Peer "gateway-aborted" "the web server has given the request up";
     GATEWAY_VARIABLE = 400 Peer "gateway-variable" "a variable is malformed, there twice or missing";
     INTERNAL_ERROR = 500 Us "internal-error" "the application failed to answer";
     OVERLOADED = 503 Us "overloaded" "the server has no room for another connection";

@@ -5,15 +5,78 @@
 mod cases;
 
 use cases::bytes;
-use wire::gateway::{Gateway, GatewayMachine};
-use wire::{Event, Fault, Limits, Policy, Shared, Tick};
+use wire::gateway::{FastCgi, Gateway, GatewayMachine, Given};
+use wire::{Event, Fault, Framing, Limits, Millis, Policy, Shared, Tick};
+
+/// A protocol by which a request may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Door {
+    Uwsgi,
+    Scgi,
+    FastCgi,
+}
+
+const DOORS: [Door; 3] = [Door::Uwsgi, Door::Scgi, Door::FastCgi];
+
+/// The machine of a door.
+enum Machine {
+    Gateway(GatewayMachine),
+    FastCgi(Box<FastCgi>),
+}
+
+macro_rules! both {
+    ($machine:ident, $one:ident => $call:expr) => {
+        match $machine {
+            Machine::Gateway($one) => $call,
+            Machine::FastCgi($one) => $call,
+        }
+    };
+}
+
+impl Machine {
+    fn new(door: Door, now: Millis) -> Self {
+        match door {
+            Door::Uwsgi => Self::Gateway(GatewayMachine::new(Gateway::Uwsgi, 2, now)),
+            Door::Scgi => Self::Gateway(GatewayMachine::new(Gateway::Scgi, 2, now)),
+            Door::FastCgi => Self::FastCgi(Box::new(FastCgi::new(2, now))),
+        }
+    }
+
+    fn advance<'a>(&mut self, input: &mut &'a [u8], shared: &mut Shared, now: Millis) -> Event<'a> {
+        both!(self, one => one.advance(input, shared, now))
+    }
+
+    fn eof(&mut self) -> Option<Fault> {
+        both!(self, one => one.eof())
+    }
+
+    fn deadline(&self, limits: &Limits) -> Option<Millis> {
+        both!(self, one => one.deadline(limits))
+    }
+
+    fn tick(&mut self, now: Millis, limits: &Limits) -> Tick {
+        both!(self, one => one.tick(now, limits))
+    }
+
+    fn reader_paused(&mut self, span: Millis) {
+        both!(self, one => one.reader_paused(span));
+    }
+
+    fn was_used(&self) -> bool {
+        both!(self, one => one.was_used())
+    }
+
+    fn given(&self) -> Option<&Given> {
+        both!(self, one => one.given())
+    }
+}
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 #[derive(Debug, Default)]
 struct Case {
     name: String,
-    over: Option<Gateway>,
+    over: Vec<Door>,
     limits: Limits,
     /// Bytes as they are, in place of variables.
     send: Option<Vec<u8>>,
@@ -48,7 +111,12 @@ fn key(case: &mut Case, line: &str) {
     let (key, value) = line.split_once(": ").unwrap_or_else(|| panic!("no colon in '{line}'"));
     match key {
         "why" => {}
-        "over" => case.over = Some(if value == "uwsgi" { Gateway::Uwsgi } else { Gateway::Scgi }),
+        "over" => {
+            let named = |name: &str| {
+                *DOORS.iter().find(|door| format!("{door:?}").eq_ignore_ascii_case(name)).expect("a door")
+            };
+            case.over = value.split(' ').map(named).collect();
+        }
         "limit" => {
             let (name, number) = value.split_once(' ').expect("a name and a number");
             case.limits.set(name, number.parse().expect("a number")).expect("a limit");
@@ -104,6 +172,33 @@ fn scgi(variables: &Pairs) -> Vec<u8> {
     [format!("{}:", packed.len()).as_bytes(), &packed, b","].concat()
 }
 
+fn record(kind: u8, content: &[u8], padding: usize) -> Vec<u8> {
+    let length = (content.len() as u16).to_be_bytes();
+    [&[1, kind, 0, 7], &length[..], &[padding as u8, 0], content, &vec![0xff; padding]].concat()
+}
+
+/// In two records of variables, the first of which is padded and cut inside of a pair; the body in two as well.
+fn fastcgi(variables: &Pairs, body: &[u8]) -> Vec<u8> {
+    let length = |text: &[u8]| match text.len() {
+        short @ 0..128 => vec![short as u8],
+        long => (long as u32 | 1 << 31).to_be_bytes().to_vec(),
+    };
+    let mut packed = Vec::new();
+    for (name, value) in variables {
+        packed.extend([length(name), length(value), name.clone(), value.clone()].concat());
+    }
+    let (first, second) = packed.split_at(packed.len().min(9));
+    let mut sent = [record(1, &[0, 1, 0, 0, 0, 0, 0, 0], 0), record(4, first, 3)].concat();
+    if !second.is_empty() {
+        sent.extend(record(4, second, 0));
+    }
+    sent.extend(record(4, b"", 0));
+    for part in body.chunks(body.len().div_ceil(2).max(1)) {
+        sent.extend(record(5, part, 5));
+    }
+    [sent, record(5, b"", 0)].concat()
+}
+
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     request: Option<Vec<u8>>,
@@ -118,9 +213,9 @@ struct Outcome {
 
 const PREFIXES: [&[u8]; 2] = [b"", b"/app"];
 
-fn play<'a>(gateway: Gateway, limits: &Limits, parts: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+fn play<'a>(door: Door, limits: &Limits, parts: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let mut shared = Shared::new(limits.clone(), Policy::default());
-    let mut machine = GatewayMachine::new(gateway, 2, 0);
+    let mut machine = Machine::new(door, 0);
     let mut outcome = Outcome { complete: true, ..Outcome::default() };
     for part in parts {
         let mut input = part;
@@ -140,7 +235,7 @@ fn play<'a>(gateway: Gateway, limits: &Limits, parts: impl IntoIterator<Item = &
                     outcome.https = given.is_https();
                     let paths = PREFIXES.map(|prefix| given.paths(prefix, head.path()));
                     outcome.paths = paths.map(|paths| (paths.script_name, paths.path_info)).into();
-                    outcome.complete = machine.idle();
+                    outcome.complete = matches!(head.framing, Framing::None | Framing::Length(0));
                 }
                 Event::Body(data) => outcome.received.extend(data),
                 Event::End => outcome.complete = true,
@@ -205,28 +300,28 @@ fn check(case: &Case, outcome: &Outcome, way: &str) {
 }
 
 /// What a case sends over each of its protocols.
-fn sent(case: &Case) -> Vec<(Gateway, Vec<u8>)> {
-    let over = |gateway: Gateway| case.over.is_none_or(|only| only == gateway);
-    let pack = |gateway: Gateway| match (&case.send, gateway) {
+fn sent(case: &Case) -> Vec<(Door, Vec<u8>)> {
+    let pack = |door: Door| match (&case.send, door) {
         (Some(raw), _) => raw.clone(),
-        (None, Gateway::Uwsgi) => [uwsgi(&case.variables), case.body.clone()].concat(),
-        (None, Gateway::Scgi) => [scgi(&case.variables), case.body.clone()].concat(),
+        (None, Door::Uwsgi) => [uwsgi(&case.variables), case.body.clone()].concat(),
+        (None, Door::Scgi) => [scgi(&case.variables), case.body.clone()].concat(),
+        (None, Door::FastCgi) => fastcgi(&case.variables, &case.body),
     };
-    let all = [Gateway::Uwsgi, Gateway::Scgi].into_iter();
-    all.filter(|gateway| over(*gateway)).map(|gateway| (gateway, pack(gateway))).collect()
+    let all = DOORS.into_iter().filter(|door| case.over.is_empty() || case.over.contains(door));
+    all.map(|door| (door, pack(door))).collect()
 }
 
 #[test]
 fn every_case_means_the_same_however_it_is_cut_and_framed() {
     for case in all() {
         // Two lengths cannot both be first.
-        for (gateway, sent) in sent(&case) {
-            check(&case, &play(gateway, &case.limits, [&sent[..]]), &format!("{gateway:?}, whole"));
-            check(&case, &play(gateway, &case.limits, sent.chunks(1)), &format!("{gateway:?}, byte by byte"));
+        for (door, sent) in sent(&case) {
+            check(&case, &play(door, &case.limits, [&sent[..]]), &format!("{door:?}, whole"));
+            check(&case, &play(door, &case.limits, sent.chunks(1)), &format!("{door:?}, byte by byte"));
             for at in 0..=sent.len() {
                 let (first, second) = sent.split_at(at);
-                let found = play(gateway, &case.limits, [first, second]);
-                check(&case, &found, &format!("{gateway:?}, split behind {at}"));
+                let found = play(door, &case.limits, [first, second]);
+                check(&case, &found, &format!("{door:?}, split behind {at}"));
             }
         }
     }
@@ -235,13 +330,16 @@ fn every_case_means_the_same_however_it_is_cut_and_framed() {
 #[test]
 fn a_request_that_ends_early_is_incomplete_and_nothing_at_all_is_no_fault() {
     for case in all().iter().filter(|case| case.expected[0].0 == "request") {
-        for (gateway, whole) in sent(case) {
-            let wanted = whole.len() - case.body.len() + case.body.len().min(5);
+        for (door, whole) in sent(case) {
+            let wanted = match door {
+                Door::FastCgi => whole.len(),
+                _ => whole.len() - case.body.len() + case.body.len().min(5),
+            };
             for at in 0..wanted {
-                let found = play(gateway, &case.limits, [&whole[..at]]);
+                let found = play(door, &case.limits, [&whole[..at]]);
                 let reason = found.refused.map(|fault| fault.reason);
-                assert_eq!(reason, (at > 0).then_some("incomplete"), "{} {gateway:?} to {at}", case.name);
-                assert!(!found.complete || found.request.is_none(), "{} {gateway:?} to {at}", case.name);
+                assert_eq!(reason, (at > 0).then_some("incomplete"), "{} {door:?} to {at}", case.name);
+                assert!(!found.complete || found.request.is_none(), "{} {door:?} to {at}", case.name);
             }
         }
     }
@@ -250,15 +348,17 @@ fn a_request_that_ends_early_is_incomplete_and_nothing_at_all_is_no_fault() {
 #[test]
 fn the_size_of_the_variables_meets_its_limit_exactly() {
     let case = all().into_iter().next().expect("a case");
-    for (gateway, sent) in sent(&case) {
-        let size = match gateway {
-            Gateway::Uwsgi => sent.len() - 4,
-            Gateway::Scgi => sent.len() - sent.iter().position(|byte| *byte == b':').expect("a colon") - 2,
+    for (door, sent) in sent(&case) {
+        let size = match door {
+            Door::Uwsgi => sent.len() - 4,
+            // Two heads of its records before, and one and a padding between and behind.
+            Door::FastCgi => sent.len() - 16 - 8 - 3 - 8 - 8 - 8,
+            Door::Scgi => sent.len() - sent.iter().position(|byte| *byte == b':').expect("a colon") - 2,
         } as u64;
         for (limit, fits) in [(size - 1, false), (size, true), (size + 1, true)] {
             let limits = Limits { header_bytes: limit, ..Limits::default() };
-            let found = play(gateway, &limits, [&sent[..]]);
-            assert_eq!(found.request.is_some(), fits, "{gateway:?}: {limit} of {size}");
+            let found = play(door, &limits, [&sent[..]]);
+            assert_eq!(found.request.is_some(), fits, "{door:?}: {limit} of {size}");
             assert!(fits || found.refused.is_some_and(|fault| fault.reason == "headers-too-large"));
         }
     }
@@ -271,7 +371,7 @@ fn a_packet_of_the_largest_size_that_its_format_has_is_taken() {
     variables.push((b"BIG".to_vec(), vec![b'x'; room]));
     let packet = uwsgi(&variables);
     assert_eq!(packet.len(), 65_539);
-    let found = play(Gateway::Uwsgi, &Limits::default(), [&packet[..]]);
+    let found = play(Door::Uwsgi, &Limits::default(), [&packet[..]]);
     assert!(found.given.iter().any(|(name, value)| name == b"BIG" && value.len() == room));
 }
 
@@ -281,16 +381,16 @@ fn a_peer_has_as_much_time_as_over_http() {
         Limits { first_byte_timeout: 100, header_timeout: 200, body_idle_timeout: 300, ..Limits::default() };
     let case =
         all().into_iter().find(|case| case.name == "a_body_has_the_length_that_was_told").expect("a case");
-    for (gateway, sent) in sent(&case) {
+    for (door, sent) in sent(&case) {
         let mut shared = Shared::new(limits.clone(), Policy::default());
-        let mut machine = GatewayMachine::new(gateway, 2, 1000);
+        let mut machine = Machine::new(door, 1000);
         assert_eq!(machine.deadline(&limits), Some(1100));
         assert_eq!((machine.tick(1099, &limits), machine.tick(1100, &limits)), (Tick::Nothing, Tick::Close));
         let (mut first, mut second) = sent.split_at(3);
         assert!(matches!(machine.advance(&mut first, &mut shared, 1050), Event::NeedMore));
         assert_eq!(machine.deadline(&limits), Some(1250), "all of a head, from its first byte");
         assert!(matches!(machine.advance(&mut second, &mut shared, 1200), Event::Request(_)));
-        assert!(matches!(machine.advance(&mut second, &mut shared, 1200), Event::Body(b"hello")));
+        assert!(matches!(machine.advance(&mut second, &mut shared, 1200), Event::Body(_)));
         assert_eq!(machine.deadline(&limits), Some(1500));
         machine.reader_paused(50);
         assert_eq!(machine.deadline(&limits), Some(1550));
@@ -302,10 +402,10 @@ fn a_peer_has_as_much_time_as_over_http() {
 fn what_repeats_is_found_in_the_cache_of_heads() {
     let case = all().into_iter().next().expect("a case");
     let mut shared = Shared::new(Limits::default(), Policy::default());
-    for (gateway, sent) in sent(&case).into_iter().take(1) {
+    for (door, sent) in sent(&case) {
         let heads = [1, 2].map(|_| {
             let mut input = &sent[..];
-            match GatewayMachine::new(gateway, 2, 0).advance(&mut input, &mut shared, 0) {
+            match Machine::new(door, 0).advance(&mut input, &mut shared, 0) {
                 Event::Request(head) => head,
                 _ => panic!("no request"),
             }

@@ -1,4 +1,4 @@
-//! The protocols of web servers that hand requests on as variables: uwsgi and SCGI.
+//! The protocols of web servers that hand requests on as variables: uwsgi and SCGI, and FastCGI (`fastcgi/`).
 //!
 //! Knows: their framing (a file each), and what their variables mean (`variables.rs`). Does not know: which peers
 //! may say such things, or how the reply is written. Pure; time is an argument. Used by whoever owns the connection.
@@ -10,6 +10,7 @@
 //!
 //! A connection is one request: its reply ends with the connection, and what comes behind the body is nobody's.
 
+pub mod fastcgi;
 mod scgi;
 mod uwsgi;
 mod variables;
@@ -24,6 +25,7 @@ use crate::head_cache::Hint;
 use crate::http1::{BodyLeft, Event, Shared, Tick};
 use crate::limits::Limits;
 
+pub use fastcgi::FastCgi;
 pub use variables::{Given, Paths};
 
 /// A place in the bytes of a head.
@@ -145,7 +147,7 @@ impl GatewayMachine {
         bytes.truncate(end);
         let bytes = std::mem::take(bytes);
         let (head, given) =
-            variables::judge(bytes, &pairs, (self.variant, &mut Hint::default()), shared, now)?;
+            variables::judge(bytes, &pairs, false, (self.variant, &mut Hint::default()), shared, now)?;
         self.given = Some(Box::new(given));
         (self.used, self.received, self.since) = (true, 0, now);
         self.state = match head.framing {
@@ -175,10 +177,7 @@ impl GatewayMachine {
                 Some(self.since.saturating_add(limits.first_byte_timeout))
             }
             State::Head(_) => Some(self.since.saturating_add(limits.header_timeout)),
-            State::Body { heard, .. } => {
-                let silent = heard.saturating_add(limits.body_idle_timeout);
-                Some(silent.min(body::rate_deadline(self.since, self.received, limits)))
-            }
+            State::Body { heard, .. } => Some(body::patience(self.since, self.received, *heard, limits)),
             State::Over | State::Failed(_) => None,
         }
     }
@@ -191,8 +190,7 @@ impl GatewayMachine {
         let fault = match &self.state {
             State::Head(bytes) if bytes.is_empty() => return Tick::Close,
             State::Head(_) => fault::HEAD_TOO_SLOW,
-            _ if now >= body::rate_deadline(self.since, self.received, limits) => fault::BODY_TOO_SLOW,
-            _ => fault::BODY_STALLED,
+            _ => body::too_late(self.since, self.received, now, limits),
         };
         self.state = State::Failed(fault);
         Tick::Fault(fault)

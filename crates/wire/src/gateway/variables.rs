@@ -14,7 +14,7 @@ use crate::Millis;
 use crate::bytes::{is_token, is_value, is_visible};
 use crate::fault::{self, Fault};
 use crate::fields;
-use crate::head::Head;
+use crate::head::{Framing, Head};
 use crate::head_cache::Hint;
 use crate::http1::Shared;
 use crate::request_line;
@@ -152,6 +152,8 @@ struct Sorted<'a> {
     fields: u64,
     has_host: bool,
     is_10: bool,
+    /// The length of the body was told.
+    is_sized: bool,
     /// The header section, without its empty line.
     section: Vec<u8>,
     given: Vec<Pair>,
@@ -173,6 +175,7 @@ fn sort<'a>(bytes: &'a [u8], pairs: &[Pair]) -> Result<Sorted<'a>, Fault> {
                 sorted.contents.push(name);
                 // Web servers send them empty where a request has none.
                 if !value.is_empty() {
+                    sorted.is_sized |= name == b"CONTENT_LENGTH";
                     line(name, value, &mut sorted.section)?;
                 }
             }
@@ -194,13 +197,14 @@ fn sort<'a>(bytes: &'a [u8], pairs: &[Pair]) -> Result<Sorted<'a>, Fault> {
     Ok(sorted)
 }
 
-/// Judges the variables of a request.
+/// Judges the variables of a request. `has_body`: the framing shows one, whether or not its length was told.
 ///
 /// # Errors
 /// The refusal for the first that is malformed, there twice, or missing.
 pub(super) fn judge(
     bytes: Vec<u8>,
     pairs: &[Pair],
+    has_body: bool,
     cache: (u32, &mut Hint),
     shared: &mut Shared,
     now: Millis,
@@ -227,9 +231,23 @@ pub(super) fn judge(
     let version = if is_11 { &b" HTTP/1.1\r\n"[..] } else { b" HTTP/1.0\r\n" };
     let first = [method, b" ", target, version].concat();
     let section = [&sorted.section, &b"\r\n"[..]].concat();
-    let head = joined(&first, &section, cache, shared, now)?;
+    let head = match has_body && !sorted.is_sized {
+        true => Arc::new(unsized_head(&first, &section, cache.0, shared)?),
+        false => joined(&first, &section, cache, shared, now)?,
+    };
     let pairs = sorted.given.into();
     Ok((head, Given { bytes: bytes.into(), pairs }))
+}
+
+/// The head of a request whose body has an end and no length. It is not remembered: of two that are the same byte for
+/// byte one may have a body.
+fn unsized_head(first: &[u8], section: &[u8], variant: u32, shared: &Shared) -> Result<Head, Fault> {
+    let block = fields::parse(section, variant, &shared.policy)?;
+    let text = first.strip_suffix(b"\r\n").unwrap_or(first);
+    let parts = request_line::parse(text, &shared.policy)?;
+    let mut head = Head::join(first, parts, block, (&shared.limits, &shared.policy))?;
+    (head.persistent, head.framing) = (false, Framing::Chunked);
+    Ok(head)
 }
 
 fn once<'a>(place: &mut Option<&'a [u8]>, value: &'a [u8]) -> Result<(), Fault> {

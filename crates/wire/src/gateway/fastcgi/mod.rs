@@ -1,0 +1,423 @@
+//! FastCGI as a machine: the responder's side of one connection, one request at a time.
+//!
+//! Knows: which record may follow which (specification 1.0, §3, §5, §6). Does not know: which peers may say such things,
+//! or what a reply is made of. Pure; time is an argument.
+//!
+//! ```text
+//!   BETWEEN ─(BEGIN)─► PARAMS ─(empty PARAMS)─► READY ─(STDIN)─► BODY ─(empty STDIN)─► ANSWERING ─┐
+//!      ▲                                          └──────(empty STDIN)──────────────────▲         │
+//!      └─────────────────────────────── the reply is sent, FCGI_KEEP_CONN ────────────────────────┘
+//! ```
+//!
+//! A body may have no length: its end is then the end of STDIN. Records of a second request are answered with
+//! CANT_MPX_CONN and skipped, as nobody multiplexes; an ABORT_REQUEST ends what has begun.
+
+mod record;
+
+use std::sync::Arc;
+
+use record::Record;
+
+use super::{Given, Pair, variables};
+use crate::Millis;
+use crate::body;
+use crate::fault::{self, Fault};
+use crate::head::{Framing, Head};
+use crate::head_cache::Hint;
+use crate::http1::{Event, Shared, Tick};
+use crate::limits::Limits;
+
+pub use record::{Ended, end, stdout};
+
+/// Where the request is.
+enum State {
+    Between,
+    Params(Vec<u8>),
+    /// All variables are there; whether there is a body, the first STDIN shows.
+    Ready(Vec<u8>, Vec<Pair>),
+    /// So much of it is left, if that was told.
+    Body {
+        left: Option<u64>,
+        heard: Millis,
+    },
+    Answering,
+    /// The connection is to end: what comes is nobody's.
+    Over,
+    Failed(Fault),
+}
+
+/// What is done with a record's content.
+enum Content {
+    Skip,
+    /// It is held until it is complete.
+    Hold(Record, Vec<u8>),
+    Params,
+    Stdin,
+}
+
+/// The machine of one connection.
+pub struct FastCgi {
+    state: State,
+    id: u16,
+    /// FCGI_KEEP_CONN of the request that is under way.
+    keep: bool,
+    head: Vec<u8>,
+    content: Content,
+    left: u16,
+    padding: u8,
+    variant: u32,
+    hint: Hint,
+    since: Millis,
+    received: u64,
+    used: bool,
+    given: Option<Box<Given>>,
+    output: Vec<u8>,
+}
+
+impl FastCgi {
+    pub fn new(variant: u32, now: Millis) -> Self {
+        Self {
+            state: State::Between,
+            id: 0,
+            keep: false,
+            head: Vec::new(),
+            content: Content::Skip,
+            left: 0,
+            padding: 0,
+            variant,
+            hint: Hint::default(),
+            since: now,
+            received: 0,
+            used: false,
+            given: None,
+            output: Vec::new(),
+        }
+    }
+
+    /// What the web server has said of the request beside its head; none before there is one.
+    pub fn given(&self) -> Option<&Given> {
+        self.given.as_deref()
+    }
+
+    /// The request's number, which its reply's records have.
+    pub fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// The peer wants to go on after this request (FCGI_KEEP_CONN).
+    pub fn keeps(&self) -> bool {
+        self.keep
+    }
+
+    /// Records that are to be sent before anything else: answers to management records, and to requests that are not
+    /// taken.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Consumes from the front of the input and says what it meant. After [`Event::NeedMore`] all of the input has
+    /// been consumed. A body's bytes are borrowed from the caller's input.
+    pub fn advance<'a>(&mut self, input: &mut &'a [u8], shared: &mut Shared, now: Millis) -> Event<'a> {
+        let event = loop {
+            match self.step(input, shared, now) {
+                Ok(Some(event)) => break Ok(event),
+                Ok(None) => {}
+                Err(fault) => break Err(fault),
+            }
+        };
+        event.unwrap_or_else(|fault| {
+            self.state = State::Failed(fault);
+            Event::Fault(fault)
+        })
+    }
+
+    /// One part of a record. None: there may be more in the input.
+    fn step<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        shared: &mut Shared,
+        now: Millis,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        match self.state {
+            State::Failed(fault) => return Err(fault),
+            State::Over => *input = &[],
+            _ => {}
+        }
+        if input.is_empty() && self.left > 0 || input.is_empty() && !self.at_the_end_of_a_record() {
+            return Ok(Some(Event::NeedMore));
+        }
+        if self.left > 0 {
+            return self.read_content(input, shared, now);
+        }
+        if self.padding > 0 {
+            let size = usize::from(self.padding).min(input.len());
+            *input = &input[size..];
+            self.padding -= size as u8;
+            return Ok(None);
+        }
+        if input.is_empty() {
+            return Ok(Some(Event::NeedMore));
+        }
+        // The first byte is the version, and says most surely that something else speaks.
+        if self.head.is_empty() && input[0] != 1 {
+            return Err(fault::GATEWAY_FORMAT);
+        }
+        if self.head.is_empty() && matches!(self.state, State::Between) {
+            self.since = now;
+        }
+        let size = (record::HEAD - self.head.len()).min(input.len());
+        self.head.extend_from_slice(&input[..size]);
+        *input = &input[size..];
+        match <[u8; record::HEAD]>::try_from(&self.head[..]) {
+            Err(_) => Ok(Some(Event::NeedMore)),
+            Ok(head) => {
+                self.head.clear();
+                self.open(Record::read(head), shared, now)
+            }
+        }
+    }
+
+    fn at_the_end_of_a_record(&self) -> bool {
+        self.left == 0 && self.padding == 0
+    }
+
+    /// A record begins.
+    fn open<'a>(
+        &mut self,
+        record: Record,
+        shared: &mut Shared,
+        now: Millis,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        (self.left, self.padding, self.content) = (record.content, record.padding, Content::Skip);
+        let active = !matches!(self.state, State::Between) && record.id == self.id;
+        match record.kind {
+            record::GET_VALUES if record.id == 0 => self.hold(record),
+            record::BEGIN if record.id != 0 && record.content == 8 => self.hold(record),
+            // A management record that is not known is answered so, whatever it holds.
+            kind if record.id == 0 && kind > record::UNKNOWN_TYPE => {
+                record::unknown_type(kind, &mut self.output);
+                Ok(None)
+            }
+            record::ABORT if active => self.abort(),
+            record::PARAMS if active => self.open_params(record, &shared.limits),
+            record::STDIN if active => self.open_stdin(record, shared, now),
+            // Those of a request that was not taken, or has been answered.
+            record::ABORT | record::PARAMS | record::STDIN | record::DATA if record.id != 0 => Ok(None),
+            _ => Err(fault::GATEWAY_FORMAT),
+        }
+    }
+
+    fn hold<'a>(&mut self, record: Record) -> Result<Option<Event<'a>>, Fault> {
+        self.content = Content::Hold(record, Vec::new());
+        if record.content == 0 { self.held(record, &[]).map(|()| None) } else { Ok(None) }
+    }
+
+    fn open_params<'a>(&mut self, record: Record, limits: &Limits) -> Result<Option<Event<'a>>, Fault> {
+        let State::Params(bytes) = &mut self.state else { return Err(fault::GATEWAY_FORMAT) };
+        if bytes.len() as u64 + u64::from(record.content) > limits.header_bytes {
+            return Err(fault::HEADERS_TOO_LARGE);
+        }
+        if record.content > 0 {
+            self.content = Content::Params;
+            return Ok(None);
+        }
+        let bytes = std::mem::take(bytes);
+        let pairs = record::pairs(&bytes)?;
+        self.state = State::Ready(bytes, pairs);
+        Ok(None)
+    }
+
+    fn open_stdin<'a>(
+        &mut self,
+        record: Record,
+        shared: &mut Shared,
+        now: Millis,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        self.content = Content::Stdin;
+        match &mut self.state {
+            State::Ready(..) => {
+                self.begin(record.content > 0, shared, now).map(|head| Some(Event::Request(head)))
+            }
+            State::Body { left, .. } if record.content == 0 => {
+                if left.is_some_and(|left| left > 0) {
+                    return Err(fault::INCOMPLETE);
+                }
+                self.state = State::Answering;
+                Ok(Some(Event::End))
+            }
+            State::Body { left: Some(left), .. } if u64::from(record.content) > *left => {
+                Err(fault::GATEWAY_FORMAT)
+            }
+            State::Body { left: None, .. }
+                if self.received + u64::from(record.content) > shared.limits.body_bytes =>
+            {
+                Err(fault::BODY_TOO_LARGE)
+            }
+            State::Body { .. } => Ok(None),
+            _ => Err(fault::GATEWAY_FORMAT),
+        }
+    }
+
+    /// All that comes before a body is there.
+    fn begin(&mut self, has_body: bool, shared: &mut Shared, now: Millis) -> Result<Arc<Head>, Fault> {
+        let (bytes, pairs) = match std::mem::replace(&mut self.state, State::Answering) {
+            State::Ready(bytes, pairs) => (bytes, pairs),
+            _ => return Err(fault::GATEWAY_FORMAT),
+        };
+        let cache = (self.variant, &mut self.hint);
+        let (head, given) = variables::judge(bytes, &pairs, has_body, cache, shared, now)?;
+        let left = match head.framing {
+            Framing::Length(length) => Some(length),
+            Framing::None | Framing::Chunked => None,
+        };
+        match (has_body, left) {
+            // A body that was announced and does not come, or comes and was announced as none.
+            (false, Some(1..)) => return Err(fault::INCOMPLETE),
+            (true, Some(0)) => return Err(fault::GATEWAY_FORMAT),
+            (true, Some(left)) if u64::from(self.left) > left => return Err(fault::GATEWAY_FORMAT),
+            (true, None) if u64::from(self.left) > shared.limits.body_bytes => {
+                return Err(fault::BODY_TOO_LARGE);
+            }
+            (true, left) => self.state = State::Body { left, heard: now },
+            (false, _) => {}
+        }
+        self.given = Some(Box::new(given));
+        (self.used, self.received, self.since) = (true, 0, now);
+        Ok(head)
+    }
+
+    fn read_content<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        shared: &mut Shared,
+        now: Millis,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        let mut left = u64::from(self.left);
+        let Some(part) = body::next_part(input, &mut left) else { return Ok(Some(Event::NeedMore)) };
+        self.left = left as u16;
+        match (&mut self.content, &mut self.state) {
+            (Content::Params, State::Params(bytes)) => bytes.extend_from_slice(part),
+            (Content::Stdin, State::Body { left, heard }) => {
+                *heard = now;
+                *left = left.map(|left| left - part.len() as u64);
+                self.received += part.len() as u64;
+                return Ok(Some(Event::Body(part)));
+            }
+            (Content::Hold(record, held), _) => {
+                if held.len() as u64 + part.len() as u64 > shared.limits.header_bytes {
+                    return Err(fault::HEADERS_TOO_LARGE);
+                }
+                held.extend_from_slice(part);
+                if self.left == 0 {
+                    let (record, held) = (*record, std::mem::take(held));
+                    self.held(record, &held)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// A record that had to be complete is.
+    fn held(&mut self, record: Record, content: &[u8]) -> Result<(), Fault> {
+        if record.kind == record::GET_VALUES {
+            return record::values(content, &mut self.output);
+        }
+        let (role, keep) = (u16::from_be_bytes([content[0], content[1]]), content[2] & 1 != 0);
+        match self.state {
+            State::Between if role == 1 => {
+                (self.id, self.keep, self.state) = (record.id, keep, State::Params(Vec::new()));
+            }
+            // Authorizers and filters are other programs.
+            State::Between => {
+                record::end(record.id, Ended::UnknownRole, &mut self.output);
+                if !keep {
+                    self.state = State::Over;
+                }
+            }
+            _ if record.id == self.id => return Err(fault::GATEWAY_FORMAT),
+            _ => record::end(record.id, Ended::CannotMultiplex, &mut self.output),
+        }
+        Ok(())
+    }
+
+    /// The web server gives the request up: its client has left.
+    fn abort<'a>(&mut self) -> Result<Option<Event<'a>>, Fault> {
+        match self.state {
+            State::Params(_) | State::Ready(..) => {
+                record::end(self.id, Ended::Complete, &mut self.output);
+                self.state = if self.keep { State::Between } else { State::Over };
+                Ok(None)
+            }
+            _ => Err(fault::GATEWAY_ABORTED),
+        }
+    }
+
+    /// The peer has ended. A fault if that was in the middle of a message.
+    pub fn eof(&mut self) -> Option<Fault> {
+        match &self.state {
+            State::Failed(fault) => Some(*fault),
+            State::Answering | State::Over => None,
+            State::Between if self.head.is_empty() && self.at_the_end_of_a_record() => None,
+            _ => {
+                self.state = State::Failed(fault::INCOMPLETE);
+                Some(fault::INCOMPLETE)
+            }
+        }
+    }
+
+    /// When its patience ends; none: it waits for nothing.
+    pub fn deadline(&self, limits: &Limits) -> Option<Millis> {
+        let patience = match &self.state {
+            State::Answering | State::Over | State::Failed(_) => return None,
+            State::Body { heard, .. } => {
+                return Some(body::patience(self.since, self.received, *heard, limits));
+            }
+            State::Between if !self.idle() => limits.header_timeout,
+            State::Between if self.used => limits.keep_alive_timeout,
+            State::Between => limits.first_byte_timeout,
+            State::Params(_) | State::Ready(..) => limits.header_timeout,
+        };
+        Some(self.since.saturating_add(patience))
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Millis, limits: &Limits) -> Tick {
+        if self.deadline(limits).is_none_or(|at| now < at) {
+            return Tick::Nothing;
+        }
+        let fault = match &self.state {
+            _ if self.idle() => return Tick::Close,
+            State::Body { .. } => body::too_late(self.since, self.received, now, limits),
+            _ => fault::HEAD_TOO_SLOW,
+        };
+        self.state = State::Failed(fault);
+        Tick::Fault(fault)
+    }
+
+    /// Between requests, with nothing of the next received.
+    pub fn idle(&self) -> bool {
+        matches!(self.state, State::Between) && self.head.is_empty() && self.at_the_end_of_a_record()
+    }
+
+    /// The reply is done: the keep-alive time begins, or the connection ends.
+    pub fn answered(&mut self, now: Millis) {
+        if matches!(self.state, State::Answering) {
+            self.state = if self.keep { State::Between } else { State::Over };
+            self.since = now;
+        }
+    }
+
+    /// For so long nobody asked for what the peer sends: that is not the peer's slowness.
+    pub fn reader_paused(&mut self, span: Millis) {
+        if let State::Body { heard, .. } = &mut self.state {
+            *heard = heard.saturating_add(span);
+            self.since = self.since.saturating_add(span);
+        }
+    }
+
+    /// True once a request has begun.
+    pub fn was_used(&self) -> bool {
+        self.used
+    }
+}

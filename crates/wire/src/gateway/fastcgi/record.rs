@@ -1,0 +1,127 @@
+//! Records of FastCGI (specification 1.0, §3.3, §8): their heads, and those that we send.
+//!
+//! Knows: bytes. Does not know: which record may follow which. Pure.
+
+use super::super::Pair;
+use crate::fault::{self, Fault};
+
+pub const BEGIN: u8 = 1;
+pub const ABORT: u8 = 2;
+pub const END: u8 = 3;
+pub const PARAMS: u8 = 4;
+pub const STDIN: u8 = 5;
+pub const STDOUT: u8 = 6;
+pub const DATA: u8 = 8;
+pub const GET_VALUES: u8 = 9;
+pub const GET_VALUES_RESULT: u8 = 10;
+pub const UNKNOWN_TYPE: u8 = 11;
+
+/// Bytes of a record's head.
+pub const HEAD: usize = 8;
+
+/// The most that one record may hold; a multiple of eight, so that no padding is needed (§3.3).
+pub const MOST: usize = 65_528;
+
+/// What a record's head says.
+#[derive(Debug, Clone, Copy)]
+pub struct Record {
+    pub kind: u8,
+    pub id: u16,
+    pub content: u16,
+    pub padding: u8,
+}
+
+impl Record {
+    pub fn read(head: [u8; HEAD]) -> Self {
+        let [_, kind, id, id_low, length, length_low, padding, _] = head;
+        Self {
+            kind,
+            id: u16::from_be_bytes([id, id_low]),
+            content: u16::from_be_bytes([length, length_low]),
+            padding,
+        }
+    }
+}
+
+/// How a request has ended for the protocol (§5.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    Complete = 0,
+    /// One connection, one request at a time: nobody sends more (§3.4).
+    CannotMultiplex = 1,
+    UnknownRole = 3,
+}
+
+/// The head of a record without padding.
+pub fn head(kind: u8, id: u16, length: u16, out: &mut Vec<u8>) {
+    let ([id, id_low], [length, length_low]) = (id.to_be_bytes(), length.to_be_bytes());
+    out.extend_from_slice(&[1, kind, id, id_low, length, length_low, 0, 0]);
+}
+
+/// Part of a reply in as many FCGI_STDOUT records as it needs. An empty one would end the stream, and is not made.
+pub fn stdout(id: u16, bytes: &[u8], out: &mut Vec<u8>) {
+    for part in bytes.chunks(MOST) {
+        head(STDOUT, id, part.len() as u16, out);
+        out.extend_from_slice(part);
+    }
+}
+
+/// FCGI_END_REQUEST.
+pub fn end(id: u16, ended: Ended, out: &mut Vec<u8>) {
+    head(END, id, 8, out);
+    out.extend_from_slice(&[0, 0, 0, 0, ended as u8, 0, 0, 0]);
+}
+
+/// FCGI_UNKNOWN_TYPE: the answer to a management record that is not known (§4.2).
+pub fn unknown_type(kind: u8, out: &mut Vec<u8>) {
+    head(UNKNOWN_TYPE, 0, 8, out);
+    out.extend_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+/// FCGI_GET_VALUES_RESULT for what was asked for: of the three names there are we know one (§4.1).
+///
+/// # Errors
+/// The refusal for pairs that are malformed.
+pub fn values(asked: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    let name = &b"FCGI_MPXS_CONNS"[..];
+    let is_it = |pair: &Pair| asked[pair.0.0 as usize..pair.0.1 as usize] == *name;
+    if pairs(asked)?.iter().any(is_it) {
+        head(GET_VALUES_RESULT, 0, 2 + name.len() as u16 + 1, out);
+        out.extend_from_slice(&[name.len() as u8, 1]);
+        out.extend_from_slice(name);
+        out.push(b'0');
+    } else {
+        head(GET_VALUES_RESULT, 0, 0, out);
+    }
+    Ok(())
+}
+
+/// Names and values with lengths of one byte or, beyond 127, of four (§3.4).
+///
+/// # Errors
+/// The refusal for those that do not fill the bytes exactly.
+pub fn pairs(bytes: &[u8]) -> Result<Vec<Pair>, Fault> {
+    let mut pairs = Vec::with_capacity(32);
+    let mut at = 0;
+    while at < bytes.len() {
+        let name = length(bytes, &mut at)?;
+        let value = length(bytes, &mut at)?;
+        let middle = at.checked_add(name).ok_or(fault::GATEWAY_FORMAT)?;
+        let end = middle.checked_add(value).filter(|&end| end <= bytes.len()).ok_or(fault::GATEWAY_FORMAT)?;
+        // Bounded far below 2³² bytes by the limit `header_bytes`.
+        pairs.push(((at as u32, middle as u32), (middle as u32, end as u32)));
+        at = end;
+    }
+    Ok(pairs)
+}
+
+fn length(bytes: &[u8], at: &mut usize) -> Result<usize, Fault> {
+    let rest = &bytes[*at..];
+    let (length, size) = match rest {
+        [short @ 0..128, ..] => (usize::from(*short), 1),
+        [a, b, c, d, ..] => (u32::from_be_bytes([a & 0x7f, *b, *c, *d]) as usize, 4),
+        _ => return Err(fault::GATEWAY_FORMAT),
+    };
+    *at += size;
+    Ok(length)
+}
