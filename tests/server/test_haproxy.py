@@ -48,6 +48,13 @@ class Balancer:
     def connect(self) -> socket.socket:
         return socket.create_connection(self.address, PATIENCE)
 
+    def answers(self) -> bool:
+        """Whether it has begun: its own socket is there before it listens."""
+        try:
+            return bool(self.checked())
+        except (FileNotFoundError, ConnectionError):
+            return False
+
     def checked(self) -> dict[str, str]:
         """What the last health check has found."""
         with socket.socket(socket.AF_UNIX) as sock:
@@ -72,9 +79,10 @@ def balanced(served: Serving, folder: Path, server: str, **parts: str) -> Iterat
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(command, pass_fds=[listener.fileno()], stdout=log, stderr=log)
         try:
-            served.until(lambda: (folder / "stats").exists() or process.poll() is not None)
+            balancer = Balancer(folder, listener)
+            served.until(lambda: balancer.answers() or process.poll() is not None)
             assert process.poll() is None, (folder / "log").read_text()
-            yield Balancer(folder, listener)
+            yield balancer
         finally:
             process.terminate()
             process.wait(PATIENCE)

@@ -221,17 +221,19 @@ def test_connections_that_change_their_worker_keep_their_client(serve: Serve) ->
     for number in range(8):
         sock = served.connect()
         id = fact(5, b"u" * 100)
-        sock.sendall(v2(("192.0.2.7", 1000 + number), SERVER, id) + b"GET /sleep?0.2 HTTP/1.1\r\nHost: a\r\n\r\n")
+        sock.sendall(v2(("192.0.2.7", 1000 + number), SERVER, id) + b"GET /sleep?1 HTTP/1.1\r\nHost: a\r\n\r\n")
         kept.append(sock)
     before = [read_reply(sock, bytearray())[2] for sock in kept]
     assert len(set(before)) == 2
-    holding = served.connect()
-    holding.sendall(v2() + b"GET /hold?100 HTTP/1.1\r\nHost: a\r\n\r\n")
 
-    def held() -> list[bytes]:
+    def busy() -> list[bytes]:
         return [str(worker["pid"]).encode() for worker in served.status()["workers"] if worker["busy"]]
 
-    [pid] = served.until(held)
+    # What has just been answered may be shown as busy for a moment.
+    served.until(lambda: not busy())
+    holding = served.connect()
+    holding.sendall(v2() + b"GET /hold?100 HTTP/1.1\r\nHost: a\r\n\r\n")
+    [pid] = served.until(busy)
     for _ in range(2):
         for number, sock in enumerate(kept):
             sock.sendall(b"GET /client HTTP/1.1\r\nHost: a\r\n\r\n")
