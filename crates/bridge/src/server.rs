@@ -76,8 +76,8 @@ impl Server {
     fn overdue(&self) -> Vec<(u64, String, f64, u64)> {
         let mut rung = [0; 64];
         while (&self.wakeup).read(&mut rung).is_ok_and(|count| count == rung.len()) {}
-        let tickets = self.threads.engine.deadlines.take_overdue();
-        tickets.into_iter().map(|one| (one.thread, one.line, one.seconds, one.serial)).collect()
+        let overdue = self.threads.engine.deadlines.take_overdue();
+        overdue.into_iter().map(|one| (one.thread, one.line, one.seconds, one.serial)).collect()
     }
 
     /// Raises an exception in a thread, if it is still inside the request of that serial.

@@ -134,8 +134,8 @@ fn limits(settings: &Bound<'_, PyDict>) -> PyResult<Limits> {
 fn scoreboard(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Scoreboard>, Option<Arc<Handoff>>)> {
     let place: Option<(RawFd, usize, RawFd, RawFd, RawFd)> = get(settings, "board", None)?;
     Ok(match place {
-        Some((fd, row, bell, give, take)) => {
-            (Some(Scoreboard::join(fd, row, bell)?), Some(Arc::new(Handoff::join(give, take)?)))
+        Some((fd, row, notifier, give, take)) => {
+            (Some(Scoreboard::join(fd, row, notifier)?), Some(Arc::new(Handoff::join(give, take)?)))
         }
         None => (None, None),
     })

@@ -93,8 +93,8 @@ impl<P: Page> Rows<P> {
     /// back, which shall hear of it.
     pub fn show_level(&self, level: u64, before: u64) -> bool {
         self.set(Field::Level, level);
-        // Only when it has become busier: the bell is heard here as well, and whoever rang at
-        // each hearing would never come to rest.
+        // Only when it has become busier: this worker is notified as well, and one that notified
+        // each time would never come to rest.
         level > before && self.somebody_could_help(level)
     }
 

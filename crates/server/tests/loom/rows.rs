@@ -11,7 +11,7 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use server::rows::{Field, Listening, Page, Rows, WIDTH};
 
-/// What the kernel does: it tells one of those that watch of a connection, and all of the bell.
+/// What the kernel does: it tells one of those that watch of a connection, and notifies all.
 #[derive(Default)]
 struct Kernel {
     state: Mutex<State>,
