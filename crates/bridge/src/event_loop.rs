@@ -45,7 +45,8 @@ struct NextTurn {
 /// What a turn has brought.
 pub struct Turn {
     /// Requests that begin.
-    pub requests: Vec<Exchange>,
+    #[expect(clippy::vec_box, reason = "each goes on by itself, as a pointer")]
+    pub requests: Vec<Box<Exchange>>,
     /// Connections of requests that run, and have an event.
     pub ready: Vec<Wakeup>,
     pub after: After,
@@ -175,7 +176,7 @@ impl EventLoop {
     }
 
     /// An exchange that is over goes back to the engine. True: a turn is needed soon.
-    pub fn hand_back(&self, py: Python<'_>, exchange: Exchange) -> bool {
+    pub fn hand_back(&self, py: Python<'_>, exchange: Box<Exchange>) -> bool {
         self.driver.borrow(py).is_some_and(|mut driver| driver.take_back(exchange))
     }
 }

@@ -43,7 +43,11 @@ impl Acceptor {
 
     /// Accepts one connection of a listener that is ready, and looks at once whether its
     /// request is there: where it is, and is the only one, the set never hears of it.
-    pub fn accept_one(&mut self, connections: &mut Connections, poller: &mut Poller) -> Option<Exchange> {
+    pub fn accept_one(
+        &mut self,
+        connections: &mut Connections,
+        poller: &mut Poller,
+    ) -> Option<Box<Exchange>> {
         self.note_room(connections, poller);
         let listener = self.listeners.next()?;
         if listener == HANDOFF && !connections.has_room() {
@@ -100,7 +104,7 @@ impl Acceptor {
         (peer, source): (Address, Source),
         connections: &mut Connections,
         poller: &mut Poller,
-    ) -> Option<Exchange> {
+    ) -> Option<Box<Exchange>> {
         let kind = self.listeners.kind(source.listener);
         if kind.preface.is_some() && !source.handed_over && !is_among(&peer, &self.engine.config.proxy_from) {
             self.refuse_stranger(&peer);
@@ -132,7 +136,7 @@ impl Acceptor {
         listener: u16,
         connections: &mut Connections,
         poller: &mut Poller,
-    ) -> Option<Exchange> {
+    ) -> Option<Box<Exchange>> {
         poller.wake_by(self.engine.is_crowded_for_a_while(poller.now));
         if listener == HANDOFF {
             self.leave_handed_over(poller);

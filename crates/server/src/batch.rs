@@ -38,7 +38,7 @@ const PATIENCE: u32 = 64;
 /// What one loop has read and not sent.
 #[derive(Default)]
 pub struct Batch {
-    requests: VecDeque<Exchange>,
+    requests: VecDeque<Box<Exchange>>,
     replies: Vec<Reply>,
     /// Under an event loop replies wait there, and the other place stays empty.
     heartbeat: Option<Arc<Heartbeat>>,
@@ -62,13 +62,13 @@ impl Batch {
 
     /// A request that was read.
     #[inline]
-    pub fn add(&mut self, exchange: Exchange) {
+    pub fn add(&mut self, exchange: Box<Exchange>) {
         self.requests.push_back(exchange);
     }
 
     /// The next request to be answered.
     #[inline]
-    pub fn take(&mut self) -> Option<Exchange> {
+    pub fn take(&mut self) -> Option<Box<Exchange>> {
         let mut exchange = self.requests.pop_front()?;
         if self.wary == 0 && self.size > 1 {
             exchange.lend_buffer(self.buffers.pop().unwrap_or_default());
@@ -77,19 +77,19 @@ impl Batch {
     }
 
     /// The oldest request, which is not begun.
-    pub fn take_oldest(&mut self) -> Option<Exchange> {
+    pub fn take_oldest(&mut self) -> Option<Box<Exchange>> {
         self.requests.pop_front()
     }
 
     /// The request that came last.
-    pub fn take_newest(&mut self) -> Option<Exchange> {
+    pub fn take_newest(&mut self) -> Option<Box<Exchange>> {
         self.requests.pop_back()
     }
 
     /// The oldest request.
     #[inline]
     pub fn oldest(&self) -> Option<&Exchange> {
-        self.requests.front()
+        self.requests.front().map(|oldest| &**oldest)
     }
 
     /// How many requests wait.

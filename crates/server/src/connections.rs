@@ -85,7 +85,7 @@ impl Connections {
         (peer, kind): (reactor::Address, Kind),
         source: Source,
         poller: &mut Poller,
-    ) -> Option<Exchange> {
+    ) -> Option<Box<Exchange>> {
         let token = self.slots.take();
         let config = &self.engine.config;
         let rules = (kind, &config.trust, &config.limits);
@@ -105,7 +105,7 @@ impl Connections {
         readable: bool,
         hung_up: bool,
         poller: &mut Poller,
-    ) -> Option<Exchange> {
+    ) -> Option<Box<Exchange>> {
         let Some(mut connection) = self.slots.check_out(token) else {
             self.slots.miss_edge(token, readable, hung_up);
             return None;
@@ -117,7 +117,7 @@ impl Connections {
     /// Goes on with the next one whose socket holds more; its request, if that completed one. None: there is no
     /// such connection, or others come first.
     #[inline]
-    pub fn resume_next(&mut self, poller: &mut Poller) -> Option<Option<Exchange>> {
+    pub fn resume_next(&mut self, poller: &mut Poller) -> Option<Option<Box<Exchange>>> {
         if !poller.allowance.visit() {
             return None;
         }
@@ -145,7 +145,7 @@ impl Connections {
 
     /// Goes on with the next one whose body has been written; its request, if that is complete.
     #[inline]
-    pub fn next_stored(&mut self, poller: &mut Poller) -> Option<Option<Exchange>> {
+    pub fn next_stored(&mut self, poller: &mut Poller) -> Option<Option<Box<Exchange>>> {
         let stored = self.storing.next()?;
         Some(self.resume_stored(stored, poller))
     }

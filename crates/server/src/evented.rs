@@ -77,7 +77,7 @@ impl Evented {
     }
 
     /// Does what is ready: requests to be begun and connections to be looked at are appended.
-    pub fn turn(&mut self, requests: &mut Vec<Exchange>, wakeups: &mut Vec<Wakeup>) -> After {
+    pub fn turn(&mut self, requests: &mut Vec<Box<Exchange>>, wakeups: &mut Vec<Wakeup>) -> After {
         self.heartbeat.beat();
         if self.ended {
             return After::Ended;
@@ -171,7 +171,7 @@ impl Evented {
     }
 
     /// A finished exchange comes back. True: something is ready by it, so turn soon.
-    pub fn take_back(&mut self, mut exchange: Exchange) -> bool {
+    pub fn take_back(&mut self, mut exchange: Box<Exchange>) -> bool {
         self.turn.engine().count_in_flight(false);
         self.heartbeat.work();
         if self.ended {

@@ -432,7 +432,11 @@ impl Exchange {
     /// Ends the exchange and gives its connection back, with what shall become of it. An
     /// exchange that nobody answered is answered with 500. With it comes the buffer that was
     /// lent, with the reply in it if that still waits. None: it was one stream of a connection that never left.
-    pub(crate) fn hand_back(mut self, engine: &Engine) -> Option<(Box<Connection>, Option<Vec<u8>>)> {
+    #[expect(clippy::boxed_local, reason = "out of its box it would be copied")]
+    pub(crate) fn hand_back(
+        mut self: Box<Self>,
+        engine: &Engine,
+    ) -> Option<(Box<Connection>, Option<Vec<u8>>)> {
         if let Some(deadline) = self.deadline.take() {
             engine.deadlines.complete(&deadline);
             if deadline.is_overdue() {

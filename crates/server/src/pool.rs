@@ -232,9 +232,9 @@ impl<A: App> Threads<A> {
 /// How a thread sees its engine.
 struct PoolThread<'a, A: App>(&'a Arc<Threads<A>>);
 
-impl<A: App> Run<Exchange> for PoolThread<'_, A> {
+impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
     #[inline]
-    fn run(&self, exchange: &mut Exchange) {
+    fn run(&self, exchange: &mut Box<Exchange>) {
         let (app, engine) = (&*self.0.app, &self.0.engine);
         engine.count_in_flight(true);
         let call = std::panic::AssertUnwindSafe(|| app.call(exchange, engine));
@@ -246,7 +246,7 @@ impl<A: App> Run<Exchange> for PoolThread<'_, A> {
         engine.count_in_flight(false);
     }
 
-    fn late(&self, exchange: &mut Exchange) {
+    fn late(&self, exchange: &mut Box<Exchange>) {
         exchange.send_batched(&self.0.engine);
         self.0.engine.show_level();
     }

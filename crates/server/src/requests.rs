@@ -27,7 +27,7 @@ pub(crate) struct Requests {
     /// Requests that nobody has begun, and replies of the same batch that have not been sent.
     batch: Batch,
     /// Finished exchanges that have not been looked at.
-    finished: VecDeque<Exchange>,
+    finished: VecDeque<Box<Exchange>>,
     /// Replies that wait for the exchange that was begun last.
     held_up: Option<Arc<PipelinedReplies>>,
     throughput: Throughput,
@@ -51,7 +51,7 @@ impl Requests {
 
     /// A request that was read, if there is one.
     #[inline]
-    pub fn add(&mut self, exchange: Option<Exchange>) {
+    pub fn add(&mut self, exchange: Option<Box<Exchange>>) {
         if let Some(exchange) = exchange {
             self.batch.add(exchange);
         }
@@ -104,7 +104,7 @@ impl Requests {
 
     /// Takes the oldest, which is begun now.
     #[inline]
-    pub fn take(&mut self) -> Option<Exchange> {
+    pub fn take(&mut self) -> Option<Box<Exchange>> {
         self.batch.take()
     }
 
@@ -125,7 +125,7 @@ impl Requests {
 
     /// One that was begun has been answered.
     #[inline]
-    pub fn finish_later(&mut self, exchange: Exchange) {
+    pub fn finish_later(&mut self, exchange: Box<Exchange>) {
         self.finished.push_back(exchange);
     }
 
@@ -161,10 +161,10 @@ impl Requests {
     #[inline]
     pub fn finish(
         &mut self,
-        exchange: Exchange,
+        exchange: Box<Exchange>,
         connections: &mut Connections,
         poller: &mut Poller,
-    ) -> Option<Exchange> {
+    ) -> Option<Box<Exchange>> {
         let Some((mut connection, bytes)) = exchange.hand_back(&self.engine) else {
             self.throughput.count();
             return None;

@@ -74,7 +74,7 @@ impl Loop {
 
     /// One thing that happened; a request, if that completed one.
     #[inline]
-    fn look_at(&mut self, event: Event) -> Option<Exchange> {
+    fn look_at(&mut self, event: Event) -> Option<Box<Exchange>> {
         match event {
             Event::Edge { token: NOTIFIER, .. } => {
                 self.acceptor.look_again();
@@ -254,7 +254,7 @@ impl Loop {
 
     /// An exchange has been answered. True: something is ready by it, so look soon.
     #[inline]
-    pub(crate) fn finish(&mut self, exchange: Exchange) -> bool {
+    pub(crate) fn finish(&mut self, exchange: Box<Exchange>) -> bool {
         let kept = exchange.keeps().then(|| exchange.token());
         let next = self.requests.finish(exchange, &mut self.connections, &mut self.poller);
         self.requests.add(next);
@@ -299,9 +299,9 @@ impl Loop {
 }
 
 impl Lead for Loop {
-    type Job = Exchange;
+    type Job = Box<Exchange>;
 
-    fn next(&mut self) -> Next<Exchange> {
+    fn next(&mut self) -> Next<Box<Exchange>> {
         loop {
             if self.requests.finish_next(&mut self.connections, &mut self.poller) {
                 // Whether that yielded a request is seen below.
@@ -347,7 +347,7 @@ impl Lead for Loop {
     }
 
     #[inline]
-    fn take_back(&mut self, exchange: Exchange) {
+    fn take_back(&mut self, exchange: Box<Exchange>) {
         self.requests.nobody_is_held_up();
         self.requests.finish_later(exchange);
     }

@@ -142,7 +142,7 @@ fn builder() -> ReplyBuilder {
 
 /// As the loop finishes an exchange: of a stream nothing comes home.
 fn over(exchange: Exchange, two: &mut Two) {
-    two.turn.take_back(exchange);
+    two.turn.take_back(Box::new(exchange));
     assert!(matches!(two.turn.next(), Next::Quiet), "a stream has brought a connection home");
 }
 

@@ -39,7 +39,7 @@ pub enum Stage {
 
 /// One request's conversation.
 pub struct Http {
-    pub exchange: Exchange,
+    pub exchange: Box<Exchange>,
     pub builder: ReplyBuilder,
     pub stage: Stage,
     pub body_is_over: bool,
@@ -73,7 +73,7 @@ impl From<Gone> for Refused {
 type Taken = Result<(), Refused>;
 
 impl Http {
-    pub fn new(exchange: Exchange, builder: ReplyBuilder) -> Self {
+    pub fn new(exchange: Box<Exchange>, builder: ReplyBuilder) -> Self {
         Self {
             exchange,
             builder,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyConnectionResetError, PyRuntimeError};
 use pyo3::prelude::*;
-use server::exchange::{About, Exchange};
+use server::exchange::About;
 
 use super::awaitable::{Attempt, WaitFor};
 use super::conclude::conclude;
@@ -113,7 +113,7 @@ pub fn busy() -> PyErr {
 impl Request {
     pub fn new(requests: Arc<Requests>, conversation: Conversation) -> Self {
         let about = match &conversation {
-            Conversation::WebSocket(socket) => socket.exchange.as_ref().map(Exchange::about),
+            Conversation::WebSocket(socket) => socket.exchange.as_ref().map(|exchange| exchange.about()),
             _ => None,
         };
         let state = State {

@@ -163,7 +163,7 @@ impl AsgiServer {
 
 impl AsgiServer {
     /// A request begins: its scope, its task.
-    fn begin(&self, py: Python<'_>, mut exchange: Exchange) {
+    fn begin(&self, py: Python<'_>, mut exchange: Box<Exchange>) {
         let (requests, engine) = (&self.requests, &self.requests.shared.engine);
         let gateway = &self.gateways[usize::from(exchange.listener())];
         let mut builder = requests.shared.builder(py);

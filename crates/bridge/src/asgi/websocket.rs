@@ -47,7 +47,7 @@ pub enum Stage {
 /// One WebSocket.
 pub struct WebSocket {
     /// None once it was handed back.
-    pub exchange: Option<Exchange>,
+    pub exchange: Option<Box<Exchange>>,
     pub handshake: Handshake,
     pub stage: Stage,
     /// The reply of a denial.
@@ -67,7 +67,7 @@ pub struct WebSocket {
 }
 
 impl WebSocket {
-    pub fn new(exchange: Exchange, handshake: Handshake) -> Self {
+    pub fn new(exchange: Box<Exchange>, handshake: Handshake) -> Self {
         let machine = WsMachine::new(handshake.deflate != Offer::None);
         Self {
             exchange: Some(exchange),
@@ -87,7 +87,7 @@ impl WebSocket {
 
     /// True where nothing more can be sent.
     pub fn is_gone(&self) -> bool {
-        self.exchange.as_ref().is_none_or(Exchange::is_broken)
+        self.exchange.as_ref().is_none_or(|exchange| exchange.is_broken())
     }
 
     /// True where somebody who waits for an event would get one.
@@ -113,7 +113,7 @@ impl WebSocket {
 
     /// Bytes that the client has not taken.
     pub fn unsent(&self) -> u64 {
-        self.exchange.as_ref().map_or(0, Exchange::unsent)
+        self.exchange.as_ref().map_or(0, |exchange| exchange.unsent())
     }
 
     /// The next event for the application, if there is one.
@@ -134,7 +134,7 @@ impl WebSocket {
             return Ok(Attempt::Ready(disconnect_event(py, ended)?));
         }
         if matches!(self.stage, Stage::Connecting { .. })
-            && self.exchange.as_mut().is_some_and(Exchange::peer_has_left)
+            && self.exchange.as_mut().is_some_and(|exchange| exchange.peer_has_left())
         {
             self.lost(&shared.engine);
             return self.next_event(shared, py);

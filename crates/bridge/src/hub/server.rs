@@ -179,7 +179,7 @@ impl GeventServer {
             deadline.end();
         }
         self.leave(py, place);
-        self.hand_back(py, *exchange);
+        self.hand_back(py, exchange);
     }
 
     /// Requests that run and wait for something: (greenlet, request line).
@@ -195,9 +195,8 @@ impl GeventServer {
 
 impl GeventServer {
     /// A request begins: its greenlet runs until it ends or waits for something.
-    fn begin(&self, py: Python<'_>, exchange: Exchange) {
+    fn begin(&self, py: Python<'_>, mut exchange: Box<Exchange>) {
         let pipelined = exchange.pipelined_replies().cloned();
-        let mut exchange = Box::new(exchange);
         if let Body::Stream(_) = exchange.body {
             // Whoever reads it waits for the next of its bytes.
             self.waiting.watch(py, &mut exchange);
@@ -242,7 +241,7 @@ impl GeventServer {
         let Starting { mut exchange, place } = left;
         exchange.fail(&self.event_loop.engine);
         self.leave(py, place);
-        self.hand_back(py, *exchange);
+        self.hand_back(py, exchange);
     }
 
     /// Takes a place among those that run.
@@ -271,7 +270,7 @@ impl GeventServer {
     }
 
     /// An exchange has come to its end.
-    fn hand_back(&self, py: Python<'_>, exchange: Exchange) {
+    fn hand_back(&self, py: Python<'_>, exchange: Box<Exchange>) {
         let token = exchange.token();
         let mut again = self.event_loop.hand_back(py, exchange);
         if self.waiting.any(py, token)

@@ -20,7 +20,11 @@ use crate::storing::Stored;
 
 impl Connections {
     /// Carries a connection on until it yields a request, is parked, or is closed.
-    pub fn progress(&mut self, mut connection: Box<Connection>, poller: &mut Poller) -> Option<Exchange> {
+    pub fn progress(
+        &mut self,
+        mut connection: Box<Connection>,
+        poller: &mut Poller,
+    ) -> Option<Box<Exchange>> {
         let mut reads = 0;
         loop {
             match connection.phase {
@@ -144,7 +148,7 @@ impl Connections {
     }
 
     /// A connection whose body was written comes back.
-    pub fn resume_stored(&mut self, stored: Stored, poller: &mut Poller) -> Option<Exchange> {
+    pub fn resume_stored(&mut self, stored: Stored, poller: &mut Poller) -> Option<Box<Exchange>> {
         let Stored { mut connection, result } = stored;
         self.slots.deliver_missed_edges(&mut connection);
         match result {
@@ -181,9 +185,10 @@ impl Connections {
         head: Arc<Head>,
         body: Body,
         now: Millis,
-    ) -> Exchange {
+    ) -> Box<Exchange> {
         self.engine.counters.requests_total.add_alone();
-        Exchange::new(connection, head, body, &self.engine, now)
+        // It travels far: as a pointer, where its fields would be copied a dozen times.
+        Box::new(Exchange::new(connection, head, body, &self.engine, now))
     }
 
     /// Answers with a refusal; nothing that follows is read as a request.

@@ -18,7 +18,7 @@ const LOOK_AFTER_MS: Millis = 250;
 
 impl Requests {
     /// A request that has been read, if there is one: it waits, or is refused.
-    pub fn enqueue(&mut self, exchange: Option<Exchange>) {
+    pub fn enqueue(&mut self, exchange: Option<Box<Exchange>>) {
         let Some(exchange) = exchange else { return };
         let limits = &self.engine.config.limits;
         let waiting = self.batch.len();
@@ -53,7 +53,7 @@ impl Requests {
         Some(oldest.arrived().saturating_add(patience).saturating_add(1))
     }
 
-    fn turn_away(&mut self, mut exchange: Exchange, fault: &Fault) {
+    fn turn_away(&mut self, mut exchange: Box<Exchange>, fault: &Fault) {
         self.engine.counters.refused(fault);
         self.engine
             .log
