@@ -6,7 +6,15 @@
 //! So the innermost of our frames holds such a thread for ever, as 3.14 does itself. PyO3
 //! does the same where it takes the interpreter back.
 
-use pyo3::ffi::{PyObject, PySendResult};
+use pyo3::ffi::{Py_DECREF, PyErr_Occurred, PyObject, PySendResult, PyVectorcall_Function, vectorcallfunc};
+
+/// A callable's own function (PEP 590), with the truth about it: it may be unwound.
+type Vectorcall = unsafe extern "C-unwind" fn(
+    callable: *mut PyObject,
+    arguments: *const *mut PyObject,
+    count: usize,
+    names: *mut PyObject,
+) -> *mut PyObject;
 
 unsafe extern "C-unwind" {
     fn PyObject_VectorcallDict(
@@ -45,8 +53,26 @@ fn staying<R>(call: impl FnOnce() -> R) -> R {
 /// `PyObject_Vectorcall` wants them.
 #[inline]
 pub unsafe fn call(callable: *mut PyObject, arguments: *const *mut PyObject, count: usize) -> *mut PyObject {
-    // SAFETY: the contract of this function; without a dictionary there are no named arguments.
-    staying(|| unsafe { PyObject_VectorcallDict(callable, arguments, count, std::ptr::null_mut()) })
+    // SAFETY: a live object.
+    let Some(own) = (unsafe { PyVectorcall_Function(callable) }) else {
+        // SAFETY: the contract of this function; without a dictionary there are no named arguments.
+        return staying(|| unsafe {
+            PyObject_VectorcallDict(callable, arguments, count, std::ptr::null_mut())
+        });
+    };
+    // SAFETY: the types differ in nothing but whether what is called may unwind.
+    let own = unsafe { std::mem::transmute::<vectorcallfunc, Vectorcall>(own) };
+    // SAFETY: the contract of this function is that of the callable's; there are no named arguments.
+    let result = staying(|| unsafe { own(callable, arguments, count, std::ptr::null_mut()) });
+    // SAFETY: the caller is attached; a result is a reference of ours, given back once.
+    unsafe {
+        if !result.is_null() && !PyErr_Occurred().is_null() {
+            // The callable is at fault: it has raised, and given a result all the same.
+            Py_DECREF(result);
+            return std::ptr::null_mut();
+        }
+    }
+    result
 }
 
 /// The next item: a new reference, or null at the end and with an exception set.
