@@ -3,7 +3,7 @@
 //! Knows: which connections can leave, and the way on which they go: a socket pair of which all
 //! workers hold both ends, so that what is under way outlives each of them and goes, like a new
 //! connection, to whoever is free. Does not know: when it is time (`share.rs`). Runs under the
-//! baton.
+//! baton. How a connection leaves is in `handover.rs`.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use reactor::sys::Handoff;
 use wire::Millis;
 
 use crate::connection::Connection;
+use crate::handover::{Way, depart};
 use crate::poller::Poller;
 
 /// Where a connection came from.
@@ -47,6 +48,19 @@ impl Source {
 
 /// How long a worker keeps its connections after it has found that nobody takes them.
 const KEEP_MS: Millis = 1000;
+
+/// The poller that watches it, and the pair on which it goes.
+struct ToOthers<'a>(&'a Handoff, &'a Poller);
+
+impl Way<Connection> for ToOthers<'_> {
+    fn unwatch(&self, connection: &mut Connection) -> bool {
+        self.1.unwatch(connection).is_ok()
+    }
+
+    fn give(&self, connection: &mut Connection) -> bool {
+        matches!(connection.transport.hand_over(self.0, &Source::note(connection)), Ok(true))
+    }
+}
 
 /// Where idle connections go that another worker shall have.
 pub(crate) struct Handover {
@@ -87,8 +101,6 @@ impl Handover {
     /// Gives a connection that can leave to whoever is free to take it; what its client has sent and nobody has read
     /// goes with it. False: that cannot be now.
     pub fn send(&self, connection: &mut Connection, poller: &Poller) -> bool {
-        let Some(handoff) = &self.handoff else { return false };
-        poller.unwatch(connection).is_ok()
-            && matches!(connection.transport.hand_over(handoff, &Source::note(connection)), Ok(true))
+        self.handoff.as_ref().is_some_and(|handoff| depart(connection, &ToOthers(handoff, poller)))
     }
 }

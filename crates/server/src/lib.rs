@@ -39,6 +39,7 @@ pub mod evented;
 pub mod exchange;
 #[cfg(not(loom))]
 pub mod handoff;
+pub mod handover;
 #[cfg(not(loom))]
 pub mod heartbeat;
 pub mod inbox;

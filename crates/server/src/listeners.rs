@@ -11,6 +11,7 @@ use reactor::{Accepted, Reactor};
 use wire::Millis;
 
 use crate::handoff::Source;
+use crate::handover::Arrivals;
 use crate::listener::{Kind, Listener};
 use crate::slots::LISTENER;
 
@@ -29,8 +30,8 @@ pub struct Listeners {
     reserve: Reserve,
     /// Until when nothing is accepted.
     paused_until: Option<Millis>,
-    /// Until when connections of other workers are left to those that have room.
-    left_until: Option<Millis>,
+    /// Connections of other workers, as far as this one takes them.
+    arrivals: Arrivals,
     open: bool,
     /// Other processes watch them too.
     shared: bool,
@@ -48,7 +49,7 @@ impl Listeners {
             waiting: Vec::new(),
             reserve,
             paused_until: None,
-            left_until: None,
+            arrivals: Arrivals::default(),
             open: true,
             shared,
             watched: true,
@@ -64,6 +65,7 @@ impl Listeners {
         self.watched = false;
         self.ready.clear();
         self.waiting.clear();
+        self.arrivals.step_back();
         self.unwatch(reactor);
     }
 
@@ -85,7 +87,7 @@ impl Listeners {
             reactor.watch_listener(&one.fd, LISTENER | index as u64, self.shared)?;
         }
         if let Some(handoff) = &self.handoff
-            && self.left_until.is_none()
+            && self.arrivals.left_until().is_none()
         {
             reactor.watch_listener(&**handoff, LISTENER | u64::from(HANDOFF), true)?;
         }
@@ -122,13 +124,13 @@ impl Listeners {
 
     /// When the next pause ends, if there is one.
     pub fn paused_until(&self) -> Option<Millis> {
-        self.paused_until.into_iter().chain(self.left_until).min()
+        self.paused_until.into_iter().chain(self.arrivals.left_until()).min()
     }
 
     /// Leaves connections of other workers to those that have room, until then.
     pub fn leave_handed_over(&mut self, reactor: &Reactor, until: Millis) {
         self.ready.retain(|&which| which != HANDOFF);
-        if self.left_until.replace(until).is_none()
+        if self.arrivals.leave(until)
             && let Some(handoff) = &self.handoff
         {
             // It fails only where it is not watched, which is what is wanted.
@@ -138,14 +140,14 @@ impl Listeners {
 
     /// Ends the pauses.
     pub fn resume(&mut self, reactor: &Reactor) {
-        let (paused, left) = (self.paused_until.take(), self.left_until.take());
+        let (paused, left) = (self.paused_until.take(), self.arrivals.resume());
         if !(self.open && self.watched) {
             return;
         }
         // It fails only where memory has run out; the next pause tries again.
         if paused.is_some() {
             let _ = self.watch(reactor);
-        } else if let (Some(_), Some(handoff)) = (left, &self.handoff) {
+        } else if let (true, Some(handoff)) = (left, &self.handoff) {
             let _ = reactor.watch_listener(&**handoff, LISTENER | u64::from(HANDOFF), true);
         }
     }
@@ -154,21 +156,22 @@ impl Listeners {
     /// ago for whoever runs: `new` connections, and those that were given away, which come first.
     pub fn take_neglected(&mut self, new: bool) {
         let listeners = if new { self.all.len() } else { 0 };
-        let mut waiting: Vec<u16> = (0..listeners)
+        let waiting: Vec<u16> = (0..listeners)
             .filter(|&index| is_readable(&self.all[index].fd))
             .map(|index| index as u16)
             .collect();
-        if self.handoff.as_ref().is_some_and(|handoff| is_readable(&**handoff)) {
-            waiting.push(HANDOFF);
-        }
         self.ready = waiting.iter().copied().filter(|which| self.waiting.contains(which)).collect();
         self.waiting = waiting;
+        let handed_over = self.handoff.as_ref().is_some_and(|handoff| is_readable(&**handoff));
+        if self.arrivals.are_neglected(handed_over) {
+            self.ready.push(HANDOFF);
+        }
     }
 
     /// Marks all that can bring connections, for the last look before the end.
     pub fn all_ready(&mut self) {
         self.ready = (0..self.all.len()).map(|index| index as u16).collect();
-        if self.left_until.is_none() {
+        if self.arrivals.left_until().is_none() {
             self.ready.extend(self.handoff.as_ref().map(|_| HANDOFF));
         }
     }
@@ -182,7 +185,7 @@ impl Listeners {
         self.unwatch(reactor);
         self.open = false;
         self.paused_until = None;
-        self.left_until = None;
+        self.arrivals = Arrivals::default();
         self.ready.clear();
     }
 }

@@ -6,6 +6,7 @@
 mod baton;
 mod claims;
 mod event;
+mod handover;
 mod inbox;
 mod rows;
 mod send_half;
