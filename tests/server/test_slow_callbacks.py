@@ -45,9 +45,11 @@ def named(server: Serving, count: int, *paths: str) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("kind", ["block", "burn", "compute"])
 def test_a_view_is_named_with_its_place_and_time(start: Callable[..., Serving], kind: str) -> None:
+    """At its end; before it only where a busy machine makes it last for ten times the bound, which is 0.1 s."""
     server = start()
     [(what, seconds, so_far, file, _, function)] = named(server, 1, f"/{kind}/0.4")
-    assert what == f"GET /{kind}/0.4" and not so_far
+    assert what == f"GET /{kind}/0.4"
+    assert not so_far or float(seconds) >= 1
     assert file.endswith("pipelines.py") and function == kind
     assert 0.25 < float(seconds) < PATIENCE
 
@@ -59,9 +61,17 @@ def test_a_place_is_named_once_and_others_besides(start: Callable[..., Serving])
 
 
 def test_what_is_below_the_bound_is_not_named(start: Callable[..., Serving]) -> None:
-    """A tenth below it, far above it: looks are 10 ms apart."""
-    server = start("--slow-callback-duration", "400ms")
-    assert [line[5] for line in named(server, 1, "/block/0.36", "/burn/0.8")] == ["burn"]
+    """A tenth below it, far above it: looks are 10 ms apart. What a busy machine makes last longer than the bound is
+    rightly named: then it is tried again, by a server that has named nothing."""
+
+    def asked() -> tuple[Serving, float]:
+        server = start("--slow-callback-duration", "400ms")
+        began = time.monotonic()
+        ask(server, "/block/0.36")
+        return server, time.monotonic() - began
+
+    server = next(server for server, took in (asked() for _ in range(20)) if took < 0.4)
+    assert [line[5] for line in named(server, 1, "/burn/0.8")] == ["burn"]
 
 
 def test_zero_names_nothing(start: Callable[..., Serving]) -> None:
