@@ -107,6 +107,14 @@ class Serving:
             assert time.monotonic() < end, f"it did not come to pass; the log:\n{self.log()}"
             time.sleep(0.02)
 
+    def says(self, text: str) -> None:
+        """It is in the log, or comes within the usual patience: lines are written by a thread of their own."""
+        self.until(lambda: text in self.log() or (self.process.poll() is not None and self._is_said(text)))
+
+    def _is_said(self, text: str) -> bool:
+        assert text in self.log(), f"it has ended and not said {text!r}:\n{self.log()}"
+        return True
+
     def stop(self, signum: int = signal.SIGTERM) -> int:
         """Stop gracefully; the exit status."""
         if self.process.poll() is None:

@@ -59,7 +59,7 @@ def test_one_more_than_may_run_is_refused_at_once_and_one_that_ends_makes_room(w
         status, fields = answer(refused)
         assert (status, fields["retry-after"]) == (503, "1")
     waiting.until(lambda: '"GET / HTTP/1.1" 503' in waiting.log())
-    assert f"{LIMIT} are running (--limit-concurrency)" in waiting.log()
+    waiting.until(lambda: f"{LIMIT} are running (--limit-concurrency)" in waiting.log())
     held.pop().close()
 
     def served() -> bool:

@@ -57,7 +57,7 @@ def test_a_failing_view_is_a_500(framework: Serving) -> None:
         assert http.get("/fail").status_code == 500
         assert http.get("/json").status_code == 200
     if framework.name in ("starlette", "fastapi", "quart"):  # others tell nobody by default
-        assert "raised on purpose" in framework.log()
+        framework.says("raised on purpose")
 
 
 def test_a_websocket(framework: Serving) -> None:
@@ -136,7 +136,7 @@ def test_the_shop(serve: Callable[..., Serving], tmp_path: Path) -> None:
     migrate = [sys.executable, "manage.py", "migrate", "--verbosity=0"]
     subprocess.run(migrate, cwd=EXAMPLES / "django_shop", env=env, timeout=120, check=True)
     server = serve("shop.asgi", cwd=EXAMPLES / "django_shop", env={"SHOP_DATA": str(tmp_path)})
-    assert "(ASGI, " in server.log()
+    server.says("(ASGI, ")
     with client(server) as http:
         assert http.get("/").status_code == 200
         assert "csrfmiddlewaretoken" in http.get("/admin/login/").text

@@ -306,7 +306,7 @@ FAILURES = [
 def test_a_failure_before_the_reply_is_a_500_and_is_logged(views: Serving, path: str, begin: bytes) -> None:
     reply = views.raw(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path.encode())
     assert reply.startswith(begin) and b"Traceback" not in reply
-    assert f"the application failed: GET {path}" in views.log()
+    views.says(f"the application failed: GET {path}")
     assert ask(views, "/hello")[2] == b"hello"
 
 
@@ -314,7 +314,7 @@ def test_a_failure_before_the_reply_is_a_500_and_is_logged(views: Serving, path:
 def test_a_failure_in_the_reply_cuts_it(views: Serving, path: str) -> None:
     reply = views.raw(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path.encode())
     assert reply.startswith(b"HTTP/1.1 200 ") and not reply.endswith(b"0\r\n\r\n")
-    assert f"the application failed: GET {path}" in views.log()
+    views.says(f"the application failed: GET {path}")
 
 
 def test_a_failure_behind_the_reply_is_logged_and_harms_nobody(views: Serving) -> None:

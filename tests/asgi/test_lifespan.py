@@ -23,7 +23,7 @@ def refused(target: str, *options: str) -> tuple[int, str]:
 
 def test_a_lifespan_goes_around_all_requests(serve: Callable[..., Serving], loop: str) -> None:
     server = serve("lifespans:complete_app", "--loop", loop)
-    assert "startup is complete" in server.log()
+    server.says("startup is complete")
     assert ask(server, "/")[2] == b"['lifespan'] {'number': 7}"
     assert server.stop() == 0
     assert server.log().rstrip().endswith("shutdown is complete")
@@ -67,7 +67,8 @@ def test_a_start_that_raises_shows_its_traceback() -> None:
 
 def test_a_start_that_raises_is_told_of_where_nobody_insists(serve: Callable[..., Serving]) -> None:
     server = serve("lifespans:start_raises")
-    assert "LookupError: raised on purpose" in server.log() and ask(server, "/")[0] == 200
+    server.says("LookupError: raised on purpose")
+    assert ask(server, "/")[0] == 200
 
 
 def test_words_that_nobody_asked_for_are_an_error() -> None:
@@ -78,17 +79,17 @@ def test_words_that_nobody_asked_for_are_an_error() -> None:
 def test_a_stop_that_fails_is_told(serve: Callable[..., Serving], loop: str) -> None:
     server = serve("lifespans:stop_fails", "--loop", loop)
     assert server.stop() == 0
-    assert "shutdown failed: the database is away" in server.log()
+    server.says("shutdown failed: the database is away")
     server = serve("lifespans:stop_raises", "--loop", loop)
     assert server.stop() == 0
-    assert "LookupError: raised on purpose" in server.log()
+    server.says("LookupError: raised on purpose")
 
 
 def test_a_stop_that_hangs_is_cancelled_in_time(serve: Callable[..., Serving], loop: str) -> None:
     server = serve("lifespans:stop_hangs", "--graceful-timeout", "300ms", "--loop", loop)
     assert server.stop() == 0
-    assert "shutdown did not end within 0.5 s" in server.log()
-    assert "the hanging stop was cancelled" in server.log()
+    server.says("shutdown did not end within 0.5 s")
+    server.says("the hanging stop was cancelled")
 
 
 def test_what_runs_at_a_stop_is_finished(serve: Callable[..., Serving], loop: str) -> None:
@@ -100,7 +101,7 @@ def test_what_runs_at_a_stop_is_finished(serve: Callable[..., Serving], loop: st
         reply = read_all(sock)
     assert b"slept" in reply
     assert server.process.wait(PATIENCE) == 0
-    assert "closed at the end" in server.log()
+    server.says("closed at the end")
 
 
 def test_what_does_not_end_is_cancelled_once(serve: Callable[..., Serving], loop: str) -> None:
@@ -112,8 +113,8 @@ def test_what_does_not_end_is_cancelled_once(serve: Callable[..., Serving], loop
         assert read_all(sock).startswith(b"HTTP/1.1 503 ")
     assert server.process.wait(PATIENCE) == 1
     assert server.log().count("cancelled once") == 1
-    assert "1 request was cut" in server.log()
-    assert "closed at the end" in server.log()
+    server.says("1 request was cut")
+    server.says("closed at the end")
 
 
 def test_a_stream_is_cut_at_the_stop_and_not_ended(serve: Callable[..., Serving], loop: str) -> None:
@@ -133,7 +134,7 @@ def test_who_swallows_its_cancellation_is_abandoned(serve: Callable[..., Serving
         wait_for(lambda: "stubborn begins" in noted(server), "it did not begin")
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(PATIENCE) == 1
-    assert "went on after they were cancelled" in server.log()
+    server.says("went on after they were cancelled")
 
 
 @pytest.mark.parametrize("workers", ["0", "1"])
@@ -169,7 +170,7 @@ def test_an_interface_is_recognised_or_told(serve: Callable[..., Serving]) -> No
 def test_a_wsgi_application_served_as_asgi_says_what_is_wrong(serve: Callable[..., Serving]) -> None:
     server = serve("behaviours", "--interface", "asgi", "--lifespan", "off")
     assert ask(server, "/")[0] == 500
-    assert "TypeError" in server.log()
+    server.says("TypeError")
 
 
 def test_a_loop_that_is_not_installed_is_one_line(tmp_path: Path) -> None:

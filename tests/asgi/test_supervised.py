@@ -86,4 +86,4 @@ def test_without_a_supervisor_it_is_the_same(serve: Callable[..., Serving], loop
     assert ask(server, path)[0] == 200
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(PATIENCE) == 0
-    assert "closed at the end" in server.log()
+    server.says("closed at the end")

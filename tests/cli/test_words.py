@@ -200,7 +200,7 @@ def test_variables_come_from_a_file_and_anew_at_a_reload(tmp_path: Path, serve: 
     server = serve("shop", "--env-file", ".env", "--env", "SIZE=2", cwd=tmp_path, env={"SHAPE": "square"})
     ask = b"GET / HTTP/1.0\r\n\r\n"
     assert server.raw(ask).endswith(b"red square 2"), "what is set goes before the file, --env before both"
-    assert "up to 3 threads" in server.log(), "options too"
+    server.says("up to 3 threads")
     (tmp_path / ".env").write_text("COLOUR=blue\n")
     assert server.order("reload")[0] == 0
     assert server.raw(ask).endswith(b"blue square 2")
@@ -240,7 +240,7 @@ def test_modules_with_a_dash_and_files_are_served(
 def test_a_factory_is_seen_and_said(targets: Path, serve: Callable[..., Serving]) -> None:
     server = serve("made:create_app", cwd=targets)
     assert server.raw(b"GET / HTTP/1.0\r\n\r\n").endswith(b"made")
-    assert "'made:create_app' can only be a factory, and is called as one: say --factory" in server.log()
+    server.says("'made:create_app' can only be a factory, and is called as one: say --factory")
     status, text = run("made:needs", "--check", cwd=targets)
     assert (status, "takes one argument: 'name'" in text) == (4, True), text
     status, text = run("./gone.wsgi", "--check", cwd=targets)

@@ -59,8 +59,8 @@ def check(server: Serving, folder: Path, kind: str, process: tuple[int, int]) ->
     assert others == ENDINGS or (kind == "gevent" and sorted(others[:2]) + others[2:] == ENDINGS), found
     assert set(loops) <= set(found)
     assert (folder / "told.log").read_text() == "a line that is kept in memory\n"
-    assert "RuntimeError: raised at the end" in server.log(), "as Python tells it"
-    assert "printed and not flushed" in server.log()
+    server.says("RuntimeError: raised at the end")
+    server.says("printed and not flushed")
     assert not os.path.exists(f"/proc/{child}") or "Z" in Path(f"/proc/{child}/stat").read_text().rpartition(")")[2]
 
 

@@ -101,7 +101,7 @@ def test_a_hook_that_raises_before_serving_ends_the_start_and_later_changes_noth
     server = serve("shop", "--on-worker-ready", "hooks:bad", "--on-reload", "hooks:bad", cwd=folder)
     assert version(server) == "one"
     assert server.order("reload")[0] == 0
-    assert "the hook on_worker_ready ('hooks:bad') raised ValueError; going on" in server.log()
+    server.says("the hook on_worker_ready ('hooks:bad') raised ValueError; going on")
     assert version(server) == "one"
 
 
@@ -212,7 +212,7 @@ def test_changed_files_reload_in_development(serve: Serve, shop: Shop) -> None:
         return version(server) == "two"
 
     server.until(changed)
-    assert "shop.py changed: reloading" in server.log()
+    server.says("shop.py changed: reloading")
 
 
 def test_files_to_watch_are_named_and_others_left_out(serve: Serve, shop: Shop, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_decisions_are_told_on_demand(serve: Serve, shop: Shop) -> None:
     os.kill(min(pids(server)), signal.SIGKILL)
     server.until(lambda: "debug: decided: died 1 was killed by" in server.log() or "spawn 3 1" in server.log())
     assert server.order("reload")[0] == 0
-    assert "debug: decided: reload with new settings -> load 2" in server.log()
+    server.says("debug: decided: reload with new settings -> load 2")
     quiet = serve("shop", *options, cwd=folder)
     assert get(quiet)[0] == 200 and quiet.stop() == 0
     assert "debug" not in quiet.log()
@@ -256,7 +256,7 @@ def test_a_full_house_is_told_request_by_request(serve: Serve, shop: Shop) -> No
             sock.sendall(b"GET /sleep?1 HTTP/1.1\r\nHost: a\r\n\r\n")
         server.until(lambda: "a request waits for its turn: 0 before it" in server.log())
         server.until(lambda: "a request is not begun, and answered 503" in server.log())
-        assert "starts a thread, as a request blocks: 3 of at most 3" in server.log()
+        server.says("starts a thread, as a request blocks: 3 of at most 3")
     finally:
         for sock in socks:
             sock.close()
