@@ -24,6 +24,8 @@ try:
 except Problem:
     pytest.skip("forehand-load is not built: make load", allow_module_level=True)
 
+pytestmark = pytest.mark.apart
+
 BROKEN = {
     "absent": 'command = ["{python}", "-c", "import no_such_module"]',
     "deaf": 'command = ["{python}", "-c", "import time; time.sleep(60)"]\nsettle = 0.5',
@@ -43,8 +45,6 @@ make_server(sys.argv[1], int(sys.argv[2]), application).serve_forever()
 MORTAL = """
 import os, sys, threading
 from wsgiref.simple_server import make_server
-
-pytestmark = pytest.mark.apart
 module, _, attribute = sys.argv[3].partition(":")
 pong, seen = getattr(__import__(module), attribute), []
 def application(environ, start_response):

@@ -28,11 +28,11 @@ try:
 except Problem:
     pytest.skip("forehand-load is not built: make load", allow_module_level=True)
 
+pytestmark = pytest.mark.apart
+
 BRIEF = ("--rounds", "1", "--seconds", "0.5", "--points", "2")
 WSGI = """
 import helper_of_mine
-
-pytestmark = pytest.mark.apart
 def application(environ, start_response):
     body = ("%s %s" % (environ["PATH_INFO"], helper_of_mine.WORD)).encode()
     start_response("200 OK", [("Content-Type", "text/x-mine"), ("Content-Length", str(len(body)))])
