@@ -6,7 +6,11 @@ command line before a variable before a file) wins without a word: only what was
 
 from __future__ import annotations
 
+from forehand.listen import GATEWAYS
 from forehand.settings import DEFAULT, FILE, OPTIONS, Settings
+
+#: What an address for a web server's own protocol begins with.
+GATEWAY_WORDS = tuple(f"{word}:" for word in GATEWAYS)
 
 #: What means nothing where there are no workers.
 OF_WORKERS = (
@@ -41,6 +45,8 @@ def _addresses(settings: Settings) -> str:
         for name in ("proxy_protocol_from", "proxy_protocol_tls"):
             if _said(settings, name):
                 return f"{name} is about addresses that expect PROXY headers: add ?proxy=v2 to one in bind"
+    if not any(address.startswith(GATEWAY_WORDS) for address in settings["bind"]) and _said(settings, "gateway_allow"):
+        return "gateway_allow is about addresses for a web server's own protocol: write uwsgi: before one in bind"
     return ""
 
 

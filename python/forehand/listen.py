@@ -1,7 +1,7 @@
 """Addresses into listening sockets, and what to say where that fails.
 
-Knows: `HOST:PORT`, `[V6]:PORT`, `:PORT`, `unix:PATH`, `fd://N`, the scheme before them, which says what is spoken
-there, and `?proxy=` behind them. Does not know: who accepts.
+Knows: `HOST:PORT`, `[V6]:PORT`, `:PORT`, `unix:PATH`, `fd://N`, the word before them, which says what is spoken there
+(`http://`, `uwsgi:`), and `?proxy=` behind them. Does not know: who accepts.
 The sockets stay Python's: the engine borrows their descriptors.
 """
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 # What can be spoken on a listener, and which PROXY headers may come before it: as in the engine (`Kind::named`).
-KINDS = ("http",)
+GATEWAYS = ("uwsgi",)
+KINDS = ("http", *GATEWAYS)
 PROXY = ("v1", "v2", "any")
 
 
@@ -41,7 +42,9 @@ class Listener:
 
     def lent(self) -> Lent:
         """What the engine is told of it, which borrows the descriptor."""
-        return self.socket.fileno(), self.url, self.kind
+        place = self.url.removeprefix(f"{self.kind.partition('?')[0]}:")
+        # Where it is, as a listener for HTTP would say it.
+        return self.socket.fileno(), f"http:{place}" if place.startswith("//") else place, self.kind
 
     def close(self) -> None:
         """Close the socket; remove a unix socket's path if it is still this socket's."""
@@ -85,6 +88,13 @@ def kind_and_place(address: str) -> tuple[str, str]:
         return f"{kind}?proxy={versions}", place
     if address.startswith(("unix:", "fd://")):
         return "http", address
+    word, colon, place = address.partition(":")
+    if colon and word in GATEWAYS:
+        # As web servers' own settings write it, and as a URL.
+        place = place.removeprefix("//")
+        if not place or "://" in place and not place.startswith("fd://"):
+            raise _bad(address)
+        return word, place
     scheme, colon, place = address.partition("://")
     if not colon:
         return "http", address
@@ -105,6 +115,9 @@ def _open(address: str, plan: dict[str, Any]) -> list[Listener]:
     listeners = _open_place(place, address, plan)
     for listener in listeners:
         listener.kind = kind
+        word = kind.partition("?")[0]
+        if word != "http":
+            listener.url = f"{word}:{listener.url.removeprefix('http:')}"
     return listeners
 
 
@@ -156,7 +169,7 @@ def _bad(address: str) -> Problem:
     return Problem(
         errors.USAGE,
         f"'{address}' is not an address",
-        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, with or without http:// before it",
+        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, also behind http:// or uwsgi:",
     )
 
 

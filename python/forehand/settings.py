@@ -154,7 +154,8 @@ def _gevent() -> Iterator[Option]:
 def _addresses() -> Iterator[Option]:
     yield Option(
         "bind", "list", ["127.0.0.1:8000"], "Address",
-        "HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, each also behind http://; with ?proxy=v1, ?proxy=v2 or "
+        "HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, each also behind http://; behind uwsgi: it is for a web "
+        "server that speaks the uwsgi protocol; with ?proxy=v1, ?proxy=v2 or "
         "?proxy=any at its end each connection begins with a PROXY header; may be repeated",
         metavar="ADDRESS", aliases=("-b",),
         brief="HOST:PORT, unix:PATH or fd://N; repeatable",
@@ -216,6 +217,12 @@ def _proxies() -> Iterator[Option]:
     yield Option(
         "proxy_protocol_tls", "bool", False, "Proxies",
         "believe what PROXY v2 headers say of the client's TLS: the scheme is https, HTTPS and SSL_* are set",
+    )  # fmt: skip
+    yield Option(
+        "gateway_allow", "str", "127.0.0.0/8,::1,unix", "Proxies",
+        "web servers that may connect to addresses with uwsgi:, where their variables say who the client is and what "
+        "it wants: addresses, networks, 'unix', '*'; everybody else is refused there",
+        metavar="PEERS", check=_core.check_trust,
     )  # fmt: skip
     yield Option("url_scheme", "choice", "http", "Proxies", "wsgi.url_scheme, unless a trusted proxy says otherwise",
                  choices=("http", "https"))  # fmt: skip
@@ -400,8 +407,8 @@ class Settings:
         """What `_core.Server` reads."""
         names = (
             "threads", "request_buffering", "server_header", "forwarded_allow_ips", "forwarded_headers",
-            "proxy_protocol_from", "proxy_protocol_tls", "url_scheme", "access_log", "log_level", "http_relax",
-            "http_refuse", "script_name",
+            "proxy_protocol_from", "proxy_protocol_tls", "gateway_allow", "url_scheme", "access_log",
+            "log_level", "http_relax", "http_refuse", "script_name",
         )  # fmt: skip
         settings: dict[str, object] = {name: self[name] for name in names}
         if self.is_gevent():

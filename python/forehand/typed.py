@@ -38,6 +38,7 @@ class Options(TypedDict, total=False):
     forwarded_headers: Literal["both", "x-forwarded", "forwarded"]
     proxy_protocol_from: str
     proxy_protocol_tls: bool
+    gateway_allow: str
     url_scheme: Literal["http", "https"]
     access_log: str | bool
     log_format: Literal["text", "json"]

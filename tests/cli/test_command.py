@@ -189,7 +189,7 @@ SPECIAL = {
     "reload_strategy": "together", "worker_memory_kind": "rss", **{f"on_{what}": "hooks:call" for what in (
         "start", "worker_start", "worker_ready", "worker_exit", "reload", "stop")},
     "bind": "127.0.0.1:1", "env": "A=b", "script_name": "/x", "forwarded_allow_ips": "10.0.0.1", "url_scheme": "https",
-    "forwarded_headers": "x-forwarded", "proxy_protocol_from": "10.0.0.1",
+    "forwarded_headers": "x-forwarded", "proxy_protocol_from": "10.0.0.1", "gateway_allow": "10.0.0.1",
     "access_log": "json", "log_level": "error", "http_relax": "trace", "http_refuse": "trailers", "chdir": ".",
     "log_format": "json", "log_colors": "on", "log_syslog_to": "udp://127.0.0.1:1", "log_syslog_facility": "daemon",
     "interface": "asgi", "lifespan": "off", "loop": "asyncio", "worker_class": "gevent",

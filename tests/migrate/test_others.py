@@ -18,7 +18,7 @@ def test_a_uwsgi_file() -> None:
     assert outcome.program == "/srv/shop/venv/bin/forehand"
     assert outcome.path_timeouts == {"/export": 600.0}
     assert outcome.settings == {
-        "bind": ["unix:/srv/shop/flask.sock"],
+        "bind": ["uwsgi:unix:/srv/shop/flask.sock"],
         "pythonpath": "/srv/shop,/srv/shop/lib",
         "workers": 8,
         "threads": 4,
@@ -42,7 +42,7 @@ def test_a_uwsgi_file() -> None:
     said = {remark.option: remark.kind for remark in outcome.remarks}
     for option in ("cheaper, cheaper-algo", "stats", "static-map", "spooler", "cron", "touch-reload"):
         assert said[option] == UNSUPPORTED, option
-    for option in ("socket", "threads", "lazy-apps", "home"):
+    for option in ("threads", "lazy-apps", "home"):
         assert said[option] == DIFFERENT, option
     for option in ("master", "enable-threads", "vacuum", "buffer-size", "die-on-term"):
         assert said[option] == NOT_NEEDED, option

@@ -110,8 +110,22 @@ def test_permissions_and_owners_of_sockets(tmp_path: Path) -> None:
 def test_a_socket_that_spoke_http_needs_no_other_proxy(tmp_path: Path) -> None:
     text = "module = a\nsocket = :1\nthreads = 2\n"
     for key in ("protocol", "socket-protocol"):
-        assert "proxy_pass" not in page_of(made(tmp_path, f"{text}{key} = http\n"))
-    assert "proxy_pass" in page_of(made(tmp_path, text))
+        found = made(tmp_path, f"{text}{key} = http\n")
+        assert "proxy_pass" not in page_of(found)
+        assert found.settings["bind"] == [":1"]
+
+
+def test_a_socket_that_spoke_a_web_servers_protocol_goes_on_to(tmp_path: Path) -> None:
+    for text, bind in [
+        ("socket = /run/a.sock\n", "uwsgi:unix:/run/a.sock"),
+        ("uwsgi-socket = 127.0.0.1:3031\n", "uwsgi:127.0.0.1:3031"),
+        ("socket = :3031\nprotocol = uwsgi\n", "uwsgi::3031"),
+    ]:
+        found = made(tmp_path, f"module = a\nthreads = 2\n{text}")
+        assert found.settings["bind"] == [bind]
+        assert "proxy_pass" not in page_of(found)
+        assert ("gateway_allow" in page_of(found)) == (bind == "uwsgi::3031"), "others than this machine's"
+    assert "proxy_pass" in page_of(made(tmp_path, "module = a\nsocket = :1\nprotocol = puwsgi\n"))
 
 
 def page_of(outcome: Outcome) -> str:

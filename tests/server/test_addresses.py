@@ -62,7 +62,9 @@ def test_a_socket_that_was_handed_down_may_have_its_scheme() -> None:
     ("address", "words"),
     [
         ("https://127.0.0.1:0", ["nothing here speaks 'https'", "http://", "unix:PATH"]),
-        ("uwsgi://unix:/tmp/x", ["nothing here speaks 'uwsgi'"]),
+        ("ajp://unix:/tmp/x", ["nothing here speaks 'ajp'", "uwsgi://"]),
+        ("uwsgi:", ["'uwsgi:' is not an address"]),
+        ("uwsgi:http://127.0.0.1:0", ["'uwsgi:http://127.0.0.1:0' is not an address"]),
         ("://127.0.0.1:0", ["nothing here speaks ''"]),
         ("http://", ["'http://' is not an address"]),
         ("http://unix:", ["'http://unix:' is not an address"]),

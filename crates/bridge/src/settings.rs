@@ -73,6 +73,7 @@ impl Settings {
             request_timeouts: request_timeouts(settings, &limits)?,
             policy: policy(settings)?,
             proxy_from: parse_trust(&get::<String>(settings, "proxy_protocol_from", LOCAL.into())?)?,
+            gateway_from: parse_trust(&get::<String>(settings, "gateway_allow", LOCAL.into())?)?,
             proxy_tls: get(settings, "proxy_protocol_tls", false)?,
             trust: of_family(
                 parse_trust(&trust)?,

@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use reactor::{Accepted, Address, Socket};
-use wire::{DateLine, Millis, OVERLOADED, PROXY_PEER};
+use wire::{DateLine, GATEWAY_PEER, Millis, OVERLOADED, PROXY_PEER};
 
 use crate::connection::shown;
 use crate::connections::Connections;
 use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
 use crate::handoff::Source;
-use crate::listener::is_among;
+use crate::listener::{Protocol, is_among};
 use crate::listeners::{HANDOFF, Listeners};
 use crate::log::Level;
 use crate::poller::Poller;
@@ -110,6 +110,13 @@ impl Acceptor {
             self.refuse_stranger(&peer);
             return None;
         }
+        // Behind a PROXY header it is the one whom that names who is judged.
+        let speaks_for_others =
+            kind.preface.is_none() && kind.protocol != Protocol::Http && !source.handed_over;
+        if speaks_for_others && !is_among(&peer, &self.engine.config.gateway_from) {
+            self.refuse_web_server(&peer);
+            return None;
+        }
         self.engine.counters.connections_accepted.add_alone();
         if source.handed_over {
             self.engine.counters.connections_taken_over.add();
@@ -126,6 +133,16 @@ impl Acceptor {
         self.engine.log.complain(Level::Warning, || {
             let peer = shown(peer);
             format!("refused a connection from {peer}: {} (--proxy-protocol-from)", PROXY_PEER.text)
+        });
+    }
+
+    /// Somebody whose variables are not believed: not one of them is read.
+    #[cold]
+    fn refuse_web_server(&self, peer: &Address) {
+        self.engine.counters.connections_refused.add();
+        self.engine.counters.refused(&GATEWAY_PEER);
+        self.engine.log.complain(Level::Warning, || {
+            format!("refused a connection from {}: {} (--gateway-allow)", shown(peer), GATEWAY_PEER.text)
         });
     }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use reactor::Address;
 use reactor::sys::NOTE_BYTES;
 use wire::proxy::Proxied;
-use wire::{Fault, Head, Limits, Millis, Trust};
+use wire::{Fault, Head, Limits, Millis, Peer, Trust};
 
 use crate::body::BodyBuffer;
 use crate::listener::{self, Kind};
@@ -276,6 +276,18 @@ impl Connection {
         self.said.as_ref()?.proxied.as_deref()
     }
 
+    /// A request has begun: whom a web server names as its client is the peer from now on.
+    #[inline]
+    pub fn hear_given(&mut self) {
+        if let Some(given) = self.machine.given() {
+            match given.peer() {
+                Some(Peer::Ip(ip, port)) => self.peer = Address::Ip(ip, port),
+                Some(Peer::Unix) => self.peer = Address::Unix,
+                None => {}
+            }
+        }
+    }
+
     /// Between requests, with nothing received and nothing to send.
     pub fn is_idle(&self) -> bool {
         let between = match self.phase {
@@ -345,6 +357,11 @@ mod tests {
             let length = bytes.iter().position(|&byte| byte == b'.').map_or(1, |at| at + 1);
             Verdict::Over { length, peer: (bytes[0] == b'x').then_some(Address::Unix), proxied: None }
         }
+    }
+
+    #[test]
+    fn an_idle_connection_is_no_larger_for_what_other_listeners_speak() {
+        assert!(size_of::<Connection>() <= 216, "{}", size_of::<Connection>());
     }
 
     #[test]

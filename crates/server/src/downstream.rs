@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use reactor::{Address, PIECES, Sent};
-use wire::{Limits, Millis};
+use wire::{Limits, Millis, ReplyForm};
 
 use crate::connection::Connection;
 use crate::output::{Flushed, Output, PipelinedReplies};
@@ -69,6 +69,15 @@ impl Downstream {
         match self {
             Self::Connection(connection) => Some(connection),
             Self::Stream(_) => None,
+        }
+    }
+
+    /// How replies are written on it.
+    #[inline]
+    pub fn form(&self) -> ReplyForm {
+        match self {
+            Self::Connection(connection) => connection.machine.form(),
+            Self::Stream(_) => ReplyForm::Stream,
         }
     }
 
@@ -190,6 +199,7 @@ impl Downstream {
                 transport: Arc::clone(&connection.transport),
                 pipelined: connection.sending.pipelined.clone(),
                 clean: connection.sending.output.is_none(),
+                form: connection.machine.form(),
             },
             Self::Stream(stream) => StandIn::Stream(Arc::clone(stream.shared()), stream.id()),
         }
@@ -204,6 +214,7 @@ pub enum StandIn {
         pipelined: Option<Arc<PipelinedReplies>>,
         /// Nothing else waits for the transport.
         clean: bool,
+        form: ReplyForm,
     },
     Stream(Arc<Multiplexed>, u32),
 }
@@ -212,7 +223,7 @@ impl StandIn {
     /// Sends a reply, whose first `head` bytes are its head, and ends; or cuts where it would not come in order.
     pub fn answer(&self, reply: &[u8], head: usize) {
         match self {
-            Self::Connection { transport, pipelined, clean } => {
+            Self::Connection { transport, pipelined, clean, form } => {
                 let in_order = || {
                     pipelined
                         .as_ref()
@@ -222,7 +233,9 @@ impl StandIn {
                     return self.cut();
                 }
                 // A peer that is gone, or so slow that its socket is full, is not waited for.
-                let _ = transport.send(reply);
+                let mut reply = reply.to_vec();
+                form.apply(&mut reply);
+                let _ = transport.send(&reply);
                 transport.shut_both();
             }
             Self::Stream(shared, id) => shared.answer(*id, &reply[..head], &reply[head..]),

@@ -28,6 +28,8 @@ pub struct Config {
     pub trust: Trust,
     /// Who may say for whom a connection speaks, where a listener expects that.
     pub proxy_from: Trust,
+    /// Whose variables are believed, where a listener speaks a gateway protocol.
+    pub gateway_from: Trust,
     /// What is said so of the client's TLS is believed.
     pub proxy_tls: bool,
     /// The value of the Server header; empty: none is sent.
@@ -65,6 +67,7 @@ impl Default for Config {
             policy: Policy::default(),
             trust: Trust::none(),
             proxy_from: Trust::parse(LOCAL).unwrap_or_default(),
+            gateway_from: Trust::parse(LOCAL).unwrap_or_default(),
             proxy_tls: false,
             server_header: Vec::new(),
             request_buffering: true,

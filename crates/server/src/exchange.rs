@@ -208,6 +208,12 @@ impl Exchange {
         self.downstream.connection()?.proxied()
     }
 
+    /// What a web server has said of the request beside its head, where one hands its requests on.
+    #[inline]
+    pub fn given(&self) -> Option<&wire::gateway::Given> {
+        self.downstream.connection()?.machine.given()
+    }
+
     /// Index of the listener that it came through.
     pub fn listener(&self) -> u16 {
         self.downstream.listener()
@@ -258,7 +264,7 @@ impl Exchange {
                 && engine.config.limits.keep_alive_timeout > 0
                 && engine.stage() == Stage::Serving
                 && self.body_is_read(),
-            delimited: matches!(self.downstream, Downstream::Stream(_)),
+            form: self.downstream.form(),
         };
         let (head, date) = builder.head_and_date();
         let plan = head.finish(&request, known, date, &engine.config.server_header);
@@ -415,6 +421,7 @@ impl Exchange {
         }
         let mut bytes = Vec::new();
         fault.reply(builder.date(), &engine.config.server_header, self.head.is_head(), &mut bytes);
+        self.downstream.form().apply(&mut bytes);
         self.keep_alive = false;
         self.status = fault.status;
         self.written = content_length(&bytes);

@@ -4,6 +4,7 @@
 
 use reactor::Address;
 use reactor::sys::ListenerFd;
+use wire::gateway::Gateway;
 use wire::proxy::Versions;
 use wire::{Peer, Trust};
 
@@ -15,6 +16,8 @@ use crate::proxy;
 pub enum Protocol {
     /// HTTP/1.0 and HTTP/1.1.
     Http,
+    /// A web server's variables, one request a connection.
+    Gateway(Gateway),
 }
 
 /// What is spoken on a listener's connections, from their first byte on.
@@ -35,10 +38,13 @@ impl Kind {
             Some((scheme, versions)) => (scheme, Some(Versions::parse(versions)?)),
             None => (name, None),
         };
-        match scheme {
-            "http" => Some(Self { preface: proxy.map(proxy::preface), ..Self::HTTP }),
-            _ => None,
-        }
+        let protocol = match scheme {
+            "http" => Protocol::Http,
+            "uwsgi" => Protocol::Gateway(Gateway::Uwsgi),
+            "scgi" => Protocol::Gateway(Gateway::Scgi),
+            _ => return None,
+        };
+        Some(Self { protocol, preface: proxy.map(proxy::preface) })
     }
 }
 

@@ -3,13 +3,16 @@
 //! Knows: which protocol it is. Does not know: its grammar (the machines of `wire` do), the connection,
 //! the loop. Owned by the connection, or by a body that is still arriving (`incoming.rs`).
 
-use wire::{Event, Fault, Http1, Limits, Millis, Shared, Tick};
+use wire::gateway::{GatewayMachine, Given};
+use wire::{Event, Fault, Http1, Limits, Millis, ReplyForm, Shared, Tick};
 
 use crate::listener::Protocol;
 
 /// One connection's place in its protocol.
 pub enum Machine {
     Http1(Http1),
+    /// uwsgi or SCGI. Behind a pointer: idle connections of HTTP/1 are many.
+    Gateway(Box<GatewayMachine>),
 }
 
 impl Machine {
@@ -17,6 +20,7 @@ impl Machine {
     pub fn new(protocol: Protocol, variant: u32, now: Millis) -> Self {
         match protocol {
             Protocol::Http => Self::Http1(Http1::new(variant, now)),
+            Protocol::Gateway(gateway) => Self::Gateway(Box::new(GatewayMachine::new(gateway, variant, now))),
         }
     }
 
@@ -24,12 +28,15 @@ impl Machine {
     pub fn kept(protocol: Protocol, variant: u32, now: Millis) -> Self {
         match protocol {
             Protocol::Http => Self::Http1(Http1::kept(variant, now)),
+            // None of these has another request.
+            Protocol::Gateway(_) => Self::new(protocol, variant, now),
         }
     }
 
     pub fn protocol(&self) -> Protocol {
         match self {
             Self::Http1(_) => Protocol::Http,
+            Self::Gateway(machine) => Protocol::Gateway(machine.gateway()),
         }
     }
 
@@ -37,14 +44,47 @@ impl Machine {
     pub fn variant(&self) -> u32 {
         match self {
             Self::Http1(machine) => machine.variant(),
+            Self::Gateway(machine) => machine.variant(),
         }
     }
 
     /// Takes it away, for as long as a body arrives that somebody else reads. What is left in its place
     /// sees none of the connection's bytes.
     pub fn take(&mut self, now: Millis) -> Self {
+        if let Self::Gateway(machine) = self {
+            return Self::Gateway(Box::new(machine.take(now)));
+        }
         let left = Self::new(self.protocol(), self.variant(), now);
         std::mem::replace(self, left)
+    }
+
+    /// How replies to its requests are written.
+    #[inline]
+    pub fn form(&self) -> ReplyForm {
+        match self {
+            Self::Http1(_) => ReplyForm::Http1,
+            Self::Gateway(machine) => match machine.gateway() {
+                wire::gateway::Gateway::Uwsgi => ReplyForm::Uwsgi,
+                wire::gateway::Gateway::Scgi => ReplyForm::Cgi,
+            },
+        }
+    }
+
+    /// What a web server has said of the request beside its head, where one hands its requests on.
+    #[inline]
+    pub fn given(&self) -> Option<&Given> {
+        match self {
+            Self::Http1(_) => None,
+            Self::Gateway(machine) => machine.given(),
+        }
+    }
+
+    /// What a fault of the framing is about, for a log line: what was expected, and what has come.
+    pub fn expected_and_seen(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Http1(_) => None,
+            Self::Gateway(machine) => Some(machine.expected_and_seen()),
+        }
     }
 
     /// Consumes from the front of the input and says what it meant; [`Event::NeedMore`]: all of it.
@@ -52,6 +92,7 @@ impl Machine {
     pub fn advance<'a>(&mut self, input: &mut &'a [u8], shared: &mut Shared, now: Millis) -> Event<'a> {
         match self {
             Self::Http1(machine) => machine.advance(input, shared, now),
+            Self::Gateway(machine) => machine.advance(input, shared, now),
         }
     }
 
@@ -59,6 +100,7 @@ impl Machine {
     pub fn eof(&mut self) -> Option<Fault> {
         match self {
             Self::Http1(machine) => machine.eof(),
+            Self::Gateway(machine) => machine.eof(),
         }
     }
 
@@ -67,6 +109,7 @@ impl Machine {
     pub fn deadline(&self, limits: &Limits) -> Option<Millis> {
         match self {
             Self::Http1(machine) => machine.deadline(limits),
+            Self::Gateway(machine) => machine.deadline(limits),
         }
     }
 
@@ -74,6 +117,7 @@ impl Machine {
     pub fn tick(&mut self, now: Millis, limits: &Limits) -> Tick {
         match self {
             Self::Http1(machine) => machine.tick(now, limits),
+            Self::Gateway(machine) => machine.tick(now, limits),
         }
     }
 
@@ -82,6 +126,7 @@ impl Machine {
     pub fn idle(&self) -> bool {
         match self {
             Self::Http1(machine) => machine.idle(),
+            Self::Gateway(machine) => machine.idle(),
         }
     }
 
@@ -90,6 +135,7 @@ impl Machine {
     pub fn answered(&mut self, now: Millis) {
         match self {
             Self::Http1(machine) => machine.answered(now),
+            Self::Gateway(machine) => machine.answered(now),
         }
     }
 
@@ -97,6 +143,7 @@ impl Machine {
     pub fn was_used(&self) -> bool {
         match self {
             Self::Http1(machine) => machine.was_used(),
+            Self::Gateway(machine) => machine.was_used(),
         }
     }
 
@@ -104,6 +151,7 @@ impl Machine {
     pub fn reader_paused(&mut self, span: Millis) {
         match self {
             Self::Http1(machine) => machine.reader_paused(span),
+            Self::Gateway(machine) => machine.reader_paused(span),
         }
     }
 }

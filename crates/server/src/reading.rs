@@ -12,6 +12,7 @@ use crate::body::{Body, BodyBuffer};
 use crate::connection::{Connection, Phase, Receiving};
 use crate::engine::Engine;
 use crate::incoming::{Flow, Incoming};
+use crate::listener::{Protocol, is_among};
 use crate::log::Level;
 use crate::poller::Poller;
 
@@ -37,7 +38,8 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub fn new(engine: Arc<Engine>) -> Self {
-        let shared = Shared::new(engine.config.limits.clone(), engine.config.policy.clone());
+        let config = &engine.config;
+        let shared = Shared::new(config.limits.clone(), config.policy.clone()).trusting(config.trust.clone());
         Self { engine, shared }
     }
 
@@ -80,7 +82,15 @@ impl Reader {
         let heard = match connection.transport.read(&mut lent) {
             Read::Data { bytes, more } => {
                 connection.more = more || connection.hung_up;
-                connection.hear_preface(bytes, &self.engine.config.trust, poller.now).map(|()| true)
+                let config = &self.engine.config;
+                connection.hear_preface(bytes, &config.trust, poller.now).and_then(|()| {
+                    let over = connection.phase == Phase::Reading;
+                    let gateway = over && connection.machine.protocol() != Protocol::Http;
+                    match gateway && !is_among(&connection.peer, &config.gateway_from) {
+                        true => Err(wire::GATEWAY_PEER),
+                        false => Ok(true),
+                    }
+                })
             }
             Read::Nothing => Ok(true),
             // Who has said nothing only wanted to know whether somebody listens.
@@ -94,6 +104,9 @@ impl Reader {
             self.engine.log.complain(Level::Warning, || {
                 let (expected, seen) = connection.expected_and_seen();
                 let peer = connection.shown_peer();
+                if fault == wire::GATEWAY_PEER {
+                    return format!("refused a connection from {peer}: {} (--gateway-allow)", fault.text);
+                }
                 format!("refused a connection from {peer}: expected {expected}, got {seen}: {}", fault.text)
             });
             false
@@ -126,14 +139,18 @@ impl Reader {
         loop {
             match connection.machine.advance(input, &mut self.shared, poller.now) {
                 Event::NeedMore => return Step::More,
-                Event::Request(head) => match head.framing {
-                    Framing::None | Framing::Length(0) => return Step::Ready(head, Body::Empty),
-                    _ => {
-                        if let Some(step) = self.begin_body(connection, head, input.is_empty(), poller.now) {
-                            return step;
+                Event::Request(head) => {
+                    connection.hear_given();
+                    match head.framing {
+                        Framing::None | Framing::Length(0) => return Step::Ready(head, Body::Empty),
+                        _ => {
+                            let nothing_yet = input.is_empty();
+                            if let Some(step) = self.begin_body(connection, head, nothing_yet, poller.now) {
+                                return step;
+                            }
                         }
                     }
-                },
+                }
                 Event::Body(bytes) => {
                     poller.allowance.count_piece();
                     if let Some(receiving) = &mut connection.receiving {

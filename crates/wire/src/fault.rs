@@ -80,6 +80,7 @@ faults! {
     PROXY_TOO_LONG = 400 Peer "proxy-too-long" "the PROXY header is too long";
     PROXY_PEER = 400 Peer "proxy-peer" "the peer is none of those that may send a PROXY header";
     PROXY_CHECKSUM = 400 Peer "proxy-checksum" "the checksum of the PROXY header is wrong";
+    GATEWAY_PEER = 400 Peer "gateway-peer" "the peer is none of the web servers whose variables are believed";
     GATEWAY_FORMAT = 400 Peer "gateway-format" "what arrived is no request of the protocol that is spoken at this address";
     GATEWAY_MODIFIER = 400 Peer "gateway-modifier" "what arrived is no uwsgi packet with modifiers 0 and 0";
     GATEWAY_ABORTED = 400 Peer "gateway-aborted" "the web server has given the request up";

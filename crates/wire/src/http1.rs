@@ -26,17 +26,27 @@ use crate::head_cache::{HeadCache, Hint};
 use crate::limits::Limits;
 use crate::policy::Policy;
 use crate::request_line;
+use crate::trust::Trust;
 
 /// What the machines of one loop share.
 pub struct Shared {
     pub heads: HeadCache,
     pub limits: Limits,
     pub policy: Policy,
+    /// Whose forwarding headers are believed: a web server's variables may name another peer for each request.
+    pub trust: Trust,
 }
 
 impl Shared {
+    /// Where nobody's forwarding headers are believed.
     pub fn new(limits: Limits, policy: Policy) -> Self {
-        Self { heads: HeadCache::new(&limits), limits, policy }
+        Self { heads: HeadCache::new(&limits), limits, policy, trust: Trust::none() }
+    }
+
+    /// The same where those of `trust` are.
+    #[must_use]
+    pub fn trusting(self, trust: Trust) -> Self {
+        Self { trust, ..self }
     }
 }
 
@@ -271,7 +281,7 @@ impl Http1 {
         shared: &mut Shared,
         now: Millis,
     ) -> Result<Arc<Head>, Fault> {
-        let Shared { heads, limits, policy } = shared;
+        let Shared { heads, limits, policy, .. } = shared;
         if let Some(head) = heads.head(&mut self.hint, line, &block, now) {
             return Ok(head);
         }

@@ -34,9 +34,9 @@ pub mod ws;
 pub use block::{Attachment, Block};
 pub use date::{DateLine, MONTHS, civil};
 pub use fault::{
-    BODIES_DISK, BODIES_MEMORY, CONCURRENCY, Fault, INCOMPLETE, INTERNAL_ERROR, NO_STORAGE, OVERLOADED,
-    PROXY_EXPECTED, PROXY_HEADER, PROXY_PEER, PROXY_TOO_LONG, QUEUE_FULL, QUEUE_TIMEOUT, REASONS,
-    REQUEST_TIMEOUT, STOPPING, WS_KEY, WS_VERSION, Whose,
+    BODIES_DISK, BODIES_MEMORY, CONCURRENCY, Fault, GATEWAY_FORMAT, GATEWAY_MODIFIER, GATEWAY_PEER,
+    INCOMPLETE, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, PROXY_EXPECTED, PROXY_HEADER, PROXY_PEER,
+    PROXY_TOO_LONG, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, STOPPING, WS_KEY, WS_VERSION, Whose,
 };
 pub use forwarded::{Effective, Scheme, effective};
 pub use head::{Framing, Head};
@@ -48,7 +48,8 @@ pub use policy::{Policy, REFUSABLE, RELAXABLE, Underscore, UnknownName};
 pub use reason::reason_phrase;
 pub use request_line::Version;
 pub use response::{
-    BodyPlan, FieldName, HeadError, LAST_CHUNK, Plan, RequestFacts, ResponseHead, chunk_prefix, head_length,
+    BodyPlan, FieldName, HeadError, LAST_CHUNK, Plan, ReplyForm, RequestFacts, ResponseHead, chunk_prefix,
+    head_length,
 };
 pub use sniff::looks_like;
 pub use trust::{BadTrust, Family, Peer, Trust};

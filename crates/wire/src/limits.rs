@@ -91,7 +91,7 @@ limits! {
         "twice what RFC 9112 section 3 asks everybody to take (8,000), as links with long queries exist",
         "414, then close", "http_parse_errors_total{reason=\"request-line-too-long\"}";
     header_bytes: "bytes" = 64 * 1024,
-        "a browser sends 1 to 4 KiB; single sign-on cookies have been seen at 32 KiB",
+        "a browser sends 1 to 4 KiB; single sign-on cookies have been seen at 32 KiB, and a web server's uwsgi packet has up to 64 KiB by its format",
         "431, then close", "http_parse_errors_total{reason=\"headers-too-large\"}";
     header_lines: "count" = 100,
         "what hyper and gunicorn allow; a browser sends 15 to 25",

@@ -23,9 +23,32 @@ pub struct RequestFacts {
     pub is_head: bool,
     /// The peer wants to go on, and so do we.
     pub persistent: bool,
-    /// What it is sent through says itself where the content ends, as a stream does.
-    pub delimited: bool,
+    pub form: ReplyForm,
 }
+
+/// How a reply is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyForm {
+    Http1,
+    /// What it is sent through says itself where the content ends.
+    Stream,
+    /// A status line as in HTTP/1 and no framing: the end of the connection is the end of a body without a length.
+    Uwsgi,
+    /// The same with a `Status` header in the status line's place (RFC 3875 §6.3.3).
+    Cgi,
+}
+
+impl ReplyForm {
+    /// Writes the status of a reply that begins with a status line in this form.
+    pub fn apply(self, reply: &mut Vec<u8>) {
+        if self == Self::Cgi && reply.starts_with(VERSION) {
+            reply.splice(..VERSION.len(), *b"Status: ");
+        }
+    }
+}
+
+/// What a status line begins with.
+const VERSION: &[u8] = b"HTTP/1.1 ";
 
 /// How the body is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +119,7 @@ impl ResponseHead {
             return Err(HeadError::Status);
         }
         self.code = code;
-        self.bytes.extend_from_slice(b"HTTP/1.1 ");
+        self.bytes.extend_from_slice(VERSION);
         self.bytes.extend_from_slice(line);
         // RFC 9112 §4: the blank is there even where there is no phrase.
         self.bytes.extend_from_slice(if phrase.is_empty() { b" \r\n" } else { b"\r\n" });
@@ -116,7 +139,7 @@ impl ResponseHead {
             return Err(HeadError::Status);
         }
         self.code = code;
-        self.bytes.extend_from_slice(b"HTTP/1.1 ");
+        self.bytes.extend_from_slice(VERSION);
         push_number(u64::from(code), 10, &mut self.bytes);
         self.bytes.push(b' ');
         self.bytes.extend_from_slice(reason_phrase(code).as_bytes());
@@ -269,7 +292,7 @@ impl ResponseHead {
             (304, _) => BodyPlan::None,
             _ if request.is_head => BodyPlan::None,
             (_, Some(length)) => BodyPlan::Length(length),
-            (_, None) if is_11 && !request.delimited => BodyPlan::Chunked,
+            (_, None) if is_11 && request.form == ReplyForm::Http1 => BodyPlan::Chunked,
             (_, None) => BodyPlan::UntilClose,
         };
         match body {
@@ -293,8 +316,13 @@ impl ResponseHead {
             self.bytes.extend_from_slice(server);
             self.bytes.extend_from_slice(b"\r\n");
         }
-        let keep_alive =
-            request.delimited || request.persistent && !self.close && body != BodyPlan::UntilClose;
+        if request.form != ReplyForm::Http1 {
+            // What carries it has its own word for how it goes on.
+            self.bytes.extend_from_slice(b"\r\n");
+            request.form.apply(&mut self.bytes);
+            return Plan { body, keep_alive: request.form == ReplyForm::Stream };
+        }
+        let keep_alive = request.persistent && !self.close && body != BodyPlan::UntilClose;
         self.bytes.extend_from_slice(match (keep_alive, is_11) {
             (true, true) => b"\r\n",
             (true, false) => b"Connection: keep-alive\r\n\r\n",
@@ -362,7 +390,7 @@ mod tests {
     use super::*;
 
     const PLAIN: RequestFacts =
-        RequestFacts { version: Version::Http11, is_head: false, persistent: true, delimited: false };
+        RequestFacts { version: Version::Http11, is_head: false, persistent: true, form: ReplyForm::Http1 };
 
     fn finished(
         status: &str,
@@ -383,7 +411,7 @@ mod tests {
     fn framing_follows_from_version_method_status_and_what_is_known() {
         let old = RequestFacts { version: Version::Http10, ..PLAIN };
         let head = RequestFacts { is_head: true, ..PLAIN };
-        let stream = RequestFacts { delimited: true, ..PLAIN };
+        let stream = RequestFacts { form: ReplyForm::Stream, ..PLAIN };
         let length = [("Content-Length", "7")];
         for (status, fields, request, known, plan, keep) in [
             ("200 OK", &[][..], PLAIN, Some(5), BodyPlan::Length(5), true),
@@ -407,6 +435,26 @@ mod tests {
             );
             assert_eq!(text.contains("Connection: close"), !keep, "{text}");
         }
+    }
+
+    #[test]
+    fn a_gateways_reply_has_no_framing_of_its_own_and_ends_with_the_connection() {
+        for (form, first) in
+            [(ReplyForm::Uwsgi, "HTTP/1.1 200 OK\r\n"), (ReplyForm::Cgi, "Status: 200 OK\r\n")]
+        {
+            let request = RequestFacts { form, ..PLAIN };
+            for (known, body) in [(None, BodyPlan::UntilClose), (Some(5), BodyPlan::Length(5))] {
+                let (plan, text) = finished("200 OK", &[("Connection", "keep-alive")], request, known);
+                assert_eq!((plan.body, plan.keep_alive), (body, false));
+                assert!(text.starts_with(first) && text.ends_with("\r\n\r\n"), "{text}");
+                assert!(!text.contains("Connection") && !text.contains("Transfer-Encoding"), "{text}");
+            }
+        }
+        let mut refusal = b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec();
+        ReplyForm::Uwsgi.apply(&mut refusal);
+        assert_eq!(refusal, b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        ReplyForm::Cgi.apply(&mut refusal);
+        assert_eq!(refusal, b"Status: 400 Bad Request\r\n\r\n");
     }
 
     #[test]

@@ -11,6 +11,7 @@ import re
 
 from forehand import errors
 from forehand.errors import Problem
+from forehand.listen import GATEWAYS
 from forehand.migrate import asgi
 from forehand.migrate.mod_wsgi import script_target
 from forehand.migrate.outcome import Outcome, differs, not_needed, same, switch, unsupported
@@ -49,12 +50,26 @@ def _http(outcome: Outcome, origin: str, value: Any) -> None:
     _bind(outcome, origin, value)
 
 
-def _bind(outcome: Outcome, origin: str, value: str) -> None:
-    found = address(value)
+def _bind(outcome: Outcome, origin: str, value: str, word: str = "") -> None:
+    found = word + address(value)
     outcome.put("bind", found if "$" in found else [found], origin)
 
 
 def _socket(outcome: Outcome, origin: str, value: Any) -> None:
+    _speaks(outcome, origin, value, "uwsgi")
+
+
+def _speaks(outcome: Outcome, origin: str, value: str, protocol: str) -> None:
+    """An address at which a web server's own protocol is spoken, as it was."""
+    _bind(outcome, origin, value, f"{protocol}:")
+    found = address(value)
+    if not found.startswith(("unix:", "127.", "localhost:", "$")) and outcome.took("bind", origin):
+        outcome.differs(
+            origin, value, "only web servers on this machine are believed, unless gateway_allow names others"
+        )
+
+
+def _persistent(outcome: Outcome, origin: str, value: Any) -> None:
     _bind(outcome, origin, value)
     if outcome.took("bind", origin) or "$" in value:
         outcome.differs(origin, value, PROTOCOL)
@@ -155,7 +170,8 @@ def _reload(outcome: Outcome, origin: str, value: Any) -> None:
 RULES: dict[str, Rule] = {
     # Address
     **dict.fromkeys(("http", "http-socket", "http11-socket", "httprouter"), _http),
-    **dict.fromkeys(("socket", "uwsgi-socket", "puwsgi-socket"), _socket),
+    **dict.fromkeys(("socket", "uwsgi-socket"), _socket),
+    "puwsgi-socket": _persistent,
     "listen": _whole("backlog"),
     "chmod-socket": _socket_mode,
     "chown-socket": _socket_owner,
@@ -315,7 +331,7 @@ def translate(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[st
     """What becomes of options in order. `placed` are names that placeholders asked for."""
     pairs = [(key, _plain(outcome, key, value)) for key, value in pairs]
     values = dict(pairs)
-    http = values.get("protocol", values.get("socket-protocol", "uwsgi")) == "http"
+    protocol = values.get("protocol", values.get("socket-protocol", "uwsgi"))
     for key, value in pairs:
         if key in TARGET or key in (
             "protocol",
@@ -328,8 +344,12 @@ def translate(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[st
         ):
             continue
         known = rule(key) if key in RULES or key not in placed else None
-        if key == "socket" and http:
+        if key == "socket" and protocol == "http":
             _http(outcome, key, value)
+        elif key == "socket" and protocol not in GATEWAYS:
+            _persistent(outcome, key, value)
+        elif key == "socket":
+            _speaks(outcome, key, value, protocol)
         elif known:
             outcome.take(known, key, value)
         elif key not in placed:
@@ -367,6 +387,8 @@ def _protocol(outcome: Outcome, values: dict[str, str]) -> None:
     for key in ("protocol", "socket-protocol"):
         if values.get(key) == "http":
             outcome.not_needed(key, "http", "HTTP is spoken, here too")
+        elif values.get(key) in GATEWAYS:
+            outcome.not_needed(key, values[key], "the address says what is spoken there")
         elif key in values:
             outcome.differs(key, values[key], PROTOCOL)
 

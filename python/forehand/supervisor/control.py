@@ -42,7 +42,8 @@ def path_for(option: str, url: str) -> str:
         return ""
     if option != "auto":
         return os.path.abspath(option)
-    name = url.rpartition(":")[2] if url.startswith("http") else url.removeprefix("unix:").strip("/@").replace("/", "-")
+    # `uwsgi:unix:/run/x.sock` and `unix:/run/x.sock` are the same place, as a path can be listened on once.
+    name = url.rpartition(":")[2] if "://" in url else url.rpartition("unix:")[2].strip("/@").replace("/", "-")
     return os.path.join(folder(), f"{name.removesuffix('.sock') or 'server'}.sock")
 
 

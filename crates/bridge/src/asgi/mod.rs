@@ -10,6 +10,7 @@ mod awaitable;
 mod conclude;
 mod constants;
 mod events;
+mod given;
 mod receive;
 mod reply;
 mod request;

@@ -17,6 +17,7 @@ use wire::proxy::Proxied;
 use wire::ws::Handshake;
 use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
+use super::given;
 use crate::ffi::{GilCell, copy_dict, copy_list, latin1, set_item};
 use crate::url::percent_decoded;
 
@@ -119,6 +120,9 @@ impl Gateway {
         }
         if let Some(proxied) = exchange.proxied() {
             introduce(&dict, proxied, (engine.config.proxy_tls, websocket))?;
+        }
+        if let Some(given) = exchange.given() {
+            given::introduce(&dict, given, head, &self.root_path)?;
         }
         if head.authority().is_some() {
             replace_host(&dict, head.host().unwrap_or_default())?;

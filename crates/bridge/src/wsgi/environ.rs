@@ -17,6 +17,7 @@ use server::engine::Engine;
 use server::exchange::Exchange;
 use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
+use super::given;
 use super::proxied::introduce;
 use crate::ffi::{GilCell, copy_dict, latin1, set_item};
 use crate::url::percent_decoded;
@@ -73,6 +74,9 @@ impl Gateway {
         };
         if let Some(proxied) = exchange.proxied() {
             introduce(&environ, proxied, engine.config.proxy_tls)?;
+        }
+        if let Some(given) = exchange.given() {
+            given::introduce(&environ, given, head, &self.script_name)?;
         }
         if trusted && head.block.has_forwarding() {
             let peer = match exchange.peer() {

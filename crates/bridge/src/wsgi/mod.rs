@@ -7,6 +7,7 @@ mod base;
 mod call;
 mod environ;
 mod file_wrapper;
+mod given;
 mod input;
 mod iterate;
 mod proxied;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use wire::{Fault, Head, Millis, Whose};
+use wire::{Fault, GATEWAY_FORMAT, GATEWAY_MODIFIER, Head, Millis, Whose};
 
 use super::Connections;
 use crate::body::Body;
@@ -194,12 +194,20 @@ impl Connections {
     /// Answers with a refusal; nothing that follows is read as a request.
     pub fn refuse(&mut self, connection: &mut Connection, fault: &Fault, now: Millis) {
         self.engine.counters.refused(fault);
-        self.engine.log.complain(Level::Info, || {
-            format!("refused a request from {}: {} {}", connection.shown_peer(), fault.status, fault.text)
+        let strange = matches!(*fault, GATEWAY_FORMAT | GATEWAY_MODIFIER);
+        self.engine.log.complain(if strange { Level::Warning } else { Level::Info }, || {
+            let (peer, status, text) = (connection.shown_peer(), fault.status, fault.text);
+            match connection.machine.expected_and_seen().filter(|_| strange) {
+                Some((expected, seen)) => {
+                    format!("refused a connection from {peer}: expected {expected}, got {seen}: {text}")
+                }
+                None => format!("refused a request from {peer}: {status} {text}"),
+            }
         });
         let date = wire::DateLine::at(reactor::sys::wall_seconds());
         let mut reply = Vec::new();
         fault.reply(&date, &self.engine.config.server_header, false, &mut reply);
+        connection.machine.form().apply(&mut reply);
         let head = connection.receiving.as_ref().map(|receiving| &*receiving.head);
         if let Some(access) = &self.engine.config.access {
             let said = (fault.status, content_length(&reply));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use reactor::Read;
 use reactor::sys::monotonic_ms;
-use wire::{BodyPlan, Millis, chunk_prefix};
+use wire::{BodyPlan, Millis, ReplyForm, chunk_prefix};
 
 use super::{Exchange, Gone, Reply};
 use crate::body::Body;
@@ -140,13 +140,14 @@ impl Exchange {
         self.deliver(&[builder.head.bytes()], builder.head.bytes().len(), engine)
     }
 
-    /// Sends an interim response (RFC 9110 §15.2). False: the head has gone, or the peer
-    /// speaks HTTP/1.0, which has none.
+    /// Sends an interim response (RFC 9110 §15.2). False: the head has gone, or the peer speaks HTTP/1.0 or is a web
+    /// server that takes one reply, which have none.
     ///
     /// # Errors
     /// [`Gone`] when the peer is.
     pub fn interim(&mut self, bytes: &[u8], engine: &Engine) -> Result<bool, Gone> {
-        if self.head_is_sent() || self.head.version == wire::Version::Http10 {
+        let one_reply = matches!(self.downstream.form(), ReplyForm::Uwsgi | ReplyForm::Cgi);
+        if self.head_is_sent() || one_reply || self.head.version == wire::Version::Http10 {
             return Ok(false);
         }
         self.deliver(&[bytes], bytes.len(), engine)?;

@@ -67,7 +67,9 @@ pub struct GatewayMachine {
     since: Millis,
     received: u64,
     used: bool,
-    given: Option<Box<Given>>,
+    given: Option<Arc<Given>>,
+    /// What came in the place of a request looks like this.
+    seen: &'static str,
 }
 
 impl GatewayMachine {
@@ -80,7 +82,29 @@ impl GatewayMachine {
             received: 0,
             used: false,
             given: None,
+            seen: "nothing",
         }
+    }
+
+    pub fn gateway(&self) -> Gateway {
+        self.gateway
+    }
+
+    /// Takes it away, for as long as a body arrives that somebody else reads. What is left in its place takes nothing
+    /// for a request, and still has what was said of this one.
+    pub fn take(&mut self, now: Millis) -> Self {
+        let mut left = Self::new(self.gateway, self.variant, now);
+        (left.state, left.used, left.given) = (State::Over, self.used, self.given.clone());
+        std::mem::replace(self, left)
+    }
+
+    /// What was expected here and what came instead look like, for a log line.
+    pub fn expected_and_seen(&self) -> (&'static str, &'static str) {
+        let expected = match self.gateway {
+            Gateway::Uwsgi => "a uwsgi request",
+            Gateway::Scgi => "an SCGI request",
+        };
+        (expected, self.seen)
     }
 
     /// Which heads of the cache are its own.
@@ -115,6 +139,9 @@ impl GatewayMachine {
             }
         };
         event.unwrap_or_else(|fault| {
+            if let State::Head(bytes) = &self.state {
+                self.seen = crate::looks_like(bytes);
+            }
             self.state = State::Failed(fault);
             Event::Fault(fault)
         })
@@ -148,7 +175,7 @@ impl GatewayMachine {
         let bytes = std::mem::take(bytes);
         let (head, given) =
             variables::judge(bytes, &pairs, false, (self.variant, &mut Hint::default()), shared, now)?;
-        self.given = Some(Box::new(given));
+        self.given = Some(Arc::new(given));
         (self.used, self.received, self.since) = (true, 0, now);
         self.state = match head.framing {
             Framing::Length(left) if left > 0 => State::Body { left, heard: now },

@@ -18,6 +18,7 @@ use crate::head::{Framing, Head};
 use crate::head_cache::Hint;
 use crate::http1::Shared;
 use crate::request_line;
+use crate::trust::Peer;
 
 /// What a web server has said beside method, target, headers and length.
 #[derive(Debug)]
@@ -49,6 +50,12 @@ impl Given {
         found.filter(|value| !value.is_empty())
     }
 
+    /// The web server's own client, where it names one: an address that is none, and so cannot be a client's, has been
+    /// refused before.
+    pub fn peer(&self) -> Option<Peer> {
+        peer(self.get("REMOTE_ADDR"), self.get("REMOTE_PORT")).unwrap_or_default()
+    }
+
     /// The client has come over TLS.
     pub fn is_https(&self) -> bool {
         let on = |value: &[u8]| value.eq_ignore_ascii_case(b"on") || value == b"1";
@@ -63,7 +70,8 @@ impl Given {
     ///
     /// A PATH_INFO that is given holds: the web server may have rewritten it. nginx's `fastcgi_params` and
     /// `scgi_params` have none, and the whole path as SCRIPT_NAME, which is right for files of PHP alone: then both
-    /// follow from the path. Together they are always the whole path, and nothing is there twice.
+    /// follow from the path. A PATH_INFO that has SCRIPT_NAME in it still, as nginx's `uwsgi_params` leave it, is cut.
+    /// Together they are always the whole path, and nothing is there twice.
     pub fn paths(&self, prefix: &[u8], path: &[u8]) -> Paths {
         let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
         let given = self.get("SCRIPT_NAME").unwrap_or_default();
@@ -76,11 +84,30 @@ impl Given {
         };
         // The server's own prefix is cut off a path that was given whole; one that was cut already stays as it is.
         let script_name = given.strip_suffix(b"/").unwrap_or(given);
+        if let Some(rest) = below(script_name, path_info).filter(|_| !script_name.is_empty())
+            && [script_name, path_info].concat() != decode(path)
+        {
+            return Paths { script_name: script_name.to_vec(), path_info: rest.to_vec() };
+        }
         match below(prefix, path_info).filter(|_| script_name.is_empty() && !prefix.is_empty()) {
             Some(rest) => Paths { script_name: prefix.to_vec(), path_info: rest.to_vec() },
             None => Paths { script_name: script_name.to_vec(), path_info: path_info.to_vec() },
         }
     }
+}
+
+/// Whom a web server names as its client. nginx says `unix:` of one that has come through a unix socket.
+fn peer(address: Option<&[u8]>, port: Option<&[u8]>) -> Result<Option<Peer>, Fault> {
+    let text = |bytes| std::str::from_utf8(bytes).map_err(|_| fault::GATEWAY_VARIABLE);
+    Ok(Some(match address {
+        None => return Ok(None),
+        Some(b"unix:") => Peer::Unix,
+        Some(address) => {
+            let ip = text(address)?.parse().map_err(|_| fault::GATEWAY_VARIABLE)?;
+            let port = port.map_or(Ok("0"), text)?.parse().map_err(|_| fault::GATEWAY_VARIABLE)?;
+            Peer::Ip(ip, port)
+        }
+    }))
 }
 
 /// What of a path is below a prefix; none where it is not.
@@ -231,9 +258,20 @@ pub(super) fn judge(
     let version = if is_11 { &b" HTTP/1.1\r\n"[..] } else { b" HTTP/1.0\r\n" };
     let first = [method, b" ", target, version].concat();
     let section = [&sorted.section, &b"\r\n"[..]].concat();
+    let find = |wanted: &[u8]| {
+        let part = |(from, to): Span| &bytes[from as usize..to as usize];
+        let value =
+            sorted.given.iter().find(|&&(name, _)| part(name) == wanted).map(|&(_, value)| part(value));
+        value.filter(|value| !value.is_empty())
+    };
+    // Its forwarding headers are believed as those of one that has connected itself would be.
+    let variant = match peer(find(b"REMOTE_ADDR"), find(b"REMOTE_PORT"))? {
+        Some(peer) => cache.0 & !1 | u32::from(shared.trust.trusts(&peer)),
+        None => cache.0,
+    };
     let head = match has_body && !sorted.is_sized {
-        true => Arc::new(unsized_head(&first, &section, cache.0, shared)?),
-        false => joined(&first, &section, cache, shared, now)?,
+        true => Arc::new(unsized_head(&first, &section, variant, shared)?),
+        false => joined(&first, &section, (variant, cache.1), shared, now)?,
     };
     let pairs = sorted.given.into();
     Ok((head, Given { bytes: bytes.into(), pairs }))
@@ -275,7 +313,7 @@ fn joined(
     shared: &mut Shared,
     now: Millis,
 ) -> Result<Arc<Head>, Fault> {
-    let Shared { heads, limits, policy } = shared;
+    let Shared { heads, limits, policy, .. } = shared;
     let block = match heads.block(hint, variant, section, now) {
         Some(block) => block,
         None => fields::parse(section, variant, policy)?,

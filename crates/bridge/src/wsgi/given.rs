@@ -1,0 +1,41 @@
+//! What a web server has said of a request, as keys of `environ`.
+//!
+//! Knows: which of its variables become keys, and which the server has its own word for. Does not know: how they were
+//! framed, or who may send them. Runs on the thread that calls the application, for requests that came so.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use wire::Head;
+use wire::gateway::Given;
+
+use crate::ffi::{latin1, set_item};
+
+/// Names that are set otherwise: the paths together, the client's address as every peer's is.
+const OWN: [&[u8]; 5] = [b"SCRIPT_NAME", b"PATH_INFO", b"REMOTE_ADDR", b"REMOTE_PORT", b"RAW_URI"];
+
+/// Sets them. `prefix`: where the application is, if the server was told.
+///
+/// # Errors
+/// Python's (memory).
+pub fn introduce(environ: &Bound<'_, PyDict>, given: &Given, head: &Head, prefix: &[u8]) -> PyResult<()> {
+    let py = environ.py();
+    let set = |key: &Bound<'_, PyString>, value: &[u8]| set_item(environ, key, &latin1(py, value)?);
+    for (name, value) in given.variables() {
+        // An empty name or port of the server would be none (PEP 3333).
+        let empty = value.is_empty() && name.starts_with(b"SERVER_");
+        if !empty && !OWN.contains(&name) {
+            set(&latin1(py, name)?, value)?;
+        }
+    }
+    let paths = given.paths(prefix, head.path());
+    set(intern!(py, "SCRIPT_NAME"), &paths.script_name)?;
+    set(intern!(py, "PATH_INFO"), &paths.path_info)?;
+    if given.is_https() {
+        set(intern!(py, "wsgi.url_scheme"), b"https")?;
+    }
+    if given.peer().is_some() && given.get("REMOTE_PORT").is_none() {
+        set(intern!(py, "REMOTE_PORT"), b"")?;
+    }
+    Ok(())
+}
