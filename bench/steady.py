@@ -18,6 +18,7 @@ import argparse
 import asyncio
 import json
 import random
+import signal
 import sys
 import time
 from collections import Counter, defaultdict
@@ -44,9 +45,11 @@ class Lost(Exception):
 class Crowd:
     """All clients together."""
 
-    def __init__(self, port: int, requests: int, rate: float, seed: int) -> None:
+    def __init__(self, port: int, requests: int, rate: float, seed: int, held: bool = False) -> None:
         self.port = port
         self.left = requests
+        #: It asks more than that until it is let go.
+        self.held = held
         self.room = asyncio.Semaphore(TOGETHER)
         self.rate = rate
         self.dice = random.Random(seed)
@@ -67,7 +70,11 @@ class Crowd:
     def take(self) -> bool:
         """One of the requests that are left."""
         self.left -= 1
-        return self.left >= 0
+        return self.held or self.left >= 0
+
+    def let_go(self) -> None:
+        """Whoever held it has done what it asks beside."""
+        self.held = False
 
     async def arrivals(self, kind: str, share: float) -> None:
         """Requests of a kind, each on a connection of its own, at random times."""
@@ -222,10 +229,16 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--rate", type=float, default=1200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--hold", action="store_true", help="ask more than so many, until SIGUSR1")
     given = parser.parse_args()
-    crowd = Crowd(given.port, given.requests, given.rate, given.seed)
+    crowd = Crowd(given.port, given.requests, given.rate, given.seed, given.hold)
+
+    async def run() -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, crowd.let_go)
+        await crowd.run()
+
     # The client stands on the server's processors: what it does not take is the server's.
-    (uvloop or asyncio).run(crowd.run())
+    (uvloop or asyncio).run(run())
     result = crowd.result()
     print(json.dumps(result))
     return 1 if result["lost"] else 0

@@ -174,7 +174,7 @@ def test_nothing_is_lost_while_the_server_is_renewed(options: tuple[str, ...]) -
 
     result = reloading.measure(5_000, 3, 900, ("--worker-class", "gevent", *options), "reload")
     assert result["lost"] == 0, f"{result['lost_by_kind']} {result['told']}\n{result['log']}"
-    assert result["done"] == 5_000
+    assert result["done"] >= 5_000
     assert result["reloads"] == 3, result["log"]
 
 

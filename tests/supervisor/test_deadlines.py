@@ -92,7 +92,7 @@ def test_other_paths_have_other_deadlines(serve: Serve, shop: Shop) -> None:
     (folder / "forehand.toml").write_text('request_timeout = 0.3\n[request_timeouts]\n"/sleep" = 5\n"/" = 0\n')
     server = serve("shop", cwd=folder)
     assert answer(ask(server, "/sleep?0.6"))[0] == 200
-    assert answer(ask(server, "/sleep?0.6"))[2].split()[-1].startswith(b"5"), "the remaining time is told"
+    assert 0 < float(answer(ask(server, "/sleep?0.6"))[2].split()[-1]) <= 5, "the remaining time is told"
     assert len(answer(ask(server, "/"))[2].split()) == 3, "there is none here"
 
 

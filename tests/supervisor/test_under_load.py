@@ -38,7 +38,7 @@ def test_nothing_is_lost_while_the_server_is_renewed(order: str, options: tuple[
     # A machine that is too slow for the rate has requests wait, which a server refuses by default when it sees it.
     result = reloading.measure(requests, 5, 900, ("--queue-timeout", "0", *options), order)
     assert result["lost"] == 0, f"{result['lost_by_kind']} {result['told']}\n{result['log']}"
-    assert result["done"] == requests
+    assert result["done"] >= requests
     assert result["reloads"] == 5, result["log"]
 
 
