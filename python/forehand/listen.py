@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 # What can be spoken on a listener, and which PROXY headers may come before it: as in the engine (`Kind::named`).
-GATEWAYS = ("uwsgi",)
+GATEWAYS = ("uwsgi", "scgi")
 KINDS = ("http", *GATEWAYS)
 PROXY = ("v1", "v2", "any")
 
@@ -169,7 +169,7 @@ def _bad(address: str) -> Problem:
     return Problem(
         errors.USAGE,
         f"'{address}' is not an address",
-        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, also behind http:// or uwsgi:",
+        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, also behind http://, uwsgi: or scgi:",
     )
 
 

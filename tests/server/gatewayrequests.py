@@ -36,7 +36,16 @@ def uwsgi(pairs: Mapping[str, str] | list[tuple[str, str]], body: bytes = b"") -
     return b"\0" + len(packed).to_bytes(2, "little") + b"\0" + packed + body
 
 
-WRITERS = {"uwsgi": uwsgi}
+def scgi(pairs: Mapping[str, str] | list[tuple[str, str]], body: bytes = b"") -> bytes:
+    """A netstring of variables, CONTENT_LENGTH first, then the body."""
+    items = list(pairs.items() if isinstance(pairs, Mapping) else pairs)
+    first = [(name, value or "0") for name, value in items if name == "CONTENT_LENGTH"]
+    rest = [(name, value) for name, value in items if name != "CONTENT_LENGTH"]
+    packed = b"".join(part.encode("latin-1") + b"\0" for pair in [*first, ("SCGI", "1"), *rest] for part in pair)
+    return b"%d:%s," % (len(packed), packed) + body
+
+
+WRITERS = {"scgi": scgi, "uwsgi": uwsgi}
 
 
 def place(served: Serving, number: int = 0) -> tuple[str, int]:

@@ -101,7 +101,8 @@ def test_requests_of_every_shape_arrive_whole(
     assert "http://evil" not in text
     body = bytes(range(256)) * 8000
     expected = [len(body), hashlib.sha256(body).hexdigest()]
-    for path in ("/", "/streamed"):
+    # Of a body that it does not wait for nginx 1.22 tells no length by SCGI, which knows no other end.
+    for path in ("/", "/streamed") if protocol == "uwsgi" else ("/",):
         assert requests.post(url + path, data=body, timeout=PATIENCE).json()["body"] == expected
         parts = (body[at : at + 50_000] for at in range(0, len(body), 50_000))
         assert requests.post(url + path, data=parts, timeout=PATIENCE).json()["body"] == expected, "without a length"
@@ -134,7 +135,13 @@ def test_replies_of_every_shape_reach_the_client(
 
 @each
 def test_a_prefix_is_the_applications_place(serve: Serve, front: Front, protocol: str) -> None:
-    for target, options in [("checked", ()), ("checked", ("--script-name=/prefix",)), ("app", ("--interface=asgi",))]:
+    # nginx's `scgi_params` have no PATH_INFO: the prefix is cut where the server is told of it.
+    given = [("checked", ()), ("app", ("--interface=asgi",))] if protocol == "uwsgi" else []
+    for target, options in [
+        *given,
+        ("checked", ("--script-name=/prefix",)),
+        ("app", ("--interface=asgi", "--script-name=/prefix")),
+    ]:
         served = serve(f"doors:{target}", f"--bind={protocol}://127.0.0.1:0", *options)
         found = requests.get(f"{front(served, protocol)}/prefix/a%20b", timeout=PATIENCE).json()
         if target == "app":

@@ -69,6 +69,10 @@ def _speaks(outcome: Outcome, origin: str, value: str, protocol: str) -> None:
         )
 
 
+def _scgi(outcome: Outcome, origin: str, value: Any) -> None:
+    _speaks(outcome, origin, value, "scgi")
+
+
 def _persistent(outcome: Outcome, origin: str, value: Any) -> None:
     _bind(outcome, origin, value)
     if outcome.took("bind", origin) or "$" in value:
@@ -171,6 +175,7 @@ RULES: dict[str, Rule] = {
     # Address
     **dict.fromkeys(("http", "http-socket", "http11-socket", "httprouter"), _http),
     **dict.fromkeys(("socket", "uwsgi-socket"), _socket),
+    "scgi-socket": _scgi,
     "puwsgi-socket": _persistent,
     "listen": _whole("backlog"),
     "chmod-socket": _socket_mode,
