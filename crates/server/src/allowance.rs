@@ -14,13 +14,15 @@ use reactor::sys::monotonic_us;
 /// Requests that are begun: as many as 64 connections pipeline by sixteens, which are best answered
 /// without a break. Those that take no longer than two microseconds each reach it.
 pub const REQUESTS_A_LOOK: u32 = 1024;
-/// Requests that take longer end the allowance once it has lasted so long: somebody who asks beside them waits
-/// hardly longer than without them.
-const LASTS_US: u64 = 200;
-/// How often that is looked at, in requests, ...
-pub const REQUESTS_A_CLOCK: u32 = 8;
-/// ... unless they take so long each, in microseconds: then at every one. A clock costs something, too.
+/// Quick requests end the allowance once it has lasted so long: in a pipeline of them each poll and each sending in
+/// between costs a tenth of a request.
+const LASTS_US: u64 = 2000;
+/// Requests that take so long each, in microseconds, are slow, ...
 const SLOW_US: u64 = 20;
+/// ... and end it sooner: somebody who asks beside them waits hardly longer than without them.
+const LASTS_SLOW_US: u64 = 200;
+/// How often the clock is looked at, in requests, unless they are slow: then at every one. It costs something, too.
+pub const REQUESTS_A_CLOCK: u32 = 8;
 /// Reads of connections that have more than one has brought: a quarter of a megabyte at the most.
 pub const READS_A_LOOK: u32 = 4;
 /// How often one connection is read before others have their turn.
@@ -79,7 +81,8 @@ impl Allowance {
         } else {
             let requests = if self.slow { 1 } else { u64::from(REQUESTS_A_CLOCK) };
             self.slow = now.saturating_sub(self.looked) > requests * SLOW_US;
-            if now.saturating_sub(self.since) > LASTS_US {
+            let lasts = if self.slow { LASTS_SLOW_US } else { LASTS_US };
+            if now.saturating_sub(self.since) > lasts {
                 self.requests = 0;
             }
         }
@@ -160,12 +163,26 @@ mod tests {
     }
 
     #[test]
-    fn slow_requests_end_it_earlier() {
+    fn quick_requests_may_go_on_for_longer_than_slow_ones() {
+        let quick = u64::from(REQUESTS_A_CLOCK) * SLOW_US;
         let mut allowance = renewed(0);
         allowance.look_at_clock(1_000_000);
-        allowance.look_at_clock(1_000_000 + LASTS_US);
-        assert!(!allowance.is_spent());
+        for looks in 1..=LASTS_US / quick {
+            allowance.look_at_clock(1_000_000 + looks * quick);
+            assert!(!allowance.is_spent(), "{looks} looks");
+        }
         allowance.look_at_clock(1_000_001 + LASTS_US);
+        assert!(allowance.is_spent());
+    }
+
+    #[test]
+    fn slow_requests_end_it_soon() {
+        let mut allowance = renewed(0);
+        allowance.slow = true;
+        allowance.look_at_clock(1_000_000);
+        allowance.look_at_clock(1_000_000 + LASTS_SLOW_US);
+        assert!(!allowance.is_spent());
+        allowance.look_at_clock(1_000_000 + LASTS_SLOW_US + SLOW_US + 1);
         assert!(allowance.is_spent());
     }
 
