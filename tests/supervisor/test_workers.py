@@ -156,10 +156,18 @@ def test_when_the_supervisor_is_killed_its_workers_go_and_the_port_is_free(serve
     os.kill(server.pid, signal.SIGKILL)
     server.until(lambda: not any(alive(pid) for pid in workers), patience=5)
     assert time.monotonic() - begun < 3
-    with socket.socket() as again:
-        again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        again.bind((server.host, server.port))
-        again.listen()
+
+    def free() -> bool:
+        with socket.socket() as again:
+            again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                again.bind((server.host, server.port))
+                again.listen()
+            except OSError:
+                return False  # the template process is on its way out, too
+        return True
+
+    server.until(free, patience=5)
 
 
 def test_even_a_worker_that_never_lets_go_of_its_interpreter_follows_its_supervisor(serve: Serve, shop: Shop) -> None:
