@@ -102,7 +102,7 @@ def test_an_import_that_hangs_at_the_first_start_ends_it(shop: Shop) -> None:
 def test_an_import_that_forks_makes_no_second_worker(serve: Serve, shop: Shop) -> None:
     server = serve("shop", cwd=shop(extra="os.fork()"))
     assert version(server) == "one"
-    assert "importing 'shop' forked" in server.until(server.log)
+    server.says("importing 'shop' forked")
     assert len(server.status()["workers"]) == 1
     assert server.stop() == 0
 
