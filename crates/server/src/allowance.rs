@@ -6,8 +6,8 @@
 //! Whoever has much to say is served for as long as an allowance lasts; then the loop polls
 //! without waiting, and everybody who said something meanwhile has a turn before the rest. So
 //! nobody waits for the end of an upload or of a long pipeline, and the poll, which costs a
-//! microsecond, comes once in a quarter of a megabyte or in some hundred requests. The bounds are
-//! counts of work, each worth a fifth of a millisecond.
+//! microsecond, comes once in a quarter of a megabyte or in some hundred quick requests. The bounds
+//! are counts of work, each worth a fifth of a millisecond.
 
 use reactor::sys::monotonic_us;
 
@@ -20,7 +20,7 @@ const LASTS_US: u64 = 2000;
 /// Requests that take so long each, in microseconds, are slow, ...
 const SLOW_US: u64 = 20;
 /// ... and end it sooner: somebody who asks beside them waits hardly longer than without them.
-const LASTS_SLOW_US: u64 = 200;
+const LASTS_SLOW_US: u64 = 50;
 /// How often the clock is looked at, in requests, unless they are slow: then at every one. It costs something, too.
 pub const REQUESTS_A_CLOCK: u32 = 8;
 /// Reads of connections that have more than one has brought: a quarter of a megabyte at the most.
@@ -45,8 +45,9 @@ pub struct Allowance {
     looked: u64,
     /// Requests until it is looked at again.
     unlooked: u32,
-    /// Requests took long when it was looked at last, maybe in an earlier allowance.
-    slow: bool,
+    /// Requests are taken for slow at so many further looks at it, maybe of later allowances: a quick one among slow
+    /// ones changes nothing.
+    slow: u32,
 }
 
 impl Allowance {
@@ -54,7 +55,7 @@ impl Allowance {
     #[inline]
     pub fn renew(&mut self, resumed: usize) {
         let slow = self.slow;
-        let unlooked = if slow { 1 } else { REQUESTS_A_CLOCK };
+        let unlooked = if slow > 0 { 1 } else { REQUESTS_A_CLOCK };
         *self = Self {
             requests: REQUESTS_A_LOOK,
             reads: READS_A_LOOK,
@@ -79,15 +80,18 @@ impl Allowance {
         if self.since == 0 {
             self.since = now;
         } else {
-            let requests = if self.slow { 1 } else { u64::from(REQUESTS_A_CLOCK) };
-            self.slow = now.saturating_sub(self.looked) > requests * SLOW_US;
-            let lasts = if self.slow { LASTS_SLOW_US } else { LASTS_US };
+            let requests = if self.slow > 0 { 1 } else { u64::from(REQUESTS_A_CLOCK) };
+            self.slow = match now.saturating_sub(self.looked) > requests * SLOW_US {
+                true => REQUESTS_A_CLOCK,
+                false => self.slow.saturating_sub(1),
+            };
+            let lasts = if self.slow > 0 { LASTS_SLOW_US } else { LASTS_US };
             if now.saturating_sub(self.since) > lasts {
                 self.requests = 0;
             }
         }
         self.looked = now;
-        self.unlooked = if self.slow { 1 } else { REQUESTS_A_CLOCK };
+        self.unlooked = if self.slow > 0 { 1 } else { REQUESTS_A_CLOCK };
     }
 
     /// True when a look is due before another request is begun.
@@ -178,7 +182,7 @@ mod tests {
     #[test]
     fn slow_requests_end_it_soon() {
         let mut allowance = renewed(0);
-        allowance.slow = true;
+        allowance.slow = 1;
         allowance.look_at_clock(1_000_000);
         allowance.look_at_clock(1_000_000 + LASTS_SLOW_US);
         assert!(!allowance.is_spent());
@@ -197,7 +201,11 @@ mod tests {
         allowance.renew(0);
         assert_eq!(allowance.unlooked, 1, "the next ones are expected to be alike");
         allowance.look_at_clock(2_000_000);
-        allowance.look_at_clock(2_000_000 + SLOW_US);
+        for quick in 1..REQUESTS_A_CLOCK {
+            allowance.look_at_clock(2_000_000 + u64::from(quick));
+            assert_eq!(allowance.unlooked, 1, "{quick} quick ones among them");
+        }
+        allowance.look_at_clock(2_000_000 + u64::from(REQUESTS_A_CLOCK));
         assert_eq!(allowance.unlooked, REQUESTS_A_CLOCK);
     }
 

@@ -52,6 +52,8 @@ pub struct Batch {
     size: u32,
     /// Batches that go by before replies may wait again.
     wary: u32,
+    /// All that wait are next requests of connections that have just been answered, and nobody has overtaken them.
+    all_are_next: bool,
 }
 
 impl Batch {
@@ -63,7 +65,26 @@ impl Batch {
     /// A request that was read.
     #[inline]
     pub fn add(&mut self, exchange: Box<Exchange>) {
+        self.all_are_next = false;
         self.requests.push_back(exchange);
+    }
+
+    /// The next request of a connection that has just been answered.
+    #[inline]
+    pub fn add_next(&mut self, exchange: Box<Exchange>) {
+        self.all_are_next |= self.requests.is_empty();
+        self.requests.push_back(exchange);
+    }
+
+    /// The `waiting` oldest are next requests: whoever has come after them goes first. That happens to none of them
+    /// twice (`add` sees to it), so that a pipeline goes on beside whatever comes.
+    pub fn let_others_first(&mut self, waiting: usize) {
+        self.requests.rotate_left(waiting);
+    }
+
+    /// How many wait, if all of them are next requests of connections that have just been answered.
+    pub fn next_requests(&self) -> usize {
+        if self.all_are_next { self.requests.len() } else { 0 }
     }
 
     /// The next request to be answered.

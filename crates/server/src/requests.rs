@@ -57,6 +57,24 @@ impl Requests {
         }
     }
 
+    /// The next request of a connection that has just been answered, if there is one.
+    #[inline]
+    fn add_next(&mut self, exchange: Option<Box<Exchange>>) {
+        if let Some(exchange) = exchange {
+            self.batch.add_next(exchange);
+        }
+    }
+
+    /// How many next requests of connections that have just been answered wait, and nothing else.
+    pub fn next_requests(&self) -> usize {
+        self.batch.next_requests()
+    }
+
+    /// Whoever has come after the `waiting` oldest goes first.
+    pub fn let_others_first(&mut self, waiting: usize) {
+        self.batch.let_others_first(waiting);
+    }
+
     /// How many wait to be begun.
     pub fn len(&self) -> usize {
         self.batch.len()
@@ -80,11 +98,14 @@ impl Requests {
         self.batch.begin();
     }
 
-    /// True: the oldest can be begun, and [`Requests::take`] gives it. False: it need not be any more, or the server has
-    /// answered it.
+    /// True: the oldest can be begun, and [`Requests::take`] gives it. False: others are looked at first, it need not be
+    /// any more, or the server has answered it.
     #[inline]
     pub fn may_begin(&mut self, poller: &mut Poller) -> bool {
         poller.allowance.count_request();
+        if poller.allowance.is_spent() {
+            return false;
+        }
         if self.batch.is_wary() {
             poller.look_at_clock();
             if !self.is_worth_beginning(poller.now) {
@@ -134,7 +155,7 @@ impl Requests {
     pub fn finish_next(&mut self, connections: &mut Connections, poller: &mut Poller) -> bool {
         if let Some(exchange) = self.finished.pop_front() {
             let next = self.finish(exchange, connections, poller);
-            self.add(next);
+            self.add_next(next);
         } else if let Some(next) = connections.next_stored(poller) {
             self.add(next);
         } else {
@@ -206,7 +227,7 @@ impl Requests {
             }
             self.batch.give_back(bytes);
             let next = connections.progress(connection, poller);
-            self.add(next);
+            self.add_next(next);
         }
         self.batch.reuse(replies);
     }

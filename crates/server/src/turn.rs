@@ -155,6 +155,7 @@ impl Loop {
         if self.requests.any_replies() {
             self.send_replies();
         }
+        let next_requests = self.requests.next_requests();
         // What the last look found is told once: it comes before another look.
         self.read_events();
         self.look();
@@ -166,6 +167,9 @@ impl Loop {
             && !self.leaves_it_to_another()
         {
             self.accept();
+        }
+        if next_requests > 0 {
+            self.requests.let_others_first(next_requests);
         }
         while self.resume_next() {}
         self.requests.begin_batch();

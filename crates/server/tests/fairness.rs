@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use server::allowance::{READS_A_LOOK, READS_A_VISIT, REQUESTS_A_LOOK};
+use reactor::sys::monotonic_us;
+use server::allowance::{READS_A_LOOK, READS_A_VISIT, REQUESTS_A_CLOCK, REQUESTS_A_LOOK};
 use server::baton::{Lead, Next};
 use server::engine::Config;
 use server::exchange::Exchange;
@@ -20,6 +21,9 @@ use server::turn::Loop;
 
 /// How many requests are read together (`batch.rs`): what has been read comes first.
 const READ_TOGETHER: usize = 16;
+
+/// How long a slow view works, in microseconds: longer than slow requests may go on without a look.
+const SLOW_US: u64 = 200;
 
 /// The body of a large reply.
 const LARGE: usize = 64 << 20;
@@ -73,6 +77,11 @@ impl Driven {
         let engine = self.turn.engine();
         let answered = match exchange.head.path() {
             b"/large" => exchange.whole_kept(&mut builder, Box::new(vec![b'x'; LARGE]), engine),
+            b"/slow" | b"/other/slow" => {
+                let until = monotonic_us() + SLOW_US;
+                while monotonic_us() < until {}
+                exchange.whole(&mut builder, b"ok", engine)
+            }
             _ => exchange.whole(&mut builder, b"ok", engine),
         };
         answered.expect("a peer");
@@ -98,6 +107,52 @@ impl Driven {
 
 fn pipeline(stream: &mut TcpStream, count: usize) {
     stream.write_all(&b"GET /more HTTP/1.1\r\nHost: a\r\n\r\n".repeat(count)).expect("room");
+}
+
+/// Slow requests, so many that they are known to be slow, and another who is acquainted.
+fn slow_pipeline(driven: &mut Driven) -> (TcpStream, TcpStream) {
+    let other = driven.acquaint();
+    let mut greedy = driven.acquaint();
+    greedy.write_all(&b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1000)).expect("room");
+    for _ in 0..3 * REQUESTS_A_CLOCK {
+        assert_eq!(driven.answer(), b"/slow");
+    }
+    (greedy, other)
+}
+
+#[test]
+fn whoever_comes_beside_a_pipeline_of_slow_requests_goes_before_its_next_one() {
+    const ROUNDS: usize = 20;
+    let mut driven = Driven::new();
+    let (_greedy, mut other) = slow_pipeline(&mut driven);
+    let mut first = 0;
+    for _ in 0..ROUNDS {
+        other.write_all(b"GET /other HTTP/1.1\r\nHost: a\r\n\r\n").expect("room");
+        first += driven.requests_until(b"/other");
+        for _ in 0..4 {
+            assert_eq!(driven.answer(), b"/slow");
+        }
+    }
+    // The kernel may take its time to show what was sent.
+    assert!(first <= ROUNDS / 2, "{first} requests of one connection came before {ROUNDS} others");
+}
+
+#[test]
+fn a_pipeline_of_slow_requests_goes_on_beside_others_without_end() {
+    const ROUNDS: usize = 40;
+    let mut driven = Driven::new();
+    let (_greedy, one) = slow_pipeline(&mut driven);
+    let mut others = [one, driven.acquaint()];
+    let mut slow = 0;
+    for round in 0..ROUNDS {
+        // One of them waits whenever the other has been answered.
+        for _ in 0..if round == 0 { 2 } else { 1 } {
+            others.rotate_left(1);
+            others[0].write_all(b"GET /other/slow HTTP/1.1\r\nHost: a\r\n\r\n").expect("room");
+        }
+        slow += driven.requests_until(b"/other/slow");
+    }
+    assert!(slow >= ROUNDS / 4, "{slow} of them were answered beside {ROUNDS} others");
 }
 
 #[test]
