@@ -6,6 +6,7 @@
 //! An input's first byte chooses rules and limits, its second the places of cuts; the rest is
 //! what the peer sends.
 
+mod files;
 mod gateway;
 mod httparse_beside;
 mod machine;
@@ -16,6 +17,7 @@ mod splits;
 pub mod transcript;
 mod websocket;
 
+pub use files::files;
 pub use gateway::gateway;
 pub use httparse_beside::against_httparse;
 pub use machine::machine;
@@ -36,6 +38,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("websocket", websocket),
     ("proxy", proxy),
     ("gateway", gateway),
+    ("files", files),
 ];
 
 /// An input taken apart.

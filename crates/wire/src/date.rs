@@ -35,6 +35,11 @@ impl DateLine {
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// The date alone, as other fields have it (Last-Modified).
+    pub fn date(&self) -> &[u8] {
+        &self.0[6..35]
+    }
 }
 
 /// Year, month (1..=12), day (1..=31) of so many days after 1970-01-01 in the Gregorian calendar.
@@ -62,6 +67,7 @@ mod tests {
             (1_795_234_353, "Date: Sat, 21 Nov 2026 04:12:33 GMT\r\n"),
         ] {
             assert_eq!(DateLine::at(seconds).bytes(), text.as_bytes());
+            assert_eq!(DateLine::at(seconds).date(), &text.as_bytes()[6..text.len() - 2]);
         }
     }
 }

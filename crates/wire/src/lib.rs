@@ -1,7 +1,8 @@
 //! Protocols as pure machines: bytes in, events out.
 //!
 //! Knows: HTTP/1 (RFC 9110, 9112), WebSocket (RFC 6455, 7692), forwarding headers (RFC 7239), the PROXY protocol,
-//! uwsgi and SCGI, and every limit of the engine. Does not know: sockets, clocks, threads, Python; there is no unsafe code. Time is
+//! uwsgi and SCGI, what of HTTP concerns files (names, conditions, ranges, codings, types), and every limit of the
+//! engine. Does not know: sockets, clocks, threads, Python; there is no unsafe code. Time is
 //! always an argument, so that tests run on virtual time.
 //!
 //! Read `http1.rs` first: the machine's verbs are `advance`, `eof`, `deadline` and `tick`.
@@ -12,7 +13,10 @@ mod block;
 mod body;
 mod bytes;
 mod chunked;
+pub mod conditional;
 mod date;
+pub mod encodings;
+pub mod etag;
 mod fault;
 mod fields;
 mod forwarded;
@@ -20,14 +24,18 @@ pub mod gateway;
 mod head;
 mod head_cache;
 mod http1;
+mod http_date;
 mod limits;
+pub mod media;
 mod name_cache;
 mod policy;
 pub mod proxy;
+pub mod ranges;
 mod reason;
 mod request_line;
 mod response;
 mod sniff;
+pub mod static_path;
 mod trust;
 pub mod ws;
 
@@ -41,6 +49,7 @@ pub use fault::{
 pub use forwarded::{Effective, Scheme, effective};
 pub use head::{Framing, Head};
 pub use head_cache::{HeadCache, Hint};
+pub use http_date::http_date;
 pub use http1::{BodyLeft, Event, Http1, Shared, Tick};
 pub use limits::{LimitDoc, Limits, TABLE, UnknownLimit};
 pub use name_cache::NameCache;
