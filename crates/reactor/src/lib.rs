@@ -1,4 +1,4 @@
-//! The kernel, and nothing above it: sockets, readiness, one timer, one wake-up.
+//! The kernel, and nothing above it: sockets, readiness, one timer, one wake-up, files.
 //!
 //! Knows: file descriptors, epoll, time. Does not know: HTTP, Python, threads (the one
 //! `Waker` excepted, which any thread may use). Every system call of the product is made
@@ -16,4 +16,5 @@ pub mod sys;
 
 pub use may_wait::MayWait;
 pub use poll::{Event, Reactor, Read, WAKE_TOKENS_FROM};
+pub use sys::file;
 pub use sys::{Accepted, Address, PIECES, PollFor, Sent, Socket, Waker};

@@ -5,12 +5,13 @@
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
 //! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `wall_seconds`, `SharedNumbers` (memory between processes),
 //! `set_title`, `become_subreaper`, `exit_now`, `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
-//! (what a forked child never has).
+//! (what a forked child never has), and the module `file` (files below a folder; `file/portable.rs` has what any POSIX system can do).
 
 mod clock;
 mod close_on_fork;
 mod direct;
 mod epoll;
+pub mod file;
 mod handoff;
 mod memory;
 mod process;
