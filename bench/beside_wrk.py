@@ -119,6 +119,14 @@ def row(what: str, wanted: str, found: str, shown: str, fine: bool) -> Row:
     return what, wanted, found, shown, "holds" if fine else "DOES NOT HOLD"
 
 
+def show(compared: str, rows: list[Row]) -> None:
+    """The table; `compared` says whose figures stand in its third column."""
+    heads = ("what", "wanted", compared, "ratio, or figure: median (least–greatest)", "")
+    widths = [max(len(line[column]) for line in (heads, *rows)) for column in range(len(heads))]
+    for line in (heads, *rows):
+        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+
 def beside(name: str, port: int, connections: int, options: argparse.Namespace) -> list[Row]:
     """The engine and wrk in turn on one server."""
     pairs = [(ours(port, connections, options.seconds), wrk(port, connections, options.seconds))
@@ -245,10 +253,7 @@ def main() -> int:
     for name, half in halves.items():
         if options.only in (None, name):
             rows += half(options)
-    heads = ("what", "wanted", "engine / other", "ratio, or figure: median (least–greatest)", "")
-    widths = [max(len(line[column]) for line in (heads, *rows)) for column in range(len(heads))]
-    for line in (heads, *rows):
-        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    show("engine / other", rows)
     print(f"{options.rounds} rounds of {options.seconds:g} s; {time.monotonic() - begun:.0f} s in all", file=sys.stderr)
     return int(any(line[-1] != "holds" for line in rows))
 
