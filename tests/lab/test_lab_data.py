@@ -15,12 +15,13 @@ from forehand_lab.problem import Problem
 # Every system of the classic articles, and today's: none may be missing without a word.
 SYSTEMS = (
     "gunicorn", "gunicorn-threads", "gunicorn-gevent", "gunicorn-nginx", "gunicorn@2010", "uwsgi",
-    "uwsgi-http", "uwsgi-http-threads", "uwsgi-nginx", "tornado-inline", "gunicorn-threads-fast",
+    "uwsgi-http", "uwsgi-http-threads", "uwsgi-nginx", "uwsgi-nginx-threads", "tornado-inline", "gunicorn-threads-fast",
     "fapws3", "aspen", "mod_wsgi", "mod_wsgi-daemon", "mod_python", "mod_python-wsgi", "wsgiref", "cherrypy", "cheroot",
     "magnumpy", "twisted", "cogen", "gevent", "gevent-nospawn", "tornado", "eventlet", "concurrence", "paste",
     "spawning", "flup", "flup-prefork", "snakelets", "nxweb", "nginx", "apache", "bjoern", "meinheld", "rocket",
     "granian", "uvicorn", "daphne",
     "hypercorn", "hypercorn-asgi", "granian-asgi", "waitress", "fastpysgi", "forehand", "forehand-asgi",
+    "forehand-nginx", "forehand-nginx-kept", "forehand-uwsgi-nginx", "forehand-scgi-nginx",
     "forehand-asgi-asyncio", "cherrypy@2010", "twisted@2010", "gevent@2010", "tornado@2010",
 )  # fmt: skip
 INSTALL_AND_VERIFY_S = 10.0

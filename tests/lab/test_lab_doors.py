@@ -1,0 +1,42 @@
+"""Contestants that stand behind nginx: what it speaks to them, and that they answer as without it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import laboratory
+import pytest
+from forehand_lab import contestant, scenario
+from forehand_lab.environments import program
+from laboratory import lab
+
+FRONTS = contestant.HERE / "fronts"
+#: Forehand behind nginx, by each of the protocols that it takes from a web server.
+DOORS = ("forehand-nginx", "forehand-nginx-kept", "forehand-uwsgi-nginx", "forehand-scgi-nginx")
+
+
+@pytest.mark.parametrize("name", [name for name, each in contestant.everybody().items() if each.start.front])
+def test_what_nginx_speaks_to_a_contestant_is_in_its_configuration(name: str) -> None:
+    upstream = contestant.asked_for(name).start.upstream
+    text = (FRONTS / f"nginx-{upstream}.conf").read_text()
+    protocol = upstream.removesuffix("-kept")
+    assert f" {'proxy' if protocol == 'http' else protocol}_pass " in text
+    assert ("keepalive " in text) == upstream.endswith("-kept"), "kept connections stand in the name"
+
+
+def test_where_uwsgi_is_measured_behind_nginx_so_is_forehand_by_the_same_protocol() -> None:
+    for found in scenario.everything().values():
+        plain = {name.partition(":")[0] for name in found.servers}
+        assert "uwsgi-nginx" not in plain or "forehand-uwsgi-nginx" in plain, found.name
+
+
+@pytest.mark.apart
+def test_forehand_gives_the_same_answers_by_each_protocol_of_a_web_server(tmp_path: Path) -> None:
+    assert program("nginx"), "nginx is missing: install it (Debian: nginx-light)"
+    told = lab(laboratory.surroundings(tmp_path), "verify", "post", "--servers", ",".join(DOORS), "--json")
+    assert told.returncode == 0, told.stdout + told.stderr
+    found = json.loads(told.stdout)
+    assert [(each["server"], each["differences"], each["why"]) for each in found["servers"]] == [
+        (name, [], "") for name in DOORS
+    ]
