@@ -96,6 +96,21 @@ def test_the_proxy_protocol_is_the_addresses_own() -> None:
     assert kinds(outcome, "proxy_allow_ips") == [NOT_NEEDED]
 
 
+def test_the_uwsgi_protocol_goes_on_to_be_spoken() -> None:
+    words = "gunicorn --protocol uwsgi --uwsgi-allow-from 10.0.0.1,10.0.0.2 -b :80 -b unix:/run/x shop"
+    outcome = recognised(words, ".", {})
+    assert outcome.settings == {
+        "bind": ["uwsgi::80", "uwsgi:unix:/run/x"], "gateway_allow": "10.0.0.1,10.0.0.2",
+    }  # fmt: skip
+    assert recognised("gunicorn --protocol uwsgi shop", ".", {}).settings["bind"] == ["uwsgi:127.0.0.1:8000"]
+    both = recognised("gunicorn --protocol uwsgi --proxy-protocol=v1 shop", ".", {})
+    assert both.settings["bind"] == ["uwsgi:127.0.0.1:8000?proxy=v1"]
+    shell = recognised("gunicorn --protocol uwsgi --bind $HOST:80 shop", ".", {})
+    assert kinds(shell, "protocol") == [UNSUPPORTED], "the shell's part of an address is not known here"
+    plain = recognised("gunicorn --protocol http --uwsgi-allow-from 10.0.0.1 shop", ".", {})
+    assert plain.settings == {} and kinds(plain, "uwsgi_allow_ips") == [NOT_NEEDED]
+
+
 def test_greenlets_stay_greenlets() -> None:
     words = "gunicorn -k gevent --worker-connections 500 --threads 4 shop"
     outcome = recognised(words, ".", {})

@@ -16,7 +16,7 @@ DEFLATE = "a client that offers permessage-deflate gets it"
 NO_SOCKETS = "WebSockets cannot be switched off; an application that accepts none refuses them with 403"
 WATCHED = "templates, .env and whatever else lies in the watched folders is watched too"
 BELIEVED = (
-    "no proxy is believed there unless told; here loopback and unix sockets are believed. "
+    "that server trusts no proxy unless told; here loopback and unix sockets are trusted. "
     'forwarded_allow_ips = "" believes nobody'
 )
 
@@ -25,7 +25,7 @@ def loop(outcome: Outcome, origin: str, value: Any) -> None:
     """`--loop` and its like."""
     text = str(value).lower()
     if text == "auto":
-        outcome.not_needed(origin, value, "uvloop is taken where it is installed, here too")
+        outcome.not_needed(origin, value, "uvloop is used here too, if it is installed")
     elif text in ("asyncio", "uvloop"):
         outcome.put("loop", text, origin)
     else:
@@ -61,7 +61,7 @@ def interface(outcome: Outcome, origin: str, value: Any) -> None:
 def message_size(outcome: Outcome, origin: str, value: Any) -> None:
     """The longest message of a WebSocket; 0 means none, which we do not have."""
     if str(value).strip() == "0":
-        outcome.unsupported(origin, value, "nothing is unlimited here; limit_ws_message_bytes is 16M")
+        outcome.unsupported(origin, value, "there is always a limit here; limit_ws_message_bytes is 16M")
     else:
         outcome.put("limit_ws_message_bytes", value, origin)
 

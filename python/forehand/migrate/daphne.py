@@ -70,7 +70,7 @@ RULES: dict[str, Rule] = {
     "--ping-timeout": same("ws_ping_timeout"),
     "--websocket-max-message-size": asgi.message_size,
     "--websocket-max-frame-size": unsupported("limit_ws_message_bytes bounds whole messages"),
-    "--application-close-timeout": not_needed("an application that does not hear of a client that has left may go on"),
+    "--application-close-timeout": not_needed("an application may go on after its client has left"),
     "--ws-protocol": unsupported("the application chooses the subprotocol"),
     "--root-path": same("script_name"),
     "--proxy-headers": differs("forwarding headers are understood from the peers in forwarded_allow_ips; daphne "

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
 STATIC = "static files are a proxy's work (docs/behind-nginx.md), or WhiteNoise's"
-METRICS = "there is no metrics endpoint; `forehand status` tells what is counted"
-HTTP2 = "HTTP/1.0 and 1.1 are spoken; a proxy speaks HTTP/2"
-LOOP = "there is one loop a worker, and nothing to choose"
+METRICS = "there is no metrics endpoint; `forehand status` shows the server's counters"
+HTTP2 = "no HTTP/2 here yet: let a proxy speak it (docs/behind-nginx.md)"
+LOOP = "each worker has one loop; there is nothing to choose"
 
 
 def _unix(outcome: Outcome, origin: str, value: Any) -> None:
@@ -40,7 +40,7 @@ def _format(outcome: Outcome, origin: str, value: Any) -> None:
     outcome.unsupported(
         origin,
         value,
-        "its atoms are granian's own; access_log takes common, combined, json or a format such as '%h %r %s %D'",
+        "granian's names are not known here; access_log takes common, combined, json or a format such as '%h %r %s %D'",
     )
 
 
@@ -62,7 +62,7 @@ RULES: dict[str, Rule] = {
     "--no-ws": unsupported(asgi.NO_SOCKETS),
     "--workers": same("workers"),
     "--blocking-threads": same("threads"),
-    "--blocking-threads-idle-timeout": not_needed("a thread that is not needed sleeps and costs nothing"),
+    "--blocking-threads-idle-timeout": not_needed("an idle thread costs nothing"),
     "--runtime-threads": not_needed(LOOP),
     "--runtime-blocking-threads": not_needed(LOOP),
     "--runtime-mode": not_needed(LOOP),
@@ -95,8 +95,8 @@ RULES: dict[str, Rule] = {
     "--respawn-failed-workers": not_needed("a worker that dies is replaced"),
     "--no-respawn-failed-workers": differs("a worker that dies is replaced, always"),
     "--respawn-interval": not_needed("the replacement comes first"),
-    "--rss-sample-interval": not_needed("memory is looked at often enough for max_worker_memory"),
-    "--rss-samples": not_needed("memory is looked at often enough for max_worker_memory"),
+    "--rss-sample-interval": not_needed("max_worker_memory is checked every five seconds"),
+    "--rss-samples": not_needed("max_worker_memory is checked every five seconds"),
     "--workers-lifetime": same("max_worker_age"),
     "--workers-max-rss": _memory,
     "--workers-kill-timeout": same("graceful_timeout"),
@@ -116,7 +116,7 @@ RULES: dict[str, Rule] = {
         ("--reload-ignore-dirs", "--reload-ignore-patterns", "--reload-ignore-paths"),
         unsupported("watch fewer folders with reload_dir"),
     ),
-    "--reload-tick": not_needed("changes are told by the kernel where it can"),
+    "--reload-tick": not_needed("the system reports which files have changed"),
     "--reload-ignore-worker-failure": not_needed("a reload that fails leaves the old workers serving"),
     "--process-name": same("process_name"),
     "--pid-file": same("pid_file"),

@@ -14,7 +14,7 @@ from forehand.settings import OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from forehand.migrate.outcome import Rule
@@ -25,7 +25,7 @@ SYNC = ("sync", "gunicorn.workers.sync.SyncWorker", "egg:gunicorn#sync")
 THREADS = ("gthread", "gunicorn.workers.gthread.ThreadWorker", "egg:gunicorn#gthread")
 
 TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
-NO_HTTP2 = "HTTP/1.0 and 1.1 are spoken; a proxy speaks HTTP/2"
+NO_HTTP2 = "no HTTP/2 here yet: let a proxy speak it (docs/behind-nginx.md)"
 NO_DIRTY = "there are no workers of a second kind; use a task queue"
 LOGGING = "log_config gives the server's own lines to Python's logging; your application's logging is its own as before"
 STATSD = "no metrics are sent"
@@ -41,7 +41,7 @@ def _bind(outcome: Outcome, origin: str, value: Any) -> None:
 def _worker_class(outcome: Outcome, origin: str, value: Any) -> None:
     name = value if isinstance(value, str) else getattr(value, "__name__", str(value))
     if name in SYNC or name in THREADS:
-        outcome.not_needed(origin, name, "nothing to choose: threads start when a request blocks")
+        outcome.not_needed(origin, name, "no worker class is needed: threads start when a request blocks")
     elif _is_asgi(name):
         outcome.put("interface", "asgi", origin)
         if "h11worker" in name.lower():
@@ -113,7 +113,7 @@ def _scheme_headers(outcome: Outcome, origin: str, value: Any) -> None:
     if names <= {"X-FORWARDED-PROTO", "X-FORWARDED-PROTOCOL", "X-FORWARDED-SSL"}:
         outcome.not_needed(origin, value, "X-Forwarded-Proto and Forwarded are understood, from trusted peers")
     else:
-        outcome.unsupported(origin, value, "let the proxy send X-Forwarded-Proto; other headers are not asked")
+        outcome.unsupported(origin, value, "let the proxy send X-Forwarded-Proto; other headers are not read")
 
 
 def _paste(outcome: Outcome, origin: str, value: Any) -> None:
@@ -131,8 +131,7 @@ def _env(outcome: Outcome, origin: str, value: Any) -> None:
 
 
 def _allowed(outcome: Outcome, origin: str, value: Any) -> None:
-    text = value if isinstance(value, str) else ",".join(value)
-    outcome.put("forwarded_allow_ips", ",".join(part.strip() for part in text.split(",")), origin)
+    outcome.put("forwarded_allow_ips", _listed(value), origin)
 
 
 def _application(outcome: Outcome, origin: str, value: Any) -> None:
@@ -152,7 +151,7 @@ SETTINGS: dict[str, Rule] = {
     "limit_request_fields": wider("limit_header_lines"),
     "limit_request_field_size": wider("limit_header_bytes"),
     "reload": switch(same("reload")),
-    "reload_engine": not_needed("changes are told by the kernel where it can"),
+    "reload_engine": not_needed("the system reports which files have changed"),
     "reload_extra_files": unsupported("name folders to watch with reload_dir"),
     "spew": switch(unsupported("`forehand stacks` shows what every thread is doing")),
     "preload_app": switch(same("preload")),
@@ -168,7 +167,7 @@ SETTINGS: dict[str, Rule] = {
     "daemon": switch(unsupported("let systemd run it: deploy/forehand.service")),
     "pidfile": same("pid_file"),
     "proc_name": same("process_name"),
-    "worker_tmp_dir": not_needed("workers beat on a pipe, not on a file"),
+    "worker_tmp_dir": not_needed("workers need no file to show that they are alive"),
     "tmp_upload_dir": unsupported("bodies that do not fit into memory go to TMPDIR, into files without a name"),
     "errorlog": _error_log,
     "loglevel": _level,
@@ -192,14 +191,12 @@ SETTINGS: dict[str, Rule] = {
     "forwarder_headers": unsupported("SCRIPT_NAME comes from X-Forwarded-Prefix of a trusted peer, or from "
                                      "script_name"),
     "secure_scheme_headers": _scheme_headers,
-    "protocol": unsupported("HTTP is spoken: nginx needs proxy_pass instead of uwsgi_pass (docs/behind-nginx.md)"),
-    "uwsgi_allow_ips": unsupported("HTTP is spoken, and not the uwsgi protocol"),
     "header_map": _header_map,
     "strip_header_spaces": switch(unsupported("a space before the colon is refused: it hides headers from proxies")),
     "permit_obsolete_folding": _relaxed("obs-fold"),
-    "permit_unconventional_http_method": switch(not_needed("methods that are tokens reach the application")),
+    "permit_unconventional_http_method": switch(not_needed("methods that are valid tokens reach the application")),
     "permit_unconventional_http_version": switch(unsupported("HTTP/1.0 and 1.1 are spoken")),
-    "casefold_http_method": switch(unsupported("methods are taken as they are written (RFC 9110 section 9.1)")),
+    "casefold_http_method": switch(unsupported("methods are case-sensitive (RFC 9110 section 9.1)")),
     "http_parser": not_needed("there is one parser, written in Rust"),
     "root_path": same("script_name"),
     "paste": _paste,
@@ -217,7 +214,7 @@ SETTINGS: dict[str, Rule] = {
     "suppress_ragged_eofs": not_needed("it is about TLS"),
     "asgi_loop": asgi.loop,
     "asgi_lifespan": asgi.lifespan,
-    "asgi_disconnect_grace_period": not_needed("an application that does not hear of a client that has left may go on"),
+    "asgi_disconnect_grace_period": not_needed("an application may go on after its client has left"),
     "websocket_max_message_size": asgi.message_size,
     **dict.fromkeys(
         ("http_protocols", "http2_max_concurrent_streams", "http2_initial_window_size", "http2_max_frame_size",
@@ -231,10 +228,10 @@ SETTINGS: dict[str, Rule] = {
     "default_proc_name": not_needed("processes are named after the application, or by process_name"),
 }  # fmt: skip
 
-# Read together, in `settle`: what they mean depends on the kind of worker, or on one another.
+# Read together, in `translate`: what they mean depends on the kind of worker, or on one another.
 TOGETHER = (
     "timeout", "keepalive", "threads", "worker_connections", "accesslog", "access_log_format", "proxy_protocol",
-    "proxy_allow_ips",
+    "proxy_allow_ips", "protocol", "uwsgi_allow_ips",
 )  # fmt: skip
 
 # gunicorn's function, our option, and what else differs.
@@ -252,8 +249,8 @@ HOOKS = {
     "pre_request": ("", "a WSGI middleware sees every request"),
     "post_request": ("", "a WSGI middleware sees every reply"),
     "worker_int": ("", "a stop runs on_worker_exit"),
-    "worker_abort": ("", "a request that is late is logged with its stack (request_timeout)"),
-    "nworkers_changed": ("", "`forehand status` tells how many workers there are"),
+    "worker_abort": ("", "an overdue request is logged with its stack (request_timeout)"),
+    "nworkers_changed": ("", "`forehand status` shows how many workers there are"),
     "ssl_context": ("", TLS),
     **dict.fromkeys(("on_dirty_starting", "dirty_post_fork", "dirty_worker_init", "dirty_worker_exit"), ("", NO_DIRTY)),
 }
@@ -271,6 +268,7 @@ def translate(outcome: Outcome, values: Mapping[str, Any]) -> None:
     _threads(outcome, values.get("threads"), kind)
     _connections(outcome, values, sync)
     _access_log(outcome, values)
+    _protocol(outcome, values)
     _proxy_protocol(outcome, values)
     if values.get("syslog") and "log_syslog_to" not in outcome.settings:
         outcome.put("log_syslog_to", "udp://localhost:514", "gunicorn's default of syslog_addr")
@@ -283,22 +281,49 @@ def _proxy_protocol(outcome: Outcome, values: Mapping[str, Any]) -> None:
     value, allowed = values.get("proxy_protocol"), values.get("proxy_allow_ips")
     if not value or str(value).lower() in ("0", "false", "no", "off"):
         if allowed is not None:
-            outcome.not_needed("proxy_allow_ips", allowed, "without proxy_protocol it is not asked")
+            outcome.not_needed("proxy_allow_ips", allowed, "it has no effect without proxy_protocol")
         return
     versions = str(value).lower() if str(value).lower() in ("v1", "v2") else "any"
-    addresses = outcome.settings.get("bind", [] if "bind" in values else list(OPTIONS["bind"].default))
-    if not addresses:
+    if not _changed(outcome, values, "proxy_protocol", lambda address: f"{address}?proxy={versions}"):
         outcome.unsupported("proxy_protocol", value, f"add ?proxy={versions} to the end of the address")
         return
-    outcome.settings.pop("bind", None)
-    outcome.put("bind", [f"{address}?proxy={versions}" for address in addresses], "proxy_protocol")
     outcome.differs(
         "proxy_protocol", value, "an address that expects PROXY headers takes no connection without one; both "
         "versions are taken where gunicorn was not told which"
     )  # fmt: skip
     if allowed is not None:
-        text = allowed if isinstance(allowed, str) else ",".join(allowed)
-        outcome.put("proxy_protocol_from", ",".join(part.strip() for part in text.split(",")), "proxy_allow_ips")
+        outcome.put("proxy_protocol_from", _listed(allowed), "proxy_allow_ips")
+
+
+def _protocol(outcome: Outcome, values: Mapping[str, Any]) -> None:
+    """`protocol`: our addresses say what is spoken at each."""
+    value, allowed = values.get("protocol"), values.get("uwsgi_allow_ips")
+    if str(value or "http").lower() == "uwsgi":
+        if not _changed(outcome, values, "protocol", lambda address: f"uwsgi:{address}"):
+            outcome.unsupported("protocol", value, "write uwsgi: before the address")
+        if allowed is not None:
+            outcome.put("gateway_allow", _listed(allowed), "uwsgi_allow_ips")
+        return
+    if value and str(value).lower() != "http":
+        outcome.unsupported("protocol", value, "HTTP, uwsgi and SCGI are spoken (docs/behind-nginx.md)")
+    if allowed is not None:
+        outcome.not_needed("uwsgi_allow_ips", allowed, "it has no effect without protocol = uwsgi")
+
+
+def _changed(outcome: Outcome, values: Mapping[str, Any], origin: str, change: Callable[[str], str]) -> bool:
+    """Change every address that is bound. False: none is known here, as a shell's variable names it."""
+    addresses = outcome.settings.get("bind", [] if "bind" in values else list(OPTIONS["bind"].default))
+    if not addresses:
+        return False
+    outcome.settings.pop("bind", None)
+    outcome.put("bind", [change(address) for address in addresses], origin)
+    return True
+
+
+def _listed(allowed: Any) -> str:
+    """Addresses of peers as we write them."""
+    text = allowed if isinstance(allowed, str) else ",".join(allowed)
+    return ",".join(part.strip() for part in text.split(","))
 
 
 def _deadline(outcome: Outcome, value: Any, sync: bool) -> None:

@@ -129,7 +129,7 @@ def _failed(path: str, error: BaseException) -> Problem:
     frames = error.__traceback__
     while frames and frames.tb_frame.f_code.co_filename != path:
         frames = frames.tb_next
-    hint = "mend the file, or give the variables that it asks for"
+    hint = "correct the file, or set the variables that it asks for"
     if isinstance(error, ModuleNotFoundError):
         hint = "run `forehand migrate` with the Python that gunicorn runs with, where the project's packages are"
     text = "".join(traceback.format_exception(type(error), error, frames))
@@ -167,7 +167,7 @@ def tell(outcome: Outcome, path: str, names: Mapping[str, Any], overridden: set[
                 _computed(outcome, name, value, texts)
                 if condition and outcome.took_any(name) and condition not in told:
                     told.add(condition)
-                    outcome.differs(name, condition, f"line {node.lineno}: what holds here and now is written")
+                    outcome.differs(name, condition, f"line {node.lineno}: the value that applies here is written")
             elif name not in NAMES and name not in used and not name.startswith("_"):
                 nearest = near(name, NAMES)
                 if nearest:
@@ -220,7 +220,7 @@ def _computed(outcome: Outcome, name: str, value: ast.expr, texts: Mapping[str, 
         advice = 'here it stays what it is on this machine; workers = "auto" counts the CPUs that it may use'
     elif "environ" in behind or "getenv" in behind:
         ours = next((ours for ours, origin in outcome.origins.items() if origin == name), name)
-        advice = f"it is what the variables say now; FOREHAND_{ours.upper()} sets it from outside"
+        advice = f"it depends on variables, and is what they say now; FOREHAND_{ours.upper()} sets it from outside"
     outcome.differs(name, text, advice)
 
 

@@ -43,7 +43,7 @@ def _access(outcome: Outcome, origin: str, value: Any) -> None:
 
 
 def _umask(outcome: Outcome, origin: str, value: Any) -> None:
-    # Its flag takes a decimal number, and only unix sockets heed it.
+    # Its flag takes a decimal number, and only unix sockets follow it.
     outcome.put("socket_mode", f"{0o666 & ~int(value):o}", origin)
 
 
@@ -75,13 +75,13 @@ RULES: dict[str, Rule] = {
     "--worker-class": _worker,
     "--keep-alive": same("keep_alive_timeout", "75 s cost nothing here and outlast load balancers"),
     "--insecure-bind": unsupported("it belongs to TLS, which a proxy terminates"),
-    "--quic-bind": unsupported("HTTP/1.0 and 1.1 are spoken; a proxy speaks HTTP/3"),
+    "--quic-bind": unsupported("no HTTP/3 here: let a proxy speak it"),
     "--log-config": asgi.log_config,
     "--log-level": lambda outcome, origin, value: outcome.put("log_level", str(value).lower(), origin),
     "--pid": same("pid_file"),
     "--reload": switch(same("reload")),
     "--root-path": same("script_name"),
-    "--server-name": unsupported("whom a request is for is a proxy's question, or the application's"),
+    "--server-name": unsupported("a proxy or the application decides which hosts are served"),
     "--statsd-host": unsupported("no metrics are sent"),
     "--statsd-prefix": unsupported("no metrics are sent"),
     "--websocket-ping-interval": same("ws_ping_interval"),

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from forehand.migrate.outcome import Rule
 
-PROXY = "Apache's part: a proxy's work (docs/behind-nginx.md)"
-APACHE = "Apache's inside: there is none here"
+PROXY = "this is a proxy's work (docs/behind-nginx.md)"
+APACHE = "this configures Apache, which is not used here"
 DEBUG = "a development tool of mod_wsgi-express; run the framework's own server for that"
 AUTH = "Apache's part: a proxy's work, or a WSGI middleware's"
 NEWRELIC = "start with `newrelic-admin run-program forehand …`"
@@ -63,7 +63,7 @@ RULES: dict[str, Rule] = {
     "--shutdown-timeout": not_needed("graceful_timeout is the whole time"),
     "--graceful-timeout": same("graceful_timeout"),
     "--eviction-timeout": unsupported("there is no eviction"),
-    "--deadlock-timeout": not_needed("a request that is late is logged with its stack (request_timeout)"),
+    "--deadlock-timeout": not_needed("an overdue request is logged with its stack (request_timeout)"),
     "--inactivity-timeout": unsupported("idle workers stay"),
     "--startup-timeout": same("startup_timeout"),
     "--request-timeout": same("request_timeout", "mod_wsgi takes the average of all threads, and restarts the process; "
@@ -114,8 +114,8 @@ RULES: dict[str, Rule] = {
     "--service-user": unsupported("run it as a service of its own"),
     "--service-group": unsupported("run it as a service of its own"),
     "--service-log-file": unsupported("run it as a service of its own"),
-    "--server-metrics": switch(unsupported("`forehand status` tells what is counted")),
-    "--server-status": switch(unsupported("`forehand status` tells what is counted")),
+    "--server-metrics": switch(unsupported("`forehand status` shows the server's counters")),
+    "--server-status": switch(unsupported("`forehand status` shows the server's counters")),
     "--disable-reloading": not_needed("nothing is reloaded unless `reload` says so"),
     "--isatty": not_needed("nothing depends on a terminal"),
     "--lang": unsupported("set LANG in the environment"),
@@ -209,9 +209,7 @@ def _target(outcome: Outcome, words: list[str], values: dict[str, str]) -> None:
     if kind == "module":
         outcome.target = f"{name}:{attribute}"
     elif kind in ("paste", "static") or not name:
-        outcome.unsupported(
-            "--application-type", kind, "a module with the application in it is to be named as the target"
-        )
+        outcome.unsupported("--application-type", kind, "name the module that has the application as the target")
     else:
         script_target(outcome, name, attribute, outcome.settings.get("chdir", ""))
 

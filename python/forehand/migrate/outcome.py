@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Three ways in which an option does not simply become one of ours.
 UNSUPPORTED = "No counterpart"
 DIFFERENT = "Different here"
-NOT_NEEDED = "Nothing to carry over"
+NOT_NEEDED = "Nothing to set"
 KINDS = (UNSUPPORTED, DIFFERENT, NOT_NEEDED)
 
 # Texts that each of their origins adds to.
@@ -80,7 +80,7 @@ class Outcome:
         shell = value if isinstance(value, str) else ""
         if VARIABLE.search(shell) and option.kind != "bool":
             self._flag(name, shell, origin)
-            self.differs(origin, value, f"TOML has no variables: the command line above gives {option.flag}")
+            self.differs(origin, value, f"TOML has no variables: {option.flag} is on the command line above")
             return
         try:
             if option.kind == "list":
@@ -93,11 +93,11 @@ class Outcome:
             value = option.validated(value)
             _check_members(name, value)
         except ValueError as error:
-            reason = f"{name} does not take it: {error}"
+            reason = f"{name} cannot have this value: {error}"
             if name == "bind":
                 # Left out, the server would listen where nobody has asked it to.
                 self._flag(name, shell or str(value[-1]), origin)
-                reason += ". The command line above gives it, and is refused until it is an address"
+                reason += ". The command line above has it, and does not start until it is an address"
             self.unsupported(origin, value, reason)
             return
         if name in self.settings and option.kind != "list" and name not in GROWING and self.origins[name] != origin:
@@ -105,7 +105,7 @@ class Outcome:
             if self.settings[name] == value:
                 origin = f"{self.origins[name]}, {origin}"
             else:
-                reason = f"there is one {name}, and {origin} has it"
+                reason = f"{name} can be set once, and {origin} has set it"
                 for earlier in self.origins[name].split(", "):
                     self.unsupported(earlier, self.settings[name], reason)
         self.settings[name] = value
@@ -142,11 +142,11 @@ class Outcome:
         for name in doubled:
             if name in self.settings:
                 value = self.settings.pop(name)
-                self.not_needed(self.origins.pop(name), value, f"{name} means nothing beside the other options")
+                self.not_needed(self.origins.pop(name), value, f"{name} has no effect with the other options")
 
     def _drop(self, *names: str) -> None:
         """Leave out what the address that is bound goes before."""
-        reason = "what is bound is named by another option, and that goes before it, as there"
+        reason = "another option names the address, and takes precedence here as it does there"
         for name in names:
             for value in [self.settings.pop(name)] if name in self.settings else []:
                 self.not_needed(self.origins.pop(name), value, reason)
@@ -162,10 +162,10 @@ class Outcome:
         try:
             wanted = OPTIONS[name].validated(value)
         except ValueError as error:
-            self.unsupported(origin, value, f"{name} does not take it: {error}")
+            self.unsupported(origin, value, f"{name} cannot have this value: {error}")
             return
         if not wanted:
-            self.unsupported(origin, value, f"nothing is unlimited here; {name} is {own}")
+            self.unsupported(origin, value, f"there is always a limit here; {name} is {own}")
         elif wanted > own:
             self.put(name, value, origin)
         else:

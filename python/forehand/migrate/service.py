@@ -66,7 +66,7 @@ def unit(text: str) -> Service:
         if key == "ExecStart" and value:
             command = value.lstrip("@-:+!").replace("%%", "\0")
             for specifier in dict.fromkeys(re.findall(r"%[a-zA-Z]", command)):
-                reason = "systemd fills it in in a unit, and nobody in a TOML: write what it stands for, or use a flag"
+                reason = "systemd replaces it, and TOML has no such thing: write the value itself, or use a flag"
                 service.differing.append((specifier, "", reason))
             service.lines.append(command.replace("\0", "%"))
         elif key == "Environment":

@@ -43,7 +43,7 @@ def programs(text: str, path: str) -> Iterator[tuple[str, Service]]:
             if values.get(key):
                 service.settings.append((ours, values[key], key))
         if values.get("numprocs", "1") != "1":
-            service.differing.append(("numprocs", values["numprocs"], "one server listens: `workers` says how many "
+            service.differing.append(("numprocs", values["numprocs"], "one server is enough: `workers` says how many "
                                       "processes it has, and numprocs = 1 goes with it"))  # fmt: skip
         service.remarks += [(key, values[key], "leave it with supervisord") for key in KEPT if key in values]
         yield name, service

@@ -47,7 +47,7 @@ def _environment(outcome: Outcome, origin: str, value: Any) -> None:
 def _processes(outcome: Outcome, origin: str, value: Any) -> None:
     if isinstance(value, dict):
         outcome.put("workers", value.get("max", 1), f"{origin}.max")
-        outcome.unsupported(origin, value, "Unit adds processes by load, up to max; here so many run all the "
+        outcome.unsupported(origin, value, "Unit adds processes by load, up to max; here that many run all the "
                             "time, and hold their memory. `forehand workers +1` adds one")  # fmt: skip
     else:
         outcome.put("workers", value, origin)
@@ -63,7 +63,7 @@ def _home(outcome: Outcome, origin: str, value: Any) -> None:
 
 
 def _version(outcome: Outcome, origin: str, value: Any) -> None:
-    outcome.not_needed(origin, value, "the Python that runs forehand is the one")
+    outcome.not_needed(origin, value, "the interpreter is the one that runs forehand")
 
 
 APPLICATION: dict[str, Rule] = {
@@ -225,5 +225,5 @@ def _access_log(outcome: Outcome, value: Any) -> None:
         outcome.unsupported(
             "access_log.format",
             table["format"],
-            "its variables are nginx's; access_log takes a format such as '%h %r %s %D'",
+            "nginx's variables are not known here; access_log takes a format such as '%h %r %s %D'",
         )

@@ -192,8 +192,8 @@ RULES: dict[str, Rule] = {
     "single-interpreter": switch(not_needed(ALWAYS)),
     "enable-threads": switch(not_needed(ALWAYS)),
     "manage-script-name": switch(not_needed("script_name is for all requests")),
-    "plugins": not_needed("Python is what is run"),
-    "plugin": not_needed("Python is what is run"),
+    "plugins": not_needed("only Python applications are served"),
+    "plugin": not_needed("only Python applications are served"),
     "plugins-dir": not_needed("there are no plugins"),
     "plugin-dir": not_needed("there are no plugins"),
     "strict": switch(not_needed(ALWAYS)),
@@ -210,18 +210,18 @@ RULES: dict[str, Rule] = {
     "harakiri-graceful-timeout": _whole("request_timeout_grace", remark="forehand.RequestTimeout is raised in the "
                                         "thread, and the worker is replaced where it does not come back by then"),
     "harakiri-graceful-signal": unsupported("no signal is sent: forehand.RequestTimeout is raised in the thread"),
-    "harakiri-queue-threshold": unsupported("a late request is ended whatever waits; limit_queue and queue_timeout "
-                                            "bound the queue"),
-    "harakiri-verbose": switch(not_needed("the stack of the late request is logged")),
+    "harakiri-queue-threshold": unsupported("an overdue request is ended however many wait; limit_queue and "
+                                            "queue_timeout bound the queue"),
+    "harakiri-verbose": switch(not_needed("the stack of an overdue request is logged")),
     "max-requests": _whole("max_requests"),
     "max-requests-delta": _whole("max_requests_jitter", remark="uWSGI adds it by worker number; here by chance"),
     "max-worker-lifetime": _whole("max_worker_age"),
     "max-worker-lifetime-delta": not_needed("replacements come first, one after the other"),
-    "min-worker-lifetime": not_needed("crash loops back off"),
+    "min-worker-lifetime": not_needed("workers that keep crashing are replaced more and more slowly"),
     "reload-on-rss": _whole("max_worker_memory", "M"),
     "evil-reload-on-rss": _whole("max_worker_memory", "M"),
-    "reload-on-as": unsupported("memory is counted as it is used (max_worker_memory), not as it is addressed"),
-    "evil-reload-on-as": unsupported("memory is counted as it is used (max_worker_memory), not as it is addressed"),
+    "reload-on-as": unsupported("max_worker_memory bounds memory in use, not address space"),
+    "evil-reload-on-as": unsupported("max_worker_memory bounds memory in use, not address space"),
     "worker-reload-mercy": _whole("graceful_timeout"),
     "reload-mercy": _whole("graceful_timeout"),
     "buffer-size": _buffer,
@@ -230,7 +230,7 @@ RULES: dict[str, Rule] = {
     "post-buffering-bufsize": not_needed("bodies are received before a thread is taken"),
     "socket-timeout": _whole("write_timeout"),
     "so-write-timeout": _whole("write_timeout"),
-    "http-timeout": differs("there is no hop between a router and the workers; request_timeout ends late requests"),
+    "http-timeout": differs("there is no hop between a router and the workers; request_timeout ends overdue requests"),
     "http-connect-timeout": not_needed("there is no hop between a router and the workers"),
     "http-headers-timeout": _whole("header_timeout"),
     "http-keepalive": not_needed("connections are kept; keep_alive_timeout says for how long"),
@@ -250,8 +250,8 @@ RULES: dict[str, Rule] = {
     "safe-pidfile2": same("pid_file"),
     "daemonize": _daemonize,
     "daemonize2": _daemonize,
-    "die-on-term": switch(not_needed("SIGTERM stops")),
-    "exit-on-reload": switch(unsupported("a reload reloads")),
+    "die-on-term": switch(not_needed("SIGTERM stops the server")),
+    "exit-on-reload": switch(unsupported("a reload starts new workers, and never ends the server")),
     "no-orphans": switch(not_needed("workers end with their parent")),
     "master-fifo": unsupported("`forehand reload`, `stop` and `workers +1` over the socket that `control` names"),
     "max-fd": unsupported("systemd: LimitNOFILE="),
@@ -271,26 +271,26 @@ RULES: dict[str, Rule] = {
     "reuse-port": switch(not_needed("workers share one listener; a connection goes to one that is free")),
     "thread-stacksize": unsupported("threads have the system's stack size: ulimit -s"),
     "disable-sendfile": switch(unsupported("sendfile(2) is used for what wsgi.file_wrapper returns")),
-    "py-call-osafterfork": switch(not_needed("Python is told of forks")),
+    "py-call-osafterfork": switch(not_needed("Python's own fork hooks run")),
     "py-tracebacker": unsupported("`forehand stacks` shows what every thread is doing"),
     "wsgi-env-behaviour": not_needed("each request has an environ of its own"),
     "wsgi-env-behavior": not_needed("each request has an environ of its own"),
-    "wsgi-disable-file-wrapper": unsupported("wsgi.file_wrapper is there"),
+    "wsgi-disable-file-wrapper": unsupported("wsgi.file_wrapper cannot be switched off"),
     "catch-exceptions": switch(unsupported("tracebacks go to the log, and never to a client")),
     # Logs
     **dict.fromkeys(("logto", "logto2", "logger", "log-socket"), _log),
-    "memory-report": switch(unsupported("`forehand status` tells the memory of each worker")),
-    "log-date": not_needed("lines have the time"),
-    "logdate": not_needed("lines have the time"),
+    "memory-report": switch(unsupported("`forehand status` shows the memory of each worker")),
+    "log-date": not_needed("every line has the time"),
+    "logdate": not_needed("every line has the time"),
     **dict.fromkeys(("log-maxsize", "log-backupname", "log-truncate", "log-reopen", "touch-logrotate",
                      "touch-logreopen"), unsupported(ROTATE)),
     "logfile-chmod": unsupported("files have the permissions that umask leaves"),
-    "logfile-chown": unsupported("files belong to whom the server runs as"),
+    "logfile-chown": unsupported("files belong to the user that the server runs as"),
     "log-master": switch(not_needed("each line is written whole")),
     "threaded-logger": switch(not_needed("no worker waits for a log")),
     **dict.fromkeys(("ignore-sigpipe", "ignore-write-errors", "disable-write-exception", "write-errors-tolerance",
                      "write-errors-exception-only"), not_needed("a client that leaves is no error")),
-    "stats": unsupported("`forehand status` tells what is counted"),
+    "stats": unsupported("`forehand status` shows the server's counters"),
     "show-config": switch(not_needed("`forehand --print-config` does it")),
     "gevent": _gevent,
     "gevent-monkey-patch": switch(not_needed("with worker_class gevent everything is patched")),
@@ -298,7 +298,7 @@ RULES: dict[str, Rule] = {
     "ugreen": switch(unsupported(GREENLETS)),
     "async": unsupported(GREENLETS),
     "route": _route,
-    "print": not_needed("it only prints"),
+    "print": not_needed("it prints something while uWSGI reads its configuration, and sets nothing"),
     "autoload": switch(not_needed("there are no plugins")),
     "so-keepalive": switch(not_needed("keep_alive_timeout ends connections that are idle")),
 }  # fmt: skip
@@ -384,14 +384,14 @@ def _plain(outcome: Outcome, key: str, value: str) -> str:
     found = re.match(r"(.*?)\s+[#;](?!\S*=).*$", value)
     if not found or key.startswith("log") or key in ("print", "route"):
         return value
-    outcome.differs(key, value, "uWSGI takes what follows the value for a part of it; here it is left out")
+    outcome.differs(key, value, "uWSGI takes a comment behind a value for a part of it; here it is left out")
     return found[1]
 
 
 def _protocol(outcome: Outcome, values: dict[str, str]) -> None:
     for key in ("protocol", "socket-protocol"):
         if values.get(key) == "http":
-            outcome.not_needed(key, "http", "HTTP is spoken, here too")
+            outcome.not_needed(key, "http", "HTTP is spoken here, too")
         elif values.get(key) in GATEWAYS:
             outcome.not_needed(key, values[key], "the address says what is spoken there")
         elif key in values:

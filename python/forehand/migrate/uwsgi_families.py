@@ -20,13 +20,13 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         """
         carbon nagios rrdtool
         """,
-        "no metrics are sent: `forehand status` tells what is counted",
+        "no metrics are sent: `forehand status` shows the server's counters",
     ),
     (
         """
         ping= ping-
         """,
-        "it is about asking another uWSGI: `forehand status` asks a server",
+        "it asks another uWSGI: `forehand status` asks a running server",
     ),
     (
         """
@@ -38,7 +38,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         """
         symcall symimporter
         """,
-        "functions of C are not called; a WSGI application is",
+        "only Python applications are called, no functions in C",
     ),
     (
         """
@@ -73,13 +73,13 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         """
         cron unique-
         """,
-        "a systemd timer, or a task queue",
+        "use a systemd timer or a task queue",
     ),
     (
         """
         stats memory-report
         """,
-        "`forehand status` tells what is counted",
+        "`forehand status` shows the server's counters",
     ),
     (
         """
@@ -91,13 +91,13 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         """
         emperor vassal imperial zerg early-emperor heartbeat
         """,
-        "an application has a forehand.toml and a service of its own",
+        "each application has a forehand.toml and a service of its own",
     ),
     (
         """
         attach- smart-attach exec- hook- call- daemons- after-request wait- notify-socket
         """,
-        "ExecStartPre= and services of their own for what is to run beside; on_start and the other hooks for Python",
+        "commands become ExecStartPre= or services of their own; Python code goes to on_start and the other hooks",
     ),
     (
         """
@@ -130,7 +130,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         """
         http- fastrouter rawrouter sslrouter forkpty raw- uwsgi-
         """,
-        "there is no router before the workers: the proxy talks to them",
+        "there is no router in front of the workers: a proxy connects to them directly",
     ),
     (
         """
@@ -143,13 +143,13 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         paste ini-paste pecan web3= wsgi-lite pump= eval= pyrun pyshell pymodule post-pymodule perl psgi
         rack ruby lua php gevent asyncio greenlet loop= loop- loops-
         """,
-        "a module with the WSGI application in it is to be named as the target",
+        "name the module that has the WSGI application as the target",
     ),
     (
         """
         py= py- pyargv pyimport python- shared-py shared-import shared-python spooler-py import= python=
         """,
-        "on_start and on_worker_start run Python; the Python that runs forehand is the one",
+        "on_start and on_worker_start run Python code; the interpreter is the one that runs forehand",
     ),
     (
         """
@@ -161,7 +161,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         """
         enable-proxy-protocol http-enable-proxy
         """,
-        "the PROXY protocol is not spoken yet",
+        "add ?proxy=v1 to the end of the address that a load balancer connects to (docs/behind-haproxy.md)",
     ),
     (
         """
@@ -169,7 +169,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         build-plugin cflags= dot-h= dump-options show-config test= no-server command-mode file-write
         iprint= print-sym exit= start= start-un st= get= mode= resolve= plugin-list plugins-list
         """,
-        "a command of uWSGI's, and no setting",
+        "this is a command of uWSGI, not a setting",
     ),
     (
         """
@@ -187,7 +187,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         """
         skip-atexit no-threads-wait use-abort segfault-alarm backtrace-depth
         """,
-        "a worker that ends runs Python's own end; faulthandler is Python's: PYTHONFAULTHANDLER=1",
+        "a worker ends as any Python program does; PYTHONFAULTHANDLER=1 switches faulthandler on",
     ),
     (
         """
@@ -198,7 +198,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         no-default-app no-fd-passing no-harakiri no-site offload-thread optimize= pcre-jit profiler=
         shutdown-sockets skip-zero wsgi-accept wsgi-strict
         """,
-        "it is about uWSGI's own inside",
+        "it configures a part of uWSGI that does not exist here",
     ),
     (
         """

@@ -186,11 +186,11 @@ class Reading:
             yield from (str(number) for number in range(1, min(int(value), 1000) + 1))
         elif key == "for-glob":
             yield from sorted(glob.glob(os.path.join(self.folder, value)))
-            self.unclear.append((key, value, "it was looked at on this machine"))
+            self.unclear.append((key, value, "it was evaluated on this machine"))
         elif key == "for-readline":
             yield from self._content(key, value).splitlines()
         elif key.startswith("for-"):
-            self.unclear.append((key, value, "this loop is not gone through"))
+            self.unclear.append((key, value, "this loop was not followed"))
         else:
             answer = self._holds(key.removeprefix("if-").removeprefix("if"), value)
             if answer is not None:
@@ -204,20 +204,20 @@ class Reading:
         if condition == "env":
             name, equals, wanted = value.partition("=")
             known = self.environment.get(name)
-            self.unclear.append(("if-env", value, "the variable was looked at as it is now"))
+            self.unclear.append(("if-env", value, "the variable was evaluated as it is now"))
             return known if known is not None and (not equals or known == wanted) else None
         if condition == "opt":
             name, equals, wanted = value.partition("=")
             options = dict(self.found)
             return options[name] if name in options and (not equals or options[name] == wanted) else None
         if condition == "hostname":
-            self.unclear.append(("if-hostname", value, "it was looked at on this machine"))
+            self.unclear.append(("if-hostname", value, "it was evaluated on this machine"))
             return value if value == socket.gethostname() else None
         tests = {"exists": os.path.exists, "file": os.path.isfile, "dir": os.path.isdir, "directory": os.path.isdir}
         if condition in tests:
-            self.unclear.append((f"if-{condition}", value, "it was looked at on this machine"))
+            self.unclear.append((f"if-{condition}", value, "it was evaluated on this machine"))
             return value if tests[condition](place) else None
-        self.unclear.append((f"if-{condition}", value, "this condition was taken not to hold"))
+        self.unclear.append((f"if-{condition}", value, "this condition was taken to be false"))
         return None
 
     def _filled(self, key: str, text: str, path: str, item: Mapping[str, str]) -> str:

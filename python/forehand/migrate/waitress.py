@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from forehand.migrate.outcome import Rule
 
-OWN = "the engine chooses this by itself"
+OWN = "there is nothing to tune: the engine does this by itself"
 
 
 def _listen(outcome: Outcome, origin: str, value: Any) -> None:
@@ -36,10 +36,10 @@ RULES: dict[str, Rule] = {
     "--listen": _listen,
     "--unix-socket": _unix,
     "--unix-socket-perms": asgi.socket_mode,
-    "--ipv4": not_needed("an address says what it is"),
+    "--ipv4": not_needed("the address itself says whether it is IPv4 or IPv6"),
     "--no-ipv4": unsupported("name the addresses: --bind [::]:8080"),
-    "--ipv6": not_needed("an address says what it is"),
-    "--no-ipv6": not_needed("an address says what it is"),
+    "--ipv6": not_needed("the address itself says whether it is IPv4 or IPv6"),
+    "--no-ipv6": not_needed("the address itself says whether it is IPv4 or IPv6"),
     "--url-scheme": same("url_scheme"),
     "--url-prefix": _prefix,
     "--ident": same("server_header"),
@@ -52,7 +52,7 @@ RULES: dict[str, Rule] = {
     "--outbuf-high-watermark": unsupported("limit_response_buffer_bytes is the bound for a slow reader"),
     "--inbuf-overflow": same("limit_body_memory_bytes"),
     "--connection-limit": same("limit_connections"),
-    "--cleanup-interval": not_needed("connections have timers of their own"),
+    "--cleanup-interval": not_needed("every connection has a timer of its own"),
     "--channel-timeout": same("keep_alive_timeout"),
     "--log-socket-errors": not_needed("a client that leaves is no error"),
     "--no-log-socket-errors": not_needed("a client that leaves is no error"),
@@ -68,10 +68,10 @@ RULES: dict[str, Rule] = {
                                          "trusted is the client"),
     "--trusted-proxy-headers": not_needed("X-Forwarded-For, -Proto, -Host, -Port, -Prefix and Forwarded are "
                                           "understood"),
-    "--clear-untrusted-proxy-headers": not_needed("from anybody else they do not reach the application"),
-    "--no-clear-untrusted-proxy-headers": unsupported("from anybody else they do not reach the application"),
-    "--log-untrusted-proxy-headers": unsupported("they are dropped without a line"),
-    "--no-log-untrusted-proxy-headers": not_needed("they are dropped without a line"),
+    "--clear-untrusted-proxy-headers": not_needed("untrusted forwarding headers never reach the application"),
+    "--no-clear-untrusted-proxy-headers": unsupported("untrusted forwarding headers never reach the application"),
+    "--log-untrusted-proxy-headers": unsupported("untrusted forwarding headers are dropped, and not logged"),
+    "--no-log-untrusted-proxy-headers": not_needed("untrusted forwarding headers are dropped, and not logged"),
     "--server-name": unsupported("SERVER_NAME is the Host of the request"),
     "--call": switch(same("factory")),
     "--app": lambda outcome, _origin, value: setattr(outcome, "target", str(value)),
@@ -107,6 +107,6 @@ def translate(outcome: Outcome, command: Command) -> None:
     if "--threads" not in flags:
         outcome.put("threads", 4, "waitress's default")
     if not flags & {"--trusted-proxy", "--clear-untrusted-proxy-headers"}:
-        outcome.differs("--trusted-proxy", "", "waitress believes no proxy unless told; here loopback and unix sockets "
+        outcome.differs("--trusted-proxy", "", "waitress trusts no proxy unless told; here loopback and unix sockets "
                         'are believed. forwarded_allow_ips = "" believes nobody')  # fmt: skip
     tell_unknown(outcome, GRAMMAR, unknown)
