@@ -45,8 +45,8 @@ def unhurried() -> Iterator[None]:
 def in_child(cpus: frozenset[int] = frozenset()) -> None:
     """Between fork and exec: a group of its own, the end with the lab, and these processors, if any are named.
 
-    SIGINT is heeded again: a lab in the background of a script was told to ignore it, which a child would inherit,
-    and it is what asks the engine to end.
+    SIGINT has its usual effect again: a lab in the background of a script was told to ignore it, which a child would
+    inherit, and it is what asks the engine to end.
 
     Its own group, so that the terminal's Ctrl-C comes to the lab alone, which then ends the whole group. Not a session:
     servers of 2010 call setpgrp, which a session's leader may not.

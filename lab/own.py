@@ -106,7 +106,7 @@ def applied(asked: argparse.Namespace, scenario: Scenario) -> Scenario:
 
 
 def required(path: str | None) -> list[str]:
-    """The packages of a requirements file; options in it, which pip would heed, are refused and not lost."""
+    """The packages of a requirements file; options in it, which pip would follow, are refused and not lost."""
     if not path:
         return []
     try:

@@ -38,7 +38,7 @@ def gather(given: dict[str, Any], config: str | None, folder: str) -> Settings:
     return settings
 
 
-#: What platforms set for any server, as gunicorn and uvicorn heed them: beside nothing but defaults.
+#: What platforms set for any server, as gunicorn and uvicorn take them: only where nothing else sets the option.
 PLATFORMS = {"WEB_CONCURRENCY": "workers", "PORT": "port", "FORWARDED_ALLOW_IPS": "forwarded_allow_ips"}
 
 

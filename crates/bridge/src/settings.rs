@@ -133,7 +133,7 @@ fn limits(settings: &Bound<'_, PyDict>) -> PyResult<Limits> {
 
 /// The scoreboard, and the way on which connections go between workers (`supervisor/scoreboard.py`).
 fn scoreboard(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Scoreboard>, Option<Arc<Handoff>>)> {
-    let place: Option<(RawFd, usize, RawFd, RawFd, RawFd)> = get(settings, "board", None)?;
+    let place: Option<(RawFd, usize, RawFd, RawFd, RawFd)> = get(settings, "scoreboard", None)?;
     Ok(match place {
         Some((fd, row, notifier, give, take)) => {
             (Some(Scoreboard::join(fd, row, notifier)?), Some(Arc::new(Handoff::join(give, take)?)))

@@ -19,7 +19,7 @@ use server::turn::Loop;
 struct Pong;
 
 thread_local! {
-    static SCRIBE: std::cell::RefCell<ReplyBuilder> = std::cell::RefCell::new(ReplyBuilder::new());
+    static BUILDER: std::cell::RefCell<ReplyBuilder> = std::cell::RefCell::new(ReplyBuilder::new());
 }
 
 impl App for Pong {
@@ -28,7 +28,7 @@ impl App for Pong {
     }
 
     fn call(&self, exchange: &mut Exchange, engine: &Arc<Engine>) {
-        SCRIBE.with_borrow_mut(|builder| {
+        BUILDER.with_borrow_mut(|builder| {
             builder.head.clear();
             let written =
                 builder.head.status(b"200 OK").and(builder.head.field(b"Content-Type", b"text/plain"));

@@ -80,7 +80,7 @@ fn plant(planted: Planted, mut peer: Peer) -> Option<Peer> {
     None
 }
 
-fn tend(garden: &Mutex<Garden>, mut peer: Peer) {
+fn answer(garden: &Mutex<Garden>, mut peer: Peer) {
     while peer.request().is_some() {
         let planted = {
             let mut garden = garden.lock().expect("no thread panicked");
@@ -101,7 +101,7 @@ fn planted_server() -> (SocketAddr, Arc<Mutex<Garden>>) {
     let times_three = |kinds: &[Planted]| kinds.iter().flat_map(|kind| [*kind; 3]).collect();
     let garden = Arc::new(Mutex::new(Garden { new: times_three(&NEW), used: times_three(&USED) }));
     let shared = Arc::clone(&garden);
-    (serve(move |peer| tend(&shared, peer)), garden)
+    (serve(move |peer| answer(&shared, peer)), garden)
 }
 
 fn expected_errors() -> Value {

@@ -27,7 +27,7 @@ class Scoreboard:
 
     def __init__(self, fd: int = -1, wakeup: int = -1, *handoff: int) -> None:
         if fd < 0:
-            fd = os.memfd_create("forehand-board")
+            fd = os.memfd_create("forehand-scoreboard")
             os.ftruncate(fd, ROW * ROWS)
             wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.fd = fd

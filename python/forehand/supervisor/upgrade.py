@@ -95,7 +95,7 @@ def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:
                  "row": child.row, "generation": worker.generation, "state": worker.state}
             )  # fmt: skip
     return {
-        "form": FORM, "life": list(kept.parent_pipe), "board": kept.scoreboard.fds, "workers": workers,
+        "form": FORM, "life": list(kept.parent_pipe), "scoreboard": kept.scoreboard.fds, "workers": workers,
         "listeners": [
             {"fd": one.socket.fileno(), "url": one.url, "path": one.path, "kind": one.kind} for one in kept.listeners
         ],
@@ -126,7 +126,9 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
         Listener(socket.socket(fileno=one["fd"]), one["url"], one["path"], one.get("kind", "http"))
         for one in left["listeners"]
     ]
-    kept = Children(listeners, Scoreboard(*left["board"]), (left["life"][0], left["life"][1]))
+    # Programs from before it had its name called it a board.
+    scoreboard = left["scoreboard"] if "scoreboard" in left else left["board"]
+    kept = Children(listeners, Scoreboard(*scoreboard), (left["life"][0], left["life"][1]))
     state = supervisor.state
     state.phase = "serving"
     state.born, state.generation, state.generations = left["born"], left["generation"], left["generations"]
@@ -143,7 +145,7 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
             supervisor.control.clients[fd] = client
     for one in left["workers"]:
         _adopt_worker(supervisor, kept, one, now)
-    for fd in [*left["life"], *left["board"], *(one["fd"] for one in left["listeners"])]:
+    for fd in [*left["life"], *scoreboard, *(one["fd"] for one in left["listeners"])]:
         os.set_inheritable(fd, False)
     supervisor.plans = {left["generations"] + 1: supervisor.settings, left["generation"]: supervisor.settings}
 

@@ -96,7 +96,7 @@ def _serve(inherited: Inherited, process: WorkerProcess, application: Callable[.
         **plan["engine"],
         "multiprocess": plan["workers"] > 1,
         "shared_listeners": True,
-        "board": inherited.board,
+        "scoreboard": inherited.scoreboard,
         "report_fd": inherited.channel_fd,
         "access_log_fd": 1 if plan["access_log_file"] == "-" else open_log(plan["access_log_file"]),
         **logs.engine_settings(plan),

@@ -27,25 +27,25 @@ class Inherited:
     that ends with the parent, of a file for stacks, of its row on the scoreboard and what goes with it
     (`Scoreboard.place`), of the listeners (`Listener.lent`)."""
 
-    __slots__ = ("board", "channel_fd", "generation", "listeners", "number", "parent_pipe", "stacks")
+    __slots__ = ("channel_fd", "generation", "listeners", "number", "parent_pipe", "scoreboard", "stacks")
 
     def __init__(
         self,
         number: int,
         generation: int,
         fds: tuple[int, int, int],
-        board: tuple[int, ...],
+        scoreboard: tuple[int, ...],
         listeners: list[Lent],
     ) -> None:
         self.number = number
         self.generation = generation
         self.channel_fd, self.parent_pipe, self.stacks = fds
-        self.board = board
+        self.scoreboard = scoreboard
         self.listeners = listeners
 
     def fds(self) -> list[int]:
         """All descriptors."""
-        page, _, *others = self.board
+        page, _, *others = self.scoreboard
         own = (self.channel_fd, self.parent_pipe, self.stacks)
         return [*own, page, *others, *(fd for fd, _, _ in self.listeners)]
 

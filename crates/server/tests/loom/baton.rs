@@ -101,10 +101,10 @@ struct Case {
     /// How often the watchdog looks, and what it does when it finds an old job.
     looks: usize,
     relieves: bool,
-    tends: bool,
+    does_housekeeping: bool,
 }
 
-const CASE: Case = Case { threads: 2, jobs: 2, looks: 2, relieves: true, tends: false };
+const CASE: Case = Case { threads: 2, jobs: 2, looks: 2, relieves: true, does_housekeeping: false };
 
 fn check(case: Case) {
     loom::model(move || {
@@ -127,7 +127,7 @@ fn check(case: Case) {
                 if case.relieves {
                     baton.relieve(now);
                 }
-                if case.tends {
+                if case.does_housekeeping {
                     baton.housekeeping();
                 }
             }
@@ -158,13 +158,13 @@ fn beside_a_watchdog_that_relieves_nothing_is_lost() {
 }
 
 #[test]
-fn beside_a_watchdog_that_relieves_and_tends_nothing_is_lost() {
-    check(Case { tends: true, ..CASE });
+fn beside_a_watchdog_that_relieves_and_does_housekeeping_nothing_is_lost() {
+    check(Case { does_housekeeping: true, ..CASE });
 }
 
 #[test]
-fn beside_a_watchdog_that_only_tends_nothing_is_lost() {
-    check(Case { relieves: false, tends: true, ..CASE });
+fn beside_a_watchdog_that_only_does_housekeeping_nothing_is_lost() {
+    check(Case { relieves: false, does_housekeeping: true, ..CASE });
 }
 
 #[test]
