@@ -83,13 +83,41 @@ class Serving:
         return done.returncode, done.stdout + done.stderr
 
     def status(self) -> dict[str, Any]:
-        """What `forehand status --json` prints, asked at the control socket: a look that costs a process comes late."""
+        """What `forehand status --json` prints, but for counters, asked at the control socket: a look that costs a
+        process comes late."""
+        return self._asked("status")
 
+    def counters(self) -> dict[str, int]:
+        """What has happened how often in all workers that run, by the names of docs/settings.md."""
+
+        def answer() -> Any:
+            found = self._asked("status counters")
+            silent = [one for one in found["workers"] if one["counters"] is None]
+            # On a busy machine one may take too long to answer.
+            return None if any(one["state"] in ("ready", "leaving") for one in silent) else (found["counters"],)
+
+        found: dict[str, int] = self.until(answer)[0]
+        return found
+
+    def counts(self, name: str, wanted: int) -> None:
+        """So often it has happened, or comes to: what a client sees may be there before it is counted."""
+        last = [-1]
+
+        def reached() -> bool:
+            last[0] = self.counters().get(name, 0)
+            return last[0] >= wanted
+
+        try:
+            self.until(reached)
+        finally:
+            assert last[0] == wanted, f"{name} is {last[0]}, and {wanted} was expected"
+
+    def _asked(self, order: str) -> dict[str, Any]:
         def answer() -> bytes:
             with socket.socket(socket.AF_UNIX) as sock:
                 sock.settimeout(PATIENCE)
                 sock.connect(self.control)
-                sock.sendall(b"status\n")
+                sock.sendall(order.encode() + b"\n")
                 return read_all(sock)
 
         # A supervisor whose program is being replaced lets go of who asks just then.

@@ -255,6 +255,33 @@ def test_every_limit_is_documented_and_tested_at_its_edge() -> None:
         assert any(word in text for word in words), f"no test names the limit {name}"
 
 
+def counters() -> list[str]:
+    """The names of the engine's counters."""
+    table = (ROOT / "crates/server/src/counters.rs").read_text().partition("\ncounters! {\n")[2].partition("\n}")[0]
+    return re.findall(r"^    (\w+)$", table, re.M)
+
+
+def test_every_limit_names_counters_that_are_counted() -> None:
+    rows = re.findall(
+        r'^    (\w+): "(?:.|\n)*?, "((?:\\.|[^"\\])*)";$', (ROOT / "crates/wire/src/limits.rs").read_text(), re.M
+    )
+    assert len(rows) > 20
+    reasons = set(re.findall(r'^    \w+ = \d+ \w+ "([\w.-]+)"', (ROOT / "crates/wire/src/fault.rs").read_text(), re.M))
+    known = {*counters(), *(f'http_parse_errors_total{{reason=\\"{reason}\\"}}' for reason in reasons)}
+    for limit, told in rows:
+        assert told.startswith("none: ") or set(told.split(", ")) <= known, f"{limit}: there is no counter {told}"
+
+
+def test_every_counter_is_counted_and_named_by_a_test() -> None:
+    source = "\n".join(path.read_text() for path in RUST if "crates" in path.parts and "src" in path.parts)
+    tests = "\n".join(path.read_text() for path in SOURCES if "tests" in path.parts)
+    assert len(counters()) > 30
+    for name in counters():
+        assert re.search(rf"\b{name}\s*\.(add|copy)", source), f"nothing counts {name}"
+        # In Python by its name, in Rust as a field.
+        assert re.search(rf'"{name}"|\b{name}\.get\(\)', tests), f"no test names the counter {name}"
+
+
 def anchors(page: Path) -> set[str]:
     """The places in a page that a link can name."""
     heads = re.findall(r"^#+ (.+)$", page.read_text(), re.M)

@@ -1,11 +1,13 @@
-"""Writes docs/settings.md from the table of options, to standard output."""
+"""Writes docs/settings.md from the table of options and the engine's counters, to standard output."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from forehand import _core
 from forehand.option import Option
-from forehand.settings import GROUPS, OPTIONS
+from forehand.settings import COUNTED, GROUPS, LIMITS, OPTIONS
 
 
 def _default(option: Option) -> str:
@@ -46,7 +48,32 @@ def page() -> str:
                 names = ", ".join(f"`{flag}`" for flag in (option.flag, *option.aliases))
                 help_ = option.help.replace("|", "\\|")
                 lines.append(f"| {names} | {_default(option)} | {help_} |")
+    lines += _counters()
     return "\n".join(lines) + "\n"
+
+
+def _counters() -> list[str]:
+    """What happens how often, and which limits that shows."""
+    limits: dict[str, list[str]] = {}
+    for name, counters in COUNTED.items():
+        for counter in counters:
+            limits.setdefault(counter, []).append(f"`{LIMITS[name].flag}`")
+    # Which limit it belongs to has a column of its own.
+    told = {name: re.sub(r" \([^()]*`[^()]*\)", "", meaning) for name, meaning in _core.counters()}
+    told |= {name: "Requests and connections refused for this reason." for name in limits if name not in told}
+    return [
+        "",
+        "## Counters",
+        "",
+        "Each worker counts from its start. `forehand status` shows the counters of limits that were reached, summed",
+        "and by worker, `--verbose` all of them, `--json` all for programs; `forehand.Server.counters()` has those of",
+        "a server inside a program. Refusals have a counter for each reason, such as",
+        '`http_parse_errors_total{reason="bad-host"}`, which appears with the first of them.',
+        "",
+        "| counter | counts | limits |",
+        "| --- | --- | --- |",
+        *(f"| `{name}` | {meaning} | {', '.join(limits.get(name, ()))} |" for name, meaning in told.items()),
+    ]
 
 
 if __name__ == "__main__":

@@ -6,6 +6,9 @@ from typing import Any
 def limits() -> list[tuple[str, str, int, str, str, str]]:
     """Every limit: (name, kind, default, reason, answer, counter)."""
 
+def counters() -> list[tuple[str, str]]:
+    """Every counter but those of refusals: (name, what it counts)."""
+
 def relaxable() -> list[tuple[str, str]]:
     """Names for `http_relax`, and what each allows."""
 

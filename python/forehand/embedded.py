@@ -166,6 +166,7 @@ class Server:
         self._life: _Life | None = None
         self._lock = threading.Lock()
         self._stopped = False
+        self._counted: dict[str, int] = {}
 
     @property
     def urls(self) -> list[str]:
@@ -217,7 +218,14 @@ class Server:
             try:
                 return life.stop(self._settings["graceful_timeout"] if timeout is None else timeout)
             finally:
+                self._counted = life.counters()
                 self._close()
+
+    def counters(self) -> dict[str, int]:
+        """What has happened how often since the start, by the names of docs/settings.md; after `stop` as it was then.
+        Empty: it has not started."""
+        with self._lock:
+            return self._counted if self._life is None else self._life.counters()
 
     def _close(self) -> None:
         for listener in self._listeners:
@@ -254,6 +262,10 @@ class _Life:
         """Finish what runs, for at most so many seconds; True: nothing was cut."""
         raise NotImplementedError
 
+    def counters(self) -> dict[str, int]:
+        """What has happened how often, by name."""
+        raise NotImplementedError
+
 
 class _Threads(_Life):
     """A WSGI application: the engine's own threads."""
@@ -286,6 +298,9 @@ class _Threads(_Life):
             self.server.join(1)
         self.server.flush_logs()
         return ended and not self.server.counters()["requests_cut"]
+
+    def counters(self) -> dict[str, int]:
+        return self.server.counters()
 
 
 class _Loop(_Life):
@@ -333,3 +348,6 @@ class _Loop(_Life):
             self.thread.join(1)
             return False
         return not self.driver.cut
+
+    def counters(self) -> dict[str, int]:
+        return self.driver.server.counters() if self.driver.server is not None else {}

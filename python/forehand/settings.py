@@ -306,6 +306,10 @@ def _own() -> Iterator[Option]:
 
 
 LIMITS: dict[str, Option] = dict(_limits())
+#: Limit → the counters that tell when it was reached; none for a cache and the like.
+COUNTED: dict[str, tuple[str, ...]] = {
+    limit[0]: () if limit[5].startswith("none") else tuple(limit[5].split(", ")) for limit in _core.limits()
+}
 OPTIONS: dict[str, Option] = {option.name: option for option in (*_own(), *_gevent(), *_asgi(), *LIMITS.values())}
 
 

@@ -54,10 +54,12 @@ def test_one_more_than_may_run_is_refused_at_once_and_one_that_ends_makes_room(w
     held = [hold(waiting, number) for number in range(LIMIT - 1)]
     with ask(waiting, "/") as last:
         assert answer(last)[0] == 200, "there is room for one"
+    waiting.counts("requests_over_concurrency", 0)
     held.append(hold(waiting, LIMIT - 1))
     with ask(waiting, "/") as refused:
         status, fields = answer(refused)
         assert (status, fields["retry-after"]) == (503, "1")
+    waiting.counts("requests_over_concurrency", 1)
     waiting.until(lambda: '"GET / HTTP/1.1" 503' in waiting.log())
     waiting.until(lambda: f"{LIMIT} are running (--limit-concurrency)" in waiting.log())
     held.pop().close()

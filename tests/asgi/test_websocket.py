@@ -317,9 +317,11 @@ def test_a_silent_client_is_pinged_and_then_given_up(serve: Callable[..., Servin
         for _ in range(3):
             assert client.receive() == (0x89, b"")
             client.send(frame(0x8A, b""))
+        server.counts("ws_ping_timeouts", 0)
         assert client.receive() == (0x89, b"")
         assert client.receive().code == 1011
     assert heard(server, client)[0]["code"] == 1006
+    server.counts("ws_ping_timeouts", 1)
 
 
 def test_pings_can_be_switched_off(serve: Callable[..., Serving]) -> None:
@@ -335,6 +337,7 @@ def test_a_client_that_does_not_answer_a_close_is_not_waited_for(serve: Callable
     with Client(server, "/close") as client:
         assert client.receive().code == 4001
         assert client.ends()
+    server.counts("ws_close_timeouts", 1)
 
 
 def test_a_stop_closes_sockets_in_order(serve: Callable[..., Serving], loop: str) -> None:  # W13

@@ -69,6 +69,7 @@ def test_bytes_that_wait_are_bounded(serve: Callable[..., Serving], name: str, s
         ask(server, "/open")
         got = [client.receive() for _ in range(len(sizes) + (not read_on))]
         assert sorted(got) == sorted([(0x81, b"%d" % each) for each in sizes] + [(0x8A, b"read?")] * (not read_on))
+    server.counts("ws_waits", int(not read_on))
 
 
 @pytest.mark.parametrize("count, read_on", [(2, True), (3, False), (4, False)])
@@ -83,6 +84,8 @@ def test_messages_that_wait_are_counted(serve: Callable[..., Serving], count: in
             assert says_nothing(client, server)
         ask(server, "/open")
         assert [client.receive().first for _ in range(count)].count(0x81) >= count - 1
+    # It may fill up again while the application takes what is there.
+    assert (server.counters()["ws_waits"] > 0) != read_on
 
 
 def test_a_client_that_is_not_listened_to_costs_no_memory_and_loses_nothing(alone: Serving) -> None:
@@ -188,15 +191,20 @@ def test_a_message_is_measured_as_it_becomes(
         client.send(frame(0xC2, small) if deflated else frame(0x82, bytes(size)))
         got = client.receive()
         assert got.first == 0xC2 if whole else got.code == 1009
+    server.counts("ws_faults", int(not whole))
 
 
 def test_fragments_are_counted(serve: Callable[..., Serving]) -> None:
     server = serve("asgi_sockets:app", "--limit-ws-fragments", "3")
     with Client(server, "/echo") as client:
+        client.send(frame(0x01, b"a"), frame(0x80, b"b"))
+        assert client.receive() == (0x81, b"ab")
         client.send(frame(0x01, b"a"), frame(0x00, b"b"), frame(0x80, b"c"))
         assert client.receive() == (0x81, b"abc")
+        server.counts("ws_faults", 0)
         client.send(frame(0x01, b""), frame(0x00, b""), frame(0x00, b""), frame(0x00, b""))
         assert client.receive().code == 1009
+    server.counts("ws_faults", 1)
 
 
 @pytest.mark.parametrize("window", range(9, 16))

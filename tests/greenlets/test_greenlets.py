@@ -215,6 +215,7 @@ def test_the_queue_takes_what_it_may_and_no_more(
         for sock in running + waiting:
             sock.close()
     assert sorted(statuses) == [200] * (2 + more - refused) + [503] * refused
+    server.counts("requests_not_queued", refused)
 
 
 def test_a_request_that_waits_too_long_in_the_queue_is_refused(serve: Callable[..., Serving], tmp_path: Path) -> None:
@@ -223,6 +224,7 @@ def test_a_request_that_waits_too_long_in_the_queue_is_refused(serve: Callable[.
     server = serve("greenlets", *bounds, env={"TEST_FILE": str(file)})
     (first,) = held(server, 1)
     assert ask(server, "/hello")[0] == 503
+    server.counts("requests_waited_too_long", 1)
     file.touch()
     assert read_reply(first, bytearray())[2] == b"it is there"
     first.close()

@@ -47,7 +47,9 @@ def is_silent(sock: socket.socket) -> bool:
     return not select.select([sock], [], [], SILENT)[0]
 
 
-def test_a_finished_reply_does_not_wait_for_another_connection_s_step(server: Serving) -> None:
+def test_a_finished_reply_does_not_wait_for_another_connection_s_step(
+    server: Serving, request: pytest.FixtureRequest
+) -> None:
     with server.connect() as quick, server.connect() as slow:
         buffers = {quick: bytearray(), slow: bytearray()}
         for sock in (quick, slow):
@@ -57,6 +59,9 @@ def test_a_finished_reply_does_not_wait_for_another_connection_s_step(server: Se
         assert read_reply(quick, buffers[quick])[::2] == (200, b"/quick ")
         assert is_silent(slow), "it came together with the other one"
         assert read_reply(slow, buffers[slow])[0] == 200
+        # On threads it is the watchdog who sends, and there are others who lead meanwhile.
+        on_threads = "threads" in request.node.callspec.id
+        assert (server.counters()["replies_relieved"] > 0) != on_threads
         # What was sent in the middle of a batch leaves nothing behind: both go on.
         for sock in (quick, slow):
             sock.sendall(get("/more"))

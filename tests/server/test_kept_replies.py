@@ -31,6 +31,7 @@ def test_a_thread_waits_for_its_reader_while_too_much_is_kept(
         assert (select.select([other], [], [], 0.5 if waits else PATIENCE)[0] == []) == waits
         assert is_whole(slow)
         assert read_reply(other, bytearray())[2] == page(2)
+    server.counts("kept_waits", int(waits))
 
 
 EVENTED = [name for name in DRIVERS if name != "threads"]
@@ -52,6 +53,7 @@ def test_where_nothing_can_wait_the_one_that_takes_least_is_reset(
                 assert is_whole(first)
             assert is_whole(second)
         assert_others_are_served(server)
+    server.counts("kept_resets", int(cut))
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -144,6 +144,9 @@ def test_a_second_signal_ends_at_once(serve: Callable[..., Serving], signum: int
     sock.close()
 
 
+TOO_SLOW = 'http_parse_errors_total{reason="body-too-slow"}'
+
+
 def test_the_graceful_timeout_ends_what_does_not_end(serve: Callable[..., Serving], tmp_path: Path) -> None:
     server = serve("behaviours", "--graceful-timeout", "0.3", env={"TEST_FILE": str(tmp_path / "never")})
     (sock,) = held(server, 1)
@@ -152,22 +155,23 @@ def test_the_graceful_timeout_ends_what_does_not_end(serve: Callable[..., Servin
 
 
 @pytest.mark.parametrize(
-    ("options", "sent", "status"),
+    ("options", "sent", "status", "counter"),
     [
-        (("--first-byte-timeout", "0.3"), b"", None),
-        (("--header-timeout", "0.3"), b"GET / HT", 408),
-        (("--body-grace", "0.3"), b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe", 408),
-        (("--keep-alive", "0.3"), b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n", 200),
+        (("--first-byte-timeout", "0.3"), b"", None, "idle_timeouts"),
+        (("--header-timeout", "0.3"), b"GET / HT", 408, "request_timeouts"),
+        (("--body-grace", "0.3"), b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe", 408, TOO_SLOW),
+        (("--keep-alive", "0.3"), b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n", 200, "idle_timeouts"),
     ],
 )
 def test_patience_ends(
-    serve: Callable[..., Serving], options: tuple[str, str], sent: bytes, status: int | None
+    serve: Callable[..., Serving], options: tuple[str, str], sent: bytes, status: int | None, counter: str
 ) -> None:
     server = serve("behaviours", *options, "--no-defer-accept")
     begun = time.monotonic()
     reply = server.raw(sent)
     assert time.monotonic() - begun < 5
     assert (int(reply.split()[1]) if reply else None) == status
+    server.counts(counter, 1)
 
 
 def test_a_slow_reader_frees_the_thread_and_is_reset_in_the_end(serve: Callable[..., Serving]) -> None:
@@ -180,6 +184,7 @@ def test_a_slow_reader_frees_the_thread_and_is_reset_in_the_end(serve: Callable[
         time.sleep(1.2)
         received = len(read_all(sock))
         assert received < 20_000_000
+    server.counts("write_timeouts", 1)
 
 
 def test_a_refusal_reaches_a_peer_that_goes_on_sending(serve: Callable[..., Serving]) -> None:
@@ -201,8 +206,10 @@ def test_the_idlest_makes_room(serve: Callable[..., Serving]) -> None:
         sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
         assert read_reply(sock, bytearray())[0] == 200
         time.sleep(0.02)
+    server.counts("connections_evicted", 0)
     assert get(server, "/hello") == (200, b"hello")
     assert read_all(socks[0]) == b"", "the first was idle longest"
+    server.counts("connections_evicted", 1)
     for sock in socks[1:]:
         sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
         assert read_reply(sock, bytearray())[0] == 200
@@ -262,10 +269,12 @@ def test_the_log_of_refusals_is_bounded(serve: Callable[..., Serving]) -> None:
     server = serve("behaviours")
     for _ in range(300):
         server.raw(b"NONSENSE\r\n\r\n")
+    suppressed = server.counters()["log_lines_suppressed"]
     assert server.stop() == 0
     lines = [line for line in server.log().splitlines() if "refused a request" in line]
     assert 0 < len(lines) <= 60
     server.says("suppressed")
+    assert len(lines) + suppressed == 300, "each line was written or counted"
 
 
 def test_a_peer_cannot_write_lines_into_the_log(serve: Callable[..., Serving], tmp_path: Path) -> None:
@@ -344,6 +353,7 @@ def test_a_refused_peer_is_listened_to_for_a_while_and_no_longer(serve: Callable
                 break
             time.sleep(0.02)
         assert 0.1 < time.monotonic() - begun < 3
+    server.counts("lingers_cut", 1)
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])

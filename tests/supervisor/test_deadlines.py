@@ -67,14 +67,18 @@ def test_a_thread_that_is_interrupted_serves_again(serve: Serve, shop: Shop) -> 
         server.until(lambda: busy(server) == 0)
         assert answer(ask(server, "/"))[0] == 200
     server.says("RequestTimeout")
+    server.counts("request_deadlines", 3)
+    server.counts("request_deadlines_ignored", 0)
     assert server.status()["workers"][0]["pid"] == server.workers[0], "nobody had to be replaced"
 
 
 def test_one_that_does_not_come_back_costs_its_worker_which_is_replaced_first(serve: Serve, shop: Shop) -> None:
-    options = ("--request-timeout", "300ms", "--request-timeout-grace", "300ms", "--graceful-timeout", "1s")
+    options = ("--request-timeout", "300ms", "--request-timeout-grace", "300ms", "--graceful-timeout", "3s")
     server = serve("shop", *options, cwd=shop())
     first = server.workers[0]
     assert answer(ask(server, "/stubborn"))[0] == 504
+    # It is asked while it still leaves.
+    server.counts("request_deadlines_ignored", 1)
 
     def replaced() -> bool:
         assert answer(ask(server, "/"))[0] == 200, "somebody serves all the time"
@@ -141,6 +145,9 @@ def test_a_request_that_waited_too_long_is_not_begun(serve: Serve, shop: Shop) -
     assert status == 503 and fields["retry-after"] == "1" and b"waited too long" in body
     assert answer(first)[0] == 200
     assert server.status()["workers"][0]["refused"] == 1
+    server.counts("requests_waited_too_long", 1)
+    assert answer(ask(server, "/"))[0] == 200
+    server.counts("requests_waited_too_long", 1)
 
 
 @pytest.mark.parametrize(("waiting", "refused"), [(2, 0), (3, 0), (4, 1)])
@@ -158,6 +165,7 @@ def test_so_many_wait_and_the_next_is_refused_at_once(serve: Serve, shop: Shop, 
     codes = [answer(sock)[0] for sock in others]
     assert codes.count(503) == refused and codes.count(200) == waiting - refused
     assert answer(first)[0] == 200
+    server.counts("requests_not_queued", refused)
 
 
 def test_a_request_whose_client_has_left_is_not_begun(serve: Serve, shop: Shop) -> None:
@@ -173,6 +181,7 @@ def test_a_request_whose_client_has_left_is_not_begun(serve: Serve, shop: Shop) 
         ask(server, "/left").close()
     assert answer(first)[0] == 200
     assert b"/left" not in answer(ask(server, "/"))[2]
+    server.counts("requests_abandoned", 5)
 
 
 def test_with_every_thread_busy_timeouts_and_refusals_go_on(serve: Serve, shop: Shop) -> None:
@@ -359,8 +368,14 @@ def test_idle_connections_of_a_leaving_worker_are_closed_after_their_time(serve:
     with server.connect() as silent:
         silent.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         read_reply(silent, bytearray())
+        # What runs keeps the worker, so that it can be asked.
+        running = ask(server, "/sleep?4")
+        server.until(lambda: busy(server) == 1)
+        server.counts("connections_drained", 0)
         assert server.order("reload")[0] == 0
         assert silent.recv(1) == b""
+        server.counts("connections_drained", 1)
+        assert answer(running)[0] == 200
     server.until(lambda: all(worker["pid"] != first for worker in server.status()["workers"]))
 
 

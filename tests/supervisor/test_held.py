@@ -94,6 +94,11 @@ def test_nobody_loses_a_connection_because_there_is_no_room_for_one_that_is_give
         for sock in kept:
             assert read_reply(sock, bytearray())[0] == 200
     assert read_reply(burning, bytearray())[0] == 200
+    counted = server.counters()
+    assert 0 < counted["connections_taken_over"] <= counted["connections_handed_over"]
+    if what == "descriptors":
+        # How many descriptors are left is nothing that another worker sees before it gives.
+        assert counted["connections_left"] > 0
     for sock in (*kept, burning):
         sock.close()
 
@@ -112,7 +117,7 @@ def test_a_worker_that_is_stopped_is_not_waited_for(serve: Serve, at_work: bool)
     try:
         server.until(lambda: all(stands_still(thread) for thread in Path(f"/proc/{stopped}/task").iterdir()))
         for count in (2, 3, 4, 5):
-            # The one that runs is the busier one, as far as the board knows.
+            # The one that runs is the busier one, as far as the scoreboard tells.
             socks.append(ask(server, f"/sleep?{LONG}"))
             server.until(lambda count=count: busy(server)[running] == count)
             assert answered_by(server) == running

@@ -37,6 +37,15 @@ def test_a_case_holds_over_a_socket(case: Case, servers: dict[tuple[str, ...], S
     if options not in servers:
         servers[options] = Serving("echo:application", *options)
     server = servers[options]
+    counted = case.refuse is not None and case.refuse[1] != "incomplete"
+    reason = f'http_parse_errors_total{{reason="{case.refuse[1]}"}}' if case.refuse else ""
+    before = server.counters().get(reason, 0) if counted else 0
+    _play(case, server)
+    if counted:
+        server.counts(reason, before + 1)
+
+
+def _play(case: Case, server: Serving) -> None:
     with server.connect() as sock:
         sock.sendall(case.send)
         if case.end:

@@ -62,7 +62,7 @@ impl Controls {
     /// What happened how often, by name.
     pub fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
-        for (name, value) in self.engine.counters.read() {
+        for (name, value) in self.engine.counted() {
             all.set_item(name, value)?;
         }
         Ok(all)

@@ -95,6 +95,12 @@ mod _core {
             .collect()
     }
 
+    /// Every counter but those of refusals: (name, what it counts).
+    #[pyfunction]
+    fn counters() -> Vec<(&'static str, &'static str)> {
+        ::server::counters::TABLE.iter().map(|(name, meaning)| (*name, meaning.trim())).collect()
+    }
+
     /// Names for `http_relax`, and what each allows.
     #[pyfunction]
     fn relaxable() -> Vec<(&'static str, &'static str)> {

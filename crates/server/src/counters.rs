@@ -22,6 +22,11 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// Shows what is counted elsewhere.
+    pub fn copy(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
     /// Adds so many.
     pub fn add_many(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
@@ -41,6 +46,9 @@ macro_rules! counters {
             /// `http_parse_errors_total{reason}`: refused requests, by `Fault::index`.
             parse_errors: Vec<Counter>,
         }
+
+        /// Every counter but those of refusals, and what it counts.
+        pub const TABLE: &[(&str, &str)] = &[$((stringify!($name), concat!($($doc),+)),)+];
 
         impl Counters {
             pub fn new() -> Self {
@@ -113,8 +121,10 @@ counters! {
     replies_wrong_length
     /// Requests that the application ended without an answer, or with an error.
     application_errors
-    /// Threads that waited for a slow reader (`response_buffer_bytes`).
+    /// Threads, greenlets and tasks that waited for a slow reader (`response_buffer_bytes`).
     reply_waits
+    /// Times that a pipeline's next request waited until its client has taken earlier replies (`response_buffer_bytes`).
+    pipeline_waits
     /// Times that a reader of much was left to be sent more when others had had their turn (`send_burst_bytes`).
     send_bursts
     /// Threads that waited for the reader of a complete reply, as too much was kept (`kept_bytes`).

@@ -178,6 +178,12 @@ impl Engine {
         0
     }
 
+    /// Every counter by its name. Lines that were left out are counted by the log.
+    pub fn counted(&self) -> Vec<(String, u64)> {
+        self.counters.log_lines_suppressed.copy(self.log.lines_left_out());
+        self.counters.read()
+    }
+
     /// Threads inside the application.
     #[inline]
     pub fn in_flight(&self) -> u32 {

@@ -145,7 +145,10 @@ struct Rate {
     most: u64,
     second: u64,
     used: u64,
+    /// Left out, and not told yet.
     suppressed: u64,
+    /// Left out since the beginning.
+    total: u64,
 }
 
 impl Rate {
@@ -158,6 +161,7 @@ impl Rate {
         self.used += 1;
         if self.used > self.most {
             self.suppressed += 1;
+            self.total += 1;
         }
         self.used <= self.most
     }
@@ -206,7 +210,7 @@ impl Log {
             file,
             started: false,
             writing: false,
-            rate: Rate { most, second: 0, used: 0, suppressed: 0 },
+            rate: Rate { most, second: 0, used: 0, suppressed: 0, total: 0 },
             lost: 0,
             next: None,
             losses: None,
@@ -269,6 +273,11 @@ impl Log {
             self.say(level, &text());
         }
         allowed
+    }
+
+    /// How many lines [`Log::complain`] has left out.
+    pub fn lines_left_out(&self) -> u64 {
+        lock(&self.shared.queue).rate.total
     }
 
     /// Queues one whole line, newline included.
@@ -378,13 +387,13 @@ mod tests {
 
     #[test]
     fn beyond_the_rate_lines_are_counted_and_told_in_the_next_second() {
-        let mut rate = Rate { most: 2, second: 0, used: 0, suppressed: 0 };
+        let mut rate = Rate { most: 2, second: 0, used: 0, suppressed: 0, total: 0 };
         assert!(rate.allows(5000) && rate.allows(5001));
         assert!(!rate.allows(5002) && !rate.allows(5999));
         assert_eq!(rate.owed(5999), 0);
         assert_eq!(rate.owed(6000), 2);
         assert!(rate.allows(6000));
-        assert_eq!(rate.owed(7000), 0);
+        assert_eq!((rate.owed(7000), rate.total), (0, 2));
     }
 
     #[test]

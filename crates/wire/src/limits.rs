@@ -30,7 +30,7 @@ pub struct LimitDoc {
     pub reason: &'static str,
     /// What happens at the limit.
     pub answer: &'static str,
-    /// Which number counts that.
+    /// Which number counts that (`server/counters.rs`): one or more, or `none` and why.
     pub counter: &'static str,
 }
 
@@ -122,7 +122,7 @@ limits! {
         "431, then close", "http_parse_errors_total{reason=\"too-many-trailers\"}";
     response_buffer_bytes: "bytes" = 64 * 1024,
         "a page for a slow reader fits, so that its thread is free; replies to pipelined requests may wait so far, too",
-        "the writing thread waits for the reader, and no next request of its connection begins", "reply_waits";
+        "the writing thread waits for the reader, and no next request of its connection begins", "reply_waits, pipeline_waits";
     kept_bytes: "bytes" = 128 * 1024 * 1024,
         "large bodies that are sent from the application's own objects and live until their readers have them, all together in one worker: twenty-five of 5 MB; files hold nothing",
         "a thread waits for its reader before it takes another request; under an event loop or a hub the readers that take least are reset", "kept_waits, kept_resets";
@@ -146,7 +146,7 @@ limits! {
         "nothing more is read from the client until one is taken", "ws_waits";
     connections: "count" = 16 * 1024,
         "sixteen thousand idle ones need some 10 MiB",
-        "the idlest is closed, or accepting pauses", "connections_evicted";
+        "the idlest is closed, or accepting pauses", "connections_evicted, connections_left, accept_pauses";
     cached_heads: "count" = 64,
         "a worker meets a few dozen kinds of client at a time",
         "the oldest makes room", "none: a cache";
@@ -170,10 +170,10 @@ limits! {
         "the connection closes without a word", "idle_timeouts";
     body_rate: "bytes/second" = 240,
         "a modem of 1990 is faster",
-        "408, then close", "request_timeouts";
+        "408, then close", "http_parse_errors_total{reason=\"body-too-slow\"}";
     body_grace: "milliseconds" = 5_000,
         "a phone may change its cell; the rate is asked for after this",
-        "408, then close", "request_timeouts";
+        "408, then close", "http_parse_errors_total{reason=\"body-too-slow\"}";
     body_idle_timeout: "milliseconds" = 60_000,
         "what nginx waits between two reads: a peer that is gone without a word has paid for hours, by its rate, with what it sent before",
         "408, then close", "http_parse_errors_total{reason=\"body-stalled\"}";

@@ -52,7 +52,9 @@ fn after_a_reply_the_keep_alive_time_begins() {
     assert_eq!(feed(&mut machine, &mut shared, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", 100), ["request"]);
     machine.answered(5000);
     assert_eq!(machine.deadline(&limits), Some(5000 + limits.keep_alive_timeout));
+    assert_eq!(machine.tick(5000 + limits.keep_alive_timeout - 1, &limits), Tick::Nothing);
     assert_eq!(machine.tick(5000 + limits.keep_alive_timeout, &limits), Tick::Close);
+    assert_eq!(machine.tick(5000 + limits.keep_alive_timeout + 1, &limits), Tick::Close);
 }
 
 #[test]

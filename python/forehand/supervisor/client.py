@@ -16,10 +16,11 @@ from typing import Any
 
 from forehand import errors
 from forehand.errors import Problem
+from forehand.supervisor import status_text
 from forehand.supervisor.control import ask_holder, folder
 
 ORDERS = {
-    "status": "show a running server's workers, memory and counters",
+    "status": "show a running server's workers, memory, and how often limits were reached",
     "reload": "start new workers with the current code and configuration, then stop the old ones",
     "upgrade": "replace the server's program itself, and keep its sockets open",
     "stop": "finish running requests, then end (--now: at once)",
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     if order == "status":
         parser.add_argument("--json", action="store_true", help="all numbers, for programs")
+        parser.add_argument("--verbose", "-v", action="store_true", help="all counters, those at zero too")
     if order == "stop":
         parser.add_argument("--now", action="store_true", help="do not wait for running requests")
     if order == "workers":
@@ -53,6 +55,8 @@ def main(arguments: Sequence[str]) -> int:
     line = order
     if order == "workers":
         line += f" {given.count.strip()}"
+    elif order == "status":
+        line += " counters"
     elif order == "stop" and given.now:
         line += " now"
     return _give(order, line, find(given.control), given)
@@ -134,7 +138,9 @@ def _give(order: str, line: str, path: str, given: argparse.Namespace) -> int:
         sys.stderr.write(f"forehand {order}: {str(last.get('text', 'it failed')).removeprefix('forehand: ')}\n")
         return int(last.get("status", errors.APPLICATION))
     if order == "status":
-        print(json.dumps(last, indent=2) if given.json else _shown(last))
+        last.setdefault("counters", {})  # an older server has none
+        last["limits"] = status_text.limits(last["counters"])
+        print(json.dumps(last, indent=2) if given.json else status_text.shown(last, verbose=given.verbose))
     elif last.get("text"):
         print(last["text"])
     return errors.OK
@@ -151,37 +157,3 @@ def _answers(sock: socket.socket, timeout: float) -> Iterator[dict[str, Any]]:
         ) from None
     except ConnectionResetError:
         return
-
-
-def _shown(found: dict[str, Any]) -> str:
-    """A status as people read it."""
-    pss = found["memory_kib"].get("pss", 0) / 1024
-    state = "reloading" if found["reloading"] else found["phase"]
-    preload = ", preloaded" if found["preload"] else ""
-    lines = [
-        f"Forehand {found['version']}, Python {found['python']}: {state} for {_span(found['uptime'])}",
-        f"  {found['target']} at {'  '.join(found['addresses'])}",
-        f"  supervisor {found['pid']} ({pss:.1f} MiB), generation {found['generation']}, "
-        f"{found['wanted']} workers wanted{preload}",
-        "",
-        f"  {'worker':>6} {'pid':>8} {'gen':>4} {'state':<9}{'age':>8} {'requests':>10} {'open':>6} {'busy':>9} "
-        f"{'queued':>7} {'504s':>6} {'PSS':>8} {'shared':>8} {'private':>8}  MiB",
-    ]
-    for one in found["workers"]:
-        memory = one["memory_kib"]
-        pss, shared, private = (f"{memory.get(kind, 0) / 1024:.1f}" for kind in ("pss", "shared", "private"))
-        busy = f"{one['busy']}/{one['threads']}"
-        lines.append(
-            f"  {one['worker']:>6} {one['pid']:>8} {one['generation']:>4} {one['state']:<9}{_span(one['age']):>8} "
-            f"{one['requests']:>10} {one['connections']:>6} {busy:>9} {one['queued']:>7} {one['timeouts']:>6} "
-            f"{pss:>8} {shared:>8} {private:>8}  {one['why']}".rstrip()
-        )
-    return "\n".join(lines)
-
-
-def _span(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

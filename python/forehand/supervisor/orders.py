@@ -5,12 +5,10 @@ Knows: the words. Does not know: how workers are made or ended. Runs in the supe
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 
-from forehand import __version__, errors
-from forehand.supervisor import log, rerun, stack_collection
+from forehand import errors
+from forehand.supervisor import log, rerun
 from forehand.supervisor.decisions import rules_of
 
 TYPE_CHECKING = False
@@ -43,7 +41,7 @@ def signal(supervisor: Supervisor, word: str) -> None:
         reopen(supervisor)
     elif word == "rest":
         # gunicorn ends the workers of a daemon here; a terminal sends the same signal whenever
-        # its window changes, so that a server that belongs to one must not heed it.
+        # its window changes, so that a server that belongs to one must not do so.
         if not sys.stderr.isatty():
             log.write("info", "SIGWINCH is ignored; SIGTTOU removes a worker, SIGTERM stops the server")
 
@@ -115,7 +113,13 @@ def reopen(supervisor: Supervisor) -> None:
 def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
     """An order has come over the control socket."""
     word, _, rest = order.partition(" ")
-    if word == "status":
+    if word == "status" and rest == "counters":
+        from forehand.supervisor.counter_collection import CounterCollection
+
+        CounterCollection(supervisor, client).begin()
+    elif word == "status":
+        from forehand.supervisor.status import status
+
         client.tell(ok=True, **status(supervisor))
         supervisor.close_client(client)
     elif word == "reload":
@@ -130,7 +134,9 @@ def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
     elif word == "workers":
         _scale(supervisor, client, rest)
     elif word == "stacks":
-        stack_collection.begin(supervisor, client)
+        from forehand.supervisor.stack_collection import StackCollection
+
+        StackCollection(supervisor, client).begin()
     elif word == "reopen":
         reopen(supervisor)
         client.tell(ok=True, text="log files were opened again")
@@ -150,34 +156,3 @@ def _scale(supervisor: Supervisor, client: Client, rest: str) -> None:
         supervisor.decide("wanted", count)
         client.tell(ok=True, text=f"{supervisor.state.rules.wanted} workers are wanted now; there were {now}")
     supervisor.close_client(client)
-
-
-def status(supervisor: Supervisor) -> dict[str, Any]:
-    """All that is known of the server."""
-    from forehand.supervisor import memory
-
-    assert supervisor.children is not None
-    now = time.monotonic()
-    workers = []
-    for number, worker in supervisor.state.workers.items():
-        child = supervisor.children.all.get(number)
-        if child is None:
-            continue
-        row = {
-            "worker": number, "pid": child.pid, "generation": worker.generation, "state": worker.state,
-            "age": round(now - worker.since, 1), "why": worker.stale,
-        }  # fmt: skip
-        row.update(supervisor.children.scoreboard.read(child.row))
-        row["pid"] = child.pid
-        row["memory_kib"] = memory.read(child.pid)
-        workers.append(row)
-    settings = supervisor.settings
-    return {
-        "version": __version__, "python": sys.version.split()[0], "pid": os.getpid(), "target": settings["target"],
-        "phase": supervisor.state.phase, "generation": supervisor.state.generation,
-        "reloading": supervisor.state.coming is not None, "wanted": supervisor.state.rules.wanted,
-        "folder": settings["folder"], "preload": settings["preload"],
-        "uptime": round(time.time() - supervisor.started, 1),
-        "addresses": [one.url for one in supervisor.children.listeners],
-        "memory_kib": memory.read(os.getpid()), "workers": workers,
-    }  # fmt: skip

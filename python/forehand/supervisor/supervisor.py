@@ -34,6 +34,14 @@ if TYPE_CHECKING:
         def look(self, now: float) -> None:
             """Look whether it is time."""
 
+    class Collecting(Protocol):
+        """Something that has asked workers a word, and waits for their answers to it."""
+
+        word: str
+
+        def came(self, child: Child, text: str) -> None:
+            """Take one worker's answer."""
+
 
 def explained(event: decisions.Event, actions: list[decisions.Action]) -> str:
     """What was decided, and what for, as `decisions.decide` names events and actions."""
@@ -67,8 +75,8 @@ class Supervisor:
         self.timers: list[Timer] = []
         #: Processes that are neither workers nor templates, and what is called with their wait status.
         self.other_processes: dict[int, Callable[[int], None]] = {}
-        #: Who is told of stacks that workers send.
-        self.stack_readers: list[Callable[[Child, str], None]] = []
+        #: What is being collected from all workers.
+        self.collections: list[Collecting] = []
         self.banner_due = True
         #: What a reload has found changed and could not change, for whoever has asked for it.
         self.not_reloaded: list[str] = []
@@ -245,9 +253,9 @@ class Supervisor:
                 self.decide("stale", child.number, text)
             elif word == "routes":
                 log.write("info", f"worker {child.number}: routes that grew most: {text}")
-            elif word == "stacks":
-                for reader in list(self.stack_readers):
-                    reader(child, text)
+            else:
+                for collection in [one for one in self.collections if one.word == word]:
+                    collection.came(child, text)
         if not child.channel.open and child.number in (self.children.all if self.children else {}):
             self.remove_reader(child.channel.fd)
             if not child.pid:
@@ -284,7 +292,7 @@ class Supervisor:
         self.children.drop(child)
         # A connection whose waking that worker has taken with it is looked for by the others.
         for other in self.children.all.values():
-            other.channel.tell("kick")
+            other.channel.tell("check_listeners")
         pid = f" (process {child.pid})" if child.pid else ""
         self.decide("died", child.number, f"{how}{pid}", crashed, child.told)
 

@@ -107,7 +107,7 @@ class WorkerControl:
         ending.hurry()
         self.server.abort()
 
-    def _kick(self) -> None:
+    def _check_listeners(self) -> None:
         self.server.check_listeners()
 
     def _reopen(self) -> None:
@@ -131,6 +131,10 @@ class WorkerControl:
         from forehand.supervisor import stacks
 
         self.channel.tell("stacks", stacks.all_threads())
+
+    def _counters(self) -> None:
+        counted = self.server.counters()
+        self.channel.tell("counters", "\n".join(f"{name} {count}" for name, count in counted.items()))
 
     def _routes(self) -> None:
         grown = "; ".join(f"{route} +{kib} KiB in {count} requests" for route, kib, count in self.server.routes())

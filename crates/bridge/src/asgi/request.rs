@@ -297,7 +297,7 @@ impl Request {
                         Self::websocket_moved(this);
                     }
                     return match taken {
-                        Ok(()) if waits => Ok(Sent::Waits),
+                        Ok(()) if waits => Ok(counted(shared)),
                         Ok(()) => Ok(Sent::Taken),
                         Err(Refused::Wrong(error)) => Err(error),
                         Err(Refused::Gone) => Err(left()),
@@ -311,7 +311,7 @@ impl Request {
                 Ok(()) if http.stage == Stage::Over => finish(requests, py, &mut state),
                 Ok(()) if http.exchange.unsent() > shared.room => {
                     shared.event_loop.send_later(py, &http.exchange);
-                    return Ok(Sent::Waits);
+                    return Ok(counted(shared));
                 }
                 Ok(()) => {
                     // A client that takes nothing is given up in time, whatever the application does.
@@ -332,6 +332,13 @@ impl Request {
         }
         Ok(Sent::Taken)
     }
+}
+
+/// `send` waits until its client has taken more.
+#[cold]
+fn counted(shared: &Shared) -> Sent {
+    shared.engine.counters.reply_waits.add();
+    Sent::Waits
 }
 
 /// The exchange is over: it is handed back, and those that wait for the client are told so.

@@ -92,8 +92,15 @@ pub fn send_part(
     drop(draft);
     match has_room.ok_or_else(over)?? {
         true => Ok(()),
-        false => wait_for_room(py, reply),
+        false => wait_for_reader(py, reply),
     }
+}
+
+/// More waits for the peer than is allowed: whoever writes waits, too.
+#[cold]
+fn wait_for_reader(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
+    reply.engine.counters.reply_waits.add();
+    wait_for_room(py, reply)
 }
 
 /// Ends a body that was sent in parts.
@@ -126,7 +133,6 @@ fn wait_until_kept(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
 #[cold]
 fn wait_for_room(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
     let engine = &*reply.engine;
-    engine.counters.reply_waits.add();
     let mut begun = false;
     loop {
         let waits = reply.exchange.with(py, |exchange| {

@@ -30,6 +30,7 @@ impl Connections {
             match connection.phase {
                 // Whoever does not take its replies is not asked for another one.
                 Phase::Reading if self.owes_much(&connection) => {
+                    self.engine.counters.pipeline_waits.add();
                     connection.phase = Phase::Flushing(After::Continue);
                 }
                 Phase::Reading => {

@@ -1,0 +1,48 @@
+"""What is known of a running server without asking its workers: their rows on the scoreboard, their processes.
+
+Knows: where each number is. Does not know: who asks. Runs in the supervisor.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from forehand import __version__
+from forehand.supervisor import memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forehand.supervisor.supervisor import Supervisor
+
+
+def status(supervisor: Supervisor) -> dict[str, Any]:
+    """The whole server, in types that JSON has."""
+    assert supervisor.children is not None
+    now = time.monotonic()
+    workers = []
+    for number, worker in supervisor.state.workers.items():
+        child = supervisor.children.all.get(number)
+        if child is None:
+            continue
+        row = {
+            "worker": number, "pid": child.pid, "generation": worker.generation, "state": worker.state,
+            "age": round(now - worker.since, 1), "why": worker.stale,
+        }  # fmt: skip
+        row.update(supervisor.children.scoreboard.read(child.row))
+        row["pid"] = child.pid
+        row["memory_kib"] = memory.read(child.pid)
+        workers.append(row)
+    settings = supervisor.settings
+    return {
+        "version": __version__, "python": sys.version.split()[0], "pid": os.getpid(), "target": settings["target"],
+        "phase": supervisor.state.phase, "generation": supervisor.state.generation,
+        "reloading": supervisor.state.coming is not None, "wanted": supervisor.state.rules.wanted,
+        "folder": settings["folder"], "preload": settings["preload"],
+        "uptime": round(time.time() - supervisor.started, 1),
+        "addresses": [one.url for one in supervisor.children.listeners],
+        "memory_kib": memory.read(os.getpid()), "workers": workers,
+    }  # fmt: skip
