@@ -31,6 +31,12 @@ pub const READS_A_VISIT: u32 = 4;
 const BYTES_A_READ: u64 = 64 * 1024;
 /// So many pieces of bodies (chunks) count as much as a read does.
 const PIECES_A_READ: u32 = 2048;
+/// A read brings so much at the most, ...
+pub const READ_BYTES: usize = 64 * 1024;
+/// ... and so much where pieces are small: what it brought is taken apart at once, and others wait meanwhile.
+pub const CRUMBS_BYTES: usize = 8 * 1024;
+/// So many reads after one with many pieces bring less.
+const READS_OF_CRUMBS: u32 = 16;
 
 /// What may still be done before the next look.
 #[derive(Debug, Default)]
@@ -48,6 +54,8 @@ pub struct Allowance {
     /// Requests are taken for slow at so many further looks at it, maybe of later allowances: a quick one among slow
     /// ones changes nothing.
     slow: u32,
+    /// So many further reads, maybe of later allowances, bring less.
+    crumbs: u32,
 }
 
 impl Allowance {
@@ -62,6 +70,7 @@ impl Allowance {
             visits: resumed,
             unlooked,
             slow,
+            crumbs: self.crumbs,
             ..Self::default()
         };
     }
@@ -111,6 +120,13 @@ impl Allowance {
     #[inline]
     pub fn count_read(&mut self) {
         self.reads = self.reads.saturating_sub(1);
+        self.crumbs = self.crumbs.saturating_sub(1);
+    }
+
+    /// How many bytes the next read of a connection may bring.
+    #[inline]
+    pub fn read_bytes(&self) -> usize {
+        if self.crumbs > 0 { CRUMBS_BYTES } else { READ_BYTES }
     }
 
     /// A connection was sent so much, and there is more to be sent to it.
@@ -127,6 +143,7 @@ impl Allowance {
         if self.pieces == PIECES_A_READ {
             self.pieces = 0;
             self.count_read();
+            self.crumbs = READS_OF_CRUMBS;
         }
     }
 
@@ -227,6 +244,21 @@ mod tests {
             allowance.count_piece();
         }
         assert!(!allowance.may_read(1) && !allowance.visit());
+    }
+
+    #[test]
+    fn reads_after_one_of_many_chunks_bring_less() {
+        let mut allowance = renewed(0);
+        for _ in 0..PIECES_A_READ {
+            assert_eq!(allowance.read_bytes(), READ_BYTES);
+            allowance.count_piece();
+        }
+        for _ in 0..READS_OF_CRUMBS {
+            assert_eq!(allowance.read_bytes(), CRUMBS_BYTES);
+            allowance.renew(0);
+            allowance.count_read();
+        }
+        assert_eq!(allowance.read_bytes(), READ_BYTES);
     }
 
     #[test]

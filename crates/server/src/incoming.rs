@@ -12,6 +12,7 @@ use reactor::sys::monotonic_ms;
 use reactor::{PollFor, Read};
 use wire::{Event, Fault, Limits, Millis, Policy, Tick};
 
+use crate::allowance::{CRUMBS_BYTES, READ_BYTES};
 use crate::machine::Machine;
 use crate::output::{Flushed, PipelinedReplies};
 use crate::outside::Outside;
@@ -19,8 +20,6 @@ use crate::pending::Pending;
 use crate::sync::lock;
 use crate::transport::Transport;
 
-/// How much one read of the socket brings at the most.
-const READ_BYTES: usize = 64 * 1024;
 /// So many reads of the socket without a wait, and whoever else runs on the reader's thread has a turn.
 const READS_A_TURN: u32 = 4;
 /// A time that has come: the reader goes on as soon as others have had their turn.
@@ -73,6 +72,8 @@ pub struct Flow {
     left_since: Option<Millis>,
     /// Reads of the socket since the reader last waited.
     reads: u32,
+    /// More of the last read was framing than body: the pieces are small, and the next read brings less.
+    crumbs: bool,
     bytes: Vec<u8>,
     at: usize,
 }
@@ -101,6 +102,7 @@ impl Flow {
             lost: false,
             left_since: Some(monotonic_ms()),
             reads: 0,
+            crumbs: false,
             bytes: Vec::new(),
             at: 0,
         }
@@ -175,11 +177,13 @@ impl Flow {
             self.lost = true;
             return Err(BodyError::Incomplete);
         }
-        let mut room = vec![0; READ_BYTES];
+        let mut room = vec![0; if self.crumbs { CRUMBS_BYTES } else { READ_BYTES }];
         match self.transport.read(&mut room) {
             Read::Data { bytes, .. } => {
+                let (got, before) = (bytes.len(), self.bytes.len());
                 self.pending.keep(bytes);
                 self.digest(monotonic_ms())?;
+                self.crumbs = got > 2 * (self.bytes.len() - before);
                 Ok(true)
             }
             Read::Ended | Read::Failed(_) => {
@@ -325,13 +329,18 @@ mod tests {
 
     /// The receiving half of a body of so many bytes, and its peer.
     fn body(length: u64) -> (Incoming, TcpStream) {
+        framed(&format!("Content-Length: {length}"))
+    }
+
+    /// The receiving half of a body that is framed so, and its peer.
+    fn framed(framing: &str) -> (Incoming, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let peer = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
         let fd = ListenerFd::new(listener.as_raw_fd()).expect("a listener");
         let Ok(Accepted::Connection(socket, _)) = accept(&fd) else { panic!("nobody came") };
         let (limits, policy) = (Limits::default(), Policy::default());
         let mut machine = Machine::new(Protocol::Http, 0, monotonic_ms());
-        let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+        let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n");
         let mut shared = wire::Shared::new(limits.clone(), policy.clone());
         let event = machine.advance(&mut head.as_bytes(), &mut shared, monotonic_ms());
         assert!(matches!(event, Event::Request(_)));
@@ -361,5 +370,20 @@ mod tests {
             assert!(parts <= READS_A_TURN, "{parts} parts in one go");
         }
         assert!(writer.join().expect("a writer").is_ok());
+    }
+
+    #[test]
+    fn of_a_body_in_crumbs_less_is_taken_apart_at_once() {
+        let (incoming, mut peer) = framed("Transfer-Encoding: chunked");
+        peer.write_all(&b"1\r\na\r\n".repeat(20_000)).expect("room");
+        let parts = |incoming: &Incoming| {
+            let mut into = Vec::new();
+            while let Arrival::None { .. } = incoming.try_read(&mut into, READ_BYTES).expect("a body") {}
+            into.len()
+        };
+        assert!(parts(&incoming) > CRUMBS_BYTES / 6 + 1, "the first read brought much");
+        for _ in 0..4 {
+            assert!(parts(&incoming) <= CRUMBS_BYTES / 6 + 1);
+        }
     }
 }

@@ -53,7 +53,8 @@ impl Reader {
     pub fn receive(&mut self, connection: &mut Connection, poller: &mut Poller) -> Step {
         self.count_read(poller);
         let mut lent = poller.reactor.take_lent();
-        let step = match connection.transport.read(&mut lent) {
+        let most = poller.allowance.read_bytes().min(lent.len());
+        let step = match connection.transport.read(&mut lent[..most]) {
             Read::Data { bytes, more } => {
                 connection.more = more || connection.hung_up;
                 let mut input = bytes;
