@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 class Option:
     """One option: `kind` is str, int, bool, size, time, list, choice or workers. `brief` is what the short help says
     of it; without one only the long help has it. `bare` is the value of a flag that is given without one, and of `true`
-    in a file; `off` that of `--no-…` and `false`."""
+    in a file; `off` that of `--no-…` and `false`. Of a list, `split` makes its members of a text and `tables` of what a
+    file has, where commas and pairs would not do."""
 
     __slots__ = (
         "aliases",
@@ -29,6 +30,8 @@ class Option:
         "metavar",
         "name",
         "off",
+        "split",
+        "tables",
     )
 
     def __init__(
@@ -46,6 +49,8 @@ class Option:
         brief: str = "",
         bare: str = "",
         off: str = "",
+        split: Callable[[str], list[str]] | None = None,
+        tables: Callable[[Any], list[Any]] | None = None,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -59,6 +64,8 @@ class Option:
         self.brief = brief
         self.bare = bare
         self.off = off
+        self.split = split
+        self.tables = tables
 
     @property
     def flag(self) -> str:
@@ -79,12 +86,14 @@ class Option:
 
     def parse(self, text: str) -> Any:
         """The value of a text from the command line or the environment. ValueError says what is allowed."""
-        return self.validated(PARSERS[self.kind](text))
+        return self.validated((self.split or PARSERS[self.kind])(text))
 
     def validated(self, value: Any) -> Any:
         """A value of the right type, if it is one that can be used."""
         types: dict[str, type] = {"str": str, "choice": str, "list": list, "bool": bool}
         expected: Any = types.get(self.kind, (int, float))
+        if self.tables is not None:
+            value = self.tables(value)
         if isinstance(value, dict) and self.kind == "list":
             # A table in TOML: its pairs.
             value = [f"{key}={member}" for key, member in value.items()]

@@ -8,7 +8,7 @@ which defines them. Does not know: what an option does.
 
 from __future__ import annotations
 
-from forehand import _core
+from forehand import _core, static_files
 from forehand.option import Option
 from forehand.supervisor import options as supervision
 
@@ -192,6 +192,12 @@ def _work() -> Iterator[Option]:
         "request_buffering", "bool", True, "Work",
         "receive a request's whole body before a thread is taken; off: the application reads it as it arrives, "
         "as ASGI applications always do",
+    )  # fmt: skip
+    yield Option(
+        "static", "list", [], "Work",
+        "send files of a folder below a path, without the application: PATH=FOLDER, then, with semicolons between, "
+        "index=NAME, fallback=FILE, try, max-age=SECONDS, immutable=PATTERN, header=NAME: VALUE; may be repeated",
+        metavar="PATH=FOLDER", check=static_files.check, split=static_files.split, tables=static_files.from_tables,
     )  # fmt: skip
     yield Option("server_header", "str", "", "Work", "the value of the Server header; empty: none is sent",
                  check=_header)  # fmt: skip
@@ -425,6 +431,7 @@ class Settings:
         # The longest prefix decides, so that it is looked at first.
         pairs.sort(key=lambda pair: -len(pair[0]))
         settings["request_timeouts"] = [(prefix, round(time * 1000)) for prefix, time in pairs]
+        settings["static"] = static_files.for_engine(self["static"])
         settings["max_requests"] = (self["max_requests"], self["max_requests_jitter"])
         settings["watch_routes"] = self["max_worker_memory"] > 0
         return settings

@@ -17,6 +17,7 @@ mod sampler;
 mod server;
 mod settings;
 mod slab;
+mod static_mounts;
 mod url;
 mod wsgi;
 

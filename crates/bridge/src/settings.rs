@@ -71,6 +71,7 @@ impl Settings {
             },
             max_requests: max_requests(settings)?,
             request_timeouts: request_timeouts(settings, &limits)?,
+            mounts: crate::static_mounts::read(get(settings, "static", Vec::new())?)?,
             policy: policy(settings)?,
             proxy_from: parse_trust(&get::<String>(settings, "proxy_protocol_from", LOCAL.into())?)?,
             gateway_from: parse_trust(&get::<String>(settings, "gateway_allow", LOCAL.into())?)?,

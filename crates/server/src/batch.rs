@@ -91,10 +91,32 @@ impl Batch {
     #[inline]
     pub fn take(&mut self) -> Option<Box<Exchange>> {
         let mut exchange = self.requests.pop_front()?;
+        self.lend(&mut exchange);
+        Some(exchange)
+    }
+
+    /// The request at a place.
+    pub fn at(&mut self, place: usize) -> Option<&mut Exchange> {
+        self.requests.get_mut(place).map(|exchange| &mut **exchange)
+    }
+
+    /// Takes the request at a place, to be answered now.
+    pub fn take_at(&mut self, place: usize) -> Option<Box<Exchange>> {
+        let mut exchange = self.requests.remove(place)?;
+        self.lend(&mut exchange);
+        Some(exchange)
+    }
+
+    /// Puts one back at its place.
+    pub fn put_back(&mut self, place: usize, exchange: Box<Exchange>) {
+        self.requests.insert(place.min(self.requests.len()), exchange);
+    }
+
+    #[inline]
+    fn lend(&mut self, exchange: &mut Exchange) {
         if self.wary == 0 && self.size > 1 {
             exchange.lend_buffer(self.buffers.pop().unwrap_or_default());
         }
-        Some(exchange)
     }
 
     /// The oldest request, which is not begun.

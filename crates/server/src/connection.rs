@@ -22,6 +22,7 @@ use wire::{Fault, Head, Limits, Millis, Peer, Trust};
 
 use crate::body::BodyBuffer;
 use crate::listener::{self, Kind};
+use crate::log::{Level, Log};
 use crate::machine::Machine;
 use crate::output::{Flushed, Output, PipelinedReplies};
 use crate::patience::Patience;
@@ -320,6 +321,16 @@ impl Connection {
             Phase::Preface => self.preface.as_ref().map_or(Millis::MAX, |preface| preface.deadline(limits)),
             Phase::Flushing(_) | Phase::Lingering { .. } => self.patience.until(),
         }
+    }
+}
+
+/// Says so where what could not be sent was a file that had become shorter. Other errors are the peer's.
+pub fn complain_of_file(log: &Log, error: &io::Error, peer: &Address) {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        log.complain(Level::Error, || {
+            let peer = shown(peer);
+            format!("a file became shorter while it was sent to {peer}, whose connection is reset")
+        });
     }
 }
 

@@ -18,6 +18,7 @@ use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
 use crate::handoff::{Handover, Source};
 use crate::listener::Kind;
+use crate::patience::Patience;
 use crate::poller::Poller;
 use crate::reading::Reader;
 use crate::shutdown::Shutdown;
@@ -165,6 +166,19 @@ impl Connections {
         if self.slots.wake(Wakeup { token, hung_up: false }) {
             self.engine.waker.wake();
         }
+    }
+
+    /// What one was to be sent has been read from the disk: it goes on, with all its patience, as it was not the one
+    /// that was slow.
+    pub fn go_on(&mut self, token: u64, poller: &mut Poller) -> Option<Box<Exchange>> {
+        let Some(mut connection) = self.slots.check_out(token) else {
+            self.wake(token);
+            return None;
+        };
+        if matches!(connection.phase, Phase::Flushing(_)) {
+            connection.patience = Patience::to_write(&self.engine.config.limits, poller.now);
+        }
+        self.progress(connection, poller)
     }
 
     /// Has one that is in flight looked at no later than `at`.

@@ -131,6 +131,18 @@ counters! {
     kept_waits
     /// Readers reset under an event loop or a hub, as too much was kept (`kept_bytes`).
     kept_resets
+    /// Replies to requests for files, which no application has seen (`--static`).
+    static_replies
+    /// Files that made room in memory for others (`static_memory_bytes`).
+    static_evicted
+    /// Descriptors of files that were closed to make room for others (`static_descriptors`).
+    static_descriptors_closed
+    /// Files served from their descriptor, as they are larger than what is kept in memory (`static_file_bytes`).
+    static_large_replies
+    /// Times that what is known of a file was compared with the disk again (`static_recheck`).
+    static_rechecks
+    /// Times that a thread was asked to look into the disk, as the kernel did not have it in memory (`disk_threads`).
+    cold_reads
     /// Times that replies were sent while a step blocked the event loop that they had waited in.
     replies_relieved
     /// Steps, callbacks and greenlets that held an event loop for too long (`slow_callback_duration`).

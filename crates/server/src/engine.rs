@@ -14,9 +14,12 @@ use wire::{Limits, Policy, Trust};
 use crate::access::AccessLog;
 use crate::budget::Budget;
 use crate::counters::Counters;
+use crate::disk::DiskThreads;
+use crate::files::Mount;
 use crate::log::Log;
 use crate::request_deadlines::{RequestDeadlines, RequestTimeouts, Telling};
 use crate::scoreboard::{self, Field, Scoreboard};
+use crate::sent_file::ColdReads;
 use crate::spool::Spool;
 use crate::strain::STRAIN_MS;
 
@@ -53,6 +56,8 @@ pub struct Config {
     /// After so many requests the worker asks to be replaced; zero: never.
     pub max_requests: u64,
     pub request_timeouts: RequestTimeouts,
+    /// Folders whose files are served before the application is asked.
+    pub mounts: Vec<Mount>,
     /// Who is shown why an application has failed.
     pub tracebacks: Tracebacks,
 }
@@ -80,6 +85,7 @@ impl Default for Config {
             report: None,
             max_requests: 0,
             request_timeouts: RequestTimeouts::default(),
+            mounts: Vec::new(),
             tracebacks: Tracebacks::Never,
         }
     }
@@ -114,6 +120,10 @@ pub struct Engine {
     pub waker: Arc<Waker>,
     /// Where bodies go that are too large for memory, and how much all of them hold.
     pub spool: Arc<Spool>,
+    /// Threads that look into files where that may wait for a disk.
+    pub disk: Arc<DiskThreads>,
+    /// What those read for connections that are sent files.
+    pub cold_reads: Arc<ColdReads>,
     pub log: Log,
     pub deadlines: RequestDeadlines,
     /// What is kept for slow readers.
@@ -138,8 +148,11 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(config: Config, waker: Arc<Waker>, log: Log) -> Self {
+        let disk = DiskThreads::new("forehand-disk", config.limits.disk_threads);
         Self {
             deadlines: RequestDeadlines::new(config.request_timeouts.clone()),
+            cold_reads: ColdReads::new(Arc::clone(&disk), Arc::clone(&waker)),
+            disk,
             budget: Budget::new(config.limits.kept_bytes),
             config,
             counters: Counters::new(),

@@ -71,6 +71,8 @@ pub struct Exchange {
     status: u16,
     /// The peer may still be sending what nobody will read.
     lingers: bool,
+    /// No file is meant (`files`): the application is asked.
+    pub(crate) for_application: bool,
     /// A small whole reply may wait here until the loop sends those of a batch together.
     batched: Option<Vec<u8>>,
     /// When it was taken out, in microseconds; zero where nobody will ask.
@@ -120,6 +122,7 @@ impl Exchange {
             left: None,
             status: 0,
             lingers: false,
+            for_application: false,
             batched: None,
             began: if timed { monotonic_us() } else { 0 },
         }
@@ -346,7 +349,7 @@ impl Exchange {
         if sent < total {
             let queue = self.queue(engine);
             queue.copy(head.get(sent..).unwrap_or_default());
-            queue.keep(body, sent.saturating_sub(head.len())..length, &engine.budget);
+            queue.keep(body, sent.saturating_sub(head.len())..length, Some(&engine.budget));
         }
         self.complete();
         Ok(())
@@ -389,15 +392,6 @@ impl Exchange {
     #[inline]
     pub fn is_for_the_server(&self) -> bool {
         self.head.path() == b"*"
-    }
-
-    /// Answers `OPTIONS *`: nothing but that the server is there.
-    pub fn answer_options(&mut self, engine: &Engine) {
-        let mut builder = ReplyBuilder::new();
-        if builder.head.status(b"200 OK").is_ok() {
-            // A peer that is gone shows when the connection is back.
-            let _ = self.whole(&mut builder, b"", engine);
-        }
     }
 
     /// Cuts a reply that cannot be completed, so that the peer cannot take it for a whole one.

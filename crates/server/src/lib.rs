@@ -30,6 +30,8 @@ mod connections;
 #[cfg(not(loom))]
 pub mod counters;
 #[cfg(not(loom))]
+pub mod disk;
+#[cfg(not(loom))]
 mod downstream;
 #[cfg(not(loom))]
 pub mod engine;
@@ -37,6 +39,8 @@ pub mod engine;
 pub mod evented;
 #[cfg(not(loom))]
 pub mod exchange;
+#[cfg(not(loom))]
+pub mod files;
 #[cfg(not(loom))]
 pub mod handoff;
 pub mod handover;
@@ -85,6 +89,8 @@ pub mod rows;
 #[cfg(not(loom))]
 pub mod scoreboard;
 pub mod send_half;
+#[cfg(not(loom))]
+pub mod sent_file;
 #[cfg(not(loom))]
 mod share;
 #[cfg(not(loom))]

@@ -4,17 +4,15 @@
 //! Runs on the thread that owns the connection.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reactor::Sent;
 
 use crate::budget::{Budget, Share};
+use crate::sent_file::SentFile;
 use crate::sync::lock;
 use crate::transport::Transport;
 
@@ -27,8 +25,14 @@ const FILE_BYTES: usize = 16 * 1024;
 /// One piece of what is queued.
 enum Piece {
     Copied(VecDeque<u8>),
-    Kept { bytes: Kept, at: usize, end: usize, _share: Share },
-    File { file: File, offset: u64, left: u64 },
+    /// `share`: its part of what may be kept; none where its owner counts it.
+    Kept {
+        bytes: Kept,
+        at: usize,
+        end: usize,
+        share: Option<Share>,
+    },
+    File(SentFile),
 }
 
 /// What waits for the socket to take more, in order.
@@ -65,9 +69,9 @@ impl Output {
         self.left
     }
 
-    /// Others' memory waits here.
+    /// Others' memory waits here, and counts among what may be kept.
     pub fn keeps(&self) -> bool {
-        self.pieces.iter().any(|piece| matches!(piece, Piece::Kept { .. }))
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Kept { share: Some(_), .. }))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -89,20 +93,20 @@ impl Output {
         self.pieces.push_back(Piece::Copied(bytes.to_vec().into()));
     }
 
-    /// Queues part of what somebody else keeps alive.
-    pub fn keep(&mut self, bytes: Kept, part: Range<usize>, budget: &Arc<Budget>) {
+    /// Queues part of what somebody else keeps alive; `budget`: what it counts for.
+    pub fn keep(&mut self, bytes: Kept, part: Range<usize>, budget: Option<&Arc<Budget>>) {
         if !part.is_empty() {
             self.left += part.len() as u64;
             // All of it lives until the last of it is sent.
-            let share = budget.take((*bytes).as_ref().len());
-            self.pieces.push_back(Piece::Kept { bytes, at: part.start, end: part.end, _share: share });
+            let share = budget.map(|budget| budget.take((*bytes).as_ref().len()));
+            self.pieces.push_back(Piece::Kept { bytes, at: part.start, end: part.end, share });
         }
     }
 
     /// Copies what is left of others' memory, so that its owner can let go of all of it.
     pub fn own(&mut self) {
         for piece in &mut self.pieces {
-            if let Piece::Kept { bytes, at, end, .. } = piece {
+            if let Piece::Kept { bytes, at, end, share: Some(_) } = piece {
                 let left = (**bytes).as_ref().get(*at..*end).unwrap_or_default().to_vec();
                 self.copied += left.len();
                 *piece = Piece::Copied(left.into());
@@ -111,10 +115,10 @@ impl Output {
     }
 
     /// Queues part of a file.
-    pub fn file(&mut self, file: File, offset: u64, left: u64) {
-        if left > 0 {
-            self.left += left;
-            self.pieces.push_back(Piece::File { file, offset, left });
+    pub fn file(&mut self, file: SentFile) {
+        if file.left() > 0 {
+            self.left += file.left();
+            self.pieces.push_back(Piece::File(file));
         }
     }
 
@@ -151,17 +155,12 @@ impl Output {
                     *at += taken;
                     (taken, shown, at == end)
                 }
-                Piece::File { file, offset, left } => {
+                Piece::File(file) => {
                     let mut room = [0; FILE_BYTES];
-                    let most = usize::try_from(*left).unwrap_or(usize::MAX).min(FILE_BYTES);
-                    let read = file.read_at(&mut room[..most], *offset)?;
-                    if read == 0 {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                    let taken = take(&room[..read]);
-                    *offset += taken as u64;
-                    *left -= taken as u64;
-                    (taken, read, *left == 0)
+                    let read = file.peek(&mut room)?;
+                    let (taken, shown) = (take(read), read.len());
+                    file.advance(taken);
+                    (taken, shown, file.left() == 0)
                 }
             };
             self.left -= taken as u64;
@@ -202,17 +201,14 @@ impl Output {
                     }
                     (sent, at == end)
                 }
-                Piece::File { file, offset, left } => {
-                    let count = usize::try_from(*left).unwrap_or(usize::MAX).min(room);
-                    let sent = transport.send_file(file.as_fd(), *offset, count)?;
-                    if let Sent::Some(n) = sent {
-                        if n == 0 {
-                            return Err(io::ErrorKind::UnexpectedEof.into());
-                        }
-                        *offset += n as u64;
-                        *left -= n as u64;
-                    }
-                    (sent, *left == 0)
+                Piece::File(file) => {
+                    let count = usize::try_from(file.left()).unwrap_or(usize::MAX).min(room);
+                    let sent = match file.is_at_hand(count) {
+                        true => send_file(transport, file, count)?,
+                        // The loop is told when it is.
+                        false => Sent::Full,
+                    };
+                    (sent, file.left() == 0)
                 }
             };
             if let Sent::Some(n) = sent {
@@ -228,6 +224,21 @@ impl Output {
         }
         Ok(Flushed::All)
     }
+}
+
+/// Sends so much of a file, as far as the socket takes it. A peer whose file turns out to be shorter, or unreadable, must
+/// not take what it got for the whole.
+fn send_file(transport: &Transport, file: &mut SentFile, count: usize) -> io::Result<Sent> {
+    let sent = match transport.send_file(file.as_fd(), file.offset(), count) {
+        Ok(Sent::Some(0)) => Err(io::ErrorKind::UnexpectedEof.into()),
+        other => other,
+    };
+    match &sent {
+        Ok(Sent::Some(n)) => file.advance(*n),
+        Ok(Sent::Full) => {}
+        Err(_) => transport.reset_at_close(),
+    }
+    sent
 }
 
 /// Sends at most so much from a ring, and takes out of it what was sent.
@@ -349,10 +360,10 @@ mod tests {
             file.set_len(1500).expect("its length");
             let mut all = [Output::default(), Output::default(), Output::default(), Output::default()];
             all[0].copy(&vec![0; size]);
-            all[1].keep(Box::new(vec![0; size]), 0..size, &budget);
-            all[2].file(file, 0, size as u64);
+            all[1].keep(Box::new(vec![0; size]), 0..size, Some(&budget));
+            all[2].file(SentFile::new(Arc::new(file.into()), (0, size as u64)));
             all[3].copy(&[0; 500]);
-            all[3].keep(Box::new(vec![0; 2000]), 0..size - 500, &budget);
+            all[3].keep(Box::new(vec![0; 2000]), 0..size - 500, Some(&budget));
             for output in &mut all {
                 assert_eq!(output.flush(&transport, 1000).expect("a peer"), flushed, "{size}");
                 assert_eq!((output.left(), output.awaits_edge()), (left, left == 0), "{size}");

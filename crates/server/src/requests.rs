@@ -3,9 +3,11 @@
 //! Knows: whose turn it is, and which replies wait for which. Does not know: who answers, or where connections come
 //! from. Runs under the baton.
 
+mod file_requests;
 mod queue;
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 
 use wire::Millis;
@@ -15,6 +17,7 @@ use crate::connection::{After, Phase};
 use crate::connections::Connections;
 use crate::engine::Engine;
 use crate::exchange::Exchange;
+use crate::files::Files;
 use crate::heartbeat::Heartbeat;
 use crate::output::PipelinedReplies;
 use crate::poller::Poller;
@@ -31,17 +34,28 @@ pub(crate) struct Requests {
     /// Replies that wait for the exchange that was begun last.
     held_up: Option<Arc<PipelinedReplies>>,
     throughput: Throughput,
+    /// Files that are served before the application is asked, where there are any.
+    files: Option<Box<Files>>,
+    /// Among those that wait may be some for files.
+    unjudged: bool,
+    /// Requests that files were the answer to, since the driver's other work was thought of.
+    files_served: u32,
 }
 
 impl Requests {
-    pub fn new(engine: Arc<Engine>) -> Self {
-        Self {
+    /// # Errors
+    /// A folder of files that cannot be opened.
+    pub fn new(engine: Arc<Engine>) -> io::Result<Self> {
+        Ok(Self {
+            files: Files::new(&engine)?.map(Box::new),
+            unjudged: false,
+            files_served: 0,
             engine,
             batch: Batch::default(),
             finished: VecDeque::new(),
             held_up: None,
             throughput: Throughput::default(),
-        }
+        })
     }
 
     /// Under an event loop: replies wait where its watchdog finds them.
@@ -53,6 +67,7 @@ impl Requests {
     #[inline]
     pub fn add(&mut self, exchange: Option<Box<Exchange>>) {
         if let Some(exchange) = exchange {
+            self.unjudged = true;
             self.batch.add(exchange);
         }
     }
@@ -61,6 +76,7 @@ impl Requests {
     #[inline]
     fn add_next(&mut self, exchange: Option<Box<Exchange>>) {
         if let Some(exchange) = exchange {
+            self.unjudged = true;
             self.batch.add_next(exchange);
         }
     }
@@ -105,6 +121,9 @@ impl Requests {
         poller.allowance.count_request();
         if poller.allowance.is_spent() {
             return false;
+        }
+        if self.files.is_some() {
+            self.serve_files(poller);
         }
         if self.batch.is_wary() {
             poller.look_at_clock();

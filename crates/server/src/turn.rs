@@ -37,6 +37,19 @@ pub struct Loop {
     requests: Requests,
     /// Connections that were accepted since the last look.
     accepts: u32,
+    /// Another thread has something for this loop, or for whoever leads it.
+    woken: bool,
+}
+
+/// How far one step has come.
+enum Step {
+    /// Something was done, and there may be more.
+    Done,
+    /// The oldest request can be begun.
+    Ready,
+    /// As much was done as one look allows.
+    Quiet,
+    Ended,
 }
 
 impl Loop {
@@ -56,10 +69,11 @@ impl Loop {
         Ok(Self {
             connections: Connections::new(Arc::clone(&engine)),
             acceptor: Acceptor::new(Arc::clone(&engine), listeners),
-            requests: Requests::new(Arc::clone(&engine)),
+            requests: Requests::new(Arc::clone(&engine))?,
             poller,
             engine,
             accepts: 0,
+            woken: false,
         })
     }
 
@@ -88,7 +102,9 @@ impl Loop {
                 self.connections.edge(token, readable, hung_up, &mut self.poller)
             }
             Event::Woken => {
+                self.woken = true;
                 self.connections.fetch_stored();
+                self.fetch_what_was_read();
                 if self.engine.stage() != Stage::Serving {
                     self.begin_stop();
                 }
@@ -100,6 +116,16 @@ impl Loop {
                 None
             }
         }
+    }
+
+    /// Files that wait to be sent were read from the disk, or looked up there.
+    fn fetch_what_was_read(&mut self) {
+        for token in self.engine.cold_reads.take() {
+            self.engine.counters.cold_reads.add();
+            let request = self.connections.go_on(token, &mut self.poller);
+            self.requests.add(request);
+        }
+        self.requests.fetch_files();
     }
 
     /// Looks for what is due, in all parts.
@@ -278,7 +304,8 @@ impl Loop {
 
     /// There is more of which no edge will tell; `newcomers` says whether connections that wait count.
     pub(crate) fn is_busy(&self, newcomers: bool) -> bool {
-        newcomers && self.acceptor.any_ready() || self.connections.resuming() > 0
+        newcomers && (self.acceptor.any_ready() || self.requests.any_left())
+            || self.connections.resuming() > 0
     }
 
     /// How many requests wait to be begun.
@@ -302,52 +329,95 @@ impl Loop {
     }
 }
 
+impl Loop {
+    /// The next thing that there is to do, without waiting.
+    #[inline(always)]
+    fn step(&mut self) -> Step {
+        if self.requests.finish_next(&mut self.connections, &mut self.poller) {
+            // Whether that yielded a request is seen with the next step.
+        } else if self.poller.allowance.is_spent() && self.requests.any_wait() {
+            self.look_at_everybody();
+        } else if self.requests.any_wait() {
+            if self.requests.may_begin(&mut self.poller) {
+                return Step::Ready;
+            }
+            if self.requests.files_pause() {
+                // What the last look found is told once: it comes before another look.
+                self.read_events();
+                return Step::Quiet;
+            }
+        } else if self.requests.any_replies() {
+            self.send_replies();
+        } else if self.gather() {
+            self.requests.begin_batch();
+        } else if self.connections.any_stored() {
+            // That was the news; they are taken up with the next step.
+        } else if self.is_over() {
+            return Step::Ended;
+        } else if self.acceptor.any_ready() && self.leaves_it_to_another() {
+            // Nothing is ready any more.
+        } else if self.accepts < ACCEPTS_A_LOOK && self.acceptor.any_ready() {
+            self.accept();
+        } else if self.resume_next() {
+            // Whether that yielded a request is seen with the next step.
+        } else if self.has_more() || !(self.poller.is_brisk() && self.look()) {
+            // As much was accepted, read or sent as one look allows: those that are there
+            // come next, then more of these. What else an event loop does comes in between,
+            // and threads that wait for the interpreter.
+            self.acceptor.note_room(&mut self.connections, &self.poller);
+            return Step::Quiet;
+        }
+        Step::Done
+    }
+
+    /// Does what the last look found, as far as files are the answer to it: that needs no interpreter, so that nobody waits
+    /// for whoever has it. False: that was all, and the loop can wait again. True: there is something for a thread.
+    fn serve_files_alone(&mut self) -> bool {
+        self.woken = false;
+        loop {
+            match self.step() {
+                Step::Done => {}
+                Step::Ready | Step::Ended => return true,
+                Step::Quiet => break,
+            }
+        }
+        // The watchdog, which shows numbers, may be asleep: nobody has begun anything.
+        self.engine.publish(self.poller.now);
+        // What has come back from the interpreter wants a thread that leads.
+        self.woken || self.engine.stage() != Stage::Serving
+    }
+}
+
 impl Lead for Loop {
     type Job = Box<Exchange>;
 
     fn next(&mut self) -> Next<Box<Exchange>> {
         loop {
-            if self.requests.finish_next(&mut self.connections, &mut self.poller) {
-                // Whether that yielded a request is seen below.
-            } else if self.poller.allowance.is_spent() && self.requests.any_wait() {
-                self.look_at_everybody();
-            } else if self.requests.any_wait() {
-                if self.requests.may_begin(&mut self.poller)
-                    && let Some(next) = self.requests.take()
-                {
-                    return Next::Ready(next);
+            match self.step() {
+                Step::Done => {}
+                Step::Ready => {
+                    if let Some(next) = self.requests.take() {
+                        return Next::Ready(next);
+                    }
                 }
-            } else if self.requests.any_replies() {
-                self.send_replies();
-            } else if self.gather() {
-                self.requests.begin_batch();
-            } else if self.connections.any_stored() {
-                // That was the news; they are taken up above.
-            } else if self.is_over() {
-                return Next::Ended;
-            } else if self.acceptor.any_ready() && self.leaves_it_to_another() {
-                // Nothing is ready any more.
-            } else if self.accepts < ACCEPTS_A_LOOK && self.acceptor.any_ready() {
-                self.accept();
-            } else if self.resume_next() {
-                // Whether that yielded a request is seen above.
-            } else if self.has_more() || !(self.poller.is_brisk() && self.look()) {
-                // As much was accepted, read or sent as one look allows: those that are there
-                // come next, then more of these. What else an event loop does comes in between,
-                // and threads that wait for the interpreter.
-                self.acceptor.note_room(&mut self.connections, &self.poller);
-                return Next::Quiet;
+                Step::Quiet => return Next::Quiet,
+                Step::Ended => return Next::Ended,
             }
         }
     }
 
     fn wait(&mut self) {
-        // Whoever leads has had the interpreter.
-        self.engine.held(false);
-        self.update_listening();
-        self.engine.show_rest(self.connections.len());
-        let nothing_left = !self.has_more();
-        self.poll(nothing_left);
+        loop {
+            // Whoever leads has had the interpreter, or does not need it.
+            self.engine.held(false);
+            self.update_listening();
+            self.engine.show_rest(self.connections.len());
+            let nothing_left = !self.has_more() && !self.requests.any_left();
+            self.poll(nothing_left);
+            if !self.requests.have_files() || self.serve_files_alone() {
+                return;
+            }
+        }
     }
 
     #[inline]

@@ -126,6 +126,21 @@ limits! {
     kept_bytes: "bytes" = 128 * 1024 * 1024,
         "large bodies that are sent from the application's own objects and live until their readers have them, all together in one worker: twenty-five of 5 MB; files hold nothing",
         "a thread waits for its reader before it takes another request; under an event loop or a hub the readers that take least are reset", "kept_waits, kept_resets";
+    static_memory_bytes: "bytes" = 32 * 1024 * 1024,
+        "small files of --static that are served from memory: a site's stylesheets, scripts and icons with their compressed forms fit several times. What is still being sent counts, too",
+        "those that were not asked for lately make room; what does not fit is served from its file", "static_evicted";
+    static_file_bytes: "bytes" = 64 * 1024,
+        "a file of --static up to this is served from memory; copying it costs about as much as sendfile(2) would",
+        "it is served from its file, by sendfile(2)", "static_large_replies";
+    static_descriptors: "count" = 256,
+        "larger files of --static that stay open, so that a request for one costs no path work; a quarter of the descriptors that a process has by default",
+        "those that were not asked for lately are closed", "static_descriptors_closed";
+    static_recheck: "milliseconds" = 1_000,
+        "how long what is known of a file of --static is believed before it is compared with the disk again: a replaced file is served a second later",
+        "it is looked at again with the next request for it", "static_rechecks";
+    disk_threads: "count" = 4,
+        "threads that read files to be sent where the kernel does not have them in memory: a disk answers several reads at once, and one that hangs does not stop the others",
+        "further reads wait", "cold_reads";
     send_burst_bytes: "bytes" = 256 * 1024,
         "what one connection is sent of a large reply or file before others are looked at; copying it takes a tenth of a millisecond",
         "the rest is sent when others have had their turn", "send_bursts";

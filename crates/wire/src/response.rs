@@ -4,6 +4,7 @@
 //! know: bodies or sockets. Runs for each response: tables, no allocation once warm.
 
 mod field;
+mod prepared;
 
 pub use field::{FieldName, HeadError};
 use field::{Meaning, meaning};
@@ -198,16 +199,7 @@ impl ResponseHead {
         self.plain(name, value)
     }
 
-    #[inline]
-    fn line(&mut self, name: &[u8], value: &[u8]) {
-        self.bytes.reserve(name.len() + value.len() + 4);
-        self.bytes.extend_from_slice(name);
-        self.bytes.extend_from_slice(b": ");
-        self.bytes.extend_from_slice(value);
-        self.bytes.extend_from_slice(b"\r\n");
-    }
-
-    /// The same for a name that was judged before.
+    /// One header, whose name was judged before.
     ///
     /// # Errors
     /// As [`ResponseHead::field`].

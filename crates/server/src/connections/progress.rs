@@ -9,7 +9,7 @@ use wire::{Fault, GATEWAY_FORMAT, GATEWAY_MODIFIER, Head, Millis, Whose};
 
 use super::Connections;
 use crate::body::Body;
-use crate::connection::{After, Connection, Phase};
+use crate::connection::{After, Connection, Phase, complain_of_file};
 use crate::exchange::{Exchange, content_length};
 use crate::log::Level;
 use crate::output::Flushed;
@@ -121,7 +121,8 @@ impl Connections {
                 self.send_later(connection, flushed, poller);
                 return None;
             }
-            Err(_) => {
+            Err(error) => {
+                complain_of_file(&self.engine.log, &error, &connection.peer);
                 self.engine.counters.replies_incomplete.add();
                 self.close(connection);
                 return None;

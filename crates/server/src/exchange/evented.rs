@@ -176,9 +176,10 @@ impl Exchange {
         self.written += range.1;
         let mut prefix = Vec::new();
         chunk_prefix(usize::try_from(range.1).unwrap_or(usize::MAX), &mut prefix);
+        let file = self.sent_file(Arc::new(file.into()), range, engine);
         let queue = self.queue(engine);
         queue.copy(&prefix);
-        queue.file(file, range.0, range.1);
+        queue.file(file);
         queue.copy(b"\r\n");
         match self.flush(engine) {
             Ok(_) => Ok(()),

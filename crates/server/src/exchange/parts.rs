@@ -4,15 +4,28 @@
 //! how bytes leave (`sending.rs`). Runs on the thread that owns the exchange.
 
 use std::fs::File;
+use std::sync::Arc;
 
 use wire::{BodyPlan, chunk_prefix};
 
 use super::{Exchange, Gone, Reply};
+use crate::budget::Budget;
+use crate::connection::complain_of_file;
 use crate::engine::Engine;
 use crate::output::Kept;
 use crate::reply_builder::ReplyBuilder;
+use crate::sent_file::{OpenFile, SentFile};
 
 impl Exchange {
+    /// Answers `OPTIONS *`: nothing but that the server is there.
+    pub fn answer_options(&mut self, engine: &Engine) {
+        let mut builder = ReplyBuilder::new();
+        if builder.head.status(b"200 OK").is_ok() {
+            // A peer that is gone shows when the connection is back.
+            let _ = self.whole(&mut builder, b"", engine);
+        }
+    }
+
     /// Begins a reply whose body comes in parts. The head goes out with the first of them
     /// (PEP 3333: not before there is a first non-empty part), or at the end.
     /// `known`: the whole length of the body, where it is known now.
@@ -73,6 +86,29 @@ impl Exchange {
         part: Kept,
         engine: &Engine,
     ) -> Result<(), Gone> {
+        self.write_large(builder, part, Some(&engine.budget), engine)
+    }
+
+    /// The same for what its owner counts itself: it is not part of what may be kept for slow readers.
+    ///
+    /// # Errors
+    /// As [`Exchange::write`].
+    pub fn write_shared(
+        &mut self,
+        builder: &mut ReplyBuilder,
+        part: Kept,
+        engine: &Engine,
+    ) -> Result<(), Gone> {
+        self.write_large(builder, part, None, engine)
+    }
+
+    fn write_large(
+        &mut self,
+        builder: &mut ReplyBuilder,
+        part: Kept,
+        budget: Option<&Arc<Budget>>,
+        engine: &Engine,
+    ) -> Result<(), Gone> {
         let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
         let bytes = (*part).as_ref();
         let too_long = self.left.is_some_and(|left| bytes.len() as u64 > left);
@@ -104,7 +140,7 @@ impl Exchange {
         let queue = self.queue(engine);
         queue.copy(front.get(sent..).unwrap_or_default());
         let end = bytes.len();
-        queue.keep(part, sent.saturating_sub(front.len()).min(end)..end, &engine.budget);
+        queue.keep(part, sent.saturating_sub(front.len()).min(end)..end, budget);
         queue.copy(tail.get(sent.saturating_sub(before_tail)..).unwrap_or_default());
         match self.flush(engine) {
             Ok(_) => Ok(()),
@@ -155,6 +191,20 @@ impl Exchange {
         range: (u64, u64),
         engine: &Engine,
     ) -> Result<(), Gone> {
+        self.shared_file(builder, Arc::new(file.into()), range, engine)
+    }
+
+    /// The same for a file that others send, too.
+    ///
+    /// # Errors
+    /// As [`Exchange::file`].
+    pub fn shared_file(
+        &mut self,
+        builder: &mut ReplyBuilder,
+        file: Arc<OpenFile>,
+        range: (u64, u64),
+        engine: &Engine,
+    ) -> Result<(), Gone> {
         let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
         let (offset, mut length) = range;
         if unsent {
@@ -169,10 +219,24 @@ impl Exchange {
             self.left = Some(left - length);
         }
         self.written += length;
-        self.queue(engine).file(file, offset, length);
+        let file = self.sent_file(file, (offset, length), engine);
+        self.queue(engine).file(file);
         match self.flush(engine) {
             Ok(_) => Ok(()),
-            Err(_) => Err(self.broke(engine)),
+            Err(error) => {
+                complain_of_file(&engine.log, &error, &self.peer());
+                Err(self.broke(engine))
+            }
+        }
+    }
+
+    /// Part of a file that is to be sent: from what the kernel has in memory, on a connection of its own. A stream's is read
+    /// where it is framed.
+    pub(super) fn sent_file(&self, file: Arc<OpenFile>, range: (u64, u64), engine: &Engine) -> SentFile {
+        let file = SentFile::new(file, range);
+        match self.downstream.connection() {
+            Some(connection) => file.reading_ahead(&engine.cold_reads, connection.token),
+            None => file,
         }
     }
 

@@ -90,7 +90,7 @@ impl Exchange {
                 self.queue(engine).copy(rest);
             } else {
                 // Counted with what others let us keep.
-                self.queue(engine).keep(Box::new(rest.to_vec()), 0..rest.len(), &engine.budget);
+                self.queue(engine).keep(Box::new(rest.to_vec()), 0..rest.len(), Some(&engine.budget));
             }
         }
         match self.flush(engine) {

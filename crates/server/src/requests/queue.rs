@@ -19,7 +19,7 @@ const LOOK_AFTER_MS: Millis = 250;
 impl Requests {
     /// A request that has been read, if there is one: it waits, or is refused.
     pub fn enqueue(&mut self, exchange: Option<Box<Exchange>>) {
-        let Some(exchange) = exchange else { return };
+        let Some(exchange) = exchange.and_then(|exchange| self.serve_file(exchange)) else { return };
         let limits = &self.engine.config.limits;
         let waiting = self.batch.len();
         let patience = limits.queue_timeout;

@@ -28,6 +28,10 @@ impl Loop {
             let request = self.acceptor.accept_one(&mut self.connections, &mut self.poller);
             self.requests.enqueue(request);
         }
+        if self.requests.have_files() {
+            // Those that were read while there was a thread.
+            self.requests.serve_files(&mut self.poller);
+        }
         self.requests.refuse_those_that_waited(self.poller.now);
         while self.queue_next() {}
         self.engine.note_queued(self.requests.len());

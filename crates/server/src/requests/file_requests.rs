@@ -1,0 +1,90 @@
+//! Requests that files are the answer to: taken out of those that wait, and answered before the application is asked.
+//!
+//! Knows: which of those that wait have been looked at. Does not know: files (`files`). Runs under the baton, also on the
+//! watchdog's thread; under an event loop, on its thread. Nothing here needs the interpreter.
+
+use super::Requests;
+use crate::exchange::Exchange;
+use crate::files::Served;
+use crate::poller::Poller;
+
+/// After so many the driver's other work comes in between: what an event loop does, threads that wait for the interpreter.
+const AT_A_TIME: u32 = 64;
+
+impl Requests {
+    /// There are files to be served.
+    #[inline]
+    pub fn have_files(&self) -> bool {
+        self.files.is_some()
+    }
+
+    /// Answers those that wait and are for files. They are quick, so that they overtake those for the application.
+    pub fn serve_files(&mut self, poller: &mut Poller) {
+        if !std::mem::take(&mut self.unjudged) {
+            return;
+        }
+        let mut place = 0;
+        while let (Some(files), Some(exchange)) = (&self.files, self.batch.at(place)) {
+            if exchange.for_application || !files.claims(exchange) {
+                exchange.for_application = true;
+                place += 1;
+                continue;
+            }
+            poller.allowance.count_request();
+            self.files_served += 1;
+            if let Some(exchange) = self.batch.take_at(place)
+                && let Some(passed) = self.serve_file(exchange)
+            {
+                self.batch.put_back(place, passed);
+                place += 1;
+            }
+        }
+    }
+
+    /// Answers a request for a file; given back where the application is asked.
+    pub(super) fn serve_file(&mut self, exchange: Box<Exchange>) -> Option<Box<Exchange>> {
+        let Some(files) = &mut self.files else { return Some(exchange) };
+        if exchange.for_application || !files.claims(&exchange) {
+            return Some(exchange);
+        }
+        let served = files.serve(exchange);
+        self.file_is_served(served)
+    }
+
+    fn file_is_served(&mut self, served: Served) -> Option<Box<Exchange>> {
+        match served {
+            Served::Answered(exchange) => self.finished.push_back(exchange),
+            Served::Waits => {}
+            Served::Passed(mut exchange) => {
+                exchange.for_application = true;
+                return Some(exchange);
+            }
+        }
+        None
+    }
+
+    /// Goes on with those that have waited for a disk.
+    pub fn fetch_files(&mut self) {
+        let Some(mut files) = self.files.take() else { return };
+        files.fetch(|served| {
+            if let Some(passed) = self.file_is_served(served) {
+                self.batch.add(passed);
+            }
+        });
+        self.files = Some(files);
+    }
+
+    /// So many were answered that the driver's other work is due; it is, once.
+    pub fn files_pause(&mut self) -> bool {
+        let due = self.files_served >= AT_A_TIME;
+        if due {
+            self.files_served = 0;
+        }
+        due
+    }
+
+    /// Something waits of which no edge will tell: requests, what is finished, replies.
+    pub fn any_left(&self) -> bool {
+        !self.batch.is_empty() || !self.finished.is_empty() || self.batch.has_replies()
+    }
+}

@@ -1,0 +1,163 @@
+//! Part of a file that is to be sent, and whether the kernel has it in memory.
+//!
+//! Knows: which pages are at hand, and who reads the others. Does not know: sockets, or what is in the file. Belongs to
+//! the thread that owns the connection; what is not at hand is read by `disk.rs`.
+//!
+//! sendfile(2) waits for the disk where pages are missing, and whoever calls it here has the baton or an event loop. So
+//! the kernel is asked first whether it has them; if it does not, a thread reads them, and the
+//! connection goes on when they are there.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use reactor::Waker;
+
+use crate::disk::DiskThreads;
+use crate::inbox::Inbox;
+use crate::spool::Charge;
+
+/// How much is brought into memory at a time.
+const WINDOW: u64 = 1024 * 1024;
+
+/// An open file, and what it counts for.
+#[derive(Debug)]
+pub struct OpenFile {
+    pub file: File,
+    _charge: Charge,
+}
+
+impl OpenFile {
+    /// One that counts for something for as long as anybody has it.
+    pub fn charged(file: File, charge: Charge) -> Self {
+        Self { file, _charge: charge }
+    }
+}
+
+impl From<File> for OpenFile {
+    /// One that nobody counts.
+    fn from(file: File) -> Self {
+        Self { file, _charge: Charge::default() }
+    }
+}
+
+/// Reads what the kernel does not have in memory, and tells the loop whose connection goes on.
+pub struct ColdReads {
+    threads: Arc<DiskThreads>,
+    done: Inbox<u64>,
+    waker: Arc<Waker>,
+}
+
+impl ColdReads {
+    pub fn new(threads: Arc<DiskThreads>, waker: Arc<Waker>) -> Arc<Self> {
+        Arc::new(Self { threads, done: Inbox::default(), waker })
+    }
+
+    /// The connections whose files can be sent on, by their tokens.
+    pub fn take(&self) -> Vec<u64> {
+        if self.done.is_full() { self.done.take() } else { Vec::new() }
+    }
+}
+
+/// Who reads for a connection, and how far it has come.
+struct Ahead {
+    cold: Arc<ColdReads>,
+    token: u64,
+    /// The file is in memory up to there, as far as it is known.
+    known_to: u64,
+    /// A thread reads up to there now.
+    reads: Arc<AtomicBool>,
+}
+
+/// Part of a file that is to be sent.
+pub struct SentFile {
+    file: Arc<OpenFile>,
+    offset: u64,
+    left: u64,
+    ahead: Option<Ahead>,
+}
+
+impl SentFile {
+    /// `range`: where it begins, and how long it is.
+    pub fn new(file: Arc<OpenFile>, (offset, left): (u64, u64)) -> Self {
+        Self { file, offset, left, ahead: None }
+    }
+
+    /// Has what is not in memory read by a thread, which tells of the connection when it is there.
+    pub fn reading_ahead(mut self, cold: &Arc<ColdReads>, token: u64) -> Self {
+        let reads = Arc::default();
+        self.ahead = Some(Ahead { cold: Arc::clone(cold), token, known_to: self.offset, reads });
+        self
+    }
+
+    /// Bytes that are left.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Where the next of them is.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.file.as_fd()
+    }
+
+    /// Reads the next bytes, and takes none of them. It may wait for the disk.
+    ///
+    /// # Errors
+    /// The file's; `UnexpectedEof` where it is shorter than was said.
+    pub fn peek<'a>(&self, room: &'a mut [u8]) -> std::io::Result<&'a [u8]> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(room.len());
+        match self.file.file.read_at(&mut room[..most], self.offset)? {
+            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            read => Ok(&room[..read]),
+        }
+    }
+
+    /// So many bytes have gone.
+    pub fn advance(&mut self, bytes: usize) {
+        self.offset += bytes as u64;
+        self.left -= bytes as u64;
+    }
+
+    /// True: the next `count` bytes are in memory. False: they are being read, and the loop is told when they are.
+    pub fn is_at_hand(&mut self, count: usize) -> bool {
+        let Some(ahead) = &mut self.ahead else { return true };
+        if ahead.reads.load(Ordering::Acquire) {
+            return false;
+        }
+        let end = self.offset.saturating_add(count as u64);
+        if ahead.known_to < end {
+            let from = ahead.known_to.max(self.offset);
+            if !reactor::file::is_in_memory(&self.file.file, &(from..end)) {
+                ahead.read(&self.file, from, self.offset + self.left);
+                return false;
+            }
+            ahead.known_to = end;
+        }
+        true
+    }
+}
+
+impl Ahead {
+    /// Has the next window read, which begins at `at`; nothing behind `end` is wanted.
+    fn read(&mut self, file: &Arc<OpenFile>, at: u64, end: u64) {
+        let to = end.min(at.saturating_add(WINDOW));
+        self.known_to = to;
+        self.reads.store(true, Ordering::Relaxed);
+        let (file, cold, reads, token) =
+            (Arc::clone(file), Arc::clone(&self.cold), Arc::clone(&self.reads), self.token);
+        self.cold.threads.run(move || {
+            // What cannot be read, whoever sends it will be told.
+            let _ = reactor::file::fetch(&file.file, &(at..to));
+            reads.store(false, Ordering::Release);
+            if cold.done.put(token) {
+                cold.waker.wake();
+            }
+        });
+    }
+}
