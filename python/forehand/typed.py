@@ -33,6 +33,7 @@ class Options(TypedDict, total=False):
     defer_accept: bool
     threads: int
     request_buffering: bool
+    static: str | list[str]
     server_header: str
     forwarded_allow_ips: str
     forwarded_headers: Literal["both", "x-forwarded", "forwarded"]
@@ -112,6 +113,11 @@ class Options(TypedDict, total=False):
     limit_trailer_lines: int
     limit_response_buffer_bytes: int | str
     limit_kept_bytes: int | str
+    limit_static_memory_bytes: int | str
+    limit_static_file_bytes: int | str
+    limit_static_descriptors: int
+    static_recheck: float | str
+    limit_disk_threads: int
     limit_send_burst_bytes: int | str
     limit_drain_bytes: int | str
     limit_ws_message_bytes: int | str
