@@ -1,6 +1,6 @@
 //! The protocols of web servers that hand requests on as variables: uwsgi and SCGI, and FastCGI (`fastcgi/`).
 //!
-//! Knows: their framing (a file each), and what their variables mean (`variables.rs`). Does not know: which peers
+//! Knows: their framing (a file each), and what their variables mean (`variables.rs`, `paths.rs`). Does not know: which peers
 //! may say such things, or how the reply is written. Pure; time is an argument. Used by whoever owns the connection.
 //!
 //! ```text
@@ -11,6 +11,7 @@
 //! A connection is one request: its reply ends with the connection, and what comes behind the body is nobody's.
 
 pub mod fastcgi;
+mod paths;
 mod scgi;
 mod uwsgi;
 mod variables;
@@ -26,7 +27,8 @@ use crate::http1::{BodyLeft, Event, Shared, Tick};
 use crate::limits::Limits;
 
 pub use fastcgi::FastCgi;
-pub use variables::{Given, Paths};
+pub use paths::Paths;
+pub use variables::Given;
 
 /// A place in the bytes of a head.
 type Span = (u32, u32);

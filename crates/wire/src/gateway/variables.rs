@@ -27,13 +27,6 @@ pub struct Given {
     pairs: Box<[Pair]>,
 }
 
-/// Where the application is, and what it is asked for, both decoded.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Paths {
-    pub script_name: Vec<u8>,
-    pub path_info: Vec<u8>,
-}
-
 impl Given {
     /// Names and values in the order in which they were sent; each name once.
     pub fn variables(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
@@ -64,36 +57,6 @@ impl Given {
             None => self.get("REQUEST_SCHEME").is_some_and(|value| value.eq_ignore_ascii_case(b"https")),
         }
     }
-
-    /// SCRIPT_NAME and PATH_INFO. `prefix`: where the application is, if the server was told; `path`: the request's
-    /// own, still encoded.
-    ///
-    /// A PATH_INFO that is given holds: the web server may have rewritten it. nginx's `fastcgi_params` and
-    /// `scgi_params` have none, and the whole path as SCRIPT_NAME, which is right for files of PHP alone: then both
-    /// follow from the path. A PATH_INFO that has SCRIPT_NAME in it still, as nginx's `uwsgi_params` leave it, is cut.
-    /// Together they are always the whole path, and nothing is there twice.
-    pub fn paths(&self, prefix: &[u8], path: &[u8]) -> Paths {
-        let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
-        let given = self.get("SCRIPT_NAME").unwrap_or_default();
-        let Some(path_info) = self.get("PATH_INFO") else {
-            let decoded = decode(path);
-            let rest = below(prefix, &decoded);
-            let script_name = if rest.is_some() { prefix } else { b"" };
-            let path_info = rest.unwrap_or(&decoded).to_vec();
-            return Paths { script_name: script_name.to_vec(), path_info };
-        };
-        // The server's own prefix is cut off a path that was given whole; one that was cut already stays as it is.
-        let script_name = given.strip_suffix(b"/").unwrap_or(given);
-        if let Some(rest) = below(script_name, path_info).filter(|_| !script_name.is_empty())
-            && [script_name, path_info].concat() != decode(path)
-        {
-            return Paths { script_name: script_name.to_vec(), path_info: rest.to_vec() };
-        }
-        match below(prefix, path_info).filter(|_| script_name.is_empty() && !prefix.is_empty()) {
-            Some(rest) => Paths { script_name: prefix.to_vec(), path_info: rest.to_vec() },
-            None => Paths { script_name: script_name.to_vec(), path_info: path_info.to_vec() },
-        }
-    }
 }
 
 /// Whom a web server names as its client. nginx says `unix:` of one that has come through a unix socket.
@@ -108,30 +71,6 @@ fn peer(address: Option<&[u8]>, port: Option<&[u8]>) -> Result<Option<Peer>, Fau
             Peer::Ip(ip, port)
         }
     }))
-}
-
-/// What of a path is below a prefix; none where it is not.
-fn below<'a>(prefix: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
-    path.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
-}
-
-/// Undoes percent-encoding; what is none stays as it is.
-fn decode(path: &[u8]) -> Vec<u8> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
-    let mut out = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let [byte, tail @ ..] = rest {
-        if let (b'%', [high, low, after @ ..]) = (byte, tail)
-            && let (Some(high), Some(low)) = (digit(high), digit(low))
-        {
-            out.push(high << 4 | low);
-            rest = after;
-        } else {
-            out.push(*byte);
-            rest = tail;
-        }
-    }
-    out
 }
 
 /// What is done with a variable.
