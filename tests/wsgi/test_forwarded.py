@@ -52,6 +52,17 @@ def test_anyone_else_changes_nothing(stranger: Serving, headers: str, expected: 
     assert not [key for key in found if "FORWARDED" in key], "removed where a trusted-proxy mode is on"
 
 
+@pytest.mark.parametrize("path", ["/x", "/api/x", "/pre/api/x"])
+def test_a_proxy_s_prefix_comes_before_the_script_name(serve: Callable[..., Serving], path: str) -> None:
+    """Whatever the proxy has stripped: both prefixes, its own, or nothing; as under ASGI."""
+    server = serve("echo", "--script-name", "/api")
+    for _ in range(3):
+        with server.connect() as sock:
+            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nX-Forwarded-Prefix: /pre\r\n\r\n".encode())
+            found = json.loads(read_reply(sock, bytearray())[2])
+        assert (found["SCRIPT_NAME"], found["PATH_INFO"]) == ("/pre/api", "/x")
+
+
 @pytest.fixture(scope="module")
 def stranger() -> Serving:
     server = Serving("echo", "--forwarded-allow-ips", "10.0.0.0/8,192.0.2.1")

@@ -84,7 +84,7 @@ impl Gateway {
                 Address::Unix => Peer::Unix,
             };
             match effective(head, &peer, &engine.config.trust) {
-                Ok(Some(found)) => self.forward(&environ, &found)?,
+                Ok(Some(found)) => self.forward(&environ, head, &found)?,
                 Ok(None) => {}
                 Err(fault) => return Ok(Err(fault)),
             }
@@ -188,7 +188,7 @@ impl Gateway {
     }
 
     /// What a trusted proxy says of the client.
-    fn forward(&self, environ: &Bound<'_, PyDict>, found: &Effective) -> PyResult<()> {
+    fn forward(&self, environ: &Bound<'_, PyDict>, head: &Head, found: &Effective) -> PyResult<()> {
         let py = environ.py();
         let set = |key: &Bound<'_, PyString>, bytes: &[u8]| set_item(environ, key, &latin1(py, bytes)?);
         if let Some(address) = &found.addr {
@@ -217,6 +217,11 @@ impl Gateway {
         if let Some(prefix) = &found.prefix {
             let whole = [prefix.as_slice(), &self.script_name].concat();
             set(intern!(py, "SCRIPT_NAME"), &whole)?;
+            // It may have stripped both, its own prefix only, or nothing, as under ASGI.
+            let path = percent_decoded(head.path());
+            if let Some(rest) = stripped(&path, &whole) {
+                set(intern!(py, "PATH_INFO"), rest)?;
+            }
         }
         Ok(())
     }
@@ -246,10 +251,12 @@ fn key_bytes(name: &[u8]) -> Option<Vec<u8>> {
 /// The path below the application's mount point. A proxy that strips the prefix by itself is
 /// common, so that a path without it is left as it is.
 fn below<'a>(path: &'a [u8], script_name: &[u8]) -> &'a [u8] {
-    match path.strip_prefix(script_name) {
-        Some(rest) if rest.is_empty() || rest.starts_with(b"/") => rest,
-        _ => path,
-    }
+    stripped(path, script_name).unwrap_or(path)
+}
+
+/// None: it is not below.
+fn stripped<'a>(path: &'a [u8], script_name: &[u8]) -> Option<&'a [u8]> {
+    path.strip_prefix(script_name).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// Ports whose strings are kept: those of as many connections as a busy worker has at a time.
