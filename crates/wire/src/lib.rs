@@ -23,6 +23,7 @@ mod forwarded;
 pub mod gateway;
 mod head;
 mod head_cache;
+pub mod hpack;
 mod http1;
 mod http_date;
 mod limits;
