@@ -14,7 +14,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test test-debug sanitize miri check lint loom fuzz race torment autobahn bench bench-load docs interpreters clean load lab
+.PHONY: build serve test test-debug sanitize miri h2spec check lint loom fuzz race torment autobahn bench bench-load docs interpreters clean load lab
 
 build: .venv/built
 
@@ -78,6 +78,10 @@ sanitize: .venv/built .venv/tested-with
 # The pure crate under Miri.
 miri:
 	tools/miri.sh
+
+# The machines of HTTP/2 before h2spec: all 146 cases, three times. It needs Go, once, to build h2spec.
+h2spec:
+	tools/h2spec.sh
 
 # Tests against a build that ends where somebody would wait with the interpreter, the baton or a lock in hand.
 DEBUG_TESTS ?= tests/wsgi tests/greenlets/test_greenlets.py tests/asgi/test_http.py tests/supervisor/test_deadlines.py

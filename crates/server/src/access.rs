@@ -235,6 +235,7 @@ impl Facts<'_> {
         match self.head.map(|head| head.version) {
             Some(Version::Http10) => "HTTP/1.0",
             Some(Version::Http11) => "HTTP/1.1",
+            Some(Version::Http2) => "HTTP/2.0",
             None => "-",
         }
     }

@@ -49,7 +49,8 @@ impl Head {
     ) -> Result<Self, Fault> {
         let (limits, policy) = rules;
         let facts = &block.facts;
-        let is_11 = parts.version == Version::Http11;
+        // What is newer means the same by a Host, a length, an expectation (RFC 9110).
+        let is_11 = parts.version != Version::Http10;
         // RFC 9112 §3.2: every HTTP/1.1 request has exactly one Host, also with a whole URL.
         if facts.hosts == 0 && is_11 {
             return Err(fault::NO_HOST);
@@ -70,6 +71,7 @@ impl Head {
         }
         let persistent = match parts.version {
             Version::Http11 => !facts.close,
+            Version::Http2 => true,
             Version::Http10 => facts.keep_alive == Some(true) && !policy.refuses.http10_keep_alive,
         };
         let has_body = !matches!(framing, Framing::None | Framing::Length(0));

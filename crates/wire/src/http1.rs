@@ -21,6 +21,7 @@ use crate::body;
 use crate::chunked::{Chunk, Chunked};
 use crate::fault::{self, Fault};
 use crate::fields;
+use crate::h2::limits::H2Limits;
 use crate::head::{Framing, Head};
 use crate::head_cache::{HeadCache, Hint};
 use crate::limits::Limits;
@@ -32,6 +33,8 @@ use crate::trust::Trust;
 pub struct Shared {
     pub heads: HeadCache,
     pub limits: Limits,
+    /// Those of HTTP/2.
+    pub h2: H2Limits,
     pub policy: Policy,
     /// Whose forwarding headers are believed: a web server's variables may name another peer for each request.
     pub trust: Trust,
@@ -40,7 +43,7 @@ pub struct Shared {
 impl Shared {
     /// Where nobody's forwarding headers are believed.
     pub fn new(limits: Limits, policy: Policy) -> Self {
-        Self { heads: HeadCache::new(&limits), limits, policy, trust: Trust::none() }
+        Self { heads: HeadCache::new(&limits), limits, h2: H2Limits::default(), policy, trust: Trust::none() }
     }
 
     /// The same where those of `trust` are.

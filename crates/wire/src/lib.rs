@@ -1,8 +1,8 @@
 //! Protocols as pure machines: bytes in, events out.
 //!
-//! Knows: HTTP/1 (RFC 9110, 9112), WebSocket (RFC 6455, 7692), forwarding headers (RFC 7239), the PROXY protocol,
-//! uwsgi and SCGI, what of HTTP concerns files (names, conditions, ranges, codings, types), and every limit of the
-//! engine. Does not know: sockets, clocks, threads, Python; there is no unsafe code. Time is
+//! Knows: HTTP/1 (RFC 9110, 9112), HTTP/2 (RFC 9113, 7541), WebSocket (RFC 6455, 7692), forwarding headers (RFC 7239), the
+//! PROXY protocol, uwsgi and SCGI, what of HTTP concerns files (names, conditions, ranges, codings, types), and every
+//! limit of the engine. Does not know: sockets, clocks, threads, Python; there is no unsafe code. Time is
 //! always an argument, so that tests run on virtual time.
 //!
 //! Read `http1.rs` first: the machine's verbs are `advance`, `eof`, `deadline` and `tick`.
@@ -21,6 +21,7 @@ mod fault;
 mod fields;
 mod forwarded;
 pub mod gateway;
+pub mod h2;
 mod head;
 mod head_cache;
 pub mod hpack;

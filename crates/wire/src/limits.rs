@@ -46,22 +46,23 @@ impl fmt::Display for UnknownLimit {
 
 impl std::error::Error for UnknownLimit {}
 
+/// Makes a struct of limits, a table of what each is for, and the way to set one by its name.
 macro_rules! limits {
-    ($($name:ident: $kind:literal = $default:expr, $reason:literal, $answer:literal, $counter:literal;)+) => {
+    ($what:ident, $table:ident: $($name:ident: $kind:literal = $default:expr, $reason:literal, $answer:literal, $counter:literal;)+) => {
         /// The limits in force.
         #[derive(Debug, Clone, PartialEq, Eq)]
-        pub struct Limits {
+        pub struct $what {
             $(#[doc = $reason] pub $name: u64,)+
         }
 
-        impl Default for Limits {
+        impl Default for $what {
             fn default() -> Self {
                 Self { $($name: $default,)+ }
             }
         }
 
         /// All limits, in the order in which people meet them.
-        pub const TABLE: &[LimitDoc] = &[$(LimitDoc {
+        pub const $table: &[$crate::limits::LimitDoc] = &[$($crate::limits::LimitDoc {
             name: stringify!($name),
             kind: $kind,
             default: $default,
@@ -70,15 +71,15 @@ macro_rules! limits {
             counter: $counter,
         },)+];
 
-        impl Limits {
+        impl $what {
             /// Sets one by its name.
             ///
             /// # Errors
             /// [`UnknownLimit`] names what was asked for.
-            pub fn set(&mut self, name: &str, value: u64) -> Result<(), UnknownLimit> {
+            pub fn set(&mut self, name: &str, value: u64) -> Result<(), $crate::limits::UnknownLimit> {
                 match name {
                     $(stringify!($name) => self.$name = value,)+
-                    _ => return Err(UnknownLimit(name.to_string())),
+                    _ => return Err($crate::limits::UnknownLimit(name.to_string())),
                 }
                 Ok(())
             }
@@ -86,7 +87,9 @@ macro_rules! limits {
     };
 }
 
-limits! {
+pub(crate) use limits;
+
+limits! { Limits, TABLE:
     request_line_bytes: "bytes" = 16 * 1024,
         "twice what RFC 9112 section 3 asks everybody to take (8,000), as links with long queries exist",
         "414, then close", "http_parse_errors_total{reason=\"request-line-too-long\"}";

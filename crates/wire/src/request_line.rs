@@ -11,6 +11,7 @@ use crate::policy::Policy;
 pub enum Version {
     Http10,
     Http11,
+    Http2,
 }
 
 /// Where the parts of a line are.
@@ -77,13 +78,25 @@ pub fn parse(line: &[u8], policy: &Policy) -> Result<RequestLine, Fault> {
         return Err(fault::METHOD);
     }
     let last = memchr::memrchr(b' ', line).filter(|&last| last > method + 1).ok_or(fault::REQUEST_LINE)?;
-    let version = version(&line[last + 1..])?;
+    judge(line, (method, last), version(&line[last + 1..])?, policy)
+}
+
+/// Judges a line whose blanks are at these places; its method is a token.
+///
+/// # Errors
+/// As [`parse`].
+pub fn judge(
+    line: &[u8],
+    (method, last): (usize, usize),
+    version: Version,
+    policy: &Policy,
+) -> Result<RequestLine, Fault> {
     let target = &line[method + 1..last];
     // §3.2: no white space; a fragment is never sent; the rest must be percent-encoded.
     if !is_visible(target) || target.contains(&b'#') {
         return Err(fault::TARGET);
     }
-    method_allowed(&line[..method], policy)?;
+    method_allowed(&line[..method], version, policy)?;
     let start = method + 1;
     let (authority, path) = form(&line[..method], target, policy)?;
     let shift = |(from, to): (usize, usize)| (from + start, to + start);
@@ -116,10 +129,10 @@ fn version(text: &[u8]) -> Result<Version, Fault> {
     }
 }
 
-fn method_allowed(method: &[u8], policy: &Policy) -> Result<(), Fault> {
+fn method_allowed(method: &[u8], version: Version, policy: &Policy) -> Result<(), Fault> {
     match method {
-        // No tunnels are opened here.
-        b"CONNECT" => Err(fault::METHOD_NOT_ALLOWED),
+        // No tunnels are opened here. In HTTP/2 it has another meaning, which is judged before (RFC 8441 §4).
+        b"CONNECT" if version != Version::Http2 => Err(fault::METHOD_NOT_ALLOWED),
         // It would show a script the cookies that it must not see (RFC 9110 §9.3.8).
         b"TRACE" if !policy.trace => Err(fault::METHOD_NOT_ALLOWED),
         method if policy.refuses.unknown_methods && !REGISTERED.contains(&method) => {

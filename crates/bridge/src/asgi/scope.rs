@@ -178,6 +178,7 @@ impl Gateway {
         let version = match head.version {
             Version::Http10 => intern!(py, "1.0"),
             Version::Http11 => intern!(py, "1.1"),
+            Version::Http2 => intern!(py, "2"),
         };
         set_item(&dict, intern!(py, "http_version"), version)?;
         if !websocket {

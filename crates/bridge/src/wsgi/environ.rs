@@ -176,6 +176,7 @@ impl Gateway {
         let version = match head.version {
             Version::Http10 => intern!(py, "HTTP/1.0"),
             Version::Http11 => intern!(py, "HTTP/1.1"),
+            Version::Http2 => intern!(py, "HTTP/2.0"),
         };
         set_item(environ, intern!(py, "SERVER_PROTOCOL"), version)?;
         let path = percent_decoded(head.path());

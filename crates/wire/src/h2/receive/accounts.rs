@@ -1,0 +1,138 @@
+//! What streams and frames cost, what is given back, and what the owner of a connection says of it.
+
+use super::{Event, Receive, State, Step};
+use crate::Millis;
+use crate::h2::fault::{self, Wrong};
+use crate::h2::frame;
+use crate::h2::limits::H2Limits;
+use crate::h2::streams::State as StreamState;
+use crate::http1::Shared;
+
+impl Receive {
+    /// A frame that serves no request, or one of a peer that breaks a rule.
+    pub(super) fn glitch(&mut self, now: Millis, limits: &H2Limits) -> Result<(), Wrong> {
+        self.budget.glitch(now, limits)
+    }
+
+    /// A stream ends with an error, the connection goes on (§5.4.2).
+    pub(super) fn reset<'a>(&mut self, stream: u32, wrong: Wrong, shared: &Shared, now: Millis) -> Step<'a> {
+        self.glitch(now, &shared.h2)?;
+        self.room_for_control(&shared.h2)?;
+        frame::reset(stream, wrong.code, &mut self.output);
+        let Some(live) = self.streams.get(stream) else {
+            self.streams.remember_cut(stream, false);
+            return Ok(None);
+        };
+        let was = std::mem::replace(&mut live.state, StreamState::Cut { by_peer: false });
+        self.drop_waiting(stream, &shared.h2, now);
+        let heard = !matches!(was, StreamState::Cut { .. });
+        Ok(heard.then_some(Event::Reset { stream, code: wrong.code as u32, by_peer: false }))
+    }
+
+    /// Our answers wait because the peer reads nothing: it gets no more of them (CVE-2019-9512).
+    pub(super) fn room_for_control(&self, limits: &H2Limits) -> Result<(), Wrong> {
+        if self.output.len() as u64 > limits.h2_control_bytes { Err(fault::CONTROL_QUEUE) } else { Ok(()) }
+    }
+
+    /// What nobody will read of a stream counts as read.
+    pub(super) fn drop_waiting(&mut self, stream: u32, limits: &H2Limits, now: Millis) {
+        if let Some(live) = self.streams.get(stream) {
+            let waiting = live.window.waiting();
+            // The stream itself gets no window for it.
+            let _ = live.window.read(waiting, 0, now);
+            self.give_back(waiting, limits, now);
+        }
+    }
+
+    /// So much of the connection's window was read.
+    pub(super) fn give_back(&mut self, length: u64, limits: &H2Limits, now: Millis) {
+        let was_closed = self.window.left() == 0;
+        if let Some(increment) = self.window.read(length, limits.h2_window_most_bytes, now) {
+            frame::window_update(0, increment, &mut self.output);
+            if was_closed {
+                self.streams.live_mut().iter_mut().for_each(|stream| stream.resume(now));
+            }
+        }
+    }
+
+    /// The application has read so much of a body: the peer may send more.
+    pub fn read(&mut self, stream: u32, length: usize, shared: &Shared, now: Millis) {
+        let most = shared.h2.h2_window_most_bytes;
+        let Some(live) = self.streams.get(stream) else { return };
+        let length = (length as u64).min(live.window.waiting());
+        let was_closed = live.window.left() == 0;
+        let increment = live.window.read(length, most, now);
+        if live.window.waiting() == 0 {
+            live.small = 0;
+        }
+        if was_closed && increment.is_some() {
+            live.resume(now);
+        }
+        // Whoever has sent all needs no more room.
+        if let Some(increment) = increment.filter(|_| live.state == StreamState::Open) {
+            frame::window_update(stream, increment, &mut self.output);
+        }
+        self.give_back(length, &shared.h2, now);
+    }
+
+    /// The sending half has cut a stream: what is under way of it is dropped.
+    pub fn was_cut(&mut self, stream: u32, shared: &Shared, now: Millis) {
+        if let Some(live) = self.streams.get(stream) {
+            live.state = StreamState::Cut { by_peer: false };
+            self.drop_waiting(stream, &shared.h2, now);
+        }
+    }
+
+    /// A stream's call is over, and all of its reply is framed: it does not count any more. A peer that is still
+    /// sending is told that it need not (RFC 9113 §8.1).
+    pub fn release(&mut self, stream: u32, shared: &Shared, now: Millis) {
+        self.drop_waiting(stream, &shared.h2, now);
+        let Some(gone) = self.streams.remove(stream) else { return };
+        match gone.state {
+            StreamState::Open | StreamState::Unwanted => {
+                frame::reset(stream, fault::Code::NoError, &mut self.output);
+                self.streams.remember_cut(stream, false);
+            }
+            StreamState::Cut { by_peer } => self.streams.remember_cut(stream, by_peer),
+            StreamState::Ended if gone.is_refused => {}
+            StreamState::Ended => self.budget.forgive(),
+        }
+        self.since = now;
+    }
+
+    /// The sending half has sent so many frames of content: so much the peer may say about them.
+    pub fn sent(&mut self, frames: u32) {
+        self.budget.earn(frames);
+    }
+
+    /// The frames that it owes the peer, to be sent before anything that is framed later; empty where there are none.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Streams that count: those that were not released.
+    pub fn streams(&self) -> usize {
+        self.streams.live().len()
+    }
+
+    /// Frames ever that served no request.
+    pub fn glitches(&self) -> u64 {
+        self.budget.glitches()
+    }
+
+    /// Bytes that it holds for the peer, the bodies' not counted, which are with whoever reads them.
+    pub fn held(&self) -> usize {
+        let partial = match &self.state {
+            State::Payload { bytes, .. } => bytes.capacity(),
+            _ => 0,
+        };
+        let block = self.block.as_ref().map_or(0, |block| block.held());
+        let repeated = self.repeated.as_ref().map_or(0, |repeated| repeated.held());
+        partial
+            + block
+            + repeated
+            + self.output.capacity()
+            + self.decoder.table_size()
+            + self.streams.head_bytes() as usize
+    }
+}

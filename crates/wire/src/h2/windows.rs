@@ -1,0 +1,111 @@
+//! A window for what the peer sends: of a stream, or of the connection (RFC 9113 §5.2 and §6.9).
+//!
+//! Knows: how much may come, and how much of it was read. Does not know: frames. A window is given back as its reader
+//! reads, never because bytes have arrived; what is dropped counts as read.
+//!
+//! ```text
+//!   size = left (may come) + waiting (has come, nobody has read it) + owed (was read, not given back yet)
+//! ```
+
+use super::settings::LARGEST_WINDOW;
+use crate::Millis;
+
+/// A window whose half is read within this time is too small for its reader and the way there.
+const GROWS_WITHIN: Millis = 200;
+
+#[derive(Debug)]
+pub struct Window {
+    size: u64,
+    left: u64,
+    owed: u64,
+    /// When it was given back last.
+    since: Millis,
+}
+
+impl Window {
+    pub fn new(size: u64, now: Millis) -> Self {
+        Self { size, left: size, owed: 0, since: now }
+    }
+
+    /// What may come.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// What has come and was not read.
+    pub fn waiting(&self) -> u64 {
+        self.size - self.left - self.owed
+    }
+
+    /// So much has come. False: more than may.
+    #[must_use]
+    pub fn take(&mut self, length: u64) -> bool {
+        let left = self.left.checked_sub(length);
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
+    }
+
+    /// So much of what waits was read; by how much the peer's window has to be enlarged now, if at all: in halves, so
+    /// that one frame does for many. `most`: what it may grow to.
+    pub fn read(&mut self, length: u64, most: u64, now: Millis) -> Option<u32> {
+        self.owed += length.min(self.waiting());
+        if self.owed == 0 || self.owed < self.size / 2 {
+            return None;
+        }
+        let quick = now.saturating_sub(self.since) < GROWS_WITHIN;
+        let most = most.min(u64::from(LARGEST_WINDOW));
+        let growth = if quick { self.size.min(most.saturating_sub(self.size)) } else { 0 };
+        let increment = self.owed + growth;
+        self.size += growth;
+        self.left += increment;
+        (self.owed, self.since) = (0, now);
+        u32::try_from(increment).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_comes_as_the_window_has() {
+        for (length, good) in [(99, true), (100, true), (101, false)] {
+            let mut window = Window::new(100, 0);
+            assert_eq!(window.take(length), good);
+            assert_eq!(window.left(), if good { 100 - length } else { 100 });
+        }
+    }
+
+    #[test]
+    fn it_is_given_back_as_it_is_read_and_in_halves() {
+        let mut window = Window::new(100, 0);
+        assert!(window.take(100));
+        assert_eq!(window.read(49, 100, 1000), None);
+        assert_eq!(window.read(1, 100, 1000), Some(50));
+        assert_eq!((window.left(), window.waiting()), (50, 50));
+        // Nobody reads what has not come.
+        assert_eq!(window.read(1_000_000, 100, 1000), Some(50));
+        assert_eq!(window.left(), 100);
+    }
+
+    #[test]
+    fn it_grows_while_its_reader_keeps_up_and_not_beyond() {
+        let mut window = Window::new(100, 0);
+        let mut sizes = Vec::new();
+        for round in 1..=4 {
+            let all = window.left();
+            assert!(window.take(all));
+            assert!(window.read(all, 350, round * 10).is_some());
+            sizes.push(window.left());
+        }
+        assert_eq!(sizes, [200, 350, 350, 350]);
+        let all = window.left();
+        assert!(window.take(all));
+        assert_eq!(window.read(all, 1000, 5000), Some(350), "a slow reader");
+    }
+
+    #[test]
+    fn a_window_of_nothing_is_never_enlarged() {
+        assert_eq!(Window::new(0, 0).read(5, 100, 0), None);
+    }
+}
