@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from serving import Serving
-from webservers import ROWS, Row, WebServer, protocols
+from webservers import BODY, ROWS, Front, Row, WebServer, protocols
 
 #: What is behind the web servers, by the folder of its sockets.
 BACKENDS = {
@@ -18,8 +18,6 @@ BACKENDS = {
     "wsgi-mounted": ("fronted:checked", "--script-name=/blog"),
     "asgi-mounted": ("fronted:app", "--interface=asgi", "--script-name=/blog"),
 }
-#: Bytes that a body may have here.
-BODY = 6_000_000
 
 
 @pytest.fixture(scope="session")
@@ -46,9 +44,6 @@ def backends() -> Iterator[tuple[Path, dict[str, Serving]]]:
         for served in running.values():
             served.kill()
         shutil.rmtree(folder)
-
-
-Front = Callable[[Row, str], int]
 
 
 @pytest.fixture(scope="session")

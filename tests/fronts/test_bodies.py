@@ -7,9 +7,8 @@ import uuid
 
 import pytest
 from client import Client, ask, told, until
-from conftest import BODY, Front
 from serving import Serving
-from webservers import Row
+from webservers import BODY, Front, Row
 
 LARGE = bytes(range(256)) * 12_000
 SUM = [len(LARGE), hashlib.sha256(LARGE).hexdigest()]

@@ -6,8 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 from client import CLIENT, ask, place, told
-from conftest import Front
-from webservers import Row
+from webservers import Front, Row
 
 #: As clients escape them.
 PATHS = ["/", "/a%20b/%C3%A9", "/a+b;c=1~", "/a%25b", "/%2541", "/a%3Fb%23c", "/100%25/"]

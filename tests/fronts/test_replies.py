@@ -5,8 +5,7 @@ from __future__ import annotations
 import uuid
 
 from client import Client, ask, until
-from conftest import Front
-from webservers import Row
+from webservers import Front, Row
 
 
 def test_replies_have_what_they_had(row: Row, kind: str, front: Front) -> None:

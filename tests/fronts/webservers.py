@@ -51,6 +51,12 @@ def rows() -> list[Row]:
 ROWS = [row for row in rows() if row.protocol == "HTTP" or row.protocol.lower() in GATEWAYS]
 
 
+#: What a test asks for: the port of a row's web server behind which a backend is.
+Front = Callable[[Row, str], int]
+#: Bytes that a body may have here.
+BODY = 6_000_000
+
+
 def configuration(row: Row) -> str:
     """What the page has under the row's heading."""
     name = row.server.split()[0]
