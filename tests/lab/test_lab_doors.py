@@ -25,10 +25,11 @@ def test_what_nginx_speaks_to_a_contestant_is_in_its_configuration(name: str) ->
     assert ("keepalive " in text) == upstream.endswith("-kept"), "kept connections stand in the name"
 
 
-def test_where_uwsgi_is_measured_behind_nginx_so_is_forehand_by_the_same_protocol() -> None:
+@pytest.mark.parametrize("other, ours", [("uwsgi-nginx", "forehand-uwsgi-nginx"), ("nginx", "forehand-static")])
+def test_where_another_server_is_measured_so_is_forehand_by_the_same_means(other: str, ours: str) -> None:
     for found in scenario.everything().values():
         plain = {name.partition(":")[0] for name in found.servers}
-        assert "uwsgi-nginx" not in plain or "forehand-uwsgi-nginx" in plain, found.name
+        assert other not in plain or ours in plain, found.name
 
 
 @pytest.mark.apart
@@ -40,3 +41,11 @@ def test_forehand_gives_the_same_answers_by_each_protocol_of_a_web_server(tmp_pa
     assert [(each["server"], each["differences"], each["why"]) for each in found["servers"]] == [
         (name, [], "") for name in DOORS
     ]
+
+
+@pytest.mark.apart
+@pytest.mark.parametrize("name", ["static-file", "head", "big-page", "closed-loop"])
+def test_forehand_sends_files_as_nginx_does(tmp_path: Path, name: str) -> None:
+    assert program("nginx"), "nginx is missing: install it (Debian: nginx-light)"
+    told = lab(laboratory.surroundings(tmp_path), "verify", name, "--servers", "nginx,forehand-static", "--json")
+    assert told.returncode == 0, told.stdout + told.stderr
