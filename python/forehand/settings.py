@@ -8,7 +8,7 @@ which defines them. Does not know: what an option does.
 
 from __future__ import annotations
 
-from forehand import _core, static_files
+from forehand import _core, sendfile, static_files
 from forehand.option import Option
 from forehand.supervisor import options as supervision
 
@@ -198,6 +198,13 @@ def _work() -> Iterator[Option]:
         "send files of a folder below a path, without the application: PATH=FOLDER, then, with semicolons between, "
         "index=NAME, fallback=FILE, try, max-age=SECONDS, immutable=PATTERN, header=NAME: VALUE; may be repeated",
         metavar="PATH=FOLDER", check=static_files.check, split=static_files.split, tables=static_files.from_tables,
+    )  # fmt: skip
+    yield Option(
+        "sendfile", "list", [], "Work",
+        "send the file that the application names in X-Sendfile, by its path in this folder, or in X-Accel-Redirect, "
+        "by NAME and its path behind it, in place of the body (docs/static-files.md); without it those headers are "
+        "passed on; may be repeated",
+        metavar="NAME=FOLDER", check=sendfile.check,
     )  # fmt: skip
     yield Option("server_header", "str", "", "Work", "the value of the Server header; empty: none is sent",
                  check=_header)  # fmt: skip
@@ -432,6 +439,7 @@ class Settings:
         pairs.sort(key=lambda pair: -len(pair[0]))
         settings["request_timeouts"] = [(prefix, round(time * 1000)) for prefix, time in pairs]
         settings["static"] = static_files.for_engine(self["static"])
+        settings["sendfile"] = sendfile.for_engine(self["sendfile"])
         settings["max_requests"] = (self["max_requests"], self["max_requests_jitter"])
         settings["watch_routes"] = self["max_worker_memory"] > 0
         return settings

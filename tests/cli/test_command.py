@@ -186,6 +186,7 @@ def test_command_line_goes_before_environment_before_file(tmp_path: Path) -> Non
 SAMPLES = {"str": "x", "int": "7", "bool": "false", "size": "7K", "time": "7s", "list": "x", "workers": "auto"}
 SPECIAL = {
     "static": "/s=x;try;header=X-A: b; c, d,/t=y",
+    "sendfile": "/s=x,t=y",
     "umask": "027", "socket_mode": "660", "readiness": "/ready", "request_timeouts": "/a=7s",
     "reload_strategy": "together", "worker_memory_kind": "rss", **{f"on_{what}": "hooks:call" for what in (
         "start", "worker_start", "worker_ready", "worker_exit", "reload", "stop")},

@@ -4,6 +4,7 @@
 //! Runs on the thread that makes a server.
 
 use std::os::fd::RawFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Once};
 
 use pyo3::exceptions::PyValueError;
@@ -16,6 +17,7 @@ use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
 use server::request_deadlines::RequestTimeouts;
 use server::scoreboard::Scoreboard;
+use server::sendfile::Sendfile;
 use server::turn::Loop;
 use wire::{Family, Limits, Policy, Trust};
 
@@ -71,6 +73,7 @@ impl Settings {
             },
             max_requests: max_requests(settings)?,
             request_timeouts: request_timeouts(settings, &limits)?,
+            sendfile: sendfile(settings)?,
             mounts: crate::static_mounts::read(get(settings, "static", Vec::new())?)?,
             policy: policy(settings)?,
             proxy_from: parse_trust(&get::<String>(settings, "proxy_protocol_from", LOCAL.into())?)?,
@@ -159,6 +162,12 @@ fn request_timeouts(settings: &Bound<'_, PyDict>, limits: &Limits) -> PyResult<R
     let by_path: Vec<(String, u64)> = get(settings, "request_timeouts", Vec::new())?;
     let by_path = by_path.into_iter().map(|(prefix, time)| (prefix.into_bytes(), time)).collect();
     Ok(RequestTimeouts { usual: limits.request_timeout, by_path })
+}
+
+/// Folders of which the application may name files: names and whole paths (`forehand.sendfile`).
+fn sendfile(settings: &Bound<'_, PyDict>) -> PyResult<Option<Sendfile>> {
+    let folders: Vec<(String, PathBuf)> = get(settings, "sendfile", Vec::new())?;
+    Ok(if folders.is_empty() { None } else { Some(Sendfile::new(&folders)?) })
 }
 
 fn policy(settings: &Bound<'_, PyDict>) -> PyResult<Policy> {

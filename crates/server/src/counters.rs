@@ -141,6 +141,10 @@ counters! {
     static_large_replies
     /// Times that what is known of a file was compared with the disk again (`static_recheck`).
     static_rechecks
+    /// Replies with a file that the application has named (`--sendfile`).
+    sendfile_replies
+    /// Files that the application has named and that were not sent: they are not there, or in no folder of `--sendfile`.
+    sendfile_refused
     /// Times that a thread was asked to look into the disk, as the kernel did not have it in memory (`disk_threads`).
     cold_reads
     /// Times that replies were sent while a step blocked the event loop that they had waited in.

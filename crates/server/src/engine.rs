@@ -19,6 +19,7 @@ use crate::files::Mount;
 use crate::log::Log;
 use crate::request_deadlines::{RequestDeadlines, RequestTimeouts, Telling};
 use crate::scoreboard::{self, Field, Scoreboard};
+use crate::sendfile::Sendfile;
 use crate::sent_file::ColdReads;
 use crate::spool::Spool;
 use crate::strain::STRAIN_MS;
@@ -58,6 +59,8 @@ pub struct Config {
     pub request_timeouts: RequestTimeouts,
     /// Folders whose files are served before the application is asked.
     pub mounts: Vec<Mount>,
+    /// Folders of which the application may name files in place of a body.
+    pub sendfile: Option<Sendfile>,
     /// Who is shown why an application has failed.
     pub tracebacks: Tracebacks,
 }
@@ -86,6 +89,7 @@ impl Default for Config {
             max_requests: 0,
             request_timeouts: RequestTimeouts::default(),
             mounts: Vec::new(),
+            sendfile: None,
             tracebacks: Tracebacks::Never,
         }
     }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use reactor::file::Ask;
 use wire::Millis;
 
 use crate::baton::{Lead, Next};
@@ -13,6 +14,7 @@ use crate::engine::Engine;
 use crate::exchange::Exchange;
 use crate::heartbeat::Heartbeat;
 use crate::incoming::AT_ONCE;
+use crate::named_files;
 use crate::slots::NEVER;
 pub use crate::slots::Wakeup;
 use crate::turn::Loop;
@@ -176,6 +178,10 @@ impl Evented {
         self.heartbeat.work();
         if self.ended {
             exchange.send_batched(self.turn.engine());
+            return false;
+        }
+        if exchange.names_file() && !named_files::answer(&mut exchange, Ask::Cached, self.turn.engine()) {
+            self.turn.answer_from_disk(exchange);
             return false;
         }
         self.turn.finish(exchange)

@@ -10,12 +10,14 @@
 
 mod about;
 mod evented;
+mod named;
 mod notes;
 mod parts;
 mod sending;
 
 pub use about::About;
 pub use evented::Raw;
+pub use named::NamedFile;
 
 use std::sync::Arc;
 
@@ -53,6 +55,8 @@ enum Reply {
         plan: BodyPlan,
         unsent: bool,
     },
+    /// A file was named in its place, which is sent when the application is done (`exchange/named.rs`).
+    Named,
     Done,
     Broken,
 }
@@ -83,6 +87,8 @@ pub struct Exchange {
     number: u64,
     /// What the access log wants of it; nothing where the log's format does not ask.
     notes: Option<Box<Notes>>,
+    /// The file that the application has named in place of a body.
+    named: Option<Box<NamedFile>>,
     /// Its deadline, if it has one.
     pub deadline: Option<Arc<RequestDeadline>>,
 }
@@ -113,6 +119,7 @@ impl Exchange {
             arrived: now,
             number: engine.counters.requests_total.get(),
             notes: None,
+            named: None,
             head,
             body,
             downstream,
@@ -294,6 +301,9 @@ impl Exchange {
     /// [`Gone`] when the peer is.
     #[inline]
     pub fn whole(&mut self, builder: &mut ReplyBuilder, body: &[u8], engine: &Engine) -> Result<(), Gone> {
+        if builder.head.names_file() && self.is_named(builder, engine) {
+            return Ok(());
+        }
         if !self.claim() {
             return Err(Gone);
         }
@@ -329,6 +339,9 @@ impl Exchange {
         body: Kept,
         engine: &Engine,
     ) -> Result<(), Gone> {
+        if builder.head.names_file() && self.is_named(builder, engine) {
+            return Ok(());
+        }
         if !self.claim() {
             return Err(Gone);
         }
@@ -375,19 +388,6 @@ impl Exchange {
         }
     }
 
-    fn wrong_length(&mut self, announced: u64, given: u64, engine: &Engine) {
-        self.keep_alive = false;
-        engine.counters.replies_wrong_length.add();
-        engine.log.complain(crate::log::Level::Error, || {
-            format!(
-                "{}: the application announced Content-Length {announced} and gave {}{given} bytes; \
-                 the connection is closed",
-                String::from_utf8_lossy(self.head.request_line()),
-                if given > announced { "at least " } else { "" },
-            )
-        });
-    }
-
     /// `OPTIONS *` asks the server, not an application (RFC 9110 §9.3.7).
     #[inline]
     pub fn is_for_the_server(&self) -> bool {
@@ -407,7 +407,7 @@ impl Exchange {
 
     /// Answers with a refusal of ours, in place of the application's reply.
     pub fn refuse(&mut self, fault: &Fault, builder: &mut ReplyBuilder, engine: &Engine) {
-        if self.head_is_sent() {
+        if self.head_is_sent() && !self.names_file() {
             return self.cut();
         }
         if !self.claim() {
@@ -433,7 +433,6 @@ impl Exchange {
     /// Ends the exchange and gives its connection back, with what shall become of it. An
     /// exchange that nobody answered is answered with 500. With it comes the buffer that was
     /// lent, with the reply in it if that still waits. None: it was one stream of a connection that never left.
-    #[expect(clippy::boxed_local, reason = "out of its box it would be copied")]
     pub(crate) fn hand_back(
         mut self: Box<Self>,
         engine: &Engine,
@@ -450,7 +449,7 @@ impl Exchange {
             }
         }
         match self.reply {
-            Reply::Nothing => self.fail(engine),
+            Reply::Nothing | Reply::Named => self.fail(engine),
             Reply::Open { .. } => self.cut(),
             Reply::Done | Reply::Broken => {}
         }

@@ -60,6 +60,8 @@ pub mod log;
 #[cfg(not(loom))]
 mod machine;
 #[cfg(not(loom))]
+pub mod named_files;
+#[cfg(not(loom))]
 pub mod output;
 #[cfg(not(loom))]
 pub mod outside;
@@ -89,6 +91,8 @@ pub mod rows;
 #[cfg(not(loom))]
 pub mod scoreboard;
 pub mod send_half;
+#[cfg(not(loom))]
+pub mod sendfile;
 #[cfg(not(loom))]
 pub mod sent_file;
 #[cfg(not(loom))]

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use reactor::file::Ask;
 use reactor::holding::{Wait, will_wait};
 use reactor::sys::monotonic_ms;
 
@@ -16,6 +17,7 @@ use crate::app::App;
 use crate::baton::{Baton, Look, Pool, Run};
 use crate::engine::Engine;
 use crate::exchange::Exchange;
+use crate::named_files;
 use crate::slots::NEVER;
 use crate::sync::{lock, wait, wait_for};
 use crate::turn::Loop;
@@ -237,7 +239,12 @@ impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
     fn run(&self, exchange: &mut Box<Exchange>) {
         let (app, engine) = (&*self.0.app, &self.0.engine);
         engine.count_in_flight(true);
-        let call = std::panic::AssertUnwindSafe(|| app.call(exchange, engine));
+        let call = std::panic::AssertUnwindSafe(|| {
+            app.call(exchange, engine);
+            if exchange.names_file() {
+                app.outside(|| named_files::answer(exchange, Ask::Disk, engine));
+            }
+        });
         if std::panic::catch_unwind(call).is_err() {
             // The fault is ours: this client gets 500, the worker lives.
             engine.counters.panics.add();

@@ -4,6 +4,7 @@
 //! from. Runs under the baton.
 
 mod file_requests;
+mod named_requests;
 mod queue;
 
 use std::collections::VecDeque;
@@ -19,6 +20,7 @@ use crate::engine::Engine;
 use crate::exchange::Exchange;
 use crate::files::Files;
 use crate::heartbeat::Heartbeat;
+use crate::inbox::Inbox;
 use crate::output::PipelinedReplies;
 use crate::poller::Poller;
 use crate::reply::Reply;
@@ -40,6 +42,8 @@ pub(crate) struct Requests {
     unjudged: bool,
     /// Requests that files were the answer to, since the driver's other work was thought of.
     files_served: u32,
+    /// Exchanges that were answered with a file of the disk (`named_requests.rs`).
+    named: Arc<Inbox<Box<Exchange>>>,
 }
 
 impl Requests {
@@ -50,6 +54,7 @@ impl Requests {
             files: Files::new(&engine)?.map(Box::new),
             unjudged: false,
             files_served: 0,
+            named: Arc::default(),
             engine,
             batch: Batch::default(),
             finished: VecDeque::new(),

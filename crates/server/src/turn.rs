@@ -126,6 +126,7 @@ impl Loop {
             self.requests.add(request);
         }
         self.requests.fetch_files();
+        self.requests.fetch_named();
     }
 
     /// Looks for what is due, in all parts.
@@ -300,6 +301,12 @@ impl Loop {
             || self.connections.resuming() > 0
             || self.requests.any_replies()
             || self.connections.shutdown().has_begun()
+    }
+
+    /// An application has named a file that the kernel does not have in memory.
+    #[cold]
+    pub(crate) fn answer_from_disk(&mut self, exchange: Box<Exchange>) {
+        self.requests.answer_from_disk(exchange);
     }
 
     /// There is more of which no edge will tell; `newcomers` says whether connections that wait count.

@@ -30,6 +30,7 @@ mod http_date;
 mod limits;
 pub mod media;
 mod name_cache;
+pub mod named_file;
 mod policy;
 pub mod proxy;
 pub mod ranges;

@@ -4,6 +4,7 @@
 //! know: bodies or sockets. Runs for each response: tables, no allocation once warm.
 
 mod field;
+mod named;
 mod prepared;
 
 pub use field::{FieldName, HeadError};
@@ -79,6 +80,7 @@ pub struct ResponseHead {
     date: bool,
     server: bool,
     dropped: bool,
+    file: bool,
 }
 
 /// Memory beyond this is given back after a response.
@@ -97,7 +99,8 @@ impl ResponseHead {
             self.bytes.shrink_to(KEPT_BYTES);
         }
         (self.code, self.length) = (0, None);
-        (self.close, self.date, self.server, self.dropped) = (false, false, false, false);
+        (self.close, self.date, self.server) = (false, false, false);
+        (self.dropped, self.file) = (false, false);
     }
 
     /// The status line from `200 OK`.
@@ -192,7 +195,7 @@ impl ResponseHead {
             b"content-encoding",
             b"cache-control",
         ];
-        let plain = matches!(meaning(name)?, Meaning::Plain | Meaning::Server);
+        let plain = matches!(meaning(name)?, Meaning::Plain | Meaning::Server | Meaning::File);
         if !plain || NEVER.iter().any(|never| name.eq_ignore_ascii_case(never)) {
             return Err(HeadError::Name);
         }
@@ -243,6 +246,7 @@ impl ResponseHead {
                 self.dropped = true;
                 return Ok(false);
             }
+            Meaning::File => self.file = true,
             Meaning::Plain => {}
         }
         Ok(true)

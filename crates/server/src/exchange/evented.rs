@@ -165,7 +165,7 @@ impl Exchange {
         range: (u64, u64),
         engine: &Engine,
     ) -> Result<(), Gone> {
-        let Reply::Open { plan, .. } = self.reply else { return Err(Gone) };
+        let Reply::Open { plan, .. } = self.reply else { return self.unsendable() };
         if range.1 == 0 {
             return self.send_head(builder, engine);
         }

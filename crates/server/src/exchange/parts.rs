@@ -12,6 +12,7 @@ use super::{Exchange, Gone, Reply};
 use crate::budget::Budget;
 use crate::connection::complain_of_file;
 use crate::engine::Engine;
+use crate::log::Level;
 use crate::output::Kept;
 use crate::reply_builder::ReplyBuilder;
 use crate::sent_file::{OpenFile, SentFile};
@@ -30,6 +31,9 @@ impl Exchange {
     /// (PEP 3333: not before there is a first non-empty part), or at the end.
     /// `known`: the whole length of the body, where it is known now.
     pub fn start(&mut self, builder: &mut ReplyBuilder, known: Option<u64>, engine: &Engine) {
+        if builder.head.names_file() && self.is_named(builder, engine) {
+            return;
+        }
         if !self.claim() {
             return;
         }
@@ -46,7 +50,7 @@ impl Exchange {
     /// # Errors
     /// [`Gone`] when the peer is, or when the announced length is used up.
     pub fn write(&mut self, builder: &mut ReplyBuilder, part: &[u8], engine: &Engine) -> Result<(), Gone> {
-        let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
+        let Reply::Open { plan, unsent } = self.reply else { return self.unsendable() };
         if part.is_empty() {
             return Ok(());
         }
@@ -109,7 +113,7 @@ impl Exchange {
         budget: Option<&Arc<Budget>>,
         engine: &Engine,
     ) -> Result<(), Gone> {
-        let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
+        let Reply::Open { plan, unsent } = self.reply else { return self.unsendable() };
         let bytes = (*part).as_ref();
         let too_long = self.left.is_some_and(|left| bytes.len() as u64 > left);
         if too_long || bytes.is_empty() || plan == BodyPlan::None {
@@ -161,7 +165,21 @@ impl Exchange {
     /// True for a reply that is complete and may wait for its peer, whatever is left of
     /// it: nothing of it is kept, or no more is kept for all peers than may be.
     pub fn may_be_left(&self, engine: &Engine) -> bool {
-        self.reply == Reply::Done && (!self.keeps() || !engine.budget.is_over())
+        matches!(self.reply, Reply::Done | Reply::Named) && (!self.keeps() || !engine.budget.is_over())
+    }
+
+    /// What was given is not what was announced: that is counted, logged, and closes the connection.
+    pub(super) fn wrong_length(&mut self, announced: u64, given: u64, engine: &Engine) {
+        self.keep_alive = false;
+        engine.counters.replies_wrong_length.add();
+        engine.log.complain(Level::Error, || {
+            format!(
+                "{}: the application announced Content-Length {announced} and gave {}{given} bytes; \
+                 the connection is closed",
+                String::from_utf8_lossy(self.head.request_line()),
+                if given > announced { "at least " } else { "" },
+            )
+        });
     }
 
     /// The part as far as the announced length reaches.
@@ -205,7 +223,7 @@ impl Exchange {
         range: (u64, u64),
         engine: &Engine,
     ) -> Result<(), Gone> {
-        let Reply::Open { plan, unsent } = self.reply else { return Err(Gone) };
+        let Reply::Open { plan, unsent } = self.reply else { return self.unsendable() };
         let (offset, mut length) = range;
         if unsent {
             self.reply = Reply::Open { plan, unsent: false };

@@ -44,6 +44,8 @@ pub(super) enum Meaning {
     Date,
     Server,
     Connection,
+    /// Names a file, where such names are heeded.
+    File,
     /// The server's own business: left out.
     Dropped,
 }
@@ -80,6 +82,8 @@ pub(super) fn meaning(name: &[u8]) -> Result<Meaning, HeadError> {
         2 if is(b"te") => Meaning::Dropped,
         7 if is(b"trailer") || is(b"upgrade") => Meaning::Dropped,
         10 if is(b"keep-alive") => Meaning::Dropped,
+        10 if is(b"x-sendfile") => Meaning::File,
+        16 if is(b"x-accel-redirect") => Meaning::File,
         16 if is(b"proxy-connection") => Meaning::Dropped,
         17 if is(b"transfer-encoding") => Meaning::Dropped,
         18 if is(b"proxy-authenticate") => Meaning::Dropped,
