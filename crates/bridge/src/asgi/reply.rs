@@ -15,9 +15,11 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use reactor::file::facts;
 use reactor::sys::duplicate_file;
 use server::engine::Engine;
 use server::exchange::{Exchange, Gone};
+use server::named_files;
 use server::reply_builder::ReplyBuilder;
 use wire::{HeadError, ResponseHead};
 
@@ -221,7 +223,12 @@ impl Http {
             ))
             .into());
         }
-        self.file(file, (0, metadata.len()), (false, false), engine)
+        if self.promised || self.builder.head.code() != 200 {
+            return self.file(file, (0, metadata.len()), (false, false), engine);
+        }
+        let facts = facts(&file).map_err(PyOSError::new_err)?;
+        self.stage = Stage::Over;
+        Ok(named_files::send(&mut self.exchange, &mut self.builder, (file, facts), path.as_bytes(), engine)?)
     }
 
     fn file(&mut self, file: File, range: (u64, u64), flags: (bool, bool), engine: &Engine) -> Taken {
