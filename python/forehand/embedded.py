@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 
-from forehand import _core, contradictions, errors, logs
+from forehand import _core, contradictions, errors, logs, static_names
 from forehand.errors import Problem, near
 from forehand.listen import Listener, listen
 from forehand.settings import OPTIONS, Settings
@@ -196,7 +196,7 @@ class Server:
             for listener in self._listeners:
                 _core.keep_from_children(listener.socket.fileno())
             try:
-                engine = {**plan["engine"], **logs.engine_settings(plan)}
+                engine = {**plan["engine"], **logs.engine_settings(plan), **static_names.engine_settings(plan)}
                 pairs = [listener.lent() for listener in self._listeners]
                 kind = _Loop if is_asgi(self._application, plan["interface"]) else _Threads
                 self._life = kind(self._application, plan, engine, pairs)

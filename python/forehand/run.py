@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 
-from forehand import __version__, _core, descriptors, ending, errors, forked, logs
+from forehand import __version__, _core, descriptors, ending, errors, forked, logs, static_names
 from forehand.graceful import STOPPING, cut_message
 from forehand.listen import Listener, listen
 from forehand.supervisor.log_files import open_log
@@ -130,6 +130,7 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
             **plan["engine"],
             "access_log_fd": 1 if plan["access_log_file"] == "-" else open_log(plan["access_log_file"]),
             **logs.engine_settings(plan),
+            **static_names.engine_settings(plan),
         }
         if asynchronous:
             from forehand.asgi import serve

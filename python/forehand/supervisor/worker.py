@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 
-from forehand import _core, descriptors, ending, errors, forked, logs
+from forehand import _core, descriptors, ending, errors, forked, logs, static_names
 from forehand.errors import Problem
 from forehand.supervisor import log, title
 from forehand.supervisor.channel import Channel
@@ -100,6 +100,7 @@ def _serve(inherited: Inherited, process: WorkerProcess, application: Callable[.
         "report_fd": inherited.channel_fd,
         "access_log_fd": 1 if plan["access_log_file"] == "-" else open_log(plan["access_log_file"]),
         **logs.engine_settings(plan),
+        **static_names.engine_settings(plan),
     }
     if gevent:
         from forehand import greenlets
