@@ -58,7 +58,7 @@ def test_each_flag_of_a_server_has_an_answer(server) -> None:
 def test_each_flag_of_mod_wsgi_express_has_an_answer() -> None:
     grammar = mod_wsgi.GRAMMAR
     named = {*grammar.valued.values(), *(name for name, _ in grammar.switches.values())}
-    assert named == {*mod_wsgi.RULES, *mod_wsgi.TARGET}
+    assert named == {*mod_wsgi.RULES, *mod_wsgi.TARGET, *mod_wsgi.STATIC}
 
 
 def test_each_option_of_uwsgi_has_an_answer() -> None:

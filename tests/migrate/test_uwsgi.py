@@ -175,7 +175,8 @@ UNIT = {
 def test_of_unit_only_listeners_that_lead_to_the_application_are_bound(tmp_path: Path) -> None:
     (tmp_path / "unit.json").write_text(json.dumps(UNIT))
     outcome = recognised("unit.json", str(tmp_path), {})
-    assert outcome.settings == {"bind": [":8000"], "workers": 2, "interface": "asgi"}
+    shared = ["/static=/s/static;index=index.html"]
+    assert outcome.settings == {"bind": [":8000"], "workers": 2, "interface": "asgi", "static": shared}
     for address in ("*:8001", "*:8181", "*:8002"):
         assert [remark.kind for remark in outcome.about(f"listeners.{address}")] == [UNSUPPORTED]
     assert [remark.kind for remark in outcome.about("threads")] == [DIFFERENT], "one there, 32 here"

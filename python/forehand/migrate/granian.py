@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forehand.migrate import asgi
+from forehand.migrate import asgi, static_files
 from forehand.migrate.command_lines import Command, Grammar
 from forehand.migrate.outcome import Outcome, differs, not_needed, same, switch, unsupported
 from forehand.migrate.uvicorn import tell_unknown
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from forehand.migrate.outcome import Rule
 
 TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
-STATIC = "static files are a proxy's work (docs/behind-nginx.md), or WhiteNoise's"
+STATIC = "route, folder, index and age are one value here: `--static '/static=FOLDER;index=FILE;max-age=SECONDS'`"
 METRICS = "there is no metrics endpoint; `forehand status` shows the server's counters"
 HTTP2 = "no HTTP/2 here yet: let a proxy speak it (docs/behind-nginx.md)"
 LOOP = "each worker has one loop; there is nothing to choose"
@@ -103,6 +103,7 @@ RULES: dict[str, Rule] = {
     "--factory": switch(same("factory")),
     "--working-dir": same("chdir"),
     "--env-files": asgi.env_file,
+    # Read together in `_static`; each by itself for somebody who has typed it here.
     **dict.fromkeys(
         ("--static-path-route", "--static-path-mount", "--static-path-dir-to-file", "--static-path-expires"),
         unsupported(STATIC),
@@ -150,7 +151,9 @@ def translate(outcome: Outcome, command: Command) -> None:
         else:
             outcome.unsupported(variable, text, "only variables for options with a value are read here")
     for flag, value in given:
-        outcome.take(RULES[flag], flag, value)
+        if not flag.startswith("--static-path-"):
+            outcome.take(RULES[flag], flag, value)
+    _static(outcome, [(flag, str(value)) for flag, value in given if flag.startswith("--static-path-")])
     flags = {flag for flag, _ in given}
     if "--interface" not in flags:
         outcome.differs("--interface", "rsgi", "granian's default is an interface of its own; here WSGI and ASGI "
@@ -162,3 +165,23 @@ def translate(outcome: Outcome, command: Command) -> None:
     asgi.default_address(outcome, "granian's default")
     outcome.differs("forwarded_allow_ips", "", asgi.BELIEVED)
     tell_unknown(outcome, GRAMMAR, unknown)
+
+
+def _static(outcome: Outcome, given: list[tuple[str, str]]) -> None:
+    """The folders, each with the route that was given with it; a file that is not there is 404, as there."""
+    routes = [value for flag, value in given if flag == "--static-path-route"]
+    folders = [value for flag, value in given if flag == "--static-path-mount"]
+    others = dict(given)
+    index, age = others.get("--static-path-dir-to-file"), others.get("--static-path-expires", "86400")
+    for at, folder in enumerate(folders):
+        route = routes[at] if at < len(routes) else "/static"
+        more = [*([f"index={index}"] if index else []), f"max-age={age}"]
+        try:
+            static_files.put(outcome, "--static-path-mount", folder, static_files.mount(route, folder, *more))
+        except ValueError as error:
+            outcome.unsupported("--static-path-mount", folder, str(error))
+    if outcome.took("static", "--static-path-mount"):
+        static_files.tell(outcome, "--static-path-mount")
+    for flag, value in given:
+        if flag != "--static-path-mount":
+            outcome.not_needed(flag, value, "`static` has it" if folders else "no folder is served")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from forehand.migrate import static_files
 from forehand.migrate.command_lines import Command, Grammar
 from forehand.migrate.outcome import Outcome, not_needed, same, switch, unsupported, wider
 from forehand.migrate.uvicorn import tell_unknown
@@ -130,9 +131,10 @@ RULES: dict[str, Rule] = {
     "--thread-request-timeout": same("request_timeout"),
     "--switch-interval": unsupported("the engine sets it"),
     "--python-eggs": not_needed("eggs are not unpacked any more"),
+    "--directory-listing": switch(unsupported("folders are not listed")),
     **dict.fromkeys(
-        ("--url-alias", "--document-root", "--directory-index", "--directory-listing", "--error-document",
-         "--error-override", "--compress-responses", "--https-only", "--https-port", "--ssl-port", "--hsts-policy",
+        ("--error-document", "--error-override", "--compress-responses", "--https-only", "--https-port", "--ssl-port",
+         "--hsts-policy",
          "--ssl-certificate", "--ssl-certificate-file", "--ssl-certificate-key-file", "--ssl-certificate-chain-file",
          "--ssl-ca-certificate-file", "--ssl-verify-client", "--ssl-environment", "--http2", "--server-alias",
          "--allow-localhost", "--proxy-mount-point", "--proxy-url-alias", "--proxy-virtual-host", "--add-handler",
@@ -160,8 +162,14 @@ RULES: dict[str, Rule] = {
     ),
 }  # fmt: skip
 
-# Read in `_target`.
+# Read in `_target`, and in `_static`.
 TARGET = ("--application-type", "--entry-point", "--callable-object")
+STATIC = ("--url-alias", "--document-root", "--directory-index")
+# With these Apache may have kept files from people who get them here.
+CLOSED = (
+    "--host-access-script", "--auth-user-script", "--auth-type", "--auth-group-script", "--auth-group",
+    "--include-file", "--allow-override",
+)  # fmt: skip
 SWITCHED = (
     "reload-on-changes", "error-override", "compress-responses", "server-metrics", "server-status", "access-log",
     "startup-log", "log-to-terminal", "rotate-logs", "chunked-request", "with-newrelic", "with-newrelic-agent",
@@ -171,7 +179,7 @@ SWITCHED = (
     "embedded-mode", "ssl-environment", "http2", "directory-listing", "verbose-debugging",
 )  # fmt: skip
 GRAMMAR = Grammar(
-    {flag: flag for flag in (*RULES, *TARGET) if flag[2:] not in SWITCHED},
+    {flag: flag for flag in (*RULES, *TARGET, *STATIC) if flag[2:] not in SWITCHED},
     {f"--{name}": (f"--{name}", True) for name in SWITCHED},
     pairs=("--url-alias", "--error-document", "--setenv", "--add-handler", "--proxy-mount-point", "--proxy-url-alias",
            "--proxy-virtual-host", "--service-script", "--service-user", "--service-group", "--service-log-file"),
@@ -183,8 +191,9 @@ def translate(outcome: Outcome, command: Command) -> None:
     given, others, unknown = GRAMMAR.read(command.words)
     values = {flag: str(value) for flag, value in given if flag in TARGET}
     for flag, value in given:
-        if flag not in TARGET:
+        if flag not in (*TARGET, *STATIC):
             outcome.take(RULES[flag], flag, value)
+    _static(outcome, [(flag, str(value)) for flag, value in given if flag in (*STATIC, *CLOSED)])
     flags = {flag for flag, _ in given}
     _target(outcome, [word for word in others if word not in ("start-server", "setup-server")], values)
     if "--host" not in flags:
@@ -212,6 +221,36 @@ def _target(outcome: Outcome, words: list[str], values: dict[str, str]) -> None:
         outcome.unsupported("--application-type", kind, "name the module that has the application as the target")
     else:
         script_target(outcome, name, attribute, outcome.settings.get("chdir", ""))
+
+
+def _static(outcome: Outcome, given: list[tuple[str, str]]) -> None:
+    """The aliases, and the root, whose missing files are the application's."""
+    index = next((value.split()[0] for flag, value in given if flag == "--directory-index" and value.split()), "")
+    closed = next((flag for flag, _ in given if flag in CLOSED), "")
+    origin = ""
+    for flag, value in given:
+        if flag not in ("--url-alias", "--document-root"):
+            continue
+        path, _, folder = value.partition(" ") if flag == "--url-alias" else ("/", "", value)
+        if static_files.is_one_file(path, folder):
+            outcome.unsupported(flag, value, static_files.ONE_FILE)
+            continue
+        more = [*(["try"] if flag == "--document-root" else []), *([f"index={index}"] if index else [])]
+        try:
+            text = static_files.mount(path, folder, *more)
+        except ValueError as error:
+            outcome.unsupported(flag, value, str(error))
+            continue
+        if closed:
+            outcome.unsupported(flag, value, f"{closed} may have kept these files from somebody; "
+                                f"{static_files.BY_HAND.format(repr(text))}")  # fmt: skip
+        elif static_files.put(outcome, flag, value, text):
+            origin = origin or flag
+    if origin:
+        static_files.tell(outcome, origin)
+    if index:
+        reason = "the mounts have its first name" if origin else "no folder is served"
+        outcome.not_needed("--directory-index", index, reason)
 
 
 def script_target(outcome: Outcome, path: str, attribute: str, folder: str) -> None:

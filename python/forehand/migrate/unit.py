@@ -10,7 +10,7 @@ import re
 
 from forehand import errors
 from forehand.errors import Problem
-from forehand.migrate import asgi
+from forehand.migrate import asgi, unit_share
 from forehand.migrate.outcome import Outcome, differs, not_needed, same, unsupported, wider
 
 TYPE_CHECKING = False
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 # Strings first, so that what looks like a comment inside of one stays.
 COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|#[^\n]*', re.S)
-STATIC = "static files and routes are a proxy's work (docs/behind-nginx.md)"
+ROUTES = "routes and upstreams are a proxy's work (docs/behind-nginx.md)"
+TYPES = "a file's type follows from its name by a table of ours"
 
 
 def read(text: str, path: str) -> dict[str, Any]:
@@ -100,9 +101,9 @@ SETTINGS: dict[str, Rule] = {
     "http.large_header_buffer_size": wider("limit_header_bytes"),
     "http.discard_unsafe_fields": not_needed("header names with an underscore are dropped"),
     "http.server_version": not_needed("no Server header is sent unless server_header says what"),
-    "http.log_route": unsupported(STATIC),
+    "http.log_route": unsupported("there are no routes to be logged"),
     "http.chunked_transform": not_needed("chunked bodies are taken"),
-    "http.static": unsupported(STATIC),
+    "http.static": unsupported(TYPES),
 }
 
 
@@ -137,9 +138,10 @@ def translate(outcome: Outcome, config: Mapping[str, Any], path: str) -> None:
     asgi.default_address(outcome, "no listener leads to the application")
     if config.get("access_log"):
         _access_log(outcome, config["access_log"])
-    for key in ("routes", "upstreams"):
-        if config.get(key):
-            outcome.unsupported(key, "", STATIC)
+    leads = [_lead(listener) for listener in (config.get("listeners") or {}).values()]
+    unit_share.translate(outcome, config, [lead for lead in leads if chosen in _led_to(config, lead)])
+    if config.get("upstreams"):
+        outcome.unsupported("upstreams", "", ROUTES)
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

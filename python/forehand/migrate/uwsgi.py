@@ -12,7 +12,7 @@ import re
 from forehand import errors
 from forehand.errors import Problem
 from forehand.listen import GATEWAYS
-from forehand.migrate import asgi
+from forehand.migrate import asgi, uwsgi_static
 from forehand.migrate.mod_wsgi import script_target
 from forehand.migrate.outcome import Outcome, differs, not_needed, same, switch, unsupported
 from forehand.migrate.uwsgi_families import PROTOCOL, SYSTEMD, reason
@@ -172,6 +172,7 @@ def _reload(outcome: Outcome, origin: str, value: Any) -> None:
 
 
 RULES: dict[str, Rule] = {
+    **uwsgi_static.RULES,
     # Address
     **dict.fromkeys(("http", "http-socket", "http11-socket", "httprouter"), _http),
     **dict.fromkeys(("socket", "uwsgi-socket"), _socket),
@@ -314,6 +315,7 @@ TARGET = ("module", "wsgi", "wsgi-file", "file", "callable", "mount")
 TOGETHER = (
     *TARGET,
     *CHEAPER,
+    *uwsgi_static.TOGETHER,
     "protocol",
     "socket-protocol",
     "disable-logging",
@@ -342,6 +344,7 @@ def translate(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[st
             "protocol",
             "socket-protocol",
             *CHEAPER,
+            *uwsgi_static.TOGETHER,
             "disable-logging",
             "log-format",
             "logformat",
@@ -362,6 +365,7 @@ def translate(outcome: Outcome, pairs: Iterable[tuple[str, str]], placed: set[st
     _protocol(outcome, values)
     _target(outcome, pairs)
     _cheaper(outcome, values)
+    uwsgi_static.translate(outcome, pairs)
     _access_log(outcome, values)
     if "umask" not in values:
         asgi.closed_socket(outcome, "755", "uWSGI's, as umask 022 leaves it")

@@ -6,7 +6,7 @@ Knows: beginnings of names, and the reason for all that begin so. Does not know:
 from __future__ import annotations
 
 TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
-STATIC = "static files are a proxy's work (docs/behind-nginx.md), or WhiteNoise's"
+STATIC = "folders are served by `static` (docs/static-files.md), which has no such word"
 INSIDE = "there is no module `uwsgi` to import here: what the application uses of it has to be replaced"
 SYSTEMD = "systemd does this: deploy/forehand.service"
 PROTOCOL = (
@@ -42,6 +42,12 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ),
     (
         """
+        cgi
+        """,
+        "CGI programs are not run; a WSGI or ASGI application is",
+    ),
+    (
+        """
         ugreen
         """,
         "requests run in threads, or with worker_class gevent in greenlets",
@@ -54,7 +60,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ),
     (
         """
-        static- check-static file-serve fileserve mime honour-range cgi
+        static- check-static file-serve fileserve mime honour-range
         """,
         STATIC,
     ),
