@@ -1,6 +1,8 @@
 """A small JSON API with FastAPI: items with checks, an upload that is never in memory as a whole, work behind a reply.
 
-forehand app
+forehand app --static '/=page;try;index=index.html'
+
+serves the page for it, too: the files in the folder `page`, and everything else from here.
 """
 
 import contextlib

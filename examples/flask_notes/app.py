@@ -21,7 +21,7 @@ notes: deque[str] = deque(maxlen=1000)
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"><title>{{ title }}</title>
-<style>body { max-width: 40rem; margin: 0 auto; padding: 1.5rem; font: 16px/1.5 system-ui, sans-serif }</style>
+<link rel="stylesheet" href="{{ url_for('static', filename='notes.css') }}">
 <h1>{{ title }}</h1>
 {% if visits is defined %}
 <p>You have been here {{ visits }} times. The same as <a href="/api/notes">JSON</a>.</p>

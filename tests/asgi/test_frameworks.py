@@ -107,8 +107,15 @@ def test_the_chat(serve: Callable[..., Serving]) -> None:
 
 
 def test_items(serve: Callable[..., Serving]) -> None:
-    server = serve("app", cwd=EXAMPLES / "fastapi_items")
+    server = serve("app", "--static", "/=page;try;index=index.html", cwd=EXAMPLES / "fastapi_items")
     with client(server) as http:
+        # The application knows nothing of these: what answers is not it.
+        page = http.get("/")
+        assert "<title>Items</title>" in page.text
+        for name, kind in (("items.css", "text/css"), ("items.js", "text/javascript")):
+            assert name in page.text
+            assert http.get(f"/{name}").headers["Content-Type"] == f"{kind}; charset=utf-8"
+        assert http.get("/none.js").json() == {"detail": "Not Found"}, "and this it answers"
         assert http.post("/items", json={"name": "ball", "price": 2.5}).json() == {"number": 1}
         assert http.get("/items/1").json() == {"name": "ball", "price": 2.5}
         assert http.post("/items", json={"name": "", "price": -1}).status_code == 422
@@ -133,9 +140,11 @@ def test_items(serve: Callable[..., Serving]) -> None:
 def test_the_shop(serve: Callable[..., Serving], tmp_path: Path) -> None:
     pytest.importorskip("django")
     env = {**os.environ, "SHOP_DATA": str(tmp_path)}
-    migrate = [sys.executable, "manage.py", "migrate", "--verbosity=0"]
-    subprocess.run(migrate, cwd=EXAMPLES / "django_shop", env=env, timeout=120, check=True)
-    server = serve("shop.asgi", cwd=EXAMPLES / "django_shop", env={"SHOP_DATA": str(tmp_path)})
+    for command in (("migrate", "--verbosity=0"), ("collectstatic", "--noinput", "--verbosity=0")):
+        line = [sys.executable, "manage.py", *command]
+        subprocess.run(line, cwd=EXAMPLES / "django_shop", env=env, timeout=120, check=True)
+    mount = f"/static={tmp_path}/collected"
+    server = serve("shop.asgi", "--static", mount, cwd=EXAMPLES / "django_shop", env={"SHOP_DATA": str(tmp_path)})
     server.says("(ASGI, ")
     with client(server) as http:
         assert http.get("/").status_code == 200

@@ -16,15 +16,15 @@ Start = Callable[..., Serving]
 
 @pytest.fixture(params=["plain", "validated", "gevent"])
 def example(request: pytest.FixtureRequest, serve: Start) -> Start:
-    """`example(folder, "module:attribute", env=...)` serves it, in one run as it is, in another judged, in
+    """`example(folder, "module:attribute", *options, env=...)` serves it, in one run as it is, in another judged, in
     a third with a greenlet for each request."""
 
-    def start(folder: str, target: str, env: dict[str, str] | None = None) -> Serving:
+    def start(folder: str, target: str, *options: str, env: dict[str, str] | None = None) -> Serving:
         if request.param == "gevent":
-            return serve(target, "--worker-class", "gevent", cwd=EXAMPLES / folder, env=env)
+            return serve(target, *options, "--worker-class", "gevent", cwd=EXAMPLES / folder, env=env)
         if request.param == "plain":
-            return serve(target, cwd=EXAMPLES / folder, env=env)
+            return serve(target, *options, cwd=EXAMPLES / folder, env=env)
         told = {**(env or {}), "VALIDATED": target}
-        return serve("validated", f"--pythonpath={HERE}", cwd=EXAMPLES / folder, env=told)
+        return serve("validated", f"--pythonpath={HERE}", *options, cwd=EXAMPLES / folder, env=told)
 
     return start

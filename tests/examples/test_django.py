@@ -21,11 +21,13 @@ WAIT = 30
 
 @pytest.fixture(scope="module")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a migrated database and a superuser. SQLite keeps it in one file, which each test copies."""
+    """A folder with a migrated database, a superuser and the assets. SQLite keeps the first two in one file, which each
+    test copies."""
     folder = tmp_path_factory.mktemp("migrated")
     env = {**os.environ, "SHOP_DATA": str(folder), "DJANGO_SUPERUSER_PASSWORD": "secret"}
     user = ("createsuperuser", "--noinput", "--username=anna", "--email=anna@example.org")
-    for command in (("makemigrations", "--check", "--dry-run"), ("migrate", "--verbosity=0"), user):
+    assets = ("collectstatic", "--noinput", "--verbosity=0")
+    for command in (("makemigrations", "--check", "--dry-run"), ("migrate", "--verbosity=0"), user, assets):
         made = subprocess.run(
             [sys.executable, "manage.py", *command], cwd=EXAMPLES / "django_shop", env=env, timeout=120,
             capture_output=True, text=True, check=False,
@@ -37,7 +39,9 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shop(example: Start, migrated: Path, tmp_path: Path) -> Serving:
     (tmp_path / "db.sqlite3").write_bytes((migrated / "db.sqlite3").read_bytes())
-    return example("django_shop", "shop.wsgi:application", env={"SHOP_DATA": str(tmp_path)})
+    (tmp_path / "collected").symlink_to(migrated / "collected")
+    mount = f"/static={migrated}/collected"
+    return example("django_shop", "shop.wsgi:application", "--static", mount, env={"SHOP_DATA": str(tmp_path)})
 
 
 def _token(page: requests.Response) -> str:
@@ -70,13 +74,22 @@ def test_the_admin_needs_its_token(shop: Serving) -> None:
     assert requests.post(shop.url + "/admin/login/", {"username": "x"}, timeout=WAIT).status_code == 403
 
 
-def test_the_admin_has_its_styles(shop: Serving) -> None:
-    style = requests.get(shop.url + "/static/admin/css/base.css", timeout=WAIT)
-    assert style.headers["Content-Type"] == "text/css"
+def test_the_admin_has_its_styles_without_python_and_clients_keep_them(shop: Serving) -> None:
+    # The shop has no view for them: what answers is not it.
+    page = requests.get(shop.url + "/admin/login/", timeout=WAIT).text
+    found = re.search(r'href="(/static/admin/css/base\.[0-9a-f]{12}\.css)"', page)
+    assert found, page
+    style = requests.get(shop.url + found[1], timeout=WAIT)
+    assert style.headers["Content-Type"] == "text/css; charset=utf-8"
+    assert style.headers["Cache-Control"] == "public, max-age=31536000, immutable"
     assert "body" in style.text
-    known = {"If-Modified-Since": style.headers["Last-Modified"]}
-    again = requests.get(shop.url + "/static/admin/css/base.css", headers=known, timeout=WAIT)
-    assert (again.status_code, again.content) == (304, b"")
+    for known in ({"If-Modified-Since": style.headers["Last-Modified"]}, {"If-None-Match": style.headers["ETag"]}):
+        again = requests.get(shop.url + found[1], headers=known, timeout=WAIT)
+        assert (again.status_code, again.content) == (304, b"")
+    plain = requests.get(shop.url + "/static/admin/css/base.css", timeout=WAIT)
+    assert plain.headers["Cache-Control"] == "public, max-age=60", "its content may change under this name"
+    missing = requests.get(shop.url + "/static/none.css", timeout=WAIT)
+    assert (missing.status_code, "no page" in missing.text) == (404, False)
 
 
 def test_the_admin_adds_changes_and_removes(shop: Serving, anna: requests.Session) -> None:

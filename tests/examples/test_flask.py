@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 
 import pytest
 import requests
-from conftest import Start
+from conftest import EXAMPLES, Start
 from serving import Serving
 
 
 @pytest.fixture
 def notes(example: Start) -> Serving:
-    return example("flask_notes", "app:app")
+    # A key of `environ` has a value where an application was asked, and none where a file was sent.
+    log = ("--access-log", "%U %s asked by %{wsgi.url_scheme}e.")
+    return example("flask_notes", "app:app", "--static", "/static=static", *log)
+
+
+def test_its_style_sheet_comes_without_python(notes: Serving) -> None:
+    page = requests.get(notes.url, timeout=10)
+    style = re.search(r'<link rel="stylesheet" href="([^"]+)"', page.text)
+    assert style, page.text
+    reply = requests.get(notes.url + style[1], timeout=10)
+    assert (reply.status_code, reply.headers["Content-Type"]) == (200, "text/css; charset=utf-8")
+    assert reply.content == (EXAMPLES / "flask_notes/static/notes.css").read_bytes()
+    assert requests.get(notes.url + "/static/none.css", timeout=10).status_code == 404
+    for line in ("/ 200 asked by http.", f"{style[1]} 200 asked by -.", "/static/none.css 404 asked by -."):
+        notes.says(line)
 
 
 def test_a_session_is_kept_in_a_cookie(notes: Serving) -> None:

@@ -1,4 +1,4 @@
-"""Settings of the example: the usual ones, on SQLite. SHOP_DATA says where database and uploads go."""
+"""Settings of the example: the usual ones, on SQLite. SHOP_DATA says where database, uploads and assets go."""
 
 import os
 from pathlib import Path
@@ -47,6 +47,12 @@ DATABASES = {
 }
 MEDIA_ROOT = DATA / "media"
 STATIC_URL = "static/"
+# Where `manage.py collectstatic` puts everything, under names with a hash that clients may keep.
+STATIC_ROOT = DATA / "collected"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"},
+}
 LOGIN_REDIRECT_URL = "index"
 LOGOUT_REDIRECT_URL = "index"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

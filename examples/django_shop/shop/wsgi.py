@@ -1,11 +1,8 @@
-"""`forehand shop.wsgi`."""
+"""`forehand shop.wsgi --static /static=collected`, after `manage.py collectstatic`."""
 
 import os
 
-from django.contrib.staticfiles.handlers import StaticFilesHandler
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
-# Style sheets of the admin from Django itself, so that the example needs nothing in front of it.
-# A site in production lets its proxy serve them: docs/behind-nginx.md.
-application = StaticFilesHandler(get_wsgi_application())
+application = get_wsgi_application()
