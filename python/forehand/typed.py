@@ -34,6 +34,7 @@ class Options(TypedDict, total=False):
     threads: int
     request_buffering: bool
     static: str | list[str]
+    sendfile: str | list[str]
     server_header: str
     forwarded_allow_ips: str
     forwarded_headers: Literal["both", "x-forwarded", "forwarded"]
