@@ -85,6 +85,97 @@ pub fn gateway(bytes: &[u8]) {
     for door in DOORS {
         agreed(door, rules, input.sent, &mut random);
     }
+    converse(&request, input.sent, rules, &mut random);
+}
+
+/// A connection of FastCGI that is kept: what is asked on it, in whatever order, and what the protocol answers by itself,
+/// is the same however its bytes are cut; and a request that others have gone before means what it means alone.
+fn converse(request: &Request, noise: &[u8], rules: u8, random: &mut Random) {
+    let alone = play(Door::FastCgi, &mut shared(rules), [&request.over(Door::FastCgi)[..]]);
+    let mut sent = Vec::new();
+    let mut undisturbed = true;
+    for _ in 0..=random.below(4) {
+        match random.below(6) {
+            0 => sent.extend(management(9, &[15, 0], b"FCGI_MPXS_CONNS")),
+            1 => sent.extend(management(random.below(256) as u8, &[], noise.get(..200).unwrap_or(noise))),
+            // Another role, or a request that is given up at once.
+            2 => sent.extend([record(1, &[0, 2, 1, 0, 0, 0, 0, 0]), record(2, &[])].concat()),
+            3 => sent.extend([record(1, &[0, 1, 1, 0, 0, 0, 0, 0]), record(2, &[])].concat()),
+            _ => {}
+        }
+        let mut one = request.over(Door::FastCgi);
+        one[10] = 1;
+        sent.extend(one);
+    }
+    if random.below(3) == 0 {
+        let at = random.below(sent.len());
+        sent[at] = random.number() as u8;
+        undisturbed = false;
+    }
+    let whole = conversation(&mut shared(rules), [&sent[..]]);
+    assert_eq!(conversation(&mut shared(rules), sent.chunks(1)), whole, "byte by byte: {}", sent.escape_ascii());
+    let (first, second) = sent.split_at(random.below(sent.len() + 1));
+    assert_eq!(conversation(&mut shared(rules), [first, second]), whole, "{}", sent.escape_ascii());
+    // Management records of a kind that there is and that no web server sends are refused, and end it.
+    if undisturbed && !whole.refused {
+        for found in &whole.requests {
+            assert_eq!(found, &alone, "{}", sent.escape_ascii());
+        }
+    }
+}
+
+fn management(kind: u8, lengths: &[u8], content: &[u8]) -> Vec<u8> {
+    let content = [lengths, content].concat();
+    [&[1, kind, 0, 0][..], &(content.len() as u16).to_be_bytes(), &[0, 0], &content].concat()
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Conversation {
+    requests: Vec<Found>,
+    output: Vec<u8>,
+    refused: bool,
+}
+
+/// Each request is answered when it is complete.
+fn conversation<'a>(shared: &mut Shared, parts: impl IntoIterator<Item = &'a [u8]>) -> Conversation {
+    let (mut machine, mut all) = (FastCgi::new(0, 0), Conversation::default());
+    let own = |(name, value): (&[u8], &[u8])| (name.to_vec(), value.to_vec());
+    for part in parts {
+        let mut input = part;
+        loop {
+            let event = machine.advance(&mut input, shared, 0);
+            all.output.extend(machine.take_output());
+            match event {
+                Event::NeedMore => break,
+                Event::Request(head) => all.requests.push(Found {
+                    line: Some(head.request_line().to_vec()),
+                    fields: head.block.fields().map(own).collect(),
+                    given: machine.given().expect("what was given").variables().map(own).collect(),
+                    complete: matches!(head.framing, Framing::None | Framing::Length(0)),
+                    ..Found::default()
+                }),
+                Event::Body(data) => last(&mut all).body.extend(data),
+                Event::End => last(&mut all).complete = true,
+                Event::Fault(fault) => {
+                    all.refused = true;
+                    if let Some(found) = all.requests.last_mut().filter(|found| !found.complete) {
+                        found.refused = Some(fault.reason);
+                    }
+                    return all;
+                }
+            }
+            if all.requests.last().is_some_and(|found| found.complete) {
+                machine.answered(0);
+                assert!(machine.given().is_none() || machine.is_over(), "it is left to the next one");
+            }
+        }
+        assert!(input.is_empty(), "input was left over");
+    }
+    all
+}
+
+fn last(all: &mut Conversation) -> &mut Found {
+    all.requests.last_mut().expect("a request before its body")
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -47,7 +47,8 @@ def _addresses(settings: Settings) -> str:
                 return f"{name} is about addresses that expect PROXY headers: add ?proxy=v2 to one in bind"
     if not any(address.startswith(GATEWAY_WORDS) for address in settings["bind"]) and _said(settings, "gateway_allow"):
         return (
-            "gateway_allow is about addresses for a web server's own protocol: write uwsgi: or scgi: before one in bind"
+            "gateway_allow is about addresses for a web server's own protocol: write fastcgi:, uwsgi: or scgi: before "
+            "one in bind"
         )
     return ""
 

@@ -1,7 +1,7 @@
 """Addresses into listening sockets, and what to say where that fails.
 
 Knows: `HOST:PORT`, `[V6]:PORT`, `:PORT`, `unix:PATH`, `fd://N`, the word before them, which says what is spoken there
-(`http://`, `uwsgi:`), and `?proxy=` behind them. Does not know: who accepts.
+(`http://`, `fastcgi:`), and `?proxy=` behind them. Does not know: who accepts.
 The sockets stay Python's: the engine borrows their descriptors.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 # What can be spoken on a listener, and which PROXY headers may come before it: as in the engine (`Kind::named`).
-GATEWAYS = ("uwsgi", "scgi")
+GATEWAYS = ("uwsgi", "scgi", "fastcgi")
 KINDS = ("http", *GATEWAYS)
 PROXY = ("v1", "v2", "any")
 
@@ -169,7 +169,8 @@ def _bad(address: str) -> Problem:
     return Problem(
         errors.USAGE,
         f"'{address}' is not an address",
-        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, also behind http://, uwsgi: or scgi:",
+        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, also behind http://, fastcgi:, "
+        "uwsgi: or scgi:",
     )
 
 

@@ -154,8 +154,8 @@ def _gevent() -> Iterator[Option]:
 def _addresses() -> Iterator[Option]:
     yield Option(
         "bind", "list", ["127.0.0.1:8000"], "Address",
-        "HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, each also behind http://; behind uwsgi: or scgi: it is for "
-        "a web server that speaks that protocol; with ?proxy=v1, ?proxy=v2 or "
+        "HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, each also behind http://; behind fastcgi:, uwsgi: or scgi: "
+        "it is for a web server that speaks that protocol; with ?proxy=v1, ?proxy=v2 or "
         "?proxy=any at its end each connection begins with a PROXY header; may be repeated",
         metavar="ADDRESS", aliases=("-b",),
         brief="HOST:PORT, unix:PATH or fd://N; repeatable",
@@ -233,8 +233,8 @@ def _proxies() -> Iterator[Option]:
     )  # fmt: skip
     yield Option(
         "gateway_allow", "str", "127.0.0.0/8,::1,unix", "Proxies",
-        "web servers that may connect to addresses with uwsgi: or scgi:, where their variables say who the client is "
-        "and what it wants: addresses, networks, 'unix', '*'; everybody else is refused there",
+        "web servers that may connect to addresses with fastcgi:, uwsgi: or scgi:, where their variables say who the "
+        "client is and what it wants: addresses, networks, 'unix', '*'; everybody else is refused there",
         metavar="PEERS", check=_core.check_trust,
     )  # fmt: skip
     yield Option("url_scheme", "choice", "http", "Proxies", "wsgi.url_scheme, unless a trusted proxy says otherwise",

@@ -122,6 +122,8 @@ def test_a_socket_that_spoke_a_web_servers_protocol_goes_on_to(tmp_path: Path) -
         ("socket = :3031\nprotocol = uwsgi\n", "uwsgi::3031"),
         ("scgi-socket = /run/a.sock\n", "scgi:unix:/run/a.sock"),
         ("socket = 127.0.0.1:1\nprotocol = scgi\n", "scgi:127.0.0.1:1"),
+        ("fastcgi-socket = /run/a.sock\n", "fastcgi:unix:/run/a.sock"),
+        ("socket = 127.0.0.1:1\nprotocol = fastcgi\n", "fastcgi:127.0.0.1:1"),
     ]:
         found = made(tmp_path, f"module = a\nthreads = 2\n{text}")
         assert found.settings["bind"] == [bind]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+import struct
+import threading
+from collections.abc import Callable, Mapping
 
 from serving import PATIENCE, Serving, read_all
 
@@ -45,7 +47,90 @@ def scgi(pairs: Mapping[str, str] | list[tuple[str, str]], body: bytes = b"") ->
     return b"%d:%s," % (len(packed), packed) + body
 
 
-WRITERS = {"scgi": scgi, "uwsgi": uwsgi}
+#: Kinds of records (FastCGI 1.0, §8).
+BEGIN, ABORT, END, PARAMS, STDIN, STDOUT, GET_VALUES, GET_VALUES_RESULT, UNKNOWN_TYPE = 1, 2, 3, 4, 5, 6, 9, 10, 11
+
+
+def record(kind: int, number: int, content: bytes = b"", padding: int = 0) -> bytes:
+    """One record of FastCGI."""
+    return struct.pack("!BBHHBx", 1, kind, number, len(content), padding) + content + b"\xff" * padding
+
+
+def packed(pairs: Mapping[str, str] | list[tuple[str, str]]) -> bytes:
+    """Names and values as FastCGI has them."""
+
+    def length(text: bytes) -> bytes:
+        return bytes([len(text)]) if len(text) < 128 else struct.pack("!I", len(text) | 1 << 31)
+
+    items = [
+        (name.encode("latin-1"), value.encode("latin-1"))
+        for name, value in (pairs.items() if isinstance(pairs, Mapping) else pairs)
+    ]
+    return b"".join(length(name) + length(value) + name + value for name, value in items)
+
+
+def fastcgi(
+    pairs: Mapping[str, str] | list[tuple[str, str]], body: bytes = b"", *, keep: bool = False, number: int = 1
+) -> bytes:
+    """A responder's request, padded as some web servers do it; `keep`: the connection goes on after it."""
+    begin = record(BEGIN, number, struct.pack("!HB5x", 1, keep))
+    params = packed(pairs)
+    parts = [record(PARAMS, number, params[at : at + 65_528], 5) for at in range(0, len(params), 65_528)]
+    content = [record(STDIN, number, body[at : at + 32_000], 3) for at in range(0, len(body), 32_000)]
+    return begin + b"".join(parts) + record(PARAMS, number) + b"".join(content) + record(STDIN, number)
+
+
+def read_record(sock: socket.socket) -> tuple[int, int, bytes]:
+    """Kind, number and content of the next record; kind 0, where the connection has ended instead."""
+    head = read_exactly(sock, 8)
+    if not head:
+        return 0, 0, b""
+    version, kind, number, length, padding = struct.unpack("!BBHHBx", head)
+    assert version == 1, head
+    return kind, number, read_exactly(sock, length + padding)[:length]
+
+
+def read_exactly(sock: socket.socket, size: int) -> bytes:
+    """So many bytes; none, where the connection has ended before the first of them."""
+    found = b""
+    while len(found) < size:
+        part = sock.recv(size - len(found))
+        if not part:
+            assert not found, found
+            break
+        found += part
+    return found
+
+
+def read_reply(sock: socket.socket, number: int = 1) -> bytes:
+    """What a request is answered with, until its end."""
+    found = []
+    while True:
+        kind, about, content = read_record(sock)
+        assert (kind, about) in [(STDOUT, number), (END, number)], (kind, about, content)
+        if kind == END:
+            assert content == bytes(8)
+            assert found and found.pop() == b"", "its stream was not ended"
+            assert all(found), "it ended before"
+            return b"".join(found)
+        found.append(content)
+
+
+def unframed(reply: bytes) -> bytes:
+    """A reply that may be in records, without them."""
+    if not reply.startswith(b"\1"):
+        return reply
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        writer = threading.Thread(target=lambda: (theirs.sendall(reply), theirs.close()))
+        writer.start()
+        found = read_reply(ours)
+        assert read_record(ours)[0] == 0, "more than one reply"
+        writer.join()
+        return found
+
+
+WRITERS: dict[str, Callable[..., bytes]] = {"fastcgi": fastcgi, "scgi": scgi, "uwsgi": uwsgi}
 
 
 def place(served: Serving, number: int = 0) -> tuple[str, int]:
@@ -63,7 +148,7 @@ def exchange(served: Serving, request: bytes, number: int = 0) -> bytes:
 
 def parsed(reply: bytes) -> tuple[int, dict[str, str], bytes]:
     """Status, headers in small letters, and what follows them."""
-    head, end, body = reply.partition(b"\r\n\r\n")
+    head, end, body = unframed(reply).partition(b"\r\n\r\n")
     assert end, reply
     first, *lines = head.decode("latin-1").split("\r\n")
     word, status = first.split(" ")[:2]

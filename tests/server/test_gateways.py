@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from drivers import DRIVERS
-from gatewayrequests import CLIENT, WRITERS, exchange, parsed, place, variables
+from gatewayrequests import CLIENT, WRITERS, exchange, parsed, place, unframed, variables
 from proxyheaders import v2
 from serving import PATIENCE, Serving, read_all
 
@@ -160,12 +160,12 @@ def test_replies_have_their_form_and_end_with_the_connection(
         ("GET", "left", 200, None),
         ("HEAD", "left", 200, b""),
     ]:
-        reply = exchange(served, WRITERS[protocol](variables(method, f"/?{query}")))
+        reply = unframed(exchange(served, WRITERS[protocol](variables(method, f"/?{query}"))))
         assert reply.startswith(first), reply
         found, headers, body = parsed(reply)
         assert (found, body) == (status, body if content is None else content)
         assert not {"connection", "transfer-encoding"} & headers.keys(), headers
-    reply = exchange(served, WRITERS[protocol](variables("GET", "/?fails")))
+    reply = unframed(exchange(served, WRITERS[protocol](variables("GET", "/?fails"))))
     assert reply.startswith(first + b"500 "), reply
     # Without a length only a reset says that the body has no end.
     with socket.create_connection(place(served), PATIENCE) as sock:
@@ -243,9 +243,11 @@ WRONG = [
 @each
 def test_another_protocol_is_refused_and_the_log_says_what_was_expected_and_seen(serve: Serve, protocol: str) -> None:
     served = serve_at(serve, ("doors:checked",), protocol)
-    expected = {"uwsgi": "a uwsgi request", "scgi": "an SCGI request"}[protocol]
+    expected = {"uwsgi": "a uwsgi request", "scgi": "an SCGI request", "fastcgi": "a FastCGI request"}[protocol]
     for sent, seen in WRONG:
-        assert parsed(exchange(served, sent))[0] == 400
+        reply = exchange(served, sent)
+        # Without a number of a request there is nothing that a reply in records could be about.
+        assert reply == b"" if protocol == "fastcgi" else parsed(reply)[0] == 400
         served.until(lambda seen=seen: f"expected {expected}, got {seen}: " in served.log())
         assert ask(served, protocol)["body"][0] == 0, "nothing else is harmed"
 

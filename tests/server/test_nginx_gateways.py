@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,9 +29,10 @@ CONFIG = """
 {user} daemon off; pid {folder}/pid; error_log stderr;
 events {{ worker_connections 64; }}
 http {{
-  access_log off; client_max_body_size 64m;
+  access_log off; client_max_body_size 64m; keepalive_requests 100000;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f;
   uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  upstream kept {{ server {address}; keepalive 4; }}
   server {{
     listen 127.0.0.1:{port};
     include /etc/nginx/{protocol}_params;
@@ -39,8 +41,20 @@ http {{
       {protocol}_pass {address}; include /etc/nginx/{protocol}_params; {protocol}_param SCRIPT_NAME /prefix;
     }}
     location /streamed {{ {protocol}_pass {address}; {protocol}_buffering off; {protocol}_request_buffering off; }}
+    {more}
   }}
 }}
+"""
+#: What only FastCGI has: connections that are kept, and files of variables without a PATH_INFO.
+KEPT = """
+    location /kept {{
+      fastcgi_pass kept; fastcgi_keep_conn on;
+      location /kept/streamed {{ fastcgi_pass kept; fastcgi_buffering off; fastcgi_request_buffering off; }}
+    }}
+    location ~ ^/placed(?<rest>/.*)$ {{
+      fastcgi_pass kept; include /etc/nginx/fastcgi_params;
+      fastcgi_param SCRIPT_NAME /placed; fastcgi_param PATH_INFO $rest;
+    }}
 """
 
 each = pytest.mark.parametrize("protocol", sorted(WRITERS))
@@ -66,7 +80,7 @@ def front() -> Iterator[Front]:
             config.write_text(
                 CONFIG.format(
                     user=f"user {user};" if os.geteuid() == 0 else "", folder=folder, port=port, protocol=protocol,
-                    address=f"{host}:{backend}",
+                    address=f"{host}:{backend}", more=KEPT.format() if protocol == "fastcgi" else "",
                 )
             )  # fmt: skip
             env = {**os.environ, "NGINX": f"{listener.fileno()};"}
@@ -104,7 +118,9 @@ def test_requests_of_every_shape_arrive_whole(
     body = bytes(range(256)) * 8000
     expected = [len(body), hashlib.sha256(body).hexdigest()]
     # Of a body that it does not wait for nginx 1.22 tells no length by SCGI, which knows no other end.
-    for path in ("/", "/streamed") if protocol == "uwsgi" else ("/",):
+    for path in {"uwsgi": ("/", "/streamed"), "fastcgi": ("/", "/streamed", "/kept", "/kept/streamed")}.get(
+        protocol, ("/",)
+    ):
         assert requests.post(url + path, data=body, timeout=PATIENCE).json()["body"] == expected
         parts = (body[at : at + 50_000] for at in range(0, len(body), 50_000))
         assert requests.post(url + path, data=parts, timeout=PATIENCE).json()["body"] == expected, "without a length"
@@ -120,7 +136,7 @@ def test_replies_of_every_shape_reach_the_client(
     target, *more = driver
     served = serve(target, *more, f"--bind={protocol}://127.0.0.1:0")
     url = front(served, protocol)
-    for path in ("/", "/streamed"):
+    for path in ("/", "/streamed", *(("/kept", "/kept/streamed") if protocol == "fastcgi" else ())):
         assert requests.get(f"{url}{path}?parts", timeout=PATIENCE).content == b"one,two,three"
         head = requests.head(f"{url}{path}?left", timeout=PATIENCE)
         assert (head.status_code, head.content) == (200, b"")
@@ -137,7 +153,7 @@ def test_replies_of_every_shape_reach_the_client(
 
 @each
 def test_a_prefix_is_the_applications_place(serve: Serve, front: Front, protocol: str) -> None:
-    # nginx's `scgi_params` have no PATH_INFO: the prefix is cut where the server is told of it.
+    # nginx's `scgi_params` and `fastcgi_params` have no PATH_INFO: the prefix is cut where the server is told of it.
     given = [("checked", ()), ("app", ("--interface=asgi",))] if protocol == "uwsgi" else []
     for target, options in [
         *given,
@@ -150,3 +166,71 @@ def test_a_prefix_is_the_applications_place(serve: Serve, front: Front, protocol
             assert (found["root_path"], found["path"]) == ("/prefix", "/prefix/a b")
         else:
             assert (found["SCRIPT_NAME"], found["PATH_INFO"]) == ("/prefix", "/a b"), options
+
+
+class Counted:
+    """Passes connections on to a server, and counts them."""
+
+    def __init__(self, served: Serving) -> None:
+        self.served, self.accepted, self.sockets = served, 0, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.urls = [f"fastcgi://127.0.0.1:{self.listener.getsockname()[1]}"]
+        self.thread = threading.Thread(target=self.accept)
+        self.thread.start()
+
+    def accept(self) -> None:
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            self.accepted += 1
+            server = socket.create_connection(place(self.served))
+            self.sockets += [client, server]
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=self.pass_on, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def pass_on(source: socket.socket, target: socket.socket) -> None:
+        try:
+            while part := source.recv(65536):
+                target.sendall(part)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # the other side has gone
+
+    def close(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join(PATIENCE)
+        for sock in self.sockets:
+            sock.close()
+
+
+@driven
+def test_connections_are_kept_where_nginx_is_told_so(serve: Serve, front: Front, driver: tuple[str, ...]) -> None:
+    target, *more = driver
+    served = serve(target, *more, "--bind=fastcgi://127.0.0.1:0")
+    counted = Counted(served)
+    try:
+        url = front(counted, "fastcgi")
+        for path, most in (("/kept", 1), ("/", 60)):
+            before = counted.accepted
+            for _ in range(20):
+                assert requests.get(f"{url}{path}?parts", timeout=PATIENCE).content == b"one,two,three"
+                assert requests.get(f"{url}{path}?nothing", timeout=PATIENCE).status_code == 204
+                assert requests.post(f"{url}{path}", data=b"hello", timeout=PATIENCE).json()["body"][0] == 5
+            assert counted.accepted - before == most, path
+        # One that breaks takes its connection with it, and the next has another.
+        with pytest.raises(requests.exceptions.RequestException):
+            requests.get(f"{url}/kept/streamed?broken", timeout=PATIENCE).raise_for_status()
+        assert requests.get(f"{url}/kept?parts", timeout=PATIENCE).content == b"one,two,three"
+    finally:
+        counted.close()
+
+
+def test_a_place_that_nginx_says_twice_is_the_last_one(serve: Serve, front: Front) -> None:
+    served = serve("doors:checked", "--bind=fastcgi://127.0.0.1:0")
+    found = requests.get(f"{front(served, 'fastcgi')}/placed/a%20b?c", timeout=PATIENCE).json()
+    assert (found["SCRIPT_NAME"], found["PATH_INFO"]) == ("/placed", "/a b")
+    assert "REMOTE_USER" not in found, "nobody has said who it is"

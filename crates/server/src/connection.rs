@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use reactor::Address;
 use reactor::sys::NOTE_BYTES;
+use wire::gateway::Given;
 use wire::proxy::Proxied;
 use wire::{Fault, Head, Limits, Millis, Peer, Trust};
 
@@ -24,9 +25,10 @@ use crate::body::BodyBuffer;
 use crate::listener::{self, Kind};
 use crate::log::{Level, Log};
 use crate::machine::Machine;
-use crate::output::{Flushed, Output, PipelinedReplies};
+use crate::output::{Flushed, Output};
 use crate::patience::Patience;
 use crate::pending::Pending;
+use crate::pipelined::PipelinedReplies;
 use crate::preface::{Awaited, Verdict};
 use crate::transport::Transport;
 
@@ -66,6 +68,9 @@ pub struct Receiving {
 
 /// Bytes of a preface that another worker can be told of, beside the four that it is told of every connection.
 const SAID_BYTES: usize = NOTE_BYTES - 4;
+
+/// How much of what has arrived is looked at for a request's end, where it is not received.
+const LOOK_BYTES: usize = 256;
 
 /// A preface that has changed something.
 struct Said {
@@ -206,7 +211,7 @@ impl Connection {
 
     /// Its peer, as a log line names it.
     pub fn shown_peer(&self) -> String {
-        shown(&self.peer)
+        shown(&self.client())
     }
 
     /// An edge came, now or while it was in flight.
@@ -277,16 +282,28 @@ impl Connection {
         self.said.as_ref()?.proxied.as_deref()
     }
 
-    /// A request has begun: whom a web server names as its client is the peer from now on.
+    /// The client of the request that is under way: whom a web server names as its own, for that request alone, or
+    /// else the peer.
     #[inline]
-    pub fn hear_given(&mut self) {
-        if let Some(given) = self.machine.given() {
-            match given.peer() {
-                Some(Peer::Ip(ip, port)) => self.peer = Address::Ip(ip, port),
-                Some(Peer::Unix) => self.peer = Address::Unix,
-                None => {}
-            }
+    pub fn client(&self) -> Address {
+        match self.machine.given().and_then(Given::peer) {
+            Some(Peer::Ip(ip, port)) => Address::Ip(ip, port),
+            Some(Peer::Unix) => Address::Unix,
+            None => self.peer,
         }
+    }
+
+    /// What has been received behind the request that is answered gives it up.
+    pub fn is_given_up(&self) -> bool {
+        self.machine.aborts(self.pending.rest())
+    }
+
+    /// The same of what has arrived and was not received: as much of it as one look shows, which takes nothing.
+    pub fn is_given_up_unread(&self) -> bool {
+        let mut room = [0; LOOK_BYTES];
+        self.is_given_up()
+            || self.pending.is_empty()
+                && self.machine.aborts(self.transport.peek(&mut room).unwrap_or_default())
     }
 
     /// Between requests, with nothing received and nothing to send.

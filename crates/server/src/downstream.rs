@@ -10,8 +10,9 @@ use reactor::{Address, PIECES, Sent};
 use wire::{Limits, Millis, ReplyForm};
 
 use crate::connection::Connection;
-use crate::output::{Flushed, Output, PipelinedReplies};
+use crate::output::{Flushed, Output};
 use crate::patience::Patience;
+use crate::pipelined::PipelinedReplies;
 use crate::stream::{Multiplexed, Stream};
 use crate::transport::Transport;
 
@@ -26,7 +27,7 @@ pub(crate) enum Downstream {
 impl Downstream {
     pub fn peer(&self) -> Address {
         match self {
-            Self::Connection(connection) => connection.peer,
+            Self::Connection(connection) => connection.client(),
             Self::Stream(stream) => stream.peer(),
         }
     }
@@ -187,6 +188,7 @@ impl Downstream {
         match self {
             Self::Connection(connection) => {
                 connection.pending.is_empty() && connection.transport.peer_has_left()
+                    || connection.machine.form().has_one_reply() && connection.is_given_up_unread()
             }
             Self::Stream(stream) => !stream.is_open(),
         }

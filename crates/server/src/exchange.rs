@@ -13,7 +13,9 @@ mod evented;
 mod named;
 mod notes;
 mod parts;
+mod records;
 mod sending;
+mod whole;
 
 pub use about::About;
 pub use evented::Raw;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 
 use reactor::Address;
 use reactor::sys::{monotonic_ms, monotonic_us};
-use wire::{BodyPlan, Fault, Head, RequestFacts};
+use wire::{BodyPlan, Fault, Head, ReplyForm, RequestFacts};
 
 use self::notes::Notes;
 pub(crate) use self::notes::content_length;
@@ -32,15 +34,12 @@ use crate::connection::{After, Connection, Phase};
 use crate::downstream::Downstream;
 use crate::engine::{Engine, Stage};
 use crate::incoming::Flow;
-use crate::output::{Kept, Output, PipelinedReplies};
+use crate::output::Output;
 use crate::patience::Patience;
+use crate::pipelined::PipelinedReplies;
 use crate::reply_builder::ReplyBuilder;
 use crate::request_deadlines::RequestDeadline;
 use crate::stream::Stream;
-
-/// Bodies up to this size are copied behind their head and leave in one `send`; larger ones
-/// leave with their head in one `sendmsg`.
-const COPY_BYTES: usize = 8 * 1024;
 
 /// The connection is gone, or the reply cannot go on: the application may stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +76,8 @@ pub struct Exchange {
     lingers: bool,
     /// No file is meant (`files`): the application is asked.
     pub(crate) for_application: bool,
+    /// It has been told where the reply ends, where records say so.
+    ended: bool,
     /// A small whole reply may wait here until the loop sends those of a batch together.
     batched: Option<Vec<u8>>,
     /// When it was taken out, in microseconds; zero where nobody will ask.
@@ -130,6 +131,7 @@ impl Exchange {
             status: 0,
             lingers: false,
             for_application: false,
+            ended: false,
             batched: None,
             began: if timed { monotonic_us() } else { 0 },
         }
@@ -146,7 +148,7 @@ impl Exchange {
             && !bytes.is_empty()
         {
             // A peer that is gone shows when the connection is back.
-            let _ = self.deliver(&[&bytes], wire::head_length(&bytes), engine);
+            let _ = self.deliver_framed(&[&bytes], wire::head_length(&bytes), engine);
         }
     }
 
@@ -266,15 +268,20 @@ impl Exchange {
     /// Decides framing and persistence, and completes the head in the builder.
     /// `known`: the whole length of the body, where it is known now.
     fn end_head(&mut self, builder: &mut ReplyBuilder, known: Option<u64>, engine: &Engine) -> BodyPlan {
+        let form = self.downstream.form();
+        let wants_more = match form {
+            ReplyForm::FastCgi(records) => records.keeps(),
+            _ => self.head.persistent,
+        };
         let request = RequestFacts {
             version: self.head.version,
             is_head: self.head.is_head(),
             // A connection that would be closed at once is announced as closed: the next request would meet its end.
-            persistent: self.head.persistent
+            persistent: wants_more
                 && engine.config.limits.keep_alive_timeout > 0
                 && engine.stage() == Stage::Serving
                 && self.body_is_read(),
-            form: self.downstream.form(),
+            form,
         };
         let (head, date) = builder.head_and_date();
         let plan = head.finish(&request, known, date, &engine.config.server_header);
@@ -295,97 +302,9 @@ impl Exchange {
         }
     }
 
-    /// Answers with a body that is complete: the usual way, one system call.
-    ///
-    /// # Errors
-    /// [`Gone`] when the peer is.
-    #[inline]
-    pub fn whole(&mut self, builder: &mut ReplyBuilder, body: &[u8], engine: &Engine) -> Result<(), Gone> {
-        if builder.head.names_file() && self.is_named(builder, engine) {
-            return Ok(());
-        }
-        if !self.claim() {
-            return Err(Gone);
-        }
-        let plan = self.end_head(builder, Some(body.len() as u64), engine);
-        let body = self.cut_to_plan(plan, body, engine);
-        self.written = body.len() as u64;
-        self.reply = Reply::Done;
-        let head = builder.head.bytes().len();
-        if body.len() <= COPY_BYTES {
-            builder.head.append(body);
-            if let Some(buffer) = &mut self.batched
-                && let Downstream::Connection(connection) = &self.downstream
-                && connection.sending.is_empty()
-                && connection.pending.is_empty()
-            {
-                builder.head.swap(buffer);
-                return Ok(());
-            }
-            self.deliver(&[builder.head.bytes()], head, engine)
-        } else {
-            self.deliver(&[builder.head.bytes(), body], head, engine)
-        }
-    }
-
-    /// Like [`Exchange::whole`], for a body that its owner lets us keep: what the socket does
-    /// not take is queued without a copy, behind whatever waits already, and the thread is free.
-    ///
-    /// # Errors
-    /// [`Gone`] when the peer is.
-    pub fn whole_kept(
-        &mut self,
-        builder: &mut ReplyBuilder,
-        body: Kept,
-        engine: &Engine,
-    ) -> Result<(), Gone> {
-        if builder.head.names_file() && self.is_named(builder, engine) {
-            return Ok(());
-        }
-        if !self.claim() {
-            return Err(Gone);
-        }
-        let bytes = (*body).as_ref();
-        let plan = self.end_head(builder, Some(bytes.len() as u64), engine);
-        let length = self.cut_to_plan(plan, bytes, engine).len();
-        self.written = length as u64;
-        self.reply = Reply::Done;
-        let (head, bytes) = (builder.head.bytes(), &bytes[..length]);
-        let total = head.len() + length;
-        let mut sent = 0;
-        if self.downstream.is_clear() {
-            match self.send_now(&[head, bytes], head.len(), engine) {
-                Ok(n) => sent = n,
-                Err(_) => return Err(self.broke(engine)),
-            }
-        }
-        if sent < total {
-            let queue = self.queue(engine);
-            queue.copy(head.get(sent..).unwrap_or_default());
-            queue.keep(body, sent.saturating_sub(head.len())..length, Some(&engine.budget));
-        }
-        self.complete();
-        Ok(())
-    }
-
     /// The queue of what waits for the client.
     fn queue(&mut self, engine: &Engine) -> &mut Output {
         self.downstream.queue(&engine.config.limits, monotonic_ms())
-    }
-
-    /// How much of a body the plan lets through; what is wrong with its length is counted,
-    /// logged, and closes the connection.
-    fn cut_to_plan<'a>(&mut self, plan: BodyPlan, body: &'a [u8], engine: &Engine) -> &'a [u8] {
-        match plan {
-            BodyPlan::None => &[],
-            BodyPlan::Length(length) if length == body.len() as u64 => body,
-            BodyPlan::Length(length) => {
-                self.wrong_length(length, body.len() as u64, engine);
-                self.left = Some(length.saturating_sub(body.len() as u64));
-                &body[..body.len().min(usize::try_from(length).unwrap_or(usize::MAX))]
-            }
-            BodyPlan::Chunked | BodyPlan::UntilClose => body,
-        }
     }
 
     /// `OPTIONS *` asks the server, not an application (RFC 9110 §9.3.7).
@@ -415,13 +334,13 @@ impl Exchange {
         }
         let mut bytes = Vec::new();
         fault.reply(builder.date(), &engine.config.server_header, self.head.is_head(), &mut bytes);
-        self.downstream.form().apply(&mut bytes);
         self.keep_alive = false;
         self.status = fault.status;
         self.written = content_length(&bytes);
         self.reply = Reply::Done;
+        self.downstream.form().apply(&mut bytes);
         // What cannot be sent to a peer that is gone needs no further word.
-        let _ = self.deliver(&[&bytes], wire::head_length(&bytes), engine);
+        let _ = self.deliver_framed(&[&bytes], wire::head_length(&bytes), engine);
     }
 
     /// Ends an exchange whose application has failed: 500, or a cut where something was sent.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use reactor::Waker;
 
-use crate::output::PipelinedReplies;
+use crate::pipelined::PipelinedReplies;
 use crate::reply::Reply;
 use crate::sync::lock;
 

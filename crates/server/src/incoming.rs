@@ -14,9 +14,10 @@ use wire::{Event, Fault, Limits, Millis, Policy, Tick};
 
 use crate::allowance::{CRUMBS_BYTES, READ_BYTES};
 use crate::machine::Machine;
-use crate::output::{Flushed, PipelinedReplies};
+use crate::output::Flushed;
 use crate::outside::Outside;
 use crate::pending::Pending;
+use crate::pipelined::PipelinedReplies;
 use crate::sync::lock;
 use crate::transport::Transport;
 
@@ -161,6 +162,11 @@ impl Flow {
                 Event::NeedMore => return Ok(()),
                 Event::Body(part) => self.bytes.extend_from_slice(part),
                 Event::End | Event::Request(_) => self.complete = true,
+                Event::Fault(wire::GATEWAY_ABORTED) => {
+                    // The web server's client has left, as one of ours would.
+                    self.lost = true;
+                    return Err(BodyError::Incomplete);
+                }
                 Event::Fault(fault) => {
                     self.fault = Some(fault);
                     return Err(BodyError::Fault(fault));

@@ -70,6 +70,8 @@ mod patience;
 #[cfg(not(loom))]
 mod pending;
 #[cfg(not(loom))]
+mod pipelined;
+#[cfg(not(loom))]
 mod poller;
 #[cfg(not(loom))]
 pub mod pool;

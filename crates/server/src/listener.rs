@@ -18,6 +18,8 @@ pub enum Protocol {
     Http,
     /// A web server's variables, one request a connection.
     Gateway(Gateway),
+    /// The same in records, one request after the other.
+    FastCgi,
 }
 
 /// What is spoken on a listener's connections, from their first byte on.
@@ -42,6 +44,7 @@ impl Kind {
             "http" => Protocol::Http,
             "uwsgi" => Protocol::Gateway(Gateway::Uwsgi),
             "scgi" => Protocol::Gateway(Gateway::Scgi),
+            "fastcgi" => Protocol::FastCgi,
             _ => return None,
         };
         Some(Self { protocol, preface: proxy.map(proxy::preface) })

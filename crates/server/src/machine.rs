@@ -3,7 +3,7 @@
 //! Knows: which protocol it is. Does not know: its grammar (the machines of `wire` do), the connection,
 //! the loop. Owned by the connection, or by a body that is still arriving (`incoming.rs`).
 
-use wire::gateway::{GatewayMachine, Given};
+use wire::gateway::{FastCgi, Gateway, GatewayMachine, Given};
 use wire::{Event, Fault, Http1, Limits, Millis, ReplyForm, Shared, Tick};
 
 use crate::listener::Protocol;
@@ -13,6 +13,18 @@ pub enum Machine {
     Http1(Http1),
     /// uwsgi or SCGI. Behind a pointer: idle connections of HTTP/1 are many.
     Gateway(Box<GatewayMachine>),
+    FastCgi(Box<FastCgi>),
+}
+
+/// The same verb of whichever it is.
+macro_rules! each {
+    ($machine:expr, $one:ident => $call:expr) => {
+        match $machine {
+            Machine::Http1($one) => $call,
+            Machine::Gateway($one) => $call,
+            Machine::FastCgi($one) => $call,
+        }
+    };
 }
 
 impl Machine {
@@ -21,6 +33,7 @@ impl Machine {
         match protocol {
             Protocol::Http => Self::Http1(Http1::new(variant, now)),
             Protocol::Gateway(gateway) => Self::Gateway(Box::new(GatewayMachine::new(gateway, variant, now))),
+            Protocol::FastCgi => Self::FastCgi(Box::new(FastCgi::new(variant, now))),
         }
     }
 
@@ -30,6 +43,7 @@ impl Machine {
             Protocol::Http => Self::Http1(Http1::kept(variant, now)),
             // None of these has another request.
             Protocol::Gateway(_) => Self::new(protocol, variant, now),
+            Protocol::FastCgi => Self::FastCgi(Box::new(FastCgi::kept(variant, now))),
         }
     }
 
@@ -37,25 +51,26 @@ impl Machine {
         match self {
             Self::Http1(_) => Protocol::Http,
             Self::Gateway(machine) => Protocol::Gateway(machine.gateway()),
+            Self::FastCgi(_) => Protocol::FastCgi,
         }
     }
 
     /// Which heads of the cache are its own.
     pub fn variant(&self) -> u32 {
-        match self {
-            Self::Http1(machine) => machine.variant(),
-            Self::Gateway(machine) => machine.variant(),
-        }
+        each!(self, machine => machine.variant())
     }
 
     /// Takes it away, for as long as a body arrives that somebody else reads. What is left in its place
     /// sees none of the connection's bytes.
     pub fn take(&mut self, now: Millis) -> Self {
-        if let Self::Gateway(machine) = self {
-            return Self::Gateway(Box::new(machine.take(now)));
+        match self {
+            Self::Http1(machine) => {
+                let left = Http1::new(machine.variant(), now);
+                Self::Http1(std::mem::replace(machine, left))
+            }
+            Self::Gateway(machine) => Self::Gateway(Box::new(machine.take(now))),
+            Self::FastCgi(machine) => Self::FastCgi(Box::new(machine.take(now))),
         }
-        let left = Self::new(self.protocol(), self.variant(), now);
-        std::mem::replace(self, left)
     }
 
     /// How replies to its requests are written.
@@ -64,9 +79,10 @@ impl Machine {
         match self {
             Self::Http1(_) => ReplyForm::Http1,
             Self::Gateway(machine) => match machine.gateway() {
-                wire::gateway::Gateway::Uwsgi => ReplyForm::Uwsgi,
-                wire::gateway::Gateway::Scgi => ReplyForm::Cgi,
+                Gateway::Uwsgi => ReplyForm::Uwsgi,
+                Gateway::Scgi => ReplyForm::Cgi,
             },
+            Self::FastCgi(machine) => ReplyForm::FastCgi(machine.records()),
         }
     }
 
@@ -76,6 +92,7 @@ impl Machine {
         match self {
             Self::Http1(_) => None,
             Self::Gateway(machine) => machine.given(),
+            Self::FastCgi(machine) => machine.given(),
         }
     }
 
@@ -84,74 +101,66 @@ impl Machine {
         match self {
             Self::Http1(_) => None,
             Self::Gateway(machine) => Some(machine.expected_and_seen()),
+            Self::FastCgi(machine) => Some(machine.expected_and_seen()),
         }
+    }
+
+    /// What the protocol itself has to say to the peer before anything else is sent; and whether the connection is to
+    /// end, though no request has ended it.
+    #[inline]
+    pub fn take_output(&mut self) -> (Vec<u8>, bool) {
+        match self {
+            Self::FastCgi(machine) => (machine.take_output(), machine.is_over()),
+            Self::Http1(_) | Self::Gateway(_) => (Vec::new(), false),
+        }
+    }
+
+    /// True where what has arrived behind the request that is answered gives it up.
+    pub fn aborts(&self, ahead: &[u8]) -> bool {
+        matches!(self, Self::FastCgi(machine) if machine.aborts(ahead))
     }
 
     /// Consumes from the front of the input and says what it meant; [`Event::NeedMore`]: all of it.
     #[inline]
     pub fn advance<'a>(&mut self, input: &mut &'a [u8], shared: &mut Shared, now: Millis) -> Event<'a> {
-        match self {
-            Self::Http1(machine) => machine.advance(input, shared, now),
-            Self::Gateway(machine) => machine.advance(input, shared, now),
-        }
+        each!(self, machine => machine.advance(input, shared, now))
     }
 
     /// The peer has ended. A fault if that was in the middle of a message.
     pub fn eof(&mut self) -> Option<Fault> {
-        match self {
-            Self::Http1(machine) => machine.eof(),
-            Self::Gateway(machine) => machine.eof(),
-        }
+        each!(self, machine => machine.eof())
     }
 
     /// When its patience ends; none: it waits for nothing.
     #[inline]
     pub fn deadline(&self, limits: &Limits) -> Option<Millis> {
-        match self {
-            Self::Http1(machine) => machine.deadline(limits),
-            Self::Gateway(machine) => machine.deadline(limits),
-        }
+        each!(self, machine => machine.deadline(limits))
     }
 
     /// Time has passed.
     pub fn tick(&mut self, now: Millis, limits: &Limits) -> Tick {
-        match self {
-            Self::Http1(machine) => machine.tick(now, limits),
-            Self::Gateway(machine) => machine.tick(now, limits),
-        }
+        each!(self, machine => machine.tick(now, limits))
     }
 
     /// Between messages, with nothing of the next received.
     #[inline]
     pub fn idle(&self) -> bool {
-        match self {
-            Self::Http1(machine) => machine.idle(),
-            Self::Gateway(machine) => machine.idle(),
-        }
+        each!(self, machine => machine.idle())
     }
 
     /// The reply is done: the keep-alive time begins.
     #[inline]
     pub fn answered(&mut self, now: Millis) {
-        match self {
-            Self::Http1(machine) => machine.answered(now),
-            Self::Gateway(machine) => machine.answered(now),
-        }
+        each!(self, machine => machine.answered(now));
     }
 
     /// True once a request has begun here, or elsewhere before.
     pub fn was_used(&self) -> bool {
-        match self {
-            Self::Http1(machine) => machine.was_used(),
-            Self::Gateway(machine) => machine.was_used(),
-        }
+        each!(self, machine => machine.was_used())
     }
 
     /// For so long nobody asked for what the peer sends: that is not the peer's slowness.
     pub fn reader_paused(&mut self, span: Millis) {
-        match self {
-            Self::Http1(machine) => machine.reader_paused(span),
-            Self::Gateway(machine) => machine.reader_paused(span),
-        }
+        each!(self, machine => machine.reader_paused(span));
     }
 }

@@ -6,14 +6,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use reactor::Sent;
+use reactor::{PIECES, Sent};
+use wire::gateway::fastcgi::Records;
 
 use crate::budget::{Budget, Share};
 use crate::sent_file::SentFile;
-use crate::sync::lock;
 use crate::transport::Transport;
 
 /// Bytes that somebody else keeps alive: an application's own object, sent without a copy.
@@ -45,6 +44,10 @@ pub struct Output {
     left: u64,
     /// The socket was full at the last look, so that an edge will tell when it is not.
     full: bool,
+    /// What is no copy is sent in these records, whose heads are made on the way, ...
+    records: Option<Records>,
+    /// ... and the one that has begun takes so much more.
+    open: usize,
 }
 
 /// How far a flush came.
@@ -62,6 +65,16 @@ impl Output {
     /// Bytes of our own memory that wait.
     pub fn copied(&self) -> usize {
         self.copied
+    }
+
+    /// What is queued behind this and is no copy is to be sent in records.
+    pub fn frame_in(&mut self, records: Option<Records>) {
+        self.records = records;
+    }
+
+    /// Bytes that so much content takes, whose own they are not.
+    fn framing_of(&self, content: u64) -> u64 {
+        self.records.map_or(0, |_| Records::heads(content))
     }
 
     /// Bytes that wait, files included.
@@ -96,7 +109,7 @@ impl Output {
     /// Queues part of what somebody else keeps alive; `budget`: what it counts for.
     pub fn keep(&mut self, bytes: Kept, part: Range<usize>, budget: Option<&Arc<Budget>>) {
         if !part.is_empty() {
-            self.left += part.len() as u64;
+            self.left += part.len() as u64 + self.framing_of(part.len() as u64);
             // All of it lives until the last of it is sent.
             let share = budget.map(|budget| budget.take((*bytes).as_ref().len()));
             self.pieces.push_back(Piece::Kept { bytes, at: part.start, end: part.end, share });
@@ -105,19 +118,36 @@ impl Output {
 
     /// Copies what is left of others' memory, so that its owner can let go of all of it.
     pub fn own(&mut self) {
+        let mut open = self.open;
         for piece in &mut self.pieces {
-            if let Piece::Kept { bytes, at, end, share: Some(_) } = piece {
-                let left = (**bytes).as_ref().get(*at..*end).unwrap_or_default().to_vec();
-                self.copied += left.len();
-                *piece = Piece::Copied(left.into());
+            match piece {
+                Piece::Copied(_) => continue,
+                Piece::File(_) | Piece::Kept { share: None, .. } => {}
+                Piece::Kept { bytes, at, end, share: Some(_) } => {
+                    let rest = (**bytes).as_ref().get(*at..*end).unwrap_or_default();
+                    let mut left = Vec::with_capacity(rest.len());
+                    match self.records {
+                        None => left.extend_from_slice(rest),
+                        Some(records) => {
+                            let (begun, more) = rest.split_at(open.min(rest.len()));
+                            left.extend_from_slice(begun);
+                            records.add(more, &mut left);
+                            self.open -= open;
+                        }
+                    }
+                    self.copied += left.len();
+                    *piece = Piece::Copied(left.into());
+                }
             }
+            // Only the first that is no copy can have begun.
+            open = 0;
         }
     }
 
     /// Queues part of a file.
     pub fn file(&mut self, file: SentFile) {
         if file.left() > 0 {
-            self.left += file.left();
+            self.left += file.left() + self.framing_of(file.left());
             self.pieces.push_back(Piece::File(file));
         }
     }
@@ -180,165 +210,137 @@ impl Output {
     pub fn flush(&mut self, transport: &Transport, most: usize) -> io::Result<Flushed> {
         let mut room = most.max(1);
         self.full = false;
-        while let Some(piece) = self.pieces.front_mut() {
+        while !self.pieces.is_empty() {
             if room == 0 {
                 return Ok(Flushed::More);
             }
-            let (sent, done) = match piece {
-                Piece::Copied(bytes) => {
-                    let sent = send_from(transport, bytes, room)?;
-                    if let Sent::Some(n) = sent {
-                        self.copied -= n;
-                    }
-                    (sent, bytes.is_empty())
-                }
-                Piece::Kept { bytes, at, end, .. } => {
-                    let until = (*end).min(at.saturating_add(room));
-                    let rest = (**bytes).as_ref().get(*at..until).unwrap_or_default();
-                    let sent = transport.send(rest)?;
-                    if let Sent::Some(n) = sent {
-                        *at += n;
-                    }
-                    (sent, at == end)
-                }
-                Piece::File(file) => {
-                    let count = usize::try_from(file.left()).unwrap_or(usize::MAX).min(room);
-                    let sent = match file.is_at_hand(count) {
+            self.open_record();
+            let sent = match self.pieces.front_mut() {
+                Some(Piece::File(file)) => {
+                    let most = if self.records.is_some() { self.open.min(room) } else { room };
+                    let count = usize::try_from(file.left()).unwrap_or(usize::MAX).min(most);
+                    match file.is_at_hand(count) {
                         true => send_file(transport, file, count)?,
                         // The loop is told when it is.
                         false => Sent::Full,
-                    };
-                    (sent, file.left() == 0)
+                    }
+                }
+                _ => {
+                    let (next, count) = self.upcoming(room);
+                    match &next[..count] {
+                        [one] => transport.send(one)?,
+                        several => transport.send_pieces(several)?,
+                    }
                 }
             };
-            if let Sent::Some(n) = sent {
-                self.left -= n as u64;
-                room -= n;
-            }
-            if done {
-                self.pieces.pop_front();
-            } else if sent == Sent::Full {
-                self.full = true;
-                return Ok(Flushed::Full);
+            match sent {
+                Sent::Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Sent::Some(n) => {
+                    self.take(n);
+                    room -= n;
+                }
+                Sent::Full => {
+                    self.full = true;
+                    return Ok(Flushed::Full);
+                }
             }
         }
         Ok(Flushed::All)
+    }
+
+    /// Where the next piece is to be sent in records and none has begun, one does: its head goes before the piece.
+    fn open_record(&mut self) {
+        let Some(records) = self.records.filter(|_| self.open == 0) else { return };
+        let behind = usize::from(matches!(self.pieces.front(), Some(Piece::Copied(_))));
+        let content = match self.pieces.get(behind) {
+            Some(Piece::Kept { at, end, .. }) => (end - at) as u64,
+            Some(Piece::File(file)) => file.left(),
+            _ => return,
+        };
+        let (head, length) = records.open(content);
+        self.open = length;
+        self.copied += head.len();
+        match self.pieces.front_mut() {
+            Some(Piece::Copied(ring)) => ring.extend(head),
+            _ => self.pieces.push_front(Piece::Copied(VecDeque::from(head))),
+        }
+    }
+
+    /// What comes next, in order, as far as one call sends it, and how many pieces that are.
+    fn upcoming(&self, mut room: usize) -> ([&[u8]; PIECES], usize) {
+        let mut next = [&[][..]; PIECES];
+        let mut count = 0;
+        let mut open = self.open;
+        for piece in &self.pieces {
+            let (parts, goes_on) = match piece {
+                Piece::Copied(ring) => (ring.as_slices(), true),
+                Piece::Kept { bytes, at, end, .. } => {
+                    let rest = (**bytes).as_ref().get(*at..*end).unwrap_or_default();
+                    let shown = if self.records.is_some() { open.min(rest.len()) } else { rest.len() };
+                    open = 0;
+                    ((&rest[..shown], &[][..]), shown == rest.len())
+                }
+                Piece::File(_) => break,
+            };
+            for part in [parts.0, parts.1].into_iter().filter(|part| !part.is_empty()) {
+                if count == PIECES || room == 0 {
+                    return (next, count);
+                }
+                next[count] = &part[..part.len().min(room)];
+                room -= next[count].len();
+                count += 1;
+            }
+            if !goes_on {
+                break;
+            }
+        }
+        (next, count)
+    }
+
+    /// So many bytes have been sent.
+    fn take(&mut self, mut bytes: usize) {
+        self.left -= bytes as u64;
+        while bytes > 0
+            && let Some(piece) = self.pieces.front_mut()
+        {
+            let (taken, done) = match piece {
+                Piece::Copied(ring) => {
+                    let taken = bytes.min(ring.len());
+                    ring.drain(..taken);
+                    self.copied -= taken;
+                    (taken, ring.is_empty())
+                }
+                Piece::Kept { at, end, .. } => {
+                    let taken = bytes.min(*end - *at);
+                    *at += taken;
+                    self.open = self.open.saturating_sub(taken);
+                    (taken, at == end)
+                }
+                Piece::File(file) => {
+                    file.advance(bytes);
+                    self.open = self.open.saturating_sub(bytes);
+                    (bytes, file.left() == 0)
+                }
+            };
+            bytes -= taken;
+            if done {
+                self.pieces.pop_front();
+            }
+        }
     }
 }
 
 /// Sends so much of a file, as far as the socket takes it. A peer whose file turns out to be shorter, or unreadable, must
 /// not take what it got for the whole.
-fn send_file(transport: &Transport, file: &mut SentFile, count: usize) -> io::Result<Sent> {
+fn send_file(transport: &Transport, file: &SentFile, count: usize) -> io::Result<Sent> {
     let sent = match transport.send_file(file.as_fd(), file.offset(), count) {
         Ok(Sent::Some(0)) => Err(io::ErrorKind::UnexpectedEof.into()),
         other => other,
     };
-    match &sent {
-        Ok(Sent::Some(n)) => file.advance(*n),
-        Ok(Sent::Full) => {}
-        Err(_) => transport.reset_at_close(),
+    if sent.is_err() {
+        transport.reset_at_close();
     }
     sent
-}
-
-/// Sends at most so much from a ring, and takes out of it what was sent.
-fn send_from(transport: &Transport, ring: &mut VecDeque<u8>, most: usize) -> io::Result<Sent> {
-    let (first, second) = ring.as_slices();
-    let first = &first[..first.len().min(most)];
-    let sent = match &second[..second.len().min(most - first.len())] {
-        [] => transport.send(first)?,
-        second => transport.send_pieces(&[first, second])?,
-    };
-    if let Sent::Some(n) = sent {
-        ring.drain(..n);
-    }
-    Ok(sent)
-}
-
-/// Replies to pipelined requests that wait for one another, so that they go out in one
-/// write. They wait only while a next request of the same connection is at hand; should that
-/// one block its thread, whoever leads next sends what waits here.
-pub struct PipelinedReplies {
-    transport: Arc<Transport>,
-    replies: Mutex<Unsent>,
-    /// An event loop's watchdog knows of it (`heartbeat.rs`, whose lock this belongs to).
-    noted: AtomicBool,
-}
-
-#[derive(Default)]
-struct Unsent {
-    waiting: VecDeque<u8>,
-    /// What was sent since [`PipelinedReplies::take_count`].
-    taken: u64,
-}
-
-impl Unsent {
-    fn send(&mut self, transport: &Transport) -> io::Result<Flushed> {
-        while !self.waiting.is_empty() {
-            match send_from(transport, &mut self.waiting, usize::MAX)? {
-                Sent::Some(n) => self.taken += n as u64,
-                Sent::Full => return Ok(Flushed::Full),
-            }
-        }
-        Ok(Flushed::All)
-    }
-}
-
-impl PipelinedReplies {
-    /// Notes whether a watchdog knows of it. True: that is news.
-    pub(crate) fn note(&self, known: bool) -> bool {
-        self.noted.swap(known, Ordering::Relaxed) != known
-    }
-
-    /// Room for replies of this connection.
-    pub fn new(transport: &Arc<Transport>) -> Arc<Self> {
-        Arc::new(Self {
-            transport: Arc::clone(transport),
-            replies: Mutex::default(),
-            noted: AtomicBool::new(false),
-        })
-    }
-
-    /// Adds the pieces of a reply, if no more than `bound` bytes wait then. Sends what waits
-    /// already where that makes room.
-    pub fn add(&self, pieces: &[&[u8]], bound: usize) -> bool {
-        let mut replies = lock(&self.replies);
-        let room = bound.saturating_sub(pieces.iter().map(|piece| piece.len()).sum());
-        if replies.waiting.len() > room {
-            // An error shows again when the connection is back.
-            let _ = replies.send(&self.transport);
-        }
-        if replies.waiting.len() > room {
-            return false;
-        }
-        for piece in pieces {
-            replies.waiting.extend(*piece);
-        }
-        true
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.waiting() == 0
-    }
-
-    /// Bytes that wait.
-    pub fn waiting(&self) -> usize {
-        lock(&self.replies).waiting.len()
-    }
-
-    /// Sends what waits, as far as the socket takes it. The order is safe: the owner sends
-    /// nothing of its own before this is empty.
-    ///
-    /// # Errors
-    /// The socket's.
-    pub fn send(&self) -> io::Result<Flushed> {
-        lock(&self.replies).send(&self.transport)
-    }
-
-    /// How much was sent since the last time, by whomever.
-    pub fn take_count(&self) -> u64 {
-        std::mem::take(&mut lock(&self.replies).taken)
-    }
 }
 
 #[cfg(test)]
@@ -387,5 +389,62 @@ mod tests {
         assert_eq!(output.left(), 1 << 20);
         let Some(Piece::Copied(ring)) = output.pieces.front() else { panic!("one piece") };
         assert!(ring.capacity() <= 2 << 20, "{} bytes for one megabyte", ring.capacity());
+    }
+
+    /// What arrives of a body of so many bytes in records, of which `most` are sent at a time; as a file, or kept and
+    /// made our own behind so many visits.
+    fn arrives(size: usize, most: usize, own_behind: Option<usize>) -> Vec<u8> {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+        let transport = Transport::from(reactor::Socket::from_owned(OwnedFd::from(ours)).expect("a socket"));
+        theirs.set_nonblocking(true).expect("a mode");
+        let records = Records::new(7, true);
+        let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+        let mut output = Output::default();
+        output.copy(b"head");
+        output.frame_in(Some(records));
+        match own_behind {
+            Some(_) => output.keep(Box::new(content), 0..size, Some(&Budget::new(u64::MAX))),
+            None => {
+                let mut file = tempfile::tempfile().expect("a file");
+                io::Write::write_all(&mut file, &content).expect("room");
+                output.file(SentFile::new(Arc::new(file.into()), (0, size as u64)));
+            }
+        }
+        output.copy(b"end");
+        let (mut found, mut room) = (Vec::new(), vec![0; 1 << 20]);
+        let total = output.left();
+        for visit in 0.. {
+            if own_behind == Some(visit) {
+                output.own();
+                assert_eq!(output.left() as usize, output.copied(), "all of it is ours");
+            }
+            let flushed = output.flush(&transport, most).expect("a peer");
+            while let Ok(read) = io::Read::read(&mut theirs, &mut room) {
+                found.extend_from_slice(&room[..read]);
+            }
+            assert_eq!(output.left() + found.len() as u64, total, "heads of records count from the start");
+            if flushed == Flushed::All {
+                return found;
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_body_in_records_is_the_same_however_it_is_sent() {
+        for size in [1, 65_527, 65_528, 65_529, 200_000] {
+            let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+            let mut wanted = b"head".to_vec();
+            Records::new(7, true).add(&content, &mut wanted);
+            wanted.extend_from_slice(b"end");
+            for most in [7, 1000, 65_535, 1 << 20] {
+                if size / most > 5000 {
+                    continue;
+                }
+                for own_behind in [None, Some(usize::MAX), Some(0), Some(1), Some(2)] {
+                    assert!(arrives(size, most, own_behind) == wanted, "{size} {most} {own_behind:?}");
+                }
+            }
+        }
     }
 }

@@ -64,7 +64,8 @@ impl Reader {
                 }
                 self.begin_stream(connection, step, poller)
             }
-            Read::Nothing => Step::More,
+            // What a body has left to be said is said behind its request.
+            Read::Nothing => self.speak(connection, Step::More, poller.now),
             Read::Ended => self.ended(connection),
             Read::Failed(_) => {
                 self.engine.counters.requests_incomplete.add();
@@ -140,18 +141,15 @@ impl Reader {
         loop {
             match connection.machine.advance(input, &mut self.shared, poller.now) {
                 Event::NeedMore => return Step::More,
-                Event::Request(head) => {
-                    connection.hear_given();
-                    match head.framing {
-                        Framing::None | Framing::Length(0) => return Step::Ready(head, Body::Empty),
-                        _ => {
-                            let nothing_yet = input.is_empty();
-                            if let Some(step) = self.begin_body(connection, head, nothing_yet, poller.now) {
-                                return step;
-                            }
+                Event::Request(head) => match head.framing {
+                    Framing::None | Framing::Length(0) => return Step::Ready(head, Body::Empty),
+                    _ => {
+                        let nothing_yet = input.is_empty();
+                        if let Some(step) = self.begin_body(connection, head, nothing_yet, poller.now) {
+                            return step;
                         }
                     }
-                }
+                },
                 Event::Body(bytes) => {
                     poller.allowance.count_piece();
                     if let Some(receiving) = &mut connection.receiving {
@@ -235,8 +233,23 @@ impl Reader {
         Step::Store
     }
 
+    /// Sends what the protocol has to say for itself, before what the step brings. A connection of which nothing more
+    /// is expected ends.
+    #[inline]
+    fn speak(&self, connection: &mut Connection, step: Step, now: Millis) -> Step {
+        let (output, over) = connection.machine.take_output();
+        if !output.is_empty() {
+            let limits = &self.engine.config.limits;
+            connection.queue(limits, now).copy(&output);
+            // What the socket does not take now goes when it does.
+            let _ = connection.flush(limits, now);
+        }
+        if over && matches!(step, Step::More) { Step::Ended } else { step }
+    }
+
     /// Without buffering, the receiving half goes to the application with the request.
     fn begin_stream(&mut self, connection: &mut Connection, step: Step, poller: &Poller) -> Step {
+        let step = self.speak(connection, step, poller.now);
         if self.engine.config.evented {
             return self.stream_rest(connection, step, poller.now);
         }

@@ -21,7 +21,7 @@ use crate::exchange::Exchange;
 use crate::files::Files;
 use crate::heartbeat::Heartbeat;
 use crate::inbox::Inbox;
-use crate::output::PipelinedReplies;
+use crate::pipelined::PipelinedReplies;
 use crate::poller::Poller;
 use crate::reply::Reply;
 use crate::throughput::Throughput;

@@ -98,6 +98,13 @@ impl Transport {
         }
     }
 
+    /// Looks at what has arrived, and takes nothing; none where there is nothing, or nobody.
+    pub fn peek<'a>(&self, into: &'a mut [u8]) -> Option<&'a [u8]> {
+        match self {
+            Self::Plain(socket) => socket.peek(into),
+        }
+    }
+
     /// Makes the close that follows a reset, so that the peer cannot take a cut reply for a whole one.
     pub fn reset_at_close(&self) {
         match self {

@@ -1,7 +1,7 @@
 //! Protocols as pure machines: bytes in, events out.
 //!
 //! Knows: HTTP/1 (RFC 9110, 9112), HTTP/2 (RFC 9113, 7541), WebSocket (RFC 6455, 7692), forwarding headers (RFC 7239), the
-//! PROXY protocol, uwsgi and SCGI, what of HTTP concerns files (names, conditions, ranges, codings, types), and every
+//! PROXY protocol, uwsgi, SCGI and FastCGI, what of HTTP concerns files (names, conditions, ranges, codings, types), and every
 //! limit of the engine. Does not know: sockets, clocks, threads, Python; there is no unsafe code. Time is
 //! always an argument, so that tests run on virtual time.
 //!
@@ -45,9 +45,10 @@ pub mod ws;
 pub use block::{Attachment, Block};
 pub use date::{DateLine, MONTHS, civil};
 pub use fault::{
-    BODIES_DISK, BODIES_MEMORY, CONCURRENCY, Fault, GATEWAY_FORMAT, GATEWAY_MODIFIER, GATEWAY_PEER,
-    INCOMPLETE, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, PROXY_EXPECTED, PROXY_HEADER, PROXY_PEER,
-    PROXY_TOO_LONG, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, STOPPING, WS_KEY, WS_VERSION, Whose,
+    BODIES_DISK, BODIES_MEMORY, CONCURRENCY, Fault, GATEWAY_ABORTED, GATEWAY_FORMAT, GATEWAY_MODIFIER,
+    GATEWAY_PEER, INCOMPLETE, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, PROXY_EXPECTED, PROXY_HEADER,
+    PROXY_PEER, PROXY_TOO_LONG, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, STOPPING, WS_KEY,
+    WS_VERSION, Whose,
 };
 pub use forwarded::{Effective, Scheme, effective};
 pub use head::{Framing, Head};

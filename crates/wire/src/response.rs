@@ -4,14 +4,18 @@
 //! know: bodies or sockets. Runs for each response: tables, no allocation once warm.
 
 mod field;
+mod form;
 mod named;
 mod prepared;
 
 pub use field::{FieldName, HeadError};
 use field::{Meaning, meaning};
+pub use form::ReplyForm;
+use form::VERSION;
 
 use crate::bytes::{decimal, is_token, is_value, trim_ows};
 use crate::date::DateLine;
+use crate::gateway::fastcgi::Records;
 use crate::reason::reason_phrase;
 use crate::request_line::Version;
 
@@ -27,30 +31,6 @@ pub struct RequestFacts {
     pub persistent: bool,
     pub form: ReplyForm,
 }
-
-/// How a reply is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplyForm {
-    Http1,
-    /// What it is sent through says itself where the content ends.
-    Stream,
-    /// A status line as in HTTP/1 and no framing: the end of the connection is the end of a body without a length.
-    Uwsgi,
-    /// The same with a `Status` header in the status line's place (RFC 3875 §6.3.3).
-    Cgi,
-}
-
-impl ReplyForm {
-    /// Writes the status of a reply that begins with a status line in this form.
-    pub fn apply(self, reply: &mut Vec<u8>) {
-        if self == Self::Cgi && reply.starts_with(VERSION) {
-            reply.splice(..VERSION.len(), *b"Status: ");
-        }
-    }
-}
-
-/// What a status line begins with.
-const VERSION: &[u8] = b"HTTP/1.1 ";
 
 /// How the body is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -315,8 +295,13 @@ impl ResponseHead {
         if request.form != ReplyForm::Http1 {
             // What carries it has its own word for how it goes on.
             self.bytes.extend_from_slice(b"\r\n");
-            request.form.apply(&mut self.bytes);
-            return Plan { body, keep_alive: request.form == ReplyForm::Stream };
+            request.form.write_status(&mut self.bytes);
+            let keep_alive = match request.form {
+                ReplyForm::Stream => true,
+                ReplyForm::FastCgi(_) => request.persistent,
+                _ => false,
+            };
+            return Plan { body, keep_alive };
         }
         let keep_alive = request.persistent && !self.close && body != BodyPlan::UntilClose;
         self.bytes.extend_from_slice(match (keep_alive, is_11) {
@@ -344,6 +329,12 @@ impl ResponseHead {
     #[inline]
     pub fn swap(&mut self, other: &mut Vec<u8>) {
         std::mem::swap(&mut self.bytes, other);
+    }
+
+    /// Puts the finished bytes into records, a `whole` reply with its end.
+    #[inline]
+    pub fn wrap(&mut self, records: Records, whole: bool) {
+        records.wrap(&mut self.bytes, whole);
     }
 
     /// Puts a small body behind the head, so that both leave in one piece.

@@ -2,8 +2,8 @@
 //! without a length. Each is played whole, byte by byte and split in two at every place.
 
 use wire::gateway::FastCgi;
-use wire::gateway::fastcgi::{Ended, end, stdout};
-use wire::{Event, Framing, Limits, Policy, Shared};
+use wire::gateway::fastcgi::{Ended, Records, end};
+use wire::{Event, Framing, Limits, Policy, ReplyForm, Shared};
 
 fn record(kind: u8, id: u16, content: &[u8]) -> Vec<u8> {
     let (id, length) = (id.to_be_bytes(), (content.len() as u16).to_be_bytes());
@@ -51,12 +51,9 @@ fn play<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Heard {
                 Event::Request(head) => {
                     whole = head.framing == Framing::None;
                     let target = String::from_utf8_lossy(head.target()).into_owned();
-                    heard.words.push(format!(
-                        "{} {target} {:?} keep {}",
-                        machine.id(),
-                        head.framing,
-                        machine.keeps()
-                    ));
+                    let (records, keeps) = (machine.records(), machine.records().keeps());
+                    let id = u16::from_be_bytes([records.open(1).0[2], records.open(1).0[3]]);
+                    heard.words.push(format!("{id} {target} {:?} keep {keeps}", head.framing));
                 }
                 // However it is cut, it is one body.
                 Event::Body(part) => match heard.words.last_mut().filter(|last| last.starts_with("body ")) {
@@ -157,7 +154,13 @@ fn management_records_are_answered_at_any_time() {
     let none = [1, 10, 0, 0, 0, 0, 0, 0];
     let value = [&[1, 10, 0, 0, 0, 18, 0, 0, 15, 1][..], b"FCGI_MPXS_CONNS0"].concat();
     check(&[asked("FCGI_MPXS_CONNS")], &[], &value);
-    check(&[asked("FCGI_MAX_CONNS"), record(9, 0, b"")], &[], &[none, none].concat());
+    check(&[asked("OTHER"), record(9, 0, b"")], &[], &[none, none].concat());
+    let most = Limits::default().connections.to_string();
+    for name in ["FCGI_MAX_CONNS", "FCGI_MAX_REQS"] {
+        let size = [name.len() as u8, most.len() as u8];
+        let value = [&size[..], name.as_bytes(), most.as_bytes()].concat();
+        check(&[asked(name)], &[], &record_without_padding(10, 0, &value));
+    }
     check(&[record(77, 0, b"abc")], &[], &[1, 11, 0, 0, 0, 8, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0]);
     let inside = [begin(1, 1, 0), asked("FCGI_MPXS_CONNS"), params(1, &[]), stdin(1, b"")].concat();
     check(&[inside], &["1 /a None keep false"], &value);
@@ -214,12 +217,94 @@ fn what_is_no_record_is_refused() {
 
 #[test]
 fn a_reply_is_cut_into_records_that_need_no_padding() {
-    let mut out = Vec::new();
-    stdout(258, &[b'x'; 70_000], &mut out);
+    let (records, mut out) = (Records::new(258, true), Vec::new());
+    records.add(&[b'x'; 70_000], &mut out);
     assert_eq!(out[..8], [1, 6, 1, 2, 0xff, 0xf8, 0, 0]);
     assert_eq!(out[8 + 65_528..][..8], [1, 6, 1, 2, 0x11, 0x78, 0, 0]);
-    assert_eq!(out.len(), 70_000 + 16);
+    assert_eq!((out.len(), Records::heads(70_000)), (70_000 + 16, 16));
     out.clear();
-    stdout(1, b"", &mut out);
+    records.add(b"", &mut out);
     assert!(out.is_empty(), "an empty record would end the stream");
+}
+
+#[test]
+fn a_reply_that_is_whole_ends_its_stream_and_its_request() {
+    let end = [record_without_padding(6, 1, b""), record_without_padding(3, 1, &[0; 8])].concat();
+    let records = Records::new(1, false);
+    assert_eq!(records.end(), end[..]);
+    for length in [1, 65_527, 65_528, 65_529, 200_000] {
+        let content = vec![b'x'; length];
+        for whole in [true, false] {
+            let (mut wrapped, mut framed) = (content.clone(), Vec::new());
+            records.wrap(&mut wrapped, whole);
+            content.chunks(65_528).for_each(|part| framed.extend(record_without_padding(6, 1, part)));
+            framed.extend(if whole { &end[..] } else { &[] });
+            assert!(wrapped == framed, "{length} {whole}");
+        }
+    }
+    let mut refusal = b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec();
+    ReplyForm::FastCgi(records).apply(&mut refusal);
+    let content = b"Status: 400 Bad Request\r\n\r\n";
+    assert_eq!(refusal, [record_without_padding(6, 1, content), end].concat());
+    ReplyForm::FastCgi(Records::new(0, false)).apply(&mut refusal);
+    assert!(refusal.is_empty(), "nobody has asked");
+}
+
+fn record_without_padding(kind: u8, id: u16, content: &[u8]) -> Vec<u8> {
+    let (id, length) = (id.to_be_bytes(), (content.len() as u16).to_be_bytes());
+    [&[1, kind][..], &id, &length, &[0, 0], content].concat()
+}
+
+#[test]
+fn what_comes_behind_a_request_that_is_answered_is_looked_through_for_its_end() {
+    let mut shared = Shared::new(Limits::default(), Policy::default());
+    let mut machine = FastCgi::new(2, 0);
+    let (abort, other) = (record(2, 1, b""), [begin(7, 1, 1), stdin(7, &[2; 300])].concat());
+    assert!(!machine.aborts(&abort), "nothing is answered yet");
+    let request = [begin(1, 1, 1), params(1, &[]), stdin(1, b"")].concat();
+    assert!(matches!(machine.advance(&mut &request[..], &mut shared, 0), Event::Request(_)));
+    // Two bytes of padding follow the last record of the request.
+    let padding = vec![0; 2];
+    for (ahead, aborts) in [
+        (vec![], false),
+        (padding.clone(), false),
+        ([padding.clone(), abort.clone()].concat(), true),
+        ([padding.clone(), other.clone(), abort.clone()].concat(), true),
+        ([padding.clone(), record(2, 2, b"")].concat(), false),
+        ([padding, other].concat(), false),
+    ] {
+        assert_eq!(machine.aborts(&ahead), aborts, "{ahead:?}");
+        let cut = ahead.len().saturating_sub(8);
+        assert!(!machine.aborts(&ahead[..cut]), "{ahead:?}");
+    }
+    machine.answered(0);
+    assert!(!machine.aborts(&abort), "it is over");
+}
+
+#[test]
+fn a_request_leaves_nothing_to_the_next_one_of_its_connection() {
+    let mut shared = Shared::new(Limits::default(), Policy::default());
+    let mut machine = FastCgi::new(2, 0);
+    for (more, peer) in [(&[("REMOTE_ADDR", "192.0.2.7")][..], true), (&[], false)] {
+        let request = [begin(1, 1, 1), params(1, more), stdin(1, b"")].concat();
+        let mut input = &request[..];
+        assert!(matches!(machine.advance(&mut input, &mut shared, 0), Event::Request(_)));
+        assert_eq!(machine.given().and_then(|given| given.peer()).is_some(), peer);
+        machine.answered(0);
+        assert!(matches!(machine.advance(&mut input, &mut shared, 0), Event::NeedMore));
+        assert!(machine.given().is_none() && machine.idle());
+        assert_eq!(machine.records(), Records::new(0, true), "there is nobody who could be answered");
+    }
+}
+
+#[test]
+fn what_is_to_be_answered_does_not_grow_without_end() {
+    let limits = Limits { header_bytes: 480, ..Limits::default() };
+    for (records, refused) in [(29, false), (30, false), (31, true)] {
+        let mut shared = Shared::new(limits.clone(), Policy::default());
+        let mut machine = FastCgi::new(2, 0);
+        let sent = record(200, 0, b"").repeat(records);
+        let event = machine.advance(&mut &sent[..], &mut shared, 0);
+        assert_eq!(matches!(event, Event::Fault(_)), refused, "{records} answers of 16 bytes");
+    }
 }

@@ -73,6 +73,10 @@ def _scgi(outcome: Outcome, origin: str, value: Any) -> None:
     _speaks(outcome, origin, value, "scgi")
 
 
+def _fastcgi(outcome: Outcome, origin: str, value: Any) -> None:
+    _speaks(outcome, origin, value, "fastcgi")
+
+
 def _persistent(outcome: Outcome, origin: str, value: Any) -> None:
     _bind(outcome, origin, value)
     if outcome.took("bind", origin) or "$" in value:
@@ -177,6 +181,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("http", "http-socket", "http11-socket", "httprouter"), _http),
     **dict.fromkeys(("socket", "uwsgi-socket"), _socket),
     "scgi-socket": _scgi,
+    "fastcgi-socket": _fastcgi,
     "puwsgi-socket": _persistent,
     "listen": _whole("backlog"),
     "chmod-socket": _socket_mode,

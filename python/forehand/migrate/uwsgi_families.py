@@ -10,8 +10,8 @@ STATIC = "folders are served by `static` (docs/static-files.md), which has no su
 INSIDE = "there is no module `uwsgi` to import here: what the application uses of it has to be replaced"
 SYSTEMD = "systemd does this: deploy/forehand.service"
 PROTOCOL = (
-    "HTTP and uwsgi are spoken, and not this protocol: nginx needs `proxy_pass`, or `uwsgi_pass` and an address "
-    "with `uwsgi:` before it (docs/behind-nginx.md)"
+    "HTTP, uwsgi, FastCGI and SCGI are spoken, and not this protocol: nginx needs `proxy_pass`, or `uwsgi_pass` and an "
+    "address with `uwsgi:` before it (docs/behind-nginx.md)"
 )
 
 # Beginnings of names; with an equals sign the whole name. The longest that fits decides.

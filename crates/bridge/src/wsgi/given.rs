@@ -22,8 +22,8 @@ pub fn introduce(environ: &Bound<'_, PyDict>, given: &Given, head: &Head, prefix
     let py = environ.py();
     let set = |key: &Bound<'_, PyString>, value: &[u8]| set_item(environ, key, &latin1(py, value)?);
     for (name, value) in given.variables() {
-        // An empty name or port of the server would be none (PEP 3333).
-        let empty = value.is_empty() && name.starts_with(b"SERVER_");
+        // An empty name or port of the server would be none (PEP 3333), and an empty user would be one (RFC 3875 §4.1.11).
+        let empty = value.is_empty() && (name.starts_with(b"SERVER_") || name == b"REMOTE_USER");
         if !empty && !OWN.contains(&name) {
             set(&latin1(py, name)?, value)?;
         }

@@ -264,6 +264,14 @@ impl Socket {
         unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
     }
 
+    /// What has arrived, as much as fits, without taking it; none where there is nothing, or nobody.
+    pub fn peek<'a>(&self, into: &'a mut [u8]) -> Option<&'a [u8]> {
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        // SAFETY: `into` is valid for its length for the duration of the call.
+        let seen = unsafe { libc::recv(self.fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) };
+        into.get(..usize::try_from(seen).ok()?)
+    }
+
     /// True when the peer has ended its side and nothing of what it sent is unread. Looks
     /// without taking anything.
     pub fn peer_has_left(&self) -> bool {

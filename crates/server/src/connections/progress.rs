@@ -145,8 +145,8 @@ impl Connections {
     /// As much waits of earlier replies as may wait while the next request is answered.
     #[inline]
     fn owes_much(&self, connection: &Connection) -> bool {
-        let pipelined = connection.sending.pipelined.as_ref().map_or(0, |pipelined| pipelined.waiting());
-        pipelined > 0 && pipelined as u64 >= self.engine.config.limits.response_buffer_bytes
+        let waiting = connection.sending.waiting();
+        waiting > 0 && waiting >= self.engine.config.limits.response_buffer_bytes
     }
 
     /// A connection whose body was written comes back.
@@ -209,12 +209,12 @@ impl Connections {
         let date = wire::DateLine::at(reactor::sys::wall_seconds());
         let mut reply = Vec::new();
         fault.reply(&date, &self.engine.config.server_header, false, &mut reply);
-        connection.machine.form().apply(&mut reply);
         let head = connection.receiving.as_ref().map(|receiving| &*receiving.head);
         if let Some(access) = &self.engine.config.access {
             let said = (fault.status, content_length(&reply));
-            access.write_refusal(connection.peer, head, &self.engine.config.trust, said);
+            access.write_refusal(connection.client(), head, &self.engine.config.trust, said);
         }
+        connection.machine.form().apply(&mut reply);
         let limits = &self.engine.config.limits;
         connection.queue(limits, now).copy(&reply);
         connection.receiving = None;

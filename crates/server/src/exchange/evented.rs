@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use reactor::Read;
 use reactor::sys::monotonic_ms;
-use wire::{BodyPlan, Millis, ReplyForm, chunk_prefix};
+use wire::{BodyPlan, Millis, chunk_prefix};
 
 use super::{Exchange, Gone, Reply};
 use crate::body::Body;
@@ -106,14 +106,14 @@ impl Exchange {
     pub fn peer_has_left(&mut self) -> bool {
         let Some(connection) = self.downstream.connection_mut() else { return self.downstream.has_left() };
         if !connection.pending.is_empty() {
-            return false;
+            return !self.ended && connection.is_given_up();
         }
         let mut room = [0; AHEAD];
         match connection.transport.read(&mut room) {
             Read::Data { bytes, .. } => {
                 connection.pending.keep(bytes);
                 connection.more = true;
-                false
+                !self.ended && connection.is_given_up()
             }
             Read::Nothing => false,
             Read::Ended | Read::Failed(_) => true,
@@ -146,7 +146,7 @@ impl Exchange {
     /// # Errors
     /// [`Gone`] when the peer is.
     pub fn interim(&mut self, bytes: &[u8], engine: &Engine) -> Result<bool, Gone> {
-        let one_reply = matches!(self.downstream.form(), ReplyForm::Uwsgi | ReplyForm::Cgi);
+        let one_reply = self.downstream.form().has_one_reply();
         if self.head_is_sent() || one_reply || self.head.version == wire::Version::Http10 {
             return Ok(false);
         }

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
+use wire::gateway::fastcgi::Records;
 use wire::{BodyPlan, chunk_prefix};
 
 use super::{Exchange, Gone, Reply};
@@ -53,6 +54,9 @@ impl Exchange {
         let Reply::Open { plan, unsent } = self.reply else { return self.unsendable() };
         if part.is_empty() {
             return Ok(());
+        }
+        if !unsent && self.is_given_up() {
+            return Err(self.broke(engine));
         }
         let part = self.within_length(part, engine);
         let mut scratch = std::mem::take(&mut builder.scratch);
@@ -116,7 +120,7 @@ impl Exchange {
         let Reply::Open { plan, unsent } = self.reply else { return self.unsendable() };
         let bytes = (*part).as_ref();
         let too_long = self.left.is_some_and(|left| bytes.len() as u64 > left);
-        if too_long || bytes.is_empty() || plan == BodyPlan::None {
+        if too_long || bytes.is_empty() || plan == BodyPlan::None || !unsent && self.is_given_up() {
             return self.write(builder, bytes, engine);
         }
         self.left = self.left.map(|left| left - bytes.len() as u64);
@@ -125,6 +129,10 @@ impl Exchange {
         if unsent {
             front.extend_from_slice(builder.head.bytes());
             self.reply = Reply::Open { plan, unsent: false };
+        }
+        if let Some(records) = self.records() {
+            let length = bytes.len();
+            return self.keep_in_records(records, &front, (part, length, budget), engine);
         }
         let mut tail: &[u8] = b"";
         let head = front.len();
@@ -238,7 +246,14 @@ impl Exchange {
         }
         self.written += length;
         let file = self.sent_file(file, (offset, length), engine);
-        self.queue(engine).file(file);
+        let records = self.records();
+        let end = records.filter(|_| self.take_end()).map(Records::end);
+        let queue = self.queue(engine);
+        queue.frame_in(records);
+        queue.file(file);
+        if let Some(end) = end {
+            queue.copy(&end);
+        }
         match self.flush(engine) {
             Ok(_) => Ok(()),
             Err(error) => {
@@ -276,6 +291,8 @@ impl Exchange {
                 self.complete();
                 Ok(())
             }
+            // What says in records that this was the last of it, where it was not known before.
+            _ if self.records().is_some() => self.deliver(&[], 0, engine),
             _ => {
                 self.complete();
                 Ok(())

@@ -11,7 +11,8 @@ use reactor::sys::monotonic_ms;
 use super::{Exchange, Gone, Reply};
 use crate::downstream::Downstream;
 use crate::engine::Engine;
-use crate::output::{Flushed, PipelinedReplies};
+use crate::output::Flushed;
+use crate::pipelined::PipelinedReplies;
 
 /// How much of replies is kept for a reader that is slow.
 fn buffer_bytes(engine: &Engine) -> usize {
@@ -25,7 +26,21 @@ impl Exchange {
     /// Sends pieces in order: now as far as the socket takes them, the rest from the queue.
     /// Nothing waits here: whoever gives more than fits does so with nothing borrowed.
     /// The first `head` bytes are a head.
+    #[inline]
     pub(super) fn deliver(&mut self, pieces: &[&[u8]], head: usize, engine: &Engine) -> Result<(), Gone> {
+        match self.records() {
+            None => self.deliver_framed(pieces, head, engine),
+            Some(records) => self.deliver_in_records(records, pieces, engine),
+        }
+    }
+
+    /// The same for pieces that are in the form that the connection has.
+    pub(super) fn deliver_framed(
+        &mut self,
+        pieces: &[&[u8]],
+        head: usize,
+        engine: &Engine,
+    ) -> Result<(), Gone> {
         debug_assert!(pieces.len() <= PIECES);
         if self.join_pipelined(pieces, engine) {
             return Ok(());

@@ -25,6 +25,7 @@ use crate::trust::Peer;
 pub struct Given {
     bytes: Box<[u8]>,
     pairs: Box<[Pair]>,
+    peer: Option<Peer>,
 }
 
 impl Given {
@@ -45,8 +46,9 @@ impl Given {
 
     /// The web server's own client, where it names one: an address that is none, and so cannot be a client's, has been
     /// refused before.
+    #[inline]
     pub fn peer(&self) -> Option<Peer> {
-        peer(self.get("REMOTE_ADDR"), self.get("REMOTE_PORT")).unwrap_or_default()
+        self.peer
     }
 
     /// The client has come over TLS.
@@ -152,11 +154,16 @@ fn sort<'a>(bytes: &'a [u8], pairs: &[Pair]) -> Result<Sorted<'a>, Fault> {
                 line(&name[b"HTTP_".len()..], value, &mut sorted.section)?;
             }
             Use::Given => {
-                if value.contains(&0) || sorted.given.iter().any(|&(known, _)| part(known) == name) {
+                if value.contains(&0) {
                     return Err(fault::GATEWAY_VARIABLE);
                 }
                 sorted.is_10 |= name == b"SERVER_PROTOCOL" && value == b"HTTP/1.0";
-                sorted.given.push(pair);
+                match sorted.given.iter_mut().find(|(known, _)| part(*known) == name) {
+                    None => sorted.given.push(pair),
+                    // nginx sends what its file of usual variables says, and then what the location says.
+                    Some(known) if matches!(name, b"SCRIPT_NAME" | b"PATH_INFO") => *known = pair,
+                    Some(_) => return Err(fault::GATEWAY_VARIABLE),
+                }
             }
         }
     }
@@ -204,8 +211,9 @@ pub(super) fn judge(
         value.filter(|value| !value.is_empty())
     };
     // Its forwarding headers are believed as those of one that has connected itself would be.
-    let variant = match peer(find(b"REMOTE_ADDR"), find(b"REMOTE_PORT"))? {
-        Some(peer) => cache.0 & !1 | u32::from(shared.trust.trusts(&peer)),
+    let peer = peer(find(b"REMOTE_ADDR"), find(b"REMOTE_PORT"))?;
+    let variant = match &peer {
+        Some(peer) => cache.0 & !1 | u32::from(shared.trust.trusts(peer)),
         None => cache.0,
     };
     let head = match has_body && !sorted.is_sized {
@@ -213,7 +221,7 @@ pub(super) fn judge(
         false => joined(&first, &section, (variant, cache.1), shared, now)?,
     };
     let pairs = sorted.given.into();
-    Ok((head, Given { bytes: bytes.into(), pairs }))
+    Ok((head, Given { bytes: bytes.into(), pairs, peer }))
 }
 
 /// The head of a request whose body has an end and no length. It is not remembered: of two that are the same byte for

@@ -10,9 +10,11 @@
 //! ```
 //!
 //! A body may have no length: its end is then the end of STDIN. Records of a second request are answered with
-//! CANT_MPX_CONN and skipped, as nobody multiplexes; an ABORT_REQUEST ends what has begun.
+//! CANT_MPX_CONN and skipped, as nobody multiplexes; an ABORT_REQUEST ends what has begun. What comes while a request is
+//! answered waits, but for that: [`FastCgi::aborts`] looks for it.
 
 mod record;
+mod reply;
 
 use std::sync::Arc;
 
@@ -27,7 +29,8 @@ use crate::head_cache::Hint;
 use crate::http1::{Event, Shared, Tick};
 use crate::limits::Limits;
 
-pub use record::{Ended, end, stdout};
+pub use record::{Ended, end};
+pub use reply::Records;
 
 /// Where the request is.
 enum State {
@@ -61,7 +64,9 @@ pub struct FastCgi {
     id: u16,
     /// FCGI_KEEP_CONN of the request that is under way.
     keep: bool,
-    head: Vec<u8>,
+    /// What has arrived of a record's head, and how much that is.
+    head: [u8; record::HEAD],
+    arrived: usize,
     content: Content,
     left: u16,
     padding: u8,
@@ -70,8 +75,10 @@ pub struct FastCgi {
     since: Millis,
     received: u64,
     used: bool,
-    given: Option<Box<Given>>,
+    given: Option<Arc<Given>>,
     output: Vec<u8>,
+    /// What came in the place of a record looks like this.
+    seen: &'static str,
 }
 
 impl FastCgi {
@@ -80,7 +87,8 @@ impl FastCgi {
             state: State::Between,
             id: 0,
             keep: false,
-            head: Vec::new(),
+            head: [0; record::HEAD],
+            arrived: 0,
             content: Content::Skip,
             left: 0,
             padding: 0,
@@ -91,7 +99,27 @@ impl FastCgi {
             used: false,
             given: None,
             output: Vec::new(),
+            seen: "nothing",
         }
+    }
+
+    /// A connection that has had requests elsewhere: the next one may take the keep-alive time.
+    pub fn kept(variant: u32, now: Millis) -> Self {
+        Self { used: true, ..Self::new(variant, now) }
+    }
+
+    /// Takes it away, for as long as a body arrives that somebody else reads. What is left in its place takes nothing
+    /// for a request, and still knows this one.
+    pub fn take(&mut self, now: Millis) -> Self {
+        let mut left = Self::new(self.variant, now);
+        (left.state, left.used, left.given) = (State::Over, self.used, self.given.clone());
+        (left.id, left.keep) = (self.id, self.keep);
+        std::mem::replace(self, left)
+    }
+
+    /// Which heads of the cache are its own.
+    pub fn variant(&self) -> u32 {
+        self.variant
     }
 
     /// What the web server has said of the request beside its head; none before there is one.
@@ -99,14 +127,14 @@ impl FastCgi {
         self.given.as_deref()
     }
 
-    /// The request's number, which its reply's records have.
-    pub fn id(&self) -> u16 {
-        self.id
+    /// How the reply to the request under way is framed.
+    pub fn records(&self) -> Records {
+        Records::new(self.id, self.keep)
     }
 
-    /// The peer wants to go on after this request (FCGI_KEEP_CONN).
-    pub fn keeps(&self) -> bool {
-        self.keep
+    /// What was expected here and what came instead look like, for a log line.
+    pub fn expected_and_seen(&self) -> (&'static str, &'static str) {
+        ("a FastCGI request", self.seen)
     }
 
     /// Records that are to be sent before anything else: answers to management records, and to requests that are not
@@ -115,20 +143,46 @@ impl FastCgi {
         std::mem::take(&mut self.output)
     }
 
+    /// The connection is to end, and no request is under way.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// True where what has arrived behind the request under way gives that request up (§5.4). For a request whose reply
+    /// is not complete: afterwards these bytes are of the next one.
+    pub fn aborts(&self, mut ahead: &[u8]) -> bool {
+        if !matches!(self.state, State::Answering) {
+            return false;
+        }
+        let mut skip = usize::from(self.left) + usize::from(self.padding);
+        loop {
+            ahead = ahead.get(skip..).unwrap_or_default();
+            let Some((head, _)) = ahead.split_first_chunk() else { return false };
+            let record = Record::read(*head);
+            if (record.kind, record.id) == (record::ABORT, self.id) {
+                return true;
+            }
+            skip = record::HEAD + usize::from(record.content) + usize::from(record.padding);
+        }
+    }
+
     /// Consumes from the front of the input and says what it meant. After [`Event::NeedMore`] all of the input has
     /// been consumed. A body's bytes are borrowed from the caller's input.
     pub fn advance<'a>(&mut self, input: &mut &'a [u8], shared: &mut Shared, now: Millis) -> Event<'a> {
-        let event = loop {
+        let all = *input;
+        loop {
             match self.step(input, shared, now) {
-                Ok(Some(event)) => break Ok(event),
+                Ok(Some(event)) => return event,
                 Ok(None) => {}
-                Err(fault) => break Err(fault),
+                Err(fault) => {
+                    if !matches!(self.state, State::Failed(_)) {
+                        self.seen = crate::looks_like(all);
+                    }
+                    self.state = State::Failed(fault);
+                    return Event::Fault(fault);
+                }
             }
-        };
-        event.unwrap_or_else(|fault| {
-            self.state = State::Failed(fault);
-            Event::Fault(fault)
-        })
+        }
     }
 
     /// One part of a record. None: there may be more in the input.
@@ -143,7 +197,7 @@ impl FastCgi {
             State::Over => *input = &[],
             _ => {}
         }
-        if input.is_empty() && self.left > 0 || input.is_empty() && !self.at_the_end_of_a_record() {
+        if input.is_empty() {
             return Ok(Some(Event::NeedMore));
         }
         if self.left > 0 {
@@ -155,26 +209,23 @@ impl FastCgi {
             self.padding -= size as u8;
             return Ok(None);
         }
-        if input.is_empty() {
-            return Ok(Some(Event::NeedMore));
-        }
-        // The first byte is the version, and says most surely that something else speaks.
-        if self.head.is_empty() && input[0] != 1 {
-            return Err(fault::GATEWAY_FORMAT);
-        }
-        if self.head.is_empty() && matches!(self.state, State::Between) {
-            self.since = now;
-        }
-        let size = (record::HEAD - self.head.len()).min(input.len());
-        self.head.extend_from_slice(&input[..size]);
-        *input = &input[size..];
-        match <[u8; record::HEAD]>::try_from(&self.head[..]) {
-            Err(_) => Ok(Some(Event::NeedMore)),
-            Ok(head) => {
-                self.head.clear();
-                self.open(Record::read(head), shared, now)
+        if self.arrived == 0 {
+            // The first byte is the version, and says most surely that something else speaks.
+            if input[0] != 1 {
+                return Err(fault::GATEWAY_FORMAT);
+            }
+            if matches!(self.state, State::Between) {
+                self.since = now;
             }
         }
+        let size = (record::HEAD - self.arrived).min(input.len());
+        self.head[self.arrived..self.arrived + size].copy_from_slice(&input[..size]);
+        *input = &input[size..];
+        self.arrived = (self.arrived + size) % record::HEAD;
+        if self.arrived > 0 {
+            return Ok(Some(Event::NeedMore));
+        }
+        self.open(Record::read(self.head), shared, now)
     }
 
     fn at_the_end_of_a_record(&self) -> bool {
@@ -191,12 +242,12 @@ impl FastCgi {
         (self.left, self.padding, self.content) = (record.content, record.padding, Content::Skip);
         let active = !matches!(self.state, State::Between) && record.id == self.id;
         match record.kind {
-            record::GET_VALUES if record.id == 0 => self.hold(record),
-            record::BEGIN if record.id != 0 && record.content == 8 => self.hold(record),
+            record::GET_VALUES if record.id == 0 => self.hold(record, &shared.limits),
+            record::BEGIN if record.id != 0 && record.content == 8 => self.hold(record, &shared.limits),
             // A management record that is not known is answered so, whatever it holds.
             kind if record.id == 0 && kind > record::UNKNOWN_TYPE => {
                 record::unknown_type(kind, &mut self.output);
-                Ok(None)
+                self.bounded_output(&shared.limits)
             }
             record::ABORT if active => self.abort(),
             record::PARAMS if active => self.open_params(record, &shared.limits),
@@ -207,9 +258,14 @@ impl FastCgi {
         }
     }
 
-    fn hold<'a>(&mut self, record: Record) -> Result<Option<Event<'a>>, Fault> {
+    fn hold<'a>(&mut self, record: Record, limits: &Limits) -> Result<Option<Event<'a>>, Fault> {
         self.content = Content::Hold(record, Vec::new());
-        if record.content == 0 { self.held(record, &[]).map(|()| None) } else { Ok(None) }
+        if record.content == 0 { self.held(record, &[], limits) } else { Ok(None) }
+    }
+
+    /// What is to be answered while nobody sends it must not grow without end.
+    fn bounded_output<'a>(&self, limits: &Limits) -> Result<Option<Event<'a>>, Fault> {
+        if self.output.len() as u64 > limits.header_bytes { Err(fault::HEADERS_TOO_LARGE) } else { Ok(None) }
     }
 
     fn open_params<'a>(&mut self, record: Record, limits: &Limits) -> Result<Option<Event<'a>>, Fault> {
@@ -218,6 +274,7 @@ impl FastCgi {
             return Err(fault::HEADERS_TOO_LARGE);
         }
         if record.content > 0 {
+            bytes.reserve_exact(usize::from(record.content));
             self.content = Content::Params;
             return Ok(None);
         }
@@ -281,7 +338,7 @@ impl FastCgi {
             (true, left) => self.state = State::Body { left, heard: now },
             (false, _) => {}
         }
-        self.given = Some(Box::new(given));
+        self.given = Some(Arc::new(given));
         (self.used, self.received, self.since) = (true, 0, now);
         Ok(head)
     }
@@ -304,13 +361,17 @@ impl FastCgi {
                 return Ok(Some(Event::Body(part)));
             }
             (Content::Hold(record, held), _) => {
-                if held.len() as u64 + part.len() as u64 > shared.limits.header_bytes {
+                let record = *record;
+                if u64::from(record.content) > shared.limits.header_bytes {
                     return Err(fault::HEADERS_TOO_LARGE);
+                }
+                if part.len() == usize::from(record.content) {
+                    return self.held(record, part, &shared.limits);
                 }
                 held.extend_from_slice(part);
                 if self.left == 0 {
-                    let (record, held) = (*record, std::mem::take(held));
-                    self.held(record, &held)?;
+                    let held = std::mem::take(held);
+                    return self.held(record, &held, &shared.limits);
                 }
             }
             _ => {}
@@ -319,9 +380,15 @@ impl FastCgi {
     }
 
     /// A record that had to be complete is.
-    fn held(&mut self, record: Record, content: &[u8]) -> Result<(), Fault> {
+    fn held<'a>(
+        &mut self,
+        record: Record,
+        content: &[u8],
+        limits: &Limits,
+    ) -> Result<Option<Event<'a>>, Fault> {
         if record.kind == record::GET_VALUES {
-            return record::values(content, &mut self.output);
+            record::values(content, limits.connections, &mut self.output)?;
+            return self.bounded_output(limits);
         }
         let (role, keep) = (u16::from_be_bytes([content[0], content[1]]), content[2] & 1 != 0);
         match self.state {
@@ -338,7 +405,7 @@ impl FastCgi {
             _ if record.id == self.id => return Err(fault::GATEWAY_FORMAT),
             _ => record::end(record.id, Ended::CannotMultiplex, &mut self.output),
         }
-        Ok(())
+        self.bounded_output(limits)
     }
 
     /// The web server gives the request up: its client has left.
@@ -346,11 +413,17 @@ impl FastCgi {
         match self.state {
             State::Params(_) | State::Ready(..) => {
                 record::end(self.id, Ended::Complete, &mut self.output);
-                self.state = if self.keep { State::Between } else { State::Over };
+                self.go_on();
                 Ok(None)
             }
             _ => Err(fault::GATEWAY_ABORTED),
         }
+    }
+
+    /// A request is over.
+    fn go_on(&mut self) {
+        self.state = if self.keep { State::Between } else { State::Over };
+        (self.id, self.given) = (0, None);
     }
 
     /// The peer has ended. A fault if that was in the middle of a message.
@@ -358,7 +431,7 @@ impl FastCgi {
         match &self.state {
             State::Failed(fault) => Some(*fault),
             State::Answering | State::Over => None,
-            State::Between if self.head.is_empty() && self.at_the_end_of_a_record() => None,
+            State::Between if self.arrived == 0 && self.at_the_end_of_a_record() => None,
             _ => {
                 self.state = State::Failed(fault::INCOMPLETE);
                 Some(fault::INCOMPLETE)
@@ -397,13 +470,13 @@ impl FastCgi {
 
     /// Between requests, with nothing of the next received.
     pub fn idle(&self) -> bool {
-        matches!(self.state, State::Between) && self.head.is_empty() && self.at_the_end_of_a_record()
+        matches!(self.state, State::Between) && self.arrived == 0 && self.at_the_end_of_a_record()
     }
 
     /// The reply is done: the keep-alive time begins, or the connection ends.
     pub fn answered(&mut self, now: Millis) {
         if matches!(self.state, State::Answering) {
-            self.state = if self.keep { State::Between } else { State::Over };
+            self.go_on();
             self.since = now;
         }
     }

@@ -53,17 +53,13 @@ pub enum Ended {
 }
 
 /// The head of a record without padding.
-pub fn head(kind: u8, id: u16, length: u16, out: &mut Vec<u8>) {
+pub fn head_of(kind: u8, id: u16, length: u16) -> [u8; HEAD] {
     let ([id, id_low], [length, length_low]) = (id.to_be_bytes(), length.to_be_bytes());
-    out.extend_from_slice(&[1, kind, id, id_low, length, length_low, 0, 0]);
+    [1, kind, id, id_low, length, length_low, 0, 0]
 }
 
-/// Part of a reply in as many FCGI_STDOUT records as it needs. An empty one would end the stream, and is not made.
-pub fn stdout(id: u16, bytes: &[u8], out: &mut Vec<u8>) {
-    for part in bytes.chunks(MOST) {
-        head(STDOUT, id, part.len() as u16, out);
-        out.extend_from_slice(part);
-    }
+fn head(kind: u8, id: u16, length: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(&head_of(kind, id, length));
 }
 
 /// FCGI_END_REQUEST.
@@ -78,21 +74,23 @@ pub fn unknown_type(kind: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[kind, 0, 0, 0, 0, 0, 0, 0]);
 }
 
-/// FCGI_GET_VALUES_RESULT for what was asked for: of the three names there are we know one (§4.1).
+/// FCGI_GET_VALUES_RESULT for what was asked for, of the three names that there are (§4.1). `connections`: how many may
+/// be open, each of which has one request at a time.
 ///
 /// # Errors
 /// The refusal for pairs that are malformed.
-pub fn values(asked: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-    let name = &b"FCGI_MPXS_CONNS"[..];
-    let is_it = |pair: &Pair| asked[pair.0.0 as usize..pair.0.1 as usize] == *name;
-    if pairs(asked)?.iter().any(is_it) {
-        head(GET_VALUES_RESULT, 0, 2 + name.len() as u16 + 1, out);
-        out.extend_from_slice(&[name.len() as u8, 1]);
-        out.extend_from_slice(name);
-        out.push(b'0');
-    } else {
-        head(GET_VALUES_RESULT, 0, 0, out);
+pub fn values(asked: &[u8], connections: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let pairs = pairs(asked)?;
+    let most = connections.to_string();
+    let mut known = Vec::new();
+    for (name, value) in [("FCGI_MAX_CONNS", &*most), ("FCGI_MAX_REQS", &*most), ("FCGI_MPXS_CONNS", "0")] {
+        if pairs.iter().any(|pair| asked[pair.0.0 as usize..pair.0.1 as usize] == *name.as_bytes()) {
+            known.extend_from_slice(&[name.len() as u8, value.len() as u8]);
+            known.extend_from_slice(&[name.as_bytes(), value.as_bytes()].concat());
+        }
     }
+    head(GET_VALUES_RESULT, 0, known.len() as u16, out);
+    out.extend_from_slice(&known);
     Ok(())
 }
 
