@@ -46,8 +46,13 @@ impl Connection {
     fn serve(mut self) -> io::Result<()> {
         let mut buffer = vec![0; AHEAD];
         loop {
-            self.answer()?;
+            if !self.receive.is_over() {
+                self.answer()?;
+            }
             if self.receive.is_over() {
+                // A farewell is the last that is said.
+                let farewell = self.receive.take_output();
+                self.socket.write_all(&farewell)?;
                 return self.linger(&mut buffer);
             }
             let wait = self.receive.deadline(&self.shared).map(|at| at.saturating_sub(self.now()).max(1));
@@ -108,7 +113,7 @@ impl Connection {
             }
             Event::End { stream } => self.reply(stream),
             Event::Refused { stream, fault } => self.refuse(stream, fault),
-            Event::Reset { stream, .. } => {
+            Event::Reset { stream, .. } | Event::StreamError { stream, .. } => {
                 self.calls.remove(&stream);
                 self.receive.release(stream, &self.shared, now);
             }

@@ -44,7 +44,7 @@ fn flood_on(mut connection: Connection, begin: &[u8], mut each: impl FnMut(u32) 
             assert!(last.starts_with("GOAWAY") && last.ends_with("ENHANCE_YOUR_CALM"), "{fault}: {last}");
             return Outcome { rounds: round + 1, calls, held, fault };
         }
-        for kind in ["reset: ", "refused: "] {
+        for kind in ["reset: ", "error: ", "refused: "] {
             for stream in streams_of(&connection, kind) {
                 connection.receive.release(stream, &connection.shared, 0);
             }

@@ -23,12 +23,16 @@ pub enum Event<'a> {
     End {
         stream: u32,
     },
-    /// A stream is over but for its call: nothing can be sent on it any more. `by_peer`: the peer has cut it; otherwise
-    /// it has done what it must not, and was told.
+    /// The peer has cut a stream: it is over but for its call, and nothing can be sent on it any more.
     Reset {
         stream: u32,
         code: u32,
-        by_peer: bool,
+    },
+    /// The peer has done on a stream what it must not, and was told (RFC 9113 §5.4.2): it is over as if it had been cut.
+    /// Of a stream that nobody has heard of, too, so that it can be counted.
+    StreamError {
+        stream: u32,
+        wrong: Wrong,
     },
     /// A request that is answered with this, or cut where its reply has begun. More of its body, if any comes, is
     /// dropped.

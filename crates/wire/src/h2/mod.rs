@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   input ──► Receive ──events──► whoever owns the connection ──► calls
-//!                │                        │ Window, Settings, Reset: Send::hear
+//!                │                        │ every event: Send::hear
 //!                │ take_output            ▼
 //!   output ◄─────┴───────────────────── Send ◄── heads and content of replies
 //! ```

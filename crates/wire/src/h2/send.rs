@@ -71,7 +71,7 @@ impl Send {
                 }
                 None => Ok(()),
             },
-            Event::Reset { stream, .. } => {
+            Event::Reset { stream, .. } | Event::StreamError { stream, .. } => {
                 self.close(*stream);
                 Ok(())
             }
@@ -276,7 +276,7 @@ mod tests {
         let mut send = Send::default();
         let mut out = Vec::new();
         send.open(1);
-        send.hear(&Event::Reset { stream: 1, code: 8, by_peer: true }).expect("room");
+        send.hear(&Event::Reset { stream: 1, code: 8 }).expect("room");
         send.head(1, b"\x88", false, &mut out);
         assert_eq!(send.content(1, b"a", true, &mut out), 0);
         send.end(1, &mut out);

@@ -171,9 +171,8 @@ impl Connection {
                 }
             }
             Event::End { stream } => format!("end: {stream}"),
-            Event::Reset { stream, code: number, by_peer } => {
-                format!("reset: {stream} {} by {}", code(number), if *by_peer { "peer" } else { "us" })
-            }
+            Event::Reset { stream, code: number } => format!("reset: {stream} {}", code(number)),
+            Event::StreamError { stream, wrong } => format!("error: {stream} {}", wrong.reason),
             Event::Refused { stream, fault } => {
                 // It may have been opened before, where its body was wrong.
                 if !self.send.is_open(*stream) {

@@ -21,12 +21,11 @@ impl Receive {
         frame::reset(stream, wrong.code, &mut self.output);
         let Some(live) = self.streams.get(stream) else {
             self.streams.remember_cut(stream, false);
-            return Ok(None);
+            return Ok(Some(Event::StreamError { stream, wrong }));
         };
-        let was = std::mem::replace(&mut live.state, StreamState::Cut { by_peer: false });
+        live.state = StreamState::Cut { by_peer: false };
         self.drop_waiting(stream, &shared.h2, now);
-        let heard = !matches!(was, StreamState::Cut { .. });
-        Ok(heard.then_some(Event::Reset { stream, code: wrong.code as u32, by_peer: false }))
+        Ok(Some(Event::StreamError { stream, wrong }))
     }
 
     /// Our answers wait because the peer reads nothing: it gets no more of them (CVE-2019-9512).

@@ -91,6 +91,6 @@ impl Receive {
             open.state = StreamState::Cut { by_peer: true };
         }
         self.drop_waiting(stream, &shared.h2, now);
-        Event::Reset { stream, code: fault::Code::Cancel as u32, by_peer: true }
+        Event::Reset { stream, code: fault::Code::Cancel as u32 }
     }
 }

@@ -117,7 +117,7 @@ impl Receive {
         }
         stream.state = StreamState::Cut { by_peer: true };
         self.drop_waiting(id, &shared.h2, now);
-        Ok(Some(Event::Reset { stream: id, code, by_peer: true }))
+        Ok(Some(Event::Reset { stream: id, code }))
     }
 
     fn window<'a>(&mut self, id: u32, increment: u32, shared: &Shared, now: Millis) -> Step<'a> {
