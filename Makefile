@@ -92,6 +92,7 @@ fuzz: .venv/built .venv/tested-with
 	cargo build --release --manifest-path fuzz/Cargo.toml
 	fuzz/target/release/drive all --seconds $(FUZZ_SECONDS)
 	$(BIN)/python fuzz/against_h11.py --seconds $(FUZZ_SECONDS)
+	$(BIN)/python fuzz/against_h2.py --seconds $(FUZZ_SECONDS)
 
 # Folders renamed and symlinks swapped while files below them are opened; `make test` has a second of it.
 race:

@@ -8,6 +8,7 @@
 
 mod files;
 mod gateway;
+mod h2;
 mod httparse_beside;
 mod machine;
 pub mod mutate;
@@ -19,6 +20,7 @@ mod websocket;
 
 pub use files::files;
 pub use gateway::gateway;
+pub use h2::{h2, tell_blocks, tell_frames};
 pub use httparse_beside::against_httparse;
 pub use machine::machine;
 pub use proxy::proxy;
@@ -38,6 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("websocket", websocket),
     ("proxy", proxy),
     ("gateway", gateway),
+    ("h2", h2),
     ("files", files),
 ];
 

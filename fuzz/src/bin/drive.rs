@@ -5,6 +5,7 @@
 //! drive again TARGET HEX                        tries one input again
 //! drive transcripts [--seconds N] [--seed N]    inputs and what came of them, for against_h11.py
 //! drive transcript                              the same for inputs on stdin, one a line, in hexadecimal
+//! drive blocks|frames                           the same for connections of HTTP/2, for against_h2.py
 //! ```
 //!
 //! Exit status: 0 nothing failed, 1 an input failed, 2 the command line is wrong.
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fuzz::mutate::{self, Random};
 use fuzz::transcript::play;
-use fuzz::{TARGETS, Target, seeds, shared};
+use fuzz::{TARGETS, Target, seeds, shared, tell_blocks, tell_frames};
 
 struct Options {
     seconds: u64,
@@ -36,6 +37,8 @@ fn main() -> ExitCode {
             _ => usage(),
         },
         ["transcript"] => tell_stdin(),
+        ["blocks"] => tell_lines(|line| tell_blocks(line, unhex)),
+        ["frames"] => tell_lines(|line| tell_frames(line, unhex)),
         [name, rest @ ..] => match (options(rest), *name) {
             (Some(options), "transcripts") => tell_random(&options),
             (Some(options), "all") => try_all(TARGETS, &options),
@@ -52,7 +55,7 @@ fn main() -> ExitCode {
 fn usage() -> ExitCode {
     let names: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
     eprintln!(
-        "drive all|TARGET|transcripts [--seconds N] [--seed N]; drive again TARGET HEX; drive transcript"
+        "drive all|TARGET|transcripts [--seconds N] [--seed N]; drive again TARGET HEX; drive transcript|blocks|frames"
     );
     eprintln!("targets: {}", names.join(", "));
     ExitCode::from(2)
@@ -158,6 +161,18 @@ fn tell_stdin() -> ExitCode {
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let Some(bytes) = unhex(line.trim()) else { return usage() };
         if !tell(&bytes, &mut out) {
+            break;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// One answer for each line on stdin, before the next is read.
+fn tell_lines(tell: impl Fn(&str) -> Option<String>) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let Some(told) = tell(&line) else { return usage() };
+        if writeln!(out, "{told}").and_then(|()| out.flush()).is_err() {
             break;
         }
     }

@@ -1,0 +1,5 @@
+//! `fuzz::h2` under libFuzzer; what it asks is written there.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::h2(input));
