@@ -26,9 +26,15 @@ def cut_message(count: int, *, hurried: bool) -> str:
     return f"{requests} cut: {'told to stop at once' if hurried else 'still running after --graceful-timeout'}"
 
 
+#: Orders to stop: each is more urgent than the one before it.
+URGENCY = ("", "retire", "stop", "quit")
+
+
 class Stoppable:
     """A driver that can be told to stop."""
 
+    #: The engine under its loop; none before it is made.
+    server: Any
     #: Events of its loop: an order has come; one that is in a hurry; the engine has nothing left to do.
     ordered: Any
     forced: Any
@@ -45,9 +51,12 @@ class Stoppable:
     def stop(self, order: str) -> None:
         """An order was heard. Runs in the loop."""
         ending.begin(self.graceful_timeout)
-        if order == "quit" or not self.order:
-            self.order = order
+        hastens = self.order == "retire" and order == "stop"
+        self.order = max(self.order, order, key=URGENCY.index)
         self.ordered.set()
+        if hastens and self.server is not None:
+            # Nobody takes this one's place any more: idle connections are not waited for.
+            self.server.stop()
         if order == "quit":
             ending.hurry()
             self.forced.set()
