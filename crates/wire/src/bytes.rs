@@ -7,6 +7,7 @@ const TOKEN: u8 = 1;
 const VALUE: u8 = 2;
 const VISIBLE: u8 = 4;
 const HOST: u8 = 8;
+const VARIABLE: u8 = 16;
 
 const fn class(byte: u8) -> u8 {
     let mut bits = 0;
@@ -60,6 +61,9 @@ const fn class(byte: u8) -> u8 {
     {
         bits |= HOST;
     }
+    if byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_' {
+        bits |= VARIABLE;
+    }
     bits
 }
 
@@ -110,6 +114,12 @@ pub fn is_value(bytes: &[u8]) -> bool {
 /// Visible ASCII, without the blank.
 pub fn is_visible(bytes: &[u8]) -> bool {
     all(bytes, VISIBLE)
+}
+
+/// Bytes of a variable's name as CGI has them (RFC 3875 §4.1), possibly none.
+#[inline]
+pub fn is_variable(bytes: &[u8]) -> bool {
+    all(bytes, VARIABLE)
 }
 
 /// Bytes of a host name, possibly none.

@@ -38,18 +38,43 @@ pub struct Shared {
     pub policy: Policy,
     /// Whose forwarding headers are believed: a web server's variables may name another peer for each request.
     pub trust: Trust,
+    /// Room in which a web server's variables become the text of a head.
+    text: Vec<u8>,
 }
+
+/// Room that is kept from one request to the next: as much as most heads need.
+const MOST_TEXT: usize = 4096;
 
 impl Shared {
     /// Where nobody's forwarding headers are believed.
     pub fn new(limits: Limits, policy: Policy) -> Self {
-        Self { heads: HeadCache::new(&limits), limits, h2: H2Limits::default(), policy, trust: Trust::none() }
+        Self {
+            heads: HeadCache::new(&limits),
+            limits,
+            h2: H2Limits::default(),
+            policy,
+            trust: Trust::none(),
+            text: Vec::new(),
+        }
     }
 
     /// The same where those of `trust` are.
     #[must_use]
     pub fn trusting(self, trust: Trust) -> Self {
         Self { trust, ..self }
+    }
+
+    /// Room for the text of a head, empty, until it is given back.
+    pub(crate) fn lend_text(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.text)
+    }
+
+    /// Takes it back.
+    pub(crate) fn give_text(&mut self, mut text: Vec<u8>) {
+        if text.capacity() <= MOST_TEXT {
+            text.clear();
+            self.text = text;
+        }
     }
 }
 

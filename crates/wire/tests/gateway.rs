@@ -214,13 +214,17 @@ struct Outcome {
 const PREFIXES: [&[u8]; 2] = [b"", b"/app"];
 
 fn play<'a>(door: Door, limits: &Limits, parts: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
-    let mut shared = Shared::new(limits.clone(), Policy::default());
+    play_after(&mut Shared::new(limits.clone(), Policy::default()), door, parts)
+}
+
+/// The same after others of the loop.
+fn play_after<'a>(shared: &mut Shared, door: Door, parts: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let mut machine = Machine::new(door, 0);
     let mut outcome = Outcome { complete: true, ..Outcome::default() };
     for part in parts {
         let mut input = part;
         loop {
-            match machine.advance(&mut input, &mut shared, 0) {
+            match machine.advance(&mut input, shared, 0) {
                 Event::NeedMore => {
                     assert!(input.is_empty(), "input was left over");
                     break;
@@ -243,9 +247,9 @@ fn play<'a>(door: Door, limits: &Limits, parts: impl IntoIterator<Item = &'a [u8
                     outcome.refused = Some(fault);
                     let mut more: &[u8] = b"\0\0\0\0";
                     assert!(
-                        matches!(machine.advance(&mut more, &mut shared, 0), Event::Fault(again) if again == fault)
+                        matches!(machine.advance(&mut more, shared, 0), Event::Fault(again) if again == fault)
                     );
-                    assert_eq!((machine.deadline(limits), machine.eof()), (None, Some(fault)));
+                    assert_eq!((machine.deadline(&shared.limits), machine.eof()), (None, Some(fault)));
                     return outcome;
                 }
             }
@@ -395,6 +399,17 @@ fn a_peer_has_as_much_time_as_over_http() {
         machine.reader_paused(50);
         assert_eq!(machine.deadline(&limits), Some(1550));
         assert!(matches!(machine.tick(1550, &limits), Tick::Fault(fault) if fault.reason == "body-stalled"));
+    }
+}
+
+#[test]
+fn a_request_means_the_same_after_any_other_also_one_that_was_refused() {
+    let mut shared = Shared::new(Limits::default(), Policy::default());
+    // Limits do not change while a loop runs: what it remembers was judged by them.
+    for case in all().iter().chain(&all()).filter(|case| case.limits == Limits::default()) {
+        for (door, sent) in sent(case) {
+            check(case, &play_after(&mut shared, door, [&sent[..]]), &format!("{door:?} after others"));
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::{Pair, Span};
 use crate::Millis;
-use crate::bytes::{is_token, is_value, is_visible};
+use crate::bytes::{is_token, is_value, is_variable, is_visible};
 use crate::fault::{self, Fault};
 use crate::fields;
 use crate::head::{Framing, Head};
@@ -24,7 +24,7 @@ use crate::trust::Peer;
 #[derive(Debug)]
 pub struct Given {
     bytes: Box<[u8]>,
-    pairs: Box<[Pair]>,
+    pairs: Vec<Pair>,
     peer: Option<Peer>,
 }
 
@@ -89,7 +89,7 @@ enum Use {
 
 fn use_of(name: &[u8]) -> Use {
     // No name that WSGI or ASGI itself has: `wsgi.input` would be one.
-    if !name.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_') {
+    if !is_variable(name) {
         return Use::Dropped;
     }
     match name {
@@ -122,14 +122,13 @@ struct Sorted<'a> {
     is_10: bool,
     /// The length of the body was told.
     is_sized: bool,
-    /// The header section, without its empty line.
-    section: Vec<u8>,
     given: Vec<Pair>,
 }
 
-fn sort<'a>(bytes: &'a [u8], pairs: &[Pair]) -> Result<Sorted<'a>, Fault> {
+/// Sorts them; the header section goes to `section`, which is empty.
+fn sort<'a>(bytes: &'a [u8], pairs: &[Pair], section: &mut Vec<u8>) -> Result<Sorted<'a>, Fault> {
     let part = |(from, to): Span| &bytes[from as usize..to as usize];
-    let mut sorted = Sorted { section: Vec::with_capacity(bytes.len() + 64), ..Sorted::default() };
+    let mut sorted = Sorted { given: Vec::with_capacity(pairs.len()), ..Sorted::default() };
     for &pair in pairs {
         let (name, value) = (part(pair.0), part(pair.1));
         match use_of(name) {
@@ -144,17 +143,17 @@ fn sort<'a>(bytes: &'a [u8], pairs: &[Pair]) -> Result<Sorted<'a>, Fault> {
                 // Web servers send them empty where a request has none.
                 if !value.is_empty() {
                     sorted.is_sized |= name == b"CONTENT_LENGTH";
-                    line(name, value, &mut sorted.section)?;
+                    line(name, value, section)?;
                 }
             }
             // Of two headers of a name some servers make two variables.
             Use::Field => {
                 sorted.fields += 1;
                 sorted.has_host |= name == b"HTTP_HOST";
-                line(&name[b"HTTP_".len()..], value, &mut sorted.section)?;
+                line(&name[b"HTTP_".len()..], value, section)?;
             }
             Use::Given => {
-                if value.contains(&0) {
+                if value.iter().fold(false, |found, &byte| found | (byte == 0)) {
                     return Err(fault::GATEWAY_VARIABLE);
                 }
                 sorted.is_10 |= name == b"SERVER_PROTOCOL" && value == b"HTTP/1.0";
@@ -167,6 +166,7 @@ fn sort<'a>(bytes: &'a [u8], pairs: &[Pair]) -> Result<Sorted<'a>, Fault> {
             }
         }
     }
+    section.extend_from_slice(b"\r\n");
     Ok(sorted)
 }
 
@@ -182,7 +182,22 @@ pub(super) fn judge(
     shared: &mut Shared,
     now: Millis,
 ) -> Result<(Arc<Head>, Given), Fault> {
-    let sorted = sort(&bytes, pairs)?;
+    let mut text = shared.lend_text();
+    let judged = judge_in(&mut text, bytes, (pairs, has_body), cache, shared, now);
+    shared.give_text(text);
+    judged
+}
+
+/// The same; the head is written to `text`, which is empty.
+fn judge_in(
+    text: &mut Vec<u8>,
+    bytes: Vec<u8>,
+    (pairs, has_body): (&[Pair], bool),
+    cache: (u32, &mut Hint),
+    shared: &mut Shared,
+    now: Millis,
+) -> Result<(Arc<Head>, Given), Fault> {
+    let sorted = sort(&bytes, pairs, text)?;
     if sorted.fields > shared.limits.header_lines {
         return Err(fault::TOO_MANY_HEADERS);
     }
@@ -202,8 +217,12 @@ pub(super) fn judge(
     // Newer versions differ on the way to the web server, not here. Whoever names no host speaks the older one.
     let is_11 = sorted.has_host && !sorted.is_10;
     let version = if is_11 { &b" HTTP/1.1\r\n"[..] } else { b" HTTP/1.0\r\n" };
-    let first = [method, b" ", target, version].concat();
-    let section = [&sorted.section, &b"\r\n"[..]].concat();
+    let section = text.len();
+    for part in [method, b" ", target, version] {
+        text.extend_from_slice(part);
+    }
+    text.rotate_left(section);
+    let (first, section) = text.split_at(text.len() - section);
     let find = |wanted: &[u8]| {
         let part = |(from, to): Span| &bytes[from as usize..to as usize];
         let value =
@@ -217,10 +236,13 @@ pub(super) fn judge(
         None => cache.0,
     };
     let head = match has_body && !sorted.is_sized {
-        true => Arc::new(unsized_head(&first, &section, variant, shared)?),
-        false => joined(&first, &section, (variant, cache.1), shared, now)?,
+        true => Arc::new(unsized_head(first, section, variant, shared)?),
+        false => match shared.heads.front(cache.1, variant, text, now) {
+            Some(head) => head,
+            None => joined(first, section, (variant, cache.1), shared, now)?,
+        },
     };
-    let pairs = sorted.given.into();
+    let pairs = sorted.given;
     Ok((head, Given { bytes: bytes.into(), pairs, peer }))
 }
 
