@@ -22,7 +22,7 @@ SYSTEMS = (
     "granian", "uvicorn", "daphne",
     "hypercorn", "hypercorn-asgi", "granian-asgi", "waitress", "fastpysgi", "forehand", "forehand-asgi",
     "forehand-nginx", "forehand-nginx-kept", "forehand-uwsgi-nginx", "forehand-scgi-nginx",
-    "forehand-static", "nxweb-static",
+    "forehand-fcgi-nginx", "forehand-fcgi-nginx-kept", "forehand-static", "nxweb-static",
     "forehand-asgi-asyncio", "cherrypy@2010", "twisted@2010", "gevent@2010", "tornado@2010",
 )  # fmt: skip
 INSTALL_AND_VERIFY_S = 10.0

@@ -13,7 +13,10 @@ from laboratory import lab
 
 FRONTS = contestant.HERE / "fronts"
 #: Forehand behind nginx, by each of the protocols that it takes from a web server.
-DOORS = ("forehand-nginx", "forehand-nginx-kept", "forehand-uwsgi-nginx", "forehand-scgi-nginx")
+DOORS = (
+    "forehand-nginx", "forehand-nginx-kept", "forehand-uwsgi-nginx", "forehand-scgi-nginx", "forehand-fcgi-nginx",
+    "forehand-fcgi-nginx-kept",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name, each in contestant.everybody().items() if each.start.front])
@@ -25,7 +28,10 @@ def test_what_nginx_speaks_to_a_contestant_is_in_its_configuration(name: str) ->
     assert ("keepalive " in text) == upstream.endswith("-kept"), "kept connections stand in the name"
 
 
-@pytest.mark.parametrize("other, ours", [("uwsgi-nginx", "forehand-uwsgi-nginx"), ("nginx", "forehand-static")])
+@pytest.mark.parametrize(
+    "other, ours",
+    [("uwsgi-nginx", "forehand-uwsgi-nginx"), ("flup", "forehand-fcgi-nginx"), ("nginx", "forehand-static")],
+)
 def test_where_another_server_is_measured_so_is_forehand_by_the_same_means(other: str, ours: str) -> None:
     for found in scenario.everything().values():
         plain = {name.partition(":")[0] for name in found.servers}
