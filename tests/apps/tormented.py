@@ -1,5 +1,6 @@
 """An application that does what it is asked, and tells in each reply whose it is: `torment/asked.py` asks."""
 
+import collections
 import os
 import signal
 import subprocess
@@ -13,6 +14,9 @@ from torment.asked import SOME
 from torment.pattern import content
 
 PART = 16 * 1024
+#: Files that replies have named, the oldest first; so many are kept.
+NAMED: collections.deque[str] = collections.deque()
+NAMED_KEPT = 200
 # Children are reaped by the kernel. Where the hub of gevent watches for them, it replaces this.
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
@@ -114,12 +118,26 @@ def application(environ, start_response):
         threading.Thread(target=quietly, args=(lambda: [write(piece) for piece in pieces(found)],), daemon=True).start()
         time.sleep(0.005)
         return []
+    if way == "named":
+        start_response("200 OK", [*fields, ("X-Sendfile", named(found))])
+        return pieces({**found, "n": found["n"] // 2})  # of which nothing is sent
     if way == "file":
         return environ["wsgi.file_wrapper"](filed(found, start_response, sized), 65536)
     start_response("200 OK", fields if way == "unsized" else sized)
     if way == "whole":
         return [content(found["i"], 0, found["n"])]
     return halting(found) if way == "raise-late" else pieces(found)
+
+
+def named(found):
+    """The path of a file with the content, which is there for a while. A forked child has its own."""
+    path = f"{os.environ['TORMENT_NAMED']}/{os.getpid()}-{found['i']}"
+    with open(path, "wb") as file:
+        file.write(content(found["i"], 0, found["n"]))
+    NAMED.append(path)
+    if len(NAMED) > NAMED_KEPT:
+        os.unlink(NAMED.popleft())
+    return path
 
 
 def filed(found, start_response, fields):

@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from tormented import SOME, OnPurpose, asked, burn, content, fork, pieces, told
+from tormented import SOME, OnPurpose, asked, burn, content, fork, named, pieces, told
 
 START, BODY = "http.response.start", "http.response.body"
 
@@ -73,10 +73,15 @@ async def reply(scope, send, found, took):
     """Start and body."""
     way = found["w"]
     fields = [(name.lower().encode(), value.encode()) for name, value in told(found, took)]
-    if way not in ("unsized", "lent"):
+    if way == "named":
+        fields.append((b"x-sendfile", named(found).encode()))
+    elif way not in ("unsized", "lent"):
         fields.append((b"content-length", b"%d" % found["n"]))
     await send({"type": START, "status": 200, "headers": fields})
-    if way == "whole":
+    if way == "named":
+        # Of this body nothing is sent.
+        await parts(send, {**found, "n": found["n"] // 2})
+    elif way == "whole":
         await send({"type": BODY, "body": content(found["i"], 0, found["n"])})
     elif way == "raise-late":
         await send({"type": BODY, "body": content(found["i"], 0, found["n"] // 2), "more_body": True})

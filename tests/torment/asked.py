@@ -13,7 +13,7 @@ from typing import Literal
 from torment.pattern import content
 
 #: How the application replies. `lent`: another thread or task goes on writing after the application has returned.
-Way = Literal["whole", "parts", "unsized", "write", "lent", "file", "raise", "raise-late"]
+Way = Literal["whole", "parts", "unsized", "write", "lent", "file", "named", "raise", "raise-late"]
 #: How much of the body it takes. `lent`: another thread or task reads while the reply is made.
 Reading = Literal["all", "some", "none", "lent"]
 #: What it makes of a fork, if it forks: what the child does then.

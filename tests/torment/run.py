@@ -115,11 +115,14 @@ class Run:
         """All of it."""
         with tempfile.TemporaryDirectory(prefix="torment") as folder:
             target, *options = DRIVERS[self.setting.driver]
+            named = Path(folder) / "named"
+            named.mkdir()
+            options += ["--sendfile", f"/named={named}"]
             if self.setting.streamed:
                 options.append("--no-request-buffering")
             self.server = Serving(
                 target, *OPTIONS, *options, "--pythonpath", str(HERE), "--control", f"{folder}/control",
-                env=dict([self.mark.split("=", 1)]),
+                env={**dict([self.mark.split("=", 1)]), "TORMENT_NAMED": str(named)},
             )  # fmt: skip
             try:
                 self._live()

@@ -83,8 +83,8 @@ class Author:
         dice = self.dice
         name = f"{self.seed}.{self.number}.{self.made}"
         self.made += 1
-        ways = ("whole", "parts", "unsized", "write", "file", "lent", "raise", "raise-late")
-        way = dice.choices(ways, (40, 15, 12, 10, 10, 4, 2, 2))[0]
+        ways = ("whole", "parts", "unsized", "write", "file", "named", "lent", "raise", "raise-late")
+        way = dice.choices(ways, (40, 15, 12, 10, 6, 4, 4, 2, 2))[0]
         has_body = dice.random() < 0.3 if body is None else body
         framing: Framing = dice.choice(("length", "chunks")) if has_body else "none"
         size = int(dice.choice((0, 1, 100, SMALL, most)) * dice.random())
