@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from gatewayrequests import WRITERS, exchange, parsed, variables
 from serving import PATIENCE, Serving
 
 WHOLE = b"".join(b"%07d\n" % number for number in range(40_000))
@@ -114,6 +115,8 @@ def test_names_are_those_of_the_application(site: Site, name: str, body: bytes |
 
 def test_a_type_follows_from_the_name_where_the_application_says_none(site: Site) -> None:
     assert site.ask(site.named("small.txt")).headers["Content-Type"] == "text/plain; charset=utf-8"
+    by_url = site.ask({"headers": [("X-Accel-Redirect", "/protected/small.txt?v=1.css")]})
+    assert (by_url.status, by_url.headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
 
 
 def test_head_has_the_headers_and_no_content(site: Site) -> None:
@@ -256,6 +259,20 @@ def test_a_connection_goes_on_and_replies_keep_their_order(site: Site) -> None:
 def test_the_access_log_has_the_files_length(site: Site) -> None:
     site.ask(site.named("whole", ("X-Own", "logged")), "GET")
     site.server.says(f" 200 {len(WHOLE)}")
+
+
+@pytest.mark.parametrize("protocol", WRITERS)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_web_server_that_hands_its_requests_on_gets_the_file(
+    driver: str, protocol: str, folder: Path, serve: Callable[..., Serving]
+) -> None:
+    server = serve(*DRIVERS[driver], "--sendfile", f"/protected={folder}", f"--bind={protocol}://127.0.0.1:0")
+    target = f"/view?{quote(json.dumps(Site(server, folder).named('whole')))}"
+    status, fields, body = parsed(exchange(server, WRITERS[protocol](variables(target=target))))
+    assert (status, body == WHOLE, "x-sendfile" in fields) == (200, True, False)
+    ranged = variables(target=target, more={"HTTP_RANGE": "bytes=0-6"})
+    status, fields, body = parsed(exchange(server, WRITERS[protocol](ranged)))
+    assert (status, body, fields["content-range"]) == (206, b"0000000", f"bytes 0-6/{len(WHOLE)}")
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

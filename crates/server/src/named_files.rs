@@ -12,6 +12,7 @@ use reactor::file::{Ask, Facts};
 use reactor::sys::wall_seconds;
 use wire::encodings::Encoding;
 use wire::etag::{ContentHash, Stamp, Validators};
+use wire::named_file::NamedBy;
 use wire::{DateLine, ResponseHead, http_date, media};
 
 use crate::engine::Engine;
@@ -39,7 +40,10 @@ pub fn answer(exchange: &mut Exchange, ask: Ask, engine: &Engine) -> bool {
                 while builder.head.take_line(b"Content-Range").is_some() {}
             }
             if builder.head.value(b"content-type").is_none() {
-                builder.head.line(b"Content-Type", media::type_of(&named.value).as_bytes());
+                // What may stand behind a question mark is no part of the name.
+                let name =
+                    named.value.split(|&byte| byte == b'?' && named.by == NamedBy::AccelRedirect).next();
+                builder.head.line(b"Content-Type", media::type_of(name.unwrap_or_default()).as_bytes());
             }
             engine.counters.sendfile_replies.add();
             // A peer that is gone shows when the connection is back.
