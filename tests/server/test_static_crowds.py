@@ -7,6 +7,7 @@ import random
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,38 @@ def test_slow_readers_of_a_large_file_cost_next_to_nothing(server: Serving) -> N
     finally:
         for sock in readers:
             sock.close()
+
+
+def queued(server: Serving, sock: socket.socket) -> int:
+    """Bytes that the kernel holds for somebody at the server's side of a connection (proc(5), `tx_queue`)."""
+    ends = (f":{server.port:04X}", f":{sock.getsockname()[1]:04X}")
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[1].endswith(ends[0]) and fields[2].endswith(ends[1]):
+            return int(fields[4].partition(":")[0], 16)
+    raise AssertionError("no such connection")
+
+
+def when_still(server: Serving, sock: socket.socket, at_least: int) -> int:
+    """The same when it is so much and grows no more, though the server is done with somebody else's request."""
+    before, now, end = -1, queued(server, sock), time.monotonic() + PATIENCE
+    while now < at_least or now != before:
+        assert time.monotonic() < end, f"the kernel takes {now} bytes and no more"
+        assert len(ask(server, "/2")[2]) == 2
+        before, now = now, queued(server, sock)
+    return now
+
+
+def test_the_kernel_takes_little_of_a_large_file_for_who_does_not_read_it(server: Serving) -> None:
+    sock = slow(server, "/s/big.bin")
+    # Less than twice what a visit sends; without a bound it is three megabytes.
+    assert when_still(server, sock, 64 << 10) <= 2 * (256 << 10)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    assert read_reply(sock, bytearray())[2] == BIG
+    # What the application sends on the same connection is taken as before, so that nobody waits with it.
+    sock.sendall(b"GET /4000000 HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert when_still(server, sock, 1 << 20)
+    sock.close()
 
 
 def test_files_that_are_not_in_memory_are_sent_whole(server: Serving, tmp_path: Path) -> None:

@@ -4,9 +4,9 @@
 //! Runs on the thread that owns the connection.
 
 use std::collections::VecDeque;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::{io, mem};
 
 use reactor::{PIECES, Sent};
 use wire::gateway::fastcgi::Records;
@@ -48,6 +48,8 @@ pub struct Output {
     records: Option<Records>,
     /// ... and the one that has begun takes so much more.
     open: usize,
+    /// A large file is being sent, and the kernel keeps little of it.
+    bounded: bool,
 }
 
 /// How far a flush came.
@@ -217,8 +219,14 @@ impl Output {
             self.open_record();
             let sent = match self.pieces.front_mut() {
                 Some(Piece::File(file)) => {
-                    let most = if self.records.is_some() { self.open.min(room) } else { room };
-                    let count = usize::try_from(file.left()).unwrap_or(usize::MAX).min(most);
+                    // A file is at hand whenever the peer has room. What the kernel keeps of it meanwhile, of all
+                    // connections together, is taken from what it has for everybody.
+                    if file.left() > most as u64 && !self.bounded {
+                        transport.bound_unsent(most);
+                        self.bounded = true;
+                    }
+                    let room = if self.records.is_some() { self.open.min(room) } else { room };
+                    let count = usize::try_from(file.left()).unwrap_or(usize::MAX).min(room);
                     match file.is_at_hand(count) {
                         true => send_file(transport, file, count)?,
                         // The loop is told when it is.
@@ -244,6 +252,9 @@ impl Output {
                     return Ok(Flushed::Full);
                 }
             }
+        }
+        if mem::take(&mut self.bounded) {
+            transport.bound_unsent(0);
         }
         Ok(Flushed::All)
     }

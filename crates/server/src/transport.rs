@@ -66,6 +66,13 @@ impl Transport {
         }
     }
 
+    /// Bounds what the kernel takes beyond what is on its way to the peer; zero bounds it no more.
+    pub fn bound_unsent(&self, bytes: usize) {
+        match self {
+            Self::Plain(socket) => socket.bound_unsent(u32::try_from(bytes).unwrap_or(u32::MAX)),
+        }
+    }
+
     /// Waits until bytes can be read or sent, at most so many milliseconds. False: the time is over.
     /// For a thread that answers an exchange, never for the loop; `let_go`: it holds nothing that others need.
     ///

@@ -73,6 +73,9 @@ pub fn is_readable(fd: impl AsFd) -> bool {
     unsafe { libc::poll(&raw mut one, 1, 0) > 0 }
 }
 
+/// The same name and meaning on Linux (3.12) and macOS, with numbers of their own.
+const TCP_NOTSENT_LOWAT: libc::c_int = if cfg!(target_os = "linux") { 25 } else { 0x201 };
+
 /// How many pieces [`Socket::send_pieces`] takes.
 pub const PIECES: usize = 4;
 
@@ -284,6 +287,22 @@ impl Socket {
             Ok(None) => false,
             Err(error) => error.kind() != io::ErrorKind::Interrupted,
         }
+    }
+
+    /// Bounds what the kernel takes beyond what is on its way to the peer (TCP_NOTSENT_LOWAT); zero bounds it no more. Without
+    /// it, a connection over loopback takes megabytes of a file for a peer that reads nothing, and a thousand such peers have the
+    /// kernel drop what others send. A socket that is not TCP has no such bound.
+    pub fn bound_unsent(&self, bytes: u32) {
+        // SAFETY: the option's value is valid for its size. It fails only on another kind of socket.
+        unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                TCP_NOTSENT_LOWAT,
+                (&raw const bytes).cast(),
+                mem::size_of::<u32>() as libc::socklen_t,
+            )
+        };
     }
 
     /// Makes the close that follows a reset: what is queued is thrown away, and the peer
