@@ -142,6 +142,11 @@ impl Exchange {
         self.batched = Some(buffer);
     }
 
+    /// Takes back what was lent, where nothing has been done with it.
+    pub(crate) fn take_buffer(&mut self) -> Option<Vec<u8>> {
+        self.batched.take()
+    }
+
     /// Sends a reply that waits: the thread is late, and the batch has gone without it.
     pub fn send_batched(&mut self, engine: &Engine) {
         if let Some(bytes) = self.batched.take()

@@ -41,17 +41,6 @@ pub struct Loop {
     woken: bool,
 }
 
-/// How far one step has come.
-enum Step {
-    /// Something was done, and there may be more.
-    Done,
-    /// The oldest request can be begun.
-    Ready,
-    /// As much was done as one look allows.
-    Quiet,
-    Ended,
-}
-
 impl Loop {
     /// A loop over listeners that somebody else keeps open.
     ///
@@ -337,61 +326,25 @@ impl Loop {
 }
 
 impl Loop {
-    /// The next thing that there is to do, without waiting.
-    #[inline(always)]
-    fn step(&mut self) -> Step {
-        if self.requests.finish_next(&mut self.connections, &mut self.poller) {
-            // Whether that yielded a request is seen with the next step.
-        } else if self.poller.allowance.is_spent() && self.requests.any_wait() {
-            self.look_at_everybody();
-        } else if self.requests.any_wait() {
-            if self.requests.may_begin(&mut self.poller) {
-                return Step::Ready;
-            }
-            if self.requests.files_pause() {
-                // What the last look found is told once: it comes before another look.
-                self.read_events();
-                return Step::Quiet;
-            }
-        } else if self.requests.any_replies() {
-            self.send_replies();
-        } else if self.gather() {
-            self.requests.begin_batch();
-        } else if self.connections.any_stored() {
-            // That was the news; they are taken up with the next step.
-        } else if self.is_over() {
-            return Step::Ended;
-        } else if self.acceptor.any_ready() && self.leaves_it_to_another() {
-            // Nothing is ready any more.
-        } else if self.accepts < ACCEPTS_A_LOOK && self.acceptor.any_ready() {
-            self.accept();
-        } else if self.resume_next() {
-            // Whether that yielded a request is seen with the next step.
-        } else if self.has_more() || !(self.poller.is_brisk() && self.look()) {
-            // As much was accepted, read or sent as one look allows: those that are there
-            // come next, then more of these. What else an event loop does comes in between,
-            // and threads that wait for the interpreter.
-            self.acceptor.note_room(&mut self.connections, &self.poller);
-            return Step::Quiet;
-        }
-        Step::Done
-    }
-
     /// Does what the last look found, as far as files are the answer to it: that needs no interpreter, so that nobody waits
     /// for whoever has it. False: that was all, and the loop can wait again. True: there is something for a thread.
     fn serve_files_alone(&mut self) -> bool {
+        if self.engine.stage() != Stage::Serving {
+            return true;
+        }
         self.woken = false;
-        loop {
-            match self.step() {
-                Step::Done => {}
-                Step::Ready | Step::Ended => return true,
-                Step::Quiet => break,
+        match self.next() {
+            Next::Ready(exchange) => {
+                self.requests.put_back(exchange);
+                return true;
             }
+            Next::Ended => return true,
+            Next::Quiet => {}
         }
         // The watchdog, which shows numbers, may be asleep: nobody has begun anything.
         self.engine.publish(self.poller.now);
         // What has come back from the interpreter wants a thread that leads.
-        self.woken || self.engine.stage() != Stage::Serving
+        self.woken
     }
 }
 
@@ -400,15 +353,41 @@ impl Lead for Loop {
 
     fn next(&mut self) -> Next<Box<Exchange>> {
         loop {
-            match self.step() {
-                Step::Done => {}
-                Step::Ready => {
-                    if let Some(next) = self.requests.take() {
-                        return Next::Ready(next);
-                    }
+            if self.requests.finish_next(&mut self.connections, &mut self.poller) {
+                // Whether that yielded a request is seen below.
+            } else if self.poller.allowance.is_spent() && self.requests.any_wait() {
+                self.look_at_everybody();
+            } else if self.requests.any_wait() {
+                if self.requests.may_begin(&mut self.poller)
+                    && let Some(next) = self.requests.take()
+                {
+                    return Next::Ready(next);
                 }
-                Step::Quiet => return Next::Quiet,
-                Step::Ended => return Next::Ended,
+                if self.requests.files_pause() {
+                    // What the last look found is told once: it comes before another look.
+                    self.read_events();
+                    return Next::Quiet;
+                }
+            } else if self.requests.any_replies() {
+                self.send_replies();
+            } else if self.gather() {
+                self.requests.begin_batch();
+            } else if self.connections.any_stored() {
+                // That was the news; they are taken up above.
+            } else if self.is_over() {
+                return Next::Ended;
+            } else if self.acceptor.any_ready() && self.leaves_it_to_another() {
+                // Nothing is ready any more.
+            } else if self.accepts < ACCEPTS_A_LOOK && self.acceptor.any_ready() {
+                self.accept();
+            } else if self.resume_next() {
+                // Whether that yielded a request is seen above.
+            } else if self.has_more() || !(self.poller.is_brisk() && self.look()) {
+                // As much was accepted, read or sent as one look allows: those that are there
+                // come next, then more of these. What else an event loop does comes in between,
+                // and threads that wait for the interpreter.
+                self.acceptor.note_room(&mut self.connections, &self.poller);
+                return Next::Quiet;
             }
         }
     }

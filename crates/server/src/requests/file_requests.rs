@@ -74,6 +74,14 @@ impl Requests {
         self.files = Some(files);
     }
 
+    /// One that was taken is not begun now: it comes next.
+    pub fn put_back(&mut self, mut exchange: Box<Exchange>) {
+        if let Some(buffer) = exchange.take_buffer() {
+            self.batch.give_back(buffer);
+        }
+        self.batch.put_back(0, exchange);
+    }
+
     /// So many were answered that the driver's other work is due; it is, once.
     pub fn files_pause(&mut self) -> bool {
         let due = self.files_served >= AT_A_TIME;
