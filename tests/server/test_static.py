@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from serving import Serving, read_all, read_reply
+from gatewayrequests import WRITERS, exchange, parsed, variables
+from serving import PYTHON, Serving, read_all, read_reply
 from staticfiles import CSS, DRIVERS, LARGE, THEN, THEN_TEXT, Start, ask, asked_of_python, fill, put, replace
 
 
@@ -26,6 +28,15 @@ def start(request: pytest.FixtureRequest, serve: Callable[..., Serving], folder:
     )
 
 
+@pytest.fixture(scope="module", params=DRIVERS)
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server of the folder for all tests that change nothing."""
+    files = fill(tmp_path_factory.mktemp("static") / "files")
+    server = Serving(*DRIVERS[request.param], "--static", f"/static={files}")
+    yield server
+    server.kill()
+
+
 ETAG = f'"{THEN:x}-{len(CSS):x}"'
 LINES = {
     "etag": ETAG, "last-modified": THEN_TEXT, "cache-control": "public, max-age=60",
@@ -34,8 +45,9 @@ LINES = {
 }  # fmt: skip
 
 
-def test_a_file_is_sent_with_its_lines_and_the_application_is_not_asked(start: Start) -> None:
-    server = start()
+def test_a_file_is_sent_with_its_lines_and_the_application_is_not_asked(served: Serving) -> None:
+    server = served
+    before = asked_of_python(server)
     with server.connect() as sock:
         for method in ("GET", "HEAD", "GET"):
             status, fields, body = ask(server, "/static/site.css", method=method, sock=sock)
@@ -47,12 +59,12 @@ def test_a_file_is_sent_with_its_lines_and_the_application_is_not_asked(start: S
                 assert (status, body) == (200, content), path
         assert ask(server, "/static/large.bin", method="HEAD", sock=sock)[1]["content-length"] == str(len(LARGE))
         assert ask(server, "/static/docs/more/a%20b.txt?v=2", sock=sock)[2] == b"blank"
-    assert asked_of_python(server) == 0
+    assert asked_of_python(server) == before + 1
     assert ask(server, "/2")[2] == b'!"'
 
 
-def test_who_has_a_file_is_told_so(start: Start) -> None:
-    server = start()
+def test_who_has_a_file_is_told_so(served: Serving) -> None:
+    server = served
     for lines, expected in {
         (f"If-None-Match: {ETAG}",): 304,
         (f'If-None-Match: "x", W/{ETAG}',): 304,
@@ -75,9 +87,9 @@ def test_who_has_a_file_is_told_so(start: Start) -> None:
 
 
 @pytest.mark.parametrize("name", ["site.css", "large.bin"])
-def test_parts_of_a_file_are_sent(start: Start, name: str) -> None:
+def test_parts_of_a_file_are_sent(served: Serving, name: str) -> None:
     content = {"site.css": CSS, "large.bin": LARGE}[name]
-    server, size = start(), len(content)
+    server, size = served, len(content)
     etag = f'"{THEN:x}-{size:x}"'
     with server.connect() as sock:
         for value, first, last in [
@@ -99,9 +111,9 @@ def test_parts_of_a_file_are_sent(start: Start, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["site.css", "large.bin"])
-def test_several_parts_come_in_one_body(start: Start, name: str) -> None:
+def test_several_parts_come_in_one_body(served: Serving, name: str) -> None:
     content = {"site.css": CSS, "large.bin": LARGE}[name]
-    server, size = start(), len(content)
+    server, size = served, len(content)
     status, fields, body = ask(server, f"/static/{name}", "Range: bytes=0-1,5-9,-3")
     assert status == 206 and "content-range" not in fields
     found = re.fullmatch(r"multipart/byteranges; ?boundary=(\S+)", fields["content-type"])
@@ -137,8 +149,9 @@ def test_the_form_that_a_client_likes_best_is_sent(start: Start, folder: Path) -
         assert "content-encoding" not in fields and "vary" not in fields
 
 
-def test_other_methods_are_refused_and_the_connection_goes_on(start: Start) -> None:
-    server = start()
+def test_other_methods_are_refused_and_the_connection_goes_on(served: Serving) -> None:
+    server = served
+    before = asked_of_python(server)
     with server.connect() as sock:
         for method in ("POST", "DELETE", "OPTIONS", "PROPFIND"):
             status, fields, _ = ask(server, "/static/site.css", method=method, sock=sock)
@@ -148,11 +161,12 @@ def test_other_methods_are_refused_and_the_connection_goes_on(start: Start) -> N
         assert status == 405
     status, _, body = ask(server, "/static/site.css", f"Content-Length: {len(more)}", more=more)
     assert (status, body) == (200, CSS)
-    assert asked_of_python(server) == 0
+    assert asked_of_python(server) == before + 1
 
 
-def test_what_is_not_there_is_404_or_the_applications(start: Start) -> None:
-    server = start()
+def test_what_is_not_there_is_404_or_the_applications(served: Serving) -> None:
+    server = served
+    before = asked_of_python(server)
     for path in (
         "/static",
         "/static/",
@@ -164,9 +178,9 @@ def test_what_is_not_there_is_404_or_the_applications(start: Start) -> None:
     ):
         status, fields, body = ask(server, path)
         assert (status, body) == (404, b"404 Not Found\n"), path
-    assert asked_of_python(server) == 0
+    assert asked_of_python(server) == before + 1
     assert ask(server, "/staticx", method="HEAD")[0] in (200, 500)
-    assert asked_of_python(server) == 2
+    assert asked_of_python(server) == before + 3
 
 
 def test_with_try_the_application_is_asked_for_what_is_no_file(start: Start) -> None:
@@ -231,11 +245,12 @@ TRAVERSALS = [
 
 def test_nothing_outside_the_folder_is_ever_sent(start: Start) -> None:
     server = start(";index=index.html")
+    before = asked_of_python(server)
     for path in TRAVERSALS:
         for lines in ((), ("Range: bytes=0-",)):
             status, _, body = ask(server, path, *lines)
             assert status in (400, 404, 414) and b"SECRET" not in body and b"root:" not in body, path
-    assert asked_of_python(server) == 0
+    assert asked_of_python(server) == before + 1
 
 
 def test_a_file_that_was_replaced_deleted_or_hidden_is_not_sent_any_more(start: Start, folder: Path) -> None:
@@ -255,6 +270,19 @@ def test_a_file_that_was_replaced_deleted_or_hidden_is_not_sent_any_more(start: 
             assert ask(server, path, sock=sock)[0] == 404
 
 
+def test_a_file_that_may_not_be_read_any_more_is_refused(serve: Callable[..., Serving], folder: Path) -> None:
+    # Not even root reads what it has no right to, without these two capabilities.
+    without = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+    program = (*without, PYTHON, "-m", "forehand")
+    server = serve(*DRIVERS["threads"], "--static", f"/static={folder}", "--static-recheck", "20ms", program=program)
+    for name, content in (("site.css", CSS), ("large.bin", LARGE)):
+        assert ask(server, f"/static/{name}")[2] == content
+        (folder / name).chmod(0)
+        server.until(lambda name=name: ask(server, f"/static/{name}")[::2] == (403, b"403 Forbidden\n"))
+        (folder / name).chmod(0o644)
+        server.until(lambda name=name: ask(server, f"/static/{name}")[0] == 200)
+
+
 def test_a_folder_that_was_made_anew_is_found(start: Start, folder: Path) -> None:
     server = start("", "--static-recheck", "20ms")
     assert ask(server, "/static/site.css")[2] == CSS
@@ -263,8 +291,8 @@ def test_a_folder_that_was_made_anew_is_found(start: Start, folder: Path) -> Non
     server.until(lambda: ask(server, "/static/site.css")[2] == b"new")
 
 
-def test_replies_keep_their_order_in_a_pipeline_of_files_and_pages(start: Start) -> None:
-    server = start()
+def test_replies_keep_their_order_in_a_pipeline_of_files_and_pages(served: Serving) -> None:
+    server = served
     paths = ["/static/site.css", "/3", "/static/large.bin", "/static/none", "/5", "/static/page.html", "/70000"] * 5
     with server.connect() as sock:
         sock.sendall(b"".join(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path.encode() for path in paths))
@@ -277,8 +305,8 @@ def test_replies_keep_their_order_in_a_pipeline_of_files_and_pages(start: Start)
         assert buffer == b""
 
 
-def test_http_1_0_gets_files_and_keeps_its_connection_if_it_asks(start: Start) -> None:
-    server = start()
+def test_http_1_0_gets_files_and_keeps_its_connection_if_it_asks(served: Serving) -> None:
+    server = served
     reply = server.raw(b"GET /static/large.bin HTTP/1.0\r\n\r\n")
     assert reply.startswith(b"HTTP/1.1 200 OK\r\n") and reply.endswith(LARGE) and b"Connection: close\r\n" in reply
     with server.connect() as sock:
@@ -319,20 +347,22 @@ def test_a_reader_who_is_cut_short_is_told_by_a_reset(start: Start, folder: Path
 
 
 def test_web_servers_get_files_by_their_own_protocols(serve: Callable[..., Serving], folder: Path) -> None:
-    from gatewayrequests import WRITERS, exchange, variables
-
     for protocol, write in WRITERS.items():
         server = serve(*DRIVERS["threads"], "--static", f"/static={folder}", "--bind", f"{protocol}:127.0.0.1:0")
         for target, content in (("/static/site.css", CSS), ("/static/large.bin", LARGE)):
-            reply = exchange(server, write(variables(target=target)))
-            head, _, body = reply.partition(b"\r\n\r\n")
-            assert body == content and b"200 OK" in head.splitlines()[0], head
-        reply = exchange(server, write(variables(target="/static/site.css", more={"HTTP_IF_NONE_MATCH": ETAG})))
-        assert b"304 Not Modified" in reply.splitlines()[0] and reply.endswith(b"\r\n\r\n")
+            status, _, body = parsed(exchange(server, write(variables(target=target))))
+            assert (status, body) == (200, content), protocol
+        status, _, body = parsed(
+            exchange(server, write(variables(target="/static/site.css", more={"HTTP_IF_NONE_MATCH": ETAG})))
+        )
+        assert (status, body) == (304, b""), protocol
+        ranged = variables(target="/static/large.bin", more={"HTTP_RANGE": "bytes=0-1,70000-140000"})
+        status, _, body = parsed(exchange(server, write(ranged)))
+        assert status == 206 and LARGE[70000:140001] in body, protocol
 
 
-def test_a_closed_connection_is_no_matter(start: Start) -> None:
-    server = start()
+def test_a_closed_connection_is_no_matter(served: Serving) -> None:
+    server = served
     for _ in range(5):
         with server.connect() as sock:
             sock.sendall(b"GET /static/large.bin HTTP/1.1\r\nHost: a\r\n\r\n")
