@@ -126,6 +126,20 @@ def test_a_pipeline_that_waits_for_its_reader_is_counted(serve: Serve) -> None:
         server.counts("pipeline_waits", waits)
 
 
+@pytest.mark.parametrize(("more", "cut"), [(999, 0), (1000, 1), (1001, 1)])
+def test_a_refused_peer_that_sends_more_than_is_read_is_counted(serve: Serve, more: int, cut: int) -> None:
+    """At the limit nothing more is read, so that its end is not seen."""
+    server = serve("behaviours", "--limit-drain-bytes", "1000", "--linger-timeout", "300ms")
+    with server.connect() as sock:
+        sock.sendall(b"NONSENSE\r\n\r\n")
+        assert read_reply(sock, bytearray())[0] == 400
+        sock.sendall(bytes(more))
+        sock.shutdown(socket.SHUT_WR)
+        assert read_all(sock) == b""
+    server.counts("connections_closed", 1)
+    server.counts("lingers_cut", cut)
+
+
 def test_with_no_room_and_nobody_idle_accepting_pauses(serve: Serve) -> None:
     server = serve("behaviours", "--limit-connections", "2", "--no-defer-accept")
     running = [ask(server, "/sleep?2") for _ in range(2)]

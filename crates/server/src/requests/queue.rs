@@ -104,6 +104,21 @@ impl Requests {
 
 /// False for a request that has waited too long, or is overdue.
 fn may_begin(exchange: &Exchange, now: Millis, patience: Millis) -> bool {
-    let waited = now.saturating_sub(exchange.arrived());
-    !(exchange.is_overdue() || patience > 0 && waited > patience)
+    !(exchange.is_overdue() || is_too_long(now.saturating_sub(exchange.arrived()), patience))
+}
+
+/// Longer than may be waited (limit `queue_timeout`); zero: nothing is too long.
+fn is_too_long(waited: Millis, patience: Millis) -> bool {
+    patience > 0 && waited > patience
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_may_wait_as_long_as_the_limit_says_and_no_longer() {
+        assert_eq!([999, 1000, 1001].map(|waited| is_too_long(waited, 1000)), [false, false, true]);
+        assert!(!is_too_long(Millis::MAX, 0), "no bound");
+    }
 }
