@@ -231,6 +231,23 @@ fn a_body_that_stalls_is_refused_and_one_that_may_not_come_is_not() {
 }
 
 #[test]
+fn a_websocket_has_neither_the_size_nor_the_pace_of_a_body() {
+    let mut connection = Connection::with(|shared| shared.limits.body_bytes = 10);
+    let mut fields = block(&[(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "https")]);
+    fields.extend(block(&[(":path", "/"), (":authority", "a")]));
+    connection.hear(&frame(1, POST, 1, &fields));
+    for hour in 0..10u64 {
+        connection.now = hour * 3_600_000;
+        connection.tick();
+        connection.hear(&frame(DATA, 0, 1, &[b'm'; 100]));
+    }
+    assert_eq!(connection.receive.deadline(&connection.shared), None);
+    assert_eq!((connection.events.len(), connection.fault()), (2, None), "{:?}", connection.events);
+    connection.hear(&frame(DATA, 1, 1, b""));
+    assert_eq!(connection.events.last().map(String::as_str), Some("end: 1"));
+}
+
+#[test]
 fn a_graceful_end_answers_what_was_asked_before_it_was_heard() {
     for by_ping in [true, false] {
         let mut connection = Connection::greeted();

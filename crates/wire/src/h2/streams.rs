@@ -47,6 +47,8 @@ pub struct Stream {
     pub small: u64,
     /// What its head holds.
     pub head_bytes: u64,
+    /// It has become something else than a request (RFC 8441): what comes has neither a size nor a pace.
+    pub is_tunnel: bool,
     /// It was refused without the application, or after it: its end forgives nothing.
     pub is_refused: bool,
 }
@@ -54,7 +56,7 @@ pub struct Stream {
 impl Stream {
     /// Until when more of its body has to come; none: nothing has to, or the peer may send nothing.
     pub fn deadline(&self, limits: &Limits) -> Option<Millis> {
-        let waits = self.state == State::Open && self.window.left() > 0;
+        let waits = self.state == State::Open && self.window.left() > 0 && !self.is_tunnel;
         waits.then(|| body::patience(self.since, self.received, self.heard, limits))
     }
 
@@ -199,6 +201,7 @@ mod tests {
             heard: 0,
             small: 0,
             head_bytes: 10,
+            is_tunnel: false,
             is_refused: false,
         }
     }

@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn each_byte_and_each_pair_is_read_as_it_was_written() {
         for first in 0..=255u8 {
-            for second in 0..=255u8 {
+            for second in (0..=255u8).step_by(if cfg!(miri) { 51 } else { 1 }) {
                 let text = [first, second, first];
                 let mut coded = Vec::new();
                 encode(&text, &mut coded);

@@ -116,13 +116,15 @@ mod tests {
     #[test]
     fn its_text_stays_bounded_however_many_fields_come() {
         let mut table = Table::new(4096);
-        for number in 0..10_000u32 {
-            let value = number.to_string();
+        let count = if cfg!(miri) { 300 } else { 10_000 };
+        for number in 0..count {
+            let value = u32::to_string(&number);
             table.insert(b"a-name", value.as_bytes());
             assert_eq!(table.get(0), Some((&b"a-name"[..], value.as_bytes())));
             assert!(table.text.len() <= 4096 && table.size() <= 4096);
         }
         let last = table.entries.len() - 1;
-        assert_eq!(table.get(last).map(|field| field.1), Some((9_999 - last).to_string().as_bytes()));
+        let oldest = (count as usize - 1 - last).to_string();
+        assert_eq!(table.get(last).map(|field| field.1), Some(oldest.as_bytes()));
     }
 }

@@ -165,7 +165,7 @@ impl Receive {
             // §8.1.1.
             return self.reset(id, fault::BODY_LENGTH, shared, now);
         }
-        if received > shared.limits.body_bytes {
+        if received > shared.limits.body_bytes && !stream.is_tunnel {
             stream.refuse();
             self.drop_waiting(id, &shared.h2, now);
             return Ok(Some(Event::Refused { stream: id, fault: answer::BODY_TOO_LARGE }));

@@ -206,6 +206,9 @@ impl Receive {
             Framing::Chunked => None,
         };
         self.add(block, expected, head_bytes, shared, now);
+        if let Some(stream) = self.streams.get(block.stream) {
+            stream.is_tunnel = asked.protocol.is_some();
+        }
         Ok(Some(Event::Request(request(block.stream, asked, block.end))))
     }
 
@@ -236,6 +239,7 @@ impl Receive {
             heard: now,
             small: 0,
             head_bytes,
+            is_tunnel: false,
             is_refused: false,
         });
     }
