@@ -139,6 +139,17 @@ fn no_way_in_which_a_stream_ends_keeps_some_of_the_connections_window() {
 }
 
 #[test]
+fn padding_is_given_back_while_its_stream_goes_on() {
+    let mut connection = Connection::greeted();
+    connection.hear(&request(1, POST, &[]));
+    let mut padded = vec![0; 1 + 16 + 255];
+    padded[0] = 255;
+    // 2 MB of it, with content that is read.
+    (0..8000).for_each(|_| connection.hear(&frame(DATA, 8, 1, &padded)));
+    assert_eq!((connection.fault(), connection.events.len()), (None, 2));
+}
+
+#[test]
 fn a_stream_counts_until_its_call_is_over() {
     let mut connection = Connection::with(|shared| shared.h2.h2_streams = 1);
     connection.hear(&request(1, GET, &[]));
@@ -192,6 +203,21 @@ fn each_patience_ends_when_the_limit_says() {
 }
 
 #[test]
+fn the_time_of_an_idle_connection_begins_when_its_last_stream_is_over() {
+    let mut connection = Connection::greeted();
+    connection.hear(&request(1, GET, &[]));
+    assert_eq!(
+        connection.receive.deadline(&connection.shared),
+        None,
+        "it waits for nothing but its own side"
+    );
+    connection.now = 70_000;
+    assert_eq!(connection.answer(1, b"late"), 4);
+    let idle = connection.shared.limits.keep_alive_timeout;
+    assert_eq!(connection.receive.deadline(&connection.shared), Some(70_000 + idle));
+}
+
+#[test]
 fn no_byte_extends_the_time_of_a_block() {
     let mut connection = Connection::greeted();
     let head = request(1, GET, &[("x", "a long value that comes byte by byte")]);
@@ -228,6 +254,24 @@ fn a_body_that_stalls_is_refused_and_one_that_may_not_come_is_not() {
     connection.now = 100_000 + connection.shared.limits.body_idle_timeout;
     connection.tick();
     assert_eq!(connection.events.last().map(String::as_str), Some("refused: 1 408 body-stalled"));
+}
+
+#[test]
+fn a_body_is_not_slow_while_another_holds_the_connections_window() {
+    let mut connection = Connection::with(|shared| shared.h2.h2_connection_window_bytes = 65_535);
+    connection.reads = false;
+    connection.hear(&[request(1, POST, &[]), request(3, POST, &[])].concat());
+    send(&mut connection, 1, 65_535);
+    connection.now = 50_000;
+    connection.tick();
+    assert_eq!(connection.events.len(), 3, "{:?}", connection.events);
+    // Read again: from here on both have their time.
+    connection.receive.read(1, 65_535, &connection.shared, 50_000);
+    connection.tick();
+    assert_eq!(connection.events.len(), 3, "{:?}", connection.events);
+    connection.now = 50_000 + connection.shared.limits.body_grace;
+    connection.tick();
+    assert_eq!(connection.events.last().map(String::as_str), Some("refused: 3 408 body-too-slow"));
 }
 
 #[test]
@@ -358,6 +402,15 @@ fn a_block_that_repeats_is_the_same_head() {
     }
     let hosts: Vec<_> = heads.iter().map(|head| head.host().expect("a host").to_vec()).collect();
     assert_eq!(hosts, [b"a", b"a", b"a", b"b", b"b", b"b"], "what a block says depends on the table");
+    // A block that adds to the table adds each time.
+    let second = [0x82, 0x86, 0x84, 0xc0];
+    let twice = [frame(1, GET, 21, &adds), frame(1, GET, 23, &adds), frame(1, GET, 25, &second)].concat();
+    let mut rest = &twice[..];
+    let mut third = None;
+    while let Event::Request(request) = receive.advance(&mut rest, &mut shared, 0) {
+        third = request.head.host().map(<[u8]>::to_vec);
+    }
+    assert_eq!(third, Some(b"b".to_vec()), "the third newest");
     let same: Vec<_> = heads.windows(2).map(|pair| Arc::ptr_eq(&pair[0], &pair[1])).collect();
     assert_eq!(same, [false, true, false, false, true]);
 }

@@ -97,7 +97,7 @@ impl Decoder {
                 self.literal(first, &mut input, &mut scratch, list)?;
             }
         }
-        if self.has_to_shrink && begun { Err(Wrong::TableSize) } else { Ok(()) }
+        Ok(())
     }
 
     fn resize(&mut self, input: &mut &[u8]) -> Result<(), Wrong> {
