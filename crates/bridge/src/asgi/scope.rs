@@ -5,7 +5,7 @@
 //! of a scope are each request's own.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -32,6 +32,8 @@ pub struct Gateway {
     /// Names of headers as received, and in lower case as objects: a browser's are always the same.
     names: GilCell<NameCache<Py<PyBytes>>>,
     client: GilCell<Option<(IpAddr, Py<PyString>)>>,
+    /// The address that a load balancer's clients have connected to: it is the same one for most of them.
+    proxied: GilCell<Option<(SocketAddr, Py<PyTuple>)>>,
 }
 
 /// Dictionaries that each request gets a copy of.
@@ -76,6 +78,7 @@ impl Gateway {
             common,
             names: GilCell::new(NameCache::new(limits.cached_names)),
             client: GilCell::new(None),
+            proxied: GilCell::new(None),
         }
     }
 
@@ -119,6 +122,11 @@ impl Gateway {
             set_item(&dict, intern!(py, "subprotocols"), &subprotocols(py, &head.block)?)?;
         }
         if let Some(proxied) = exchange.proxied() {
+            if let Some((_, server)) = proxied.addresses
+                && let Some(server) = self.server(py, server)?
+            {
+                set_item(&dict, intern!(py, "server"), &server)?;
+            }
             introduce(&dict, proxied, (engine.config.proxy_tls, websocket))?;
         }
         if let Some(given) = exchange.given() {
@@ -212,6 +220,16 @@ impl Gateway {
         Ok((host, port).into_pyobject(py)?.into_any())
     }
 
+    /// `(host, port)` of what a load balancer's client has connected to; None: it is being made.
+    fn server<'py>(&self, py: Python<'py>, server: SocketAddr) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let Some(mut kept) = self.proxied.borrow(py) else { return Ok(None) };
+        if !matches!(&*kept, Some((known, _)) if *known == server) {
+            let made = (server.ip().to_string(), server.port()).into_pyobject(py)?;
+            *kept = Some((server, made.unbind()));
+        }
+        Ok(kept.as_ref().map(|(_, made)| made.bind(py).clone()))
+    }
+
     /// What a trusted proxy says of the client.
     fn forward(
         &self,
@@ -250,14 +268,10 @@ impl Gateway {
     }
 }
 
-/// What a PROXY header has told: the address that the client has connected to, its scheme where that is believed (`tls`),
-/// and the rest as an extension.
+/// What a PROXY header has told beside addresses: the client's scheme, where that is believed (`tls`), and the rest as an
+/// extension.
 fn introduce(dict: &Bound<'_, PyDict>, proxied: &Proxied, (tls, websocket): (bool, bool)) -> PyResult<()> {
     let py = dict.py();
-    if let Some((_, server)) = &proxied.addresses {
-        let server = (server.ip().to_string(), server.port()).into_pyobject(py)?;
-        set_item(dict, intern!(py, "server"), &server)?;
-    }
     let told = PyDict::new(py);
     for (key, value) in [
         (intern!(py, "unique_id"), &proxied.unique_id),

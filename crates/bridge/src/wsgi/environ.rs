@@ -18,7 +18,7 @@ use server::exchange::Exchange;
 use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
 use super::given;
-use super::proxied::introduce;
+use super::proxied::{ServerStrings, introduce};
 use crate::ffi::{GilCell, copy_dict, latin1, set_item};
 use crate::url::percent_decoded;
 
@@ -73,7 +73,7 @@ impl Gateway {
             None => self.build(py, exchange, trusted, peer)?,
         };
         if let Some(proxied) = exchange.proxied() {
-            introduce(&environ, proxied, engine.config.proxy_tls)?;
+            introduce(&environ, proxied, engine.config.proxy_tls, &mut peer.server)?;
         }
         if let Some(given) = exchange.given() {
             given::introduce(&environ, given, head, &self.script_name)?;
@@ -268,6 +268,7 @@ const KEPT_PORTS: usize = 256;
 pub struct PeerStrings {
     address: Option<(IpAddr, Py<PyString>)>,
     ports: Vec<Option<(u16, Py<PyString>)>>,
+    server: ServerStrings,
 }
 
 impl PeerStrings {

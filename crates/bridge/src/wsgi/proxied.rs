@@ -3,6 +3,8 @@
 //! Knows: the keys' names, of which those about TLS are mod_ssl's. Does not know: how the header was read, or who may
 //! send one. Runs on the thread that calls the application, for connections that had such a header.
 
+use std::net::SocketAddr;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -10,16 +12,39 @@ use wire::proxy::{Proxied, ProxyTls};
 
 use crate::ffi::{latin1, set_item};
 
+/// The address that a load balancer's clients have connected to, as strings: it is the same one for most of them.
+#[derive(Default)]
+pub struct ServerStrings(Option<(SocketAddr, Py<PyString>, Py<PyString>)>);
+
+impl ServerStrings {
+    /// Sets `SERVER_NAME` and `SERVER_PORT`.
+    fn set(&mut self, environ: &Bound<'_, PyDict>, server: SocketAddr) -> PyResult<()> {
+        let py = environ.py();
+        let made = || {
+            let text = |text: String| PyString::new(py, &text).unbind();
+            (server, text(server.ip().to_string()), text(server.port().to_string()))
+        };
+        let kept = self.0.take().filter(|(known, ..)| *known == server).unwrap_or_else(made);
+        let (_, name, port) = self.0.insert(kept);
+        set_item(environ, intern!(py, "SERVER_NAME"), name.bind(py))?;
+        set_item(environ, intern!(py, "SERVER_PORT"), port.bind(py))
+    }
+}
+
 /// Sets them. `tls`: what is said of the client's TLS is believed (`--proxy-protocol-tls`).
 ///
 /// # Errors
 /// Python's (memory).
-pub fn introduce(environ: &Bound<'_, PyDict>, proxied: &Proxied, tls: bool) -> PyResult<()> {
+pub fn introduce(
+    environ: &Bound<'_, PyDict>,
+    proxied: &Proxied,
+    tls: bool,
+    strings: &mut ServerStrings,
+) -> PyResult<()> {
     let py = environ.py();
     let set = |key: &Bound<'_, PyString>, value: &[u8]| set_item(environ, key, &latin1(py, value)?);
     if let Some((_, server)) = &proxied.addresses {
-        set(intern!(py, "SERVER_NAME"), server.ip().to_string().as_bytes())?;
-        set(intern!(py, "SERVER_PORT"), server.port().to_string().as_bytes())?;
+        strings.set(environ, *server)?;
     }
     if let Some(id) = &proxied.unique_id {
         set(intern!(py, "forehand.unique_id"), id)?;
