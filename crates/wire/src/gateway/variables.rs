@@ -125,8 +125,12 @@ struct Sorted<'a> {
     given: Vec<Pair>,
 }
 
-/// Sorts them; the header section goes to `section`, which is empty.
-fn sort<'a>(bytes: &'a [u8], pairs: &[Pair], section: &mut Vec<u8>) -> Result<Sorted<'a>, Fault> {
+/// Sorts them; the header section goes to `section`, which is empty. `has_body`: the framing shows one.
+fn sort<'a>(
+    bytes: &'a [u8],
+    (pairs, has_body): (&[Pair], bool),
+    section: &mut Vec<u8>,
+) -> Result<Sorted<'a>, Fault> {
     let part = |(from, to): Span| &bytes[from as usize..to as usize];
     let mut sorted = Sorted { given: Vec::with_capacity(pairs.len()), ..Sorted::default() };
     for &pair in pairs {
@@ -140,8 +144,10 @@ fn sort<'a>(bytes: &'a [u8], pairs: &[Pair], section: &mut Vec<u8>) -> Result<So
                     return Err(fault::GATEWAY_VARIABLE);
                 }
                 sorted.contents.push(name);
-                // Web servers send them empty where a request has none.
-                if !value.is_empty() {
+                // Web servers send them empty where a request has none; of a body whose length it does not know, Caddy
+                // says that it is -1.
+                let untold = value.is_empty() || has_body && name == b"CONTENT_LENGTH" && value == b"-1";
+                if !untold {
                     sorted.is_sized |= name == b"CONTENT_LENGTH";
                     line(name, value, section)?;
                 }
@@ -197,7 +203,7 @@ fn judge_in(
     shared: &mut Shared,
     now: Millis,
 ) -> Result<(Arc<Head>, Given), Fault> {
-    let sorted = sort(&bytes, pairs, text)?;
+    let sorted = sort(&bytes, (pairs, has_body), text)?;
     if sorted.fields > shared.limits.header_lines {
         return Err(fault::TOO_MANY_HEADERS);
     }
