@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::Millis;
 use crate::block::Block;
+use crate::gateway::given::{Known, Span};
 use crate::head::Head;
 use crate::limits::Limits;
 
@@ -82,10 +83,29 @@ impl<T> Level<T> {
     }
 }
 
+/// A request of a web server as it was seen: its variables.
+pub struct Seen {
+    pub bytes: Box<[u8]>,
+    /// Where in them its client is named, in order: that may differ.
+    pub client: [Span; 2],
+    pub variant: u32,
+    /// They tell the length of its body.
+    pub is_sized: bool,
+}
+
+/// What was made of one.
+struct Judged {
+    seen: Seen,
+    head: Arc<Head>,
+    known: Arc<Known>,
+}
+
 /// The cache of one loop.
 pub struct HeadCache {
     heads: Level<Head>,
     blocks: Level<Block>,
+    /// What web servers hand on.
+    requests: Level<Judged>,
     hasher: RandomState,
     most: usize,
     most_bytes: usize,
@@ -106,6 +126,7 @@ impl HeadCache {
         Self {
             heads: Level::new(),
             blocks: Level::new(),
+            requests: Level::new(),
             hasher: RandomState::new(),
             most: size(limits.cached_heads),
             most_bytes: size(limits.cached_head_bytes),
@@ -202,6 +223,45 @@ impl HeadCache {
         self.sweep_at = self.sweep_at.min(now.saturating_add(self.idle));
     }
 
+    /// What was made of a web server's request that differs from one that was seen in nothing but its client.
+    /// `has_body`: one of which a body is seen is the same only where its length is told.
+    pub fn request(
+        &mut self,
+        (variant, has_body): (u32, bool),
+        bytes: &[u8],
+        client: [Span; 2],
+        now: Millis,
+    ) -> Option<(Arc<Head>, Arc<Known>)> {
+        let parts = around(bytes, client);
+        let matches = |judged: &Judged| {
+            let seen = &judged.seen;
+            (seen.variant, seen.client) == (variant, client)
+                && (!has_body || seen.is_sized)
+                && around(&seen.bytes, client) == parts
+        };
+        let last = self.requests.last;
+        let mut found = self.requests.at(last, now, matches);
+        if found.is_none() {
+            let hash = self.hasher.hash_one((variant, client, parts));
+            let place = *self.requests.places.get(&hash)?;
+            found = self.requests.at(place, now, matches);
+        }
+        let judged = found?;
+        judged.head.repeat();
+        Some((Arc::clone(&judged.head), Arc::clone(&judged.known)))
+    }
+
+    /// Remembers what was made of one, unless it is large.
+    pub fn keep_request(&mut self, seen: Seen, head: &Arc<Head>, known: &Arc<Known>, now: Millis) {
+        if seen.bytes.len() > self.most_bytes {
+            return;
+        }
+        let hash = self.hasher.hash_one((seen.variant, seen.client, around(&seen.bytes, seen.client)));
+        let judged = Judged { seen, head: Arc::clone(head), known: Arc::clone(known) };
+        self.requests.insert(Arc::new(judged), hash, now, self.most);
+        self.sweep_at = self.sweep_at.min(now.saturating_add(self.idle));
+    }
+
     /// When [`HeadCache::sweep`] should be called; `Millis::MAX` while there is nothing.
     #[inline]
     pub fn sweep_at(&self) -> Millis {
@@ -214,17 +274,25 @@ impl HeadCache {
             return (self.sweep_at != Millis::MAX).then_some(self.sweep_at);
         }
         let before = now.saturating_sub(self.idle);
-        let next = [self.heads.sweep(before), self.blocks.sweep(before)].into_iter().flatten().min();
+        let all = [self.heads.sweep(before), self.blocks.sweep(before), self.requests.sweep(before)];
+        let next = all.into_iter().flatten().min();
         self.sweep_at = next.map_or(Millis::MAX, |used| used.saturating_add(self.idle).max(now + 1));
         next.map(|_| self.sweep_at)
     }
 
     /// How many heads and blocks are remembered.
     pub fn len(&self) -> usize {
-        self.heads.entries.len() + self.blocks.entries.len()
+        self.heads.entries.len() + self.blocks.entries.len() + self.requests.entries.len()
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// What is before, between and behind two places.
+fn around(bytes: &[u8], [first, second]: [Span; 2]) -> [&[u8]; 3] {
+    let part = |from: u32, to: u32| bytes.get(from as usize..to as usize).unwrap_or_default();
+    let end = bytes.len() as u32;
+    [part(0, first.0), part(first.1, second.0), part(second.1, end)]
 }

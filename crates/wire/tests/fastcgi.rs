@@ -308,3 +308,35 @@ fn what_is_to_be_answered_does_not_grow_without_end() {
         assert_eq!(matches!(event, Event::Fault(_)), refused, "{records} answers of 16 bytes");
     }
 }
+
+#[test]
+fn a_request_that_comes_again_from_another_client_is_not_judged_again_and_is_that_clients() {
+    let mut shared = Shared::new(Limits::default(), Policy::default());
+    let mut ask = |more: &[(&str, &str)], body: &[u8]| {
+        let mut machine = FastCgi::new(2, 0);
+        let body = if body.is_empty() { Vec::new() } else { stdin(1, body) };
+        let request = [begin(1, 1, 1), params(1, more), body, stdin(1, b"")].concat();
+        let Event::Request(head) = machine.advance(&mut &request[..], &mut shared, 0) else {
+            panic!("no request");
+        };
+        let given = machine.given().expect("what was given");
+        let named = |name: &str| String::from_utf8_lossy(given.get(name).unwrap_or_default()).into_owned();
+        (head, named("REMOTE_ADDR"), named("REMOTE_PORT"), format!("{:?}", given.peer()))
+    };
+    let client = |address, port| [("A", "1"), ("REMOTE_ADDR", address), ("B", "2"), ("REMOTE_PORT", port)];
+    let (first, ..) = ask(&client("192.0.2.7", "50001"), b"");
+    for (address, port) in [("192.0.2.9", "50002"), ("192.0.2.7", "50001"), ("192.0.2.8", "1")] {
+        let (head, seen, from, peer) = ask(&client(address, port), b"");
+        assert_eq!((&*seen, &*from), (address, port));
+        assert!(peer.contains(address) && peer.contains(port), "{peer}");
+        assert!(std::sync::Arc::ptr_eq(&head, &first));
+    }
+    // What differs anywhere else is another request.
+    let mut other = client("192.0.2.7", "50001");
+    other[2].1 = "3";
+    assert_eq!(ask(&other, b"").1, "192.0.2.7");
+    // So is one of which a body is seen whose length is not told.
+    let (head, ..) = ask(&client("192.0.2.7", "50001"), b"body");
+    assert_eq!((head.framing, first.framing), (Framing::Chunked, Framing::None));
+    assert_eq!(ask(&client("192.0.2.7", "50001"), b"").0.framing, Framing::None);
+}

@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 use wire::Head;
 use wire::gateway::Given;
 
-use crate::ffi::{latin1, set_item};
+use crate::ffi::{copy_dict, latin1, set_item};
 
 /// Names that have a key of their own.
 const OWN: [&[u8]; 12] = [
@@ -27,7 +27,51 @@ const OWN: [&[u8]; 12] = [
     b"RAW_URI",
 ];
 
-/// Sets them. `root`: where the application is, if the server was told.
+/// What hangs on a request for those that are the same but for their client: keys of its scope, and what HTTP has no
+/// word for.
+pub struct Template {
+    pub dict: Py<PyDict>,
+    told: Py<PyDict>,
+}
+
+/// The template that hangs on a request, if there is one.
+#[inline]
+pub fn template_of(given: &Given) -> Option<&Template> {
+    given.attachment().get()?.downcast_ref()
+}
+
+/// Leaves a template behind: `dict` has what the request line and the web server say.
+///
+/// # Errors
+/// Python's (memory).
+pub fn remember(dict: &Bound<'_, PyDict>, given: &Given) -> PyResult<()> {
+    let template = Template { dict: copy_dict(dict)?.unbind(), told: told(dict.py(), given)?.unbind() };
+    let _ = given.attachment().set(Box::new(template));
+    Ok(())
+}
+
+/// The extension `forehand.gateway`, among those that the scope has.
+///
+/// # Errors
+/// Python's (memory).
+pub fn extend(extensions: &Bound<'_, PyDict>, given: &Given) -> PyResult<()> {
+    let py = extensions.py();
+    let told = match template_of(given) {
+        Some(template) => copy_dict(template.told.bind(py))?,
+        None => told(py, given)?,
+    };
+    set_item(extensions, intern!(py, "forehand.gateway"), &told)
+}
+
+fn told<'py>(py: Python<'py>, given: &Given) -> PyResult<Bound<'py, PyDict>> {
+    let told = PyDict::new(py);
+    for (name, value) in given.variables().filter(|(name, _)| !OWN.contains(name)) {
+        set_item(&told, &latin1(py, name)?, &latin1(py, value)?)?;
+    }
+    Ok(told)
+}
+
+/// Sets those that have keys of their own. `root`: where the application is, if the server was told.
 ///
 /// # Errors
 /// Python's (memory).
@@ -53,12 +97,5 @@ pub fn introduce(dict: &Bound<'_, PyDict>, given: &Given, head: &Head, root: &st
     if let (Some(name), Some(port)) = (given.get("SERVER_NAME"), port) {
         set_item(dict, intern!(py, "server"), &(latin1(py, name)?, port).into_pyobject(py)?)?;
     }
-    let told = PyDict::new(py);
-    for (name, value) in given.variables().filter(|(name, _)| !OWN.contains(name)) {
-        set_item(&told, &latin1(py, name)?, &latin1(py, value)?)?;
-    }
-    match dict.get_item(intern!(py, "extensions"))? {
-        Some(extensions) => extensions.set_item(intern!(py, "forehand.gateway"), told),
-        None => Ok(()),
-    }
+    Ok(())
 }

@@ -100,23 +100,31 @@ impl Gateway {
         let block = head.block.attachment.get().and_then(|kept| kept.downcast_ref::<BlockTemplate>());
         let Some(block) = block else { return Ok(Err(wire::INTERNAL_ERROR)) };
         let websocket = block.upgrade && Handshake::is_asked_for(head);
-        let template = head.attachment.get().and_then(|kept| kept.downcast_ref::<HeadTemplate>());
-        let dict = match template {
-            Some(HeadTemplate(dict)) => copy_dict(dict.bind(py))?,
+        // What a load balancer has said of its client goes below what the web server says.
+        let given = exchange.given().filter(|_| exchange.proxied().is_none());
+        let dict = match given.and_then(given::template_of) {
+            Some(template) => copy_dict(template.dict.bind(py))?,
             None => {
-                let dict = self.head(py, head, websocket)?;
-                if head.seen_before() {
-                    let _ = head.attachment.set(Box::new(HeadTemplate(copy_dict(&dict)?.unbind())));
+                let dict = self.of_head(py, head, websocket)?;
+                if let Some(given) = given {
+                    given::introduce(&dict, given, head, &self.root_path)?;
+                    if head.seen_before() {
+                        given::remember(&dict, given)?;
+                    }
                 }
                 dict
             }
         };
         let common = &self.common;
         let extensions = if websocket { &common.websocket_extensions } else { &common.extensions };
+        let extensions = copy_dict(extensions.bind(py))?;
+        if let Some(given) = exchange.given() {
+            given::extend(&extensions, given)?;
+        }
         set_item(&dict, intern!(py, "asgi"), &copy_dict(common.asgi.bind(py))?)?;
         set_item(&dict, intern!(py, "headers"), &copy_list(block.headers.bind(py))?)?;
         set_item(&dict, intern!(py, "state"), &copy_dict(common.state.bind(py))?)?;
-        set_item(&dict, intern!(py, "extensions"), &copy_dict(extensions.bind(py))?)?;
+        set_item(&dict, intern!(py, "extensions"), &extensions)?;
         set_item(&dict, intern!(py, "client"), &self.client(py, exchange.peer())?)?;
         if websocket {
             set_item(&dict, intern!(py, "subprotocols"), &subprotocols(py, &head.block)?)?;
@@ -128,9 +136,9 @@ impl Gateway {
                 set_item(&dict, intern!(py, "server"), &server)?;
             }
             introduce(&dict, proxied, (engine.config.proxy_tls, websocket))?;
-        }
-        if let Some(given) = exchange.given() {
-            given::introduce(&dict, given, head, &self.root_path)?;
+            if let Some(given) = exchange.given() {
+                given::introduce(&dict, given, head, &self.root_path)?;
+            }
         }
         if head.authority().is_some() {
             replace_host(&dict, head.host().unwrap_or_default())?;
@@ -147,6 +155,19 @@ impl Gateway {
             }
         }
         Ok(Ok(Scope { dict, websocket }))
+    }
+
+    /// What the request line and the listener say, from what was made of the same head before.
+    fn of_head<'py>(&self, py: Python<'py>, head: &Head, websocket: bool) -> PyResult<Bound<'py, PyDict>> {
+        let template = head.attachment.get().and_then(|kept| kept.downcast_ref::<HeadTemplate>());
+        if let Some(HeadTemplate(dict)) = template {
+            return copy_dict(dict.bind(py));
+        }
+        let dict = self.head(py, head, websocket)?;
+        if head.seen_before() {
+            let _ = head.attachment.set(Box::new(HeadTemplate(copy_dict(&dict)?.unbind())));
+        }
+        Ok(dict)
     }
 
     /// The headers of a block: names in lower case, in the order in which they came.

@@ -39,6 +39,17 @@ struct Template {
     address: Option<IpAddr>,
 }
 
+impl Template {
+    /// What the next request like this one begins with.
+    fn of(environ: &Bound<'_, PyDict>, exchange: &Exchange) -> PyResult<Self> {
+        let address = match exchange.peer() {
+            Address::Ip(ip, _) => Some(ip),
+            Address::Unix => None,
+        };
+        Ok(Self { dict: copy_dict(environ)?.unbind(), address })
+    }
+}
+
 impl Gateway {
     /// `base`: the keys that no request changes.
     pub fn new(base: Bound<'_, PyDict>, script_name: &str, trust: Trust, limits: &Limits) -> Self {
@@ -64,7 +75,14 @@ impl Gateway {
     ) -> PyResult<Result<Bound<'py, PyDict>, Fault>> {
         let head = &*exchange.head;
         let trusted = head.block.variant & 1 == 1;
-        let environ = match template_of(&head.attachment) {
+        let given = exchange.given();
+        let template = match given {
+            None => template_of(&head.attachment),
+            // What a load balancer has said of its client goes below what the web server says.
+            Some(given) if exchange.proxied().is_none() => template_of(given.attachment()),
+            Some(_) => None,
+        };
+        let environ = match template {
             Some(template) => {
                 let environ = copy_dict(template.dict.bind(py))?;
                 peer.set(&environ, exchange.peer(), template.address)?;
@@ -75,8 +93,14 @@ impl Gateway {
         if let Some(proxied) = exchange.proxied() {
             introduce(&environ, proxied, engine.config.proxy_tls, &mut peer.server)?;
         }
-        if let Some(given) = exchange.given() {
-            given::introduce(&environ, given, head, &self.script_name)?;
+        if let Some(given) = given {
+            if template.is_none() {
+                given::introduce(&environ, given, head, &self.script_name)?;
+                if exchange.proxied().is_none() && head.seen_before() {
+                    let _ = given.attachment().set(Box::new(Template::of(&environ, exchange)?));
+                }
+            }
+            given::introduce_client(&environ, given)?;
         }
         if trusted && head.block.has_forwarding() {
             let peer = match exchange.peer() {
@@ -115,12 +139,7 @@ impl Gateway {
         self.request_line(&environ, head)?;
         peer.set(&environ, exchange.peer(), None)?;
         if head.seen_before() {
-            let dict = copy_dict(&environ)?.unbind();
-            let address = match exchange.peer() {
-                Address::Ip(ip, _) => Some(ip),
-                Address::Unix => None,
-            };
-            let _ = head.attachment.set(Box::new(Template { dict, address }));
+            let _ = head.attachment.set(Box::new(Template::of(&environ, exchange)?));
         }
         Ok(environ)
     }

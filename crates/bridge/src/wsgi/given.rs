@@ -6,8 +6,8 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use wire::Head;
 use wire::gateway::Given;
+use wire::{Head, Peer};
 
 use crate::ffi::{latin1, set_item};
 
@@ -34,8 +34,18 @@ pub fn introduce(environ: &Bound<'_, PyDict>, given: &Given, head: &Head, prefix
     if given.is_https() {
         set(intern!(py, "wsgi.url_scheme"), b"https")?;
     }
-    if given.peer().is_some() && given.get("REMOTE_PORT").is_none() {
-        set(intern!(py, "REMOTE_PORT"), b"")?;
-    }
     Ok(())
+}
+
+/// The port of a client whose web server does not tell it.
+///
+/// # Errors
+/// Python's (memory).
+#[inline]
+pub fn introduce_client(environ: &Bound<'_, PyDict>, given: &Given) -> PyResult<()> {
+    let py = environ.py();
+    match given.peer() {
+        Some(Peer::Ip(_, 0)) => set_item(environ, intern!(py, "REMOTE_PORT"), intern!(py, "")),
+        _ => Ok(()),
+    }
 }

@@ -11,6 +11,7 @@
 //! A connection is one request: its reply ends with the connection, and what comes behind the body is nobody's.
 
 pub mod fastcgi;
+pub(crate) mod given;
 mod paths;
 mod scgi;
 mod uwsgi;
@@ -27,14 +28,9 @@ use crate::http1::{BodyLeft, Event, Shared, Tick};
 use crate::limits::Limits;
 
 pub use fastcgi::FastCgi;
+pub use given::Given;
+use given::Pair;
 pub use paths::Paths;
-pub use variables::Given;
-
-/// A place in the bytes of a head.
-type Span = (u32, u32);
-
-/// One name and one value.
-type Pair = (Span, Span);
 
 /// How the variables of a request are framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! Both together are the path of the request, once, without escapes. A web server may also have changed the path: then
 //! they are what it says, as nothing else is known.
 
-use super::variables::Given;
+use super::given::Given;
 
 /// Where the application is, and what it is asked for, both decoded.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,61 +5,21 @@
 //!
 //! `HTTP_*` and `CONTENT_*` become a header section, the method and REQUEST_URI a request line; both are then judged
 //! by the grammars of HTTP/1 and remembered with its heads, so that a request means the same through every door. What
-//! is left, which changes from request to request, is [`Given`].
+//! is left is [`Given`]; what comes again, but for its client, is not judged again.
 
 use std::sync::Arc;
 
-use super::{Pair, Span};
+use super::given::{Given, Known, Pair, Span};
 use crate::Millis;
+use crate::block::Attachment;
 use crate::bytes::{is_token, is_value, is_variable, is_visible};
 use crate::fault::{self, Fault};
 use crate::fields;
 use crate::head::{Framing, Head};
-use crate::head_cache::Hint;
+use crate::head_cache::{Hint, Seen};
 use crate::http1::Shared;
 use crate::request_line;
 use crate::trust::Peer;
-
-/// What a web server has said beside method, target, headers and length.
-#[derive(Debug)]
-pub struct Given {
-    bytes: Box<[u8]>,
-    pairs: Vec<Pair>,
-    peer: Option<Peer>,
-}
-
-impl Given {
-    /// Names and values in the order in which they were sent; each name once.
-    pub fn variables(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.pairs.iter().map(|&(name, value)| (self.part(name), self.part(value)))
-    }
-
-    fn part(&self, (from, to): Span) -> &[u8] {
-        &self.bytes[from as usize..to as usize]
-    }
-
-    /// The value of a name; an empty one is none, as web servers send empty ones for what they do not know.
-    pub fn get(&self, name: &str) -> Option<&[u8]> {
-        let found = self.variables().find(|(known, _)| *known == name.as_bytes()).map(|(_, value)| value);
-        found.filter(|value| !value.is_empty())
-    }
-
-    /// The web server's own client, where it names one: an address that is none, and so cannot be a client's, has been
-    /// refused before.
-    #[inline]
-    pub fn peer(&self) -> Option<Peer> {
-        self.peer
-    }
-
-    /// The client has come over TLS.
-    pub fn is_https(&self) -> bool {
-        let on = |value: &[u8]| value.eq_ignore_ascii_case(b"on") || value == b"1";
-        match self.get("HTTPS") {
-            Some(value) => on(value),
-            None => self.get("REQUEST_SCHEME").is_some_and(|value| value.eq_ignore_ascii_case(b"https")),
-        }
-    }
-}
 
 /// Whom a web server names as its client. nginx says `unix:` of one that has come through a unix socket.
 fn peer(address: Option<&[u8]>, port: Option<&[u8]>) -> Result<Option<Peer>, Fault> {
@@ -188,22 +148,47 @@ pub(super) fn judge(
     shared: &mut Shared,
     now: Millis,
 ) -> Result<(Arc<Head>, Given), Fault> {
+    // What it says of its client differs, where the rest comes again: it is looked at each time.
+    let (address, port) = (value_of(&bytes, pairs, b"REMOTE_ADDR"), value_of(&bytes, pairs, b"REMOTE_PORT"));
+    let part = |(from, to): Span| Some(&bytes[from as usize..to as usize]).filter(|part| !part.is_empty());
+    let peer = peer(part(address), part(port))?;
+    // Its forwarding headers are believed as those of one that has connected itself would be.
+    let variant = match &peer {
+        Some(peer) => cache.0 & !1 | u32::from(shared.trust.trusts(peer)),
+        None => cache.0,
+    };
+    let client = [address.min(port), address.max(port)];
+    if let Some((head, known)) = shared.heads.request((variant, has_body), &bytes, client, now) {
+        return Ok((head, Given { bytes, known, peer }));
+    }
     let mut text = shared.lend_text();
-    let judged = judge_in(&mut text, bytes, (pairs, has_body), cache, shared, now);
+    let judged = judge_in(&mut text, &bytes, (pairs, has_body), (variant, cache.1), shared, now);
     shared.give_text(text);
-    judged
+    let (head, pairs, is_sized) = judged?;
+    let known = Arc::new(Known { pairs, attachment: Attachment::default() });
+    if !has_body || is_sized {
+        let seen = Seen { bytes: bytes.clone().into(), client, variant, is_sized };
+        shared.heads.keep_request(seen, &head, &known, now);
+    }
+    Ok((head, Given { bytes, known, peer }))
 }
 
-/// The same; the head is written to `text`, which is empty.
+/// Where the first value of a name is; nowhere, where it is not there.
+fn value_of(bytes: &[u8], pairs: &[Pair], wanted: &[u8]) -> Span {
+    let is_it = |&&((from, to), _): &&Pair| bytes[from as usize..to as usize] == *wanted;
+    pairs.iter().find(is_it).map_or((0, 0), |&(_, value)| value)
+}
+
+/// The head, what is not in it, and whether the length of a body is told. It is written to `text`, which is empty.
 fn judge_in(
     text: &mut Vec<u8>,
-    bytes: Vec<u8>,
+    bytes: &[u8],
     (pairs, has_body): (&[Pair], bool),
-    cache: (u32, &mut Hint),
+    (variant, hint): (u32, &mut Hint),
     shared: &mut Shared,
     now: Millis,
-) -> Result<(Arc<Head>, Given), Fault> {
-    let sorted = sort(&bytes, (pairs, has_body), text)?;
+) -> Result<(Arc<Head>, Vec<Pair>, bool), Fault> {
+    let sorted = sort(bytes, (pairs, has_body), text)?;
     if sorted.fields > shared.limits.header_lines {
         return Err(fault::TOO_MANY_HEADERS);
     }
@@ -229,27 +214,14 @@ fn judge_in(
     }
     text.rotate_left(section);
     let (first, section) = text.split_at(text.len() - section);
-    let find = |wanted: &[u8]| {
-        let part = |(from, to): Span| &bytes[from as usize..to as usize];
-        let value =
-            sorted.given.iter().find(|&&(name, _)| part(name) == wanted).map(|&(_, value)| part(value));
-        value.filter(|value| !value.is_empty())
-    };
-    // Its forwarding headers are believed as those of one that has connected itself would be.
-    let peer = peer(find(b"REMOTE_ADDR"), find(b"REMOTE_PORT"))?;
-    let variant = match &peer {
-        Some(peer) => cache.0 & !1 | u32::from(shared.trust.trusts(peer)),
-        None => cache.0,
-    };
     let head = match has_body && !sorted.is_sized {
         true => Arc::new(unsized_head(first, section, variant, shared)?),
-        false => match shared.heads.front(cache.1, variant, text, now) {
+        false => match shared.heads.front(hint, variant, text, now) {
             Some(head) => head,
-            None => joined(first, section, (variant, cache.1), shared, now)?,
+            None => joined(first, section, (variant, hint), shared, now)?,
         },
     };
-    let pairs = sorted.given;
-    Ok((head, Given { bytes: bytes.into(), pairs, peer }))
+    Ok((head, sorted.given, sorted.is_sized))
 }
 
 /// The head of a request whose body has an end and no length. It is not remembered: of two that are the same byte for
