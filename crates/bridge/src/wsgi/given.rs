@@ -14,6 +14,24 @@ use crate::ffi::{latin1, set_item};
 /// Names that are set otherwise: the paths together, the client's address as every peer's is.
 const OWN: [&[u8]; 5] = [b"SCRIPT_NAME", b"PATH_INFO", b"REMOTE_ADDR", b"REMOTE_PORT", b"RAW_URI"];
 
+/// The string of a name that nginx's and Apache's own configurations send with each request: nothing is made or hashed
+/// again.
+fn usual<'py>(py: Python<'py>, name: &[u8]) -> Option<&'py Bound<'py, PyString>> {
+    Some(match name {
+        b"QUERY_STRING" => intern!(py, "QUERY_STRING"),
+        b"DOCUMENT_URI" => intern!(py, "DOCUMENT_URI"),
+        b"DOCUMENT_ROOT" => intern!(py, "DOCUMENT_ROOT"),
+        b"REQUEST_SCHEME" => intern!(py, "REQUEST_SCHEME"),
+        b"SERVER_PROTOCOL" => intern!(py, "SERVER_PROTOCOL"),
+        b"SERVER_NAME" => intern!(py, "SERVER_NAME"),
+        b"SERVER_PORT" => intern!(py, "SERVER_PORT"),
+        b"SERVER_ADDR" => intern!(py, "SERVER_ADDR"),
+        b"SERVER_SOFTWARE" => intern!(py, "SERVER_SOFTWARE"),
+        b"GATEWAY_INTERFACE" => intern!(py, "GATEWAY_INTERFACE"),
+        _ => return None,
+    })
+}
+
 /// Sets them. `prefix`: where the application is, if the server was told.
 ///
 /// # Errors
@@ -25,7 +43,10 @@ pub fn introduce(environ: &Bound<'_, PyDict>, given: &Given, head: &Head, prefix
         // An empty name or port of the server would be none (PEP 3333), and an empty user would be one (RFC 3875 §4.1.11).
         let empty = value.is_empty() && (name.starts_with(b"SERVER_") || name == b"REMOTE_USER");
         if !empty && !OWN.contains(&name) {
-            set(&latin1(py, name)?, value)?;
+            match usual(py, name) {
+                Some(key) => set(key, value)?,
+                None => set(&latin1(py, name)?, value)?,
+            }
         }
     }
     let paths = given.paths(prefix, head.path());
