@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,6 +11,10 @@ from serving import Serving
 
 #: Files that build something, or wait for most of a minute.
 LONG = ("tests/test_install.py", "tests/lab/test_lab_hosts.py", "tests/asgi/test_autobahn.py")
+
+# A script's background ignores Ctrl-C, and whatever is started there as well: servers that tests end by it must not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook

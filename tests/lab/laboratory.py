@@ -1,19 +1,13 @@
-"""`forehand lab` as a command: records of its own, environments that all tests share, signals as in a terminal."""
+"""`forehand lab` as a command: records of its own, environments that all tests share."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 PATIENCE = 120
-
-
-def heeding() -> None:
-    """In the child: SIGINT as in a terminal, whatever these tests were started by. A script's background ignores it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def home(folder: Path) -> Path:
@@ -50,7 +44,6 @@ def lab(variables: dict[str, str], *words: str, cwd: Path | None = None) -> subp
     """`forehand lab …` to its end."""
     return subprocess.run(
         words_of(*words), env=variables, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False,
-        preexec_fn=heeding,
     )  # fmt: skip
 
 
@@ -58,5 +51,4 @@ def begun(variables: dict[str, str], *words: str) -> subprocess.Popen[str]:
     """The same, going on."""
     return subprocess.Popen(
         words_of(*words), env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        preexec_fn=heeding,
     )  # fmt: skip

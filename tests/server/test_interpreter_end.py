@@ -151,7 +151,8 @@ def test_ctrl_c_ends_a_server_whose_thread_is_no_daemon(kind: str, tmp_path: Pat
     program.process.stdin.flush()  # type: ignore[union-attr]
     program.ask()
     # The main thread is over, or will be in a moment: the server goes on, as any thread that is no daemon.
-    while program.process.poll() is None:
+    until = time.monotonic() + PATIENCE
+    while program.process.poll() is None and time.monotonic() < until:
         program.process.send_signal(signal.SIGINT)
         time.sleep(0.05)
     code, said = program.end()
