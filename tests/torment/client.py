@@ -36,6 +36,9 @@ class Client:
     begun: int = 0
     #: When the crowd will look at it again, whatever happens.
     alarm: float = 0
+    #: How late the crowd was with it lately, and when that was counted, in seconds.
+    lost: float = 0
+    lost_at: float = 0
     _step: int = 0
     _out: memoryview = field(default_factory=lambda: memoryview(b""))
     #: When a pause ends, and when the next gulp may be taken.

@@ -19,8 +19,11 @@ from torment.script import Script
 
 #: A client that is not done so many seconds after its beginning is stuck. Longer than every timeout of the server's.
 PATIENCE = 25.0
-#: A crowd that is later than this with a round, in seconds, is no judge of the server's patience with it.
+#: A crowd that is later than this with a round, in seconds, is no judge of the server's patience with it. The same for a
+#: client that lost so much of its time in small pieces.
 LATE = 0.7
+#: What a client loses is forgotten at this pace, in seconds a second: one that is always a little late keeps its pace.
+FORGOTTEN = 0.2
 
 
 @dataclass
@@ -128,9 +131,15 @@ class Crowd:
         wakes = client.wakes(now)
         if wakes != client.alarm:
             client.alarm = wakes
-            self._alarm(wakes, lambda: self._woken(client, fd))
+            self._alarm(wakes, lambda: self._woken(client, fd, wakes))
 
-    def _woken(self, client: Client, fd: int) -> None:
+    def _woken(self, client: Client, fd: int, due: float) -> None:
         if self.there.get(fd) is client:
+            if client.alarm == due:
+                now = time.monotonic()
+                client.lost = max(0.0, client.lost - (now - client.lost_at) * FORGOTTEN) + now - due
+                client.lost_at = now
+                if client.lost > LATE:
+                    client.replies.excused = True
             client.alarm = 0
             self._go_on(client, fd)

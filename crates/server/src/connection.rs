@@ -94,6 +94,8 @@ pub struct Connection {
     /// The peer has ended its side, or the connection broke: the edge that said so does not
     /// come again, so there is more to read until a read tells the end.
     pub hung_up: bool,
+    /// Its time was over, and its socket was looked at once more; until it has been answered.
+    pub looked_late: bool,
     pub phase: Phase,
     /// Until when the peer has time to take what waits, or to end while nobody reads.
     pub patience: Patience,
@@ -198,6 +200,7 @@ impl Connection {
             watched: false,
             more: true,
             hung_up: false,
+            looked_late: false,
             phase: if kind.preface.is_some() { Phase::Preface } else { Phase::Reading },
             patience: Patience::of(0, now),
             machine: Machine::new(kind.protocol, variant, now),

@@ -3,90 +3,31 @@
 
 #![cfg(not(loom))]
 
+mod driven;
+
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use reactor::sys::monotonic_us;
 use server::allowance::{READS_A_LOOK, READS_A_VISIT, REQUESTS_A_CLOCK, REQUESTS_A_LOOK};
-use server::baton::{Lead, Next};
 use server::engine::Config;
-use server::exchange::Exchange;
-use server::log::Log;
-use server::reply_builder::ReplyBuilder;
-use server::turn::Loop;
+
+use crate::driven::Driven;
 
 /// How many requests are read together (`batch.rs`): what has been read comes first.
 const READ_TOGETHER: usize = 16;
 
-/// How long a slow view works, in microseconds: longer than slow requests may go on without a look.
-const SLOW_US: u64 = 200;
-
-/// The body of a large reply.
-const LARGE: usize = 64 << 20;
-
-/// A loop that this thread drives, and where it listens.
-struct Driven {
-    turn: Loop,
-    listener: TcpListener,
+/// What has been done so far.
+trait Done {
+    fn requests_until(&mut self, path: &[u8]) -> usize;
+    fn reads(&self) -> u64;
+    fn bursts(&self) -> u64;
+    fn looks(&self) -> u64;
 }
 
-impl Driven {
-    fn new() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        listener.set_nonblocking(true).expect("a flag");
-        let fd = reactor::sys::ListenerFd::new(listener.as_raw_fd()).expect("a listener");
-        let turn = Loop::new(Config::default(), Log::none(), vec![fd.into()]).expect("a loop");
-        Self { turn, listener }
-    }
-
-    fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.listener.local_addr().expect("an address")).expect("a connection")
-    }
-
-    /// A connection that has had a request: its next one is told by an edge.
-    fn acquaint(&mut self) -> TcpStream {
-        let mut stream = self.connect();
-        stream.write_all(b"GET /first HTTP/1.1\r\nHost: a\r\n\r\n").expect("room");
-        while self.answer() != b"/first" {}
-        stream
-    }
-
-    /// Answers the next request; its path.
-    fn answer(&mut self) -> Vec<u8> {
-        loop {
-            match self.turn.next() {
-                Next::Ready(mut exchange) => {
-                    let path = exchange.head.path().to_vec();
-                    self.reply(&mut exchange);
-                    self.turn.take_back(exchange);
-                    return path;
-                }
-                Next::Quiet => self.turn.wait(),
-                Next::Ended => panic!("the loop has ended"),
-            }
-        }
-    }
-
-    fn reply(&self, exchange: &mut Exchange) {
-        let mut builder = ReplyBuilder::new();
-        builder.head.status(b"200 OK").expect("a status");
-        let engine = self.turn.engine();
-        let answered = match exchange.head.path() {
-            b"/large" => exchange.whole_kept(&mut builder, Box::new(vec![b'x'; LARGE]), engine),
-            b"/slow" | b"/other/slow" => {
-                let until = monotonic_us() + SLOW_US;
-                while monotonic_us() < until {}
-                exchange.whole(&mut builder, b"ok", engine)
-            }
-            _ => exchange.whole(&mut builder, b"ok", engine),
-        };
-        answered.expect("a peer");
-    }
-
+impl Done for Driven {
     /// How many requests are answered until that of this path is.
     fn requests_until(&mut self, path: &[u8]) -> usize {
         (0..).take_while(|_| self.answer() != path).count()
@@ -123,7 +64,7 @@ fn slow_pipeline(driven: &mut Driven) -> (TcpStream, TcpStream) {
 #[test]
 fn whoever_comes_beside_a_pipeline_of_slow_requests_goes_before_its_next_one() {
     const ROUNDS: usize = 20;
-    let mut driven = Driven::new();
+    let mut driven = Driven::new(Config::default());
     let (_greedy, mut other) = slow_pipeline(&mut driven);
     let mut first = 0;
     for _ in 0..ROUNDS {
@@ -140,7 +81,7 @@ fn whoever_comes_beside_a_pipeline_of_slow_requests_goes_before_its_next_one() {
 #[test]
 fn a_pipeline_of_slow_requests_goes_on_beside_others_without_end() {
     const ROUNDS: usize = 40;
-    let mut driven = Driven::new();
+    let mut driven = Driven::new(Config::default());
     let (_greedy, one) = slow_pipeline(&mut driven);
     let mut others = [one, driven.acquaint()];
     let mut slow = 0;
@@ -157,7 +98,7 @@ fn a_pipeline_of_slow_requests_goes_on_beside_others_without_end() {
 
 #[test]
 fn a_long_pipeline_lets_others_in_between() {
-    let mut driven = Driven::new();
+    let mut driven = Driven::new(Config::default());
     let mut other = driven.acquaint();
     let mut greedy = driven.acquaint();
     pipeline(&mut greedy, 2000);
@@ -169,7 +110,7 @@ fn a_long_pipeline_lets_others_in_between() {
 
 #[test]
 fn many_long_pipelines_let_others_in_between_and_take_turns() {
-    let mut driven = Driven::new();
+    let mut driven = Driven::new(Config::default());
     let mut other = driven.acquaint();
     let mut greedy: Vec<TcpStream> = (0..2 * READ_TOGETHER).map(|_| driven.acquaint()).collect();
     for stream in &mut greedy {
@@ -184,7 +125,7 @@ fn many_long_pipelines_let_others_in_between_and_take_turns() {
 
 #[test]
 fn a_newcomer_is_accepted_beside_a_long_pipeline() {
-    let mut driven = Driven::new();
+    let mut driven = Driven::new(Config::default());
     let mut greedy = driven.acquaint();
     pipeline(&mut greedy, 2000);
     assert_eq!(driven.answer(), b"/more");
@@ -197,7 +138,7 @@ fn a_newcomer_is_accepted_beside_a_long_pipeline() {
 #[test]
 fn uploads_without_end_let_others_in_between() {
     const UPLOADS: usize = 4;
-    let mut driven = Driven::new();
+    let mut driven = Driven::new(Config::default());
     let mut other = driven.acquaint();
     let over = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..UPLOADS)
@@ -233,7 +174,7 @@ fn uploads_without_end_let_others_in_between() {
 #[test]
 fn large_replies_to_fast_readers_let_others_in_between() {
     const READERS: usize = 4;
-    let mut driven = Driven::new();
+    let mut driven = Driven::new(Config::default());
     let mut other = driven.acquaint();
     let streams: Vec<TcpStream> = (0..READERS).map(|_| driven.acquaint()).collect();
     let readers: Vec<_> = streams

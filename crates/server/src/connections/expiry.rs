@@ -41,9 +41,22 @@ impl Connections {
         next.min(self.shutdown.ends_at().unwrap_or(NEVER))
     }
 
+    /// Looks once more at what a peer has sent whose time seems to be over. This process may have had no processor, or
+    /// the application may have held the interpreter: what has arrived in time and was not read is not late.
+    fn look_once_more(&mut self, mut connection: Box<Connection>, poller: &mut Poller) {
+        let token = connection.token;
+        connection.looked_late = true;
+        connection.more = true;
+        self.park(connection, poller);
+        self.slots.resume(token);
+    }
+
     fn time_out(&mut self, mut connection: Box<Connection>, poller: &mut Poller) {
         let engine = Arc::clone(&self.engine);
         match connection.phase {
+            Phase::Reading | Phase::Preface if !connection.looked_late => {
+                self.look_once_more(connection, poller);
+            }
             // A worker that leaves has waited for it long enough.
             Phase::Reading if connection.is_idle() && self.shutdown.closes_idle(poller.now) => {
                 engine.counters.connections_drained.add();
