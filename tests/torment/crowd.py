@@ -19,8 +19,8 @@ from torment.script import Script
 
 #: A client that is not done so many seconds after its beginning is stuck. Longer than every timeout of the server's.
 PATIENCE = 25.0
-#: A crowd that is later than this with a round, in seconds, is no judge of the server's patience with it. The same for a
-#: client that lost so much of its time in small pieces.
+#: A crowd that is later than this with a round, in seconds, is no judge of the server's patience with it. The same
+#: for a client that lost so much of its time in small pieces.
 LATE = 0.7
 #: What a client loses is forgotten at this pace, in seconds a second: one that is always a little late keeps its pace.
 FORGOTTEN = 0.2
