@@ -11,7 +11,6 @@ import pytest
 from drivers import DRIVERS
 from gatewayrequests import (
     END,
-    STDOUT,
     exchange,
     fastcgi,
     packed,
@@ -244,25 +243,6 @@ def test_a_server_that_stops_answers_what_has_begun_and_closes_between_requests(
         assert parsed(read_reply(busy))[2] == content(300_000)
         assert ended(busy)
     assert served.process.wait(PATIENCE) == 0
-
-
-def test_a_reload_loses_no_request_of_a_kept_connection(serve: Serve) -> None:
-    served = serve("records:application", "--bind=fastcgi://127.0.0.1:0", "--workers", "2")
-    before = served.status()
-    for round_ in range(2):
-        with connected(served) as sock:
-            sock.sendall(asked())
-            assert parsed(read_reply(sock))[2] == b"hello"
-            if round_ == 0:
-                assert served.order("reload")[0] == 0
-            # Closed between two requests, and never in one.
-            try:
-                sock.sendall(asked())
-                kind, number, part = read_record(sock)
-            except (ConnectionResetError, BrokenPipeError):
-                continue
-            assert kind == 0 or (kind, number) == (STDOUT, 1) and part.startswith(b"Status: 200"), (kind, part)
-    assert [worker["pid"] for worker in served.status()["workers"]] != [worker["pid"] for worker in before["workers"]]
 
 
 def test_a_request_that_takes_too_long_is_answered_in_records(serve: Serve) -> None:
