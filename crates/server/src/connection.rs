@@ -72,6 +72,30 @@ const SAID_BYTES: usize = NOTE_BYTES - 4;
 /// How much of what has arrived is looked at for a request's end, where it is not received.
 const LOOK_BYTES: usize = 256;
 
+/// A preface, as far as it has come.
+enum Stated {
+    Awaited(Awaited),
+    Said(Said),
+}
+
+impl Stated {
+    /// Some of it has not come.
+    fn awaited(&self) -> Option<&Awaited> {
+        match self {
+            Self::Awaited(awaited) => Some(awaited),
+            Self::Said(_) => None,
+        }
+    }
+
+    /// It has come, and nobody else knows what it said.
+    fn said(&self) -> Option<&Said> {
+        match self {
+            Self::Awaited(_) => None,
+            Self::Said(said) => Some(said),
+        }
+    }
+}
+
 /// A preface that has changed something.
 struct Said {
     /// As it came: another worker judges it again.
@@ -100,10 +124,8 @@ pub struct Connection {
     /// Until when the peer has time to take what waits, or to end while nobody reads.
     pub patience: Patience,
     pub machine: Machine,
-    /// What it has said of its preface; none once that is over.
-    preface: Option<Box<Awaited>>,
-    /// What its preface has said, which nobody else knows: none, where that changed nothing.
-    said: Option<Box<Said>>,
+    /// Its preface; none where its listener expects none, and once one is over that changed nothing.
+    preface: Option<Box<Stated>>,
     pub pending: Pending,
     pub receiving: Option<Box<Receiving>>,
     pub sending: Sending,
@@ -204,8 +226,7 @@ impl Connection {
             phase: if kind.preface.is_some() { Phase::Preface } else { Phase::Reading },
             patience: Patience::of(0, now),
             machine: Machine::new(kind.protocol, variant, now),
-            preface: kind.preface.map(|new| Box::new(Awaited::new(new, limits, now))),
-            said: None,
+            preface: kind.preface.map(|new| Box::new(Stated::Awaited(Awaited::new(new, limits, now)))),
             pending: Pending::default(),
             receiving: None,
             sending: Sending::default(),
@@ -228,8 +249,10 @@ impl Connection {
     /// `used`, it has had requests. `said`: what that preface was, if it has changed something.
     pub fn take_over(&mut self, (used, said): (bool, &[u8]), trust: &Trust, now: Millis) {
         // What was taken for valid in one worker is so in all; if it were not, one would be expected still.
-        if said.is_empty() || self.hear_preface(said, trust, now).is_ok() && self.preface.is_none() {
+        if said.is_empty() {
             self.preface = None;
+        }
+        if said.is_empty() || self.hear_preface(said, trust, now).is_ok() && self.awaited().is_none() {
             self.phase = Phase::Reading;
         }
         if used {
@@ -242,21 +265,15 @@ impl Connection {
     /// # Errors
     /// Why it is refused: nothing was said that could be answered, so the connection is closed.
     pub fn hear_preface(&mut self, bytes: &[u8], trust: &Trust, now: Millis) -> Result<(), Fault> {
-        let Some(mut preface) = self.preface.take() else { return Ok(()) };
+        let Some(Stated::Awaited(preface)) = self.preface.as_deref_mut() else { return Ok(()) };
         let mut input = bytes;
         match preface.advance(&mut input) {
-            Verdict::More => {
-                self.preface = Some(preface);
-                return Ok(());
-            }
-            Verdict::Refused(fault) => {
-                self.preface = Some(preface);
-                return Err(fault);
-            }
+            Verdict::More => return Ok(()),
+            Verdict::Refused(fault) => return Err(fault),
             Verdict::Over { length, peer, proxied } => {
-                if peer.is_some() || proxied.is_some() {
-                    self.said = Some(Box::new(Said { bytes: preface.into_said(length), proxied }));
-                }
+                let said = preface.take_said(length);
+                self.preface = (peer.is_some() || proxied.is_some())
+                    .then(|| Box::new(Stated::Said(Said { bytes: said, proxied })));
                 self.peer = peer.unwrap_or(self.peer);
             }
         }
@@ -271,18 +288,27 @@ impl Connection {
 
     /// What is expected of its preface and what has come of it look like, for a log line.
     pub fn expected_and_seen(&self) -> (&'static str, &'static str) {
-        self.preface.as_ref().map_or(("nothing", "nothing"), |preface| preface.expected_and_seen())
+        self.awaited().map_or(("nothing", "nothing"), Awaited::expected_and_seen)
     }
 
     /// The bytes of a preface that has changed something; empty where there was none.
     pub fn preface_said(&self) -> &[u8] {
-        self.said.as_ref().map_or(&[], |said| &said.bytes)
+        self.said().map_or(&[], |said| &said.bytes)
+    }
+
+    fn awaited(&self) -> Option<&Awaited> {
+        self.preface.as_ref()?.awaited()
+    }
+
+    #[inline]
+    fn said(&self) -> Option<&Said> {
+        self.preface.as_ref()?.said()
     }
 
     /// What a load balancer has said of its client, where it has.
     #[inline]
     pub fn proxied(&self) -> Option<&Proxied> {
-        self.said.as_ref()?.proxied.as_deref()
+        self.said()?.proxied.as_deref()
     }
 
     /// The client of the request that is under way: whom a web server names as its own, for that request alone, or
@@ -313,7 +339,7 @@ impl Connection {
     pub fn is_idle(&self) -> bool {
         let between = match self.phase {
             Phase::Reading => self.machine.idle(),
-            Phase::Preface => self.preface.as_ref().is_none_or(|preface| preface.is_silent()),
+            Phase::Preface => self.awaited().is_none_or(Awaited::is_silent),
             Phase::Flushing(_) | Phase::Lingering { .. } => false,
         };
         between && self.pending.is_empty() && self.receiving.is_none() && self.sending.is_empty()
@@ -338,7 +364,7 @@ impl Connection {
     pub fn deadline(&self, limits: &Limits) -> Millis {
         match self.phase {
             Phase::Reading => self.machine.deadline(limits).unwrap_or(Millis::MAX),
-            Phase::Preface => self.preface.as_ref().map_or(Millis::MAX, |preface| preface.deadline(limits)),
+            Phase::Preface => self.awaited().map_or(Millis::MAX, |preface| preface.deadline(limits)),
             Phase::Flushing(_) | Phase::Lingering { .. } => self.patience.until(),
         }
     }
@@ -392,7 +418,7 @@ mod tests {
 
     #[test]
     fn an_idle_connection_is_no_larger_for_what_other_listeners_speak() {
-        assert!(size_of::<Connection>() <= 216, "{}", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 200, "{}", size_of::<Connection>());
     }
 
     #[test]

@@ -84,8 +84,8 @@ impl Awaited {
     }
 
     /// What has been said, if that was all of it and so many bytes.
-    pub fn into_said(self, length: usize) -> Box<[u8]> {
-        let mut said = self.held;
+    pub fn take_said(&mut self, length: usize) -> Box<[u8]> {
+        let mut said = std::mem::take(&mut self.held);
         said.truncate(length);
         said.into()
     }

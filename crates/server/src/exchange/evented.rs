@@ -258,7 +258,7 @@ impl Exchange {
         let Some(connection) = self.downstream.connection_mut() else { return Raw::Nothing };
         if !connection.pending.is_empty() {
             let (bytes, at) = connection.pending.take();
-            *room = bytes;
+            *room = bytes.into_vec();
             return Raw::Data(&room[at..]);
         }
         if room.len() < RAW_BYTES {
