@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 RACE_SECONDS ?= 60
 TORMENT_SECONDS ?= 3600
 # How many processes share the tests, which wait more than they work. tests/conftest.py says which of them stay together.
-TESTERS ?= 4
+TESTERS ?= 6
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup --no-loadscope-reorder
@@ -45,8 +45,7 @@ serve: build
 
 test: .venv/built .venv/tested-with load
 	cargo test --workspace --exclude bridge
-	$(PYTEST) tests
-	$(BIN)/python tools/interpreters.py
+	$(BIN)/python tools/interpreters.py --beside $(PYTEST) tests
 
 interpreters: .venv/built
 	$(BIN)/python tools/interpreters.py

@@ -3,7 +3,8 @@
 Looks in PATH, among pyenv's versions, and in /opt/pythons/usr/bin, where distributions' newer ones are unpacked. Each
 minor version is built, with little optimisation, and installed into `.venvs/3.X`, and runs the tests marked
 `interpreters`: builds one after the other, as they share what does not differ, and tests of as many at a time as there
-are processors. What is skipped, and why, is printed. `--list` only says what would be done; `--only 3.X` does one.
+are processors. What is skipped, and why, is printed. `--list` only says what would be done; `--only 3.X` does one;
+`--beside COMMAND…` builds while that command runs, whose tests wait more than they work, and tests after it.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ OLDEST, NEWEST = 10, 15
 ASK = "import sys, sysconfig; print(sys.version_info[1], sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
 TESTS = ("tests/wsgi", "tests/asgi", "tests/greenlets", "tests/cli", "tests/server", "tests/supervisor")
 UNPACKED = "/opt/pythons/usr/bin"
-#: Two processes for each interpreter, as tests wait more than they work; which tests share one, tests/conftest.py says.
-SHARED = ("-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
+#: Three processes for each, as tests wait more than they work; which tests share one, tests/conftest.py says.
+SHARED = ("-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder")
 #: What the tests need everywhere, and what they do without where there is no wheel of it.
-NEEDED = ("pytest", "pytest-xdist", "tomli", "watchfiles", "python-dotenv")
+NEEDED = ("pytest", "pytest-xdist", "tomli", "watchfiles", "python-dotenv", "requests")
 WELCOME = ("gevent",)
 
 
@@ -100,14 +101,17 @@ def _environment(path: str, venv: Path) -> None:
         _do([sys.executable, "-m", "virtualenv", "-q", "-p", path, str(venv)])
 
 
-def _build(minor: int, path: str) -> list[str]:
-    """Build and install the module and what its tests need; what they have to do without. Raises Failed."""
+def _build(minor: int, path: str, before: list[str]) -> list[str]:
+    """Build and install the module and what its tests need; what they have to do without. Raises Failed.
+
+    `before`: words before the command that builds.
+    """
     venv = ROOT / ".venvs" / f"3.{minor}"
     python = str(venv / "bin" / "python")
     _environment(path, venv)
     wheels = venv / "wheel"
     shutil.rmtree(wheels, ignore_errors=True)
-    maturin = [str(ROOT / ".venv/bin/maturin"), "build", "--profile", "interpreters", "--quiet", "-i", python]
+    maturin = [*before, str(ROOT / ".venv/bin/maturin"), "build", "--profile", "interpreters", "--quiet", "-i", python]
     # One target folder: only the bindings are built anew for each.
     _do([*maturin, "-o", str(wheels), "--target-dir", str(ROOT / "target/interpreters")], PYO3_PYTHON=python)
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
@@ -141,31 +145,56 @@ def _tell(minor: int, running: Future[str]) -> bool:
     return True
 
 
-def test(chosen: dict[int, str]) -> bool:
-    """Build for all that were chosen, and run their tests; True if all is well."""
+def _build_all(chosen: dict[int, str], beside: list[str]) -> tuple[int, dict[int, list[str] | Failed]]:
+    """Build for all that were chosen while a command runs, if one is given: its exit status, and what came of each."""
+    command = subprocess.Popen(beside, cwd=ROOT) if beside else None
+    before = ["nice", "-n", "19"] if beside else []
+    built: dict[int, list[str] | Failed] = {}
+    for minor, path in chosen.items():
+        begun = time.monotonic()
+        try:
+            built[minor] = _build(minor, path, before)
+        except Failed as failure:
+            built[minor] = failure
+        if command and command.poll():
+            break  # it has failed: nobody will test what is built
+        if not command:
+            print(f"Python 3.{minor}: built in {time.monotonic() - begun:.0f} s", flush=True)
+    return (command.wait() if command else 0), built
+
+
+def test(chosen: dict[int, str], beside: list[str]) -> int:
+    """Build for all that were chosen, and run their tests; the exit status."""
     begun = time.monotonic()
+    status, built = _build_all(chosen, beside)
+    if status:
+        return status
+    if beside:
+        print(f"other interpreters: built meanwhile: {', '.join(f'3.{minor}' for minor in built)}", flush=True)
+        begun = time.monotonic()
     with ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)))) as pool:
         running: dict[int, Future[str]] = {}
-        well = True
-        for minor, path in chosen.items():
-            try:
-                missing = _build(minor, path)
-            except Failed as failure:
-                print(f"Python 3.{minor}:\n{failure}", flush=True)
-                well = False
+        for minor, missing in built.items():
+            if isinstance(missing, Failed):
+                print(f"Python 3.{minor}:\n{missing}", flush=True)
+                status = 1
                 continue
-            print(f"Python 3.{minor}: built after {time.monotonic() - begun:.0f} s", flush=True)
             for package in missing:
                 print(f"Python 3.{minor}: tests with {package} are skipped: there is no wheel of it", flush=True)
             running[minor] = pool.submit(_test, minor)
         for minor, one in running.items():
-            well = _tell(minor, one) and well
+            if not _tell(minor, one):
+                status = 1
     print(f"other interpreters: {time.monotonic() - begun:.0f} s", flush=True)
-    return well
+    return status
 
 
 def main(arguments: list[str]) -> int:
     """Test on all that are found; the exit status."""
+    beside: list[str] = []
+    if "--beside" in arguments:
+        at = arguments.index("--beside")
+        arguments, beside = arguments[:at], arguments[at + 1 :]
     usable, skipped = found()
     only = arguments[arguments.index("--only") + 1] if "--only" in arguments else ""
     chosen: dict[int, str] = {}
@@ -180,7 +209,7 @@ def main(arguments: list[str]) -> int:
             print(f"Python 3.{minor}: skipped: {skipped.get(minor, 'not on this machine')}", flush=True)
     if not any("free-threaded" in why for why in skipped.values()):
         print("free-threaded Python: skipped: no such build on this machine", flush=True)
-    return 0 if "--list" in arguments or test(chosen) else 1
+    return 0 if "--list" in arguments else test(chosen, beside)
 
 
 if __name__ == "__main__":
