@@ -10,6 +10,8 @@
 //!   READING ─► (exchange: in flight with a thread) ─► FLUSHING ─► close        │
 //!      │ fault                                     │  └───────────────────┘
 //!      └────────────── refusal ──► FLUSHING ──► LINGERING ──► close
+//!
+//!   (a web server's body that nobody has read) ──► FLUSHING ──► DISCARDING ──► READING, or LINGERING
 //! ```
 
 use std::io;
@@ -41,6 +43,9 @@ pub enum Phase {
     Reading,
     /// The socket is full; what follows when it has taken everything.
     Flushing(After),
+    /// A web server sends the rest of a body that nobody wants, and may not look at its reply before that: its machine
+    /// goes on, which knows how long that may take and where it ends. Kept: what follows is the next request.
+    Discarding { keep: bool },
     /// Our side has ended; what the peer still sends is read and thrown away, so that it is
     /// not met with a reset before it has read our reply (RFC 9112 §9.6). With nothing left to
     /// read, it only waits: the peer's own writing stops when its buffers are full.
@@ -52,6 +57,9 @@ pub enum Phase {
 pub enum After {
     Continue,
     Close,
+    Discard {
+        keep: bool,
+    },
     /// Read and throw away at most so many bytes.
     Linger {
         left: u64,
@@ -340,7 +348,7 @@ impl Connection {
         let between = match self.phase {
             Phase::Reading => self.machine.idle(),
             Phase::Preface => self.awaited().is_none_or(Awaited::is_silent),
-            Phase::Flushing(_) | Phase::Lingering { .. } => false,
+            Phase::Flushing(_) | Phase::Discarding { .. } | Phase::Lingering { .. } => false,
         };
         between && self.pending.is_empty() && self.receiving.is_none() && self.sending.is_empty()
     }
@@ -363,7 +371,7 @@ impl Connection {
     /// When its patience ends.
     pub fn deadline(&self, limits: &Limits) -> Millis {
         match self.phase {
-            Phase::Reading => self.machine.deadline(limits).unwrap_or(Millis::MAX),
+            Phase::Reading | Phase::Discarding { .. } => self.machine.deadline(limits).unwrap_or(Millis::MAX),
             Phase::Preface => self.awaited().map_or(Millis::MAX, |preface| preface.deadline(limits)),
             Phase::Flushing(_) | Phase::Lingering { .. } => self.patience.until(),
         }

@@ -285,7 +285,8 @@ impl Exchange {
             persistent: wants_more
                 && engine.config.limits.keep_alive_timeout > 0
                 && engine.stage() == Stage::Serving
-                && self.body_is_read(),
+                // A web server's body that nobody reads is thrown away, and its connection goes on.
+                && (matches!(form, ReplyForm::FastCgi(_)) || self.body_is_read()),
             form,
         };
         let (head, date) = builder.head_and_date();
@@ -389,13 +390,17 @@ impl Exchange {
         }
         let Downstream::Connection(mut connection) = self.downstream else { return None };
         connection.phase = match (self.reply, self.keep_alive) {
-            (Reply::Done, true) if connection.sending.output.is_none() => Phase::Reading,
-            (Reply::Done, true) => Phase::Flushing(After::Continue),
+            // A web server may not look at its reply before it has sent all of a body.
+            (Reply::Done, keep) if unread && connection.machine.awaits_body() => {
+                Phase::Flushing(After::Discard { keep })
+            }
             // Bytes that nobody reads would make the kernel reset the connection before the
             // peer has read the reply (RFC 9112 §9.6).
-            (Reply::Done, false) if unread || self.lingers || !connection.pending.is_empty() => {
+            (Reply::Done, keep) if unread || !keep && (self.lingers || !connection.pending.is_empty()) => {
                 Phase::Flushing(After::Linger { left: engine.config.limits.drain_bytes })
             }
+            (Reply::Done, true) if connection.sending.output.is_none() => Phase::Reading,
+            (Reply::Done, true) => Phase::Flushing(After::Continue),
             _ => Phase::Flushing(After::Close),
         };
         if connection.sending.pipelined.as_ref().is_some_and(|pipelined| !pipelined.is_empty()) {

@@ -133,6 +133,13 @@ impl Flow {
         self.fault
     }
 
+    /// What an application does between two reads is not its client's slowness.
+    fn end_pause(&mut self) {
+        if let Some(since) = self.left_since.take() {
+            self.machine.reader_paused(monotonic_ms().saturating_sub(since));
+        }
+    }
+
     /// Hands out received bytes, at most `most`.
     fn hand_out(&mut self, into: &mut Vec<u8>, most: usize) -> usize {
         let rest = &self.bytes[self.at..];
@@ -271,10 +278,7 @@ impl Incoming {
         if let Some(fault) = flow.fault {
             return Err(BodyError::Fault(fault));
         }
-        // What an application does between two reads is not its client's slowness.
-        if let Some(since) = flow.left_since.take() {
-            flow.machine.reader_paused(monotonic_ms().saturating_sub(since));
-        }
+        flow.end_pause();
         loop {
             if flow.hand_out(into, most) > 0 || flow.complete {
                 flow.left_since = Some(monotonic_ms());
@@ -320,7 +324,11 @@ impl Incoming {
 
     /// Ends the loan: later reads say that the exchange is over.
     pub fn take_back(&self) -> Option<Flow> {
-        lock(&self.flow).take()
+        let mut flow = lock(&self.flow).take()?;
+        if !flow.complete {
+            flow.end_pause();
+        }
+        Some(flow)
     }
 }
 

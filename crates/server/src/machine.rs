@@ -120,6 +120,15 @@ impl Machine {
         matches!(self, Self::FastCgi(machine) if machine.aborts(ahead))
     }
 
+    /// A web server's body is arriving, and has not ended: before that it may not look at its reply.
+    pub fn awaits_body(&self) -> bool {
+        match self {
+            Self::Http1(_) => false,
+            Self::Gateway(machine) => machine.awaits_body(),
+            Self::FastCgi(machine) => machine.awaits_body(),
+        }
+    }
+
     /// Consumes from the front of the input and says what it meant; [`Event::NeedMore`]: all of it.
     #[inline]
     pub fn advance<'a>(&mut self, input: &mut &'a [u8], shared: &mut Shared, now: Millis) -> Event<'a> {

@@ -22,11 +22,21 @@ pub(crate) enum Step {
     More,
     /// A request is complete, or is to be answered while its body arrives.
     Ready(Arc<Head>, Body),
+    /// A body that nobody wants has ended.
+    Discarded,
     /// What has been received of a body goes to its file before more is read.
     Store,
     Refuse(Fault),
     /// The peer has ended.
     Ended,
+}
+
+impl Step {
+    /// What follows in the input is somebody's.
+    #[inline]
+    fn leaves_input(&self) -> bool {
+        matches!(self, Self::Ready(..) | Self::Store | Self::Discarded)
+    }
 }
 
 /// Reads for all connections of a loop.
@@ -59,13 +69,17 @@ impl Reader {
                 connection.more = more || connection.hung_up;
                 let mut input = bytes;
                 let step = self.digest(connection, &mut input, poller);
-                if !input.is_empty() && matches!(step, Step::Ready(..) | Step::Store) {
+                if !input.is_empty() && step.leaves_input() {
                     connection.pending.keep(input);
                 }
                 self.begin_stream(connection, step, poller)
             }
             // What a body has left to be said is said behind its request.
             Read::Nothing => self.speak(connection, Step::More, poller.now),
+            // Whoever has looked at its reply before that need not send the rest.
+            Read::Ended | Read::Failed(_) if matches!(connection.phase, Phase::Discarding { .. }) => {
+                Step::Ended
+            }
             Read::Ended => self.ended(connection),
             Read::Failed(_) => {
                 self.engine.counters.requests_incomplete.add();
@@ -121,7 +135,7 @@ impl Reader {
         let mut input = &bytes[at..];
         let step = self.digest(connection, &mut input, poller);
         let read = bytes.len() - input.len();
-        if matches!(step, Step::Ready(..) | Step::Store) {
+        if step.leaves_input() {
             connection.pending.put(bytes, read);
         }
         self.begin_stream(connection, step, poller)
@@ -202,7 +216,8 @@ impl Reader {
         };
         match &connection.receiving {
             Some(receiving) if receiving.body.has_a_rest(limit) => self.hold(connection),
-            _ => Self::take_body(connection),
+            Some(_) => Self::take_body(connection),
+            None => Step::Discarded,
         }
     }
 

@@ -54,7 +54,7 @@ impl Connections {
     fn time_out(&mut self, mut connection: Box<Connection>, poller: &mut Poller) {
         let engine = Arc::clone(&self.engine);
         match connection.phase {
-            Phase::Reading | Phase::Preface if !connection.looked_late => {
+            Phase::Reading | Phase::Preface | Phase::Discarding { .. } if !connection.looked_late => {
                 self.look_once_more(connection, poller);
             }
             // A worker that leaves has waited for it long enough.
@@ -95,7 +95,7 @@ impl Connections {
                 connection.transport.reset_at_close();
                 self.close(connection);
             }
-            Phase::Lingering { .. } => {
+            Phase::Discarding { .. } | Phase::Lingering { .. } => {
                 engine.counters.lingers_cut.add();
                 self.close(connection);
             }

@@ -57,10 +57,13 @@ impl Connections {
                             return None;
                         }
                         Step::Refuse(fault) => self.refuse(&mut connection, &fault, poller.now),
-                        Step::Ended => connection.phase = Phase::Flushing(After::Close),
+                        Step::Discarded | Step::Ended => connection.phase = Phase::Flushing(After::Close),
                     }
                 }
                 Phase::Preface => connection = self.hear_preface(connection, &mut reads, poller)?,
+                Phase::Discarding { keep } => {
+                    connection = self.discard_body(connection, keep, &mut reads, poller)?;
+                }
                 Phase::Flushing(after) => connection = self.send_rest(connection, after, poller)?,
                 Phase::Lingering { left } => {
                     if self.reader.discard(&mut connection, left, poller) {
@@ -95,6 +98,41 @@ impl Connections {
         None
     }
 
+    /// Reads on in a body that nobody wants; given back while there is more to do with its connection.
+    #[cold]
+    fn discard_body(
+        &mut self,
+        mut connection: Box<Connection>,
+        keep: bool,
+        reads: &mut u32,
+        poller: &mut Poller,
+    ) -> Option<Box<Connection>> {
+        let step = if !connection.pending.is_empty() {
+            self.reader.digest_pending(&mut connection, poller)
+        } else if connection.more && poller.allowance.may_read(*reads) {
+            *reads += 1;
+            connection.more = false;
+            self.reader.receive(&mut connection, poller)
+        } else {
+            self.park(connection, poller);
+            return None;
+        };
+        match step {
+            Step::More => {}
+            Step::Discarded if keep => {
+                connection.machine.answered(poller.now);
+                connection.phase = Phase::Flushing(After::Continue);
+            }
+            Step::Ended => {
+                self.close(connection);
+                return None;
+            }
+            // It has ended, is no body any more, or was given up.
+            _ => self.linger(&mut connection, self.engine.config.limits.drain_bytes, poller.now),
+        }
+        Some(connection)
+    }
+
     /// Sends what waits; given back when all of it is sent and the connection goes on.
     #[inline]
     fn send_rest(
@@ -106,6 +144,14 @@ impl Connections {
         match connection.flush(&self.engine.config.limits, poller.now) {
             Ok(Flushed::All) => match after {
                 After::Continue => connection.phase = Phase::Reading,
+                After::Discard { keep } => {
+                    // Where the reply has no other end, that of the connection is.
+                    if !keep {
+                        connection.transport.shut_write();
+                    }
+                    connection.more = true;
+                    connection.phase = Phase::Discarding { keep };
+                }
                 After::Linger { left } => self.linger(&mut connection, left, poller.now),
                 After::Close => {
                     // The end is the message. Where a process has been forked that our handlers

@@ -248,6 +248,11 @@ impl GatewayMachine {
         }
     }
 
+    /// A body is arriving, and has not ended.
+    pub fn awaits_body(&self) -> bool {
+        matches!(self.state, State::Body { .. })
+    }
+
     /// How much of the body is still to come.
     pub fn body_left(&self) -> BodyLeft {
         match &self.state {

@@ -481,6 +481,11 @@ impl FastCgi {
         }
     }
 
+    /// A body is arriving, and has not ended.
+    pub fn awaits_body(&self) -> bool {
+        matches!(self.state, State::Body { .. })
+    }
+
     /// For so long nobody asked for what the peer sends: that is not the peer's slowness.
     pub fn reader_paused(&mut self, span: Millis) {
         if let State::Body { heard, .. } = &mut self.state {
