@@ -195,8 +195,9 @@ def _work() -> Iterator[Option]:
     )  # fmt: skip
     yield Option(
         "static", "list", [], "Work",
-        "send files of a folder below a path, without the application: PATH=FOLDER, then, with semicolons between, "
-        "index=NAME, fallback=FILE, try, max-age=SECONDS, immutable=PATTERN, header=NAME: VALUE; may be repeated",
+        "send files of a folder below a path, or one file at it, without the application: PATH=FOLDER or PATH=FILE, "
+        "then, with semicolons between, index=NAME, fallback=FILE, try, max-age=SECONDS, immutable=PATTERN, "
+        "header=NAME: VALUE; may be repeated",
         metavar="PATH=FOLDER", check=static_files.check, split=static_files.split, tables=static_files.from_tables,
     )  # fmt: skip
     yield Option(

@@ -1,4 +1,4 @@
-"""Folders whose files the server sends itself: how they are written down, and what the engine is told of them.
+"""Folders and files that the server sends itself: how they are written down, and what the engine is told of them.
 
 Knows: the words of `--static` and of its tables in TOML. Does not know: files (`crates/server/src/files` does).
 """
@@ -40,12 +40,12 @@ def parse(text: str) -> dict[str, Any]:
     first, *others = re.split(r";(?! )", text)
     path, equals, folder = first.partition("=")
     if not equals or not folder:
-        raise ValueError(f"'{first}' is not PATH=FOLDER, {EXAMPLE}")
+        raise ValueError(f"'{first}' is not PATH=FOLDER or PATH=FILE, {EXAMPLE}")
     if not path.startswith("/") or not PATH.fullmatch(path) or any(part in (".", "..") for part in path.split("/")):
         raise ValueError(f"'{path}' is no path of a URL that begins with a slash, {EXAMPLE}")
     mount: dict[str, Any] = {
-        "prefix": path.rstrip("/"), "folder": folder, "index": None, "fallback": None, "try": False, "max_age": 60,
-        "immutable": [], "names": [], "headers": [],
+        "prefix": path.rstrip("/"), "folder": folder, "file": None, "index": None, "fallback": None, "try": False,
+        "max_age": 60, "immutable": [], "names": [], "headers": [],
     }  # fmt: skip
     for word in others:
         name, equals, value = word.partition("=")
@@ -87,7 +87,7 @@ def check(values: list[str]) -> None:
     for text in values:
         prefix = parse(text)["prefix"]
         if prefix in taken:
-            raise ValueError(f"'{taken[prefix]}' and '{text}' are for the same path: a path has one folder")
+            raise ValueError(f"'{taken[prefix]}' and '{text}' are for the same path: a path has one folder or file")
         taken[prefix] = text
 
 
@@ -130,15 +130,31 @@ def _text(path: str, table: Any) -> str:
 
 
 def for_engine(values: list[str]) -> list[dict[str, Any]]:
-    """The mounts with whole paths of folders, which are there. Raises Problem."""
+    """The mounts with whole paths of folders, which are there; `file`: the one of it that is served. Raises Problem."""
     mounts = [parse(text) for text in values]
     for mount in mounts:
-        folder = mount["folder"] = os.path.abspath(mount["folder"])
-        if not os.path.isdir(folder):
-            what = "is no folder" if os.path.exists(folder) else "is not there"
-            raise Problem(
-                errors.CONFIG,
-                f"--static {mount['prefix'] or '/'}: {folder} {what}",
-                hint="name the folder that holds the files; a relative one is looked for where the server starts",
-            )
+        path = mount["folder"] = os.path.abspath(mount["folder"])
+        if os.path.isfile(path):
+            mount["folder"], mount["file"] = os.path.split(path)
+            why = _why_no_file(mount, path)
+        elif os.path.isdir(path):
+            continue
+        else:
+            what = "is neither a folder nor a file" if os.path.exists(path) else "is not there"
+            why = what, "name the folder that holds the files; a relative one is looked for where the server starts"
+        if why:
+            raise Problem(errors.CONFIG, f"--static {mount['prefix'] or '/'}: {path} {why[0]}", hint=why[1])
     return mounts
+
+
+def _why_no_file(mount: dict[str, Any], path: str) -> tuple[str, str] | None:
+    """Why a file cannot be a mount, and what to do about it."""
+    for name in ("index", "fallback"):
+        if mount[name]:
+            return f"is a file, and {name} is for folders", f"leave {name}={mount[name]} out, or name a folder"
+    if os.path.islink(path):
+        below = os.path.join(os.path.realpath(mount["folder"]), "")
+        # As in a folder: the kernel follows no link that is absolute, or leads out of the folder that has it.
+        if os.path.isabs(os.readlink(path)) or not os.path.realpath(path).startswith(below):
+            return "is a link that leads out of its folder", f"name the file itself: {os.path.realpath(path)}"
+    return None

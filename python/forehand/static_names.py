@@ -20,7 +20,8 @@ FILE = "staticfiles.json"
 def engine_settings(plan: dict[str, Any]) -> dict[str, Any]:
     """What is added to a plan's settings of the engine: its mounts, each with what its folder's list names."""
     mounts = plan["engine"]["static"]
-    return {"static": [{**mount, "names": listed(mount["folder"])} for mount in mounts]} if mounts else {}
+    named = [{**mount, "names": [] if mount["file"] else listed(mount["folder"])} for mount in mounts]
+    return {"static": named} if mounts else {}
 
 
 def listed(folder: str) -> list[str]:

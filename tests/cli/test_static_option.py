@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from forehand.sources import as_toml, gather
 from forehand.static_files import for_engine, parse
 
 PLAIN: dict[str, Any] = {
-    "prefix": "/s", "folder": "x", "index": None, "fallback": None, "try": False, "max_age": 60, "immutable": [],
-    "names": [], "headers": [],
+    "prefix": "/s", "folder": "x", "file": None, "index": None, "fallback": None, "try": False, "max_age": 60,
+    "immutable": [], "names": [], "headers": [],
 }  # fmt: skip
 
 
@@ -100,9 +101,28 @@ def test_a_wrong_table_is_refused_where_it_stands(tmp_path: Path) -> None:
         gather({}, None, str(tmp_path))
 
 
-def test_a_folder_that_is_not_there_is_refused_at_the_start(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for folder, said in [("none", "is not there"), ("file", "is no folder")]:
+def test_what_is_not_there_is_refused_at_the_start(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name, said in [("none", "is not there"), ("pipe", "is neither a folder nor a file")]:
         with pytest.raises(Problem, match=said):
-            for_engine([f"/s={tmp_path / folder}"])
-    assert for_engine([f"/s={tmp_path}"])[0]["folder"] == str(tmp_path)
+            for_engine([f"/s={tmp_path / name}"])
+    [found] = for_engine([f"/s={tmp_path}"])
+    assert (found["folder"], found["file"]) == (str(tmp_path), None)
+
+
+def test_one_file_is_a_mount_unless_it_is_somewhere_else(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    for name in ("files/icon", "other"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "files/inside").symlink_to("icon")
+    (tmp_path / "files/outside").symlink_to("../other")
+    (tmp_path / "files/absolute").symlink_to(tmp_path / "files/icon")
+    for name in ("icon", "inside"):
+        [found] = for_engine([f"/i={tmp_path}/files/{name};try;max-age=5"])
+        assert (found["folder"], found["file"]) == (f"{tmp_path}/files", name)
+    for name in ("outside", "absolute"):
+        with pytest.raises(Problem, match="is a link that leads out of its folder"):
+            for_engine([f"/i={tmp_path}/files/{name}"])
+    for word in ("index=a", "fallback=a"):
+        with pytest.raises(Problem, match=f"is a file, and {word[:-2]} is for folders"):
+            for_engine([f"/i={tmp_path}/files/icon;{word}"])

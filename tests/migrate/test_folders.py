@@ -39,6 +39,8 @@ def why(outcome: Outcome, option: str) -> str:
         ("static-map = /s=/srv\nstatic-map = /t=/tmp/t\nstatic-expires-uri = ^/s/ 9\n",
          ["/s=/srv;try;max-age=9", "/t=/tmp/t;try"]),
         ("static-map = /s=/srv\nstatic-expires-uri = ^/s/img/ 9\n", ["/s=/srv;try"]),
+        ("static-map = /favicon.ico=/srv/favicon.ico\nstatic-map = /s=/srv\nstatic-index = i.html\n",
+         ["/favicon.ico=/srv/favicon.ico;try", "/s=/srv;try;index=i.html"]),
         ("static-map = /s=/srv\nstatic-expires-mtime = /* 9\n", ["/s=/srv;try"]),
     ],
 )  # fmt: skip
@@ -56,7 +58,6 @@ def test_a_folder_of_uwsgi_is_a_mount_whose_missing_files_are_the_applications(
     [
         ("static-map = /s=/srv\nstatic-skip-ext = .py\n", "static-map", r"names in \.py .*static = \['/s=/srv;try'\]"),
         ("check-static-docroot = true\n", "check-static-docroot", "DOCUMENT_ROOT"),
-        ("static-map = /favicon.ico=/srv/favicon.ico\n", "static-map", "a mount is a folder"),
         ("static-map = /s=/srv/a;b\n", "static-map", "has a semicolon"),
         ("static-map = s=/srv\n", "static-map", "does not begin with a slash"),
         ("static-map = /srv\n", "static-map", "it is not /PATH=FOLDER"),
@@ -71,7 +72,7 @@ def test_what_uwsgi_kept_back_is_not_served(text: str, option: str, reason: str,
 def test_of_two_folders_for_one_path_the_first_is_taken(tmp_path: Path) -> None:
     outcome = made(tmp_path, "module = a\nhttp = :1\nstatic-map = /s=/one\nstatic-map = /s=/two\n")
     assert static(outcome) == ["/s=/one;try"]
-    assert "/s has one folder" in why(outcome, "static-map")
+    assert "/s has one folder or file" in why(outcome, "static-map")
 
 
 def test_what_files_have_anyway_needs_nothing(tmp_path: Path) -> None:
@@ -98,6 +99,8 @@ def test_a_folder_from_a_variable_stands_on_the_command_line(tmp_path: Path) -> 
         ("GRANIAN_STATIC_PATH_MOUNT=assets granian --interface wsgi a:b", ["/static=assets;max-age=86400"]),
         ("mod_wsgi-express start-server a.wsgi --url-alias /s /srv/s --url-alias /t /srv/t",
          ["/s=/srv/s", "/t=/srv/t"]),
+        ("mod_wsgi-express start-server a.wsgi --url-alias /robots.txt /srv/robots.txt --directory-index index.html",
+         ["/robots.txt=/srv/robots.txt"]),
         ("mod_wsgi-express start-server a.wsgi --document-root www --directory-index 'index.html index.htm'",
          ["/=www;try;index=index.html"]),
     ],

@@ -4,6 +4,7 @@
 //! server.
 
 use std::collections::HashSet;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
@@ -33,6 +34,7 @@ fn mount(given: &Bound<'_, PyDict>) -> PyResult<Mount> {
     Ok(Mount {
         prefix: key::<String>(given, "prefix")?.trim_end_matches('/').into(),
         root: key::<PathBuf>(given, "folder")?,
+        file: key::<Option<PathBuf>>(given, "file")?.map(|path| path.into_os_string().into_vec()),
         index: name(key(given, "index")?),
         fallback: name(key(given, "fallback")?),
         falls_through: key(given, "try")?,

@@ -232,10 +232,8 @@ def _static(outcome: Outcome, given: list[tuple[str, str]]) -> None:
         if flag not in ("--url-alias", "--document-root"):
             continue
         path, _, folder = value.partition(" ") if flag == "--url-alias" else ("/", "", value)
-        if static_files.is_one_file(path, folder):
-            outcome.unsupported(flag, value, static_files.ONE_FILE)
-            continue
-        more = [*(["try"] if flag == "--document-root" else []), *([f"index={index}"] if index else [])]
+        has_index = index and not static_files.is_one_file(path, folder)
+        more = [*(["try"] if flag == "--document-root" else []), *([f"index={index}"] if has_index else [])]
         try:
             text = static_files.mount(path, folder, *more)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Folders that another server served beside its application, as values of `static`.
+"""Folders and files that another server served beside its application, as values of `static`.
 
 Knows: how such a value is written, and what is otherwise with files here whoever served them before. Does not know:
 other servers' options (`uwsgi_static.py` and the servers' own files).
@@ -16,12 +16,11 @@ OTHERWISE = (
     "names that begin with a dot and links that leave the folder are not served, and Cache-Control says max-age=60 "
     "unless the mount or the name says otherwise (docs/static-files.md)"
 )
-ONE_FILE = "a mount is a folder: put this file into one of its own, or let the application answer"
 BY_HAND = "to serve them all the same: static = [{}]"
 
 
 def mount(path: str, folder: str, *more: str) -> str:
-    """A value of `static`: the path, the folder, and what else is said of it. ValueError: it cannot be written."""
+    """A value of `static`: the path, the folder or file, and what else is said. ValueError: it cannot be written."""
     if not path.startswith("/"):
         raise ValueError(f"{path!r} does not begin with a slash")
     if any(";" in part for part in (folder, *more)):
@@ -42,7 +41,7 @@ def put(outcome: Outcome, origin: str, value: object, text: str) -> bool:
     path = text.partition("=")[0]
     for taken in outcome.settings.get("static", []):
         if taken.partition("=")[0] == path:
-            outcome.unsupported(origin, value, f"{path} has one folder: {taken}")
+            outcome.unsupported(origin, value, f"{path} has one folder or file: {taken}")
             return False
     outcome.put("static", text if "$" in text else [text], origin)
     return outcome.took("static", origin) or "$" in text

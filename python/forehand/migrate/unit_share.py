@@ -82,7 +82,7 @@ def _mounts(step: Mapping[str, Any], more: list[str]) -> Iterator[tuple[object, 
     share = str(shares[0]) if shares else ""
     folder = share.removesuffix("$uri").rstrip("/")
     if not share.endswith("$uri") or "$" in folder or not folder:
-        yield share, "", f"it is not FOLDER$uri: {static_files.ONE_FILE}"
+        yield share, "", "it is not FOLDER$uri; one file at one path can be a mount: static = ['/PATH=FILE']"
         return
     for pattern in map(str, patterns if isinstance(patterns, list) else [patterns]):
         path = pattern.removesuffix("*").rstrip("/")

@@ -51,7 +51,8 @@ def translate(outcome: Outcome, pairs: list[tuple[str, str]]) -> None:
     taken = ""
     for key, value, path, folder in placed:
         age = ages.get(path, ages.get(""))
-        more = ["try", *index, *([f"max-age={age}"] if age else [])]
+        one = static_files.is_one_file(path, folder)
+        more = ["try", *(() if one else index), *([f"max-age={age}"] if age else [])]
         try:
             text = static_files.mount(path, folder, *more)
         except ValueError as error:
@@ -71,7 +72,7 @@ def translate(outcome: Outcome, pairs: list[tuple[str, str]]) -> None:
 
 
 def _placed(outcome: Outcome, given: list[tuple[str, str]]) -> Iterator[tuple[str, str, str, str]]:
-    """(option, value, path, folder) of each folder. `static-map2` has the whole path below its folder."""
+    """(option, value, path, folder or file) of each. `static-map2` has the whole path below its folder."""
     for key, value in given:
         if key not in FOLDERS:
             continue
@@ -83,9 +84,6 @@ def _placed(outcome: Outcome, given: list[tuple[str, str]]) -> Iterator[tuple[st
                 continue
         if key == "static-map2":
             folder = f"{folder.rstrip('/')}/{path.strip('/')}"
-        if static_files.is_one_file(path, folder):
-            outcome.unsupported(key, value, static_files.ONE_FILE)
-            continue
         yield key, value, path, folder
 
 

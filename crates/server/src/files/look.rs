@@ -77,6 +77,9 @@ pub(super) fn candidates(mount: &Mount, rest: &[u8]) -> Vec<Vec<u8>> {
 
 /// The file that a path names, and whether it names a folder. None: it names nothing.
 fn named(mount: &Mount, rest: &[u8]) -> Option<(Vec<u8>, Named)> {
+    if let Some(file) = &mount.file {
+        return Some((file.clone(), Named::File));
+    }
     let mut path = Vec::new();
     let named = decode(if rest.is_empty() { b"/" } else { rest }, &mut path).ok()?;
     match (named, &mount.index) {

@@ -254,10 +254,10 @@ impl Files {
             Resolved::Forbidden => self.refuse(&mut exchange, b"403 Forbidden", &[]),
             Resolved::Busy => {
                 self.engine.log.complain(Level::Error, || {
-                    let (mount, rest) =
-                        (&self.engine.config.mounts[usize::from(number)], String::from_utf8_lossy(rest));
+                    let mount = &self.engine.config.mounts[usize::from(number)];
+                    let name = String::from_utf8_lossy(mount.file.as_deref().unwrap_or(rest));
                     format!(
-                        "{rest} below {} cannot be opened now: no descriptors or memory are left, or the disk \
+                        "{name} below {} cannot be opened now: no descriptors or memory are left, or the disk \
                          fails; its client gets 503",
                         mount.root.display()
                     )

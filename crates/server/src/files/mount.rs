@@ -10,13 +10,15 @@ const HASH_DIGITS: usize = 8;
 /// How long a file is kept whose name changes with its content: a year, as others understand for ever.
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 
-/// A folder whose files are served below a path (`--static`).
+/// A folder whose files are served below a path, or one file of it at that path (`--static`).
 #[derive(Debug, Clone, Default)]
 pub struct Mount {
     /// Where it begins: `/static`, or nothing for all paths.
     pub prefix: Vec<u8>,
     /// The folder.
     pub root: PathBuf,
+    /// The only file of it that is served, by its name in the folder: at the prefix itself, and nothing below.
+    pub file: Option<Vec<u8>>,
     /// The file that stands for a folder. Without one a folder is nothing.
     pub index: Option<Vec<u8>>,
     /// The file that is sent where there is none, by its path in the folder.
@@ -49,11 +51,23 @@ pub enum Way {
 pub fn find<'a>(mounts: &[Mount], path: &'a [u8]) -> Option<(u16, &'a [u8])> {
     mounts.iter().zip(0..).find_map(|(mount, number)| {
         let rest = path.strip_prefix(&mount.prefix[..])?;
-        matches!(rest, [] | [b'/', ..]).then_some((number, rest))
+        mount.has(rest).then_some((number, rest))
     })
 }
 
 impl Mount {
+    /// Whether a path is its own, of which that follows the prefix.
+    #[inline]
+    fn has(&self, rest: &[u8]) -> bool {
+        match rest {
+            [] => true,
+            // The prefix of the root is nothing.
+            [b'/'] => self.file.is_none() || self.prefix.is_empty(),
+            [b'/', ..] => self.file.is_none(),
+            _ => false,
+        }
+    }
+
     /// What becomes of a request with this method.
     pub fn way(&self, method: &[u8]) -> Way {
         match method {
@@ -158,6 +172,27 @@ mod tests {
         let all = [mount("")];
         assert_eq!(find(&all, b"/x"), Some((0, &b"/x"[..])));
         assert_eq!(find(&all, b"*"), None);
+    }
+
+    #[test]
+    fn one_file_is_at_its_path_and_nothing_is_below() {
+        let file = |prefix| Mount { file: Some(b"icon".to_vec()), ..mount(prefix) };
+        let mounts = [file("/static/icon"), mount("/static"), file("/icon"), file("")];
+        for (path, found) in [
+            ("/static/icon", Some((0, ""))),
+            ("/static/icon/", Some((1, "/icon/"))),
+            ("/static/iconx", Some((1, "/iconx"))),
+            ("/icon", Some((2, ""))),
+            ("/icon/", None),
+            ("/icon/icon", None),
+            ("/iconx", None),
+            ("/", Some((3, "/"))),
+            ("//", None),
+            ("/x", None),
+        ] {
+            let found = found.map(|(number, rest): (u16, &str)| (number, rest.as_bytes()));
+            assert_eq!(find(&mounts, path.as_bytes()), found, "{path}");
+        }
     }
 
     #[test]
