@@ -1,0 +1,114 @@
+"""Which thread asks the disk for files of `--static`: one of those that are for it, never the one that has the loop.
+
+Every system call about the folder is looked at, as strace shows them. Whoever has the loop asks only what the kernel
+answers from memory or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from serving import PATIENCE, Serving
+from staticfiles import DRIVERS, LARGE, THEN, ask, put, replace
+
+Serve = Callable[..., Serving]
+
+#: What the kernel answers from memory: names that it knows, what is known of an open file, pages that it has.
+AT_ONCE = re.compile(
+    r"openat2\(.*\bRESOLVE_CACHED\b"
+    r"|statx\(\d+<[^>]*>, \"\", [A-Z_|]*AT_EMPTY_PATH"
+    r"|(fstat|close)\(\d+<"
+    r"|newfstatat\(\d+<[^>]*>, \"\", .*AT_EMPTY_PATH"
+    r"|preadv2\(.*\bRWF_NOWAIT\)"
+    r"|cachestat\("
+    # Asked for what such reads have shown to be there.
+    r"|sendfile\("
+)
+
+
+class Watched:
+    """The system calls of a server about a folder, by the names of its threads."""
+
+    def __init__(self, server: Serving, folder: Path, log: Path) -> None:
+        self.folder, self.log = folder, log
+        pid = server.workers[0] if server.workers else server.pid
+        calls = "trace=%file,%desc"
+        command = ["strace", "-f", "--decode-pids=comm", "-y", "-qq", "-o", str(log), "-e", calls, "-p", str(pid)]
+        self.tracer = subprocess.Popen(command, stderr=subprocess.PIPE)
+
+        def attached() -> bool:
+            tasks = list(Path(f"/proc/{pid}/task").iterdir())
+            return self.tracer.poll() is not None or all(
+                "TracerPid:\t0" not in (task / "status").read_text() for task in tasks
+            )
+
+        server.until(attached)
+        if self.tracer.poll() is not None:
+            assert self.tracer.stderr
+            pytest.skip(f"strace cannot look at another process here: {self.tracer.stderr.read().decode().strip()}")
+
+    def calls(self) -> list[tuple[str, str]]:
+        """Names of threads and what they have called."""
+        if self.tracer.poll() is None:
+            self.tracer.send_signal(signal.SIGINT)
+        self.tracer.communicate(timeout=PATIENCE)
+        begun: dict[str, str] = {}
+        found = []
+        for line in self.log.read_text(errors="replace").splitlines():
+            thread, _, call = line.partition("> ")
+            if call.endswith("<unfinished ...>"):
+                begun[thread] = call.removesuffix("<unfinished ...>")
+                continue
+            if call.startswith("<... "):
+                call = begun.pop(thread, "") + call.partition(" resumed>")[2]
+            if str(self.folder) in call:
+                found.append((thread.partition("<")[2], call))
+        return found
+
+
+def forget(path: Path) -> None:
+    """The kernel has nothing of its content in memory, where its file system is on a disk."""
+    file = os.open(path, os.O_RDONLY)
+    os.fsync(file)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(file)
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_only_threads_for_the_disk_wait_for_it(serve: Serve, tmp_path: Path, driver: str) -> None:
+    folder = tmp_path / "files"
+    fresh = [f"fresh{number}.txt" for number in range(4)]
+    for name in fresh:
+        put(folder / name, name.encode())
+    for name in ("cold.txt", "cold.bin", "page/index.html"):
+        put(folder / name, LARGE if name == "cold.bin" else b"cold")
+        forget(folder / name)
+    options = ("--static", f"/s={folder};index=index.html", "--static-recheck", "20ms")
+    server = serve(*DRIVERS[driver], *options)
+    watched = Watched(server, folder, tmp_path / "calls")
+    for name in (*fresh, *fresh):
+        assert ask(server, f"/s/{name}")[2] == name.encode()
+    assert ask(server, "/s/cold.txt")[2] == b"cold"
+    assert ask(server, "/s/cold.bin")[2] == LARGE
+    forget(folder / "cold.bin")
+    assert ask(server, "/s/cold.bin", "Range: bytes=500000-")[2] == LARGE[500_000:]
+    assert ask(server, "/s/page/")[2] == b"cold"
+    assert [ask(server, f"/s/{path}")[0] for path in ("none", "page", "none/at/all")] == [404, 301, 404]
+    replace(folder / fresh[0], b"another", THEN + 60)
+    server.until(lambda: ask(server, f"/s/{fresh[0]}")[2] == b"another")
+    calls = watched.calls()
+    others = [call for thread, call in calls if thread != "forehand-disk"]
+    assert [call for call in others if not AT_ONCE.match(call)] == []
+    assert any("RESOLVE_CACHED" in call for call in others), "whoever has the loop looks first"
+    for name in (*fresh, "cold.txt", "cold.bin", "page/index.html"):
+        waited = [call for thread, call in calls if thread == "forehand-disk" and f'"{name}"' in call]
+        # That it has no compressed forms is nothing that the kernel knows of a name which nobody has asked for.
+        assert any(call.startswith("openat2(") for call in waited), f"the first request for {name} waits for the disk"
