@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from serving import Serving
 
+#: Folders whose files share servers.
+SHARING = ("tests/fronts",)
 #: Files that build something, or wait for most of a minute.
 LONG = ("tests/test_install.py", "tests/lab/test_lab_hosts.py", "tests/asgi/test_autobahn.py")
 
@@ -21,14 +23,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Which tests run in one process, where several share them (`-n 6 --dist loadgroup`).
 
-    Those of a file do, one after the other, as they share servers, but for files whose tests are marked `apart`: they
-    are long, share nothing, and begin first. Then what is long and stays together.
+    Those of a file do, one after the other, as they share servers, and so do those of a folder that does; but not in
+    files whose tests are marked `apart`: they are long, share nothing, and begin first. Then what is long and stays
+    together.
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
     for item in items:
         if not item.get_closest_marker("apart"):
-            item.add_marker(pytest.mark.xdist_group(item.location[0]))
+            group = next((folder for folder in SHARING if item.location[0].startswith(folder)), item.location[0])
+            item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: (item.get_closest_marker("apart") is None, item.location[0] not in LONG))
 
 

