@@ -2,6 +2,9 @@
 
 ADDRESS ?= 127.0.0.1:8000
 FUZZ_SECONDS ?= 60
+# The same inputs again; none: others each time.
+FUZZ_SEED ?=
+FUZZ_FROM := $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 RACE_SECONDS ?= 60
 TORMENT_SECONDS ?= 3600
 # How many processes share the tests, which wait more than they work. tests/conftest.py says which of them stay together.
@@ -89,9 +92,9 @@ test-debug: .venv/built .venv/tested-with
 
 fuzz: .venv/built .venv/tested-with
 	cargo build --release --manifest-path fuzz/Cargo.toml
-	fuzz/target/release/drive all --seconds $(FUZZ_SECONDS)
-	$(BIN)/python fuzz/against_h11.py --seconds $(FUZZ_SECONDS)
-	$(BIN)/python fuzz/against_h2.py --seconds $(FUZZ_SECONDS)
+	fuzz/target/release/drive all --seconds $(FUZZ_SECONDS) $(FUZZ_FROM)
+	$(BIN)/python fuzz/against_h11.py --seconds $(FUZZ_SECONDS) $(FUZZ_FROM)
+	$(BIN)/python fuzz/against_h2.py --seconds $(FUZZ_SECONDS) $(FUZZ_FROM)
 
 # Folders renamed and symlinks swapped while files below them are opened; `make test` has a second of it.
 race:

@@ -51,6 +51,7 @@ STRICTER = {
     "glitches": "h2 counts no floods",
     "pseudo-value": "h2 looks at no path but that there is one, and at no scheme",
     "field": "h2 takes control characters other than NUL, CR and LF (RFC 9113 §8.2.1 allows it)",
+    "trailers": "h2 takes any name behind the content, also those that frame or route a message (RFC 9110 §6.5.1)",
     "stream-number": "we know it from the frame's head; h2 waits for the rest",
     "frame-size": "the same",
     "frame-stream": "the same",
