@@ -5,6 +5,7 @@ A web server that is asked here sends all of a body before it looks at the reply
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import time
@@ -24,6 +25,8 @@ DRIVEN = {
 }
 each = pytest.mark.parametrize("protocol", sorted(WRITERS))
 driven = pytest.mark.parametrize("driver", DRIVEN.values(), ids=DRIVEN)
+#: One of each engine.
+ENGINES = {name: driver for name, driver in DRIVEN.items() if name != "threads without buffering"}
 #: In these the application is asked before its body has come.
 STREAMING = [name for name in DRIVEN if name in ("asyncio", "threads without buffering")]
 streaming = pytest.mark.parametrize("driver", [DRIVEN[name] for name in STREAMING], ids=STREAMING)
@@ -32,8 +35,8 @@ LARGE = b"x" * 8_000_000
 
 
 @contextmanager
-def connected(served: Serving) -> Iterator[socket.socket]:
-    with socket.create_connection(place(served), PATIENCE) as sock:
+def connected(served: Serving, number: int = 0) -> Iterator[socket.socket]:
+    with socket.create_connection(place(served, number), PATIENCE) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield sock
@@ -105,6 +108,24 @@ def test_a_body_that_nobody_reads_may_take_the_time_of_a_body(
         assert time.monotonic() - begun >= 0.2
         sock.sendall(request[2040:])
         assert parsed(read_all(sock))[::2] == (403, b"early")
+    served.counts("lingers_cut", 0)
+
+
+@pytest.mark.parametrize("driver", ENGINES.values(), ids=ENGINES)
+def test_who_sends_too_much_is_told_so_however_long_it_takes(serve: Serve, driver: tuple[str, ...]) -> None:
+    target, *more = driver
+    binds = [f"--bind={protocol}://127.0.0.1:0" for protocol in WRITERS]
+    served = serve(target, *more, *binds, "--limit-body-bytes", "1000000", "--linger-timeout", "1s")
+    # Nobody is to read it, as its length is told before.
+    requests = [early(protocol, LARGE[:1_000_001]) for protocol in WRITERS]
+    with contextlib.ExitStack() as stack:
+        socks = [stack.enter_context(connected(served, number)) for number in range(len(requests))]
+        for part in range(50):
+            for sock, request in zip(socks, requests):
+                step = len(request) // 50 + 1
+                sock.sendall(request[part * step : part * step + step])
+            time.sleep(0.025)  # in all longer than the time to linger, and never so long without a byte
+        assert [parsed(read_all(sock))[0] for sock in socks] == [413] * len(socks)
     served.counts("lingers_cut", 0)
 
 

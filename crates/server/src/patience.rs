@@ -26,11 +26,21 @@ impl Patience {
 
     /// The peer has taken so many bytes.
     pub fn earn(&mut self, bytes: u64, limits: &Limits, now: Millis) {
+        self.extend(bytes, (limits.write_rate, limits.write_timeout), now);
+    }
+
+    /// The peer has sent so many bytes of a body that nobody reads, before it looks at the refusal.
+    pub fn hear(&mut self, bytes: u64, limits: &Limits, now: Millis) {
+        self.extend(bytes, (limits.body_rate, limits.linger_timeout), now);
+    }
+
+    /// By the time that so many bytes take at a rate, up to a span from now.
+    fn extend(&mut self, bytes: u64, (rate, span): (u64, Millis), now: Millis) {
         if bytes == 0 {
             return;
         }
-        let most = now.saturating_add(limits.write_timeout);
-        self.0 = match bytes.saturating_mul(1000).checked_div(limits.write_rate) {
+        let most = now.saturating_add(span);
+        self.0 = match bytes.saturating_mul(1000).checked_div(rate) {
             Some(earned) => self.0.saturating_add(earned).min(most),
             // No rate is asked for: any byte is enough.
             None => most,
@@ -68,6 +78,23 @@ mod tests {
         assert!(given_up(239, &limits).is_some(), "one byte less");
         assert_eq!(given_up(240, &limits), None, "the limit");
         assert_eq!(given_up(241, &limits), None, "one byte more");
+    }
+
+    #[test]
+    fn who_sends_what_nobody_reads_is_heard_as_long_as_it_keeps_to_the_rate_of_a_body() {
+        let limits = Limits { linger_timeout: 2000, body_rate: 240, ..Limits::default() };
+        for (bytes, ends) in [(0, true), (1, true), (239, true), (240, false), (241, false)] {
+            let mut patience = Patience::of(limits.linger_timeout, 0);
+            let ended = (1..86_400).map(|second| second * 1000).any(|now| {
+                let over = patience.is_over(now);
+                patience.hear(bytes, &limits, now);
+                over
+            });
+            assert_eq!(ended, ends, "{bytes} bytes a second");
+        }
+        let mut patience = Patience::of(limits.linger_timeout, 0);
+        patience.hear(1_000_000, &limits, 500);
+        assert_eq!(patience.until(), 2500, "silence is silence, however much was sent before");
     }
 
     #[test]

@@ -302,10 +302,13 @@ impl Reader {
             .behind(connection.sending.pipelined.as_ref());
         Step::Ready(head, Body::Stream(Arc::new(Incoming::new(flow.seeded(bytes)))))
     }
+
     /// Reads and throws away. False: the peer has ended.
     pub fn discard(&self, connection: &mut Connection, mut left: u64, poller: &mut Poller) -> bool {
         let mut lent = poller.reactor.take_lent();
         let mut goes_on = true;
+        // Who speaks for others may not look at a refusal before it has sent all, and is trusted.
+        let sends_first = connection.machine.protocol() != Protocol::Http;
         for reads in 0.. {
             if !goes_on || left == 0 || !poller.allowance.may_read(reads) {
                 break;
@@ -318,6 +321,9 @@ impl Reader {
                 Read::Data { bytes, .. } => {
                     left = left.saturating_sub(bytes.len() as u64);
                     connection.more = left > 0;
+                    if sends_first {
+                        connection.patience.hear(bytes.len() as u64, &self.engine.config.limits, poller.now);
+                    }
                 }
                 Read::Nothing => {}
                 Read::Ended | Read::Failed(_) => goes_on = false,

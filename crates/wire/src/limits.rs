@@ -211,7 +211,7 @@ limits! { Limits, TABLE:
         "a client answers a close frame at once, if it is still there",
         "the connection closes without the answer", "ws_close_timeouts";
     linger_timeout: "milliseconds" = 2_000,
-        "time for a peer to read our refusal while it still sends",
+        "time for a peer to read our refusal while it still sends; a web server that speaks uwsgi, SCGI or FastCGI may have to send all before it reads, and has it anew with what it sends, at --limit-body-rate",
         "the connection closes", "lingers_cut";
     graceful_timeout: "milliseconds" = 30_000,
         "what gunicorn waits, and what orchestrators wait before they kill",
