@@ -35,6 +35,12 @@ fn peer(address: Option<&[u8]>, port: Option<&[u8]>) -> Result<Option<Peer>, Fau
     }))
 }
 
+/// No place in the bytes: a value stands behind its name.
+const NOWHERE: Span = (0, 0);
+
+/// Bytes of REMOTE_ADDR and REMOTE_PORT.
+const CLIENT_NAME: u32 = 11;
+
 /// What is done with a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
@@ -149,7 +155,7 @@ pub(super) fn judge(
     now: Millis,
 ) -> Result<(Arc<Head>, Given), Fault> {
     // What it says of its client differs, where the rest comes again: it is looked at each time.
-    let (address, port) = (value_of(&bytes, pairs, b"REMOTE_ADDR"), value_of(&bytes, pairs, b"REMOTE_PORT"));
+    let (address, port) = client_of(&bytes, pairs);
     let part = |(from, to): Span| Some(&bytes[from as usize..to as usize]).filter(|part| !part.is_empty());
     let peer = peer(part(address), part(port))?;
     // Its forwarding headers are believed as those of one that has connected itself would be.
@@ -173,10 +179,20 @@ pub(super) fn judge(
     Ok((head, Given { bytes, known, peer }))
 }
 
-/// Where the first value of a name is; nowhere, where it is not there.
-fn value_of(bytes: &[u8], pairs: &[Pair], wanted: &[u8]) -> Span {
-    let is_it = |&&((from, to), _): &&Pair| bytes[from as usize..to as usize] == *wanted;
-    pairs.iter().find(is_it).map_or((0, 0), |&(_, value)| value)
+/// Where the address and the port of the client are, the first of each; nowhere, where they are not there.
+fn client_of(bytes: &[u8], pairs: &[Pair]) -> (Span, Span) {
+    let (mut address, mut port) = (NOWHERE, NOWHERE);
+    for &((from, to), value) in pairs {
+        // Few other names are as long.
+        if to - from == CLIENT_NAME {
+            match &bytes[from as usize..to as usize] {
+                b"REMOTE_ADDR" if address == NOWHERE => address = value,
+                b"REMOTE_PORT" if port == NOWHERE => port = value,
+                _ => {}
+            }
+        }
+    }
+    (address, port)
 }
 
 /// The head, what is not in it, and whether the length of a body is told. It is written to `text`, which is empty.

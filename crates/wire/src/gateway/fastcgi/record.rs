@@ -102,8 +102,14 @@ pub fn pairs(bytes: &[u8]) -> Result<Vec<Pair>, Fault> {
     let mut pairs = Vec::with_capacity(32);
     let mut at = 0;
     while at < bytes.len() {
-        let name = length(bytes, &mut at)?;
-        let value = length(bytes, &mut at)?;
+        let (name, value) = match bytes[at..] {
+            // Almost all are short.
+            [name @ 0..128, value @ 0..128, ..] => {
+                at += 2;
+                (usize::from(name), usize::from(value))
+            }
+            _ => (length(bytes, &mut at)?, length(bytes, &mut at)?),
+        };
         let middle = at.checked_add(name).ok_or(fault::GATEWAY_FORMAT)?;
         let end = middle.checked_add(value).filter(|&end| end <= bytes.len()).ok_or(fault::GATEWAY_FORMAT)?;
         // Bounded far below 2³² bytes by the limit `header_bytes`.

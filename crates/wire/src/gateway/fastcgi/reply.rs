@@ -53,8 +53,11 @@ impl Records {
             return bytes.clear();
         }
         if (1..=MOST).contains(&bytes.len()) {
-            let (head, _) = self.open(bytes.len() as u64);
-            bytes.splice(..0, head);
+            let (length, (head, _)) = (bytes.len(), self.open(bytes.len() as u64));
+            bytes.reserve(HEAD + END_BYTES);
+            bytes.extend_from_slice(&head);
+            bytes.copy_within(..length, HEAD);
+            bytes[..HEAD].copy_from_slice(&head);
         } else {
             let content = std::mem::take(bytes);
             self.add(&content, bytes);
