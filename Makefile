@@ -8,7 +8,7 @@ FUZZ_FROM := $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 RACE_SECONDS ?= 60
 TORMENT_SECONDS ?= 3600
 # How many processes share the tests, which wait more than they work. tests/conftest.py says which of them stay together.
-TESTERS ?= 6
+TESTERS ?= 4
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup --no-loadscope-reorder

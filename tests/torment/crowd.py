@@ -65,23 +65,31 @@ class Crowd:
 
     def run(self) -> None:
         """Until nothing more is to happen, and nobody is there but those who stay without listening."""
-        seen = time.monotonic()
+        due = time.monotonic()
         while self._planned or any(not client.lingers for client in self.there.values()):
-            now = time.monotonic()
+            now = self._look_at_clock(due)
             while self._timers and self._timers[0][0] <= now:
                 heapq.heappop(self._timers)[2]()
-            if now - seen > LATE:
-                # Somebody else has had this processor: none of these clients can have kept its pace.
-                self.lag = max(self.lag, now - seen)
-                for late in self.there.values():
-                    late.replies.excused = True
-            wait = self._timers[0][0] - now if self._timers else 1.0
-            seen = now + min(max(wait, 0), 1.0)
-            for fd, events in self._epoll.poll(min(max(wait, 0), 1.0)):
+            wait = min(max(self._timers[0][0] - now, 0), 1.0) if self._timers else 1.0
+            due = now + wait
+            events = self._epoll.poll(wait)
+            for fd, happened in events:
+                # What is heard late may be an answer to what was said late.
+                now = self._look_at_clock(due)
                 client = self.there.get(fd)
                 if client:
-                    client.happened(events, time.monotonic())
+                    client.happened(happened, now)
                     self._go_on(client, fd)
+
+    def _look_at_clock(self, due: float) -> float:
+        """What time it is, where it should be no later than `due`."""
+        now = time.monotonic()
+        if now - due > LATE:
+            # Somebody else has had this processor: none of these clients can have kept its pace.
+            self.lag = max(self.lag, now - due)
+            for late in self.there.values():
+                late.replies.excused = True
+        return now
 
     def release(self) -> None:
         """Those who stay may go."""
