@@ -43,11 +43,13 @@ def test_idle_connections_leave_a_worker_whose_interpreter_is_held(serve: Serve,
             # Who has a request takes no other connection meanwhile.
             sock.sendall(header + asked_of_holding("/sleep?0.2"))
         assert len({told(sock)[0] for sock in kept}) == 2
-        holding.sendall(said[-1] + asked_of_holding(f"/hold?{LONG}"))
 
         def busy() -> list[int]:
             return [worker["pid"] for worker in served.status()["workers"] if worker["busy"]]
 
+        # What workers tell of themselves is a moment old.
+        served.until(lambda: not busy())
+        holding.sendall(said[-1] + asked_of_holding(f"/hold?{LONG}"))
         [held] = served.until(busy)
         for _ in range(2):
             for number, sock in enumerate(kept):
