@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import forehand
 import pytest
@@ -60,6 +62,23 @@ def test_two_servers_do_not_share_a_control_socket(serve: Serve, shop: Shop, tmp
     assert version(server) == "one"
     server.kill()
     assert version(serve("shop", "--control", str(path), cwd=tmp_path)) == "one", "what a dead one left is replaced"
+
+
+def test_servers_at_one_port_of_several_addresses_are_told_apart(serve: Serve, shop: Shop) -> None:
+    def at(name: str) -> dict[str, Any]:
+        command = [sys.executable, "-m", "forehand", "status", "--json", "-C", name]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
+
+    # An address of its own: a port of 127.0.0.1 that is free is soon another test's.
+    first, own = "127.0.0.91", "127.0.0.92"
+    server = serve("shop", "--bind", f"{first}:0", cwd=shop())
+    port = server.port
+    assert at(str(port))["pid"] == server.pid, "the port is enough where only one has it"
+    other = serve("shop", "--bind", f"{own}:{port}", cwd=shop())
+    assert [at(f"{address}:{port}").get("pid") for address in (first, own)] == [server.pid, other.pid]
+    assert f"{own}:{port}" in at(str(port))["error"], "and where several have it, it says so"
+    server.kill()
 
 
 HOOKS = """

@@ -65,13 +65,17 @@ def main(arguments: Sequence[str]) -> int:
 def find(named: str) -> str:
     """The control socket: the one that is named, or the only one that answers. Raises Problem."""
     place = folder()
-    if named:
-        short = os.path.join(place, f"{named}.sock")
-        return named if "/" in named or (not named.isdigit() and not os.path.exists(short)) else short
     try:
         paths = sorted(os.path.join(place, name) for name in os.listdir(place) if name.endswith(".sock"))
     except OSError:
         paths = []
+    if named:
+        short = os.path.join(place, f"{named}.sock")
+        if "/" in named or short in paths or not named.isdigit():
+            return short if short in paths else named
+        paths = [path for path in paths if path.endswith(f":{named}.sock")]
+        if not paths:
+            return short
     alive = [path for path in paths if ask_holder(path)]
     if len(alive) == 1:
         return alive[0]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Orders are a word and a number; a client that sends more is none of ours.
 LONGEST = 256
+#: At these the port alone names the control socket: only one server can have it, at all of them or at one.
+USUAL_ADDRESSES = ("127.0.0.1", "0.0.0.0")
 #: Clients at a time; more wait in the kernel's queue.
 MOST_CLIENTS = 16
 
@@ -42,8 +44,13 @@ def path_for(option: str, url: str) -> str:
         return ""
     if option != "auto":
         return os.path.abspath(option)
-    # `uwsgi:unix:/run/x.sock` and `unix:/run/x.sock` are the same place, as a path can be listened on once.
-    name = url.rpartition(":")[2] if "://" in url else url.rpartition("unix:")[2].strip("/@").replace("/", "-")
+    if "://" in url:
+        # An address of one's own is part of the name: another server can have the same port at another address.
+        address, _, port = url.partition("://")[2].rpartition(":")
+        name = port if address in USUAL_ADDRESSES else f"{address}:{port}"
+    else:
+        # `uwsgi:unix:/run/x.sock` and `unix:/run/x.sock` are the same place, as a path can be listened on once.
+        name = url.rpartition("unix:")[2].strip("/@").replace("/", "-")
     return os.path.join(folder(), f"{name.removesuffix('.sock') or 'server'}.sock")
 
 
