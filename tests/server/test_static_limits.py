@@ -146,14 +146,37 @@ def test_so_many_threads_wait_for_the_disk(tmp_path: Path, started: list[Counted
     for number in range(30):
         put(tmp_path / str(number), b"%d" % number)
     # Names that nobody has looked for: the kernel cannot say that there are no compressed forms of these files.
-    with contextlib.ExitStack() as stack:
-        crowd = [stack.enter_context(socket.create_connection(("127.0.0.1", counted.server.port))) for _ in range(30)]
-        for number, sock in enumerate(crowd):
-            sock.sendall(b"GET /s/%d HTTP/1.1\r\nHost: a\r\n\r\n" % number)
-        for number, sock in enumerate(crowd):
-            assert read_reply(sock, bytearray())[2] == b"%d" % number
-        assert 1 <= disk_threads() <= threads
+    ask_at_once(counted, range(30))
+    assert 1 <= disk_threads() <= threads
     assert counted.count("cold_reads") > 0
+
+
+def ask_at_once(counted: Counted, names: range) -> None:
+    """Asks for files that hold their names, each over a connection of its own."""
+    with contextlib.ExitStack() as stack:
+        crowd = [stack.enter_context(socket.create_connection(("127.0.0.1", counted.server.port))) for _ in names]
+        for number, sock in zip(names, crowd, strict=True):
+            sock.sendall(b"GET /s/%d HTTP/1.1\r\nHost: a\r\n\r\n" % number)
+        for number, sock in zip(names, crowd, strict=True):
+            assert read_reply(sock, bytearray())[2] == b"%d" % number
+
+
+@pytest.mark.parametrize(("threads", "waits"), [(1, True), (30, False)])
+def test_what_waits_for_a_thread_of_the_disk_is_counted(
+    tmp_path: Path, started: list[Counted], threads: int, waits: bool
+) -> None:
+    counted = Counted(tmp_path, limit_disk_threads=threads)
+    started.append(counted)
+    end = time.monotonic() + PATIENCE
+    for first in range(0, 3000, 30):
+        names = range(first, first + 30)
+        for number in names:
+            put(tmp_path / str(number), b"%d" % number)
+        ask_at_once(counted, names)
+        if counted.count("disk_waits") or not waits:
+            break
+        assert time.monotonic() < end, "30 files at once, and one thread has always been free"
+    assert bool(counted.count("disk_waits")) == waits
 
 
 def test_what_the_kernel_does_not_have_is_read_by_other_threads(tmp_path: Path, started: list[Counted]) -> None:

@@ -246,6 +246,13 @@ impl Connection {
         shown(&self.client())
     }
 
+    /// A request has been answered: the next one has all its time.
+    #[inline]
+    pub fn answered(&mut self, now: Millis) {
+        self.looked_late = false;
+        self.machine.answered(now);
+    }
+
     /// An edge came, now or while it was in flight.
     #[inline]
     pub fn note_edge(&mut self, readable: bool, hung_up: bool) {

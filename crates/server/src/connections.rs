@@ -130,8 +130,7 @@ impl Connections {
     #[inline]
     pub fn take_back(&mut self, connection: &mut Connection, now: Millis) {
         self.slots.deliver_missed_edges(connection);
-        connection.looked_late = false;
-        connection.machine.answered(now);
+        connection.answered(now);
     }
 
     /// Those whose bodies have been written come back.

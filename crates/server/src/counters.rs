@@ -145,8 +145,10 @@ counters! {
     sendfile_replies
     /// Files that the application has named and that were not sent: they are not there, or in no folder of `--sendfile`.
     sendfile_refused
-    /// Times that a thread was asked to look into the disk, as the kernel did not have it in memory (`disk_threads`).
+    /// Times that a thread was asked to look into the disk, as the kernel did not have it in memory.
     cold_reads
+    /// Times that this had to wait, as all such threads were busy (`disk_threads`).
+    disk_waits
     /// Times that replies were sent while a step blocked the event loop that they had waited in.
     replies_relieved
     /// Steps, callbacks and greenlets that held an event loop for too long (`slow_callback_duration`).

@@ -4,7 +4,7 @@
 //! baton, so that a slow disk is waited for by nobody but those who need what it is asked for.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub struct DiskThreads {
     most: usize,
     jobs: Mutex<Jobs>,
     called: Condvar,
+    /// How often something had to wait, as all threads were busy.
+    waits: AtomicU64,
     /// Nobody waits for what is done any more.
     ended: AtomicBool,
 }
@@ -41,6 +43,7 @@ impl DiskThreads {
             most: usize::try_from(most).unwrap_or(usize::MAX).max(1),
             jobs: Mutex::default(),
             called: Condvar::new(),
+            waits: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         })
     }
@@ -59,23 +62,32 @@ impl DiskThreads {
 
     fn add(self: &Arc<Self>, mut jobs: Guard<'_, Jobs>, job: Job) {
         jobs.waiting.push_back(job);
-        let starts = jobs.idle < jobs.waiting.len() && jobs.threads < self.most;
+        let is_busy = jobs.idle < jobs.waiting.len();
+        let starts = is_busy && jobs.threads < self.most;
         jobs.threads += usize::from(starts);
         drop(jobs);
+        if is_busy && !starts {
+            self.waits.fetch_add(1, Ordering::Relaxed);
+        }
         if !starts {
             return self.called.notify_one();
         }
         let this = Arc::clone(self);
         let started = thread::Builder::new().name(self.name.into()).stack_size(256 << 10);
         if started.spawn(move || this.work()).is_err() {
-            // Without a thread it is done here; whoever waits for that would wait anyway.
+            // Others do it when they can. Where there is none at all, it is done here, rather than never.
             let waiting = {
                 let mut jobs = lock(&self.jobs);
                 jobs.threads -= 1;
-                std::mem::take(&mut jobs.waiting)
+                if jobs.threads > 0 { VecDeque::new() } else { std::mem::take(&mut jobs.waiting) }
             };
             waiting.into_iter().for_each(|job| job());
         }
+    }
+
+    /// How often something had to wait, as all threads were busy.
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
     }
 
     /// A thread's life.
@@ -133,6 +145,7 @@ mod tests {
                 .collect();
             (0..most).for_each(|_| assert!(begins.recv().is_ok(), "a thread for each"));
             assert_eq!(lock(&threads.jobs).waiting.len() as u64, 3 - most);
+            assert_eq!(threads.waits(), 3 - most, "one less, as many, one more");
             drop(ends);
             (most..3).for_each(|_| assert!(begins.recv().is_ok(), "the rest is done when there is a thread"));
             threads.end();

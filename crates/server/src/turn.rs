@@ -116,6 +116,7 @@ impl Loop {
         }
         self.requests.fetch_files();
         self.requests.fetch_named();
+        self.engine.counters.disk_waits.copy(self.engine.disk.waits());
     }
 
     /// Looks for what is due, in all parts.

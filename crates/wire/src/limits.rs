@@ -143,7 +143,7 @@ limits! { Limits, TABLE:
         "it is looked at again with the next request for it", "static_rechecks";
     disk_threads: "count" = 4,
         "threads that read files to be sent where the kernel does not have them in memory: a disk answers several reads at once, and one that hangs does not stop the others",
-        "further reads wait", "cold_reads";
+        "further reads wait", "disk_waits";
     send_burst_bytes: "bytes" = 256 * 1024,
         "what one connection is sent of a large reply or file before others are looked at; copying it takes a tenth of a millisecond. The kernel takes no more of a larger file for a peer that does not read",
         "the rest is sent when others have had their turn", "send_bursts";

@@ -120,7 +120,7 @@ impl Connections {
         match step {
             Step::More => {}
             Step::Discarded if keep => {
-                connection.machine.answered(poller.now);
+                connection.answered(poller.now);
                 connection.phase = Phase::Flushing(After::Continue);
             }
             Step::Ended => {
