@@ -9,9 +9,7 @@ Exit status: 0 no disagreement, 1 a disagreement, 2 the driver is missing.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -21,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import h11
-
-HERE = Path(__file__).resolve().parent
+from options import parsed
 
 #: Our reasons for refusing what h11 takes, and why we do.
 STRICTER = {
@@ -188,15 +185,7 @@ def transcripts(driver: Path, seconds: int, seed: int | None) -> Iterator[tuple[
 
 def main() -> int:
     """Compare for a while, report."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=None)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target"))
-    parser.add_argument("--driver", type=Path, default=target / "release" / "drive")
-    options = parser.parse_args()
-    if not options.driver.exists():
-        print(f"{options.driver} is missing: cargo build --release --manifest-path fuzz/Cargo.toml", file=sys.stderr)
-        return 2
+    options = parsed(__doc__)
     compared = agreed = 0
     stricter: Counter[str] = Counter()
     found = 0

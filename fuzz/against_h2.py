@@ -8,9 +8,7 @@ Exit status: 0 no disagreement, 1 a disagreement, 2 the driver is missing.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
 import subprocess
 import sys
@@ -26,8 +24,7 @@ import h2.events
 import h2.exceptions
 import h2.settings
 import hpack
-
-HERE = Path(__file__).resolve().parent
+from options import parsed
 
 #: Our reasons for refusing a block that hpack decodes, and why we do.
 STRICTER_BLOCKS = {
@@ -343,15 +340,7 @@ def compare_frames(driver: Driver, chance: random.Random, seen: Counter[str]) ->
 
 def main() -> int:
     """Compare for a while, report."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=None)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target"))
-    parser.add_argument("--driver", type=Path, default=target / "release" / "drive")
-    options = parser.parse_args()
-    if not options.driver.exists():
-        print(f"{options.driver} is missing: cargo build --release --manifest-path fuzz/Cargo.toml", file=sys.stderr)
-        return 2
+    options = parsed(__doc__)
     seed = int(time.time()) if options.seed is None else options.seed
     found = 0
     for verb, compare in (("blocks", compare_blocks), ("frames", compare_frames)):
