@@ -181,3 +181,44 @@ impl<R> Claims<R> {
         lock(&self.open).iter().any(|claim| claim.serial == serial && !claim.is_over())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What a look has found.
+    #[derive(Default)]
+    struct Found(Vec<&'static str>);
+
+    impl Passed<()> for Found {
+        fn overdue(&mut self, _: &Claim<()>, _: u64, _: bool) {
+            self.0.push("overdue");
+        }
+        fn ignored(&mut self, _: &Claim<()>) {
+            self.0.push("ignored");
+        }
+    }
+
+    fn looked(claims: &Claims<()>, now: Millis) -> Vec<&'static str> {
+        let mut found = Found::default();
+        claims.look(now, 50, &mut found);
+        found.0
+    }
+
+    #[test]
+    fn a_request_is_overdue_at_its_timeout_and_ignored_when_its_grace_has_passed() {
+        for (now, found) in [(99, vec![]), (100, vec!["overdue"]), (101, vec!["overdue"])] {
+            let claims = Claims::default();
+            claims.issue((), 100).begin(1);
+            assert_eq!(looked(&claims, now), found, "request_timeout at {now}");
+        }
+        for (now, found) in [(149, vec![]), (150, vec!["ignored"]), (151, vec!["ignored"])] {
+            let claims = Claims::default();
+            claims.issue((), 100).begin(1);
+            looked(&claims, 100);
+            assert_eq!(claims.next(), 150);
+            assert_eq!(looked(&claims, now), found, "request_timeout_grace at {now}");
+            assert_eq!(looked(&claims, now + 100).len(), usize::from(now < 150), "told once");
+        }
+    }
+}

@@ -93,6 +93,10 @@ mod tests {
             assert_eq!(ended, ends, "{bytes} bytes a second");
         }
         let mut patience = Patience::of(limits.linger_timeout, 0);
+        assert!(
+            !patience.is_over(1999) && patience.is_over(2000) && patience.is_over(2001),
+            "who says nothing"
+        );
         patience.hear(1_000_000, &limits, 500);
         assert_eq!(patience.until(), 2500, "silence is silence, however much was sent before");
     }

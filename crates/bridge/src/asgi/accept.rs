@@ -39,7 +39,7 @@ impl WebSocket {
             }
             // Its client has left: what would have been right to send is nobody's fault.
             (
-                Stage::Closing { .. } | Stage::Over,
+                Stage::Closing | Stage::Over,
                 "websocket.accept"
                 | "websocket.send"
                 | "websocket.close"
@@ -169,8 +169,8 @@ fn out_of_order(stage: Stage, by_us: bool, kind: &str) -> PyErr {
         }
         Stage::Denying => "the rest of the denial's response comes next",
         Stage::Open => "'websocket.send' or 'websocket.close' comes next",
-        Stage::Closing { .. } | Stage::Over if by_us => "it has closed the connection already",
-        Stage::Closing { .. } | Stage::Over => "the connection is closed",
+        Stage::Closing | Stage::Over if by_us => "it has closed the connection already",
+        Stage::Closing | Stage::Over => "the connection is closed",
     };
     PyRuntimeError::new_err(format!("the application sent '{kind}', and {wanted} (ASGI)"))
 }

@@ -14,10 +14,9 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 use reactor::sys::monotonic_ms;
 use server::engine::{Engine, Stage as EngineStage};
 use server::exchange::{Exchange, Raw};
-use wire::Millis;
 use wire::ws::{
-    Closing, Deflater, Handshake, Kind, Message, MessageQueue, Offer, WIDEST, WsEvent, WsMachine,
-    close_frame, code, frame_head,
+    Closing, Deflater, Due, Handshake, Kind, Liveness, Message, MessageQueue, Offer, WIDEST, WsEvent,
+    WsMachine, close_frame, code, frame_head,
 };
 
 use super::awaitable::Attempt;
@@ -37,10 +36,8 @@ pub enum Stage {
     /// The application answers in HTTP.
     Denying,
     Open,
-    /// We have sent a close frame; the client's is waited for until then.
-    Closing {
-        until: Millis,
-    },
+    /// We have sent a close frame; the client's is waited for.
+    Closing,
     Over,
 }
 
@@ -60,8 +57,7 @@ pub struct WebSocket {
     pub by_us: bool,
     /// Reading has stopped because the queue is full.
     stalled: bool,
-    heard_at: Millis,
-    pinged_at: Option<Millis>,
+    liveness: Liveness,
     /// A ping that could not be answered yet; only the latest needs to be (RFC 6455 §5.5.3).
     owed_pong: Option<Vec<u8>>,
 }
@@ -79,8 +75,7 @@ impl WebSocket {
             ended: None,
             by_us: false,
             stalled: false,
-            heard_at: monotonic_ms(),
-            pinged_at: None,
+            liveness: Liveness::new(monotonic_ms()),
             owed_pong: None,
         }
     }
@@ -185,7 +180,7 @@ impl WebSocket {
         // An application that never suspends has not made it watched.
         shared.event_loop.watch(py, exchange);
         self.stage = Stage::Open;
-        self.heard_at = monotonic_ms();
+        self.liveness.hear(monotonic_ms());
         if shared.engine.stage() != EngineStage::Serving {
             self.close(code::GOING_AWAY, "", shared, py);
         }
@@ -226,8 +221,8 @@ impl WebSocket {
         }
         let mut frame = Vec::new();
         close_frame(code, reason, &mut frame);
-        let until = monotonic_ms().saturating_add(shared.engine.config.limits.ws_close_timeout);
-        self.stage = Stage::Closing { until };
+        self.liveness.close(&shared.engine.config.limits, monotonic_ms());
+        self.stage = Stage::Closing;
         self.note_end(code, reason);
         self.raw(&[&frame], &shared.engine);
         self.check_timers(shared, py);
@@ -240,7 +235,7 @@ impl WebSocket {
             return self.lost(&shared.engine);
         }
         match self.stage {
-            Stage::Open | Stage::Closing { .. } => {
+            Stage::Open | Stage::Closing => {
                 if let Some(data) = self.owed_pong.take() {
                     self.pong(data, shared);
                 }
@@ -260,7 +255,7 @@ impl WebSocket {
         else {
             return;
         };
-        while matches!(self.stage, Stage::Open | Stage::Closing { .. }) {
+        while matches!(self.stage, Stage::Open | Stage::Closing) {
             if self.queue.is_full(&shared.engine.config.limits) {
                 if !std::mem::replace(&mut self.stalled, true) {
                     shared.engine.counters.ws_waits.add();
@@ -273,8 +268,7 @@ impl WebSocket {
                 Raw::Ended => return self.lost(&shared.engine),
                 Raw::Data(bytes) => {
                     let short = bytes.len() < 64 * 1024;
-                    self.heard_at = monotonic_ms();
-                    self.pinged_at = None;
+                    self.liveness.hear(monotonic_ms());
                     let left = self.read_frames(bytes, shared, &mut deflater);
                     let left = &bytes[bytes.len() - left..];
                     if let Some(exchange) = &mut self.exchange
@@ -353,38 +347,27 @@ impl WebSocket {
     fn check_timers(&mut self, shared: &Shared, py: Python<'_>) {
         let limits = &shared.engine.config.limits;
         let counters = &shared.engine.counters;
-        let now = monotonic_ms();
-        let next = match self.stage {
-            Stage::Closing { until } if now >= until => {
+        if !matches!(self.stage, Stage::Open | Stage::Closing) {
+            return;
+        }
+        let next = match self.liveness.due(limits, self.stalled, monotonic_ms()) {
+            Due::Nothing(next) => next,
+            Due::Ping(next) => {
+                self.raw(&[&[0x80 | Kind::Ping as u8, 0]], &shared.engine);
+                next
+            }
+            Due::NoPong => {
+                counters.ws_ping_timeouts.add();
+                let mut frame = Vec::new();
+                close_frame(code::INTERNAL, "no answer to a ping", &mut frame);
+                self.raw(&[&frame], &shared.engine);
+                self.note_end(code::ABNORMAL, "no answer to a ping");
+                return self.finish();
+            }
+            Due::NoClose => {
                 counters.ws_close_timeouts.add();
                 return self.finish();
             }
-            Stage::Closing { until } => until,
-            Stage::Open if limits.ws_ping_interval == 0 => Millis::MAX,
-            Stage::Open => match self.pinged_at {
-                // Its answer may be there, behind messages that the application has not taken.
-                Some(at) if self.stalled && now >= at.saturating_add(limits.ws_ping_timeout) => {
-                    self.pinged_at = None;
-                    self.heard_at = now;
-                    now.saturating_add(limits.ws_ping_interval)
-                }
-                Some(at) if now >= at.saturating_add(limits.ws_ping_timeout) => {
-                    counters.ws_ping_timeouts.add();
-                    let mut frame = Vec::new();
-                    close_frame(code::INTERNAL, "no answer to a ping", &mut frame);
-                    self.raw(&[&frame], &shared.engine);
-                    self.note_end(code::ABNORMAL, "no answer to a ping");
-                    return self.finish();
-                }
-                Some(at) => at.saturating_add(limits.ws_ping_timeout),
-                None if now >= self.heard_at.saturating_add(limits.ws_ping_interval) => {
-                    self.pinged_at = Some(now);
-                    self.raw(&[&[0x80 | Kind::Ping as u8, 0]], &shared.engine);
-                    now.saturating_add(limits.ws_ping_timeout)
-                }
-                None => self.heard_at.saturating_add(limits.ws_ping_interval),
-            },
-            Stage::Connecting { .. } | Stage::Denying | Stage::Over => return,
         };
         if let Some(exchange) = &self.exchange {
             shared.event_loop.wake_at(py, exchange.token(), next);

@@ -1,17 +1,19 @@
 //! WebSocket (RFC 6455) with permessage-deflate (RFC 7692) as a machine: bytes in, events out.
 //!
 //! Knows: the handshake, frames, messages, close codes. Does not know: sockets or clocks.
-//! `machine.rs` reads what a client sends; `frame.rs` writes what a server sends.
+//! `machine.rs` reads what a client sends; `frame.rs` writes what a server sends; `liveness.rs` says when it is given up.
 
 mod deflate;
 mod frame;
 mod handshake;
+mod liveness;
 mod machine;
 mod message_queue;
 
 pub use deflate::{Deflater, Inflated, WIDEST};
 pub use frame::{Kind, close_frame, frame_head};
 pub use handshake::{Handshake, NoHandshake, Offer};
+pub use liveness::{Due, Liveness};
 pub use machine::{Closing, Message, WsEvent, WsMachine};
 pub use message_queue::MessageQueue;
 
