@@ -375,7 +375,7 @@ fn compare(found: &Found, through: &Result<(Vec<u8>, Pairs, Vec<u8>, bool), &'st
                 || found.refused == Some("headers-too-large");
             assert!(odd, "{}", about());
         }
-        Err("headers-too-large" | "no-host" | "request-line-too-long" | "not-http") => {}
+        Err("headers-too-large" | "no-host" | "request-line-too-long" | "not-http" | "tls-on-http") => {}
         Err(_) => assert!(found.refused.is_some(), "{}", about()),
     }
 }

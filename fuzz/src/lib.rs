@@ -6,6 +6,7 @@
 //! An input's first byte chooses rules and limits, its second the places of cuts; the rest is
 //! what the peer sends.
 
+mod certificate;
 mod files;
 mod gateway;
 mod h2;
@@ -18,6 +19,7 @@ mod splits;
 pub mod transcript;
 mod websocket;
 
+pub use certificate::certificate;
 pub use files::files;
 pub use gateway::gateway;
 pub use h2::{h2, tell_blocks, tell_frames};
@@ -42,6 +44,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("gateway", gateway),
     ("h2", h2),
     ("files", files),
+    ("certificate", certificate),
 ];
 
 /// An input taken apart.

@@ -74,7 +74,7 @@ def _body_is_refused(case: Case) -> bool:
     """The last request that is expected is the one that is refused."""
     if case.refuse is None or not case.requests:
         return False
-    return case.refuse[1] != "not-http"
+    return case.refuse[1] not in ("not-http", "tls-on-http")
 
 
 def _check(facts: dict[str, str], expected: object, case: Case) -> None:

@@ -40,6 +40,9 @@ faults! {
     VERSION = 400 Peer "version" "the version is not HTTP/ DIGIT . DIGIT";
     NOT_HTTP1 = 505 Peer "not-http-1" "only HTTP/1.0 and HTTP/1.1 are spoken here";
     NOT_HTTP = 400 Peer "not-http" "what arrived is not HTTP";
+    MISDIRECTED = 421 Peer "misdirected" "the host is not the one that was named in the TLS handshake, where clients show certificates";
+    TLS_ON_HTTP = 400 Peer "tls-on-http" "what arrived is a TLS handshake, and this address speaks plain HTTP";
+    HTTP_ON_TLS = 400 Peer "http-on-tls" "this address speaks HTTPS: ask it with https:// in place of http://";
     BARE_LF = 400 Peer "bare-lf" "a line ends in LF without CR";
     TOO_MANY_EMPTY_LINES = 400 Peer "empty-lines" "too many empty lines before the request line";
     REQUEST_LINE_TOO_LONG = 414 Peer "request-line-too-long" "the request line is too long";

@@ -66,7 +66,7 @@ fn whole_year(last_two: u64, now: u64) -> u64 {
 }
 
 /// None where the calendar or the clock has no such moment.
-fn seconds((year, month, day): (u64, u64, u64), [hour, minute, second]: [u64; 3]) -> Option<u64> {
+pub(crate) fn seconds((year, month, day): (u64, u64, u64), [hour, minute, second]: [u64; 3]) -> Option<u64> {
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let of_month = match month {
         2 => 28 + u64::from(leap),

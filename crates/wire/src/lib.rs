@@ -15,6 +15,8 @@ mod bytes;
 mod chunked;
 pub mod conditional;
 mod date;
+pub mod der;
+pub mod distinguished_name;
 pub mod encodings;
 pub mod etag;
 mod fault;
@@ -31,6 +33,7 @@ mod limits;
 pub mod media;
 mod name_cache;
 pub mod named_file;
+pub mod pem;
 mod policy;
 pub mod proxy;
 pub mod ranges;
@@ -46,9 +49,9 @@ pub use block::{Attachment, Block};
 pub use date::{DateLine, MONTHS, civil};
 pub use fault::{
     BODIES_DISK, BODIES_MEMORY, CONCURRENCY, Fault, GATEWAY_ABORTED, GATEWAY_FORMAT, GATEWAY_MODIFIER,
-    GATEWAY_PEER, INCOMPLETE, INTERNAL_ERROR, NO_STORAGE, OVERLOADED, PROXY_EXPECTED, PROXY_HEADER,
-    PROXY_PEER, PROXY_TOO_LONG, QUEUE_FULL, QUEUE_TIMEOUT, REASONS, REQUEST_TIMEOUT, STOPPING, WS_KEY,
-    WS_VERSION, Whose,
+    GATEWAY_PEER, HTTP_ON_TLS, INCOMPLETE, INTERNAL_ERROR, MISDIRECTED, NO_STORAGE, OVERLOADED,
+    PROXY_EXPECTED, PROXY_HEADER, PROXY_PEER, PROXY_TOO_LONG, QUEUE_FULL, QUEUE_TIMEOUT, REASONS,
+    REQUEST_TIMEOUT, STOPPING, TLS_ON_HTTP, WS_KEY, WS_VERSION, Whose,
 };
 pub use forwarded::{Effective, Scheme, effective};
 pub use head::{Framing, Head};

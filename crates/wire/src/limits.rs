@@ -210,6 +210,12 @@ limits! { Limits, TABLE:
     ws_close_timeout: "milliseconds" = 5_000,
         "a client answers a close frame at once, if it is still there",
         "the connection closes without the answer", "ws_close_timeouts";
+    handshakes: "count" = 512,
+        "TLS handshakes that are under way at a time in a worker: its thread for them does 512 in a tenth of a second or two, and each holds some 10 KiB, with a long certificate of the client up to 64",
+        "further connections to HTTPS addresses wait in the kernel's queue, or go to another worker", "handshake_waits";
+    handshake_timeout: "milliseconds" = 10_000,
+        "for the whole of a TLS handshake: two round trips, and no byte extends it",
+        "the connection closes without a word", "handshake_timeouts";
     linger_timeout: "milliseconds" = 2_000,
         "time for a peer to read our refusal while it still sends; a web server that speaks uwsgi, SCGI or FastCGI may have to send all before it reads, and has it anew with what it sends, at --limit-body-rate",
         "the connection closes", "lingers_cut";

@@ -110,7 +110,8 @@ fn a_line_that_is_refused_is_refused_in_front_of_a_known_block_too() {
         ("GET / HTTP/2.0\r\n", "not-http-1"),
         ("TRACE / HTTP/1.1\r\n", "method-not-allowed"),
         ("GET / HTTP/1.1\n", "bare-lf"),
-        ("\x16ET / HTTP/1.1\r\n", "not-http"),
+        ("\x15ET / HTTP/1.1\r\n", "not-http"),
+        ("\x16ET / HTTP/1.1\r\n", "tls-on-http"),
         ("\r\n\r\n\r\nGET / HTTP/1.1\r\n", "empty-lines"),
     ] {
         let mut shared = shared();

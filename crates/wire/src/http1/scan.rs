@@ -57,8 +57,10 @@ impl Scan {
         policy: &Policy,
     ) -> Result<(), Fault> {
         let text = line.strip_suffix(b"\r").unwrap_or(line);
-        if text.first().is_some_and(|&byte| !is_tchar(byte)) {
-            return Err(fault::NOT_HTTP);
+        if let Some(&byte) = text.first()
+            && !is_tchar(byte)
+        {
+            return Err(not_http(byte));
         }
         if text.len() as u64 > limits.request_line_bytes {
             return Err(fault::REQUEST_LINE_TOO_LONG);
@@ -121,7 +123,7 @@ impl Scan {
                 match line {
                     [b'\r'] | [] => {}
                     [byte, ..] if is_tchar(*byte) => {}
-                    _ => return Err(fault::NOT_HTTP),
+                    [byte, ..] => return Err(not_http(*byte)),
                 }
                 if line.len() as u64 > limits.request_line_bytes.saturating_add(1) {
                     return Err(fault::REQUEST_LINE_TOO_LONG);
@@ -130,4 +132,9 @@ impl Scan {
             }
         }
     }
+}
+
+/// What a line is that begins with no token: a handshake record of TLS (RFC 8446 §5.1), or something else.
+fn not_http(first: u8) -> Fault {
+    if first == 0x16 { fault::TLS_ON_HTTP } else { fault::NOT_HTTP }
 }

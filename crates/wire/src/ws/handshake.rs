@@ -4,6 +4,7 @@
 
 use crate::bytes::{is_token, trim_ows};
 use crate::head::{Framing, Head};
+use crate::pem::base64;
 use crate::request_line::Version;
 
 /// RFC 6455 §1.3.
@@ -115,20 +116,6 @@ fn accept(key: &[u8]) -> String {
     hash.update(key);
     hash.update(MAGIC);
     base64(&hash.digest().bytes())
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::new();
-    for group in bytes.chunks(3) {
-        let whole =
-            group.iter().fold(0u32, |whole, &byte| whole << 8 | u32::from(byte)) << (8 * (3 - group.len()));
-        for place in 0..4 {
-            let digit = DIGITS[(whole >> (18 - 6 * place) & 63) as usize];
-            out.push(if place > group.len() { '=' } else { char::from(digit) });
-        }
-    }
-    out
 }
 
 /// The first offer that can be accepted (RFC 7692 §5, §7.1). Ours is to answer without context
