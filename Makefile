@@ -43,8 +43,9 @@ build: .venv/built
 	$(MATURIN) --extras lab
 	@touch $@
 
+# HTTPS: make serve ADDRESS=https://localhost:8443 OPTIONS=--tls-self-signed
 serve: build
-	$(BIN)/forehand pong:application --chdir examples/pong --bind $(ADDRESS)
+	$(BIN)/forehand pong:application --chdir examples/pong --bind $(ADDRESS) $(OPTIONS)
 
 test: .venv/built .venv/tested-with load
 	cargo test --workspace --exclude bridge

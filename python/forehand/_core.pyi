@@ -21,6 +21,13 @@ def check_access_format(format: str) -> None:
 def check_trust(value: str) -> None:
     """ValueError says what is wrong with a list of trusted peers."""
 
+def check_tls(material: bytes, /) -> tuple[list[str], int]:
+    """What people should know of what is handed over for TLS, and when the first certificate expires, in seconds since
+    1970. ValueError says what cannot be used."""
+
+def self_signed(names: list[str], /) -> tuple[bytes, bytes, str]:
+    """A certificate that vouches for itself and its key, in DER, and the certificate's fingerprint."""
+
 #: The signal on which a worker writes the stacks of its threads.
 STACKS_SIGNAL: int
 
@@ -53,6 +60,9 @@ class Controls:
 
     def check_listeners(self) -> None:
         """Look at the listeners: a connection may wait for a worker that is no more."""
+
+    def renew_tls(self, material: bytes, /) -> None:
+        """Go on with other certificates in handshakes that begin from now on. ValueError: nothing changes."""
 
     def reopen_access_log(self, fd: int, /) -> None:
         """Go on with another file for the access log, of which a copy is kept."""

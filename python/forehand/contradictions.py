@@ -6,6 +6,8 @@ command line before a variable before a file) wins without a word: only what was
 
 from __future__ import annotations
 
+from forehand import tls_options
+from forehand.certificates import speaks_https
 from forehand.listen import GATEWAYS
 from forehand.settings import DEFAULT, FILE, OPTIONS, Settings
 
@@ -21,7 +23,7 @@ OF_WORKERS = (
 
 def find(settings: Settings, target: str | None = None) -> str:
     """The first contradiction, in a sentence; empty: all is well. `target`: what the command line names."""
-    for look in (_addresses, _greenlets, _interfaces, _concurrency, _processes):
+    for look in (_addresses, _tls, _greenlets, _interfaces, _concurrency, _processes):
         found = look(settings)
         if found:
             return found
@@ -50,6 +52,21 @@ def _addresses(settings: Settings) -> str:
             "gateway_allow is about addresses for a web server's own protocol: write fastcgi:, uwsgi: or scgi: before "
             "one in bind"
         )
+    return ""
+
+
+def _tls(settings: Settings) -> str:
+    found = tls_options.contradiction(settings)
+    if found:
+        return found
+    for name in ("tls_client_verify", "tls_client_crl"):
+        if _said(settings, name) and not settings["tls_client_ca"]:
+            # Without it nobody would be asked for anything.
+            return f"{name} is about clients' certificates: name those who have issued them with tls_client_ca"
+    for name in OPTIONS:
+        if name.startswith("tls_") and _said(settings, name):
+            if not speaks_https(settings.addresses()):
+                return f"{name} is about addresses that speak HTTPS: write https:// before one in bind"
     return ""
 
 

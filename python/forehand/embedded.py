@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 
-from forehand import _core, contradictions, errors, logs, static_names
+from forehand import _core, certificates, contradictions, errors, logs, static_names
 from forehand.errors import Problem, near
 from forehand.listen import Listener, listen
 from forehand.settings import OPTIONS, Settings
@@ -192,6 +192,7 @@ class Server:
             if self._life is not None or self._stopped:
                 raise RuntimeError("this server was started before: make another one")
             plan = self._settings.plan()
+            certificates.for_one_process(plan)
             self._listeners = listen(plan)
             for listener in self._listeners:
                 _core.keep_from_children(listener.socket.fileno())

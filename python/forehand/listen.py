@@ -1,7 +1,7 @@
 """Addresses into listening sockets, and what to say where that fails.
 
 Knows: `HOST:PORT`, `[V6]:PORT`, `:PORT`, `unix:PATH`, `fd://N`, the word before them, which says what is spoken there
-(`http://`, `fastcgi:`), and `?proxy=` behind them. Does not know: who accepts.
+(`http://`, `https://`, `fastcgi:`), and `?proxy=` behind them. Does not know: who accepts.
 The sockets stay Python's: the engine borrows their descriptors.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # What can be spoken on a listener, and which PROXY headers may come before it: as in the engine (`Kind::named`).
 GATEWAYS = ("uwsgi", "scgi", "fastcgi")
-KINDS = ("http", *GATEWAYS)
+KINDS = ("http", "https", *GATEWAYS)
 PROXY = ("v1", "v2", "any")
 
 
@@ -85,6 +85,12 @@ def kind_and_place(address: str) -> tuple[str, str]:
         kind, place = kind_and_place(bare)
         if "?" in kind:
             raise _bad(address)
+        if kind == "https":
+            raise Problem(
+                errors.USAGE,
+                f"'{address}': a PROXY header in front of TLS is not understood yet",
+                hint="let the load balancer send none, or terminate TLS there and use http://",
+            )
         return f"{kind}?proxy={versions}", place
     if address.startswith(("unix:", "fd://")):
         return "http", address
@@ -108,6 +114,13 @@ def kind_and_place(address: str) -> tuple[str, str]:
     if not place:
         raise _bad(address)
     return scheme, place
+
+
+def secured(address: str) -> str:
+    """The same place for HTTPS, unless the address says what is spoken there: where certificates are named, HOST:PORT
+    means HTTPS, as with other servers."""
+    says = "://" in address or address.startswith(("unix:", *(f"{word}:" for word in GATEWAYS)))
+    return address if says else f"https://{address}"
 
 
 def _open(address: str, plan: dict[str, Any]) -> list[Listener]:
@@ -169,7 +182,7 @@ def _bad(address: str) -> Problem:
     return Problem(
         errors.USAGE,
         f"'{address}' is not an address",
-        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, also behind http://, fastcgi:, "
+        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, also behind http://, https://, fastcgi:, "
         "uwsgi: or scgi:",
     )
 

@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 
-from forehand import __version__, _core, descriptors, ending, errors, forked, logs, static_names
+from forehand import __version__, _core, certificates, descriptors, ending, errors, forked, logs, static_names
 from forehand.graceful import STOPPING, cut_message
 from forehand.listen import Listener, listen
 from forehand.supervisor.log_files import open_log
@@ -37,6 +37,9 @@ def launch(plan: dict[str, Any]) -> int:
 
         return supervise.run(plan, None if plan["adopt"] is None else upgrade.read(plan["adopt"]))
     sys.path[:] = plan["path"]
+    if plan["tls"] is not None:
+        # Before rights are dropped: keys belong to root.
+        certificates.for_one_process(plan)
     if plan["worker_class"] == "gevent":
         from forehand import greenlets
 
@@ -121,6 +124,8 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
         from forehand import greenlets
 
         greenlets.check(application, name, plan["interface"])
+    if plan["tls"] is not None:
+        certificates.for_one_process(plan)
     listeners = listen(plan)
     descriptors.make_room(listeners[0].socket.fileno())
     for listener in listeners:
@@ -170,13 +175,13 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
 def _announce(plan: dict[str, Any], listeners: list[Listener], name: str, work: str) -> None:
     """Tell people and whoever waits for it that requests are answered."""
     if not plan["quiet"]:
-        _banner(listeners, name, work)
+        _banner(listeners, name, work, plan.get("tls_fingerprint", ""))
     if plan.get("ready_fd") is not None:
         _ready(plan["ready_fd"], listeners)
     plan.get("on_ready", int)()
 
 
-def _banner(listeners: list[Listener], name: str, work: str) -> None:
+def _banner(listeners: list[Listener], name: str, work: str, fingerprint: str) -> None:
     bold, plain = ("\033[1m", "\033[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
     python = ".".join(map(str, sys.version_info[:3]))
     urls = "  ".join(listener.url for listener in listeners)
@@ -184,6 +189,7 @@ def _banner(listeners: list[Listener], name: str, work: str) -> None:
         f"{bold}Forehand {__version__}{plain}  {bold}{urls}{plain}\n"
         f"  application  {name}\n"
         f"  Python       {python}, {work}, process {os.getpid()}\n"
+        f"{certificates.told(fingerprint)}"
         "  Ctrl-C stops\n"
     )
     sys.stderr.flush()

@@ -8,7 +8,8 @@ which defines them. Does not know: what an option does.
 
 from __future__ import annotations
 
-from forehand import _core, sendfile, static_files
+from forehand import _core, sendfile, static_files, tls_options
+from forehand.listen import secured
 from forehand.option import Option
 from forehand.supervisor import options as supervision
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 GROUPS = {
     "Application": "what is served",
-    "Address": "where it listens",
+    "Address": "where it listens, and with which certificates (docs/tls.md)",
     "Work": "how requests are run",
     "Workers": supervision.GROUPS["Workers"],
     "Proxies": "what stands in front of the server",
@@ -154,8 +155,8 @@ def _gevent() -> Iterator[Option]:
 def _addresses() -> Iterator[Option]:
     yield Option(
         "bind", "list", ["127.0.0.1:8000"], "Address",
-        "HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, each also behind http://; behind fastcgi:, uwsgi: or scgi: "
-        "it is for a web server that speaks that protocol; with ?proxy=v1, ?proxy=v2 or "
+        "HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, each also behind http:// or https://; behind fastcgi:, "
+        "uwsgi: or scgi: it is for a web server that speaks that protocol; with ?proxy=v1, ?proxy=v2 or "
         "?proxy=any at its end each connection begins with a PROXY header; may be repeated",
         metavar="ADDRESS", aliases=("-b",),
         brief="HOST:PORT, unix:PATH or fd://N; repeatable",
@@ -305,6 +306,7 @@ def _own() -> Iterator[Option]:
                  metavar="PATH", aliases=("--root-path",), check=_mount,
                  brief="the path that the application is mounted at")  # fmt: skip
     yield from _addresses()
+    yield from tls_options.options(Option)
     yield from _work()
     yield from _proxies()
     yield from _logs()
@@ -366,10 +368,12 @@ class Settings:
     def addresses(self) -> list[str]:
         """What is to be bound: `--bind`, or `--host` and `--port`, whichever was said last."""
         if self.ranks["bind"] >= max(self.ranks["host"], self.ranks["port"]):
-            return list(self["bind"])
-        host = self.single_host()
-        host = f"[{host}]" if ":" in host and not host.startswith("[") else host
-        return [f"{host}:{self['port'] if self.ranks['port'] != DEFAULT else 8000}"]
+            found = list(self["bind"])
+        else:
+            host = self.single_host()
+            host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+            found = [f"{host}:{self['port'] if self.ranks['port'] != DEFAULT else 8000}"]
+        return [secured(address) for address in found] if self["tls_cert"] or self["tls_self_signed"] else found
 
     def single_host(self) -> str:
         """The host of a single address. A platform that names the port means all addresses of its container."""
@@ -400,6 +404,7 @@ class Settings:
         """All that a server's process needs to know, in types that `marshal` can write."""
         return {
             "addresses": self.addresses(),
+            "tls": tls_options.plan(self.values, self.addresses()),
             "socket_access": self.socket_access(),
             "variables": {**self.file_variables, **dict(pair.split("=", 1) for pair in self["env"])},
             "file_variables": sorted(self.file_variables),

@@ -25,9 +25,8 @@ GENERAL = (
 )
 FOOT = """\
 
-Commands for a running server: status reload upgrade stop workers stacks reopen
-From another server: forehand migrate FILE | 'COMMAND LINE'
-Measuring servers: forehand lab
+For a running server: status reload upgrade stop workers stacks tls reopen
+From another server: forehand migrate FILE. Measuring servers: forehand lab
 """
 COLUMN = 29
 

@@ -31,6 +31,19 @@ class Options(TypedDict, total=False):
     socket_group: str
     backlog: int
     defer_accept: bool
+    tls_cert: str | list[str]
+    certfile: str | list[str]
+    ssl_certfile: str | list[str]
+    ssl_certificate: str | list[str]
+    tls_key: str | list[str]
+    keyfile: str | list[str]
+    ssl_keyfile: str | list[str]
+    tls_self_signed: bool
+    tls_min: Literal["1.2", "1.3"]
+    tls_ticket_lifetime: float | str
+    tls_client_ca: str | list[str]
+    tls_client_verify: Literal["required", "optional"]
+    tls_client_crl: str | list[str]
     threads: int
     request_buffering: bool
     static: str | list[str]
@@ -145,6 +158,8 @@ class Options(TypedDict, total=False):
     ws_ping_interval: float | str
     ws_ping_timeout: float | str
     ws_close_timeout: float | str
+    limit_handshakes: int
+    handshake_timeout: float | str
     linger_timeout: float | str
     graceful_timeout: float | str
     timeout_graceful_shutdown: float | str

@@ -97,7 +97,7 @@ def test_no_target_suggests_one(project: Path) -> None:
         (["--http-relax", "bare-l"], 2, ["did you mean 'bare-lf'"]),
         (["--access-log", "%Z"], 2, ["'%Z' is not known"]),
         (["--forwarded-allow-ips", "10.0.0.0/33"], 2, ["'10.0.0.0/33' is no address"]),
-        (["--certfile", "x.pem"], 2, ["gunicorn's --certfile", "no TLS here yet"]),
+        (["--ca-certs", "x.pem"], 2, ["gunicorn's --ca-certs", "docs/tls.md"]),
         (["--workers", "0", "--reload"], 2, ["with --workers 0 there are none"]),
         (["--workers", "many"], 2, ["'many' is not a number of processes or 'auto'"]),
         (["--workers", "1000"], 2, ["1000 is not between 0 and 256"]),
@@ -194,6 +194,7 @@ SPECIAL = {
     "forwarded_headers": "x-forwarded", "proxy_protocol_from": "10.0.0.1", "gateway_allow": "10.0.0.1",
     "access_log": "json", "log_level": "error", "http_relax": "trace", "http_refuse": "trailers", "chdir": ".",
     "log_format": "json", "log_colors": "on", "log_syslog_to": "udp://127.0.0.1:1", "log_syslog_facility": "daemon",
+    "tls_min": "1.3", "tls_client_verify": "optional",
     "interface": "asgi", "lifespan": "off", "loop": "asyncio", "worker_class": "gevent",
 }  # fmt: skip
 

@@ -61,7 +61,7 @@ def test_a_socket_that_was_handed_down_may_have_its_scheme() -> None:
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("https://127.0.0.1:0", ["nothing here speaks 'https'", "http://", "unix:PATH"]),
+        ("gopher://127.0.0.1:0", ["nothing here speaks 'gopher'", "http://", "https://", "unix:PATH"]),
         ("ajp://unix:/tmp/x", ["nothing here speaks 'ajp'", "uwsgi://"]),
         ("uwsgi:", ["'uwsgi:' is not an address"]),
         ("uwsgi:http://127.0.0.1:0", ["'uwsgi:http://127.0.0.1:0' is not an address"]),

@@ -11,6 +11,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use server::engine::Engine;
 
+use crate::settings::material;
+
 /// How long a stop waits for lines that are still to be written.
 const LOG_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -55,6 +57,16 @@ impl Controls {
     fn reopen_access_log(&self, fd: RawFd) -> PyResult<()> {
         if let Some(access) = &self.engine.config.access {
             access.log.reopen(fd)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with other certificates: handshakes that begin from now on have them, connections that are open stay as
+    /// they are. ValueError says what cannot be used; then nothing changes.
+    fn renew_tls(&self, bytes: &[u8]) -> PyResult<()> {
+        let material = material(bytes)?;
+        if let Some(porch) = &self.engine.porch {
+            porch.renew(&material);
         }
         Ok(())
     }

@@ -102,6 +102,22 @@ mod _core {
         ::server::counters::TABLE.iter().map(|(name, meaning)| (*name, meaning.trim())).collect()
     }
 
+    /// Judges what is handed over for TLS: what people should know of it, and when the first certificate expires, in
+    /// seconds since 1970. ValueError says what cannot be used.
+    #[pyfunction]
+    fn check_tls(material: &[u8]) -> PyResult<(Vec<String>, u64)> {
+        let read = settings::material(material)?;
+        Ok((read.warnings, read.expires))
+    }
+
+    /// A certificate that vouches for itself: certificate and key in DER, and the certificate's fingerprint.
+    #[pyfunction]
+    fn self_signed(names: Vec<String>) -> PyResult<(Vec<u8>, Vec<u8>, String)> {
+        let made = ::server::tls::self_signed(&names, reactor::sys::wall_seconds())
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok((made.certificate, made.key, made.fingerprint))
+    }
+
     /// Names for `http_relax`, and what each allows.
     #[pyfunction]
     fn relaxable() -> Vec<(&'static str, &'static str)> {

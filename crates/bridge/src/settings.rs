@@ -18,6 +18,7 @@ use server::log::{Form, Level, Log};
 use server::request_deadlines::RequestTimeouts;
 use server::scoreboard::Scoreboard;
 use server::sendfile::Sendfile;
+use server::tls::Material;
 use server::turn::Loop;
 use wire::{Family, Limits, Policy, Trust};
 
@@ -92,6 +93,10 @@ impl Settings {
                 "local" => Tracebacks::Local,
                 _ => Tracebacks::Never,
             },
+            tls: match get::<Option<Vec<u8>>>(settings, "tls", None)? {
+                Some(bytes) => Some(material(&bytes)?),
+                None => None,
+            },
             limits,
         };
         let script_name: String = get(settings, "script_name", String::new())?;
@@ -104,6 +109,11 @@ impl Settings {
             url_scheme: get(settings, "url_scheme", "http".into())?,
             multiprocess: get(settings, "multiprocess", false)?,
         })
+    }
+
+    /// `wsgi.url_scheme` of a listener of this kind, before anybody else says something of it.
+    pub fn scheme_of<'a>(&'a self, kind: &'a str) -> &'a str {
+        if kind == "https" { kind } else { &self.url_scheme }
     }
 
     /// The loop over listeners.
@@ -179,6 +189,12 @@ fn policy(settings: &Bound<'_, PyDict>) -> PyResult<Policy> {
         policy.refuse(&name).map_err(|error| PyValueError::new_err(error.to_string()))?;
     }
     Ok(policy)
+}
+
+/// Reads what is handed over for TLS (`forehand.certificates`).
+pub fn material(bytes: &[u8]) -> PyResult<Material> {
+    Material::read(bytes, reactor::sys::wall_seconds())
+        .map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Parses a list of trusted peers.

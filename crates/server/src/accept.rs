@@ -14,12 +14,13 @@ use crate::connections::Connections;
 use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
 use crate::handoff::Source;
-use crate::listener::{Protocol, is_among};
+use crate::listener::{Kind, Protocol, is_among};
 use crate::listeners::{HANDOFF, Listeners};
 use crate::log::Level;
 use crate::poller::Poller;
 use crate::share::Sharing;
 use crate::slots::NEVER;
+use crate::tls::{Arrival, Encrypted, Guest};
 use crate::transport::Transport;
 
 /// For how long accepting pauses when room or descriptors have run out. A closing connection
@@ -50,6 +51,9 @@ impl Acceptor {
     ) -> Option<Box<Exchange>> {
         self.note_room(connections, poller);
         let listener = self.listeners.next()?;
+        if self.holds_back(listener, poller) {
+            return None;
+        }
         if listener == HANDOFF && !connections.has_room() {
             self.leave_handed_over(poller);
             return None;
@@ -121,7 +125,55 @@ impl Acceptor {
         if source.handed_over {
             self.engine.counters.connections_taken_over.add();
         }
+        if kind.tls {
+            self.begin_handshake(socket, peer, source.listener, connections);
+            return None;
+        }
         connections.admit(socket.into(), (peer, kind), source, poller)
+    }
+
+    /// Leaves a listener for TLS to others, or waiting, where as many handshakes are under way as may be.
+    #[inline]
+    fn holds_back(&mut self, listener: u16, poller: &Poller) -> bool {
+        let Some(porch) = &self.engine.porch else { return false };
+        let full = porch.is_full() && self.listeners.kind(listener).tls;
+        if full {
+            self.engine.counters.handshake_waits.add();
+            self.listeners.hold_tls(&poller.reactor);
+        }
+        full
+    }
+
+    #[cold]
+    fn begin_handshake(&self, socket: Socket, peer: Address, listener: u16, connections: &mut Connections) {
+        let Some(porch) = &self.engine.porch else { return connections.note_closed() };
+        match Encrypted::new(socket, &porch.terms()) {
+            Ok(transport) => porch.take_in(Guest { transport: Box::new(transport), peer, listener }),
+            Err(error) => {
+                self.engine.log.complain(Level::Error, || format!("no TLS handshake can begin: {error}"));
+                connections.note_closed();
+            }
+        }
+    }
+
+    /// Connections whose handshakes are over; others may come in their place.
+    pub fn arrivals(&mut self, poller: &Poller) -> Vec<Arrival> {
+        let Some(porch) = &self.engine.porch else { return Vec::new() };
+        let arrivals = porch.take_back();
+        if !porch.is_full() {
+            self.listeners.release_tls(&poller.reactor);
+        }
+        arrivals
+    }
+
+    /// Handshakes are under way.
+    pub fn expects_arrivals(&self) -> bool {
+        self.engine.porch.as_ref().is_some_and(|porch| porch.under_way() > 0)
+    }
+
+    /// What is spoken on the connections of a listener.
+    pub fn kind(&self, listener: u16) -> Kind {
+        self.listeners.kind(listener)
     }
 
     /// Somebody who may not say for whom a connection speaks: what comes next would have to be guessed, so that
@@ -182,9 +234,11 @@ impl Acceptor {
         let mut reply = Vec::new();
         let date = DateLine::at(reactor::sys::wall_seconds());
         OVERLOADED.reply(&date, &self.engine.config.server_header, false, &mut reply);
-        // A peer that is gone already needs no answer.
         let transport = Transport::from(socket);
-        let _ = transport.send(&reply);
+        if !self.listeners.kind(listener).tls {
+            // A peer that is gone already needs no answer.
+            let _ = transport.send(&reply);
+        }
         drop(transport);
         self.listeners.renew_reserve();
         self.engine.counters.connections_refused.add();
@@ -299,6 +353,9 @@ impl Acceptor {
     /// go on, what the kernel holds is theirs.
     pub fn begin_stop(&mut self, stage: Stage, poller: &Poller) {
         self.engine.leave_scoreboard();
+        if let Some(porch) = &self.engine.porch {
+            porch.stop();
+        }
         if stage == Stage::Retiring {
             self.listeners.close(&poller.reactor);
         } else if self.listeners.is_open() {
@@ -310,6 +367,15 @@ impl Acceptor {
     pub fn close(&mut self, poller: &Poller) {
         if self.listeners.is_open() {
             self.listeners.close(&poller.reactor);
+        }
+    }
+}
+
+impl Drop for Acceptor {
+    /// The loop is no more: nobody waits for a handshake.
+    fn drop(&mut self) {
+        if let Some(porch) = &self.engine.porch {
+            porch.end();
         }
     }
 }

@@ -10,7 +10,7 @@ mod slow_readers;
 
 use std::sync::Arc;
 
-use wire::Millis;
+use wire::{Fault, Millis};
 
 use self::eviction::EvictionQueue;
 use crate::connection::{Connection, Phase};
@@ -97,6 +97,24 @@ impl Connections {
         self.progress(Box::new(connection), poller)
     }
 
+    /// Takes in one that is refused before anything of it is read.
+    pub fn admit_refused(
+        &mut self,
+        transport: Transport,
+        peer: reactor::Address,
+        source: Source,
+        fault: &Fault,
+        poller: &mut Poller,
+    ) {
+        let token = self.slots.take();
+        let config = &self.engine.config;
+        let rules = (Kind::HTTP, &config.trust, &config.limits);
+        let mut connection = Connection::new(transport, token, (peer, source.listener), rules, poller.now);
+        self.refuse(&mut connection, fault, poller.now);
+        let none = self.progress(Box::new(connection), poller);
+        debug_assert!(none.is_none(), "a refused connection yields no request");
+    }
+
     /// An edge belongs to a connection that is parked, or is remembered for one that is in flight,
     /// or comes too late for one that is gone.
     #[inline]
@@ -130,6 +148,7 @@ impl Connections {
     #[inline]
     pub fn take_back(&mut self, connection: &mut Connection, now: Millis) {
         self.slots.deliver_missed_edges(connection);
+        connection.more |= connection.transport.has_unread();
         connection.answered(now);
     }
 
@@ -225,7 +244,15 @@ impl Connections {
     /// Closes a connection and frees its slot.
     fn close(&mut self, connection: Box<Connection>) {
         self.slots.free(connection.token);
+        if connection.sending.is_empty() {
+            connection.transport.end();
+        }
         drop(connection);
+        self.note_closed();
+    }
+
+    /// One that was accepted is open no more.
+    pub fn note_closed(&mut self) {
         self.engine.counters.connections_closed.add_alone();
         self.one_closed = true;
     }

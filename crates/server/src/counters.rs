@@ -103,6 +103,16 @@ counters! {
     ws_close_timeouts
     /// Connections closed while the peer still sent what nobody reads (`linger_timeout`, `drain_bytes`).
     lingers_cut
+    /// TLS handshakes that were completed.
+    handshakes
+    /// Those of them whose clients came again with a ticket, so that they cost less.
+    handshakes_resumed
+    /// TLS handshakes that failed: the client left, broke a rule, or the two have nothing in common.
+    handshakes_failed
+    /// TLS handshakes that took too long (`handshake_timeout`).
+    handshake_timeouts
+    /// Times that connections to HTTPS addresses waited because as many handshakes were under way as may (`handshakes`).
+    handshake_waits
     /// Looks at what has happened, with and without waiting.
     looks
     /// Reads of connections by the loop.

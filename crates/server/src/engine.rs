@@ -3,7 +3,7 @@
 //! Knows: no connection and no request. Any thread reads it; nothing in it is locked on the
 //! way of a request.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -16,6 +16,7 @@ use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::disk::DiskThreads;
 use crate::files::Mount;
+use crate::listener::Listener;
 use crate::log::Log;
 use crate::request_deadlines::{RequestDeadlines, RequestTimeouts, Telling};
 use crate::scoreboard::{self, Field, Scoreboard};
@@ -23,6 +24,7 @@ use crate::sendfile::Sendfile;
 use crate::sent_file::ColdReads;
 use crate::spool::Spool;
 use crate::strain::STRAIN_MS;
+use crate::tls::{Material, Porch};
 
 /// How an engine shall behave; fixed for its life.
 pub struct Config {
@@ -63,6 +65,8 @@ pub struct Config {
     pub sendfile: Option<Sendfile>,
     /// Who is shown why an application has failed.
     pub tracebacks: Tracebacks,
+    /// Certificates and keys, for listeners that want TLS.
+    pub tls: Option<Material>,
 }
 
 /// Peers of this machine: over loopback, and unix sockets.
@@ -91,6 +95,7 @@ impl Default for Config {
             mounts: Vec::new(),
             sendfile: None,
             tracebacks: Tracebacks::Never,
+            tls: None,
         }
     }
 }
@@ -128,6 +133,8 @@ pub struct Engine {
     pub disk: Arc<DiskThreads>,
     /// What those read for connections that are sent files.
     pub cold_reads: Arc<ColdReads>,
+    /// Where TLS handshakes take place, if there are any.
+    pub porch: Option<Arc<Porch>>,
     pub log: Log,
     pub deadlines: RequestDeadlines,
     /// What is kept for slow readers.
@@ -162,6 +169,7 @@ impl Engine {
             counters: Counters::new(),
             spool: Spool::new(),
             waker,
+            porch: None,
             log,
             stage: AtomicU8::new(Stage::Serving as u8),
             strained_until: AtomicU64::new(0),
@@ -174,6 +182,25 @@ impl Engine {
             born: forks(),
             rechecks: AtomicU64::new(0),
         }
+    }
+
+    /// Makes room for TLS handshakes, where a listener wants them.
+    ///
+    /// # Errors
+    /// The kernel's; and one that says that there is no certificate.
+    pub(crate) fn open_porch(&mut self, listeners: &[Listener]) -> io::Result<()> {
+        if !listeners.iter().any(|one| one.kind.tls) {
+            return Ok(());
+        }
+        let none = || {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "an address speaks HTTPS, and there is no certificate",
+            )
+        };
+        let material = self.config.tls.take().ok_or_else(none)?;
+        self.porch = Some(Porch::new(&material, &self.config.limits, Arc::clone(&self.waker))?);
+        Ok(())
     }
 
     /// True in a process that was forked off the one that this engine serves in: there it is a dead copy, and

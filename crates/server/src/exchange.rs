@@ -40,6 +40,7 @@ use crate::pipelined::PipelinedReplies;
 use crate::reply_builder::ReplyBuilder;
 use crate::request_deadlines::RequestDeadline;
 use crate::stream::Stream;
+use crate::tls::Encrypted;
 
 /// The connection is gone, or the reply cannot go on: the application may stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,6 +224,12 @@ impl Exchange {
     pub fn proxied(&self) -> Option<&wire::proxy::Proxied> {
         // What a shared connection has said is not told to its streams yet: no listener has such connections.
         self.downstream.connection()?.proxied()
+    }
+
+    /// What is known of the client's TLS, where it speaks that with us.
+    #[inline]
+    pub fn tls(&self) -> Option<&Encrypted> {
+        self.downstream.transport().tls()
     }
 
     /// What a web server has said of the request beside its head, where one hands its requests on.

@@ -213,8 +213,7 @@ impl Flow {
         if std::mem::take(&mut self.continue_owed) {
             match &self.earlier {
                 Some(pipelined) => drop(pipelined.add(&[wire::CONTINUE], usize::MAX)),
-                // A hundred bytes on a socket that has sent nothing of this reply always fit.
-                None => drop(self.transport.send(wire::CONTINUE)?),
+                None => self.transport.say(wire::CONTINUE)?,
             }
         }
         if let Some(pipelined) = &self.earlier

@@ -14,6 +14,8 @@ pub mod allowance;
 #[cfg(not(loom))]
 pub mod app;
 #[cfg(not(loom))]
+mod arrivals;
+#[cfg(not(loom))]
 mod batch;
 pub mod baton;
 #[cfg(not(loom))]
@@ -114,6 +116,8 @@ pub mod stream;
 pub mod sync;
 #[cfg(not(loom))]
 mod throughput;
+#[cfg(not(loom))]
+pub mod tls;
 #[cfg(not(loom))]
 pub mod transport;
 #[cfg(not(loom))]

@@ -28,10 +28,12 @@ pub struct Kind {
     pub protocol: Protocol,
     /// What each connection begins with; none: with its protocol.
     pub preface: Option<NewPreface>,
+    /// All of it is said within TLS.
+    pub tls: bool,
 }
 
 impl Kind {
-    pub const HTTP: Self = Self { protocol: Protocol::Http, preface: None };
+    pub const HTTP: Self = Self { protocol: Protocol::Http, preface: None, tls: false };
 
     /// The kind that an address names by its scheme, and by the versions of the PROXY protocol that it expects
     /// (`http?proxy=v2`).
@@ -42,12 +44,14 @@ impl Kind {
         };
         let protocol = match scheme {
             "http" => Protocol::Http,
+            // A PROXY header comes before the handshake, where nobody reads one yet.
+            "https" if proxy.is_none() => Protocol::Http,
             "uwsgi" => Protocol::Gateway(Gateway::Uwsgi),
             "scgi" => Protocol::Gateway(Gateway::Scgi),
             "fastcgi" => Protocol::FastCgi,
             _ => return None,
         };
-        Some(Self { protocol, preface: proxy.map(proxy::preface) })
+        Some(Self { protocol, preface: proxy.map(proxy::preface), tls: scheme == "https" })
     }
 }
 

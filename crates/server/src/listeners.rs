@@ -37,6 +37,8 @@ pub struct Listeners {
     shared: bool,
     /// False: left to the other processes for the time being.
     watched: bool,
+    /// Those for TLS wait, as enough handshakes are under way.
+    tls_held: bool,
 }
 
 impl Listeners {
@@ -53,6 +55,7 @@ impl Listeners {
             open: true,
             shared,
             watched: true,
+            tls_held: false,
         }
     }
 
@@ -84,6 +87,9 @@ impl Listeners {
     /// The kernel's.
     pub fn watch(&self, reactor: &Reactor) -> io::Result<()> {
         for (index, one) in self.all.iter().enumerate() {
+            if one.kind.tls && self.tls_held {
+                continue;
+            }
             reactor.watch_listener(&one.fd, LISTENER | index as u64, self.shared)?;
         }
         if let Some(handoff) = &self.handoff
@@ -226,6 +232,28 @@ impl Listeners {
     /// What is spoken on the connections of one of them.
     pub fn kind(&self, which: u16) -> Kind {
         self.all.get(usize::from(which)).map_or(Kind::HTTP, |one| one.kind)
+    }
+
+    /// Has connections to listeners for TLS wait where they are, until [`Listeners::release_tls`].
+    pub fn hold_tls(&mut self, reactor: &Reactor) {
+        self.tls_held = true;
+        for (index, one) in self.all.iter().enumerate().filter(|(_, one)| one.kind.tls) {
+            // It fails only where it is not watched, which is what is wanted.
+            let _ = reactor.unwatch(&one.fd);
+            self.ready.retain(|&which| usize::from(which) != index);
+        }
+    }
+
+    /// Connections for TLS are taken again.
+    pub fn release_tls(&mut self, reactor: &Reactor) {
+        let held = std::mem::take(&mut self.tls_held);
+        if !held || !self.open || !self.watched || self.paused_until.is_some() {
+            return;
+        }
+        for (index, one) in self.all.iter().enumerate().filter(|(_, one)| one.kind.tls) {
+            // It fails only where memory has run out; the next pause tries again.
+            let _ = reactor.watch_listener(&one.fd, LISTENER | index as u64, self.shared);
+        }
     }
 
     /// A descriptor is kept again.

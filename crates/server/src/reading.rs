@@ -155,6 +155,9 @@ impl Reader {
         loop {
             match connection.machine.advance(input, &mut self.shared, poller.now) {
                 Event::NeedMore => return Step::More,
+                Event::Request(head) if is_misdirected(connection, &head) => {
+                    return Step::Refuse(wire::MISDIRECTED);
+                }
                 Event::Request(head) => match head.framing {
                     Framing::None | Framing::Length(0) => return Step::Ready(head, Body::Empty),
                     _ => {
@@ -340,4 +343,10 @@ impl Reader {
         poller.allowance.count_read();
         self.engine.counters.reads.add_alone();
     }
+}
+
+/// It was sent to another host than the one that was named when the client was asked for its certificate.
+#[inline]
+fn is_misdirected(connection: &Connection, head: &Head) -> bool {
+    connection.transport.tls().is_some_and(|tls| tls.is_misdirected(head.host()))
 }

@@ -13,6 +13,7 @@ use reactor::Event;
 use wire::Millis;
 
 use crate::accept::Acceptor;
+use crate::arrivals::welcome;
 use crate::baton::{Lead, Next};
 use crate::connections::Connections;
 use crate::engine::{Config, Engine, Stage};
@@ -52,7 +53,9 @@ impl Loop {
         if let Some(scoreboard) = &config.scoreboard {
             poller.reactor.watch_doorbell(scoreboard.notifier(), NOTIFIER)?;
         }
-        let engine = Arc::new(Engine::new(config, poller.reactor.waker(), log));
+        let mut engine = Engine::new(config, poller.reactor.waker(), log);
+        engine.open_porch(&listeners)?;
+        let engine = Arc::new(engine);
         let listeners = Listeners::new(listeners, engine.config.handoff.clone(), shared_listeners);
         listeners.watch(&poller.reactor)?;
         Ok(Self {
@@ -94,6 +97,7 @@ impl Loop {
                 self.woken = true;
                 self.connections.fetch_stored();
                 self.fetch_what_was_read();
+                self.fetch_newcomers();
                 if self.engine.stage() != Stage::Serving {
                     self.begin_stop();
                 }
@@ -117,6 +121,15 @@ impl Loop {
         self.requests.fetch_files();
         self.requests.fetch_named();
         self.engine.counters.disk_waits.copy(self.engine.disk.waits());
+    }
+
+    /// Connections whose TLS handshakes are over.
+    fn fetch_newcomers(&mut self) {
+        for arrival in self.acceptor.arrivals(&self.poller) {
+            let kind = self.acceptor.kind(arrival.guest.listener);
+            let request = welcome(arrival, kind, &self.engine, &mut self.connections, &mut self.poller);
+            self.requests.add(request);
+        }
     }
 
     /// Looks for what is due, in all parts.
@@ -242,7 +255,7 @@ impl Loop {
             return false;
         }
         self.acceptor.close(&self.poller);
-        self.connections.len() == 0
+        self.connections.len() == 0 && !self.acceptor.expects_arrivals()
     }
 
     fn cut(&mut self) -> bool {

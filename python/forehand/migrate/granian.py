@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from forehand.migrate.outcome import Rule
 
-TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
+TLS = "not taken over: write https:// before an address in bind, and name tls_cert and tls_key (docs/tls.md)"
 STATIC = "route, folder, index and age are one value here: `--static '/static=FOLDER;index=FILE;max-age=SECONDS'`"
 METRICS = "there is no metrics endpoint; `forehand status` shows the server's counters"
 HTTP2 = "no HTTP/2 here yet: let a proxy speak it (docs/behind-nginx.md)"

@@ -24,7 +24,7 @@ COMBINED = '%(h)s %(l)s %(u)s %(t)s "%(r)s" %(s)s %(b)s "%(f)s" "%(a)s"'
 SYNC = ("sync", "gunicorn.workers.sync.SyncWorker", "egg:gunicorn#sync")
 THREADS = ("gthread", "gunicorn.workers.gthread.ThreadWorker", "egg:gunicorn#gthread")
 
-TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
+TLS = "not taken over: write https:// before an address in bind, and name tls_cert and tls_key (docs/tls.md)"
 NO_HTTP2 = "no HTTP/2 here yet: let a proxy speak it (docs/behind-nginx.md)"
 NO_DIRTY = "there are no workers of a second kind; use a task queue"
 LOGGING = "log_config gives the server's own lines to Python's logging; your application's logging is its own as before"

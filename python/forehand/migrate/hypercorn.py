@@ -74,7 +74,7 @@ RULES: dict[str, Rule] = {
     "--umask": _umask,
     "--worker-class": _worker,
     "--keep-alive": same("keep_alive_timeout", "75 s cost nothing here and outlast load balancers"),
-    "--insecure-bind": unsupported("it belongs to TLS, which a proxy terminates"),
+    "--insecure-bind": unsupported("write it into bind behind http:// (docs/tls.md)"),
     "--quic-bind": unsupported("no HTTP/3 here: let a proxy speak it"),
     "--log-config": asgi.log_config,
     "--log-level": lambda outcome, origin, value: outcome.put("log_level", str(value).lower(), origin),

@@ -12,6 +12,7 @@ from forehand import errors
 from forehand.errors import Problem
 from forehand.migrate import asgi, unit_share
 from forehand.migrate.outcome import Outcome, differs, not_needed, same, unsupported, wider
+from forehand.migrate.uvicorn import TLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _listeners(outcome: Outcome, config: Mapping[str, Any], chosen: str) -> None
             continue
         outcome.put("bind", [re.sub(r"^\*:", ":", address)], where)
         if listener.get("tls"):
-            outcome.unsupported(f"{where}.tls", "", "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)")
+            outcome.unsupported(f"{where}.tls", "", TLS)
         if listener.get("backlog"):
             outcome.put("backlog", listener["backlog"], f"{where}.backlog")
         forwarded = listener.get("forwarded") or listener.get("client_ip")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from forehand.migrate.outcome import Rule
 
-TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
+TLS = "not taken over: write https:// before an address in bind, and name tls_cert and tls_key (docs/tls.md)"
 
 
 def _unix(outcome: Outcome, origin: str, value: Any) -> None:

@@ -5,7 +5,7 @@ Knows: beginnings of names, and the reason for all that begin so. Does not know:
 
 from __future__ import annotations
 
-TLS = "no TLS here yet: let a proxy terminate it (docs/behind-nginx.md)"
+TLS = "not taken over: write https:// before an address in bind, and name tls_cert and tls_key (docs/tls.md)"
 STATIC = "folders are served by `static` (docs/static-files.md), which has no such word"
 INSIDE = "there is no module `uwsgi` to import here: what the application uses of it has to be replaced"
 SYSTEMD = "systemd does this: deploy/forehand.service"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from forehand import __version__
+from forehand import __version__, certificates
 from forehand.supervisor import log
 
 TYPE_CHECKING = False
@@ -42,6 +42,7 @@ def _lines(settings: dict[str, Any], listeners: list[Listener], workers: int, co
         f"  Python       {python}{threads}",
         f"  workers      {workers}{preloaded}, supervised by process {os.getpid()}{reloads}",
         *([f"  control      {control}"] if control else []),
+        *certificates.told(settings.get("tls_fingerprint", "")).splitlines(),
         "  Ctrl-C stops",
     ]
 

@@ -48,6 +48,8 @@ class Children:
         #: the end of the pipe for all who hold the other.
         self.parent_pipe = parent_pipe
         self.all: dict[int, Child] = {}
+        #: Memory with what workers need for TLS (`handed_tls.py`); -1: nothing.
+        self.tls_fd = -1
         #: Descriptors that no child may keep.
         self.private: set[int] = set()
 
@@ -78,7 +80,7 @@ class Children:
     def inherited(self, child: Child, line: int) -> Inherited:
         """What the worker is given."""
         lent = [listener.lent() for listener in self.listeners]
-        fds = (line, self.parent_pipe[0], child.stacks)
+        fds = (line, self.parent_pipe[0], child.stacks, self.tls_fd)
         return Inherited(child.number, child.generation, fds, self.scoreboard.place(child.row), lent)
 
     def close_supervisors_fds(self) -> None:

@@ -26,6 +26,7 @@ ORDERS = {
     "stop": "finish running requests, then end (--now: at once)",
     "workers": "add or remove a worker, or set their number: +1, -1, 4",
     "stacks": "show what every thread of every worker is doing",
+    "tls": "read certificates and keys again (forehand tls reload), which also happens by itself when they change",
     "reopen": "open the log files again, after they were moved away",
 }
 
@@ -50,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
     if order == "workers":
         # `-1` is a number here and no option.
         parser.add_argument("count", metavar="+1|-1|N")
+    if order == "tls":
+        parser.add_argument("what", choices=("reload",))
     words = list(arguments[1:])
     given = parser.parse_args([f" {word}" if word[:1] == "-" and word[1:].isdigit() else word for word in words])
     line = order

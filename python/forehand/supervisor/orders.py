@@ -89,6 +89,14 @@ def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
             log.write("warning", f"reload: {text}")
     for name in ("addresses", "command_line", "control", "pid_file", "socket_access"):
         settings[name] = old[name]
+    if supervisor.tls is not None:
+        used, text = supervisor.tls.renew(settings)
+        if not used:
+            supervisor.not_reloaded.append(text)
+        settings["tls"] = supervisor.tls.settings["tls"]
+        settings["tls_fingerprint"] = supervisor.tls.fingerprint
+    else:
+        settings["tls"] = None
     _reload_with(supervisor, settings)
 
 
@@ -137,6 +145,8 @@ def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
         from forehand.supervisor.stack_collection import StackCollection
 
         StackCollection(supervisor, client).begin()
+    elif word == "tls":
+        _renew_tls(supervisor, client)
     elif word == "reopen":
         reopen(supervisor)
         client.tell(ok=True, text="log files were opened again")
@@ -144,6 +154,16 @@ def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
     else:
         client.tell(ok=False, text=f"'{order}' is not a command of this server")
         supervisor.close_client(client)
+
+
+def _renew_tls(supervisor: Supervisor, client: Client) -> None:
+    """`forehand tls reload`."""
+    if supervisor.tls is None:
+        client.tell(ok=False, text="no address of this server speaks HTTPS", status=errors.USAGE)
+    else:
+        used, text = supervisor.tls.renew()
+        client.tell(ok=used, text=text, **({} if used else {"status": errors.CONFIG}))
+    supervisor.close_client(client)
 
 
 def _scale(supervisor: Supervisor, client: Client, rest: str) -> None:

@@ -53,6 +53,10 @@ class Loop(Supervisor):
         self.prepare()
         settings = self.settings
         hooks.call(settings, "on_start", {"pid": os.getpid(), "workers": settings["workers"]})
+        if settings["tls"] is not None:
+            from forehand.supervisor import tls
+
+            tls.begin(self, None)
         listeners = listen(settings)
         self.hold(Children(listeners, Scoreboard(), os.pipe()), listeners)
         self._hear_control()

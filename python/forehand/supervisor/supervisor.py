@@ -34,6 +34,19 @@ if TYPE_CHECKING:
         def look(self, now: float) -> None:
             """Look whether it is time."""
 
+    class Handed(Protocol):
+        """What workers are handed for TLS: memory that they read, and what is in it (`tls.py`)."""
+
+        fd: int
+        settings: dict[str, Any]
+        fingerprint: str
+
+        def renew(self, settings: dict[str, Any] | None = None) -> tuple[bool, str]:
+            """Read everything again; whether it is used from now on, and in words."""
+
+        def left(self) -> dict[str, Any]:
+            """What the next program goes on with."""
+
     class Collecting(Protocol):
         """Something that has asked workers a word, and waits for their answers to it."""
 
@@ -84,6 +97,8 @@ class Supervisor:
         self.events: list[tuple[Any, ...]] = []
         #: The process that watches files; zero: none.
         self.watcher = 0
+        #: What workers are handed for TLS, where an address speaks it.
+        self.tls: Handed | None = None
 
     def add_reader(self, fd: int, what: Callable[[], None]) -> None:
         """Call `what` whenever the descriptor has something."""
@@ -102,6 +117,7 @@ class Supervisor:
     def hold(self, kept: Children, listeners: list[Listener]) -> None:
         """Take what children share, and open the control socket beside it."""
         self.children = kept
+        kept.tls_fd = self.tls.fd if self.tls is not None else -1
         url = listeners[0].url
         path = path_for(self.settings["control"], url)
         if self.settings.get("ready_fd") is not None:

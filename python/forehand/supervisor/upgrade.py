@@ -70,6 +70,7 @@ def _become(supervisor: Supervisor) -> None:
     fds = [*kept.parent_pipe, *kept.scoreboard.fds, *(one["fd"] for one in state["listeners"])]
     fds += [fd for one in state["workers"] for fd in (one["line"], one["stacks"])]
     fds += [fd for fd in (state["control"], *state["clients"]) if fd >= 0]
+    fds += [state["tls"]["fd"]] if state["tls"] else []
     note = os.memfd_create("forehand-upgrade")
     os.write(note, json.dumps(state).encode())
     for fd in [*fds, note]:
@@ -104,6 +105,7 @@ def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:
         "clients": [client.fd for client in supervisor.waiting],
         "born": supervisor.state.born, "generations": supervisor.state.generations,
         "generation": supervisor.state.generation, "started": supervisor.started,
+        "tls": supervisor.tls.left() if supervisor.tls is not None else None,
     }  # fmt: skip
 
 
@@ -137,6 +139,11 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
     supervisor.banner_due = False
     if left["control"] >= 0:
         supervisor.control = Control(left["control_path"], left["control"])
+    for_tls = left.get("tls")
+    if supervisor.settings["tls"] is not None:
+        from forehand.supervisor import tls
+
+        tls.begin(supervisor, for_tls)
     supervisor.hold(kept, listeners)
     for fd in left["clients"]:
         client = Client(fd)
@@ -145,7 +152,12 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
             supervisor.control.clients[fd] = client
     for one in left["workers"]:
         _adopt_worker(supervisor, kept, one, now)
-    for fd in [*left["life"], *scoreboard, *(one["fd"] for one in left["listeners"])]:
+    for fd in [
+        *left["life"],
+        *([for_tls["fd"]] if for_tls else []),
+        *scoreboard,
+        *(one["fd"] for one in left["listeners"]),
+    ]:
         os.set_inheritable(fd, False)
     supervisor.plans = {left["generations"] + 1: supervisor.settings, left["generation"]: supervisor.settings}
 

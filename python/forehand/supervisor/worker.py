@@ -12,7 +12,7 @@ import sys
 
 from forehand import _core, descriptors, ending, errors, forked, logs, static_names
 from forehand.errors import Problem
-from forehand.supervisor import log, title
+from forehand.supervisor import handed_tls, log, title
 from forehand.supervisor.channel import Channel
 from forehand.supervisor.log_files import open_log
 from forehand.supervisor.worker_control import WorkerControl
@@ -101,6 +101,7 @@ def _serve(inherited: Inherited, process: WorkerProcess, application: Callable[.
         "access_log_fd": 1 if plan["access_log_file"] == "-" else open_log(plan["access_log_file"]),
         **logs.engine_settings(plan),
         **static_names.engine_settings(plan),
+        "tls": handed_tls.get(inherited.tls_fd),
     }
     if gevent:
         from forehand import greenlets

@@ -16,7 +16,7 @@ import os
 from forehand import ending, errors, forked
 from forehand.errors import Problem
 from forehand.graceful import cut_message
-from forehand.supervisor import log
+from forehand.supervisor import handed_tls, log
 from forehand.supervisor.log_files import open_log
 
 TYPE_CHECKING = False
@@ -30,6 +30,7 @@ class WorkerControl:
     """Carries out the supervisor's orders, and waits for them where the engine has threads of its own."""
 
     def __init__(self, process: WorkerProcess, server: Any) -> None:
+        self.process = process
         self.plan = process.plan
         self.channel = process.channel
         self.server = server
@@ -109,6 +110,12 @@ class WorkerControl:
 
     def _check_listeners(self) -> None:
         self.server.check_listeners()
+
+    def _renew_tls(self) -> None:
+        data = handed_tls.get(self.process.tls_fd)
+        if data is not None:
+            # The supervisor has judged it.
+            self.server.renew_tls(data)
 
     def _reopen(self) -> None:
         if self.plan["log_file"] != "-":

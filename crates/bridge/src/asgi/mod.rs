@@ -16,6 +16,7 @@ mod reply;
 mod request;
 mod running;
 mod scope;
+mod secured;
 mod server;
 mod shared;
 mod task;

@@ -18,6 +18,7 @@ use wire::ws::Handshake;
 use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
 use super::given;
+use super::secured::{self, Texts};
 use crate::ffi::{GilCell, copy_dict, copy_list, latin1, set_item};
 use crate::url::percent_decoded;
 
@@ -34,6 +35,8 @@ pub struct Gateway {
     client: GilCell<Option<(IpAddr, Py<PyString>)>>,
     /// The address that a load balancer's clients have connected to: it is the same one for most of them.
     proxied: GilCell<Option<(SocketAddr, Py<PyTuple>)>>,
+    /// Our certificates, as scopes have them.
+    certificates: Texts,
 }
 
 /// Dictionaries that each request gets a copy of.
@@ -79,6 +82,7 @@ impl Gateway {
             names: GilCell::new(NameCache::new(limits.cached_names)),
             client: GilCell::new(None),
             proxied: GilCell::new(None),
+            certificates: Texts::new(),
         }
     }
 
@@ -116,15 +120,10 @@ impl Gateway {
             }
         };
         let common = &self.common;
-        let extensions = if websocket { &common.websocket_extensions } else { &common.extensions };
-        let extensions = copy_dict(extensions.bind(py))?;
-        if let Some(given) = exchange.given() {
-            given::extend(&extensions, given)?;
-        }
         set_item(&dict, intern!(py, "asgi"), &copy_dict(common.asgi.bind(py))?)?;
         set_item(&dict, intern!(py, "headers"), &copy_list(block.headers.bind(py))?)?;
         set_item(&dict, intern!(py, "state"), &copy_dict(common.state.bind(py))?)?;
-        set_item(&dict, intern!(py, "extensions"), &extensions)?;
+        set_item(&dict, intern!(py, "extensions"), &self.extensions(py, exchange, websocket)?)?;
         set_item(&dict, intern!(py, "client"), &self.client(py, exchange.peer())?)?;
         if websocket {
             set_item(&dict, intern!(py, "subprotocols"), &subprotocols(py, &head.block)?)?;
@@ -155,6 +154,25 @@ impl Gateway {
             }
         }
         Ok(Ok(Scope { dict, websocket }))
+    }
+
+    /// What the server can do beyond the specification, and what is known of the connection.
+    #[inline]
+    fn extensions<'py>(
+        &self,
+        py: Python<'py>,
+        exchange: &Exchange,
+        websocket: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let Common { extensions, websocket_extensions, .. } = &self.common;
+        let extensions = copy_dict(if websocket { websocket_extensions } else { extensions }.bind(py))?;
+        if let Some(given) = exchange.given() {
+            given::extend(&extensions, given)?;
+        }
+        if let Some(tls) = exchange.tls() {
+            secured::extend(&extensions, tls, &self.certificates)?;
+        }
+        Ok(extensions)
     }
 
     /// What the request line and the listener say, from what was made of the same head before.

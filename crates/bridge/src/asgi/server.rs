@@ -59,8 +59,8 @@ impl AsgiServer {
         settings.config.request_buffering = true;
         let trust = settings.config.trust.clone();
         let mut gateways = Vec::new();
-        for (_, url, _) in &listeners {
-            let texts = (settings.url_scheme.as_str(), settings.script_name.as_str());
+        for (_, url, kind) in &listeners {
+            let texts = (settings.scheme_of(kind), settings.script_name.as_str());
             let common = common(py, &state)?;
             let limits = &settings.config.limits;
             gateways.push(Gateway::new(address(py, url)?, texts, trust.clone(), common, limits));

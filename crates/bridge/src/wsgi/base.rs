@@ -17,20 +17,34 @@ use crate::url::name_and_port;
 
 /// What stands at each listener.
 pub fn gateways(py: Python<'_>, listeners: &Listeners, settings: &Settings) -> PyResult<Vec<Gateway>> {
-    let gateway = |(_, url, _): &(RawFd, String, String)| {
+    let gateway = |(_, url, kind): &(RawFd, String, String)| {
         let trust = settings.config.trust.clone();
-        Ok(Gateway::new(base(py, url, settings)?, &settings.script_name, trust, &settings.config.limits))
+        Ok(Gateway::new(
+            base(py, (url, kind), settings)?,
+            &settings.script_name,
+            trust,
+            &settings.config.limits,
+        ))
     };
     listeners.iter().map(gateway).collect()
 }
 
 /// The keys of `environ` that no request changes (PEP 3333; RFC 3875 §4.1).
-fn base<'py>(py: Python<'py>, url: &str, settings: &Settings) -> PyResult<Bound<'py, PyDict>> {
+fn base<'py>(
+    py: Python<'py>,
+    (url, kind): (&str, &str),
+    settings: &Settings,
+) -> PyResult<Bound<'py, PyDict>> {
     let base = PyDict::new(py);
+    let scheme = settings.scheme_of(kind);
     let (name, port) = name_and_port(url);
     let stderr = py.import(intern!(py, "sys"))?.getattr(intern!(py, "stderr"))?;
     base.set_item("wsgi.version", (1, 0))?;
-    base.set_item("wsgi.url_scheme", &settings.url_scheme)?;
+    base.set_item("wsgi.url_scheme", scheme)?;
+    if kind == "https" {
+        // As CGI has it from web servers that speak TLS themselves.
+        base.set_item("HTTPS", "on")?;
+    }
     base.set_item("wsgi.errors", stderr)?;
     base.set_item("wsgi.multithread", settings.threads > 1)?;
     base.set_item("wsgi.multiprocess", settings.multiprocess)?;

@@ -19,6 +19,7 @@ use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust
 
 use super::given;
 use super::proxied::{ServerStrings, introduce};
+use super::secured;
 use crate::ffi::{GilCell, copy_dict, latin1, set_item};
 use crate::url::percent_decoded;
 
@@ -90,6 +91,9 @@ impl Gateway {
             }
             None => self.build(py, exchange, trusted, peer)?,
         };
+        if let Some(tls) = exchange.tls() {
+            secured::introduce(&environ, tls)?;
+        }
         if let Some(proxied) = exchange.proxied() {
             introduce(&environ, proxied, engine.config.proxy_tls, &mut peer.server)?;
         }

@@ -13,6 +13,7 @@ mod iterate;
 mod proxied;
 mod reply;
 mod routes;
+mod secured;
 mod send;
 mod start_response;
 mod wait_mode;

@@ -33,7 +33,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::check;
+use super::{check, check_size};
 use crate::holding::{Wait, will_wait};
 
 /// Whether a disk may be waited for.
@@ -285,6 +285,23 @@ pub fn read_at(file: &File, into: &mut [u8], offset: u64, ask: Ask) -> io::Resul
         match got {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             other => return other,
+        }
+    }
+}
+
+/// Reads from a place of what is known to be in memory, as much as there is and fits; 0 at the end.
+///
+/// # Errors
+/// The system's.
+pub fn read_some(file: BorrowedFd<'_>, into: &mut [u8], offset: u64) -> io::Result<usize> {
+    let at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    loop {
+        // SAFETY: `into` is valid for its length for the duration of the call.
+        let got = unsafe { libc::pread(file.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), at) };
+        match check_size(got) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Files are never told to come back later.
+            other => return other.map(Option::unwrap_or_default),
         }
     }
 }

@@ -65,7 +65,8 @@ fn may_close(connection: &Connection) -> bool {
 impl Connections {
     /// True when one more connection is within the limit.
     pub fn has_room(&self) -> bool {
-        (self.slots.len() as u64) < self.engine.config.limits.connections
+        let shaking_hands = self.engine.porch.as_ref().map_or(0, |porch| porch.under_way());
+        (self.slots.len() as u64).saturating_add(shaking_hands) < self.engine.config.limits.connections
     }
 
     /// Takes the connection that has been idle longest out of the table: it makes room, once it is sure

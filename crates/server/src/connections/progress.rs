@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use wire::{Fault, GATEWAY_FORMAT, GATEWAY_MODIFIER, Head, Millis, Whose};
+use wire::{Fault, GATEWAY_FORMAT, GATEWAY_MODIFIER, HTTP_ON_TLS, Head, Millis, TLS_ON_HTTP, Whose};
 
 use super::Connections;
 use crate::body::Body;
@@ -242,7 +242,7 @@ impl Connections {
     /// Answers with a refusal; nothing that follows is read as a request.
     pub fn refuse(&mut self, connection: &mut Connection, fault: &Fault, now: Millis) {
         self.engine.counters.refused(fault);
-        let strange = matches!(*fault, GATEWAY_FORMAT | GATEWAY_MODIFIER);
+        let strange = matches!(*fault, GATEWAY_FORMAT | GATEWAY_MODIFIER | HTTP_ON_TLS | TLS_ON_HTTP);
         self.engine.log.complain(if strange { Level::Warning } else { Level::Info }, || {
             let (peer, status, text) = (connection.shown_peer(), fault.status, fault.text);
             match connection.machine.expected_and_seen().filter(|_| strange) {

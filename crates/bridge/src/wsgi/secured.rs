@@ -1,0 +1,42 @@
+//! What is known of a client's TLS, as keys of `environ`.
+//!
+//! Knows: mod_ssl's names for it. Does not know: how it was negotiated. Runs on the thread that calls the application, for
+//! requests that came within TLS.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use server::tls::Encrypted;
+
+use crate::ffi::set_item;
+
+/// Sets them.
+///
+/// # Errors
+/// Python's (memory).
+pub fn introduce(environ: &Bound<'_, PyDict>, tls: &Encrypted) -> PyResult<()> {
+    let py = environ.py();
+    let facts = tls.facts();
+    set_item(environ, intern!(py, "SSL_PROTOCOL"), &PyString::intern(py, facts.protocol()))?;
+    set_item(environ, intern!(py, "SSL_CIPHER"), &PyString::intern(py, facts.cipher()))?;
+    let came = if facts.resumed { intern!(py, "Resumed") } else { intern!(py, "Initial") };
+    set_item(environ, intern!(py, "SSL_SESSION_RESUMED"), came)?;
+    if let Some(name) = tls.server_name() {
+        set_item(environ, intern!(py, "SSL_TLS_SNI"), &PyString::new(py, &name))?;
+    }
+    if !tls.asks_clients() {
+        return Ok(());
+    }
+    let Some(client) = tls.client() else {
+        return set_item(environ, intern!(py, "SSL_CLIENT_VERIFY"), intern!(py, "NONE"));
+    };
+    set_item(environ, intern!(py, "SSL_CLIENT_VERIFY"), intern!(py, "SUCCESS"))?;
+    for (name, value) in &client.variables {
+        let key = PyString::intern(py, &format!("SSL_CLIENT_{name}"));
+        set_item(environ, &key, &PyString::new(py, value))?;
+    }
+    match client.chain.first() {
+        Some(own) => set_item(environ, intern!(py, "SSL_CLIENT_CERT"), &PyString::new(py, own)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,285 @@
+//! Where TLS handshakes take place, on a thread that does nothing else.
+//!
+//! Knows: connections whose handshake is under way, and until when each may take. Does not know: listeners, requests, the
+//! interpreter. A handshake costs as much as ten requests, which nobody else waits for: neither the loop nor whoever has the
+//! baton or drives an event loop.
+//!
+//! ```text
+//!   loop ── take_in ──► arriving ──► shaking hands ──► done ──► loop: a connection like any other,
+//!                                        │                       or what became of it
+//!                                        └─ the time is over, it left, it broke a rule
+//! ```
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use reactor::sys::monotonic_ms;
+use reactor::{Address, Event, Reactor, Waker};
+use wire::{Limits, Millis};
+
+use super::encrypted::{Encrypted, Handshake, Terms};
+use super::material::Material;
+use crate::inbox::Inbox;
+use crate::sync::lock;
+
+/// How long those whose handshake is under way have left when the server stops.
+const STOPPING_MS: Millis = 1000;
+/// Room for the mathematics of handshakes, of which those with ML-KEM need most.
+const STACK_BYTES: usize = 512 << 10;
+
+/// A connection that has been accepted.
+pub struct Guest {
+    pub transport: Box<Encrypted>,
+    pub peer: Address,
+    pub listener: u16,
+}
+
+/// What became of a handshake.
+pub enum Outcome {
+    Done,
+    /// What arrived is no TLS.
+    Other(Box<[u8]>),
+    /// The peer has left, or nothing could be read from it.
+    Left,
+    TimedOut,
+    /// Why it cannot be completed.
+    Failed(String),
+}
+
+/// A connection that comes back to the loop.
+pub struct Arrival {
+    pub guest: Guest,
+    pub outcome: Outcome,
+}
+
+/// The place.
+pub struct Porch {
+    terms: Mutex<Terms>,
+    arriving: Inbox<Guest>,
+    done: Inbox<Arrival>,
+    /// Connections between the two.
+    under_way: AtomicU64,
+    most: u64,
+    timeout: Millis,
+    /// Waits for the first guest; the thread has it from then on.
+    reactor: Mutex<Option<Reactor>>,
+    waker: Arc<Waker>,
+    /// Wakes the loop.
+    loop_waker: Arc<Waker>,
+    stopping: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Porch {
+    /// # Errors
+    /// The kernel's, when a descriptor cannot be had.
+    pub fn new(material: &Material, limits: &Limits, loop_waker: Arc<Waker>) -> io::Result<Arc<Self>> {
+        let reactor = Reactor::new()?;
+        Ok(Arc::new(Self {
+            terms: Mutex::new(material.terms.clone()),
+            arriving: Inbox::default(),
+            done: Inbox::default(),
+            under_way: AtomicU64::new(0),
+            most: limits.handshakes,
+            timeout: limits.handshake_timeout,
+            waker: reactor.waker(),
+            reactor: Mutex::new(Some(reactor)),
+            loop_waker,
+            stopping: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        }))
+    }
+
+    /// Handshakes that begin from now on have other certificates.
+    pub fn renew(&self, material: &Material) {
+        *lock(&self.terms) = material.terms.clone();
+    }
+
+    /// What a handshake that begins now is to be like.
+    pub fn terms(&self) -> Terms {
+        lock(&self.terms).clone()
+    }
+
+    /// Handshakes under way, those included that are over and were not taken back.
+    pub fn under_way(&self) -> u64 {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// As many are under way as may be.
+    pub fn is_full(&self) -> bool {
+        self.under_way() >= self.most
+    }
+
+    /// Takes in a connection. For the loop.
+    pub fn take_in(self: &Arc<Self>, guest: Guest) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        let wakes = self.arriving.put(guest);
+        let first = lock(&self.reactor).take();
+        if let Some(reactor) = first {
+            let this = Arc::clone(self);
+            let started = thread::Builder::new().name("forehand-tls".into()).stack_size(STACK_BYTES);
+            if started.spawn(move || Hall::new(&this, reactor).run()).is_err() {
+                // Without a thread there are no handshakes: who waits for one is told that it is over.
+                self.refuse_all();
+            }
+        } else if wakes {
+            self.waker.wake();
+        }
+    }
+
+    fn refuse_all(&self) {
+        for guest in self.arriving.take() {
+            self.give_back(guest, Outcome::Failed("no thread can be started".into()));
+        }
+        if let Ok(reactor) = Reactor::new() {
+            *lock(&self.reactor) = Some(reactor);
+        }
+    }
+
+    fn give_back(&self, guest: Guest, outcome: Outcome) {
+        if self.done.put(Arrival { guest, outcome }) {
+            self.loop_waker.wake();
+        }
+    }
+
+    /// Those whose handshakes are over. For the loop.
+    pub fn take_back(&self) -> Vec<Arrival> {
+        if !self.done.is_full() {
+            return Vec::new();
+        }
+        let done = self.done.take();
+        self.under_way.fetch_sub(done.len() as u64, Ordering::Relaxed);
+        done
+    }
+
+    /// The server stops: who is in the midst of a handshake has a moment more, who has said nothing has not.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.waker.wake();
+    }
+
+    /// Nobody waits for a handshake any more.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.arriving.close();
+        self.done.close();
+        self.waker.wake();
+    }
+}
+
+/// What the thread has.
+struct Hall<'a> {
+    porch: &'a Porch,
+    reactor: Reactor,
+    guests: HashMap<u64, Guest>,
+    /// In the order in which their time ends, also of guests that have gone.
+    deadlines: VecDeque<(Millis, u64)>,
+    next: u64,
+    stopping: bool,
+}
+
+impl<'a> Hall<'a> {
+    fn new(porch: &'a Porch, reactor: Reactor) -> Self {
+        let (guests, deadlines) = (HashMap::new(), VecDeque::new());
+        Self { porch, reactor, guests, deadlines, next: 0, stopping: false }
+    }
+
+    fn run(mut self) {
+        let mut room = self.reactor.take_lent();
+        while !self.porch.ended.load(Ordering::Relaxed) {
+            for guest in self.porch.arriving.take() {
+                self.admit(guest, &mut room);
+            }
+            if !self.stopping && self.porch.stopping.load(Ordering::Relaxed) {
+                self.stop();
+            }
+            self.expire();
+            if self.reactor.poll_for(self.patience()).is_err() {
+                // It would be a bug of ours, or a forked child, in which this thread does not exist.
+                return;
+            }
+            while let Some(event) = self.reactor.take_next() {
+                if let Event::Edge { token, .. } = event
+                    && let Some(guest) = self.guests.remove(&token)
+                {
+                    self.go_on(token, guest, &mut room);
+                }
+            }
+        }
+    }
+
+    /// Milliseconds until somebody's time is over; -1: nobody waits.
+    fn patience(&self) -> i32 {
+        let Some((deadline, _)) = self.deadlines.front() else { return -1 };
+        i32::try_from(deadline.saturating_sub(monotonic_ms())).unwrap_or(i32::MAX)
+    }
+
+    fn admit(&mut self, guest: Guest, room: &mut [u8]) {
+        let token = self.next;
+        self.next += 1;
+        if let Err(error) = guest.transport.watch(&self.reactor, token) {
+            return self.porch.give_back(guest, Outcome::Failed(error.to_string()));
+        }
+        let patience = if self.stopping { STOPPING_MS } else { self.porch.timeout };
+        self.deadlines.push_back((monotonic_ms() + patience, token));
+        self.go_on(token, guest, room);
+    }
+
+    fn go_on(&mut self, token: u64, mut guest: Guest, room: &mut [u8]) {
+        let outcome = match guest.transport.shake_hands(room) {
+            Handshake::Waits => {
+                self.guests.insert(token, guest);
+                return;
+            }
+            Handshake::Done => {
+                guest.transport.learn();
+                Outcome::Done
+            }
+            Handshake::Left => Outcome::Left,
+            Handshake::Other(bytes) => Outcome::Other(bytes),
+            Handshake::Failed(why) => Outcome::Failed(why),
+        };
+        self.give_back(guest, outcome);
+    }
+
+    fn give_back(&mut self, guest: Guest, outcome: Outcome) {
+        // The loop watches it from now on. It fails only where it is not watched, which is what is wanted.
+        let _ = self.reactor.unwatch(&*guest.transport);
+        self.porch.give_back(guest, outcome);
+        if self.guests.is_empty() {
+            self.deadlines.clear();
+        }
+    }
+
+    fn expire(&mut self) {
+        let now = monotonic_ms();
+        while let Some(&(deadline, token)) = self.deadlines.front()
+            && (deadline <= now || !self.guests.contains_key(&token))
+        {
+            self.deadlines.pop_front();
+            if let Some(guest) = self.guests.remove(&token) {
+                self.give_back(guest, Outcome::TimedOut);
+            }
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+        let until = monotonic_ms() + STOPPING_MS;
+        self.deadlines.iter_mut().for_each(|(deadline, _)| *deadline = until.min(*deadline));
+        let silent: Vec<u64> = self
+            .guests
+            .iter()
+            .filter(|(_, guest)| guest.transport.is_silent())
+            .map(|(token, _)| *token)
+            .collect();
+        for token in silent {
+            if let Some(guest) = self.guests.remove(&token) {
+                self.give_back(guest, Outcome::Left);
+            }
+        }
+    }
+}
