@@ -28,7 +28,12 @@ class Authority:
         self.key, self.file = folder / f"{name}.key", folder / f"{name}.pem"
         self.serial = 1000
         self._make_key(self.key, "ec")
-        extensions = ("-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+        extensions = (
+            "-addext",
+            "basicConstraints=critical,CA:TRUE",
+            "-addext",
+            "keyUsage=critical,keyCertSign,cRLSign",
+        )
         openssl("req", "-x509", "-new", "-key", self.key, "-subj", f"/O=Tests/CN={name}", "-days", "30",
                 *extensions, "-out", self.file)  # fmt: skip
 

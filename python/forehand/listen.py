@@ -85,12 +85,6 @@ def kind_and_place(address: str) -> tuple[str, str]:
         kind, place = kind_and_place(bare)
         if "?" in kind:
             raise _bad(address)
-        if kind == "https":
-            raise Problem(
-                errors.USAGE,
-                f"'{address}': a PROXY header in front of TLS is not understood yet",
-                hint="let the load balancer send none, or terminate TLS there and use http://",
-            )
         return f"{kind}?proxy={versions}", place
     if address.startswith(("unix:", "fd://")):
         return "http", address

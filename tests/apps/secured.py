@@ -1,5 +1,6 @@
 """Tells what is known of the connection's TLS, sends much, takes much, and upgrades; as WSGI and as ASGI."""
 
+import ctypes
 import json
 import sys
 import time
@@ -22,6 +23,8 @@ def application(environ, start_response):
     if path == "/upload":
         body = environ["wsgi.input"].read()
         answer = f"{len(body)} {body[:1].decode()}{body[-1:].decode()}".encode()
+    elif path == "/allocated":
+        answer = str(allocated()).encode()
     elif path == "/all":
         answer = json.dumps({key: value for key, value in environ.items() if isinstance(value, str)}).encode()
     else:
@@ -31,6 +34,16 @@ def application(environ, start_response):
         answer = json.dumps({"scheme": environ["wsgi.url_scheme"], **told}).encode()
     start_response("200 OK", [("Content-Length", str(len(answer)))])
     return [answer]
+
+
+def allocated():
+    """Bytes that glibc's allocator has given out; Python has arenas of its own."""
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    kind = type("Info", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_size_t) for name in names.split()]})
+    libc = ctypes.CDLL(None)
+    libc.mallinfo2.restype = kind
+    told = libc.mallinfo2()
+    return told.uordblks + told.hblkhd
 
 
 def large(size):

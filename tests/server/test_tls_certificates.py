@@ -131,7 +131,6 @@ def test_what_cannot_be_used_is_named_before_the_start(authority: Authority, tmp
         for workers in ("0", "1"):
             assert said in refused(*HTTPS, "--workers", workers, *words)
     assert "https://" in refused("--bind", "http://127.0.0.1:0", *options(good))
-    assert "PROXY header" in refused("--bind", "https://127.0.0.1:0?proxy=v2", *options(good))
 
 
 def test_one_that_has_expired_is_served_and_named(serve: Serve, authority: Authority) -> None:

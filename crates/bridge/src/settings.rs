@@ -37,6 +37,11 @@ pub struct Settings {
     pub watch_routes: bool,
 }
 
+/// All of what is spoken on a listener of this kind is within TLS.
+pub fn within_tls(kind: &str) -> bool {
+    kind.split('?').next() == Some("https")
+}
+
 /// One setting, or its default.
 fn get<'py, T: FromPyObjectOwned<'py>>(settings: &Bound<'py, PyDict>, name: &str, default: T) -> PyResult<T> {
     match settings.get_item(name)? {
@@ -112,8 +117,8 @@ impl Settings {
     }
 
     /// `wsgi.url_scheme` of a listener of this kind, before anybody else says something of it.
-    pub fn scheme_of<'a>(&'a self, kind: &'a str) -> &'a str {
-        if kind == "https" { kind } else { &self.url_scheme }
+    pub fn scheme_of(&self, kind: &str) -> &str {
+        if within_tls(kind) { "https" } else { &self.url_scheme }
     }
 
     /// The loop over listeners.

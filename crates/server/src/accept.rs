@@ -18,6 +18,7 @@ use crate::listener::{Kind, Protocol, is_among};
 use crate::listeners::{HANDOFF, Listeners};
 use crate::log::Level;
 use crate::poller::Poller;
+use crate::preface::Awaited;
 use crate::share::Sharing;
 use crate::slots::NEVER;
 use crate::tls::{Arrival, Encrypted, Guest};
@@ -126,7 +127,7 @@ impl Acceptor {
             self.engine.counters.connections_taken_over.add();
         }
         if kind.tls {
-            self.begin_handshake(socket, peer, source.listener, connections);
+            self.begin_handshake(socket, (peer, kind), source.listener, connections);
             return None;
         }
         connections.admit(socket.into(), (peer, kind), source, poller)
@@ -145,10 +146,17 @@ impl Acceptor {
     }
 
     #[cold]
-    fn begin_handshake(&self, socket: Socket, peer: Address, listener: u16, connections: &mut Connections) {
+    fn begin_handshake(
+        &self,
+        socket: Socket,
+        (peer, kind): (Address, Kind),
+        listener: u16,
+        connections: &mut Connections,
+    ) {
         let Some(porch) = &self.engine.porch else { return connections.note_closed() };
+        let preface = kind.preface.map(|new| Awaited::new(new, &self.engine.config.limits, 0));
         match Encrypted::new(socket, &porch.terms()) {
-            Ok(transport) => porch.take_in(Guest { transport: Box::new(transport), peer, listener }),
+            Ok(transport) => porch.take_in(Guest::new(transport, peer, listener, preface)),
             Err(error) => {
                 self.engine.log.complain(Level::Error, || format!("no TLS handshake can begin: {error}"));
                 connections.note_closed();

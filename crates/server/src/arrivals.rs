@@ -25,7 +25,7 @@ pub(crate) fn welcome(
     poller: &mut Poller,
 ) -> Option<Box<Exchange>> {
     let counters = &engine.counters;
-    let source = Source::accepted(guest.listener);
+    let source = Source::introduced(guest.listener, &guest.said);
     let peer = guest.peer;
     match outcome {
         Outcome::Done => {
@@ -47,6 +47,18 @@ pub(crate) fn welcome(
             engine.log.complain(Level::Warning, || {
                 let (peer, seen) = (shown(&peer), looks_like(&bytes));
                 format!("closed a connection from {peer}: expected a TLS handshake, got {seen}")
+            });
+        }
+        Outcome::Refused(fault) => {
+            counters.connections_refused.add();
+            counters.refused(&fault);
+            engine.log.complain(Level::Warning, || {
+                let (expected, seen) = guest
+                    .preface
+                    .as_ref()
+                    .map_or(("nothing", "nothing"), |preface| preface.expected_and_seen());
+                let peer = shown(&peer);
+                format!("refused a connection from {peer}: expected {expected}, got {seen}: {}", fault.text)
             });
         }
         Outcome::Left => {

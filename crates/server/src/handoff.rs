@@ -18,9 +18,9 @@ use crate::poller::Poller;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     pub listener: u16,
-    /// From another worker, ...
+    /// From another worker, or from the thread of handshakes: its preface is over ...
     pub handed_over: bool,
-    /// ... where it has had requests.
+    /// ... and it has had requests.
     pub used: bool,
     /// What its preface has said there, where that has changed something.
     pub said: Vec<u8>,
@@ -30,6 +30,11 @@ impl Source {
     /// A new one, from one of our listeners.
     pub fn accepted(listener: u16) -> Self {
         Self { listener, handed_over: false, used: false, said: Vec::new() }
+    }
+
+    /// A new one, whose preface was heard before it came here, and what that was, where it has changed something.
+    pub fn introduced(listener: u16, said: &[u8]) -> Self {
+        Self { handed_over: true, said: said.to_vec(), ..Self::accepted(listener) }
     }
 
     /// What another worker is told of a connection.

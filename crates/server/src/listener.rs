@@ -43,9 +43,7 @@ impl Kind {
             None => (name, None),
         };
         let protocol = match scheme {
-            "http" => Protocol::Http,
-            // A PROXY header comes before the handshake, where nobody reads one yet.
-            "https" if proxy.is_none() => Protocol::Http,
+            "http" | "https" => Protocol::Http,
             "uwsgi" => Protocol::Gateway(Gateway::Uwsgi),
             "scgi" => Protocol::Gateway(Gateway::Scgi),
             "fastcgi" => Protocol::FastCgi,

@@ -214,7 +214,7 @@ limits! { Limits, TABLE:
         "TLS handshakes that are under way at a time in a worker: its thread for them does 512 in a tenth of a second or two, and each holds some 10 KiB, with a long certificate of the client up to 64",
         "further connections to HTTPS addresses wait in the kernel's queue, or go to another worker", "handshake_waits";
     handshake_timeout: "milliseconds" = 10_000,
-        "for the whole of a TLS handshake: two round trips, and no byte extends it",
+        "for the whole of a TLS handshake, with a PROXY header in front of it: two round trips, and no byte extends it",
         "the connection closes without a word", "handshake_timeouts";
     linger_timeout: "milliseconds" = 2_000,
         "time for a peer to read our refusal while it still sends; a web server that speaks uwsgi, SCGI or FastCGI may have to send all before it reads, and has it anew with what it sends, at --limit-body-rate",

@@ -12,7 +12,7 @@ use super::environ::Gateway;
 use super::file_wrapper::FileWrapper;
 use super::input::Input;
 use super::wait_mode::WaitMode;
-use crate::settings::{Listeners, Settings};
+use crate::settings::{Listeners, Settings, within_tls};
 use crate::url::name_and_port;
 
 /// What stands at each listener.
@@ -41,7 +41,7 @@ fn base<'py>(
     let stderr = py.import(intern!(py, "sys"))?.getattr(intern!(py, "stderr"))?;
     base.set_item("wsgi.version", (1, 0))?;
     base.set_item("wsgi.url_scheme", scheme)?;
-    if kind == "https" {
+    if within_tls(kind) {
         // As CGI has it from web servers that speak TLS themselves.
         base.set_item("HTTPS", "on")?;
     }

@@ -15,6 +15,7 @@ use pyo3::types::{PyDict, PyString};
 use reactor::Address;
 use server::engine::Engine;
 use server::exchange::Exchange;
+use wire::proxy::Proxied;
 use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
 use super::given;
@@ -91,7 +92,10 @@ impl Gateway {
             }
             None => self.build(py, exchange, trusted, peer)?,
         };
-        if let Some(tls) = exchange.tls() {
+        // Not beside what is believed of a client's own TLS, which has ended at a load balancer.
+        if let Some(tls) = exchange.tls()
+            && !(engine.config.proxy_tls && exchange.proxied().is_some_and(Proxied::was_encrypted))
+        {
             secured::introduce(&environ, tls)?;
         }
         if let Some(proxied) = exchange.proxied() {

@@ -56,7 +56,7 @@ pub fn introduce(
         set(intern!(py, "forehand.vpc_endpoint"), endpoint)?;
     }
     match &proxied.tls {
-        Some(facts) if tls && facts.used => introduce_tls(environ, facts),
+        Some(facts) if tls && proxied.was_encrypted() => introduce_tls(environ, facts),
         _ => Ok(()),
     }
 }

@@ -9,6 +9,7 @@
 //! holds here, too.
 
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
@@ -133,8 +134,9 @@ impl Encrypted {
         &self.socket
     }
 
-    /// Goes on with the handshake, as far as it goes without waiting. `room`: some [`AHEAD`] bytes.
-    pub fn shake_hands(&self, room: &mut [u8]) -> Handshake {
+    /// Goes on with the handshake, as far as it goes without waiting. `room`: some [`AHEAD`] bytes, of which the first
+    /// `begun` have come behind what was said before it, where nothing else has.
+    pub fn shake_hands(&self, room: &mut [u8], mut begun: usize) -> Handshake {
         let mut session = lock(&self.session);
         loop {
             match self.send_sealed(&mut session, 0) {
@@ -148,7 +150,11 @@ impl Encrypted {
                 return Handshake::Failed("a message is too long".into());
             }
             let held = session.held();
-            match self.socket.recv(&mut room[held..]) {
+            let received = match mem::take(&mut begun) {
+                0 => self.socket.recv(&mut room[held..]),
+                begun => Ok(Some(begun)),
+            };
+            match received {
                 Ok(Some(0)) | Err(_) => return Handshake::Left,
                 Ok(None) => return Handshake::Waits,
                 Ok(Some(count)) => {

@@ -1,7 +1,7 @@
 //! Where TLS handshakes take place, on a thread that does nothing else.
 //!
-//! Knows: connections whose handshake is under way, and until when each may take. Does not know: listeners, requests, the
-//! interpreter. A handshake costs as much as ten requests, which nobody else waits for: neither the loop nor whoever has the
+//! Knows: connections whose handshake is under way, what some say before it (a PROXY header), and until when each may take.
+//! Does not know: listeners, requests, the interpreter. A handshake costs as much as ten requests, which nobody else waits for: neither the loop nor whoever has the
 //! baton or drives an event loop.
 //!
 //! ```text
@@ -12,34 +12,47 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use reactor::sys::monotonic_ms;
 use reactor::{Address, Event, Reactor, Waker};
-use wire::{Limits, Millis};
+use wire::{Fault, Limits, Millis};
 
 use super::encrypted::{Encrypted, Handshake, Terms};
 use super::material::Material;
 use crate::inbox::Inbox;
+use crate::preface::{Awaited, Verdict};
 use crate::sync::lock;
 
-/// How long those whose handshake is under way have left when the server stops.
-const STOPPING_MS: Millis = 1000;
+/// How long those whose handshake is under way have left when the server stops, or has stood still.
+const MOMENT_MS: Millis = 1000;
+/// Somebody whose time has been over for so long was not looked at when it ended: this process had no processor.
+const STOOD_STILL_MS: Millis = 100;
 /// Room for the mathematics of handshakes, of which those with ML-KEM need most.
 const STACK_BYTES: usize = 512 << 10;
 
 /// A connection that has been accepted.
 pub struct Guest {
     pub transport: Box<Encrypted>,
+    /// Who has made it or, once its preface is over, for whom that says it speaks.
     pub peer: Address,
     pub listener: u16,
+    /// What has to be said before the handshake, as long as that has not come. It has the time of the handshake.
+    pub preface: Option<Box<Awaited>>,
+    /// What it was, where it has changed something.
+    pub said: Box<[u8]>,
+    /// It was given more time, as this process had stood still.
+    pub has_waited: bool,
 }
 
 /// What became of a handshake.
 pub enum Outcome {
     Done,
+    /// What came before the handshake is not what has to be said there.
+    Refused(Fault),
     /// What arrived is no TLS.
     Other(Box<[u8]>),
     /// The peer has left, or nothing could be read from it.
@@ -53,6 +66,42 @@ pub enum Outcome {
 pub struct Arrival {
     pub guest: Guest,
     pub outcome: Outcome,
+}
+
+impl Guest {
+    /// One that has said nothing. `preface`: what it has to say before the handshake.
+    pub fn new(transport: Encrypted, peer: Address, listener: u16, preface: Option<Awaited>) -> Self {
+        let (transport, preface) = (Box::new(transport), preface.map(Box::new));
+        Self { transport, peer, listener, preface, said: Box::default(), has_waited: false }
+    }
+
+    /// Hears what has to be said before the handshake. So many bytes behind it have come, and begin `room`; none: an edge
+    /// will tell.
+    fn hear_preface(&mut self, room: &mut [u8]) -> Result<Option<usize>, Outcome> {
+        let Some(preface) = &mut self.preface else { return Ok(Some(0)) };
+        loop {
+            let count = match self.transport.socket().recv(room) {
+                Ok(Some(0)) | Err(_) => return Err(Outcome::Left),
+                Ok(None) => return Ok(None),
+                Ok(Some(count)) => count,
+            };
+            let mut rest = &room[..count];
+            match preface.advance(&mut rest) {
+                Verdict::More => {}
+                Verdict::Refused(fault) => return Err(Outcome::Refused(fault)),
+                Verdict::Over { length, peer, proxied } => {
+                    let begun = rest.len();
+                    if peer.is_some() || proxied.is_some() {
+                        self.said = preface.take_said(length);
+                    }
+                    self.peer = peer.unwrap_or(self.peer);
+                    self.preface = None;
+                    room.copy_within(count - begun..count, 0);
+                    return Ok(Some(begun));
+                }
+            }
+        }
+    }
 }
 
 /// The place.
@@ -223,13 +272,21 @@ impl<'a> Hall<'a> {
         if let Err(error) = guest.transport.watch(&self.reactor, token) {
             return self.porch.give_back(guest, Outcome::Failed(error.to_string()));
         }
-        let patience = if self.stopping { STOPPING_MS } else { self.porch.timeout };
-        self.deadlines.push_back((monotonic_ms() + patience, token));
+        let patience = if self.stopping { MOMENT_MS } else { self.porch.timeout };
+        self.give_time(monotonic_ms() + patience, token);
         self.go_on(token, guest, room);
     }
 
     fn go_on(&mut self, token: u64, mut guest: Guest, room: &mut [u8]) {
-        let outcome = match guest.transport.shake_hands(room) {
+        let begun = match guest.hear_preface(room) {
+            Ok(Some(begun)) => begun,
+            Ok(None) => {
+                self.guests.insert(token, guest);
+                return;
+            }
+            Err(outcome) => return self.give_back(guest, outcome),
+        };
+        let outcome = match guest.transport.shake_hands(room, begun) {
             Handshake::Waits => {
                 self.guests.insert(token, guest);
                 return;
@@ -260,15 +317,24 @@ impl<'a> Hall<'a> {
             && (deadline <= now || !self.guests.contains_key(&token))
         {
             self.deadlines.pop_front();
-            if let Some(guest) = self.guests.remove(&token) {
+            let Some(guest) = self.guests.get_mut(&token) else { continue };
+            // What it had sent is read by now, and our answer has only just gone: it could not be quicker. Once.
+            if now - deadline >= STOOD_STILL_MS && !mem::replace(&mut guest.has_waited, true) {
+                self.give_time(now + MOMENT_MS, token);
+            } else if let Some(guest) = self.guests.remove(&token) {
                 self.give_back(guest, Outcome::TimedOut);
             }
         }
     }
 
+    fn give_time(&mut self, until: Millis, token: u64) {
+        let at = self.deadlines.partition_point(|(deadline, _)| *deadline <= until);
+        self.deadlines.insert(at, (until, token));
+    }
+
     fn stop(&mut self) {
         self.stopping = true;
-        let until = monotonic_ms() + STOPPING_MS;
+        let until = monotonic_ms() + MOMENT_MS;
         self.deadlines.iter_mut().for_each(|(deadline, _)| *deadline = until.min(*deadline));
         let silent: Vec<u64> = self
             .guests

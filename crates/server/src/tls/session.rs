@@ -51,7 +51,7 @@ pub struct Session {
     /// Behind a pointer, as most of the time there is nothing of it.
     kept: Option<Box<Kept>>,
     /// So much plaintext is sealed of which its sender has not been told that it is gone.
-    owed: usize,
+    owed: u32,
     /// The peer has said that nothing more will come.
     pub peer_ended: bool,
     /// We have said so, or must not, as the last reply was cut.
@@ -218,7 +218,7 @@ impl Session {
     pub fn seal(&mut self, plain: &[u8]) -> io::Result<()> {
         debug_assert_eq!(self.owed, 0, "the sender is to be told first");
         self.do_now(Then::Seal(plain))?;
-        self.owed = plain.len();
+        self.owed = u32::try_from(plain.len()).map_err(io::Error::other)?;
         Ok(())
     }
 
@@ -263,10 +263,10 @@ impl Session {
         if all {
             self.tidy();
         }
-        let told = if all { self.owed } else { bytes.min(self.owed.saturating_sub(1)) };
-        let told = told.min(most);
+        let least = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.owed.saturating_sub(1));
+        let told = if all { self.owed } else { least }.min(u32::try_from(most).unwrap_or(u32::MAX));
         self.owed -= told;
-        told
+        told as usize
     }
 
     /// Its sender has not been told of all that was sealed.

@@ -86,6 +86,11 @@ impl Proxied {
     pub fn tells(&self) -> bool {
         *self != Self::default()
     }
+
+    /// The client has come over TLS, which has ended at the load balancer.
+    pub fn was_encrypted(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.used)
+    }
 }
 
 impl ProxyTls {
