@@ -65,20 +65,20 @@ def test_a_sync_configuration() -> None:
     outcome = recognised(str(DATA / "gunicorn_django.conf.py"), ".", {})
     assert outcome.target == "site.wsgi:application"
     assert outcome.settings == {
-        "bind": ["unix:/run/site/gunicorn.sock", "127.0.0.1:8001"],
+        "bind": ["https://unix:/run/site/gunicorn.sock", "127.0.0.1:8001"],
         "workers": 3,
         "request_timeout": 90,
         "access_log": "combined",
         "access_log_file": "/var/log/site/access.log",
         "chdir": "/srv/site",
         "http_relax": ["obs-fold"],
+        "tls_cert": ["/etc/ssl/site.crt"],
+        "tls_key": ["/etc/ssl/site.key"],
     }
     assert kinds(outcome, "timeout") == [DIFFERENT], "with sync workers it is a deadline"
     assert kinds(outcome, "worker_connections") == [NOT_NEEDED]
     assert kinds(outcome, "keepalive") == [DIFFERENT]
-    assert (
-        kinds(outcome, "certfile") == kinds(outcome, "statsd_host") == kinds(outcome, "logconfig_dict") == [UNSUPPORTED]
-    )
+    assert kinds(outcome, "statsd_host") == kinds(outcome, "logconfig_dict") == [UNSUPPORTED]
     assert kinds(outcome, "limit_request_line") == [UNSUPPORTED], "nothing is unlimited"
     assert kinds(outcome, "proxy_protocol") == kinds(outcome, "spew") == [], "what is off says nothing"
 

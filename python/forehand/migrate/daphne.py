@@ -7,13 +7,15 @@ import re
 from forehand.migrate import asgi
 from forehand.migrate.command_lines import Command, Grammar
 from forehand.migrate.outcome import Outcome, differs, not_needed, same, unsupported
-from forehand.migrate.uvicorn import TLS, tell_unknown
+from forehand.migrate.uvicorn import tell_unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from forehand.migrate.outcome import Rule
+
+TLS = "not taken over: write https:// before its address in bind, and name tls_cert and tls_key (docs/tls.md)"
 
 
 def _unix(outcome: Outcome, origin: str, value: Any) -> None:

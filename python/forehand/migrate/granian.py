@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forehand.migrate import asgi, static_files
+from forehand.migrate import asgi, static_files, tls
 from forehand.migrate.command_lines import Command, Grammar
 from forehand.migrate.outcome import Outcome, differs, not_needed, same, switch, unsupported
 from forehand.migrate.uvicorn import tell_unknown
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from forehand.migrate.outcome import Rule
 
-TLS = "not taken over: write https:// before an address in bind, and name tls_cert and tls_key (docs/tls.md)"
 STATIC = "route, folder, index and age are one value here: `--static '/static=FOLDER;index=FILE;max-age=SECONDS'`"
 METRICS = "there is no metrics endpoint; `forehand status` shows the server's counters"
 HTTP2 = "no HTTP/2 here yet: let a proxy speak it (docs/behind-nginx.md)"
@@ -86,11 +85,13 @@ RULES: dict[str, Rule] = {
     "--log-config": asgi.log_config,
     "--access-log": asgi.access_log,
     "--access-log-fmt": _format,
-    **dict.fromkeys(
-        ("--ssl-certificate", "--ssl-keyfile", "--ssl-keyfile-password", "--ssl-protocol-min", "--ssl-ca", "--ssl-crl",
-         "--ssl-client-verify"),
-        unsupported(TLS),
-    ),
+    "--ssl-certificate": tls.note("certificate"),
+    "--ssl-keyfile": tls.note("key"),
+    "--ssl-keyfile-password": tls.note("password"),
+    "--ssl-protocol-min": tls.note("minimum"),
+    "--ssl-ca": tls.note("authorities"),
+    "--ssl-crl": tls.note("revoked"),
+    "--ssl-client-verify": tls.note("verify"),
     "--url-path-prefix": same("script_name"),
     "--respawn-failed-workers": not_needed("a worker that dies is replaced"),
     "--no-respawn-failed-workers": differs("a worker that dies is replaced, always"),
@@ -163,6 +164,7 @@ def translate(outcome: Outcome, command: Command) -> None:
                         "in each worker: threads says otherwise")  # fmt: skip
     asgi.closed_socket(outcome, "755", "granian's, as umask 022 leaves it")
     asgi.default_address(outcome, "granian's default")
+    tls.translate(outcome, minimum="1.3")
     outcome.differs("forwarded_allow_ips", "", asgi.BELIEVED)
     tell_unknown(outcome, GRAMMAR, unknown)
 

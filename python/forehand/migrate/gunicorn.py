@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from forehand.migrate import asgi
+from forehand.migrate import asgi, tls
 from forehand.migrate.outcome import Outcome, not_needed, same, switch, unsupported, wider
 from forehand.settings import OPTIONS
 
@@ -24,7 +24,7 @@ COMBINED = '%(h)s %(l)s %(u)s %(t)s "%(r)s" %(s)s %(b)s "%(f)s" "%(a)s"'
 SYNC = ("sync", "gunicorn.workers.sync.SyncWorker", "egg:gunicorn#sync")
 THREADS = ("gthread", "gunicorn.workers.gthread.ThreadWorker", "egg:gunicorn#gthread")
 
-TLS = "not taken over: write https:// before an address in bind, and name tls_cert and tls_key (docs/tls.md)"
+TLS = "OpenSSL is not used, so that a function has nothing to change: tls_cert and its neighbours say what there is"
 NO_HTTP2 = "no HTTP/2 here yet: let a proxy speak it (docs/behind-nginx.md)"
 NO_DIRTY = "there are no workers of a second kind; use a task queue"
 LOGGING = "log_config gives the server's own lines to Python's logging; your application's logging is its own as before"
@@ -207,11 +207,14 @@ SETTINGS: dict[str, Rule] = {
     "control_socket": same("control", "other commands: `forehand status`, `reload`, `stop`"),
     "control_socket_mode": not_needed("the control socket is the user's alone (0600)"),
     "control_socket_disable": switch(lambda outcome, origin, _: outcome.put("control", "none", origin)),
-    **dict.fromkeys(
-        ("certfile", "keyfile", "ca_certs", "ciphers", "ssl_version", "cert_reqs", "do_handshake_on_connect"),
-        unsupported(TLS),
-    ),
-    "suppress_ragged_eofs": not_needed("it is about TLS"),
+    "certfile": tls.note("certificate"),
+    "keyfile": tls.note("key"),
+    "ca_certs": tls.note("authorities"),
+    "cert_reqs": tls.note("verify"),
+    "ciphers": tls.note("ciphers"),
+    "ssl_version": tls.note("version"),
+    "do_handshake_on_connect": not_needed("handshakes take place on a thread of their own"),
+    "suppress_ragged_eofs": not_needed("a body that is cut is told from one that is complete"),
     "asgi_loop": asgi.loop,
     "asgi_lifespan": asgi.lifespan,
     "asgi_disconnect_grace_period": not_needed("an application may go on after its client has left"),
@@ -268,6 +271,7 @@ def translate(outcome: Outcome, values: Mapping[str, Any]) -> None:
     _threads(outcome, values.get("threads"), kind)
     _connections(outcome, values, sync)
     _access_log(outcome, values)
+    tls.translate(outcome)
     _protocol(outcome, values)
     _proxy_protocol(outcome, values)
     if values.get("syslog") and "log_syslog_to" not in outcome.settings:

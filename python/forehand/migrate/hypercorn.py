@@ -6,11 +6,11 @@ import os
 
 from forehand import errors
 from forehand.errors import Problem
-from forehand.migrate import asgi
+from forehand.migrate import asgi, tls
 from forehand.migrate.command_lines import Command, Grammar
 from forehand.migrate.outcome import Outcome, not_needed, same, switch, unsupported
 from forehand.migrate.service import read
-from forehand.migrate.uvicorn import TLS, tell_unknown
+from forehand.migrate.uvicorn import tell_unknown
 from forehand.toml import table
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ RULES: dict[str, Rule] = {
     "--umask": _umask,
     "--worker-class": _worker,
     "--keep-alive": same("keep_alive_timeout", "75 s cost nothing here and outlast load balancers"),
-    "--insecure-bind": unsupported("write it into bind behind http:// (docs/tls.md)"),
+    "--insecure-bind": tls.note("plain"),
     "--quic-bind": unsupported("no HTTP/3 here: let a proxy speak it"),
     "--log-config": asgi.log_config,
     "--log-level": lambda outcome, origin, value: outcome.put("log_level", str(value).lower(), origin),
@@ -86,10 +86,13 @@ RULES: dict[str, Rule] = {
     "--statsd-prefix": unsupported("no metrics are sent"),
     "--websocket-ping-interval": same("ws_ping_interval"),
     "--workers": same("workers"),
-    **dict.fromkeys(
-        ("--ca-certs", "--certfile", "--cert-reqs", "--ciphers", "--keyfile", "--keyfile-password", "--verify-mode"),
-        unsupported(TLS),
-    ),
+    "--certfile": tls.note("certificate"),
+    "--keyfile": tls.note("key"),
+    "--keyfile-password": tls.note("password"),
+    "--ca-certs": tls.note("authorities"),
+    "--cert-reqs": tls.note("verify"),
+    "--verify-mode": tls.note("verify"),
+    "--ciphers": tls.note("ciphers"),
     "--help": not_needed("it only shows help"),
 }  # fmt: skip
 OTHER_NAMES = {
@@ -139,6 +142,7 @@ def translate(outcome: Outcome, command: Command) -> None:
         outcome.put("access_log", "none", "hypercorn writes an access log where a file is named")
     asgi.closed_socket(outcome, "755", "hypercorn's, as umask 022 leaves it")
     asgi.default_address(outcome, "hypercorn's default")
+    tls.translate(outcome)
     outcome.differs("forwarded_allow_ips", "", asgi.BELIEVED)
     tell_unknown(outcome, GRAMMAR, unknown)
 

@@ -63,6 +63,7 @@ class Outcome:
         self.read: list[str] = []  # files that were read besides the one that was given
         self._given: list[tuple[str, str, str]] = []  # what the flags are of: our option, value, origin
         self.remarks: list[Remark] = []
+        self.tls: dict[str, list[tuple[str, Any]]] = {}  # what was noted for `tls.py`, with its origin
 
     def take(self, rule: Rule, origin: str, value: Any) -> None:
         """Carry out a rule for a value that may be of a kind that the other server refuses too."""
@@ -123,7 +124,11 @@ class Outcome:
         if "bind" in self.settings or any(name == "bind" for name, _, _ in self._given):
             self._drop("host", "port")
         self._agree()
-        for name in dict.fromkeys(name for name, _, _ in self._given if OPTIONS[name].kind == "list"):
+        given = [name for name, _, _ in self._given if OPTIONS[name].kind == "list"]
+        if {"tls_cert", "tls_key"} & set(given):
+            # A key is that of the certificate at its place, so that both are in one list or the other.
+            given += ["tls_cert", "tls_key"]
+        for name in dict.fromkeys(given):
             # A list on the command line goes before the file's, and has to be whole.
             for value in self.settings.pop(name, []):
                 self._flag(name, value, self.origins[name])

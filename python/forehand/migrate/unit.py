@@ -12,7 +12,6 @@ from forehand import errors
 from forehand.errors import Problem
 from forehand.migrate import asgi, unit_share
 from forehand.migrate.outcome import Outcome, differs, not_needed, same, unsupported, wider
-from forehand.migrate.uvicorn import TLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +23,10 @@ if TYPE_CHECKING:
 # Strings first, so that what looks like a comment inside of one stays.
 COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|#[^\n]*', re.S)
 ROUTES = "routes and upstreams are a proxy's work (docs/behind-nginx.md)"
+TLS = (
+    "certificates are in Unit's own store: put the bundle and its key into files, name them in tls_cert and tls_key, "
+    "and write https:// before this address (docs/tls.md)"
+)
 TYPES = "a file's type follows from its name by a table of ours"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forehand.migrate import asgi
+from forehand.migrate import asgi, tls
 from forehand.migrate.command_lines import Command, Grammar
 from forehand.migrate.outcome import Outcome, not_needed, same, switch, unsupported
 
@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from forehand.migrate.outcome import Rule
-
-TLS = "not taken over: write https:// before an address in bind, and name tls_cert and tls_key (docs/tls.md)"
 
 
 def _unix(outcome: Outcome, origin: str, value: Any) -> None:
@@ -68,11 +66,13 @@ RULES: dict[str, Rule] = {
     "--timeout-keep-alive": same("keep_alive_timeout", "75 s cost nothing here and outlast load balancers"),
     "--timeout-graceful-shutdown": same("graceful_timeout"),
     "--timeout-worker-healthcheck": not_needed("a worker that dies is replaced at once"),
-    **dict.fromkeys(
-        ("--ssl-keyfile", "--ssl-certfile", "--ssl-keyfile-password", "--ssl-version", "--ssl-cert-reqs",
-         "--ssl-ca-certs", "--ssl-ciphers"),
-        unsupported(TLS),
-    ),
+    "--ssl-certfile": tls.note("certificate"),
+    "--ssl-keyfile": tls.note("key"),
+    "--ssl-keyfile-password": tls.note("password"),
+    "--ssl-version": tls.note("version"),
+    "--ssl-cert-reqs": tls.note("verify"),
+    "--ssl-ca-certs": tls.note("authorities"),
+    "--ssl-ciphers": tls.note("ciphers"),
     "--header": unsupported("let the application or the proxy add headers"),
     "--app-dir": same("pythonpath"),
     "--h11-max-incomplete-event-size": not_needed("heads have limits of their own: limit_header_bytes"),
@@ -102,6 +102,7 @@ def translate(outcome: Outcome, command: Command) -> None:
     if not flags & {"--access-log"}:
         outcome.put("access_log", "common", "uvicorn writes one unless told not to")
     asgi.default_address(outcome, "uvicorn's default")
+    tls.translate(outcome)
     if "--workers" not in flags and (count := command.environment.get("WEB_CONCURRENCY")):
         outcome.put("workers", count, "WEB_CONCURRENCY")
     tell_unknown(outcome, GRAMMAR, unknown)
