@@ -87,7 +87,7 @@ h2spec:
 	tools/h2spec.sh
 
 # Tests against a build that ends where somebody would wait with the interpreter, the baton or a lock in hand.
-DEBUG_TESTS ?= tests/wsgi tests/greenlets/test_greenlets.py tests/asgi/test_http.py tests/supervisor/test_deadlines.py
+DEBUG_TESTS ?= tests/wsgi tests/greenlets/test_greenlets.py tests/asgi/test_http.py tests/supervisor/test_deadlines.py tests/server/test_tls.py
 test-debug: .venv/built .venv/tested-with
 	tools/checked.sh $(PYTEST) -q $(DEBUG_TESTS)
 
