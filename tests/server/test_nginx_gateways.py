@@ -232,6 +232,40 @@ def test_connections_are_kept_where_nginx_is_told_so(serve: Serve, front: Front,
         counted.close()
 
 
+def test_at_a_reload_no_request_is_lost_where_connections_are_kept(serve: Serve, front: Front) -> None:
+    served = serve("doors:checked", "--bind=fastcgi://127.0.0.1:0", "--workers", "2", "--drain-keep-alive", "300ms")
+    url = front(served, "fastcgi")
+    replies: list[tuple[int, bytes]] = []
+    over = threading.Event()
+
+    def keep_asking() -> None:
+        with requests.Session() as session:
+            # As fast as it can be served, a crowd would take the processors from the workers that come.
+            while not over.wait(0.005):
+                try:
+                    reply = session.get(f"{url}/kept?parts", timeout=PATIENCE)
+                except requests.exceptions.RequestException as error:
+                    return replies.append((0, str(error).encode()))
+                replies.append((reply.status_code, reply.content))
+        return None
+
+    crowd = [threading.Thread(target=keep_asking) for _ in range(3)]
+    for one in crowd:
+        one.start()
+    try:
+        for _ in range(2):
+            before = [worker["pid"] for worker in served.status()["workers"]]
+            served.until(lambda seen=len(replies): len(replies) > seen + 20)
+            assert served.order("reload")[0] == 0
+            # Those that leave answer what comes, and close what is idle, while others are asked.
+            served.until(lambda before=before: not any(os.path.exists(f"/proc/{pid}") for pid in before))
+    finally:
+        over.set()
+        for one in crowd:
+            one.join(PATIENCE)
+    assert set(replies) == {(200, b"one,two,three")}
+
+
 def test_a_place_that_nginx_says_twice_is_the_last_one(serve: Serve, front: Front) -> None:
     served = serve("doors:checked", "--bind=fastcgi://127.0.0.1:0")
     found = requests.get(f"{front(served, 'fastcgi')}/placed/a%20b?c", timeout=PATIENCE).json()
