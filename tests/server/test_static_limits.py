@@ -186,11 +186,42 @@ def test_what_the_kernel_does_not_have_is_read_by_other_threads(tmp_path: Path, 
     started.append(counted)
     counted.get("a")
     before = counted.count("cold_reads")
-    file = os.open(tmp_path / "a", os.O_RDONLY)
+    forget(tmp_path / "a")
+    assert counted.get("a") == b"a" * size
+    assert counted.count("cold_reads") > before
+
+
+def test_what_the_kernel_drops_while_its_reader_waits_is_read_again(tmp_path: Path, started: list[Counted]) -> None:
+    # As much as is read at a time.
+    content = os.urandom(1 << 20)
+    put(tmp_path / "a", content)
+    counted = Counted(tmp_path)
+    started.append(counted)
+    counted.client.request("HEAD", "/s/a")
+    assert counted.client.getresponse().status == 200
+    with socket.socket() as slow:
+        slow.settimeout(PATIENCE)
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", counted.server.port))
+        before = counted.count("cold_reads")
+        forget(tmp_path / "a")
+        slow.sendall(b"GET /s/a HTTP/1.1\r\nHost: a\r\n\r\n")
+        got = bytearray()
+        # The head is there before any of the file is.
+        while not got.partition(b"\r\n\r\n")[2]:
+            got += slow.recv(1000)
+        # Most of it cannot have been sent yet.
+        forget(tmp_path / "a")
+        reply = read_reply(slow, got)
+    assert reply[2] == content
+    assert counted.count("cold_reads") > before + 1
+
+
+def forget(path: Path) -> None:
+    """The kernel has nothing of a file in memory, but for what is being sent of it."""
+    file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(file)
-    assert counted.get("a") == b"a" * size
-    assert counted.count("cold_reads") > before

@@ -32,6 +32,12 @@ AT_ONCE = re.compile(
     r"|sendfile\("
 )
 
+#: A question whether bytes are in memory, bytes that a thread for the disk has read, and bytes that were sent.
+ASKED = re.compile(r"preadv2\(.*, (\d+), RWF_NOWAIT\) += (\d+)$")
+READ = re.compile(r"pread64\(.*, (\d+)\) += (\d+)$")
+SENT = re.compile(r"sendfile\(.*, \[(\d+)\] => \[\d+\], \d+\) += (\d+)$")
+PAGE_BYTES = os.sysconf("SC_PAGESIZE")
+
 
 class Watched:
     """The system calls of a server about a folder, by the names of its threads."""
@@ -112,3 +118,32 @@ def test_only_threads_for_the_disk_wait_for_it(serve: Serve, tmp_path: Path, dri
         waited = [call for thread, call in calls if thread == "forehand-disk" and f'"{name}"' in call]
         # That it has no compressed forms is nothing that the kernel knows of a name which nobody has asked for.
         assert any(call.startswith("openat2(") for call in waited), f"the first request for {name} waits for the disk"
+
+
+def pages(found: re.Match[str]) -> set[int]:
+    """Which pages of a file a call was about."""
+    offset, count = map(int, found.groups())
+    return set(range(offset // PAGE_BYTES, -(-(offset + count) // PAGE_BYTES)))
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_of_each_page_is_known_that_it_is_in_memory_when_it_is_sent(serve: Serve, tmp_path: Path, driver: str) -> None:
+    folder = tmp_path / "files"
+    put(folder / "a.bin", LARGE)
+    server = serve(*DRIVERS[driver], "--static", f"/s={folder}")
+    watched = Watched(server, folder, tmp_path / "calls")
+    for line in ("A: b", "Range: bytes=5000-", "A: b"):
+        assert ask(server, "/s/a.bin", line)[2] in (LARGE, LARGE[5000:])
+        forget(folder / "a.bin")
+    known: set[int] = set()
+    sent = 0
+    for thread, call in watched.calls():
+        if (found := ASKED.match(call)) or (thread == "forehand-disk" and (found := READ.match(call))):
+            known |= pages(found)
+        elif found := SENT.match(call):
+            assert pages(found) <= known, f"{call}: nobody knew of {sorted(pages(found) - known)}"
+            # The kernel may drop what it has at any time.
+            known.clear()
+            sent += int(found[2])
+    assert sent == 3 * len(LARGE) - 5000

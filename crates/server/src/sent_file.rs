@@ -3,11 +3,12 @@
 //! Knows: which pages are at hand, and who reads the others. Does not know: sockets, or what is in the file. Belongs to
 //! the thread that owns the connection; what is not at hand is read by `disk.rs`.
 //!
-//! sendfile(2) waits for the disk where pages are missing, and whoever calls it here has the baton or an event loop. So
-//! the kernel is asked first whether it has them; if it does not, a thread reads them, and the
-//! connection goes on when they are there.
+//! sendfile(2) waits for the disk where pages are missing or still being read, and whoever calls it here has the baton or an
+//! event loop. So the kernel is asked before each call whether it has them, as it may have dropped them while the
+//! peer took what went before; if it does not, a thread reads them, and the connection goes on when they are there.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::disk::DiskThreads;
 use crate::inbox::Inbox;
 use crate::spool::Charge;
 
-/// How much is brought into memory at a time.
+/// How much is brought into memory at a time, at least.
 const WINDOW: u64 = 1024 * 1024;
 
 /// An open file, and what it counts for.
@@ -65,9 +66,11 @@ impl ColdReads {
 struct Ahead {
     cold: Arc<ColdReads>,
     token: u64,
-    /// The file is in memory up to there, as far as it is known.
-    known_to: u64,
-    /// A thread reads up to there now.
+    /// It was read up to there.
+    read_to: u64,
+    /// That was a moment ago, and nothing has been sent since.
+    is_fresh: bool,
+    /// A thread reads it now.
     reads: Arc<AtomicBool>,
 }
 
@@ -88,7 +91,8 @@ impl SentFile {
     /// Has what is not in memory read by a thread, which tells of the connection when it is there.
     pub fn reading_ahead(mut self, cold: &Arc<ColdReads>, token: u64) -> Self {
         let reads = Arc::default();
-        self.ahead = Some(Ahead { cold: Arc::clone(cold), token, known_to: self.offset, reads });
+        let (cold, read_to) = (Arc::clone(cold), self.offset);
+        self.ahead = Some(Ahead { cold, token, read_to, is_fresh: false, reads });
         self
     }
 
@@ -130,24 +134,24 @@ impl SentFile {
         if ahead.reads.load(Ordering::Acquire) {
             return false;
         }
-        let end = self.offset.saturating_add(count as u64);
-        if ahead.known_to < end {
-            let from = ahead.known_to.max(self.offset);
-            if !reactor::file::is_in_memory(&self.file.file, &(from..end)) {
-                ahead.read(&self.file, from, self.offset + self.left);
-                return false;
-            }
-            ahead.known_to = end;
+        let part = self.offset..self.offset.saturating_add(count as u64);
+        // What has just been read for this is not asked for: it goes on, however short of memory the kernel is. Where the
+        // kernel cannot tell, all that was read is taken to be there.
+        let was_read = part.end <= ahead.read_to;
+        let is_there = std::mem::take(&mut ahead.is_fresh) && was_read
+            || reactor::file::is_in_memory(&self.file.file, &part).unwrap_or(was_read);
+        if !is_there {
+            ahead.read(&self.file, part, self.offset + self.left);
         }
-        true
+        is_there
     }
 }
 
 impl Ahead {
-    /// Has the next window read, which begins at `at`; nothing behind `end` is wanted.
-    fn read(&mut self, file: &Arc<OpenFile>, at: u64, end: u64) {
-        let to = end.min(at.saturating_add(WINDOW));
-        self.known_to = to;
+    /// Has a part read, and what follows it up to a window's size; nothing behind `end` is wanted.
+    fn read(&mut self, file: &Arc<OpenFile>, part: Range<u64>, end: u64) {
+        let (at, to) = (part.start, end.min(part.end.max(part.start.saturating_add(WINDOW))));
+        (self.read_to, self.is_fresh) = (to, true);
         self.reads.store(true, Ordering::Relaxed);
         let (file, cold, reads, token) =
             (Arc::clone(file), Arc::clone(&self.cold), Arc::clone(&self.reads), self.token);

@@ -306,9 +306,6 @@ pub fn read_some(file: BorrowedFd<'_>, into: &mut [u8], offset: u64) -> io::Resu
     }
 }
 
-/// Bytes between places that are looked at: the kernel reads ahead in pieces not much smaller.
-const PIECE: u64 = 16 * 1024;
-
 /// Whether the byte at a place can be read at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Memory {
@@ -321,21 +318,42 @@ enum Memory {
 }
 
 /// Whether a part of a file can be sent without waiting for a disk: all its pages are there, and none is still being
-/// read. That is asked of every sixteenth kibibyte, as disks read in larger pieces; the kernel is asked how many pages
-/// there are where it tells. False where it cannot be known. What lies behind the file's end is never waited for.
-pub fn is_in_memory(file: &File, part: &Range<u64>) -> bool {
-    let Some(last) = part.end.checked_sub(1).filter(|last| *last >= part.start) else { return true };
-    let at_end = system::memory(file.as_fd(), last);
-    if at_end == Memory::End {
-        // It has shrunk: whoever sends it finds that out.
-        return true;
+/// read. The kernel is first asked how many there are, where it tells: to ask for one that is not would begin to read it. Then
+/// every page is asked for: those that are being read count as there, and what is read at a time may be a single one. None:
+/// it cannot be known. What lies behind the file's end is never waited for.
+pub fn is_in_memory(file: &File, part: &Range<u64>) -> Option<bool> {
+    let mut part = part.clone();
+    let mut counted = None;
+    while !part.is_empty() {
+        counted = system::has_pages(file.as_fd(), &part);
+        let size =
+            if counted == Some(false) { facts(file).map_or(part.end, |facts| facts.size) } else { part.end };
+        if size < part.end {
+            // It has shrunk: whoever sends it finds that out.
+            part.end = size;
+        } else if counted == Some(false) {
+            return counted;
+        } else {
+            break;
+        }
     }
-    let pages = system::has_pages(file.as_fd(), part);
-    let enough = |memory| memory == Memory::Has || memory == Memory::Silent && pages == Some(true);
-    pages != Some(false)
-        && enough(at_end)
-        && (part.start..last).step_by(PIECE as usize).all(|place| enough(system::memory(file.as_fd(), place)))
+    let page = system::page_size();
+    let mut place = part.start - part.start % page;
+    while !part.is_empty() && place < part.end {
+        // The last byte of a page and the first of the next are one question.
+        let (at, bytes) = if place + page < part.end { (place + page - 1, 2) } else { (place, 1) };
+        match system::memory(file.as_fd(), at, bytes) {
+            Memory::Has => place += page * bytes as u64,
+            Memory::Lacks => return Some(false),
+            Memory::End => break,
+            Memory::Silent => return counted,
+        }
+    }
+    Some(true)
 }
+
+/// How much is read at a time to bring it into memory.
+const PIECE: u64 = 16 * 1024;
 
 /// Waits until a part of a file is in memory. What lies behind its end does not matter.
 ///

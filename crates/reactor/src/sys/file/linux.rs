@@ -64,13 +64,13 @@ pub fn read_cached(file: BorrowedFd<'_>, into: &mut [u8], offset: u64) -> io::Re
     }
 }
 
-/// What memory has at one place.
-pub fn memory(file: BorrowedFd<'_>, place: u64) -> Memory {
-    match read_from_memory(file, &mut [0], place) {
+/// What memory has at one place, of a byte or of two.
+pub fn memory(file: BorrowedFd<'_>, place: u64, bytes: usize) -> Memory {
+    match read_from_memory(file, &mut [0; 2][..bytes.min(2)], place) {
         Ok(Some(0)) => Memory::End,
-        Ok(Some(_)) => Memory::Has,
+        Ok(Some(got)) if got == bytes => Memory::Has,
         Err(error) if is_silence(&error) => Memory::Silent,
-        Ok(None) | Err(_) => Memory::Lacks,
+        Ok(_) | Err(_) => Memory::Lacks,
     }
 }
 
@@ -113,7 +113,8 @@ pub fn has_pages(file: BorrowedFd<'_>, part: &Range<u64>) -> Option<bool> {
     (result == 0).then(|| pages[0] > (part.end - 1) / size - part.start / size)
 }
 
-fn page_size() -> u64 {
+/// Bytes that are in memory together or not at all.
+pub fn page_size() -> u64 {
     // SAFETY: takes a number.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }

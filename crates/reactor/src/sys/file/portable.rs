@@ -38,8 +38,13 @@ pub fn read_cached(_file: BorrowedFd<'_>, _into: &mut [u8], _offset: u64) -> io:
 pub fn read_ahead(_file: BorrowedFd<'_>, _part: &Range<u64>) {}
 
 /// Nobody says.
-pub fn memory(_file: BorrowedFd<'_>, _place: u64) -> Memory {
+pub fn memory(_file: BorrowedFd<'_>, _place: u64, _bytes: usize) -> Memory {
     Memory::Silent
+}
+
+/// It does not matter where nobody says what memory has.
+pub fn page_size() -> u64 {
+    4096
 }
 
 /// Nobody says.

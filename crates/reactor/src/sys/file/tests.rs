@@ -275,28 +275,38 @@ fn what_is_not_in_memory_is_seen_and_fetched() {
         // This file system does not answer from memory; then nothing is taken to be there that may not be.
         return;
     }
-    assert!(is_in_memory(&file, &(0..SIZE)), "just written");
+    assert_eq!(is_in_memory(&file, &(0..SIZE)), Some(true), "just written");
     // From memory a name is found as well, once it was looked up.
     let found = root.open(b"large", Ask::Cached).expect("no fault");
     assert!(matches!(found, Found::File(_)), "{found:?}");
     forget(&File::options().write(true).open(&path).expect("a file"));
     assert_eq!(read_at(&file, &mut room, 0, Ask::Cached).expect("no fault"), None);
     for part in [0..SIZE, 0..1, SIZE - 1..SIZE, 70_000..70_001] {
-        assert!(!is_in_memory(&file, &part), "{part:?}");
+        assert_eq!(is_in_memory(&file, &part), Some(false), "{part:?}");
     }
-    assert!(
-        is_in_memory(&file, &(5..5)) && is_in_memory(&file, &(SIZE..SIZE + 1)),
-        "nothing is there to wait for"
-    );
+    for nothing in [5..5, SIZE..SIZE + 1, SIZE + 5000..SIZE + 9000] {
+        assert_eq!(is_in_memory(&file, &nothing), Some(true), "nothing is there to wait for");
+    }
+    assert_eq!(is_in_memory(&file, &(SIZE - 1..SIZE + 1)), Some(false), "something is");
     fetch(&file, &(0..SIZE + 4096)).expect("read");
-    assert!(is_in_memory(&file, &(0..SIZE)));
+    assert_eq!(is_in_memory(&file, &(0..SIZE + 1)), Some(true));
     assert_eq!(read_at(&file, &mut room, 0, Ask::Cached).expect("no fault"), Some(4096));
     assert_eq!(read_at(&file, &mut room, SIZE - 5, Ask::Cached).expect("no fault"), Some(5));
     assert_eq!(read_at(&file, &mut room, SIZE, Ask::Cached).expect("no fault"), Some(0));
-    // A page in the middle that is missing is missed.
-    forget(&File::options().write(true).open(&path).expect("a file"));
-    fetch(&file, &(0..4096)).expect("read");
-    assert!(is_in_memory(&file, &(0..4096)) && !is_in_memory(&file, &(0..SIZE)));
+    // Each page that is missing is missed, and asking for it brings none.
+    for missing in 1..8 {
+        forget(&File::options().write(true).open(&path).expect("a file"));
+        for page in (0..8).filter(|page| *page != missing) {
+            fetch(&file, &(page * 4096..(page + 1) * 4096)).expect("read");
+        }
+        for (from, to) in
+            [(0, 8), (missing, missing + 1), (missing - 1, missing + 1), (missing, 8), (0, missing + 1)]
+        {
+            let found = is_in_memory(&file, &(from * 4096..to * 4096));
+            assert_eq!(found, Some(false), "{missing} of {from}..{to}");
+        }
+        assert_eq!(is_in_memory(&file, &(0..missing * 4096)), Some(true), "before {missing}");
+    }
 }
 
 #[test]
