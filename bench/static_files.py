@@ -1,15 +1,20 @@
 """Files by `--static` beside nginx, and pages of a server that sends files beside those of one that does not.
 
     static_files.py rates [--rounds 5] [--seconds 3]    requests a second and CPU of a request, beside nginx
+    static_files.py rates --share 0.5                   the same of servers that have half a processor (needs root)
     static_files.py slow                                1,000 readers that take 16 KiB/s each of 10 MiB
     static_files.py cold                                files that a slow disk has to be asked for (needs root)
 
 `rates` needs wrk and nginx. Server on CPU 0, load on CPU 1; each round has every server once, in turn, so that a
-machine that drifts drifts for all; the ratio of a round is the figure. Where wrk is the slower part, or the processors
-are shared with others, it is the CPU of a request that tells. `slow` and `cold` ask for a page of the application at a
-steady rate, in each round without the files and beside them; `cold` has the kernel limit what the server reads from its
-disk (blkio.throttle.read_bps_device), and asks asyncio how late its timers come. Latencies want processors that nobody
-else has: `chrt -r 1` before the command, as root, takes them for those moments.
+machine that drifts drifts for all; the ratio of a round is the figure. `busy` says how much of its processor a server
+used: where that is not nearly all, the rate is what wrk can ask for and not what the server can send. `--share` has
+the kernel give each server no more than that part of its processor (cpu.cfs_quota_us, in periods of 10 ms), so that
+the rate is the server's again. Where the processors are shared with others, it is the CPU of a request that tells.
+
+`slow` and `cold` ask for a page of the application at a steady rate, in each round without the files and beside them;
+`cold` has the kernel limit what the server reads from its disk (blkio.throttle.read_bps_device), and asks asyncio how
+late its timers come. Latencies want processors that nobody else has: `chrt -r 1` before the command, as root, takes
+them for those moments.
 """
 
 from __future__ import annotations
@@ -61,6 +66,9 @@ http {{
 #: Pages asked for in a second while others take files.
 PAGES = 200
 READERS, READER_RATE, LARGE = 1000, 16 * 1024, 10 * 1024 * 1024
+#: Of the kernel's accounts of who has had how much of a processor: `--share`.
+PERIOD_US = 10_000
+Rate = tuple[float, float, float]
 COLD, COLD_RATE, COLD_FILES = 64 * 1024 * 1024, 16 * 1024 * 1024, 4
 
 
@@ -100,9 +108,38 @@ def tree(pid: int) -> list[int]:
     return [pid, *(below for child in children for below in tree(int(child)))]
 
 
-def rate(command: list[str], folder: str, file: str, flags: list[str], seconds: int) -> tuple[float, float]:
-    """Requests a second, and microseconds of CPU of one."""
-    with serving(command, folder) as (process, port):
+@contextlib.contextmanager
+def grouped(process: subprocess.Popen[bytes], controller: str, limits: dict[str, str]) -> Iterator[None]:
+    """A server in a group of a controller of cgroup 1, with these limits."""
+    group = Path("/sys/fs/cgroup", controller, f"static-files-{os.getpid()}")
+    try:
+        group.mkdir()
+    except OSError as error:
+        raise SystemExit(f"{group}: {error}; this wants the controller {controller} of cgroup 1, and root") from None
+    try:
+        for name, value in limits.items():
+            (group / name).write_text(value)
+        for pid in tree(process.pid):
+            (group / "cgroup.procs").write_text(str(pid))
+        yield
+    finally:
+        for pid in tree(process.pid):
+            (group.parent / "cgroup.procs").write_text(str(pid))
+        group.rmdir()
+
+
+def sharing(process: subprocess.Popen[bytes], share: float) -> contextlib.AbstractContextManager[None]:
+    """A server has no more than this part of a processor."""
+    if share == 1:
+        return contextlib.nullcontext()
+    quota = {"cpu.cfs_period_us": str(PERIOD_US), "cpu.cfs_quota_us": str(round(PERIOD_US * share))}
+    return grouped(process, "cpu", quota)
+
+
+def rate(command: list[str], folder: str, file: str, flags: list[str], options: argparse.Namespace) -> Rate:
+    """Requests a second, microseconds of CPU of one, and how much of its processor the server used."""
+    seconds = options.seconds
+    with serving(command, folder) as (process, port), sharing(process, options.share):
         url = f"http://127.0.0.1:{port}/static/{file}"
         with urllib.request.urlopen(url) as reply:
             assert reply.read() == Path(folder, "files", file).read_bytes(), f"{command[0]} sends something else"
@@ -115,27 +152,28 @@ def rate(command: list[str], folder: str, file: str, flags: list[str], seconds: 
             raise SystemExit(f"{command[0]} {file}: {text}")
         used = sum(map(cpu, pids)) - before
         done = int(re.findall(r"(\d+) requests in", text)[0])
-        return float(re.findall(r"Requests/sec:\s+([\d.]+)", text)[0]), used / done * 1e6
+        each = float(re.findall(r"Requests/sec:\s+([\d.]+)", text)[0])
+        return each, used / done * 1e6, used / done * each
 
 
 def beside_nginx(folder: str, options: argparse.Namespace) -> None:
     """The table of rates."""
     commands = {"forehand": forehand(folder), "nginx": nginx(folder)}
     print(f"{'load':<24}{'nginx/s':>9}{'ours/s':>9}{'ratio':>7}{'spread':>13}{'wanted':>8}", end="")
-    print(f"{'nginx us':>10}{'ours us':>9}{'CPU':>6}")
+    print(f"{'nginx us':>10}{'ours us':>9}{'CPU':>6}{'busy':>12}")
     for load, file, flags, wanted in RATES:
-        seen: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+        seen: dict[str, list[Rate]] = {name: [] for name in commands}
         for turn in range(options.rounds):
             # Whoever is first in one round is last in the next.
             for name in sorted(commands, reverse=bool(turn % 2)):
-                seen[name].append(rate(commands[name], folder, file, flags, options.seconds))
+                seen[name].append(rate(commands[name], folder, file, flags, options))
         ratios = [ours[0] / theirs[0] for ours, theirs in zip(seen["forehand"], seen["nginx"], strict=True)]
         costs = [ours[1] / theirs[1] for ours, theirs in zip(seen["forehand"], seen["nginx"], strict=True)]
         mid = {name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in seen.items()}
         print(
             f"{load:<24}{mid['nginx'][0]:>9.0f}{mid['forehand'][0]:>9.0f}{statistics.median(ratios):>7.2f}"
             f"{min(ratios):>7.2f}-{max(ratios):<5.2f}{wanted:>8.2f}{mid['nginx'][1]:>10.2f}{mid['forehand'][1]:>9.2f}"
-            f"{statistics.median(costs):>6.2f}",
+            f"{statistics.median(costs):>6.2f}{mid['nginx'][2]:>6.2f}{mid['forehand'][2]:>6.2f}",
             flush=True,
         )
 
@@ -224,25 +262,11 @@ def beside_slow_readers(folder: str, options: argparse.Namespace) -> None:
     print(f"  RSS {statistics.median(grown):+.0f} KiB ({min(grown)} to {max(grown)}), wanted 1024")
 
 
-@contextlib.contextmanager
-def slow_disk(process: subprocess.Popen[bytes], folder: str) -> Iterator[None]:
+def slow_disk(process: subprocess.Popen[bytes], folder: str) -> contextlib.AbstractContextManager[None]:
     """What a server reads of the disk of a folder is limited."""
-    group = Path("/sys/fs/cgroup/blkio", f"static-files-{os.getpid()}")
-    try:
-        group.mkdir()
-    except OSError as error:
-        raise SystemExit(f"{group}: {error}; `cold` wants the blkio controller of cgroup 1, and root") from None
-    try:
-        device = os.stat(folder).st_dev
-        limit = f"{os.major(device)}:{os.minor(device)} {COLD_RATE}"
-        (group / "blkio.throttle.read_bps_device").write_text(limit)
-        for pid in tree(process.pid):
-            (group / "cgroup.procs").write_text(str(pid))
-        yield
-    finally:
-        for pid in tree(process.pid):
-            (group.parent / "cgroup.procs").write_text(str(pid))
-        group.rmdir()
+    device = os.stat(folder).st_dev
+    limit = f"{os.major(device)}:{os.minor(device)} {COLD_RATE}"
+    return grouped(process, "blkio", {"blkio.throttle.read_bps_device": limit})
 
 
 def forget(path: Path) -> None:
@@ -320,6 +344,7 @@ def main() -> int:
     parser.add_argument("what", choices=("rates", "slow", "cold"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--share", type=float, default=1, help="of its processor, for each server (default: all of it)")
     options = parser.parse_args()
     for tool, hint in (("wrk", "Debian: wrk"), ("taskset", "Debian: util-linux")):
         if not shutil.which(tool):
