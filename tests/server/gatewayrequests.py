@@ -150,7 +150,11 @@ def parsed(reply: bytes) -> tuple[int, dict[str, str], bytes]:
     """Status, headers in small letters, and what follows them."""
     head, end, body = unframed(reply).partition(b"\r\n\r\n")
     assert end, reply
-    first, *lines = head.decode("latin-1").split("\r\n")
-    word, status = first.split(" ")[:2]
-    assert word in ("HTTP/1.1", "Status:"), first
-    return int(status), {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}, body
+    lines = head.decode("latin-1").split("\r\n")
+    word, _, status = lines[0].partition(" ")
+    if word in ("HTTP/1.1", "Status:"):
+        del lines[0]
+    else:
+        # What CGI does not say (RFC 3875, section 6.3.3).
+        status = "200"
+    return int(status[:3]), {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}, body

@@ -16,6 +16,7 @@ from gatewayrequests import (
     STDOUT,
     WRITERS,
     packed,
+    parsed,
     place,
     read_record,
     record,
@@ -73,7 +74,7 @@ class Conversation:
             for piece in part:
                 self.say(piece)
             if number == 0:
-                assert b" 200 OK" in self.until(b"\r\n\r\n").partition(b"\r\n")[0]
+                assert parsed(self.until(b"\r\n\r\n") + b"\r\n\r\n")[0] == 200
             for line in b"".join(part).split(b"\n")[:-1]:
                 assert self.until(b"\n") == b"%d %s" % (len(line), hashlib.sha256(line).hexdigest().encode())
             if part is not PARTS[-1]:

@@ -161,10 +161,12 @@ def test_replies_have_their_form_and_end_with_the_connection(
         ("HEAD", "left", 200, b""),
     ]:
         reply = unframed(exchange(served, WRITERS[protocol](variables(method, f"/?{query}"))))
-        assert reply.startswith(first), reply
         found, headers, body = parsed(reply)
+        # A head has a line, and is 200 where it says nothing else.
+        assert reply.startswith(first) == (protocol == "uwsgi" or status != 200 or not headers), reply
         assert (found, body) == (status, body if content is None else content)
-        assert not {"connection", "transfer-encoding"} & headers.keys(), headers
+        # All but what is said here is the web server's own.
+        assert not {"status", "date", "connection", "transfer-encoding"} & headers.keys(), headers
     reply = unframed(exchange(served, WRITERS[protocol](variables("GET", "/?fails"))))
     assert reply.startswith(first + b"500 "), reply
     # Without a length only a reset says that the body has no end.

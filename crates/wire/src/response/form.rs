@@ -29,9 +29,19 @@ impl ReplyForm {
 
     /// Writes the status line of a head in this form.
     pub(super) fn write_status(self, head: &mut Vec<u8>) {
-        if matches!(self, Self::Cgi | Self::FastCgi(_)) && head.starts_with(VERSION) {
-            head.splice(..VERSION.len(), *b"Status: ");
+        if !matches!(self, Self::Cgi | Self::FastCgi(_)) {
+            return;
         }
+        match head.strip_prefix(USUAL) {
+            Some(lines) if goes_without_saying(lines) => drop(head.drain(..USUAL.len())),
+            _ if head.starts_with(VERSION) => drop(head.splice(..VERSION.len(), *b"Status: ")),
+            _ => {}
+        }
+    }
+
+    /// Whoever takes it to the client dates it, as all do that pass on what has no date (RFC 9110 §6.6.1).
+    pub(super) fn is_dated_behind(self) -> bool {
+        self.has_one_reply()
     }
 
     /// One reply is all that its web server takes for a request: there are no interim ones.
@@ -42,3 +52,79 @@ impl ReplyForm {
 
 /// What a status line begins with.
 pub(super) const VERSION: &[u8] = b"HTTP/1.1 ";
+
+/// The status that is meant where none is said (RFC 3875 §6.3.3).
+const USUAL: &[u8] = b"HTTP/1.1 200 OK\r\n";
+
+/// True where a web server takes a reply with these lines for `200 OK` without being told, and does nothing else of its own:
+/// a place would be a redirection (RFC 3875 §6.2.3), and Apache holds validators against what the client has asked for.
+/// To read a line less is worth more to a web server than to look for these is to us.
+fn goes_without_saying(mut lines: &[u8]) -> bool {
+    let mut is_said = lines.starts_with(b"\r\n");
+    while let Some(end) = memchr::memchr(b'\n', lines).filter(|_| !is_said) {
+        is_said = matches!(lines[0] | 0x20, b'l' | b'e')
+            && [&b"location:"[..], b"etag:", b"last-modified:"]
+                .iter()
+                .any(|name| lines.get(..name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name)));
+        lines = &lines[end + 1..];
+    }
+    !is_said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{PLAIN, finished};
+    use super::super::{BodyPlan, RequestFacts};
+    use super::*;
+
+    #[test]
+    fn a_gateways_reply_has_no_framing_of_its_own_and_ends_with_the_connection() {
+        for (form, first) in
+            [(ReplyForm::Uwsgi, "HTTP/1.1 201 Created\r\n"), (ReplyForm::Cgi, "Status: 201 Created\r\n")]
+        {
+            let request = RequestFacts { form, ..PLAIN };
+            for (known, body) in [(None, BodyPlan::UntilClose), (Some(5), BodyPlan::Length(5))] {
+                let (plan, text) = finished("201 Created", &[("Connection", "keep-alive")], request, known);
+                assert_eq!((plan.body, plan.keep_alive), (body, false));
+                assert!(text.starts_with(first) && text.ends_with("\r\n\r\n"), "{text}");
+                assert!(!text.contains("Connection") && !text.contains("Transfer-Encoding"), "{text}");
+            }
+        }
+        let mut refusal = b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec();
+        ReplyForm::Uwsgi.apply(&mut refusal);
+        assert_eq!(refusal, b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        ReplyForm::Cgi.apply(&mut refusal);
+        assert_eq!(refusal, b"Status: 400 Bad Request\r\n\r\n");
+    }
+
+    #[test]
+    fn to_a_web_server_nothing_is_said_that_it_knows_or_says_itself() {
+        let records = Records::new(1, true);
+        for form in [ReplyForm::Cgi, ReplyForm::FastCgi(records)] {
+            let request = RequestFacts { form, ..PLAIN };
+            for (status, name, value, said) in [
+                ("200 OK", "A", "b", ""),
+                ("200 OK", "Expires", "0", ""),
+                ("200 OK", "Content-Location", "/", ""),
+                ("200 OK", "location", "/", "Status: 200 OK\r\n"),
+                ("200 OK", "ETAG", "\"a\"", "Status: 200 OK\r\n"),
+                ("200 OK", "Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT", "Status: 200 OK\r\n"),
+                ("200 Fine", "A", "b", "Status: 200 Fine\r\n"),
+                ("200", "A", "b", "Status: 200 \r\n"),
+                ("404 OK", "A", "b", "Status: 404 OK\r\n"),
+            ] {
+                let (_, text) = finished(status, &[("C", "d"), (name, value)], request, None);
+                assert_eq!(text, format!("{said}C: d\r\n{name}: {value}\r\n\r\n"));
+            }
+            // A head has at least one line (RFC 3875 §6.2).
+            assert_eq!(finished("200 OK", &[], request, None).1, "Status: 200 OK\r\n\r\n");
+            let (_, text) = finished("200 OK", &[("Date", "now")], request, Some(1));
+            assert_eq!(text, "Date: now\r\nContent-Length: 1\r\n\r\n", "what the application says stays");
+        }
+        for (form, dated) in [(ReplyForm::Uwsgi, false), (ReplyForm::Http1, true), (ReplyForm::Stream, true)]
+        {
+            let (_, text) = finished("200 OK", &[], RequestFacts { form, ..PLAIN }, Some(1));
+            assert_eq!(text.contains("\r\nDate: "), dated, "{text}");
+        }
+    }
+}
