@@ -199,6 +199,7 @@ fn agreed(door: Door, rules: u8, sent: &[u8], random: &mut Random) -> Found {
         let cut = play(door, &mut warm, [first, second]);
         assert_eq!(cut, whole, "{door:?} cut behind {}: {}", first.len(), sent.escape_ascii());
     }
+    assert_eq!(play(door, &mut warm, [sent]), whole, "{door:?} once more: {}", sent.escape_ascii());
     whole
 }
 

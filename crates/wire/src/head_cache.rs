@@ -14,6 +14,7 @@ use crate::block::Block;
 use crate::gateway::given::{Known, Span};
 use crate::head::Head;
 use crate::limits::Limits;
+use crate::trust::Peer;
 
 /// One remembered thing.
 struct Entry<T> {
@@ -86,8 +87,9 @@ impl<T> Level<T> {
 /// A request of a web server as it was seen: its variables.
 pub struct Seen {
     pub bytes: Box<[u8]>,
-    /// Where in them its client is named, in order: that may differ.
-    pub client: [Span; 2],
+    /// Where in them its client's address and port are: they may differ.
+    pub client: (Span, Span),
+    pub peer: Option<Peer>,
     pub variant: u32,
     /// They tell the length of its body.
     pub is_sized: bool,
@@ -223,13 +225,31 @@ impl HeadCache {
         self.sweep_at = self.sweep_at.min(now.saturating_add(self.idle));
     }
 
+    /// The web server's request that was met last, if these bytes differ from it in nothing but the values of its client.
+    /// Lengths stand before what they are of, so that each name and value is at the same place in both.
+    #[inline]
+    pub fn last_request(&self, bytes: &[u8]) -> Option<&Seen> {
+        let seen = &self.requests.entries.get(usize::from(self.requests.last))?.item.seen;
+        let is_like_it =
+            seen.bytes.len() == bytes.len() && around(&seen.bytes, seen.client) == around(bytes, seen.client);
+        is_like_it.then_some(seen)
+    }
+
+    /// What was made of that.
+    #[inline]
+    pub fn repeat_last(&mut self, now: Millis) -> Option<(Arc<Head>, Arc<Known>)> {
+        let judged = self.requests.at(self.requests.last, now, |_| true)?;
+        judged.head.repeat();
+        Some((Arc::clone(&judged.head), Arc::clone(&judged.known)))
+    }
+
     /// What was made of a web server's request that differs from one that was seen in nothing but its client.
     /// `has_body`: one of which a body is seen is the same only where its length is told.
     pub fn request(
         &mut self,
         (variant, has_body): (u32, bool),
         bytes: &[u8],
-        client: [Span; 2],
+        client: (Span, Span),
         now: Millis,
     ) -> Option<(Arc<Head>, Arc<Known>)> {
         let parts = around(bytes, client);
@@ -291,7 +311,9 @@ impl HeadCache {
 }
 
 /// What is before, between and behind two places.
-fn around(bytes: &[u8], [first, second]: [Span; 2]) -> [&[u8]; 3] {
+#[inline]
+fn around(bytes: &[u8], (one, other): (Span, Span)) -> [&[u8]; 3] {
+    let (first, second) = (one.min(other), one.max(other));
     let part = |from: u32, to: u32| bytes.get(from as usize..to as usize).unwrap_or_default();
     let end = bytes.len() as u32;
     [part(0, first.0), part(first.1, second.0), part(second.1, end)]

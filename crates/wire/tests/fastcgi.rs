@@ -3,7 +3,7 @@
 
 use wire::gateway::FastCgi;
 use wire::gateway::fastcgi::{Ended, Records, end};
-use wire::{Event, Framing, Limits, Policy, ReplyForm, Shared};
+use wire::{Event, Framing, Limits, Policy, ReplyForm, Shared, Trust};
 
 fn record(kind: u8, id: u16, content: &[u8]) -> Vec<u8> {
     let (id, length) = (id.to_be_bytes(), (content.len() as u16).to_be_bytes());
@@ -339,4 +339,51 @@ fn a_request_that_comes_again_from_another_client_is_not_judged_again_and_is_tha
     let (head, ..) = ask(&client("192.0.2.7", "50001"), b"body");
     assert_eq!((head.framing, first.framing), (Framing::Chunked, Framing::None));
     assert_eq!(ask(&client("192.0.2.7", "50001"), b"").0.framing, Framing::None);
+}
+
+#[test]
+fn one_that_comes_again_is_judged_by_its_client_and_by_what_follows_it() {
+    let trust = Trust::parse("192.0.2.7").expect("an address");
+    let limits = Limits::default();
+    let mut shared = Shared::new(limits, Policy::default()).trusting(trust);
+    let mut machine = FastCgi::new(2, 0);
+    let mut ask = |address: &str, port: &str, length: &str, body: Option<&[u8]>| {
+        let client = [("REMOTE_PORT", port), ("CONTENT_LENGTH", length), ("REMOTE_ADDR", address)];
+        let body = body.map_or(Vec::new(), |body| stdin(1, body));
+        let request = [begin(1, 1, 1), params(1, &client), body, stdin(1, b"")].concat();
+        let mut input = &request[..];
+        let found = match machine.advance(&mut input, &mut shared, 0) {
+            Event::Request(head) => {
+                let peer = machine.given().and_then(|given| given.peer());
+                format!("{} {peer:?}", head.block.variant)
+            }
+            Event::Fault(fault) => fault.reason.into(),
+            _ => "nothing".into(),
+        };
+        while let Event::Body(_) | Event::End = machine.advance(&mut input, &mut shared, 0) {}
+        machine.answered(0);
+        if !machine.idle() {
+            machine = FastCgi::new(2, 0);
+        }
+        found
+    };
+    for _ in 0..2 {
+        for (address, variant) in [("192.0.2.7", 3), ("192.0.2.8", 2), ("192.0.2.8", 2), ("192.0.2.7", 3)] {
+            let seen = ask(address, "50001", "", None);
+            assert_eq!(seen, format!("{variant} Some(Ip({address}, 50001))"));
+        }
+        for (port, seen) in [("65535", "2 Some(Ip(192.0.2.8, 65535))"), ("65536", "gateway-variable")] {
+            assert_eq!(ask("192.0.2.8", port, "", None), seen);
+        }
+        assert_eq!(ask("192.0.2.8", "5000x", "", None), "gateway-variable");
+        assert_eq!(ask("192.0.2.x", "50001", "", None), "gateway-variable");
+        for (port, number) in [("", 0), ("007", 7), ("50001", 50_001)] {
+            assert_eq!(ask("192.0.2.8", port, "", None), format!("2 Some(Ip(192.0.2.8, {number}))"));
+        }
+        // A body that was announced must come.
+        assert!(ask("192.0.2.8", "50001", "5", Some(b"hello")).starts_with("2 "));
+        assert_eq!(ask("192.0.2.8", "50001", "5", None), "incomplete");
+        assert!(ask("192.0.2.8", "50001", "0", None).starts_with("2 "));
+        assert_eq!(ask("192.0.2.8", "50001", "0", Some(b"x")), "gateway-format");
+    }
 }

@@ -19,7 +19,7 @@ use crate::head::{Framing, Head};
 use crate::head_cache::{Hint, Seen};
 use crate::http1::Shared;
 use crate::request_line;
-use crate::trust::Peer;
+use crate::trust::{Peer, Trust};
 
 /// Whom a web server names as its client. nginx says `unix:` of one that has come through a unix socket.
 fn peer(address: Option<&[u8]>, port: Option<&[u8]>) -> Result<Option<Peer>, Fault> {
@@ -155,15 +155,9 @@ pub(super) fn judge(
     now: Millis,
 ) -> Result<(Arc<Head>, Given), Fault> {
     // What it says of its client differs, where the rest comes again: it is looked at each time.
-    let (address, port) = client_of(&bytes, pairs);
-    let part = |(from, to): Span| Some(&bytes[from as usize..to as usize]).filter(|part| !part.is_empty());
-    let peer = peer(part(address), part(port))?;
-    // Its forwarding headers are believed as those of one that has connected itself would be.
-    let variant = match &peer {
-        Some(peer) => cache.0 & !1 | u32::from(shared.trust.trusts(peer)),
-        None => cache.0,
-    };
-    let client = [address.min(port), address.max(port)];
+    let client @ (address, port) = client_of(&bytes, pairs);
+    let peer = peer(said(part(&bytes, address)), said(part(&bytes, port)))?;
+    let variant = variant_of(cache.0, peer.as_ref(), &shared.trust);
     if let Some((head, known)) = shared.heads.request((variant, has_body), &bytes, client, now) {
         return Ok((head, Given { bytes, known, peer }));
     }
@@ -173,10 +167,65 @@ pub(super) fn judge(
     let (head, pairs, is_sized) = judged?;
     let known = Arc::new(Known { pairs, attachment: Attachment::default() });
     if !has_body || is_sized {
-        let seen = Seen { bytes: bytes.clone().into(), client, variant, is_sized };
+        let seen = Seen { bytes: bytes.clone().into(), client, peer, variant, is_sized };
         shared.heads.keep_request(seen, &head, &known, now);
     }
     Ok((head, Given { bytes, known, peer }))
+}
+
+/// The request that was judged last, where it comes again, from whichever client, and has no body: nothing of it is taken
+/// apart but its client. None: it has to be judged, which is also the way to every refusal.
+#[inline]
+pub(super) fn again(
+    bytes: &[u8],
+    variant: u32,
+    shared: &mut Shared,
+    now: Millis,
+) -> Option<(Arc<Head>, Given)> {
+    let seen = shared.heads.last_request(bytes)?;
+    let (address, port) = seen.client;
+    let is_same = part(bytes, address) == part(&seen.bytes, address);
+    let peer = match seen.peer {
+        Some(Peer::Ip(ip, _)) if is_same => Some(Peer::Ip(ip, short_number(part(bytes, port))?)),
+        known if is_same => known,
+        _ => peer(said(part(bytes, address)), said(part(bytes, port))).ok()?,
+    };
+    // Whether it is trusted, its address alone decides.
+    let variant = match &peer {
+        Some(_) if is_same => variant & !1 | seen.variant & 1,
+        peer => variant_of(variant, peer.as_ref(), &shared.trust),
+    };
+    if variant != seen.variant {
+        return None;
+    }
+    let (head, known) = shared.heads.repeat_last(now)?;
+    let bodiless = matches!(head.framing, Framing::None | Framing::Length(0));
+    bodiless.then(|| (head, Given { bytes: bytes.to_vec(), known, peer }))
+}
+
+/// Which heads of the cache are those of this client: its forwarding headers are believed as those of one that has connected
+/// itself would be. None is named: it is the web server.
+fn variant_of(variant: u32, peer: Option<&Peer>, trust: &Trust) -> u32 {
+    peer.map_or(variant, |peer| variant & !1 | u32::from(trust.trusts(peer)))
+}
+
+fn part(bytes: &[u8], (from, to): Span) -> &[u8] {
+    &bytes[from as usize..to as usize]
+}
+
+/// A value that is empty says nothing.
+fn said(value: &[u8]) -> Option<&[u8]> {
+    Some(value).filter(|value| !value.is_empty())
+}
+
+/// The number of a port as web servers write it, zero where they do not.
+#[inline]
+fn short_number(digits: &[u8]) -> Option<u16> {
+    if digits.len() > 5 {
+        return None;
+    }
+    let add = |number: u32, digit: &u8| digit.is_ascii_digit().then(|| number * 10 + u32::from(digit - b'0'));
+    u16::try_from(digits.iter().try_fold(0, add)?).ok()
 }
 
 /// Where the address and the port of the client are, the first of each; nowhere, where they are not there.

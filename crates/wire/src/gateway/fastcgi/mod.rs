@@ -170,6 +170,11 @@ impl FastCgi {
     /// Consumes from the front of the input and says what it meant. After [`Event::NeedMore`] all of the input has
     /// been consumed. A body's bytes are borrowed from the caller's input.
     pub fn advance<'a>(&mut self, input: &mut &'a [u8], shared: &mut Shared, now: Millis) -> Event<'a> {
+        if self.idle()
+            && let Some(head) = self.again(input, shared, now)
+        {
+            return Event::Request(head);
+        }
         let all = *input;
         loop {
             match self.step(input, shared, now) {
@@ -184,6 +189,23 @@ impl FastCgi {
                 }
             }
         }
+    }
+
+    /// The request that was met last, if it is what comes next and all of it is there: no record of it is opened.
+    #[inline]
+    fn again(&mut self, input: &mut &[u8], shared: &mut Shared, now: Millis) -> Option<Arc<Head>> {
+        let (request, rest) = record::whole(input)?;
+        let (head, given) = variables::again(request.params, self.variant, shared, now)?;
+        *input = rest;
+        (self.id, self.keep, self.state) = (request.id, request.keep, State::Answering);
+        self.taken(given, now);
+        Some(head)
+    }
+
+    /// A request has begun.
+    fn taken(&mut self, given: Given, now: Millis) {
+        self.given = Some(Arc::new(given));
+        (self.used, self.received, self.since) = (true, 0, now);
     }
 
     /// One part of a record. None: there may be more in the input.
@@ -339,8 +361,7 @@ impl FastCgi {
             (true, left) => self.state = State::Body { left, heard: now },
             (false, _) => {}
         }
-        self.given = Some(Arc::new(given));
-        (self.used, self.received, self.since) = (true, 0, now);
+        self.taken(given, now);
         Ok(head)
     }
 

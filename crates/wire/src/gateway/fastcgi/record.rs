@@ -43,6 +43,40 @@ impl Record {
     }
 }
 
+/// A request that is all there and has no body.
+pub struct Whole<'a> {
+    pub id: u16,
+    pub keep: bool,
+    /// Names and values.
+    pub params: &'a [u8],
+}
+
+/// The request that the input begins with, where it is for a responder, has its variables in one record, as web servers send
+/// them, and an empty STDIN; and what follows. None: it is to be read record by record.
+#[inline]
+pub fn whole(input: &[u8]) -> Option<(Whole<'_>, &[u8])> {
+    let (id, begin, rest) = next(input, BEGIN)?;
+    let &[0, 1, flags, _, _, _, _, _] = begin else { return None };
+    let (of, params, rest) = next(rest, PARAMS)?;
+    let (of_end, end, rest) = next(rest, PARAMS)?;
+    let (of_body, body, rest) = next(rest, STDIN)?;
+    let is_one = id != 0 && [of, of_end, of_body] == [id; 3];
+    let is_whole = is_one && !params.is_empty() && end.is_empty() && body.is_empty();
+    is_whole.then_some((Whole { id, keep: flags & 1 != 0, params }, rest))
+}
+
+/// The record of this kind that the input begins with: its request, its content, and what follows.
+#[inline]
+fn next(input: &[u8], kind: u8) -> Option<(u16, &[u8], &[u8])> {
+    let (head, rest) = input.split_first_chunk::<HEAD>()?;
+    let record = Record::read(*head);
+    if head[0] != 1 || record.kind != kind {
+        return None;
+    }
+    let (content, rest) = rest.split_at_checked(usize::from(record.content))?;
+    Some((record.id, content, rest.get(usize::from(record.padding)..)?))
+}
+
 /// How a request has ended for the protocol (§5.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
