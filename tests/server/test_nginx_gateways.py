@@ -54,6 +54,13 @@ KEPT = """
       fastcgi_pass kept; include /etc/nginx/fastcgi_params;
       fastcgi_param SCRIPT_NAME /placed; fastcgi_param PATH_INFO $rest;
     }}
+    location /both {{
+      fastcgi_pass kept; include /etc/nginx/fastcgi_params; fastcgi_param PATH_INFO $fastcgi_script_name;
+    }}
+    location /told {{
+      fastcgi_pass kept; include /etc/nginx/fastcgi_params;
+      fastcgi_param PATH_INFO $document_uri; fastcgi_param SCRIPT_NAME /told;
+    }}
 """
 
 each = pytest.mark.parametrize("protocol", sorted(WRITERS))
@@ -271,3 +278,21 @@ def test_a_place_that_nginx_says_twice_is_the_last_one(serve: Serve, front: Fron
     found = requests.get(f"{front(served, 'fastcgi')}/placed/a%20b?c", timeout=PATIENCE).json()
     assert (found["SCRIPT_NAME"], found["PATH_INFO"]) == ("/placed", "/a b")
     assert "REMOTE_USER" not in found, "nobody has said who it is"
+
+
+def test_what_nginx_says_as_both_places_is_the_path_and_what_it_says_once_more_is_the_place(
+    serve: Serve, front: Front
+) -> None:
+    served = serve("doors:checked", "--bind=fastcgi://127.0.0.1:0")
+    url = front(served, "fastcgi")
+    for path, placed in [
+        ("/both", ("", "/both")),
+        ("/both/", ("", "/both/")),
+        ("/both/a%20b", ("", "/both/a b")),
+        ("/told", ("/told", "")),
+        ("/told/a%20b", ("/told", "/a b")),
+    ]:
+        found = requests.get(url + path, timeout=PATIENCE).json()
+        assert (found["SCRIPT_NAME"], found["PATH_INFO"]) == placed, path
+    assert served.stop() == 0
+    assert "AssertionError" not in served.log(), "wsgiref.validate"

@@ -26,6 +26,8 @@ pub struct Given {
 pub struct Known {
     /// Where in the bytes of each the names and values are.
     pub(super) pairs: Vec<Pair>,
+    /// A SCRIPT_NAME that is also the PATH_INFO is the path, and no place (`paths.rs`).
+    pub(super) script_is_path: bool,
     pub(super) attachment: Attachment,
 }
 

@@ -172,7 +172,7 @@ impl GatewayMachine {
         bytes.truncate(end);
         let bytes = std::mem::take(bytes);
         let (head, given) =
-            variables::judge(bytes, &pairs, false, (self.variant, &mut Hint::default()), shared, now)?;
+            variables::judge(bytes, &pairs, None, (self.variant, &mut Hint::default()), shared, now)?;
         self.given = Some(Arc::new(given));
         (self.used, self.received, self.since) = (true, 0, now);
         self.state = match head.framing {

@@ -27,7 +27,8 @@ impl Given {
     ///
     /// A PATH_INFO that is given holds: the web server may have rewritten it. nginx's `fastcgi_params` and
     /// `scgi_params` have none, and Apache's mod_proxy_fcgi the whole path as SCRIPT_NAME, which is right for files of
-    /// PHP alone: then both follow from the path.
+    /// PHP alone: then both follow from the path. Where somebody has added `PATH_INFO $fastcgi_script_name` to
+    /// `fastcgi_params`, as for flup, both are the path, of every request: that is no place either, and no client's choice.
     pub fn paths(&self, prefix: &[u8], path: &[u8]) -> Paths {
         let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
         let whole = decode(path);
@@ -38,8 +39,13 @@ impl Given {
             };
         };
         let script = self.get("SCRIPT_NAME").unwrap_or_default();
-        let found = agreed(script, info, &whole).or_else(|| agreed(script, info, &normalised(&whole)?));
-        let found = found.unwrap_or_else(|| Paths::new(without_slash(script), info));
+        let found = if self.known.script_is_path && script == info {
+            Paths::new(b"", info)
+        } else {
+            agreed(script, info, &whole)
+                .or_else(|| agreed(script, info, &normalised(&whole)?))
+                .unwrap_or_else(|| Paths::new(without_slash(script), info))
+        };
         if prefix.is_empty() || !found.script_name.is_empty() {
             return found;
         }

@@ -89,6 +89,8 @@ struct Sorted<'a> {
     /// The length of the body was told.
     is_sized: bool,
     given: Vec<Pair>,
+    /// SCRIPT_NAME came again: who has configured the web server means this one.
+    place_again: bool,
 }
 
 /// Sorts them; the header section goes to `section`, which is empty. `has_body`: the framing shows one.
@@ -132,7 +134,10 @@ fn sort<'a>(
                 match sorted.given.iter_mut().find(|(known, _)| part(*known) == name) {
                     None => sorted.given.push(pair),
                     // nginx sends what its file of usual variables says, and then what the location says.
-                    Some(known) if matches!(name, b"SCRIPT_NAME" | b"PATH_INFO") => *known = pair,
+                    Some(known) if matches!(name, b"SCRIPT_NAME" | b"PATH_INFO") => {
+                        *known = pair;
+                        sorted.place_again |= name == b"SCRIPT_NAME";
+                    }
                     Some(_) => return Err(fault::GATEWAY_VARIABLE),
                 }
             }
@@ -142,18 +147,20 @@ fn sort<'a>(
     Ok(sorted)
 }
 
-/// Judges the variables of a request. `has_body`: the framing shows one, whether or not its length was told.
+/// Judges the variables of a request. `body`: whether the framing shows one, whatever length was told; none: it does not
+/// say, as FastCGI's alone does.
 ///
 /// # Errors
 /// The refusal for the first that is malformed, there twice, or missing.
 pub(super) fn judge(
     bytes: Vec<u8>,
     pairs: &[Pair],
-    has_body: bool,
+    body: Option<bool>,
     cache: (u32, &mut Hint),
     shared: &mut Shared,
     now: Millis,
 ) -> Result<(Arc<Head>, Given), Fault> {
+    let has_body = body == Some(true);
     // What it says of its client differs, where the rest comes again: it is looked at each time.
     let client @ (address, port) = client_of(&bytes, pairs);
     let peer = peer(said(part(&bytes, address)), said(part(&bytes, port)))?;
@@ -164,8 +171,10 @@ pub(super) fn judge(
     let mut text = shared.lend_text();
     let judged = judge_in(&mut text, &bytes, (pairs, has_body), (variant, cache.1), shared, now);
     shared.give_text(text);
-    let (head, pairs, is_sized) = judged?;
-    let known = Arc::new(Known { pairs, attachment: Attachment::default() });
+    let (head, Verdict { pairs, is_sized, place_again }) = judged?;
+    // nginx's `fastcgi_params` say SCRIPT_NAME, which uWSGI's and SCGI's do not: the path, until a location says a place.
+    let script_is_path = body.is_some() && !place_again;
+    let known = Arc::new(Known { pairs, script_is_path, attachment: Attachment::default() });
     if !has_body || is_sized {
         let seen = Seen { bytes: bytes.clone().into(), client, peer, variant, is_sized };
         shared.heads.keep_request(seen, &head, &known, now);
@@ -244,7 +253,14 @@ fn client_of(bytes: &[u8], pairs: &[Pair]) -> (Span, Span) {
     (address, port)
 }
 
-/// The head, what is not in it, and whether the length of a body is told. It is written to `text`, which is empty.
+/// What of the variables is not in the head.
+struct Verdict {
+    pairs: Vec<Pair>,
+    is_sized: bool,
+    place_again: bool,
+}
+
+/// The head, and what is not in it. It is written to `text`, which is empty.
 fn judge_in(
     text: &mut Vec<u8>,
     bytes: &[u8],
@@ -252,7 +268,7 @@ fn judge_in(
     (variant, hint): (u32, &mut Hint),
     shared: &mut Shared,
     now: Millis,
-) -> Result<(Arc<Head>, Vec<Pair>, bool), Fault> {
+) -> Result<(Arc<Head>, Verdict), Fault> {
     let sorted = sort(bytes, (pairs, has_body), text)?;
     if sorted.fields > shared.limits.header_lines {
         return Err(fault::TOO_MANY_HEADERS);
@@ -286,7 +302,8 @@ fn judge_in(
             None => joined(first, section, (variant, hint), shared, now)?,
         },
     };
-    Ok((head, sorted.given, sorted.is_sized))
+    let Sorted { given: pairs, is_sized, place_again, .. } = sorted;
+    Ok((head, Verdict { pairs, is_sized, place_again }))
 }
 
 /// The head of a request whose body has an end and no length. It is not remembered: of two that are the same byte for

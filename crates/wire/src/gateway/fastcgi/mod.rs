@@ -345,7 +345,7 @@ impl FastCgi {
             _ => return Err(fault::GATEWAY_FORMAT),
         };
         let cache = (self.variant, &mut self.hint);
-        let (head, given) = variables::judge(bytes, &pairs, has_body, cache, shared, now)?;
+        let (head, given) = variables::judge(bytes, &pairs, Some(has_body), cache, shared, now)?;
         let left = match head.framing {
             Framing::Length(length) => Some(length),
             Framing::None | Framing::Chunked => None,
