@@ -123,7 +123,7 @@ def test_fastapi_s_file_is_imported_as_fastapi_imports_it(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("word", "value", "answer"),
-    [("--insecure-bind", "x", "hypercorn's --insecure-bind has no counterpart"),
+    [("--insecure-bind", "x", "hypercorn's --insecure-bind is `--bind http://x` here"),
      ("--websocket-ping-interval", "7", "hypercorn's --websocket-ping-interval is `--ws-ping-interval 7"),
      ("--endpoint", "tcp:81", "daphne's --endpoint is `--bind 0.0.0.0:81`"),
      ("--ping-timeout", "7", "daphne's --ping-timeout is `--ws-ping-timeout 7")],

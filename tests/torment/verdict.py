@@ -45,6 +45,8 @@ USUAL = [
         "{} warning: {} held the event loop for {}",
         "tormented.OnPurpose: in a child",
         "{} info: refused a request from {}",
+        # What speaks TLS to a plain port is a mistake in somebody's configuration more often than an attack.
+        "{} warning: refused a request from {}: 400 what arrived is a TLS handshake, {}",
     )
 ]
 #: What an application raised that was asked to.

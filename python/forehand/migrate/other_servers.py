@@ -6,7 +6,7 @@ who has typed the name that another server has.
 
 from __future__ import annotations
 
-from forehand.migrate import daphne, granian, gunicorn, gunicorn_flags, hypercorn, uvicorn
+from forehand.migrate import daphne, granian, gunicorn, gunicorn_flags, hypercorn, tls, uvicorn
 from forehand.migrate.outcome import Outcome
 from forehand.settings import OPTIONS
 from forehand.toml import literal
@@ -26,6 +26,10 @@ GRAMMARS: dict[str, Grammar] = {
     "daphne": daphne.GRAMMAR,
 }
 RULES = {"uvicorn": uvicorn.RULES, "granian": granian.RULES, "hypercorn": hypercorn.RULES, "daphne": daphne.RULES}
+
+#: What an option of TLS is said to be among: alone none of them means anything.
+BESIDE: dict[str, Any] = {"certfile": "cert.pem", "ca_certs": "ca.pem", "cert_reqs": 2}
+BESIDE_AS = {"certfile": "certificate", "ca_certs": "authorities", "cert_reqs": "verify"}
 
 
 def flag(word: str, value: str | None) -> str:
@@ -62,8 +66,16 @@ def _outcome(server: str, name: str, value: Any) -> Outcome:
         if name == "access_log_format":
             kind = {"accesslog": "-"}
         gunicorn.translate(outcome, {**kind, name: value})
-    else:
-        outcome.take(RULES[server][name], name, value)
+        if outcome.tls:
+            outcome = Outcome(server)
+            gunicorn.translate(outcome, {**BESIDE, name: value})
+        return outcome
+    outcome.take(RULES[server][name], name, value)
+    if outcome.tls:
+        for setting, given in BESIDE.items():
+            if (role := BESIDE_AS[setting]) not in outcome.tls:
+                tls.note(role)(outcome, "", given)
+        tls.translate(outcome)
     return outcome
 
 
