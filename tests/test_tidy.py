@@ -269,7 +269,9 @@ def test_every_limit_names_counters_that_are_counted() -> None:
     )
     assert len(rows) > 20
     reasons = set(re.findall(r'^    \w+ = \d+ \w+ "([\w.-]+)"', (ROOT / "crates/wire/src/fault.rs").read_text(), re.M))
+    wrongs = set(re.findall(r'^    \w+ = \w+ "([\w.-]+)"', (ROOT / "crates/wire/src/h2/fault.rs").read_text(), re.M))
     known = {*counters(), *(f'http_parse_errors_total{{reason=\\"{reason}\\"}}' for reason in reasons)}
+    known |= {f'h2_faults{{reason=\\"{wrong}\\"}}' for wrong in wrongs}
     for limit, told in rows:
         assert told.startswith("none: ") or set(told.split(", ")) <= known, f"{limit}: there is no counter {told}"
 
@@ -362,7 +364,7 @@ def test_options_that_pages_name_exist() -> None:
 
 
 # Options of other programs that pages mention.
-FOREIGN = {"--header-map", "--secure-scheme-headers"}
+FOREIGN = {"--header-map", "--secure-scheme-headers", "--http2-prior-knowledge"}
 
 
 def test_no_file_names_a_machine() -> None:

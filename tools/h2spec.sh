@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # h2spec.sh: all of h2spec's cases, strict ones too, three times against the machines of `wire::h2`, as
-# crates/wire/examples/h2c.rs serves them. Exit status: 0 all passed and none was skipped, 1 not so, 2 there is no Go
+# crates/wire/examples/h2c.rs serves them, and against the server itself where it is built. Exit status: 0 all passed and none was skipped, 1 not so, 2 there is no Go
 # (it says so). h2spec is taken from H2SPEC or the path; else Go's proxy brings it, once, into target/h2spec.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,11 +28,31 @@ server=$!
 trap 'kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
 # The address comes when the server listens.
 until [ -s "$work/address" ]; do kill -0 "$server"; sleep 0.02; done
-port=$(cut -d: -f2 "$work/address")
 
-for round in 1 2 3; do
-    "$h2spec" -S -h 127.0.0.1 -p "$port" >"$work/$round" || { cat "$work/$round"; exit 1; }
-    last=$(grep ' tests, ' "$work/$round")
-    echo "h2spec, round $round: $last"
-    [ "$last" = "$CASES tests, $CASES passed, 0 skipped, 0 failed" ] || { cat "$work/$round"; exit 1; }
+judge() {
+    for round in 1 2 3; do
+        "$h2spec" -S -h 127.0.0.1 -p "$2" >"$work/$round" || { cat "$work/$round"; exit 1; }
+        last=$(grep ' tests, ' "$work/$round")
+        echo "h2spec, $1, round $round: $last"
+        [ "$last" = "$CASES tests, $CASES passed, 0 skipped, 0 failed" ] || { cat "$work/$round"; exit 1; }
+    done
+}
+
+judge "the machines" "$(cut -d: -f2 "$work/address")"
+kill "$server"
+
+if [ ! -e .venv/built ]; then
+    echo "h2spec: the server itself is SKIPPED: it is not built (make build)" >&2
+    exit 0
+fi
+for target in many:application many:app; do
+    mkfifo "$work/ready"
+    (cd tests/apps && exec ../../.venv/bin/python -m forehand "$target" --bind h2c://127.0.0.1:0 --workers 0 --lifespan off --ready-fd 3) \
+        3>"$work/ready" 2>"$work/log" >&2 &
+    server=$!
+    read -r told <"$work/ready" || { cat "$work/log"; exit 1; }
+    rm "$work/ready"
+    judge "$target" "$(sed -E 's/.*h2c:\/\/127\.0\.0\.1:([0-9]+).*/\1/' <<<"$told")"
+    kill "$server"
+    wait "$server" || true
 done

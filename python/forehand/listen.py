@@ -1,7 +1,7 @@
 """Addresses into listening sockets, and what to say where that fails.
 
 Knows: `HOST:PORT`, `[V6]:PORT`, `:PORT`, `unix:PATH`, `fd://N`, the word before them, which says what is spoken there
-(`http://`, `https://`, `fastcgi:`), and `?proxy=` behind them. Does not know: who accepts.
+(`http://`, `https://`, `h2c://`, `fastcgi:`), and `?proxy=` behind them. Does not know: who accepts.
 The sockets stay Python's: the engine borrows their descriptors.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # What can be spoken on a listener, and which PROXY headers may come before it: as in the engine (`Kind::named`).
 GATEWAYS = ("uwsgi", "scgi", "fastcgi")
-KINDS = ("http", "https", *GATEWAYS)
+KINDS = ("http", "https", "h2c", *GATEWAYS)
 PROXY = ("v1", "v2", "any")
 
 

@@ -173,4 +173,19 @@ class Options(TypedDict, total=False):
     limit_concurrency: int
     slow_callback_duration: float | str
     limit_slow_callback_places: int
+    limit_h2_streams: int
+    limit_h2_heads_bytes: int | str
+    limit_h2_block_bytes: int | str
+    limit_h2_continuations: int
+    limit_h2_table_bytes: int | str
+    limit_h2_frame_bytes: int | str
+    limit_h2_window_bytes: int | str
+    limit_h2_connection_window_bytes: int | str
+    limit_h2_window_most_bytes: int | str
+    limit_h2_control_bytes: int | str
+    limit_h2_glitches: int
+    limit_h2_glitch_rate: int
+    limit_h2_small_frames: int
+    h2_settings_timeout: float | str
+    h2_goaway_grace: float | str
     error_log_rate: int

@@ -158,3 +158,13 @@ def parsed(reply: bytes) -> tuple[int, dict[str, str], bytes]:
         # What CGI does not say (RFC 3875, section 6.3.3).
         status = "200"
     return int(status[:3]), {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}, body
+
+
+#: Requests that mean the same through every door: method, target, headers, body.
+SAME = [
+    ("GET", "/", {}, b""),
+    ("GET", "/a%20b/%C3%A9?q=%20x&y", {"Accept-Language": "de, en", "Cookie": "a=b; c=d"}, b""),
+    ("POST", "/shop/cart", {"Content-Type": "text/plain", "X-Two-Words": "1"}, b"hello"),
+    ("PUT", "/large", {}, b"x" * 300_000),
+    ("DELETE", "/a//b/./c;p=1", {"Authorization": "Basic eA=="}, b""),
+]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from drivers import DRIVERS
-from gatewayrequests import CLIENT, WRITERS, exchange, parsed, place, unframed, variables
+from gatewayrequests import CLIENT, SAME, WRITERS, exchange, parsed, place, unframed, variables
 from proxyheaders import v2
 from serving import PATIENCE, Serving, read_all
 
@@ -44,14 +44,6 @@ ONLY_WSGI = {
     "DOCUMENT_ROOT", "REQUEST_SCHEME", "SERVER_NAME", "SERVER_PORT", "REMOTE_ADDR", "REMOTE_PORT", "CONTENT_TYPE",
 }  # fmt: skip
 ONLY_ASGI = {"server", "client", "extensions"}
-#: The same request in both forms: target, headers, body.
-SAME = [
-    ("GET", "/", {}, b""),
-    ("GET", "/a%20b/%C3%A9?q=%20x&y", {"Accept-Language": "de, en", "Cookie": "a=b; c=d"}, b""),
-    ("POST", "/shop/cart", {"Content-Type": "text/plain", "X-Two-Words": "1"}, b"hello"),
-    ("PUT", "/large", {}, b"x" * 300_000),
-    ("DELETE", "/a//b/./c;p=1", {"Authorization": "Basic eA=="}, b""),
-]
 
 
 @each

@@ -1,25 +1,20 @@
 """The machines of HTTP/2 over a socket, before clients that are not ours: curl, and Python's h2 as it should and should
-not behave. The server is an example of the crate, as no listener of ours speaks HTTP/2 yet."""
+not behave. The server is an example of the crate, where nothing else is between the machines and the socket."""
 
 from __future__ import annotations
 
 import os
 import socket
 import subprocess
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import h2.config
-import h2.connection
 import h2.events
-import h2.settings
 import pytest
+from h2client import CALM, PATIENCE, Client
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-PATIENCE = 30
-CALM = 11
 
 
 @pytest.fixture(scope="module")
@@ -30,66 +25,6 @@ def port() -> Iterator[int]:
         assert server.stdout is not None
         yield int(server.stdout.readline().rpartition(":")[2])
         server.kill()
-
-
-class Client:
-    """One connection."""
-
-    def __init__(self, port: int, window: int | None = None) -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), PATIENCE)
-        self.machine = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
-        if window is not None:
-            values = {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: window}
-            self.machine.local_settings = h2.settings.Settings(client=True, initial_values=values)
-        self.machine.initiate_connection()
-        self.flush()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.sock.close()
-
-    def flush(self) -> None:
-        self.sock.sendall(self.machine.data_to_send())
-
-    def ask(self, path: str, *, body: bool = False) -> int:
-        stream = self.machine.get_next_available_stream_id()
-        fields = [(":method", "POST" if body else "GET"), (":scheme", "http"), (":path", path), (":authority", "a")]
-        self.machine.send_headers(stream, fields, end_stream=not body)
-        return stream
-
-    def events(self) -> list[h2.events.Event]:
-        """What one read brings; nothing at the end. Windows are given back at once."""
-        events = self.machine.receive_data(self.sock.recv(65536))
-        for event in events:
-            if isinstance(event, h2.events.DataReceived) and event.flow_controlled_length:
-                assert event.stream_id is not None
-                self.machine.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
-        self.flush()
-        return events
-
-    def replies(self, streams: list[int]) -> dict[int, bytes]:
-        """The content of each, when all have ended."""
-        content: dict[int, bytes] = defaultdict(bytes)
-        open_streams = set(streams)
-        while open_streams:
-            for event in self.events():
-                if isinstance(event, h2.events.DataReceived):
-                    content[event.stream_id or 0] += event.data or b""
-                elif isinstance(event, h2.events.StreamEnded):
-                    open_streams.discard(event.stream_id or 0)
-                assert not isinstance(event, (h2.events.ConnectionTerminated, h2.events.StreamReset)), event
-        return content
-
-    def until_the_end(self) -> int | None:
-        """The code of its farewell; an end that is no orderly one raises."""
-        code = None
-        while data := self.sock.recv(65536):
-            for event in self.machine.receive_data(data):
-                if isinstance(event, h2.events.ConnectionTerminated):
-                    code = int(event.error_code or 0)
-        return code
 
 
 def test_curl_gets_back_what_it_sends(port: int, tmp_path: Path) -> None:

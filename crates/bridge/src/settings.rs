@@ -92,6 +92,7 @@ impl Settings {
             server_header: get::<String>(settings, "server_header", String::new())?.into_bytes(),
             request_buffering: get(settings, "request_buffering", true)?,
             evented: false,
+            websockets: false,
             access: access(settings, &log)?,
             tracebacks: match get::<String>(settings, "tracebacks", String::new())?.as_str() {
                 "always" => Tracebacks::Always,

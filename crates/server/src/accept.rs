@@ -14,7 +14,7 @@ use crate::connections::Connections;
 use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
 use crate::handoff::Source;
-use crate::listener::{Kind, Protocol, is_among};
+use crate::listener::{Kind, is_among};
 use crate::listeners::{HANDOFF, Listeners};
 use crate::log::Level;
 use crate::poller::Poller;
@@ -117,7 +117,7 @@ impl Acceptor {
         }
         // Behind a PROXY header it is the one whom that names who is judged.
         let speaks_for_others =
-            kind.preface.is_none() && kind.protocol != Protocol::Http && !source.handed_over;
+            kind.preface.is_none() && kind.protocol.speaks_for_others() && !source.handed_over;
         if speaks_for_others && !is_among(&peer, &self.engine.config.gateway_from) {
             self.refuse_web_server(&peer);
             return None;

@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 use reactor::sys::monotonic_us;
 
-use crate::connection::Connection;
 use crate::exchange::Exchange;
 use crate::heartbeat::Heartbeat;
 use crate::reply::Reply;
@@ -170,8 +169,7 @@ impl Batch {
 
     /// A finished reply waits.
     #[inline]
-    pub fn keep(&mut self, connection: Box<Connection>, bytes: Vec<u8>) {
-        let reply = Reply::new(connection, bytes);
+    pub fn keep(&mut self, reply: Reply) {
         self.kept += 1;
         match &self.heartbeat {
             Some(heartbeat) => heartbeat.keep(reply),

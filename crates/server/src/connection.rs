@@ -4,7 +4,7 @@
 //! slot while it is parked and by one thread while its exchange is in flight.
 //!
 //! ```text
-//!   PREFACE (where the listener's kind has one)
+//!   PREFACE (where the listener's kind has one) ──► STREAMS (HTTP/2) ──► FLUSHING
 //!      ▼     ┌────────────── the reply is sent, keep-alive ───────────────┐
 //!      │     ▼                                                            │
 //!   READING ─► (exchange: in flight with a thread) ─► FLUSHING ─► close        │
@@ -24,7 +24,7 @@ use wire::proxy::Proxied;
 use wire::{Fault, Head, Limits, Millis, Peer, Trust};
 
 use crate::body::BodyBuffer;
-use crate::listener::{self, Kind};
+use crate::listener::{self, Kind, Protocol};
 use crate::log::{Level, Log};
 use crate::machine::Machine;
 use crate::output::{Flushed, Output};
@@ -32,6 +32,7 @@ use crate::patience::Patience;
 use crate::pending::Pending;
 use crate::pipelined::PipelinedReplies;
 use crate::preface::{Awaited, Verdict};
+use crate::streams::Streams;
 use crate::transport::Transport;
 
 /// What a connection is about.
@@ -41,6 +42,8 @@ pub enum Phase {
     Preface,
     /// Waiting for requests, or in the middle of one.
     Reading,
+    /// Its protocol has streams, whose requests leave while it stays (`streams.rs`).
+    Streams,
     /// The socket is full; what follows when it has taken everything.
     Flushing(After),
     /// A web server sends the rest of a body that nobody wants, and may not look at its reply before that: its machine
@@ -80,10 +83,12 @@ const SAID_BYTES: usize = NOTE_BYTES - 4;
 /// How much of what has arrived is looked at for a request's end, where it is not received.
 const LOOK_BYTES: usize = 256;
 
-/// A preface, as far as it has come.
+/// A preface, as far as it has come, and what follows one where that is not the machine's alone.
 enum Stated {
     Awaited(Awaited),
     Said(Said),
+    /// None while they are looked at.
+    Streams(Option<Box<Streams>>),
 }
 
 impl Stated {
@@ -91,14 +96,14 @@ impl Stated {
     fn awaited(&self) -> Option<&Awaited> {
         match self {
             Self::Awaited(awaited) => Some(awaited),
-            Self::Said(_) => None,
+            Self::Said(_) | Self::Streams(_) => None,
         }
     }
 
     /// It has come, and nobody else knows what it said.
     fn said(&self) -> Option<&Said> {
         match self {
-            Self::Awaited(_) => None,
+            Self::Awaited(_) | Self::Streams(_) => None,
             Self::Said(said) => Some(said),
         }
     }
@@ -132,7 +137,8 @@ pub struct Connection {
     /// Until when the peer has time to take what waits, or to end while nobody reads.
     pub patience: Patience,
     pub machine: Machine,
-    /// Its preface; none where its listener expects none, and once one is over that changed nothing.
+    /// Its preface; none where its listener expects none, and once one is over that changed nothing. In its place the
+    /// streams of a protocol that has some, from its first look on.
     preface: Option<Box<Stated>>,
     pub pending: Pending,
     pub receiving: Option<Box<Receiving>>,
@@ -231,7 +237,7 @@ impl Connection {
             more: true,
             hung_up: false,
             looked_late: false,
-            phase: if kind.preface.is_some() { Phase::Preface } else { Phase::Reading },
+            phase: if kind.preface.is_some() { Phase::Preface } else { first_phase(kind.protocol) },
             patience: Patience::of(0, now),
             machine: Machine::new(kind.protocol, variant, now),
             preface: kind.preface.map(|new| Box::new(Stated::Awaited(Awaited::new(new, limits, now)))),
@@ -268,7 +274,7 @@ impl Connection {
             self.preface = None;
         }
         if said.is_empty() || self.hear_preface(said, trust, now).is_ok() && self.awaited().is_none() {
-            self.phase = Phase::Reading;
+            self.phase = first_phase(self.machine.protocol());
         }
         if used {
             self.machine = Machine::kept(self.machine.protocol(), self.machine.variant(), now);
@@ -294,11 +300,42 @@ impl Connection {
         }
         let variant = listener::variant(self.listener, &self.peer, trust);
         self.machine = Machine::new(self.machine.protocol(), variant, now);
-        self.phase = Phase::Reading;
+        self.phase = first_phase(self.machine.protocol());
         if !input.is_empty() {
             self.pending.keep(input);
         }
         Ok(())
+    }
+
+    /// Its streams, where its protocol has some.
+    pub fn streams(&self) -> Option<&Streams> {
+        match self.preface.as_deref()? {
+            Stated::Streams(streams) => streams.as_deref(),
+            Stated::Awaited(_) | Stated::Said(_) => None,
+        }
+    }
+
+    /// The same, taken out to be looked at.
+    pub fn take_streams(&mut self) -> Option<Box<Streams>> {
+        match self.preface.as_deref_mut()? {
+            Stated::Streams(streams) => streams.take(),
+            Stated::Awaited(_) | Stated::Said(_) => None,
+        }
+    }
+
+    /// Puts them back, or there for the first time.
+    pub fn put_streams(&mut self, streams: Box<Streams>) {
+        match self.preface.as_deref_mut() {
+            Some(Stated::Streams(place)) => *place = Some(streams),
+            _ => self.preface = Some(Box::new(Stated::Streams(Some(streams)))),
+        }
+    }
+
+    /// A client that speaks HTTP/2 by prior knowledge, and may: what it has said is read anew.
+    pub fn turns_to_streams(&mut self, said: &[u8]) {
+        self.machine = Machine::Http2(self.machine.variant());
+        self.phase = Phase::Streams;
+        self.pending.keep(said);
     }
 
     /// What is expected of its preface and what has come of it look like, for a log line.
@@ -354,6 +391,7 @@ impl Connection {
     pub fn is_idle(&self) -> bool {
         let between = match self.phase {
             Phase::Reading => self.machine.idle(),
+            Phase::Streams => self.streams().is_none_or(Streams::is_idle),
             Phase::Preface => self.awaited().is_none_or(Awaited::is_silent),
             Phase::Flushing(_) | Phase::Discarding { .. } | Phase::Lingering { .. } => false,
         };
@@ -379,10 +417,16 @@ impl Connection {
     pub fn deadline(&self, limits: &Limits) -> Millis {
         match self.phase {
             Phase::Reading | Phase::Discarding { .. } => self.machine.deadline(limits).unwrap_or(Millis::MAX),
+            Phase::Streams => self.streams().map_or(Millis::MAX, |streams| streams.deadline(limits)),
             Phase::Preface => self.awaited().map_or(Millis::MAX, |preface| preface.deadline(limits)),
             Phase::Flushing(_) | Phase::Lingering { .. } => self.patience.until(),
         }
     }
+}
+
+/// What a connection is about when its protocol begins.
+fn first_phase(protocol: Protocol) -> Phase {
+    if protocol == Protocol::Http2 { Phase::Streams } else { Phase::Reading }
 }
 
 /// Says so where what could not be sent was a file that had become shorter. Other errors are the peer's.

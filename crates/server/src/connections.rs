@@ -7,7 +7,9 @@ mod eviction;
 mod expiry;
 mod progress;
 mod slow_readers;
+mod streams;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use wire::{Fault, Millis};
@@ -40,6 +42,8 @@ pub(crate) struct Connections {
     evictable: EvictionQueue,
     /// One has been closed since this was last asked.
     one_closed: bool,
+    /// Requests of streams that the loop has not taken.
+    opened: VecDeque<Box<Exchange>>,
 }
 
 impl Connections {
@@ -52,6 +56,7 @@ impl Connections {
             shutdown: Shutdown::default(),
             evictable: EvictionQueue::default(),
             one_closed: false,
+            opened: VecDeque::new(),
             engine,
         }
     }
@@ -61,7 +66,12 @@ impl Connections {
         self.slots.len()
     }
 
-    /// How many are in flight.
+    /// There is none, and no stream of one that is gone is away.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// How many are in flight, streams included.
     pub fn in_flight(&self) -> usize {
         self.slots.in_flight()
     }
@@ -217,7 +227,8 @@ impl Connections {
                 None => return,
             }
         }
-        let leaving = self.shutdown.has_begun() && connection.is_idle();
+        // One of streams says that it leaves, and ends when that is heard.
+        let leaving = self.shutdown.has_begun() && connection.phase != Phase::Streams && connection.is_idle();
         if leaving && self.shutdown.closes_idle(poller.now) {
             self.engine.counters.connections_drained.add();
             return self.close(connection);
@@ -242,9 +253,15 @@ impl Connections {
     }
 
     /// Closes a connection and frees its slot.
-    fn close(&mut self, connection: Box<Connection>) {
+    fn close(&mut self, mut connection: Box<Connection>) {
         self.slots.free(connection.token);
-        if connection.sending.is_empty() {
+        if let Some(streams) = connection.take_streams() {
+            if streams.shared.half().waiting() == 0 {
+                connection.transport.end();
+            }
+            self.end_streams(*streams);
+            connection.transport.shut_both();
+        } else if connection.sending.is_empty() {
             connection.transport.end();
         }
         drop(connection);

@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use wire::h2::{H2_REASONS, Wrong};
 use wire::{Fault, REASONS};
 
 /// One number that only grows.
@@ -45,6 +46,8 @@ macro_rules! counters {
             $($(#[doc = $doc])+ pub $name: Counter,)+
             /// `http_parse_errors_total{reason}`: refused requests, by `Fault::index`.
             parse_errors: Vec<Counter>,
+            /// `h2_faults{reason}`: what was wrong with frames and streams, by `Wrong::index`.
+            h2_faults: Vec<Counter>,
         }
 
         /// Every counter but those of refusals, and what it counts.
@@ -55,15 +58,18 @@ macro_rules! counters {
                 Self {
                     $($name: Counter::default(),)+
                     parse_errors: REASONS.iter().map(|_| Counter::default()).collect(),
+                    h2_faults: H2_REASONS.iter().map(|_| Counter::default()).collect(),
                 }
             }
 
             /// Every name with its value, refusals that never happened left out.
             pub fn read(&self) -> Vec<(String, u64)> {
                 let mut all = vec![$((stringify!($name).to_string(), self.$name.get()),)+];
-                for (reason, counter) in REASONS.iter().zip(&self.parse_errors) {
+                let refusals = REASONS.iter().zip(&self.parse_errors).map(|one| ("http_parse_errors_total", one));
+                let faults = H2_REASONS.iter().zip(&self.h2_faults).map(|one| ("h2_faults", one));
+                for (name, (reason, counter)) in refusals.chain(faults) {
                     if counter.get() > 0 {
-                        all.push((format!("http_parse_errors_total{{reason=\"{reason}\"}}"), counter.get()));
+                        all.push((format!("{name}{{reason=\"{reason}\"}}"), counter.get()));
                     }
                 }
                 all
@@ -195,6 +201,13 @@ impl Counters {
     /// Counts a refused request under its reason.
     pub fn refused(&self, fault: &Fault) {
         if let Some(counter) = self.parse_errors.get(fault.index()) {
+            counter.add();
+        }
+    }
+
+    /// Counts what was wrong with a frame or a stream under its reason.
+    pub fn h2_fault(&self, wrong: &Wrong) {
+        if let Some(counter) = self.h2_faults.get(wrong.index()) {
             counter.add();
         }
     }

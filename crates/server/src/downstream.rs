@@ -6,14 +6,16 @@
 use std::io;
 use std::sync::Arc;
 
-use reactor::{Address, PIECES, Sent};
+use reactor::{Address, MayWait, PIECES, PollFor, Sent};
+use wire::proxy::Proxied;
 use wire::{Limits, Millis, ReplyForm};
 
 use crate::connection::Connection;
+use crate::multiplexed::Multiplexed;
 use crate::output::{Flushed, Output};
 use crate::patience::Patience;
 use crate::pipelined::PipelinedReplies;
-use crate::stream::{Multiplexed, Stream};
+use crate::stream::Stream;
 use crate::transport::Transport;
 
 /// The way to an exchange's client.
@@ -51,7 +53,7 @@ impl Downstream {
     pub fn transport(&self) -> &Arc<Transport> {
         match self {
             Self::Connection(connection) => &connection.transport,
-            Self::Stream(stream) => stream.transport(),
+            Self::Stream(stream) => stream.shared().transport(),
         }
     }
 
@@ -86,6 +88,23 @@ impl Downstream {
     #[inline]
     pub fn pipelined(&self) -> Option<&Arc<PipelinedReplies>> {
         self.connection().and_then(|connection| connection.sending.pipelined.as_ref())
+    }
+
+    /// What a load balancer has said of the client, where its connections begin with that.
+    #[inline]
+    pub fn proxied(&self) -> Option<&Proxied> {
+        match self {
+            Self::Connection(connection) => connection.proxied(),
+            Self::Stream(stream) => stream.shared().origin().proxied.as_deref(),
+        }
+    }
+
+    /// Where whoever writes waits for room.
+    pub fn room(&self) -> Room {
+        match self {
+            Self::Connection(connection) => Room::Connection(Arc::clone(&connection.transport)),
+            Self::Stream(stream) => Room::Stream(Arc::clone(stream.shared()), stream.shared().news().count()),
+        }
     }
 
     /// Nothing waits that has to be sent first.
@@ -130,15 +149,15 @@ impl Downstream {
     }
 
     /// One send of everything, or of as much as `most` allows, where nothing waits; how much was taken. The first
-    /// `head` bytes are a head, which a stream takes whole.
+    /// `head` bytes are a head, which a stream takes whole, and which `end`s with the last of the pieces.
     ///
     /// # Errors
     /// The peer is gone.
     #[inline]
-    pub fn send(&mut self, pieces: &[&[u8]], head: usize, most: usize) -> io::Result<usize> {
+    pub fn send(&mut self, pieces: &[&[u8]], (head, end): (usize, bool), most: usize) -> io::Result<usize> {
         let transport = match self {
             Self::Connection(connection) => &connection.transport,
-            Self::Stream(stream) => return stream.send(pieces, head),
+            Self::Stream(stream) => return stream.send(pieces, head, end),
         };
         let mut first = [&[][..]; PIECES];
         let mut room = most;
@@ -204,6 +223,24 @@ impl Downstream {
                 form: connection.machine.form(),
             },
             Self::Stream(stream) => StandIn::Stream(Arc::clone(stream.shared()), stream.id()),
+        }
+    }
+}
+
+/// Where a thread waits for its client to take more, with nothing borrowed.
+pub enum Room {
+    Connection(Arc<Transport>),
+    /// What has happened on it is known to whoever has looked since.
+    Stream(Arc<Multiplexed>, u64),
+}
+
+impl Room {
+    /// Waits until there may be some, at most so many milliseconds.
+    pub fn wait(&self, milliseconds: Millis, may_wait: &MayWait) {
+        match self {
+            // What is wrong with the transport shows at the next look.
+            Self::Connection(transport) => drop(transport.wait(PollFor::Writable, milliseconds, may_wait)),
+            Self::Stream(shared, seen) => shared.news().wait(*seen, milliseconds, may_wait),
         }
     }
 }

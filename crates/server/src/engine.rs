@@ -25,6 +25,7 @@ use crate::sent_file::ColdReads;
 use crate::spool::Spool;
 use crate::strain::STRAIN_MS;
 use crate::tls::{Material, Porch};
+use crate::visits::Visits;
 
 /// How an engine shall behave; fixed for its life.
 pub struct Config {
@@ -44,6 +45,8 @@ pub struct Config {
     pub request_buffering: bool,
     /// An event loop answers: what has not arrived of a body is left to the application.
     pub evented: bool,
+    /// The application speaks WebSocket.
+    pub websockets: bool,
     /// The access log, if one is kept.
     pub access: Option<AccessLog>,
     /// Threads that may be inside the application at a time.
@@ -84,6 +87,7 @@ impl Default for Config {
             server_header: Vec::new(),
             request_buffering: true,
             evented: false,
+            websockets: false,
             access: None,
             threads: 1,
             scoreboard: None,
@@ -131,6 +135,8 @@ pub struct Engine {
     pub spool: Arc<Spool>,
     /// Threads that look into files where that may wait for a disk.
     pub disk: Arc<DiskThreads>,
+    /// Connections of many streams that shall be looked at.
+    pub visits: Arc<Visits>,
     /// What those read for connections that are sent files.
     pub cold_reads: Arc<ColdReads>,
     /// Where TLS handshakes take place, if there are any.
@@ -163,6 +169,7 @@ impl Engine {
         Self {
             deadlines: RequestDeadlines::new(config.request_timeouts.clone()),
             cold_reads: ColdReads::new(Arc::clone(&disk), Arc::clone(&waker)),
+            visits: Visits::new(Arc::clone(&waker)),
             disk,
             budget: Budget::new(config.limits.kept_bytes),
             config,

@@ -39,12 +39,18 @@ use crate::patience::Patience;
 use crate::pipelined::PipelinedReplies;
 use crate::reply_builder::ReplyBuilder;
 use crate::request_deadlines::RequestDeadline;
-use crate::stream::Stream;
+use crate::stream::{Ended, Stream};
 use crate::tls::Encrypted;
 
 /// The connection is gone, or the reply cannot go on: the application may stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
+
+/// What an exchange had, given back to the loop.
+pub(crate) enum Back {
+    Connection(Box<Connection>),
+    Stream(Ended),
+}
 
 /// How far the reply has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,16 +146,26 @@ impl Exchange {
 
     /// Lets a small whole reply wait in `buffer`, which is empty, until its batch is sent.
     pub fn lend_buffer(&mut self, buffer: Vec<u8>) {
+        if let Downstream::Stream(stream) = &mut self.downstream {
+            // Its reply waits where it is framed.
+            stream.may_wait(true);
+        }
         self.batched = Some(buffer);
     }
 
     /// Takes back what was lent, where nothing has been done with it.
     pub(crate) fn take_buffer(&mut self) -> Option<Vec<u8>> {
+        if let Downstream::Stream(stream) = &mut self.downstream {
+            stream.may_wait(false);
+        }
         self.batched.take()
     }
 
     /// Sends a reply that waits: the thread is late, and the batch has gone without it.
     pub fn send_batched(&mut self, engine: &Engine) {
+        if let Downstream::Stream(stream) = &mut self.downstream {
+            return stream.send_batched();
+        }
         if let Some(bytes) = self.batched.take()
             && !bytes.is_empty()
         {
@@ -193,6 +209,12 @@ impl Exchange {
         self.downstream.has_left()
     }
 
+    /// Its client has cut its stream before anybody has begun it.
+    #[inline]
+    pub(crate) fn is_cut(&self) -> bool {
+        matches!(&self.downstream, Downstream::Stream(stream) if !stream.is_open())
+    }
+
     /// The reply is about to go out. False: its deadline was first.
     fn claim(&mut self) -> bool {
         match &self.deadline {
@@ -222,8 +244,7 @@ impl Exchange {
     /// What a load balancer has said of the client, where its connections begin with that.
     #[inline]
     pub fn proxied(&self) -> Option<&wire::proxy::Proxied> {
-        // What a shared connection has said is not told to its streams yet: no listener has such connections.
-        self.downstream.connection()?.proxied()
+        self.downstream.proxied()
     }
 
     /// What is known of the client's TLS, where it speaks that with us.
@@ -362,13 +383,10 @@ impl Exchange {
         self.refuse(&wire::INTERNAL_ERROR, &mut ReplyBuilder::new(), engine);
     }
 
-    /// Ends the exchange and gives its connection back, with what shall become of it. An
-    /// exchange that nobody answered is answered with 500. With it comes the buffer that was
-    /// lent, with the reply in it if that still waits. None: it was one stream of a connection that never left.
-    pub(crate) fn hand_back(
-        mut self: Box<Self>,
-        engine: &Engine,
-    ) -> Option<(Box<Connection>, Option<Vec<u8>>)> {
+    /// Ends the exchange and gives its connection back, with what shall become of it, or its stream, whose connection
+    /// never left. An exchange that nobody answered is answered with 500. With it comes the buffer that was
+    /// lent, with the reply in it if that still waits.
+    pub(crate) fn hand_back(mut self: Box<Self>, engine: &Engine) -> (Back, Option<Vec<u8>>) {
         if let Some(deadline) = self.deadline.take() {
             engine.deadlines.complete(&deadline);
             if deadline.is_overdue() {
@@ -395,7 +413,10 @@ impl Exchange {
             unread = !flow.is_complete();
             self.take_up(flow);
         }
-        let Downstream::Connection(mut connection) = self.downstream else { return None };
+        let mut connection = match self.downstream {
+            Downstream::Connection(connection) => connection,
+            Downstream::Stream(stream) => return (Back::Stream(stream.into_ended()), self.batched),
+        };
         connection.phase = match (self.reply, self.keep_alive) {
             // A web server may not look at its reply before it has sent all of a body.
             (Reply::Done, keep) if unread && connection.machine.awaits_body() => {
@@ -414,14 +435,15 @@ impl Exchange {
             // Nobody has asked the peer to take these while the next request was answered.
             connection.patience = Patience::to_write(&engine.config.limits, monotonic_ms());
         }
-        Some((connection, self.batched))
+        (Back::Connection(connection), self.batched)
     }
 
     /// The receiving half of the connection, which was lent to read a body, comes back.
-    fn take_up(&mut self, flow: Flow) {
+    fn take_up(&mut self, flow: Box<Flow>) {
+        let Flow { machine, pending, .. } = *flow;
         if let Some(connection) = self.downstream.connection_mut() {
-            connection.machine = flow.machine;
-            connection.pending = flow.pending;
+            connection.machine = machine;
+            connection.pending = pending;
             connection.more = true;
         }
     }

@@ -13,6 +13,8 @@ use reactor::{PollFor, Read};
 use wire::{Event, Fault, Limits, Millis, Policy, Tick};
 
 use crate::allowance::{CRUMBS_BYTES, READ_BYTES};
+pub use crate::arrival::{AT_ONCE, Arrival, BodyError};
+use crate::inlet::Inlet;
 use crate::machine::Machine;
 use crate::output::Flushed;
 use crate::outside::Outside;
@@ -23,36 +25,15 @@ use crate::transport::Transport;
 
 /// So many reads of the socket without a wait, and whoever else runs on the reader's thread has a turn.
 const READS_A_TURN: u32 = 4;
-/// A time that has come: the reader goes on as soon as others have had their turn.
-pub const AT_ONCE: Millis = 0;
 /// How often a waiting reader looks whether its exchange still lives, in milliseconds.
 const LOOK_MS: Millis = 1000;
 
-/// What went wrong with a body. The application's read raises it; it never gets a body that
-/// only looks complete.
-#[derive(Debug)]
-pub enum BodyError {
-    /// The peer left, or the connection broke, before the body was complete.
-    Incomplete,
-    /// What arrived is not a body, or came too slowly, or is too large.
-    Fault(Fault),
-    /// The exchange is over.
-    Over,
-    Io(io::Error),
-}
-
-/// What a look at a body found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrival {
-    /// Bytes were appended, or none because there are no more.
-    Some { last: bool },
-    /// Nothing has arrived, or, [`AT_ONCE`], others come first.
-    None { until: Millis },
-}
-
-/// The receiving half.
-pub struct Incoming {
-    flow: Mutex<Option<Flow>>,
+/// Where a body comes from.
+pub enum Incoming {
+    /// A connection of its own, whose receiving half is lent; none: it was taken back.
+    Connection(Mutex<Option<Box<Flow>>>),
+    /// A stream, whose connection is read by the loop.
+    Stream(Arc<Inlet>),
 }
 
 /// The half itself, given back to the connection at the end.
@@ -234,9 +215,51 @@ impl Flow {
     }
 }
 
+impl Flow {
+    /// As [`Incoming::try_read`].
+    fn try_read(&mut self, into: &mut Vec<u8>, most: usize) -> Result<Arrival, BodyError> {
+        if let Some(fault) = self.fault {
+            return Err(BodyError::Fault(fault));
+        }
+        self.end_pause();
+        loop {
+            if self.hand_out(into, most) > 0 || self.complete {
+                self.left_since = Some(monotonic_ms());
+                // What is at hand tells whether this was the last of it.
+                if !self.complete && self.bytes.is_empty() && !self.pending.is_empty() {
+                    self.digest(monotonic_ms())?;
+                }
+                return Ok(Arrival::Some { last: self.complete && self.bytes.is_empty() });
+            }
+            if self.pending.is_empty() {
+                self.reads += 1;
+                if self.reads > READS_A_TURN {
+                    self.reads = 0;
+                    return Ok(Arrival::None { until: AT_ONCE });
+                }
+                if !self.look()? {
+                    self.reads = 0;
+                    return Ok(Arrival::None { until: self.patience()? });
+                }
+            } else {
+                self.digest(monotonic_ms())?;
+            }
+        }
+    }
+
+    /// As [`Incoming::stop`].
+    fn stop(&mut self) -> (bool, Option<Fault>) {
+        if !self.pending.is_empty() && !self.complete && self.fault.is_none() && !self.continue_owed {
+            // A fault is kept in the flow, which the caller is told of.
+            let _ = self.digest(monotonic_ms());
+        }
+        (self.complete, self.fault)
+    }
+}
+
 impl Incoming {
     pub fn new(flow: Flow) -> Self {
-        Self { flow: Mutex::new(Some(flow)) }
+        Self::Connection(Mutex::new(Some(Box::new(flow))))
     }
 
     /// Appends up to `most` bytes of the body, at least one unless it is complete; waits for
@@ -251,18 +274,29 @@ impl Incoming {
         }
         let before = into.len();
         loop {
+            let seen = match self {
+                Self::Connection(_) => 0,
+                Self::Stream(inlet) => inlet.seen(),
+            };
             let until = match self.try_read(into, most)? {
                 Arrival::Some { .. } => return Ok(into.len() - before),
                 Arrival::None { until } => until,
             };
-            let transport = match lock(&self.flow).as_ref() {
-                Some(flow) => Arc::clone(&flow.transport),
-                None => return Err(BodyError::Over),
-            };
             let patience = until.saturating_sub(monotonic_ms()).clamp(1, LOOK_MS);
-            let mut result = Ok(true);
-            away.outside(&mut |may_wait| result = transport.wait(PollFor::Readable, patience, may_wait));
-            result.map_err(BodyError::Io)?;
+            match self {
+                Self::Connection(flow) => {
+                    let transport = match lock(flow).as_ref() {
+                        Some(flow) => Arc::clone(&flow.transport),
+                        None => return Err(BodyError::Over),
+                    };
+                    let mut result = Ok(true);
+                    away.outside(&mut |may_wait| {
+                        result = transport.wait(PollFor::Readable, patience, may_wait);
+                    });
+                    result.map_err(BodyError::Io)?;
+                }
+                Self::Stream(inlet) => away.outside(&mut |may_wait| inlet.wait(seen, patience, may_wait)),
+            }
         }
     }
 
@@ -272,34 +306,12 @@ impl Incoming {
     /// # Errors
     /// As [`BodyError`] says.
     pub fn try_read(&self, into: &mut Vec<u8>, most: usize) -> Result<Arrival, BodyError> {
-        let mut guard = lock(&self.flow);
-        let Some(flow) = guard.as_mut() else { return Err(BodyError::Over) };
-        if let Some(fault) = flow.fault {
-            return Err(BodyError::Fault(fault));
-        }
-        flow.end_pause();
-        loop {
-            if flow.hand_out(into, most) > 0 || flow.complete {
-                flow.left_since = Some(monotonic_ms());
-                // What is at hand tells whether this was the last of it.
-                if !flow.complete && flow.bytes.is_empty() && !flow.pending.is_empty() {
-                    flow.digest(monotonic_ms())?;
-                }
-                return Ok(Arrival::Some { last: flow.complete && flow.bytes.is_empty() });
-            }
-            if flow.pending.is_empty() {
-                flow.reads += 1;
-                if flow.reads > READS_A_TURN {
-                    flow.reads = 0;
-                    return Ok(Arrival::None { until: AT_ONCE });
-                }
-                if !flow.look()? {
-                    flow.reads = 0;
-                    return Ok(Arrival::None { until: flow.patience()? });
-                }
-            } else {
-                flow.digest(monotonic_ms())?;
-            }
+        match self {
+            Self::Connection(flow) => match lock(flow).as_mut() {
+                Some(flow) => flow.try_read(into, most),
+                None => Err(BodyError::Over),
+            },
+            Self::Stream(inlet) => inlet.try_read(into, most),
         }
     }
 
@@ -307,27 +319,42 @@ impl Incoming {
     /// never asked for is complete then, and the connection can be kept. Returns whether it
     /// is, and the refusal if what arrived is no body.
     pub fn stop(&self) -> (bool, Option<Fault>) {
-        let mut guard = lock(&self.flow);
-        let Some(flow) = guard.as_mut() else { return (false, None) };
-        if !flow.pending.is_empty() && !flow.complete && flow.fault.is_none() && !flow.continue_owed {
-            // A fault is kept in the flow, which the caller is told of.
-            let _ = flow.digest(monotonic_ms());
+        match self {
+            Self::Connection(flow) => lock(flow).as_mut().map_or((false, None), |flow| flow.stop()),
+            Self::Stream(inlet) => inlet.stop(),
         }
-        (flow.complete, flow.fault)
     }
 
     /// True when a read has found that the peer left before the body was complete.
     pub fn is_lost(&self) -> bool {
-        lock(&self.flow).as_ref().is_some_and(|flow| flow.lost)
+        match self {
+            Self::Connection(flow) => lock(flow).as_ref().is_some_and(|flow| flow.lost),
+            Self::Stream(inlet) => inlet.is_lost(),
+        }
+    }
+
+    /// Takes back what was read of a stream and is not wanted yet.
+    pub fn unread(&self, bytes: &[u8]) {
+        if let Self::Stream(inlet) = self {
+            inlet.unread(bytes);
+        }
     }
 
     /// Ends the loan: later reads say that the exchange is over.
-    pub fn take_back(&self) -> Option<Flow> {
-        let mut flow = lock(&self.flow).take()?;
-        if !flow.complete {
-            flow.end_pause();
+    pub fn take_back(&self) -> Option<Box<Flow>> {
+        match self {
+            Self::Connection(flow) => {
+                let mut flow = lock(flow).take()?;
+                if !flow.complete {
+                    flow.end_pause();
+                }
+                Some(flow)
+            }
+            Self::Stream(inlet) => {
+                inlet.end_reading();
+                None
+            }
         }
-        Some(flow)
     }
 }
 

@@ -14,6 +14,8 @@ pub mod allowance;
 #[cfg(not(loom))]
 pub mod app;
 #[cfg(not(loom))]
+mod arrival;
+#[cfg(not(loom))]
 mod arrivals;
 #[cfg(not(loom))]
 mod batch;
@@ -44,6 +46,8 @@ pub mod exchange;
 #[cfg(not(loom))]
 pub mod files;
 #[cfg(not(loom))]
+mod h2_framing;
+#[cfg(not(loom))]
 pub mod handoff;
 pub mod handover;
 #[cfg(not(loom))]
@@ -51,6 +55,8 @@ pub mod heartbeat;
 pub mod inbox;
 #[cfg(not(loom))]
 pub mod incoming;
+#[cfg(not(loom))]
+mod inlet;
 #[cfg(not(loom))]
 pub mod listener;
 #[cfg(not(loom))]
@@ -62,7 +68,11 @@ pub mod log;
 #[cfg(not(loom))]
 mod machine;
 #[cfg(not(loom))]
+pub mod multiplexed;
+#[cfg(not(loom))]
 pub mod named_files;
+#[cfg(not(loom))]
+pub mod news;
 #[cfg(not(loom))]
 pub mod output;
 #[cfg(not(loom))]
@@ -113,6 +123,8 @@ mod storing;
 pub mod strain;
 #[cfg(not(loom))]
 pub mod stream;
+#[cfg(not(loom))]
+mod streams;
 pub mod sync;
 #[cfg(not(loom))]
 mod throughput;
@@ -122,5 +134,7 @@ pub mod tls;
 pub mod transport;
 #[cfg(not(loom))]
 pub mod turn;
+#[cfg(not(loom))]
+pub mod visits;
 #[cfg(not(loom))]
 pub mod watchdog;

@@ -16,10 +16,19 @@ use crate::proxy;
 pub enum Protocol {
     /// HTTP/1.0 and HTTP/1.1.
     Http,
+    /// HTTP/2 without TLS, by prior knowledge.
+    Http2,
     /// A web server's variables, one request a connection.
     Gateway(Gateway),
     /// The same in records, one request after the other.
     FastCgi,
+}
+
+impl Protocol {
+    /// A web server says in it whose request it is.
+    pub fn speaks_for_others(self) -> bool {
+        matches!(self, Self::Gateway(_) | Self::FastCgi)
+    }
 }
 
 /// What is spoken on a listener's connections, from their first byte on.
@@ -44,6 +53,7 @@ impl Kind {
         };
         let protocol = match scheme {
             "http" | "https" => Protocol::Http,
+            "h2c" => Protocol::Http2,
             "uwsgi" => Protocol::Gateway(Gateway::Uwsgi),
             "scgi" => Protocol::Gateway(Gateway::Scgi),
             "fastcgi" => Protocol::FastCgi,

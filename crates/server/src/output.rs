@@ -164,25 +164,28 @@ impl Output {
         self.full = true;
     }
 
-    /// Lets `take` have the bytes in order, until it takes less than it is shown; how many it took. What is
-    /// in files is read for it: sendfile(2) knows nothing of frames.
+    /// Lets `take` have the bytes in order, and hear whether they are the last, until it takes less than it is shown; how
+    /// many it took. What is in files is read for it: sendfile(2) knows nothing of frames.
     ///
     /// # Errors
     /// A file's; `UnexpectedEof` where it is shorter than was said.
-    pub fn pull(&mut self, mut take: impl FnMut(&[u8]) -> usize) -> io::Result<u64> {
+    pub fn pull(&mut self, mut take: impl FnMut(&[u8], bool) -> usize) -> io::Result<u64> {
         let before = self.left;
-        while let Some(piece) = self.pieces.front_mut() {
+        loop {
+            let one = self.pieces.len() == 1;
+            let Some(piece) = self.pieces.front_mut() else { break };
             let (taken, shown, done) = match piece {
                 Piece::Copied(ring) => {
-                    let shown = ring.as_slices().0.len();
-                    let taken = take(ring.as_slices().0);
+                    let (first, second) = ring.as_slices();
+                    let shown = first.len();
+                    let taken = take(first, one && second.is_empty());
                     ring.drain(..taken);
                     self.copied -= taken;
                     (taken, shown, ring.is_empty())
                 }
                 Piece::Kept { bytes, at, end, .. } => {
                     let rest = (**bytes).as_ref().get(*at..*end).unwrap_or_default();
-                    let taken = take(rest);
+                    let taken = take(rest, one);
                     let shown = rest.len();
                     *at += taken;
                     (taken, shown, at == end)
@@ -190,7 +193,8 @@ impl Output {
                 Piece::File(file) => {
                     let mut room = [0; FILE_BYTES];
                     let read = file.peek(&mut room)?;
-                    let (taken, shown) = (take(read), read.len());
+                    let last = one && read.len() as u64 == file.left();
+                    let (taken, shown) = (take(read, last), read.len());
                     file.advance(taken);
                     (taken, shown, file.left() == 0)
                 }

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use reactor::Read;
+use wire::h2::PREFACE;
 use wire::{Event, Fault, Framing, Head, Millis, Shared};
 
 use crate::body::{Body, BodyBuffer};
 use crate::connection::{Connection, Phase, Receiving};
 use crate::engine::Engine;
 use crate::incoming::{Flow, Incoming};
-use crate::listener::{Protocol, is_among};
+use crate::listener::is_among;
 use crate::log::Level;
 use crate::poller::Poller;
 
@@ -27,6 +28,8 @@ pub(crate) enum Step {
     /// What has been received of a body goes to its file before more is read.
     Store,
     Refuse(Fault),
+    /// It speaks HTTP/2 by prior knowledge, and may.
+    Streams,
     /// The peer has ended.
     Ended,
 }
@@ -38,6 +41,9 @@ impl Step {
         matches!(self, Self::Ready(..) | Self::Store | Self::Discarded)
     }
 }
+
+/// So much of what a connection of HTTP/2 begins with is a line to HTTP/1.
+const FIRST_LINE: usize = 16;
 
 /// Reads for all connections of a loop.
 pub(crate) struct Reader {
@@ -101,7 +107,7 @@ impl Reader {
                 let config = &self.engine.config;
                 connection.hear_preface(bytes, &config.trust, poller.now).and_then(|()| {
                     let over = connection.phase == Phase::Reading;
-                    let gateway = over && connection.machine.protocol() != Protocol::Http;
+                    let gateway = over && connection.machine.protocol().speaks_for_others();
                     match gateway && !is_among(&connection.peer, &config.gateway_from) {
                         true => Err(wire::GATEWAY_PEER),
                         false => Ok(true),
@@ -174,9 +180,25 @@ impl Reader {
                     }
                 }
                 Event::End => return self.end_body(connection),
+                Event::Fault(wire::PRIOR_KNOWLEDGE) if self.may_have_streams(connection) => {
+                    connection.turns_to_streams(&[&PREFACE[..FIRST_LINE], *input].concat());
+                    *input = &[];
+                    return Step::Streams;
+                }
                 Event::Fault(fault) => return Step::Refuse(fault),
             }
         }
+    }
+
+    /// Who is trusted to speak for others may have streams without an address for them; nothing was asked before.
+    #[cold]
+    fn may_have_streams(&self, connection: &Connection) -> bool {
+        !connection.machine.was_used() && is_among(&connection.peer, &self.engine.config.trust)
+    }
+
+    /// What all machines share, for those of streams.
+    pub fn shared(&mut self) -> &mut Shared {
+        &mut self.shared
     }
 
     /// A head whose body follows.
@@ -311,7 +333,7 @@ impl Reader {
         let mut lent = poller.reactor.take_lent();
         let mut goes_on = true;
         // Who speaks for others may not look at a refusal before it has sent all, and is trusted.
-        let sends_first = connection.machine.protocol() != Protocol::Http;
+        let sends_first = connection.machine.protocol().speaks_for_others();
         for reads in 0.. {
             if !goes_on || left == 0 || !poller.allowance.may_read(reads) {
                 break;
@@ -339,7 +361,7 @@ impl Reader {
     }
 
     #[inline]
-    fn count_read(&self, poller: &mut Poller) {
+    pub fn count_read(&self, poller: &mut Poller) {
         poller.allowance.count_read();
         self.engine.counters.reads.add_alone();
     }

@@ -17,7 +17,7 @@ use crate::batch::Batch;
 use crate::connection::{After, Phase};
 use crate::connections::Connections;
 use crate::engine::Engine;
-use crate::exchange::Exchange;
+use crate::exchange::{Back, Exchange};
 use crate::files::Files;
 use crate::heartbeat::Heartbeat;
 use crate::inbox::Inbox;
@@ -141,6 +141,10 @@ impl Requests {
             self.answer_oldest();
             return false;
         }
+        if next.is_cut() {
+            self.forget_oldest();
+            return false;
+        }
         if let Some(pipelined) = next.pipelined_replies() {
             self.held_up = Some(Arc::clone(pipelined));
         }
@@ -158,6 +162,16 @@ impl Requests {
     fn answer_oldest(&mut self) {
         if let Some(mut exchange) = self.batch.take() {
             exchange.answer_options(&self.engine);
+            self.finished.push_back(exchange);
+        }
+    }
+
+    /// The oldest is wanted by nobody any more.
+    #[cold]
+    fn forget_oldest(&mut self) {
+        if let Some(mut exchange) = self.batch.take_oldest() {
+            self.engine.counters.requests_abandoned.add();
+            exchange.cut();
             self.finished.push_back(exchange);
         }
     }
@@ -210,15 +224,28 @@ impl Requests {
         connections: &mut Connections,
         poller: &mut Poller,
     ) -> Option<Box<Exchange>> {
-        let Some((mut connection, bytes)) = exchange.hand_back(&self.engine) else {
-            self.throughput.count();
-            return None;
-        };
-        connections.take_back(&mut connection, poller.now);
         self.throughput.count();
-        match bytes {
-            Some(bytes) => self.batch.keep(connection, bytes),
-            None => return connections.progress(connection, poller),
+        match exchange.hand_back(&self.engine) {
+            (Back::Connection(mut connection), bytes) => {
+                connections.take_back(&mut connection, poller.now);
+                match bytes {
+                    Some(bytes) => self.batch.keep(Reply::new(connection, bytes)),
+                    None => return connections.progress(connection, poller),
+                }
+            }
+            (Back::Stream(ended), buffer) => {
+                if let Some(buffer) = buffer {
+                    self.batch.give_back(buffer);
+                }
+                let (shared, waits) = (Arc::clone(&ended.shared), ended.waits);
+                connections.end_stream(ended, poller.now);
+                match waits {
+                    false => return connections.visit(shared.origin().token, poller),
+                    // One write for all that wait.
+                    true if shared.wait_for_batch() => self.batch.keep(Reply::Streams(shared)),
+                    true => {}
+                }
+            }
         }
         None
     }
@@ -239,7 +266,15 @@ impl Requests {
     pub fn send_replies(&mut self, connections: &mut Connections, poller: &mut Poller) {
         self.batch.judge();
         let mut replies = self.batch.sent();
-        for Reply { mut connection, bytes, sent, failed } in replies.drain(..) {
+        for reply in replies.drain(..) {
+            let (mut connection, bytes, sent, failed) = match reply {
+                Reply::Connection { connection, bytes, sent, failed } => (connection, bytes, sent, failed),
+                Reply::Streams(shared) => {
+                    let next = connections.visit(shared.origin().token, poller);
+                    self.add_next(next);
+                    continue;
+                }
+            };
             if failed {
                 self.engine.counters.replies_incomplete.add();
                 connection.phase = Phase::Flushing(After::Close);

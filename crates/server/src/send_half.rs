@@ -15,6 +15,7 @@
 use std::io;
 
 use reactor::Sent;
+use wire::h2::{Event, Overflow};
 
 use crate::sync::{Mutex, lock};
 
@@ -25,34 +26,72 @@ const LEAST: usize = 1024;
 
 /// How what streams send looks on the wire. Called with the lock held: it waits for nothing.
 pub trait Framing: Send {
-    /// A reply's head, or an interim one.
-    fn head(&mut self, stream: u32, head: &[u8], out: &mut Vec<u8>);
+    /// A stream begins.
+    fn open(&mut self, _stream: u32) {}
 
-    /// Content, as much of it as one frame takes and the peer lets come now; how much that was.
-    fn content(&mut self, stream: u32, content: &[u8], out: &mut Vec<u8>) -> usize;
+    /// A reply's head, or an interim one. `end`: nothing follows.
+    fn head(&mut self, stream: u32, head: &[u8], end: bool, out: &mut Vec<u8>);
 
-    /// The stream's end, in order.
+    /// Content, as much of it as one frame takes and the peer lets come now; how much that was. `end`: nothing follows,
+    /// so that the stream ends when all of it was taken.
+    fn content(&mut self, stream: u32, content: &[u8], end: bool, out: &mut Vec<u8>) -> usize;
+
+    /// The stream's end, in order, where nothing is left that it could be said with.
     fn end(&mut self, stream: u32, out: &mut Vec<u8>);
+
+    /// The stream's end with lines that stand behind its content.
+    fn trailers(&mut self, stream: u32, _lines: &[u8], out: &mut Vec<u8>) {
+        self.end(stream, out);
+    }
 
     /// The stream is cut: what was sent of it is not all.
     fn reset(&mut self, stream: u32, out: &mut Vec<u8>);
+
+    /// Follows what the receiving half has heard.
+    ///
+    /// # Errors
+    /// The receiving half is to be told.
+    fn hear(&mut self, _event: &Event<'_>) -> Result<(), Overflow> {
+        Ok(())
+    }
+
+    /// Frames of content since this was last asked.
+    fn take_frames(&mut self) -> u32 {
+        0
+    }
 }
 
 impl Framing for Box<dyn Framing> {
-    fn head(&mut self, stream: u32, head: &[u8], out: &mut Vec<u8>) {
-        (**self).head(stream, head, out);
+    fn open(&mut self, stream: u32) {
+        (**self).open(stream);
     }
 
-    fn content(&mut self, stream: u32, content: &[u8], out: &mut Vec<u8>) -> usize {
-        (**self).content(stream, content, out)
+    fn head(&mut self, stream: u32, head: &[u8], end: bool, out: &mut Vec<u8>) {
+        (**self).head(stream, head, end, out);
+    }
+
+    fn content(&mut self, stream: u32, content: &[u8], end: bool, out: &mut Vec<u8>) -> usize {
+        (**self).content(stream, content, end, out)
     }
 
     fn end(&mut self, stream: u32, out: &mut Vec<u8>) {
         (**self).end(stream, out);
     }
 
+    fn trailers(&mut self, stream: u32, lines: &[u8], out: &mut Vec<u8>) {
+        (**self).trailers(stream, lines, out);
+    }
+
     fn reset(&mut self, stream: u32, out: &mut Vec<u8>) {
         (**self).reset(stream, out);
+    }
+
+    fn hear(&mut self, event: &Event<'_>) -> Result<(), Overflow> {
+        (**self).hear(event)
+    }
+
+    fn take_frames(&mut self) -> u32 {
+        (**self).take_frames()
     }
 }
 
@@ -87,7 +126,13 @@ struct State<F> {
     framed: Vec<u8>,
     /// Bytes that a writer has in hand.
     in_hand: usize,
+    /// Bytes that the transport has taken.
+    taken: u64,
+    /// Streams that were cut here, until somebody has asked.
+    cut: Vec<u32>,
     writer: Writer,
+    /// No more streams begin.
+    closed: bool,
     broken: bool,
 }
 
@@ -105,7 +150,10 @@ impl<F: Framing> SendHalf<F> {
                 open,
                 framed,
                 in_hand: 0,
+                taken: 0,
+                cut: Vec::new(),
                 writer: Writer::Nobody,
+                closed: false,
                 broken: false,
             }),
         }
@@ -113,7 +161,11 @@ impl<F: Framing> SendHalf<F> {
 
     /// A stream begins.
     pub fn open(&self, stream: u32) {
-        lock(&self.state).open.push(stream);
+        let mut state = lock(&self.state);
+        if !state.closed {
+            state.open.push(stream);
+            state.framing.open(stream);
+        }
     }
 
     /// True while something can be sent on a stream.
@@ -126,65 +178,128 @@ impl<F: Framing> SendHalf<F> {
         lock(&self.state).waiting()
     }
 
-    /// Frames a head, however much waits: it is small, and there is one to a reply.
-    ///
-    /// # Errors
-    /// [`Closed`].
-    pub fn head(&self, stream: u32, head: &[u8]) -> Result<(), Closed> {
-        let mut state = lock(&self.state);
-        let State { framing, framed, .. } = state.of(stream)?;
-        framing.head(stream, head, framed);
-        Ok(())
+    /// Content can be framed, as far as the peer's windows let it come.
+    pub fn has_room(&self) -> bool {
+        self.waiting() + LEAST <= AHEAD
     }
 
-    /// Frames content, as far as there is room; how much of it. No stream takes more than half of the room that is
-    /// left, so that there is some for the others.
+    /// Bytes that the transport has ever taken.
+    pub fn taken(&self) -> u64 {
+        lock(&self.state).taken
+    }
+
+    /// Frames a head, however much waits, as it is small and there is one to a reply; then content, as far as there is
+    /// room, in order; how much of that. No stream takes more than half of the room that is left, so that there is some
+    /// for the others. `end`: nothing follows, so that the stream ends when all of it was taken.
     ///
     /// # Errors
     /// [`Closed`].
-    pub fn content(&self, stream: u32, content: &[u8]) -> Result<usize, Closed> {
+    pub fn send(&self, stream: u32, head: &[u8], content: &[&[u8]], end: bool) -> Result<usize, Closed> {
         let mut state = lock(&self.state);
-        let room = AHEAD.saturating_sub(state.waiting());
-        let most = if room < LEAST { 0 } else { room.div_ceil(2).min(content.len()) };
-        let State { framing, framed, .. } = state.of(stream)?;
+        let state = state.of(stream)?;
+        let total: usize = content.iter().map(|piece| piece.len()).sum();
+        if !head.is_empty() {
+            state.framing.head(stream, head, end && total == 0, &mut state.framed);
+        }
         let mut taken = 0;
-        while taken < most {
-            match framing.content(stream, &content[taken..most], framed) {
-                0 => break,
-                more => taken += more,
+        for piece in content.iter().filter(|piece| !piece.is_empty()) {
+            let framed = state.content(stream, piece, end && taken + piece.len() == total);
+            taken += framed;
+            if framed < piece.len() {
+                break;
             }
+        }
+        if end && taken == total {
+            if head.is_empty() && total == 0 {
+                state.framing.end(stream, &mut state.framed);
+            }
+            state.close(stream);
         }
         Ok(taken)
     }
 
+    /// Frames content alone, as [`SendHalf::send`] does.
+    ///
+    /// # Errors
+    /// [`Closed`].
+    pub fn content(&self, stream: u32, content: &[u8], end: bool) -> Result<usize, Closed> {
+        self.send(stream, b"", &[content], end)
+    }
+
     /// Ends a stream in order, once.
     pub fn end(&self, stream: u32) {
+        // One that is closed has ended.
+        let _ = self.send(stream, b"", &[], true);
+    }
+
+    /// Ends a stream in order, with lines that stand behind its content.
+    pub fn end_with(&self, stream: u32, trailers: &[u8]) {
         let mut state = lock(&self.state);
-        if let Ok(State { framing, framed, .. }) = state.of(stream) {
-            framing.end(stream, framed);
-            state.open.retain(|&one| one != stream);
+        if let Ok(state) = state.of(stream) {
+            state.framing.trailers(stream, trailers, &mut state.framed);
+            state.close(stream);
         }
     }
 
     /// Cuts a stream that has not ended; the others go on.
     pub fn reset(&self, stream: u32) {
         let mut state = lock(&self.state);
-        if let Ok(State { framing, framed, .. }) = state.of(stream) {
+        if let Ok(State { framing, framed, cut, .. }) = state.of(stream) {
             framing.reset(stream, framed);
-            state.open.retain(|&one| one != stream);
+            cut.push(stream);
+            state.close(stream);
         }
     }
 
+    /// True, once, for a stream that was cut here and not by its peer.
+    pub fn take_cut(&self, stream: u32) -> bool {
+        let mut state = lock(&self.state);
+        let before = state.cut.len();
+        state.cut.retain(|&one| one != stream);
+        state.cut.len() < before
+    }
+
+    /// Puts frames of the receiving half's behind what is framed.
+    pub fn add(&self, frames: &[u8]) {
+        lock(&self.state).framed.extend_from_slice(frames);
+    }
+
+    /// Follows what the receiving half has heard.
+    ///
+    /// # Errors
+    /// As [`Framing::hear`] says.
+    pub fn hear(&self, event: &Event<'_>) -> Result<(), Overflow> {
+        let mut state = lock(&self.state);
+        if let Event::Reset { stream, .. } | Event::StreamError { stream, .. } = event {
+            state.close(*stream);
+        }
+        state.framing.hear(event)
+    }
+
+    /// Frames of content since this was last asked.
+    pub fn take_frames(&self) -> u32 {
+        lock(&self.state).framing.take_frames()
+    }
+
+    /// The connection ends: no stream sends anything more, and what is framed is the last.
+    pub fn close(&self) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        state.open = Vec::new();
+    }
+
     /// Sends what is framed with `send`, which takes what it can of its argument and does not wait. In order: one
-    /// thread at a time sends, and what it could not goes before what was framed meanwhile.
-    pub fn write(&self, mut send: impl FnMut(&[u8]) -> io::Result<Sent>) -> Written {
+    /// thread at a time sends, and what it could not goes before what was framed meanwhile. With it comes how much was
+    /// taken of it.
+    pub fn write(&self, mut send: impl FnMut(&[u8]) -> io::Result<Sent>) -> (Written, usize) {
+        let mut taken = 0;
         let mut state = lock(&self.state);
         if state.broken {
-            return Written::Broken;
+            return (Written::Broken, taken);
         }
         if state.writer != Writer::Nobody {
             state.writer = Writer::Again;
-            return Written::Elsewhere;
+            return (Written::Elsewhere, taken);
         }
         while !state.framed.is_empty() {
             let bytes = std::mem::take(&mut state.framed);
@@ -201,23 +316,44 @@ impl<F: Framing> SendHalf<F> {
             }
             state = lock(&self.state);
             state.in_hand = 0;
+            state.taken += at as u64;
+            taken += at;
             let again = std::mem::replace(&mut state.writer, Writer::Nobody) == Writer::Again;
             if last.is_err() {
-                state.broken = true;
-                state.open.clear();
+                (state.broken, state.closed) = (true, true);
+                state.open = Vec::new();
                 state.framed = Vec::new();
-                return Written::Broken;
+                return (Written::Broken, taken);
             }
             state.put_back(bytes, at);
             if !again && matches!(last, Ok(Sent::Full)) {
-                return Written::Full;
+                return (Written::Full, taken);
             }
         }
-        Written::All
+        (Written::All, taken)
     }
 }
 
-impl<F> State<F> {
+impl<F: Framing> State<F> {
+    /// Frames content, as far as there is room; how much of it.
+    fn content(&mut self, stream: u32, content: &[u8], end: bool) -> usize {
+        let room = AHEAD.saturating_sub(self.waiting());
+        let most = if room < LEAST { 0 } else { room.div_ceil(2).min(content.len()) };
+        let ends = end && most == content.len();
+        let mut taken = 0;
+        while taken < most {
+            match self.framing.content(stream, &content[taken..most], ends, &mut self.framed) {
+                0 => break,
+                more => taken += more,
+            }
+        }
+        taken
+    }
+
+    fn close(&mut self, stream: u32) {
+        self.open.retain(|&one| one != stream);
+    }
+
     fn is_open(&self, stream: u32) -> bool {
         self.open.contains(&stream)
     }

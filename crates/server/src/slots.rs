@@ -62,14 +62,35 @@ pub struct Slots {
     resumed: VecDeque<u32>,
     /// The generation that a new row begins with.
     first_generation: u32,
+    /// How many rows are streams', whose connections have rows of their own.
+    streams: usize,
     /// For a driver that keeps exchanges for long: those that are in flight and shall be looked at.
     wakeups: Option<Vec<Wakeup>>,
 }
 
 impl Slots {
-    /// How many slots are in use.
+    /// How many connections there are.
     pub fn len(&self) -> usize {
-        self.rows.len() - self.free.len()
+        self.rows.len() - self.free.len() - self.streams
+    }
+
+    /// No row is in use, not by a stream either.
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() == self.free.len()
+    }
+
+    /// Takes a slot for a stream that leaves: it is in flight until it is freed.
+    pub fn take_for_stream(&mut self) -> u64 {
+        self.streams += 1;
+        self.take()
+    }
+
+    /// Frees the slot of a stream that is over.
+    pub fn free_of_stream(&mut self, token: u64) {
+        if self.get(token).is_some() {
+            self.streams -= 1;
+            self.free(token);
+        }
     }
 
     /// How many rows there are, in use or free.

@@ -15,15 +15,21 @@ use std::sync::Arc;
 
 use reactor::Waker;
 
+use crate::body::BodyBuffer;
 use crate::connection::Connection;
 use crate::inbox::Inbox;
 use crate::spool::Spool;
 
-/// A connection whose body was written, or could not be.
-pub(crate) struct Stored {
-    pub connection: Box<Connection>,
-    /// True: its file was made now.
-    pub result: io::Result<bool>,
+/// A body that was written, or could not be. True in a result: its file was made now.
+pub(crate) enum Stored {
+    Connection(Box<Connection>, io::Result<bool>),
+    /// That of a stream, whose connection has stayed: by the connection's token and its number.
+    Stream {
+        token: u64,
+        stream: u32,
+        body: BodyBuffer,
+        result: io::Result<bool>,
+    },
 }
 
 /// The loop's end of the spool.
@@ -43,10 +49,24 @@ impl Storing {
 
     /// Has the body of a connection written; the connection comes back by [`Storing::next`].
     pub fn store(&self, mut connection: Box<Connection>) {
+        self.run(move || {
+            let result = connection.receiving.as_mut().map_or(Ok(false), |receiving| receiving.body.store());
+            Stored::Connection(connection, result)
+        });
+    }
+
+    /// Has the body of a stream written, while its connection stays.
+    pub fn store_stream(&self, (token, stream): (u64, u32), mut body: BodyBuffer) {
+        self.run(move || {
+            let result = body.store();
+            Stored::Stream { token, stream, body, result }
+        });
+    }
+
+    fn run(&self, job: impl FnOnce() -> Stored + Send + 'static) {
         let (stored, waker) = (Arc::clone(&self.stored), Arc::clone(&self.waker));
         self.spool.run(move || {
-            let result = connection.receiving.as_mut().map_or(Ok(false), |receiving| receiving.body.store());
-            if stored.put(Stored { connection, result }) {
+            if stored.put(job()) {
                 waker.wake();
             }
         });

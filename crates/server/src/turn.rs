@@ -98,6 +98,7 @@ impl Loop {
                 self.connections.fetch_stored();
                 self.fetch_what_was_read();
                 self.fetch_newcomers();
+                self.visit_those_asked_for();
                 if self.engine.stage() != Stage::Serving {
                     self.begin_stop();
                 }
@@ -132,6 +133,22 @@ impl Loop {
         }
     }
 
+    /// Other threads have done something with streams of connections.
+    fn visit_those_asked_for(&mut self) {
+        for token in self.engine.visits.take() {
+            let request = self.connections.visit(token, &mut self.poller);
+            self.requests.add(request);
+        }
+    }
+
+    /// Takes requests of streams, whose connections have stayed.
+    #[inline]
+    fn take_opened(&mut self) {
+        while let Some(request) = self.connections.next_opened() {
+            self.requests.add(Some(request));
+        }
+    }
+
     /// Looks for what is due, in all parts.
     fn expire(&mut self) {
         self.poller.is_due();
@@ -149,6 +166,7 @@ impl Loop {
             let request = self.look_at(event);
             self.requests.add(request);
         }
+        self.take_opened();
         self.requests.any_wait()
     }
 
@@ -211,6 +229,7 @@ impl Loop {
             let request = self.look_at(event);
             self.requests.add(request);
         }
+        self.take_opened();
     }
 
     fn send_replies(&mut self) {
@@ -255,7 +274,7 @@ impl Loop {
             return false;
         }
         self.acceptor.close(&self.poller);
-        self.connections.len() == 0 && !self.acceptor.expects_arrivals()
+        self.connections.is_empty() && !self.acceptor.expects_arrivals()
     }
 
     fn cut(&mut self) -> bool {
@@ -292,6 +311,7 @@ impl Loop {
         let kept = exchange.keeps().then(|| exchange.token());
         let next = self.requests.finish(exchange, &mut self.connections, &mut self.poller);
         self.requests.add(next);
+        self.take_opened();
         if let Some(token) = kept {
             self.connections.keep_budget(token, &mut self.poller);
         }
@@ -367,6 +387,7 @@ impl Lead for Loop {
 
     fn next(&mut self) -> Next<Box<Exchange>> {
         loop {
+            self.take_opened();
             if self.requests.finish_next(&mut self.connections, &mut self.poller) {
                 // Whether that yielded a request is seen below.
             } else if self.poller.allowance.is_spent() && self.requests.any_wait() {

@@ -16,11 +16,12 @@ use server::body::Body;
 use server::engine::{Config, Engine};
 use server::exchange::Exchange;
 use server::log::Log;
+use server::multiplexed::{Multiplexed, Origin};
 use server::output::Flushed;
 use server::reply_builder::ReplyBuilder;
 use server::request_deadlines::{RequestTimeouts, Telling};
 use server::send_half::Framing;
-use server::stream::Multiplexed;
+use server::stream::Stream;
 use server::transport::Transport;
 use server::turn::Loop;
 use wire::{Event, Head, Http1, Limits, Policy, Shared};
@@ -36,14 +37,20 @@ fn frame(stream: u32, kind: u8, content: &[u8], out: &mut Vec<u8>) {
 }
 
 impl Framing for Frames {
-    fn head(&mut self, stream: u32, head: &[u8], out: &mut Vec<u8>) {
+    fn head(&mut self, stream: u32, head: &[u8], end: bool, out: &mut Vec<u8>) {
         frame(stream, b'H', head, out);
+        if end {
+            frame(stream, b'E', b"", out);
+        }
     }
 
-    fn content(&mut self, stream: u32, content: &[u8], out: &mut Vec<u8>) -> usize {
-        let content = &content[..content.len().min(FRAME)];
-        frame(stream, b'D', content, out);
-        content.len()
+    fn content(&mut self, stream: u32, content: &[u8], end: bool, out: &mut Vec<u8>) -> usize {
+        let part = &content[..content.len().min(FRAME)];
+        frame(stream, b'D', part, out);
+        if end && part.len() == content.len() {
+            frame(stream, b'E', b"", out);
+        }
+        part.len()
     }
 
     fn end(&mut self, stream: u32, out: &mut Vec<u8>) {
@@ -73,12 +80,15 @@ impl Two {
         let transport = Transport::from(Socket::from_owned(OwnedFd::from(ours)).expect("a socket"));
         let turn = Loop::new(config, Log::none(), Vec::new()).expect("a loop");
         let engine = Arc::clone(turn.engine());
-        Self { shared: Multiplexed::new(Arc::new(transport), 7, Box::new(Frames)), peer, engine, turn }
+        let origin = Origin { token: 7, peer: Address::Unix, listener: 0, proxied: None };
+        let visits = Arc::clone(&engine.visits);
+        let shared = Multiplexed::new(Arc::new(transport), origin, Box::new(Frames), visits);
+        Self { shared, peer, engine, turn }
     }
 
     /// A request on one stream.
     fn request(&self, stream: u32) -> Exchange {
-        let stream = self.shared.open(stream, Address::Unix, 0);
+        let stream = Stream::open(&self.shared, stream, u64::from(stream));
         Exchange::on_stream(stream, head(), Body::Empty, &self.engine, monotonic_ms())
     }
 
@@ -97,7 +107,7 @@ impl Two {
         loop {
             let before = bytes.len();
             let _ = self.peer.read_to_end(&mut bytes);
-            let written = self.shared.write().expect("a peer");
+            let written = self.shared.write(&Limits::default(), monotonic_ms()).expect("a peer");
             if written == Flushed::All && before == bytes.len() {
                 return frames(&bytes);
             }
@@ -264,8 +274,8 @@ fn a_peer_that_reads_nothing_stops_both_streams_and_holds_no_lock() {
     // Both wait; a third begins and is cut meanwhile, and nobody is held up by anybody.
     let shared = Arc::clone(&two.shared);
     let third = std::thread::spawn(move || {
-        drop(shared.open(5, Address::Unix, 0));
-        shared.write().is_ok()
+        drop(Stream::open(&shared, 5, 5));
+        shared.send().is_ok()
     });
     assert!(third.join().expect("nothing to wait for"));
     one.finish(&mut first, &engine).expect("a peer");

@@ -55,7 +55,8 @@ impl Connection {
                 self.socket.write_all(&farewell)?;
                 return self.linger(&mut buffer);
             }
-            let wait = self.receive.deadline(&self.shared).map(|at| at.saturating_sub(self.now()).max(1));
+            let wait =
+                self.receive.deadline(&self.shared.limits).map(|at| at.saturating_sub(self.now()).max(1));
             self.socket.set_read_timeout(wait.map(Duration::from_millis))?;
             match self.socket.read(&mut buffer) {
                 Ok(0) => return Ok(()),

@@ -39,6 +39,7 @@ faults! {
     TARGET = 400 Peer "target" "the request target has a character that must be percent-encoded, or is of no form that its method allows";
     VERSION = 400 Peer "version" "the version is not HTTP/ DIGIT . DIGIT";
     NOT_HTTP1 = 505 Peer "not-http-1" "only HTTP/1.0 and HTTP/1.1 are spoken here";
+    PRIOR_KNOWLEDGE = 505 Peer "prior-knowledge" "HTTP/2 without TLS is spoken here with peers that are trusted, and at addresses for it (h2c://)";
     NOT_HTTP = 400 Peer "not-http" "what arrived is not HTTP";
     MISDIRECTED = 421 Peer "misdirected" "the host is not the one that was named in the TLS handshake, where clients show certificates";
     TLS_ON_HTTP = 400 Peer "tls-on-http" "what arrived is a TLS handshake, and this address speaks plain HTTP";

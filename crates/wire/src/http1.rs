@@ -21,7 +21,6 @@ use crate::body;
 use crate::chunked::{Chunk, Chunked};
 use crate::fault::{self, Fault};
 use crate::fields;
-use crate::h2::limits::H2Limits;
 use crate::head::{Framing, Head};
 use crate::head_cache::{HeadCache, Hint};
 use crate::limits::Limits;
@@ -33,8 +32,6 @@ use crate::trust::Trust;
 pub struct Shared {
     pub heads: HeadCache,
     pub limits: Limits,
-    /// Those of HTTP/2.
-    pub h2: H2Limits,
     pub policy: Policy,
     /// Whose forwarding headers are believed: a web server's variables may name another peer for each request.
     pub trust: Trust,
@@ -48,14 +45,7 @@ const MOST_TEXT: usize = 4096;
 impl Shared {
     /// Where nobody's forwarding headers are believed.
     pub fn new(limits: Limits, policy: Policy) -> Self {
-        Self {
-            heads: HeadCache::new(&limits),
-            limits,
-            h2: H2Limits::default(),
-            policy,
-            trust: Trust::none(),
-            text: Vec::new(),
-        }
+        Self { heads: HeadCache::new(&limits), limits, policy, trust: Trust::none(), text: Vec::new() }
     }
 
     /// The same where those of `trust` are.
@@ -130,6 +120,14 @@ struct Partial {
     scan: Scan,
 }
 
+/// What follows the first line of another protocol is left to whoever speaks that.
+#[cold]
+fn skip_line(fault: &Fault, input: &mut &[u8], end: usize) {
+    if *fault == fault::PRIOR_KNOWLEDGE {
+        *input = &input[end.min(input.len())..];
+    }
+}
+
 /// The machine of one connection.
 pub struct Http1 {
     state: State,
@@ -171,8 +169,8 @@ impl Http1 {
     }
 
     /// Consumes from the front of the input and says what it meant. After
-    /// [`Event::NeedMore`] all of the input has been consumed. A body's bytes are borrowed
-    /// from the caller's input, never from inside.
+    /// [`Event::NeedMore`] all of the input has been consumed, after [`fault::PRIOR_KNOWLEDGE`] the line that shows it. A
+    /// body's bytes are borrowed from the caller's input, never from inside.
     #[inline]
     pub fn advance<'a>(&mut self, input: &mut &'a [u8], shared: &mut Shared, now: Millis) -> Event<'a> {
         if let State::Head(None) = self.state
@@ -263,7 +261,8 @@ impl Http1 {
                 return Ok(Some(head));
             }
             let mut scan = Scan::default();
-            if let Some(end) = scan.look(input, (&shared.limits, &shared.policy))? {
+            let found = scan.look(input, (&shared.limits, &shared.policy));
+            if let Some(end) = found.inspect_err(|fault| skip_line(fault, input, scan.at))? {
                 let whole = &input[scan.start..end];
                 *input = &input[end..];
                 return self.parse(whole, scan.block.unwrap_or(end) - scan.start, shared, now).map(Some);
@@ -275,7 +274,9 @@ impl Http1 {
         };
         let before = partial.bytes.len();
         partial.bytes.extend_from_slice(input);
-        let Some(end) = partial.scan.look(&partial.bytes, (&shared.limits, &shared.policy))? else {
+        let found = partial.scan.look(&partial.bytes, (&shared.limits, &shared.policy));
+        let line = partial.scan.at.saturating_sub(before);
+        let Some(end) = found.inspect_err(|fault| skip_line(fault, input, line))? else {
             *input = &[];
             return Ok(None);
         };

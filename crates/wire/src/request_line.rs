@@ -68,6 +68,9 @@ const REGISTERED: &[&[u8]] = &[
     b"VERSION-CONTROL",
 ];
 
+/// With this line a connection of HTTP/2 begins (RFC 9113 §3.4).
+const FIRST_LINE_OF_HTTP2: &[u8] = b"PRI * HTTP/2.0";
+
 /// Parses a line without its line ending.
 ///
 /// # Errors
@@ -78,7 +81,11 @@ pub fn parse(line: &[u8], policy: &Policy) -> Result<RequestLine, Fault> {
         return Err(fault::METHOD);
     }
     let last = memchr::memrchr(b' ', line).filter(|&last| last > method + 1).ok_or(fault::REQUEST_LINE)?;
-    judge(line, (method, last), version(&line[last + 1..])?, policy)
+    let version = version(&line[last + 1..]).map_err(|fault| match line == FIRST_LINE_OF_HTTP2 {
+        true => fault::PRIOR_KNOWLEDGE,
+        false => fault,
+    })?;
+    judge(line, (method, last), version, policy)
 }
 
 /// Judges a line whose blanks are at these places; its method is a token.

@@ -83,7 +83,7 @@ fn start(method: &str) -> Vec<u8> {
 fn shared(case: &Case) -> Shared {
     let mut shared = Shared::new(Limits::default(), Policy::default());
     for (name, value) in &case.limits {
-        let known = shared.limits.set(name, *value).is_ok() || shared.h2.set(name, *value).is_ok();
+        let known = shared.limits.set(name, *value).is_ok();
         assert!(known, "there is no limit {name}");
     }
     shared

@@ -221,7 +221,7 @@ fn control_frames_are_ended() {
 #[test]
 fn answers_that_are_not_read_are_bounded() {
     // CVE-2019-9512 and 9515, from a client that has earned its pings and reads nothing.
-    let mut connection = Connection::with(|shared| shared.h2.h2_glitches = 1_000_000);
+    let mut connection = Connection::with(|shared| shared.limits.h2_glitches = 1_000_000);
     let mut pings = 0;
     while connection.fault().is_none() {
         connection.hear(&frame(PING, 0, 0, b"12345678"));

@@ -84,7 +84,7 @@ fn more_than_a_streams_window_resets_the_stream() {
 #[test]
 fn more_than_the_connections_window_ends_the_connection() {
     for (length, good) in [(1023, true), (1024, true), (1025, false)] {
-        let mut connection = Connection::with(|shared| shared.h2.h2_connection_window_bytes = 100_000);
+        let mut connection = Connection::with(|shared| shared.limits.h2_connection_window_bytes = 100_000);
         connection.reads = false;
         connection.hear(&[request(1, POST, &[]), request(3, POST, &[])].concat());
         send(&mut connection, 1, 100_000 - 1024);
@@ -151,7 +151,7 @@ fn padding_is_given_back_while_its_stream_goes_on() {
 
 #[test]
 fn a_stream_counts_until_its_call_is_over() {
-    let mut connection = Connection::with(|shared| shared.h2.h2_streams = 1);
+    let mut connection = Connection::with(|shared| shared.limits.h2_streams = 1);
     connection.hear(&request(1, GET, &[]));
     connection.hear(&frame(RST_STREAM, 0, 1, &8u32.to_be_bytes()));
     connection.hear(&request(3, GET, &[]));
@@ -192,7 +192,7 @@ fn each_patience_ends_when_the_limit_says() {
     ] {
         let mut connection = Connection::new(Shared::new(limits.clone(), Policy::default()));
         connection.hear(bytes);
-        assert_eq!(connection.receive.deadline(&connection.shared), Some(patience), "{fault}");
+        assert_eq!(connection.receive.deadline(&connection.shared.limits), Some(patience), "{fault}");
         for (now, ended) in [(patience - 1, None), (patience, Some(fault))] {
             connection.now = now;
             connection.tick();
@@ -207,14 +207,14 @@ fn the_time_of_an_idle_connection_begins_when_its_last_stream_is_over() {
     let mut connection = Connection::greeted();
     connection.hear(&request(1, GET, &[]));
     assert_eq!(
-        connection.receive.deadline(&connection.shared),
+        connection.receive.deadline(&connection.shared.limits),
         None,
         "it waits for nothing but its own side"
     );
     connection.now = 70_000;
     assert_eq!(connection.answer(1, b"late"), 4);
     let idle = connection.shared.limits.keep_alive_timeout;
-    assert_eq!(connection.receive.deadline(&connection.shared), Some(70_000 + idle));
+    assert_eq!(connection.receive.deadline(&connection.shared.limits), Some(70_000 + idle));
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_body_that_stalls_is_refused_and_one_that_may_not_come_is_not() {
 
 #[test]
 fn a_body_is_not_slow_while_another_holds_the_connections_window() {
-    let mut connection = Connection::with(|shared| shared.h2.h2_connection_window_bytes = 65_535);
+    let mut connection = Connection::with(|shared| shared.limits.h2_connection_window_bytes = 65_535);
     connection.reads = false;
     connection.hear(&[request(1, POST, &[]), request(3, POST, &[])].concat());
     send(&mut connection, 1, 65_535);
@@ -285,7 +285,7 @@ fn a_websocket_has_neither_the_size_nor_the_pace_of_a_body() {
         connection.tick();
         connection.hear(&frame(DATA, 0, 1, &[b'm'; 100]));
     }
-    assert_eq!(connection.receive.deadline(&connection.shared), None);
+    assert_eq!(connection.receive.deadline(&connection.shared.limits), None);
     assert_eq!((connection.events.len(), connection.fault()), (2, None), "{:?}", connection.events);
     connection.hear(&frame(DATA, 1, 1, b""));
     assert_eq!(connection.events.last().map(String::as_str), Some("end: 1"));
@@ -352,7 +352,7 @@ fn small_frames_that_nobody_reads_are_counted_from_the_limit_on() {
 fn answers_wait_up_to_the_limit() {
     for (room, pings) in [(16, 1), (17, 2), (33, 2), (34, 3)] {
         let mut connection = Connection::greeted();
-        connection.shared.h2.h2_control_bytes = room;
+        connection.shared.limits.h2_control_bytes = room;
         let mut taken = 0;
         while connection.fault().is_none() {
             connection.hear(&frame(PING, 0, 0, b"12345678"));
@@ -366,7 +366,7 @@ fn answers_wait_up_to_the_limit() {
 fn a_smaller_table_holds_from_its_acknowledgement_on() {
     for (size, update, good) in [(100, 0x45, true), (100, 0x46, false), (4096, 0xe1, true)] {
         let mut connection = Connection::new(Shared::new(Limits::default(), Policy::default()));
-        connection.shared.h2.h2_table_bytes = size;
+        connection.shared.limits.h2_table_bytes = size;
         connection.receive = Receive::new(0, false, &connection.shared, 0);
         connection.hear(&hello());
         let fields = block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a")]);

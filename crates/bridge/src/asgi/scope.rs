@@ -103,7 +103,7 @@ impl Gateway {
         }
         let block = head.block.attachment.get().and_then(|kept| kept.downcast_ref::<BlockTemplate>());
         let Some(block) = block else { return Ok(Err(wire::INTERNAL_ERROR)) };
-        let websocket = block.upgrade && Handshake::is_asked_for(head);
+        let websocket = (block.upgrade || head.version == Version::Http2) && Handshake::is_asked_for(head);
         // What a load balancer has said of its client goes below what the web server says.
         let given = exchange.given().filter(|_| exchange.proxied().is_none());
         let dict = match given.and_then(given::template_of) {

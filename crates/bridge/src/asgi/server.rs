@@ -56,6 +56,7 @@ impl AsgiServer {
         let mut settings = Settings::read(settings)?;
         let (event_loop, state, on_end) = life;
         settings.config.evented = true;
+        settings.config.websockets = true;
         settings.config.request_buffering = true;
         let trust = settings.config.trust.clone();
         let mut gateways = Vec::new();

@@ -3,12 +3,9 @@
 //! Knows: what must be borrowed, and that nothing is while it waits. Does not know: what the application has
 //! returned (`iterate.rs`), or framing. Runs on whichever thread writes.
 
-use std::sync::Arc;
-
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use reactor::PollFor;
 use reactor::sys::monotonic_ms;
 use server::engine::Stage;
 use server::exchange::Gone;
@@ -141,6 +138,7 @@ fn wait_for_room(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
             {
                 scheduler.watch(py, exchange);
             }
+            let room = exchange.room();
             exchange.push(engine)?;
             if exchange.has_room(engine) || exchange.may_be_left(engine) {
                 return Ok(None);
@@ -150,18 +148,17 @@ fn wait_for_room(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
             }
             // No edge will tell of a socket that takes more.
             let until = if exchange.awaits_edge() { exchange.send_until() } else { 0 };
-            Ok(Some((Arc::clone(exchange.transport()), exchange.token(), until)))
+            Ok(Some((room, exchange.token(), until)))
         });
         // None: the request has ended meanwhile.
-        let Some((transport, token, until)) = waits.ok_or_else(over)?? else { return Ok(()) };
+        let Some((room, token, until)) = waits.ok_or_else(over)?? else { return Ok(()) };
         match &reply.mode {
             WaitMode::Blocking => {
                 let patience = until.saturating_sub(monotonic_ms()).clamp(1, LOOK_MS);
-                // What is wrong with the socket shows at the next look.
-                let _ = outside(|may_wait| transport.wait(PollFor::Writable, patience, may_wait));
+                outside(|may_wait| room.wait(patience, may_wait));
             }
             WaitMode::Cooperative(scheduler) => {
-                drop(transport);
+                drop(room);
                 scheduler.suspend(py, token, until)?;
             }
         }

@@ -54,7 +54,9 @@ impl Connections {
     fn time_out(&mut self, mut connection: Box<Connection>, poller: &mut Poller) {
         let engine = Arc::clone(&self.engine);
         match connection.phase {
-            Phase::Reading | Phase::Preface | Phase::Discarding { .. } if !connection.looked_late => {
+            Phase::Reading | Phase::Streams | Phase::Preface | Phase::Discarding { .. }
+                if !connection.looked_late =>
+            {
                 self.look_once_more(connection, poller);
             }
             // A worker that leaves has waited for it long enough.
@@ -75,6 +77,7 @@ impl Connections {
                     debug_assert!(none.is_none(), "a refused connection yields no request");
                 }
             },
+            Phase::Streams => self.time_out_streams(connection, poller),
             Phase::Preface => {
                 if connection.is_idle() {
                     engine.counters.idle_timeouts.add();

@@ -57,9 +57,11 @@ impl Connections {
                             return None;
                         }
                         Step::Refuse(fault) => self.refuse(&mut connection, &fault, poller.now),
+                        Step::Streams => {}
                         Step::Discarded | Step::Ended => connection.phase = Phase::Flushing(After::Close),
                     }
                 }
+                Phase::Streams => connection = self.visit_streams(connection, poller)?,
                 Phase::Preface => connection = self.hear_preface(connection, &mut reads, poller)?,
                 Phase::Discarding { keep } => {
                     connection = self.discard_body(connection, keep, &mut reads, poller)?;
@@ -197,7 +199,12 @@ impl Connections {
 
     /// A connection whose body was written comes back.
     pub fn resume_stored(&mut self, stored: Stored, poller: &mut Poller) -> Option<Box<Exchange>> {
-        let Stored { mut connection, result } = stored;
+        let (mut connection, result) = match stored {
+            Stored::Connection(connection, result) => (connection, result),
+            Stored::Stream { token, stream, body, result } => {
+                return self.resume_stored_stream((token, stream), body, result, poller);
+            }
+        };
         self.slots.deliver_missed_edges(&mut connection);
         match result {
             Ok(first) => {
@@ -218,7 +225,7 @@ impl Connections {
         self.progress(connection, poller)
     }
 
-    fn cannot_store(&self, error: &std::io::Error) -> Fault {
+    pub(super) fn cannot_store(&self, error: &std::io::Error) -> Fault {
         self.engine.counters.spool_failures.add();
         self.engine.log.complain(Level::Error, || {
             format!("a request body cannot be stored in {}: {error}", std::env::temp_dir().display())

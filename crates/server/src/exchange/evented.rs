@@ -8,15 +8,16 @@ use std::sync::Arc;
 
 use reactor::Read;
 use reactor::sys::monotonic_ms;
-use wire::{BodyPlan, Millis, chunk_prefix};
+use wire::{BodyPlan, Millis, ReplyForm, chunk_prefix};
 
 use super::{Exchange, Gone, Reply};
 use crate::body::Body;
 use crate::connection::Connection;
+use crate::downstream::{Downstream, Room};
 use crate::engine::Engine;
+use crate::incoming::Arrival;
 use crate::output::{Flushed, Output};
 use crate::reply_builder::ReplyBuilder;
-use crate::transport::Transport;
 
 /// How much of another protocol one read may bring.
 const RAW_BYTES: usize = 64 * 1024;
@@ -92,9 +93,10 @@ impl Exchange {
         self.broke(engine)
     }
 
-    /// The transport, for whoever waits for it while the exchange is not borrowed.
-    pub fn transport(&self) -> &Arc<Transport> {
-        self.downstream.transport()
+    /// Where whoever writes waits for room, while the exchange is not borrowed. Asked for before a look whether there is
+    /// some.
+    pub fn room(&self) -> Room {
+        self.downstream.room()
     }
 
     /// Until when the peer must have taken something of what waits; never, where nothing does.
@@ -187,12 +189,19 @@ impl Exchange {
         }
     }
 
-    /// True where trailers can be sent: in chunked framing (RFC 9112 §7.1.2).
+    /// True where trailers can be sent: in chunked framing (RFC 9112 §7.1.2), and behind all content of a stream.
     pub fn takes_trailers(&self) -> bool {
-        matches!(self.reply, Reply::Open { plan: BodyPlan::Chunked, .. })
+        match self.reply {
+            Reply::Open { plan: BodyPlan::Chunked, .. } => true,
+            Reply::Open { plan: BodyPlan::UntilClose, .. } => self.downstream.form() == ReplyForm::Stream,
+            Reply::Open { plan: BodyPlan::Length(_), .. } => {
+                self.downstream.form() == ReplyForm::Stream && self.left == Some(0)
+            }
+            _ => false,
+        }
     }
 
-    /// Ends a chunked reply with trailers, whose lines are complete.
+    /// Ends a reply that takes them with trailers, whose lines are complete.
     ///
     /// # Errors
     /// [`Gone`] when the peer is.
@@ -207,6 +216,10 @@ impl Exchange {
         }
         self.send_head(builder, engine)?;
         self.reply = Reply::Done;
+        if let Downstream::Stream(stream) = &mut self.downstream {
+            stream.end_with(trailers.to_vec());
+            return Ok(());
+        }
         self.deliver(&[b"0\r\n", trailers, b"\r\n"], 0, engine)
     }
 
@@ -233,7 +246,7 @@ impl Exchange {
             // The deadline was for the handshake.
             engine.deadlines.complete(&deadline);
         }
-        self.status = 101;
+        self.status = if self.downstream.form() == ReplyForm::Stream { 200 } else { 101 };
         self.keep_alive = false;
         self.reply = Reply::Open { plan: BodyPlan::UntilClose, unsent: false };
         self.written += head.len() as u64;
@@ -254,8 +267,7 @@ impl Exchange {
 
     /// Reads bytes of the other protocol, those first that came behind the request.
     pub fn read_raw<'a>(&mut self, room: &'a mut Vec<u8>) -> Raw<'a> {
-        // What comes on a stream is heard by whoever has its connection.
-        let Some(connection) = self.downstream.connection_mut() else { return Raw::Nothing };
+        let Some(connection) = self.downstream.connection_mut() else { return self.read_raw_of_stream(room) };
         if !connection.pending.is_empty() {
             let (bytes, at) = connection.pending.take();
             *room = bytes.into_vec();
@@ -271,10 +283,23 @@ impl Exchange {
         }
     }
 
+    /// The same on a stream, on which it arrives as a body does.
+    fn read_raw_of_stream<'a>(&self, room: &'a mut Vec<u8>) -> Raw<'a> {
+        let Body::Stream(incoming) = &self.body else { return Raw::Ended };
+        room.clear();
+        match incoming.try_read(room, RAW_BYTES) {
+            Ok(Arrival::Some { .. }) if !room.is_empty() => Raw::Data(room),
+            Ok(Arrival::None { .. }) => Raw::Nothing,
+            Ok(Arrival::Some { .. }) | Err(_) => Raw::Ended,
+        }
+    }
+
     /// Keeps bytes that were read and are not wanted yet. Only what the last read gave.
     pub fn unread(&mut self, bytes: &[u8]) {
-        if let Some(connection) = self.downstream.connection_mut() {
-            connection.pending.keep(bytes);
+        match (self.downstream.connection_mut(), &self.body) {
+            (Some(connection), _) => connection.pending.keep(bytes),
+            (None, Body::Stream(incoming)) => incoming.unread(bytes),
+            (None, _) => {}
         }
     }
 

@@ -93,7 +93,8 @@ impl Exchange {
     #[inline]
     pub(super) fn send_now(&mut self, pieces: &[&[u8]], head: usize, engine: &Engine) -> io::Result<usize> {
         let most = usize::try_from(engine.config.limits.send_burst_bytes).unwrap_or(usize::MAX);
-        self.downstream.send(pieces, head, most)
+        let end = self.reply == Reply::Done && !matches!(self.left, Some(1..));
+        self.downstream.send(pieces, (head, end), most)
     }
 
     fn queue_rest(&mut self, pieces: &[&[u8]], sent: usize, engine: &Engine) -> Result<(), Gone> {

@@ -83,10 +83,8 @@ impl Requests {
                 return true;
             }
             self.reject_oldest();
-        } else if let Some(mut exchange) = self.batch.take_oldest() {
-            self.engine.counters.requests_abandoned.add();
-            exchange.cut();
-            self.finished.push_back(exchange);
+        } else {
+            self.forget_oldest();
         }
         false
     }

@@ -57,6 +57,10 @@ impl Loop {
     }
 
     fn queue_next(&mut self) -> bool {
+        if let Some(opened) = self.connections.next_opened() {
+            self.requests.enqueue(Some(opened));
+            return true;
+        }
         self.requests.queue_next(&mut self.connections, &mut self.poller)
     }
 

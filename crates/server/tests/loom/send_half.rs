@@ -16,13 +16,16 @@ use server::send_half::{Closed, Framing, SendHalf, Written};
 struct Frames;
 
 impl Framing for Frames {
-    fn head(&mut self, stream: u32, head: &[u8], out: &mut Vec<u8>) {
+    fn head(&mut self, stream: u32, head: &[u8], _end: bool, out: &mut Vec<u8>) {
         out.push(stream as u8);
         out.extend_from_slice(head);
     }
 
-    fn content(&mut self, stream: u32, content: &[u8], out: &mut Vec<u8>) -> usize {
+    fn content(&mut self, stream: u32, content: &[u8], end: bool, out: &mut Vec<u8>) -> usize {
         out.extend_from_slice(&[stream as u8, content[0]]);
+        if end && content.len() == 1 {
+            self.end(stream, out);
+        }
         1
     }
 
@@ -80,7 +83,7 @@ fn replies_of_two_streams_come_out_whole_and_in_order() {
         let reply = |stream: u32| {
             let (half, peer) = (Arc::clone(&half), Arc::clone(&peer));
             thread::spawn(move || {
-                half.head(stream, b"h").unwrap();
+                half.send(stream, b"h", &[], false).unwrap();
                 let _ = half.write(|bytes| peer.send(bytes));
                 half.end(stream);
                 let _ = half.write(|bytes| peer.send(bytes));
@@ -109,7 +112,7 @@ fn an_edge_that_comes_while_somebody_writes_is_not_lost() {
         let writer = {
             let (half, peer) = (Arc::clone(&half), Arc::clone(&peer));
             thread::spawn(move || {
-                half.head(1, b"h").unwrap();
+                half.send(1, b"h", &[], false).unwrap();
                 half.write(|bytes| peer.send(bytes))
             })
         };
@@ -133,8 +136,7 @@ fn a_stream_that_is_cut_sends_nothing_more_and_the_other_all_of_its_own() {
         let sender = {
             let (half, peer) = (Arc::clone(&half), Arc::clone(&peer));
             thread::spawn(move || {
-                let sent = half.content(1, b"c");
-                half.end(1);
+                let sent = half.content(1, b"c", true);
                 let _ = half.write(|bytes| peer.send(bytes));
                 sent
             })
@@ -146,8 +148,7 @@ fn a_stream_that_is_cut_sends_nothing_more_and_the_other_all_of_its_own() {
                 let _ = half.write(|bytes| peer.send(bytes));
             })
         };
-        half.content(2, b"c").unwrap();
-        half.end(2);
+        half.content(2, b"c", true).unwrap();
         let _ = half.write(|bytes| peer.send(bytes));
         let sent = sender.join().unwrap();
         cutter.join().unwrap();
@@ -164,13 +165,16 @@ fn a_connection_that_breaks_closes_all_of_its_streams() {
         let half = Arc::new(SendHalf::new(Frames));
         half.open(1);
         half.open(2);
-        half.head(1, b"h").unwrap();
+        half.send(1, b"h", &[], false).unwrap();
         let other = Arc::clone(&half);
         let writer = thread::spawn(move || other.write(|_| Err(io::ErrorKind::BrokenPipe.into())));
-        let _ = half.head(2, b"h");
+        let _ = half.send(2, b"h", &[], false);
         let _ = half.write(|_| Err(io::ErrorKind::BrokenPipe.into()));
         let _ = writer.join().unwrap();
-        assert_eq!(half.write(|_| panic!("nobody is there")), Written::Broken);
-        assert_eq!((half.head(1, b"h"), half.content(2, b"c")), (Err(Closed), Err(Closed)));
+        assert_eq!(half.write(|_| panic!("nobody is there")).0, Written::Broken);
+        assert_eq!(
+            (half.send(1, b"h", &[], false), half.content(2, b"c", false)),
+            (Err(Closed), Err(Closed))
+        );
     });
 }

@@ -4,8 +4,8 @@
 //! One bucket for every kind, so that no mixture of floods is cheaper than one.
 
 use super::fault::{self, Wrong};
-use super::limits::H2Limits;
 use crate::Millis;
+use crate::limits::Limits;
 
 /// A glitch, so that fractions of one can leak away each millisecond.
 const GLITCH: u64 = 1000;
@@ -33,7 +33,7 @@ impl Budget {
     ///
     /// # Errors
     /// There were too many.
-    pub fn glitch(&mut self, now: Millis, limits: &H2Limits) -> Result<(), Wrong> {
+    pub fn glitch(&mut self, now: Millis, limits: &Limits) -> Result<(), Wrong> {
         let leaked = now.saturating_sub(self.at).saturating_mul(limits.h2_glitch_rate);
         (self.level, self.at) = (self.level.saturating_sub(leaked) + GLITCH, now);
         self.glitches += 1;
@@ -44,7 +44,7 @@ impl Budget {
     ///
     /// # Errors
     /// As [`Budget::glitch`].
-    pub fn answer(&mut self, now: Millis, limits: &H2Limits) -> Result<(), Wrong> {
+    pub fn answer(&mut self, now: Millis, limits: &Limits) -> Result<(), Wrong> {
         match self.earned.checked_sub(1) {
             Some(left) => {
                 self.earned = left;
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn as_many_as_the_limit_and_no_more() {
-        let limits = H2Limits::default();
+        let limits = Limits::default();
         for (count, good) in [(199, true), (200, true), (201, false)] {
             let mut budget = Budget::new(0);
             let last = (0..count).map(|_| budget.glitch(0, &limits)).last().expect("one");
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn time_and_answered_requests_forgive() {
-        let limits = H2Limits { h2_glitches: 1, h2_glitch_rate: 2, ..H2Limits::default() };
+        let limits = Limits { h2_glitches: 1, h2_glitch_rate: 2, ..Limits::default() };
         let mut budget = Budget::new(0);
         assert_eq!(budget.glitch(0, &limits), Ok(()));
         assert_eq!(budget.glitch(500, &limits), Ok(()), "two a second");
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_was_earned_is_spent_first_and_is_bounded() {
-        let limits = H2Limits { h2_glitches: 0, ..H2Limits::default() };
+        let limits = Limits { h2_glitches: 0, ..Limits::default() };
         let mut budget = Budget::new(0);
         budget.earn(u32::MAX);
         assert_eq!((0..2000).take_while(|_| budget.answer(0, &limits).is_ok()).count(), MOST_EARNED as usize);

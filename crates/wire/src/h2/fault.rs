@@ -80,6 +80,13 @@ wrongs! {
     GOING = NoError "going" "the server is stopping";
 }
 
+impl Wrong {
+    /// Its place in [`H2_REASONS`].
+    pub fn index(&self) -> usize {
+        H2_REASONS.iter().position(|reason| *reason == self.reason).unwrap_or(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

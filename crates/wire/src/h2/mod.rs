@@ -1,4 +1,4 @@
-//! HTTP/2 as a server speaks it (RFC 9113), as two pure machines: no listener has them yet.
+//! HTTP/2 as a server speaks it (RFC 9113), as two pure machines.
 //!
 //! Knows: frames, streams, windows, header blocks (`hpack/`), what a peer may cost. Does not know: sockets, threads, who
 //! answers. There is no push, no client, none of RFC 7540's priorities, no `Upgrade: h2c`.
@@ -22,7 +22,6 @@ mod budget;
 mod event;
 pub mod fault;
 pub mod frame;
-pub mod limits;
 mod priority;
 mod receive;
 pub mod reply;
@@ -34,7 +33,6 @@ mod windows;
 
 pub use event::{Event, Request};
 pub use fault::{Code, H2_REASONS, Wrong};
-pub use limits::{H2_TABLE, H2Limits};
 pub use priority::Priority;
 pub use receive::Receive;
 pub use send::{Overflow, Send};

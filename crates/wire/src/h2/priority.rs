@@ -18,6 +18,9 @@ impl Default for Priority {
 }
 
 impl Priority {
+    /// Of a client that says nothing of it: its replies share the way, for they may be those of many people behind a proxy.
+    pub const UNSAID: Self = Self { urgency: 3, incremental: true };
+
     /// Reads `u=2, i`: a dictionary of RFC 8941, of which two keys are known; of a key that is there twice the last
     /// counts. A member that cannot be read is passed over: nothing here is worth an error (§4).
     pub fn read(value: &[u8]) -> Self {

@@ -23,7 +23,6 @@ use super::budget::Budget;
 use super::event::{Event, Request};
 use super::fault::{self, Wrong};
 use super::frame::{self, Frame, HEAD, Kind};
-use super::limits::H2Limits;
 use super::request::Asked;
 use super::settings::{self, FIRST_WINDOW, LARGEST_WINDOW};
 use super::streams::Streams;
@@ -32,7 +31,6 @@ use crate::Millis;
 use crate::head_cache::Hint;
 use crate::hpack::Decoder;
 use crate::http1::Shared;
-use crate::limits::Limits;
 
 /// Where it is in the bytes.
 enum State {
@@ -122,10 +120,11 @@ impl Receive {
     /// At the beginning of a connection. `variant`: which heads of the cache are its own. `connect`: the application
     /// speaks WebSocket, so that streams may (RFC 8441). Our settings are in the output at once.
     pub fn new(variant: u32, connect: bool, shared: &Shared, now: Millis) -> Self {
-        let h2 = &shared.h2;
+        let limits = &shared.limits;
         let mut output = Vec::with_capacity(64);
-        settings::write_ours(&shared.limits, h2, connect, &mut output);
-        let window = h2.h2_connection_window_bytes.clamp(u64::from(FIRST_WINDOW), u64::from(LARGEST_WINDOW));
+        settings::write_ours(limits, connect, &mut output);
+        let window =
+            limits.h2_connection_window_bytes.clamp(u64::from(FIRST_WINDOW), u64::from(LARGEST_WINDOW));
         if let Ok(more @ 1..) = u32::try_from(window - u64::from(FIRST_WINDOW)) {
             frame::window_update(0, more, &mut output);
         }
@@ -256,7 +255,7 @@ impl Receive {
 
     /// Judges a head: what no payload can make right (§4.1 and the first lines of each kind).
     fn begin<'a>(&mut self, frame: Frame, shared: &Shared, now: Millis) -> Step<'a> {
-        if frame.length > settings::frame_size(&shared.h2) {
+        if frame.length > settings::frame_size(&shared.limits) {
             return Err(fault::FRAME_SIZE);
         }
         if self.handshake == Handshake::Begun && (frame.kind != Kind::Settings || frame.has(frame::ACK)) {
@@ -280,7 +279,7 @@ impl Receive {
             Kind::WindowUpdate => (frame.stream > 0, Some(4)),
             Kind::PushPromise => return Err(fault::PUSH),
             Kind::Unknown => {
-                self.glitch(now, &shared.h2)?;
+                self.glitch(now, &shared.limits)?;
                 self.state = State::skip(frame.length);
                 return Ok(None);
             }
@@ -332,6 +331,3 @@ fn request(stream: u32, asked: Asked, end: bool) -> Box<Request> {
     let Asked { head, scheme, protocol, priority } = asked;
     Box::new(Request { stream, head, scheme, protocol, priority, end })
 }
-
-/// Whose limits a half needs: those of both tables.
-type Rules<'a> = (&'a Limits, &'a H2Limits);

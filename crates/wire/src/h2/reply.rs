@@ -13,6 +13,15 @@ pub fn encode(head: &[u8], out: &mut Vec<u8>) {
     if !hpack::indexed_status(status, out) {
         hpack::field(b":status", status, out);
     }
+    fields(lines, out);
+}
+
+/// Appends the block of lines that stand behind the content, each ending in CR LF.
+pub fn encode_trailers(trailers: &[u8], out: &mut Vec<u8>) {
+    fields(trailers.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)), out);
+}
+
+fn fields<'a>(lines: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     let mut name = Vec::new();
     for line in lines {
         let Some(colon) = memchr::memchr(b':', line) else { continue };

@@ -170,7 +170,10 @@ pub fn judge(
     if end && matches!(head.framing, Framing::Length(1..)) {
         return Err(wrong::BODY_LENGTH.into());
     }
-    let priority = Priority::read(&sorted.priority);
+    let priority = match sorted.priority.is_empty() {
+        true => Priority::UNSAID,
+        false => Priority::read(&sorted.priority),
+    };
     Ok(Asked { head, scheme, protocol: sorted.protocol.map(Into::into), priority })
 }
 

@@ -2,7 +2,6 @@
 
 use super::fault::{self, Wrong};
 use super::frame::{self, Kind};
-use super::limits::H2Limits;
 use crate::limits::Limits;
 
 const HEADER_TABLE_SIZE: u16 = 1;
@@ -61,18 +60,18 @@ impl Settings {
 }
 
 /// Writes our own. `connect`: the application speaks WebSocket, so that a stream may become one (RFC 8441 §3).
-pub fn write_ours(limits: &Limits, h2: &H2Limits, connect: bool, out: &mut Vec<u8>) {
+pub fn write_ours(limits: &Limits, connect: bool, out: &mut Vec<u8>) {
     let mut entries = vec![
-        (MAX_CONCURRENT_STREAMS, h2.h2_streams),
-        (INITIAL_WINDOW_SIZE, window(h2)),
+        (MAX_CONCURRENT_STREAMS, limits.h2_streams),
+        (INITIAL_WINDOW_SIZE, window(limits)),
         (MAX_HEADER_LIST_SIZE, limits.header_bytes),
         (NO_RFC7540_PRIORITIES, 1),
     ];
-    if h2.h2_table_bytes != FIRST_TABLE {
-        entries.push((HEADER_TABLE_SIZE, h2.h2_table_bytes));
+    if limits.h2_table_bytes != FIRST_TABLE {
+        entries.push((HEADER_TABLE_SIZE, limits.h2_table_bytes));
     }
-    if frame_size(h2) != 0x4000 {
-        entries.push((MAX_FRAME_SIZE, u64::from(frame_size(h2))));
+    if frame_size(limits) != 0x4000 {
+        entries.push((MAX_FRAME_SIZE, u64::from(frame_size(limits))));
     }
     if connect {
         entries.push((ENABLE_CONNECT_PROTOCOL, 1));
@@ -86,11 +85,11 @@ pub fn write_ours(limits: &Limits, h2: &H2Limits, connect: bool, out: &mut Vec<u
 }
 
 /// A stream's window as we announce it.
-pub fn window(h2: &H2Limits) -> u64 {
-    h2.h2_window_bytes.min(u64::from(LARGEST_WINDOW))
+pub fn window(limits: &Limits) -> u64 {
+    limits.h2_window_bytes.min(u64::from(LARGEST_WINDOW))
 }
 
 /// The largest frame as we announce it: within what may be announced.
-pub fn frame_size(h2: &H2Limits) -> u32 {
-    h2.h2_frame_bytes.clamp(0x4000, 0xff_ffff) as u32
+pub fn frame_size(limits: &Limits) -> u32 {
+    limits.h2_frame_bytes.clamp(0x4000, 0xff_ffff) as u32
 }

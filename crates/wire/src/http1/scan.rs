@@ -11,7 +11,8 @@ use crate::request_line;
 /// How far the lines of a head have been looked at.
 #[derive(Default)]
 pub struct Scan {
-    at: usize,
+    /// Behind the last line that was looked at, or all that has arrived.
+    pub at: usize,
     line_start: usize,
     /// Where the request line begins, behind empty lines.
     pub start: usize,

@@ -1,4 +1,4 @@
-//! The opening handshake (RFC 6455 §4.2), of which HTTP has judged the grammar already.
+//! The opening handshake (RFC 6455 §4.2, on a stream of HTTP/2 RFC 8441 §5), of which HTTP has judged the grammar already.
 //!
 //! Knows: what makes a request one for a WebSocket, and what answers it. Pure.
 
@@ -13,8 +13,8 @@ const MAGIC: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// A request that asks for a WebSocket as it should.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handshake {
-    /// The value of Sec-WebSocket-Accept.
-    pub accept: String,
+    /// The value of Sec-WebSocket-Accept; a stream has none.
+    pub accept: Option<String>,
     pub deflate: Offer,
 }
 
@@ -52,17 +52,24 @@ impl Handshake {
         if versions.next() != Some(b"13") || versions.next().is_some() {
             return Err(NoHandshake::Version);
         }
+        if head.version == Version::Http2 {
+            return Ok(Self { accept: None, deflate: offer(head) });
+        }
         let mut keys = values(head, "sec-websocket-key");
         let key = keys.next().filter(|key| is_key(key)).ok_or(NoHandshake::Key)?;
         if keys.next().is_some() {
             return Err(NoHandshake::Key);
         }
-        Ok(Self { accept: accept(key), deflate: offer(head) })
+        Ok(Self { accept: Some(accept(key)), deflate: offer(head) })
     }
 
     /// A GET of HTTP/1.1 without a body, whose `Upgrade: websocket` is named in `Connection`
-    /// (RFC 9110 §7.8). Whatever is not that is answered as if there were no Upgrade.
+    /// (RFC 9110 §7.8), or in HTTP/2 a CONNECT: there is none for anything else (`h2/request.rs`). Whatever is not that is
+    /// answered as if there were no Upgrade.
     pub fn is_asked_for(head: &Head) -> bool {
+        if head.version == Version::Http2 {
+            return head.method() == b"CONNECT";
+        }
         head.version == Version::Http11
             && head.method() == b"GET"
             && matches!(head.framing, Framing::None | Framing::Length(0))
@@ -72,9 +79,14 @@ impl Handshake {
 
     /// The head of the answer, to which other headers and an empty line are to be added.
     pub fn answer(&self, subprotocol: Option<&str>) -> Vec<u8> {
-        let mut out =
-            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n".to_vec();
-        out.extend_from_slice(format!("Sec-WebSocket-Accept: {}\r\n", self.accept).as_bytes());
+        let mut out = match &self.accept {
+            Some(accept) => format!(
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                 Sec-WebSocket-Accept: {accept}\r\n"
+            )
+            .into_bytes(),
+            None => b"HTTP/1.1 200 OK\r\n".to_vec(),
+        };
         if let Some(name) = subprotocol {
             out.extend_from_slice(format!("Sec-WebSocket-Protocol: {name}\r\n").as_bytes());
         }
@@ -191,7 +203,8 @@ mod tests {
 
     #[test]
     fn the_example_of_the_rfc_is_answered_as_there() {
-        assert_eq!(read(GOOD).expect("a handshake").accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        let accept = read(GOOD).expect("a handshake").accept;
+        assert_eq!(accept.as_deref(), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
     }
 
     #[test]

@@ -4,37 +4,37 @@ use super::{Event, Receive, State, Step};
 use crate::Millis;
 use crate::h2::fault::{self, Wrong};
 use crate::h2::frame;
-use crate::h2::limits::H2Limits;
 use crate::h2::streams::State as StreamState;
 use crate::http1::Shared;
+use crate::limits::Limits;
 
 impl Receive {
     /// A frame that serves no request, or one of a peer that breaks a rule.
-    pub(super) fn glitch(&mut self, now: Millis, limits: &H2Limits) -> Result<(), Wrong> {
+    pub(super) fn glitch(&mut self, now: Millis, limits: &Limits) -> Result<(), Wrong> {
         self.budget.glitch(now, limits)
     }
 
     /// A stream ends with an error, the connection goes on (§5.4.2).
     pub(super) fn reset<'a>(&mut self, stream: u32, wrong: Wrong, shared: &Shared, now: Millis) -> Step<'a> {
-        self.glitch(now, &shared.h2)?;
-        self.room_for_control(&shared.h2)?;
+        self.glitch(now, &shared.limits)?;
+        self.room_for_control(&shared.limits)?;
         frame::reset(stream, wrong.code, &mut self.output);
         let Some(live) = self.streams.get(stream) else {
             self.streams.remember_cut(stream, false);
             return Ok(Some(Event::StreamError { stream, wrong }));
         };
         live.state = StreamState::Cut { by_peer: false };
-        self.drop_waiting(stream, &shared.h2, now);
+        self.drop_waiting(stream, &shared.limits, now);
         Ok(Some(Event::StreamError { stream, wrong }))
     }
 
     /// Our answers wait because the peer reads nothing: it gets no more of them (CVE-2019-9512).
-    pub(super) fn room_for_control(&self, limits: &H2Limits) -> Result<(), Wrong> {
+    pub(super) fn room_for_control(&self, limits: &Limits) -> Result<(), Wrong> {
         if self.output.len() as u64 > limits.h2_control_bytes { Err(fault::CONTROL_QUEUE) } else { Ok(()) }
     }
 
     /// What nobody will read of a stream counts as read.
-    pub(super) fn drop_waiting(&mut self, stream: u32, limits: &H2Limits, now: Millis) {
+    pub(super) fn drop_waiting(&mut self, stream: u32, limits: &Limits, now: Millis) {
         if let Some(live) = self.streams.get(stream) {
             let waiting = live.window.waiting();
             // The stream itself gets no window for it.
@@ -44,7 +44,7 @@ impl Receive {
     }
 
     /// So much of the connection's window was read.
-    pub(super) fn give_back(&mut self, length: u64, limits: &H2Limits, now: Millis) {
+    pub(super) fn give_back(&mut self, length: u64, limits: &Limits, now: Millis) {
         let was_closed = self.window.left() == 0;
         if let Some(increment) = self.window.read(length, limits.h2_window_most_bytes, now) {
             frame::window_update(0, increment, &mut self.output);
@@ -56,7 +56,7 @@ impl Receive {
 
     /// The application has read so much of a body: the peer may send more.
     pub fn read(&mut self, stream: u32, length: usize, shared: &Shared, now: Millis) {
-        let most = shared.h2.h2_window_most_bytes;
+        let most = shared.limits.h2_window_most_bytes;
         let Some(live) = self.streams.get(stream) else { return };
         let length = (length as u64).min(live.window.waiting());
         let was_closed = live.window.left() == 0;
@@ -71,21 +71,21 @@ impl Receive {
         if let Some(increment) = increment.filter(|_| live.state == StreamState::Open) {
             frame::window_update(stream, increment, &mut self.output);
         }
-        self.give_back(length, &shared.h2, now);
+        self.give_back(length, &shared.limits, now);
     }
 
     /// The sending half has cut a stream: what is under way of it is dropped.
     pub fn was_cut(&mut self, stream: u32, shared: &Shared, now: Millis) {
         if let Some(live) = self.streams.get(stream) {
             live.state = StreamState::Cut { by_peer: false };
-            self.drop_waiting(stream, &shared.h2, now);
+            self.drop_waiting(stream, &shared.limits, now);
         }
     }
 
     /// A stream's call is over, and all of its reply is framed: it does not count any more. A peer that is still
     /// sending is told that it need not (RFC 9113 §8.1).
     pub fn release(&mut self, stream: u32, shared: &Shared, now: Millis) {
-        self.drop_waiting(stream, &shared.h2, now);
+        self.drop_waiting(stream, &shared.limits, now);
         let Some(gone) = self.streams.remove(stream) else { return };
         match gone.state {
             StreamState::Open | StreamState::Unwanted => {
@@ -107,6 +107,11 @@ impl Receive {
     /// The frames that it owes the peer, to be sent before anything that is framed later; empty where there are none.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
+    }
+
+    /// Which heads of the cache are its own.
+    pub fn variant(&self) -> u32 {
+        self.variant
     }
 
     /// Streams that count: those that were not released.

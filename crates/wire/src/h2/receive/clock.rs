@@ -1,24 +1,24 @@
 //! How long a peer may take for what it has begun, and what happens when it takes longer.
 
-use super::{Handshake, Parting, Receive, Rules, State};
+use super::{Handshake, Parting, Receive, State};
 use crate::Millis;
 use crate::body;
 use crate::h2::event::Event;
 use crate::h2::fault::{self, Wrong};
 use crate::h2::streams::State as StreamState;
 use crate::http1::Shared;
+use crate::limits::Limits;
 
 impl Receive {
     /// When its patience ends; none: it waits for nothing but its own side.
-    pub fn deadline(&self, shared: &Shared) -> Option<Millis> {
-        let rules = (&shared.limits, &shared.h2);
-        let parting = self.parting_ends(rules);
-        let body = self.slow_body(rules).map(|(_, at)| at);
-        [self.patience_ends(rules).map(|(_, at)| at), parting, body].into_iter().flatten().min()
+    pub fn deadline(&self, limits: &Limits) -> Option<Millis> {
+        let parting = self.parting_ends(limits);
+        let body = self.slow_body(limits).map(|(_, at)| at);
+        [self.patience_ends(limits).map(|(_, at)| at), parting, body].into_iter().flatten().min()
     }
 
     /// What ends the connection next, and when.
-    fn patience_ends(&self, (limits, h2): Rules<'_>) -> Option<(Wrong, Millis)> {
+    fn patience_ends(&self, limits: &Limits) -> Option<(Wrong, Millis)> {
         if let State::Failed(_) = self.state {
             return None;
         }
@@ -28,7 +28,7 @@ impl Receive {
                 Some((fault::HEAD_TOO_SLOW, self.since.saturating_add(limits.header_timeout)))
             }
             Handshake::Unacknowledged(since) => {
-                Some((fault::SETTINGS_TIMEOUT, since.saturating_add(h2.h2_settings_timeout)))
+                Some((fault::SETTINGS_TIMEOUT, since.saturating_add(limits.h2_settings_timeout)))
             }
             Handshake::Done => None,
         };
@@ -40,15 +40,15 @@ impl Receive {
         [begin, partial, idle].into_iter().flatten().min_by_key(|(_, at)| *at)
     }
 
-    fn parting_ends(&self, (_, h2): Rules<'_>) -> Option<Millis> {
+    fn parting_ends(&self, limits: &Limits) -> Option<Millis> {
         match self.parting {
-            Parting::Announced(since) => Some(since.saturating_add(h2.h2_goaway_grace)),
+            Parting::Announced(since) => Some(since.saturating_add(limits.h2_goaway_grace)),
             Parting::No | Parting::Last(_) => None,
         }
     }
 
     /// The stream whose body comes too slowly first. While the connection's window is used up, nobody can send.
-    fn slow_body(&self, (limits, _): Rules<'_>) -> Option<(u32, Millis)> {
+    fn slow_body(&self, limits: &Limits) -> Option<(u32, Millis)> {
         if self.window.left() == 0 {
             return None;
         }
@@ -61,22 +61,22 @@ impl Receive {
 
     /// Time has passed: one thing that it means, until that is [`Event::NeedMore`].
     pub fn tick(&mut self, shared: &Shared, now: Millis) -> Event<'static> {
-        let rules = (&shared.limits, &shared.h2);
-        if self.parting_ends(rules).is_some_and(|at| now >= at) {
+        let limits = &shared.limits;
+        if self.parting_ends(limits).is_some_and(|at| now >= at) {
             self.name_last();
         }
-        if let Some((wrong, at)) = self.patience_ends(rules)
+        if let Some((wrong, at)) = self.patience_ends(limits)
             && now >= at
         {
             return self.fail(wrong);
         }
-        if let Some((stream, at)) = self.slow_body(rules)
+        if let Some((stream, at)) = self.slow_body(limits)
             && now >= at
             && let Some(slow) = self.streams.get(stream)
         {
-            let fault = body::too_late(slow.since, slow.received, now, rules.0);
+            let fault = body::too_late(slow.since, slow.received, now, limits);
             slow.refuse();
-            self.drop_waiting(stream, rules.1, now);
+            self.drop_waiting(stream, limits, now);
             return Event::Refused { stream, fault };
         }
         Event::NeedMore
@@ -90,7 +90,7 @@ impl Receive {
         if let Some(open) = self.streams.get(stream) {
             open.state = StreamState::Cut { by_peer: true };
         }
-        self.drop_waiting(stream, &shared.h2, now);
+        self.drop_waiting(stream, &shared.limits, now);
         Event::Reset { stream, code: fault::Code::Cancel as u32 }
     }
 }

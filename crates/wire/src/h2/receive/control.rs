@@ -5,12 +5,12 @@ use crate::Millis;
 use crate::h2::event::Event;
 use crate::h2::fault::{self, Wrong};
 use crate::h2::frame::{self, Frame, Kind};
-use crate::h2::limits::H2Limits;
 use crate::h2::priority::Priority;
 use crate::h2::send::Overflow;
 use crate::h2::settings::{LARGEST_WINDOW, Settings};
 use crate::h2::streams::{Found, State as StreamState};
 use crate::http1::Shared;
+use crate::limits::Limits;
 
 /// What the PING of a graceful end says: when it comes back, the peer has read that the connection ends.
 const PARTING_PING: &[u8; 8] = b"parting.";
@@ -34,7 +34,7 @@ impl Receive {
                 self.window(frame.stream, frame::number(&[*a, *b, *c, *d]), shared, now)
             }
             (Kind::Priority, [a, b, c, d, _]) => {
-                self.glitch(now, &shared.h2)?;
+                self.glitch(now, &shared.limits)?;
                 if frame::number(&[*a, *b, *c, *d]) != frame.stream {
                     return Ok(None);
                 }
@@ -45,7 +45,7 @@ impl Receive {
                 }
             }
             (Kind::PriorityUpdate, [a, b, c, d, value @ ..]) => {
-                self.answer(now, &shared.h2)?;
+                self.answer(now, &shared.limits)?;
                 match frame::number(&[*a, *b, *c, *d]) {
                     0 => Err(fault::FRAME_STREAM),
                     stream if matches!(self.streams.find(stream), Found::Live(_)) => {
@@ -56,7 +56,7 @@ impl Receive {
                 }
             }
             (Kind::Goaway, [_, _, _, _, a, b, c, d, ..]) => {
-                self.glitch(now, &shared.h2)?;
+                self.glitch(now, &shared.limits)?;
                 Ok(Some(Event::Goaway { code: u32::from_be_bytes([*a, *b, *c, *d]) }))
             }
             _ => Err(fault::FRAME_SIZE),
@@ -64,7 +64,7 @@ impl Receive {
     }
 
     /// A frame that belongs to what is asked and answered, as long as there was some of that.
-    fn answer(&mut self, now: Millis, limits: &H2Limits) -> Result<(), Wrong> {
+    fn answer(&mut self, now: Millis, limits: &Limits) -> Result<(), Wrong> {
         self.budget.answer(now, limits)
     }
 
@@ -74,9 +74,9 @@ impl Receive {
             self.handshake = Handshake::Unacknowledged(now);
             self.since = now;
         } else {
-            self.glitch(now, &shared.h2)?;
+            self.glitch(now, &shared.limits)?;
         }
-        self.room_for_control(&shared.h2)?;
+        self.room_for_control(&shared.limits)?;
         frame::write(Kind::Settings, frame::ACK, 0, b"", &mut self.output);
         Ok(Some(Event::Settings(settings)))
     }
@@ -84,22 +84,22 @@ impl Receive {
     fn acknowledged<'a>(&mut self, shared: &Shared, now: Millis) -> Step<'a> {
         if let Handshake::Unacknowledged(_) = self.handshake {
             self.handshake = Handshake::Done;
-            self.decoder.allow(usize::try_from(shared.h2.h2_table_bytes).unwrap_or(usize::MAX));
+            self.decoder.allow(usize::try_from(shared.limits.h2_table_bytes).unwrap_or(usize::MAX));
         } else {
-            self.glitch(now, &shared.h2)?;
+            self.glitch(now, &shared.limits)?;
         }
         Ok(None)
     }
 
     fn ping<'a>(&mut self, frame: Frame, payload: &[u8], shared: &Shared, now: Millis) -> Step<'a> {
         if !frame.has(frame::ACK) {
-            self.answer(now, &shared.h2)?;
-            self.room_for_control(&shared.h2)?;
+            self.answer(now, &shared.limits)?;
+            self.room_for_control(&shared.limits)?;
             frame::write(Kind::Ping, frame::ACK, 0, payload, &mut self.output);
         } else if matches!(self.parting, Parting::Announced(_)) && payload == PARTING_PING {
             self.name_last();
         } else {
-            self.glitch(now, &shared.h2)?;
+            self.glitch(now, &shared.limits)?;
         }
         Ok(None)
     }
@@ -110,18 +110,18 @@ impl Receive {
             return Err(fault::IDLE_STREAM);
         }
         // CVE-2023-44487: it costs as much as whatever it asked for and did not wait for.
-        self.glitch(now, &shared.h2)?;
+        self.glitch(now, &shared.limits)?;
         let Some(stream) = self.streams.get(id) else { return Ok(None) };
         if matches!(stream.state, StreamState::Cut { .. }) {
             return Ok(None);
         }
         stream.state = StreamState::Cut { by_peer: true };
-        self.drop_waiting(id, &shared.h2, now);
+        self.drop_waiting(id, &shared.limits, now);
         Ok(Some(Event::Reset { stream: id, code }))
     }
 
     fn window<'a>(&mut self, id: u32, increment: u32, shared: &Shared, now: Millis) -> Step<'a> {
-        self.answer(now, &shared.h2)?;
+        self.answer(now, &shared.limits)?;
         if id == 0 {
             return match increment {
                 0 => Err(fault::WINDOW_ZERO),

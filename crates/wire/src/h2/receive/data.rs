@@ -45,7 +45,7 @@ impl Receive {
         self.heard = now;
         if frame.length == 0 && !end {
             // CVE-2019-9518.
-            self.glitch(now, &shared.h2)?;
+            self.glitch(now, &shared.limits)?;
         }
         let part = Part { stream: id, left: frame.length, padding: 0, padded, judged: false, end };
         let Found::Live(_) = found else {
@@ -83,8 +83,8 @@ impl Receive {
         stream.heard = now;
         if frame.length < SMALL && frame.length > 0 && !end {
             stream.small += 1;
-            if stream.small > shared.h2.h2_small_frames {
-                self.glitch(now, &shared.h2)?;
+            if stream.small > shared.limits.h2_small_frames {
+                self.glitch(now, &shared.limits)?;
             }
         }
         self.state = State::Data(part);
@@ -94,13 +94,13 @@ impl Receive {
     /// Nobody wants a frame: it is passed over, and counts as read.
     fn drop_frame(&mut self, part: Part, shared: &Shared, now: Millis) {
         self.state = State::skip(part.left);
-        self.give_back(u64::from(part.left), &shared.h2, now);
+        self.give_back(u64::from(part.left), &shared.limits, now);
     }
 
     /// What was under way when its stream was cut comes for nothing, but not for ever.
     fn unwanted<'a>(&mut self, frame: Frame, shared: &Shared, now: Millis) -> Step<'a> {
         if frame.length < SMALL {
-            self.budget.answer(now, &shared.h2)?;
+            self.budget.answer(now, &shared.limits)?;
         }
         Ok(None)
     }
@@ -121,7 +121,7 @@ impl Receive {
             // Padding is read by being passed over.
             self.read(part.stream, usize::from(padding) + 1, shared, now);
             if part.left == 0 && !part.end {
-                self.glitch(now, &shared.h2)?;
+                self.glitch(now, &shared.limits)?;
             }
         }
         if !part.judged {
@@ -167,7 +167,7 @@ impl Receive {
         }
         if received > shared.limits.body_bytes && !stream.is_tunnel {
             stream.refuse();
-            self.drop_waiting(id, &shared.h2, now);
+            self.drop_waiting(id, &shared.limits, now);
             return Ok(Some(Event::Refused { stream: id, fault: answer::BODY_TOO_LARGE }));
         }
         Ok(None)

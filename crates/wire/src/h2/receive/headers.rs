@@ -121,7 +121,7 @@ impl Receive {
             Found::Idle => {
                 self.streams.begin(id);
                 self.budget.earn(1);
-                let full = self.streams.live().len() as u64 >= shared.h2.h2_streams;
+                let full = self.streams.live().len() as u64 >= shared.limits.h2_streams;
                 return Ok(match self.parting {
                     Parting::Last(last) if id > last => Purpose::Nothing,
                     _ if full => Purpose::Reset(fault::TOO_MANY_STREAMS),
@@ -145,7 +145,7 @@ impl Receive {
 
     /// A whole block.
     fn block<'a>(&mut self, block: &Block, bytes: &[u8], shared: &mut Shared, now: Millis) -> Step<'a> {
-        if bytes.len() as u64 > shared.h2.h2_block_bytes {
+        if bytes.len() as u64 > shared.limits.h2_block_bytes {
             return Err(fault::BLOCK_TOO_LARGE);
         }
         if block.purpose == Purpose::Request
@@ -187,7 +187,7 @@ impl Receive {
             }
             Purpose::Trailers => self.trailers(block.stream, &list, shared, now),
             Purpose::Nothing => {
-                self.glitch(now, &shared.h2)?;
+                self.glitch(now, &shared.limits)?;
                 Ok(None)
             }
             Purpose::Reset(wrong) => self.reset(block.stream, wrong, shared, now),
@@ -197,7 +197,7 @@ impl Receive {
     /// A request begins.
     fn open<'a>(&mut self, block: &Block, asked: Asked, shared: &Shared, now: Millis) -> Step<'a> {
         let head_bytes = asked.head.raw_len() as u64;
-        if self.streams.head_bytes() + head_bytes > shared.h2.h2_heads_bytes {
+        if self.streams.head_bytes() + head_bytes > shared.limits.h2_heads_bytes {
             return self.reset(block.stream, fault::HEADS_TOO_LARGE, shared, now);
         }
         let expected = match asked.head.framing {
@@ -214,7 +214,7 @@ impl Receive {
 
     /// A request that is answered without the application.
     fn refuse<'a>(&mut self, block: &Block, fault: answer::Fault, shared: &Shared, now: Millis) -> Step<'a> {
-        self.glitch(now, &shared.h2)?;
+        self.glitch(now, &shared.limits)?;
         self.add(block, None, 0, shared, now);
         if let Some(stream) = self.streams.get(block.stream) {
             stream.refuse();
@@ -224,7 +224,7 @@ impl Receive {
 
     fn add(&mut self, block: &Block, expected: Option<u64>, head_bytes: u64, shared: &Shared, now: Millis) {
         // Until the peer knows of a smaller window, it may use the usual one (RFC 9113 §6.9.2).
-        let window = settings::window(&shared.h2).max(match self.handshake {
+        let window = settings::window(&shared.limits).max(match self.handshake {
             super::Handshake::Done => 0,
             _ => u64::from(settings::FIRST_WINDOW),
         });
@@ -253,7 +253,7 @@ impl Receive {
                 stream.refuse();
                 stream.state = StreamState::Ended;
             }
-            self.drop_waiting(id, &shared.h2, now);
+            self.drop_waiting(id, &shared.limits, now);
             let fault = if too_many { answer::TOO_MANY_TRAILERS } else { answer::TRAILERS_TOO_LARGE };
             return Ok(Some(Event::Refused { stream: id, fault }));
         }
@@ -270,8 +270,8 @@ impl Receive {
 
 /// Bounds what a block can hold before it is whole: its bytes, and frames that bring none (CVE-2024-27316).
 fn judge_length(block: &Block, shared: &Shared) -> Result<(), Wrong> {
-    if block.bytes.len() as u64 > shared.h2.h2_block_bytes {
+    if block.bytes.len() as u64 > shared.limits.h2_block_bytes {
         return Err(fault::BLOCK_TOO_LARGE);
     }
-    if block.continuations > shared.h2.h2_continuations { Err(fault::CONTINUATIONS) } else { Ok(()) }
+    if block.continuations > shared.limits.h2_continuations { Err(fault::CONTINUATIONS) } else { Ok(()) }
 }

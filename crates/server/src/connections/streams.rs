@@ -1,0 +1,280 @@
+//! A connection of many streams, looked at: it is read, its machine's events are followed, what is framed is sent.
+//!
+//! Knows: one connection at a time, which stays while its streams leave. Does not know: frames (`wire::h2` does), or who
+//! answers. Runs under the baton.
+//!
+//! A look goes on as long as it brings something and others are not kept waiting: so many requests, so many reads. While
+//! the peer takes nothing of what is framed, nothing more is read of it.
+
+mod bodies;
+mod events;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use reactor::Read;
+use wire::h2::Receive;
+use wire::{Millis, Shared};
+
+use super::Connections;
+use crate::connection::{After, Connection, Phase};
+use crate::engine::Engine;
+use crate::exchange::Exchange;
+use crate::h2_framing::H2Framing;
+use crate::multiplexed::{Multiplexed, Origin};
+use crate::poller::Poller;
+use crate::send_half::AHEAD;
+use crate::slots::{Slots, Wakeup};
+use crate::storing::Storing;
+use crate::stream::Ended;
+use crate::streams::{Place, Streams};
+
+/// So many requests one look brings: as many again come when others have had their turn.
+const REQUESTS_A_VISIT: usize = 8;
+
+/// What a look at a connection's streams needs of the loop.
+struct Visit<'a> {
+    engine: &'a Arc<Engine>,
+    shared: &'a mut Shared,
+    slots: &'a mut Slots,
+    storing: &'a Storing,
+    opened: &'a mut VecDeque<Box<Exchange>>,
+    /// The connection's own token.
+    token: u64,
+    now: Millis,
+}
+
+/// How far the input of a look came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    All,
+    /// Others come first; there is more.
+    Enough,
+    /// It ends with a fault.
+    Fault,
+}
+
+impl Connections {
+    /// Looks at a connection by its token, if it is there. What that brings of requests is told by
+    /// [`Connections::next_opened`], but for one of a connection that has none of many streams.
+    pub fn visit(&mut self, token: u64, poller: &mut Poller) -> Option<Box<Exchange>> {
+        let connection = self.slots.check_out(token)?;
+        self.progress(connection, poller)
+    }
+
+    /// The next request of a stream.
+    #[inline]
+    pub fn next_opened(&mut self) -> Option<Box<Exchange>> {
+        self.opened.pop_front()
+    }
+
+    /// The exchange of a stream is over.
+    pub fn end_stream(&mut self, ended: Ended, now: Millis) {
+        self.slots.free_of_stream(ended.token);
+        let cut = ended.shared.half().take_cut(ended.id);
+        if let Some(row) = self.slots.get(ended.shared.origin().token)
+            && let crate::slots::Place::Parked(connection) = &mut row.place
+            && let Some(mut streams) = connection.take_streams()
+        {
+            streams.call_is_over(ended.id, cut, self.reader.shared(), now);
+            connection.put_streams(streams);
+        }
+    }
+
+    fn visiting(&mut self, token: u64, now: Millis) -> Visit<'_> {
+        Visit {
+            engine: &self.engine,
+            shared: self.reader.shared(),
+            slots: &mut self.slots,
+            storing: &self.storing,
+            opened: &mut self.opened,
+            token,
+            now,
+        }
+    }
+
+    /// One look; given back where it goes on in another phase.
+    pub(super) fn visit_streams(
+        &mut self,
+        mut connection: Box<Connection>,
+        poller: &mut Poller,
+    ) -> Option<Box<Connection>> {
+        let now = poller.now;
+        let mut streams = match connection.take_streams() {
+            Some(streams) => streams,
+            None => self.begin_streams(&connection, now),
+        };
+        streams.shared.visit_begins();
+        if self.shutdown.has_begun() {
+            streams.receive.leave(now);
+        }
+        streams.give_back(self.reader.shared(), now);
+        let lives = self.read_streams(&mut connection, &mut streams, poller);
+        let lives = lives && self.send_streams(&mut streams, now);
+        if !lives {
+            self.engine.counters.requests_incomplete.add_many(u64::from(!streams.calls.is_empty()));
+            connection.put_streams(streams);
+            self.close(connection);
+            return None;
+        }
+        let all_sent = streams.shared.half().waiting() == 0;
+        let over = streams.ends || streams.receive.is_over();
+        let over = over || streams.peer_ended && streams.calls.is_empty();
+        if over && all_sent {
+            if self.shutdown.has_begun() {
+                self.engine.counters.connections_drained.add();
+            }
+            // Who has not read the farewell must not meet a reset.
+            let left = self.engine.config.limits.drain_bytes;
+            connection.phase =
+                Phase::Flushing(if streams.peer_ended { After::Close } else { After::Linger { left } });
+            connection.put_streams(streams);
+            return Some(connection);
+        }
+        // Behind a full transport nothing is read: an edge tells when it is not.
+        let full = streams.shared.half().waiting() >= AHEAD;
+        connection.put_streams(streams);
+        let goes_on = !full && (connection.more || !connection.pending.is_empty());
+        let more = std::mem::replace(&mut connection.more, goes_on);
+        let token = connection.token;
+        self.park(connection, poller);
+        if more
+            && !goes_on
+            && let Some(row) = self.slots.get(token)
+            && let crate::slots::Place::Parked(connection) = &mut row.place
+        {
+            connection.more = true;
+        }
+        None
+    }
+
+    fn begin_streams(&mut self, connection: &Connection, now: Millis) -> Box<Streams> {
+        let origin = Origin {
+            token: connection.token,
+            peer: connection.peer,
+            listener: connection.listener,
+            proxied: connection.proxied().cloned().map(Box::new),
+        };
+        let framing = Box::<H2Framing>::default();
+        let visits = Arc::clone(&self.engine.visits);
+        let websockets = self.engine.config.websockets;
+        let shared = Multiplexed::new(Arc::clone(&connection.transport), origin, framing, visits);
+        let receive = Receive::new(connection.machine.variant(), websockets, self.reader.shared(), now);
+        Box::new(Streams::new(receive, shared))
+    }
+
+    /// Reads and follows events. False: the connection broke.
+    fn read_streams(
+        &mut self,
+        connection: &mut Connection,
+        streams: &mut Streams,
+        poller: &mut Poller,
+    ) -> bool {
+        let (token, now) = (connection.token, poller.now);
+        let mut reads = 0;
+        while !streams.ends && streams.shared.half().waiting() < AHEAD {
+            let heard;
+            if !connection.pending.is_empty() {
+                let (bytes, at) = connection.pending.take();
+                let mut input = &bytes[at..];
+                heard = self.visiting(token, now).hear(streams, &mut input);
+                let read = bytes.len() - input.len();
+                connection.pending.put(bytes, read);
+            } else if connection.more && poller.allowance.may_read(reads) {
+                reads += 1;
+                connection.more = false;
+                self.reader.count_read(poller);
+                let mut lent = poller.reactor.take_lent();
+                let result = match connection.transport.read(&mut lent) {
+                    Read::Data { bytes, more } => {
+                        connection.more = more || connection.hung_up;
+                        connection.looked_late = false;
+                        let mut input = bytes;
+                        let heard = self.visiting(token, now).hear(streams, &mut input);
+                        connection.pending.keep(input);
+                        Some(heard)
+                    }
+                    Read::Nothing => Some(Heard::All),
+                    Read::Ended => {
+                        streams.peer_ended = true;
+                        self.visiting(token, now).hear_the_end(streams);
+                        Some(Heard::All)
+                    }
+                    Read::Failed(_) => None,
+                };
+                poller.reactor.give_lent(lent);
+                let Some(result) = result else { return false };
+                heard = result;
+            } else {
+                break;
+            }
+            if heard != Heard::All {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Sends what is framed and what the machine has to say, in this order; goes on with what is left of replies, and lets
+    /// go of streams that are done. False: the connection broke.
+    fn send_streams(&mut self, streams: &mut Streams, now: Millis) -> bool {
+        let limits = &self.engine.config.limits;
+        loop {
+            let had_room = streams.shared.half().has_room();
+            streams.speak();
+            if streams.shared.write(limits, now).is_err() {
+                return false;
+            }
+            let released = streams.release_finished(self.reader.shared(), now);
+            // What the machine has to say waits for room, of which no edge need tell.
+            let room_was_made = !had_room && streams.shared.half().has_room();
+            if !released && !room_was_made {
+                break;
+            }
+        }
+        streams.note_taken(limits, now);
+        for token in streams.shared.take_starved() {
+            self.slots.wake(Wakeup { token, hung_up: false });
+        }
+        true
+    }
+
+    /// Its connection is gone: whoever answers a stream of it hears so.
+    pub(super) fn end_streams(&mut self, mut streams: Streams) {
+        streams.shared.close();
+        self.visiting(streams.shared.origin().token, 0).lose_all(&mut streams);
+    }
+
+    /// The time of a connection is over, or that of one of its streams.
+    pub(super) fn time_out_streams(&mut self, mut connection: Box<Connection>, poller: &mut Poller) {
+        let now = poller.now;
+        let Some(mut streams) = connection.take_streams() else { return self.close(connection) };
+        streams.note_taken(&self.engine.config.limits, now);
+        if streams.patience.is_some_and(|patience| patience.is_over(now)) {
+            self.engine.counters.write_timeouts.add();
+            connection.transport.reset_at_close();
+            connection.put_streams(streams);
+            return self.close(connection);
+        }
+        self.engine.counters.write_timeouts.add_many(streams.shared.give_up(now));
+        self.visiting(connection.token, now).tick(&mut streams);
+        connection.put_streams(streams);
+        connection.looked_late = false;
+        let none = self.progress(connection, poller);
+        debug_assert!(none.is_none(), "requests of streams are told apart");
+    }
+}
+
+impl Visit<'_> {
+    /// Everybody who has a stream of this connection hears that it is over.
+    fn lose_all(&mut self, streams: &mut Streams) {
+        for call in std::mem::take(&mut streams.calls) {
+            if let Place::Away { token, inlet } = call.place {
+                if let Some(inlet) = inlet {
+                    inlet.lose();
+                }
+                self.slots.wake(Wakeup { token, hung_up: true });
+            }
+        }
+    }
+}

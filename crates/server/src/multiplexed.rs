@@ -1,0 +1,395 @@
+//! A connection that several streams share, as far as it sends: for all that have one of its streams, and for the loop,
+//! which has the connection.
+//!
+//! Knows: the sending half, replies that are left behind when their exchanges are over, and who waits for room. Does not
+//! know: how frames look, requests, the loop. Any thread sends; replies that are left go on with the loop, which hears of
+//! windows and edges.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use reactor::Address;
+use wire::h2::{Event, Overflow, Priority};
+use wire::proxy::Proxied;
+use wire::{Limits, Millis};
+
+use crate::news::News;
+use crate::output::{Flushed, Output};
+use crate::patience::Patience;
+use crate::send_half::{Closed, Framing, SendHalf, Written};
+use crate::sync::lock;
+use crate::transport::Transport;
+use crate::visits::Visits;
+
+/// What is the same for all streams of a connection.
+pub struct Origin {
+    /// What names the connection to the loop.
+    pub token: u64,
+    pub peer: Address,
+    pub listener: u16,
+    /// What a load balancer has said of its client, where it has.
+    pub proxied: Option<Box<Proxied>>,
+}
+
+/// A connection of many streams.
+pub struct Multiplexed {
+    transport: Arc<Transport>,
+    origin: Origin,
+    half: SendHalf<Box<dyn Framing>>,
+    rest: Mutex<Rest>,
+    news: News,
+    visits: Arc<Visits>,
+    /// The loop has been asked for a visit, and has not come.
+    asked: AtomicBool,
+    /// Its replies wait for those of a batch.
+    waits: AtomicBool,
+}
+
+#[derive(Default)]
+struct Rest {
+    /// Replies that are complete but for what nobody has taken yet; their exchanges are over. The loop takes them out to
+    /// work on them, as a file may have to be read.
+    left: Vec<Left>,
+    /// How many those are, whoever has them.
+    unfinished: usize,
+    /// Streams of tasks and greenlets that want more room, by their own tokens.
+    starved: Vec<u64>,
+    /// What the peer has said of the order in which it wants replies, of those streams of which it has.
+    priorities: Vec<(u32, Priority)>,
+}
+
+/// What is left of one reply.
+pub(crate) struct Left {
+    pub stream: u32,
+    pub output: Output,
+    /// Lines that are sent behind it; empty: none.
+    pub trailers: Vec<u8>,
+    pub patience: Patience,
+    /// When others of the connection have their turn.
+    pub priority: Priority,
+}
+
+impl Multiplexed {
+    /// A connection whose streams are framed so. `visits`: how its loop is asked for a look.
+    pub fn new(
+        transport: Arc<Transport>,
+        origin: Origin,
+        framing: Box<dyn Framing>,
+        visits: Arc<Visits>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            transport,
+            origin,
+            half: SendHalf::new(framing),
+            rest: Mutex::default(),
+            news: News::default(),
+            visits,
+            asked: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
+        })
+    }
+
+    pub fn transport(&self) -> &Arc<Transport> {
+        &self.transport
+    }
+
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The sending half.
+    pub fn half(&self) -> &SendHalf<Box<dyn Framing>> {
+        &self.half
+    }
+
+    /// What threads wait for.
+    pub fn news(&self) -> &News {
+        &self.news
+    }
+
+    /// Has the loop look at the connection.
+    pub fn ask_for_visit(&self) {
+        if !self.asked.swap(true, Ordering::SeqCst) {
+            self.visits.ask(self.origin.token);
+        }
+    }
+
+    /// The loop looks at it: what is done from now on wants another visit.
+    pub fn visit_begins(&self) {
+        self.asked.store(false, Ordering::SeqCst);
+    }
+
+    /// What is framed waits for other replies of a batch. False: it does so already.
+    pub fn wait_for_batch(&self) -> bool {
+        !self.waits.swap(true, Ordering::Relaxed)
+    }
+
+    /// What has waited for a batch is sent.
+    pub fn send_batched(&self) {
+        self.waits.store(false, Ordering::Relaxed);
+        self.send_framed();
+    }
+
+    /// The peer has cut a stream, or we do in its exchange's place: nothing more is sent on it but that.
+    pub fn reset(&self, id: u32) {
+        self.half.reset(id);
+        self.send_framed();
+        self.news.tell();
+    }
+
+    /// Answers a stream in its exchange's place, with a head and content that are small.
+    pub fn answer(&self, id: u32, head: &[u8], content: &[u8]) {
+        // Whatever is closed is answered already.
+        if self.half.send(id, head, &[content], true).is_ok_and(|taken| taken < content.len()) {
+            self.half.reset(id);
+        }
+        self.send_framed();
+        self.news.tell();
+    }
+
+    /// Follows what the receiving half has heard: there may be room, or a stream that is closed.
+    ///
+    /// # Errors
+    /// The receiving half is to be told.
+    pub fn hear(&self, event: &Event<'_>) -> Result<(), Overflow> {
+        let heard = self.half.hear(event);
+        self.news.tell();
+        heard
+    }
+
+    /// Sends what is framed, as far as the transport takes it. For whoever answers a stream.
+    ///
+    /// # Errors
+    /// The transport's.
+    pub fn send(&self) -> io::Result<Flushed> {
+        match self.send_framed() {
+            Written::All => Ok(Flushed::All),
+            Written::Full | Written::Elsewhere => Ok(Flushed::Full),
+            Written::Broken => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn send_framed(&self) -> Written {
+        let (written, taken) = self.half.write(|bytes| self.transport.send(bytes));
+        if taken > 0 || written == Written::Broken {
+            // There is room that others may have waited for.
+            self.news.tell();
+            let rest = lock(&self.rest);
+            if rest.unfinished > 0 || !rest.starved.is_empty() || written == Written::Broken {
+                drop(rest);
+                self.ask_for_visit();
+            }
+        }
+        written
+    }
+
+    /// Goes on with replies whose exchanges are over, and sends what is framed. For the loop, which hears of windows and
+    /// of room.
+    ///
+    /// # Errors
+    /// The transport's.
+    pub fn write(&self, limits: &Limits, now: Millis) -> io::Result<Flushed> {
+        let mut idle_rounds = 0;
+        loop {
+            let mut left = std::mem::take(&mut lock(&self.rest).left);
+            let before = left.len();
+            let mut moved = 0;
+            in_order(&mut left);
+            left.retain_mut(|one| one.frame_in_turn(&self.half, limits, now, &mut moved));
+            let finished = before - left.len();
+            if left.len() > 1 {
+                // Another one is first the next time, among those that share.
+                left.rotate_left(1);
+            }
+            let nothing_left = {
+                let mut rest = lock(&self.rest);
+                rest.left.append(&mut left);
+                rest.unfinished -= finished;
+                rest.left.is_empty()
+            };
+            let (written, taken) = self.half.write(|bytes| self.transport.send(bytes));
+            if taken > 0 {
+                self.news.tell();
+            }
+            match written {
+                Written::All if moved == 0 => {
+                    // Another thread may have had some in hand, and found no room before this wrote.
+                    idle_rounds += 1;
+                    if idle_rounds > 1 {
+                        return Ok(if nothing_left { Flushed::All } else { Flushed::Full });
+                    }
+                }
+                Written::All => idle_rounds = 0,
+                Written::Full | Written::Elsewhere => return Ok(Flushed::Full),
+                Written::Broken => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+    }
+
+    /// A reply is complete but for what waits of it: that goes on without its exchange.
+    pub(crate) fn leave(&self, mut left: Left) {
+        let mut rest = lock(&self.rest);
+        if let Some((_, priority)) = rest.priorities.iter().find(|(stream, _)| *stream == left.stream) {
+            left.priority = *priority;
+        }
+        rest.unfinished += 1;
+        rest.left.push(left);
+    }
+
+    /// The peer has said in what order it wants a stream's reply.
+    pub fn prefer(&self, stream: u32, priority: Priority) {
+        let mut rest = lock(&self.rest);
+        rest.priorities.retain(|(known, _)| *known != stream);
+        rest.priorities.push((stream, priority));
+        if let Some(left) = rest.left.iter_mut().find(|left| left.stream == stream) {
+            left.priority = priority;
+        }
+    }
+
+    /// A stream is gone: nothing of it is remembered.
+    pub fn forget(&self, stream: u32) {
+        let mut rest = lock(&self.rest);
+        if !rest.priorities.is_empty() {
+            rest.priorities.retain(|(known, _)| *known != stream);
+        }
+    }
+
+    /// Something of a stream's reply is left. For the loop, while it works on none of them.
+    pub fn is_unfinished(&self, stream: u32) -> bool {
+        lock(&self.rest).left.iter().any(|left| left.stream == stream)
+    }
+
+    /// When the first reader of what is left is given up.
+    pub fn left_until(&self) -> Millis {
+        lock(&self.rest).left.iter().map(|left| left.patience.until()).min().unwrap_or(Millis::MAX)
+    }
+
+    /// Cuts replies that were left and whose readers take too little; how many.
+    pub fn give_up(&self, now: Millis) -> u64 {
+        self.drop_left(|left| left.patience.is_over(now))
+    }
+
+    /// Large bodies are kept for its peer, which has taken all of the replies' calls.
+    pub fn keeps(&self) -> bool {
+        lock(&self.rest).left.iter().any(|left| left.output.keeps())
+    }
+
+    /// Cuts replies for which large bodies are kept; how many.
+    pub fn drop_kept(&self) -> u64 {
+        self.drop_left(|left| left.output.keeps())
+    }
+
+    fn drop_left(&self, which: impl Fn(&Left) -> bool) -> u64 {
+        let mut rest = lock(&self.rest);
+        let (dropped, kept): (Vec<Left>, Vec<Left>) =
+            std::mem::take(&mut rest.left).into_iter().partition(which);
+        rest.left = kept;
+        rest.unfinished -= dropped.len();
+        drop(rest);
+        dropped.iter().for_each(|left| self.half.reset(left.stream));
+        dropped.len() as u64
+    }
+
+    /// A task's or greenlet's stream waits for room; its own token is told when there may be some.
+    pub fn wants_room(&self, token: u64) {
+        let mut rest = lock(&self.rest);
+        if !rest.starved.contains(&token) {
+            rest.starved.push(token);
+        }
+    }
+
+    /// Those who wait for room, if there is some.
+    pub fn take_starved(&self) -> Vec<u64> {
+        if self.half.has_room() { std::mem::take(&mut lock(&self.rest).starved) } else { Vec::new() }
+    }
+
+    /// The connection ends: whoever waits hears so, and nothing more is framed.
+    pub fn close(&self) {
+        self.half.close();
+        let left = {
+            let mut rest = lock(&self.rest);
+            rest.unfinished = 0;
+            std::mem::take(&mut rest.left)
+        };
+        drop(left);
+        self.news.tell();
+    }
+}
+
+/// The most urgent first; of those, whoever is of no use in parts before those that share (RFC 9218 §10), by number.
+fn in_order(left: &mut [Left]) {
+    if left.iter().any(|one| one.priority != Priority::UNSAID) {
+        left.sort_by_key(|one| {
+            let number = if one.priority.incremental { u32::MAX } else { one.stream };
+            (one.priority.urgency, number)
+        });
+    }
+}
+
+impl Left {
+    /// Frames more of it: a part where others share the room, or all that there is room for. False: that was all, or the
+    /// stream is closed.
+    fn frame_in_turn(
+        &mut self,
+        half: &SendHalf<Box<dyn Framing>>,
+        limits: &Limits,
+        now: Millis,
+        moved: &mut u64,
+    ) -> bool {
+        loop {
+            let before = *moved;
+            if !self.frame(half, limits, now, moved) {
+                return false;
+            }
+            if self.priority.incremental || *moved == before {
+                return true;
+            }
+        }
+    }
+
+    /// Frames more of it. False: that was all, or the stream is closed.
+    fn frame(
+        &mut self,
+        half: &SendHalf<Box<dyn Framing>>,
+        limits: &Limits,
+        now: Millis,
+        moved: &mut u64,
+    ) -> bool {
+        match frame(half, self.stream, &mut self.output, self.trailers.is_empty()) {
+            Ok(more) => {
+                *moved += more;
+                self.patience.earn(more, limits, now);
+                if self.output.is_empty() && !self.trailers.is_empty() {
+                    half.end_with(self.stream, &self.trailers);
+                }
+            }
+            // A file that is shorter than was said: the peer must not take it for the whole.
+            Err(_) => {
+                half.reset(self.stream);
+                return false;
+            }
+        }
+        !self.output.is_empty()
+    }
+}
+
+/// Frames what waits in a queue, as far as there is room; how many bytes. `end`: the stream ends with it.
+///
+/// # Errors
+/// The stream is closed, or the file's.
+pub(crate) fn frame(
+    half: &SendHalf<Box<dyn Framing>>,
+    stream: u32,
+    output: &mut Output,
+    end: bool,
+) -> io::Result<u64> {
+    let mut closed = false;
+    let moved = output.pull(|bytes, last| {
+        half.content(stream, bytes, end && last).unwrap_or_else(|Closed| {
+            closed = true;
+            0
+        })
+    })?;
+    if closed { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(moved) }
+}
