@@ -270,4 +270,5 @@ class WebServer:
 
 def protocols() -> Iterator[str]:
     """Those that the table names."""
-    yield from dict.fromkeys(row.protocol for row in ROWS)
+    # HTTP/2 is spoken where HTTP is.
+    yield from dict.fromkeys(row.protocol for row in ROWS if row.protocol != "HTTP/2")

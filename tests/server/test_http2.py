@@ -13,10 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import h2.events
+import h2.settings
 import pytest
 from drivers import DRIVERS
 from gatewayrequests import SAME, exchange, parsed
-from h2client import CALM, INTERNAL_ERROR, NO_ERROR, PATIENCE, Client
+from h2client import CALM, CANCEL, INTERNAL_ERROR, NO_ERROR, PATIENCE, Client
 from proxyheaders import v2
 from serving import Serving
 
@@ -281,6 +282,18 @@ class _Without:
         return self.sock.recv(size)
 
 
+@driven
+def test_loads_of_a_client_that_is_not_ours_are_answered_to_the_last(serve: Serve, driver: tuple[str, ...]) -> None:
+    served = at(serve, driver)
+    load = ["h2load", "-n", "3000", "-c", "4", "-m", "20", f"http://127.0.0.1:{served.port}/bytes/2000"]
+    told = subprocess.run(load, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+    assert "3000 succeeded, 0 failed, 0 errored, 0 timeout" in told, told
+    fetch = ["nghttp", "-ns", "--no-dep", *(f"http://127.0.0.1:{served.port}/bytes/{number}" for number in range(20))]
+    told = subprocess.run(fetch, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+    assert told.count(" 200 ") == 20, told
+    served.counts("application_errors", 0)
+
+
 def test_who_is_not_trusted_is_told_where_it_is_spoken(serve: Serve) -> None:
     served = serve("many:application", "--forwarded-allow-ips=192.0.2.1")
     answer = served.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
@@ -315,3 +328,44 @@ def test_a_flood_of_resets_ends_in_order_and_bounds_the_calls(serve: Serve) -> N
     served.counts('h2_faults{reason="glitches"}', 1)
     with Client(served.port) as client:
         assert int(client.get("/count/bytes")) <= 300
+
+
+def test_files_are_sent_on_streams_before_the_application_is_asked(serve: Serve, tmp_path: Path) -> None:
+    content = os.urandom(3_000_000)
+    (tmp_path / "large.bin").write_bytes(content)
+    (tmp_path / "small.txt").write_bytes(b"small")
+    served = serve("many:application", "--bind=h2c://127.0.0.1:0", "--static", f"/files={tmp_path}")
+    with Client(served.port) as client:
+        large, small = client.ask("/files/large.bin"), client.ask("/files/small.txt")
+        part = client.ask("/files/large.bin", fields=(("range", "bytes=1000-1999"),))
+        client.flush()
+        assert client.replies([large, small, part]) == {large: content, small: b"small", part: content[1000:2000]}
+        assert client.heads[part][":status"] == "206"
+    served.counts("static_replies", 3)
+
+
+@driven
+def test_readers_on_streams_are_cut_where_too_much_is_kept_for_them(serve: Serve, driver: tuple[str, ...]) -> None:
+    served = at(serve, driver, "--limit-kept-bytes=2M")
+    with Client(served.port, window=0) as client:
+        first, second, newest = (client.ask(f"/bytes/{1_500_000 + number}") for number in range(3))
+        client.flush()
+        for stream in (first, second, newest):
+            client.head(stream)
+        assert {client.reset_code(first), client.reset_code(second)} == {CANCEL}
+        client.machine.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1 << 24})
+        client.flush()
+        assert len(client.replies([newest])[newest]) == 1_500_002
+    served.counts("kept_resets", 2)
+
+
+@driven
+def test_a_large_reply_lets_others_have_their_turn(serve: Serve, driver: tuple[str, ...]) -> None:
+    served = at(serve, driver)
+    with Client(served.port, window=2**24) as client, Client(served.port) as other:
+        client.machine.increment_flow_control_window(2**24)
+        large = client.ask("/bytes/4000000")
+        client.flush()
+        for _ in range(20):
+            assert other.get("/bytes/3") == b"xxx"
+        assert len(client.replies([large])[large]) == 4_000_000

@@ -147,6 +147,13 @@ impl Allowance {
         }
     }
 
+    /// The same of so many.
+    pub fn count_pieces(&mut self, pieces: u32) {
+        for _ in 0..pieces {
+            self.count_piece();
+        }
+    }
+
     /// True when another connection may go on without an edge: each does so once between two looks.
     #[inline]
     pub fn visit(&mut self) -> bool {

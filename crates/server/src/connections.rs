@@ -283,6 +283,7 @@ impl Connections {
     pub fn hand_over_idle(&mut self, poller: &mut Poller) {
         let goes =
             |(token, connection, _): (u64, &Connection, Millis)| connection.can_leave().then_some(token);
+        self.ask_streams_to_leave(poller);
         let idle: Vec<u64> = self.slots.parked().filter_map(goes).collect();
         if idle.is_empty() {
             return;

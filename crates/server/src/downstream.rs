@@ -194,6 +194,14 @@ impl Downstream {
         }
     }
 
+    /// The same, as the peer takes too little.
+    pub fn give_up(&mut self) {
+        match self {
+            Self::Connection(connection) => connection.transport.reset_at_close(),
+            Self::Stream(stream) => stream.give_up(),
+        }
+    }
+
     /// Nothing more is sent: what waits is dropped.
     pub fn drop_waiting(&mut self) {
         match self {

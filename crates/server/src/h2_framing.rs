@@ -67,6 +67,10 @@ impl Framing for H2Framing {
         self.send.reset(stream, Code::InternalError, out);
     }
 
+    fn give_up(&mut self, stream: u32, out: &mut Vec<u8>) {
+        self.send.reset(stream, Code::Cancel, out);
+    }
+
     fn hear(&mut self, event: &Event<'_>) -> Result<(), Overflow> {
         self.send.hear(event)
     }

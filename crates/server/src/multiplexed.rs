@@ -44,6 +44,8 @@ pub struct Multiplexed {
     asked: AtomicBool,
     /// Its replies wait for those of a batch.
     waits: AtomicBool,
+    /// The loop waits for room, of which another thread that is sending may be the only one to know.
+    loop_waits: AtomicBool,
 }
 
 #[derive(Default)]
@@ -87,6 +89,7 @@ impl Multiplexed {
             visits,
             asked: AtomicBool::new(false),
             waits: AtomicBool::new(false),
+            loop_waits: AtomicBool::new(false),
         })
     }
 
@@ -118,6 +121,12 @@ impl Multiplexed {
     /// The loop looks at it: what is done from now on wants another visit.
     pub fn visit_begins(&self) {
         self.asked.store(false, Ordering::SeqCst);
+    }
+
+    /// The loop goes on when there is room, or does not wait for it. Said before it looks how much waits: whoever has that
+    /// in hand hears of it, or is done.
+    pub fn loop_waits(&self, waits: bool) {
+        self.loop_waits.store(waits, Ordering::SeqCst);
     }
 
     /// What is framed waits for other replies of a batch. False: it does so already.
@@ -176,7 +185,8 @@ impl Multiplexed {
             // There is room that others may have waited for.
             self.news.tell();
             let rest = lock(&self.rest);
-            if rest.unfinished > 0 || !rest.starved.is_empty() || written == Written::Broken {
+            let wanted = rest.unfinished > 0 || !rest.starved.is_empty();
+            if wanted || written == Written::Broken || self.loop_waits.load(Ordering::SeqCst) {
                 drop(rest);
                 self.ask_for_visit();
             }
@@ -184,13 +194,14 @@ impl Multiplexed {
         written
     }
 
-    /// Goes on with replies whose exchanges are over, and sends what is framed. For the loop, which hears of windows and
-    /// of room.
+    /// Goes on with replies whose exchanges are over, and sends what is framed: as much as one look allows. For the loop,
+    /// which hears of windows and of room.
     ///
     /// # Errors
     /// The transport's.
     pub fn write(&self, limits: &Limits, now: Millis) -> io::Result<Flushed> {
         let mut idle_rounds = 0;
+        let mut all_moved = 0;
         loop {
             let mut left = std::mem::take(&mut lock(&self.rest).left);
             let before = left.len();
@@ -220,7 +231,8 @@ impl Multiplexed {
                         return Ok(if nothing_left { Flushed::All } else { Flushed::Full });
                     }
                 }
-                Written::All => idle_rounds = 0,
+                Written::All if all_moved + moved >= limits.send_burst_bytes => return Ok(Flushed::More),
+                Written::All => (idle_rounds, all_moved) = (0, all_moved + moved),
                 Written::Full | Written::Elsewhere => return Ok(Flushed::Full),
                 Written::Broken => return Err(io::ErrorKind::BrokenPipe.into()),
             }
@@ -270,14 +282,14 @@ impl Multiplexed {
         self.drop_left(|left| left.patience.is_over(now))
     }
 
-    /// Large bodies are kept for its peer, which has taken all of the replies' calls.
+    /// Large bodies are kept for its peer, of replies whose exchanges are over.
     pub fn keeps(&self) -> bool {
         lock(&self.rest).left.iter().any(|left| left.output.keeps())
     }
 
-    /// Cuts replies for which large bodies are kept; how many.
-    pub fn drop_kept(&self) -> u64 {
-        self.drop_left(|left| left.output.keeps())
+    /// Cuts replies for which large bodies are kept, but for the one of a stream; how many.
+    pub fn drop_kept(&self, but: Option<u32>) -> u64 {
+        self.drop_left(|left| left.output.keeps() && Some(left.stream) != but)
     }
 
     fn drop_left(&self, which: impl Fn(&Left) -> bool) -> u64 {
@@ -287,7 +299,7 @@ impl Multiplexed {
         rest.left = kept;
         rest.unfinished -= dropped.len();
         drop(rest);
-        dropped.iter().for_each(|left| self.half.reset(left.stream));
+        dropped.iter().for_each(|left| self.half.give_up(left.stream));
         dropped.len() as u64
     }
 

@@ -159,6 +159,11 @@ impl Output {
         self.full || self.is_empty()
     }
 
+    /// There may be room again.
+    pub fn note_room(&mut self) {
+        self.full = false;
+    }
+
     /// What goes before this has filled the socket.
     pub fn note_full(&mut self) {
         self.full = true;

@@ -237,8 +237,10 @@ impl Requests {
                 if let Some(buffer) = buffer {
                     self.batch.give_back(buffer);
                 }
-                let (shared, waits) = (Arc::clone(&ended.shared), ended.waits);
+                let (shared, id, waits) = (Arc::clone(&ended.shared), ended.id, ended.waits);
                 connections.end_stream(ended, poller.now);
+                // What is left of a reply is with its connection, whoever drives the loop.
+                connections.keep_budget((shared.origin().token, Some(id)), poller);
                 match waits {
                     false => return connections.visit(shared.origin().token, poller),
                     // One write for all that wait.

@@ -47,6 +47,11 @@ pub trait Framing: Send {
     /// The stream is cut: what was sent of it is not all.
     fn reset(&mut self, stream: u32, out: &mut Vec<u8>);
 
+    /// The same, as its peer takes too little of it.
+    fn give_up(&mut self, stream: u32, out: &mut Vec<u8>) {
+        self.reset(stream, out);
+    }
+
     /// Follows what the receiving half has heard.
     ///
     /// # Errors
@@ -84,6 +89,10 @@ impl Framing for Box<dyn Framing> {
 
     fn reset(&mut self, stream: u32, out: &mut Vec<u8>) {
         (**self).reset(stream, out);
+    }
+
+    fn give_up(&mut self, stream: u32, out: &mut Vec<u8>) {
+        (**self).give_up(stream, out);
     }
 
     fn hear(&mut self, event: &Event<'_>) -> Result<(), Overflow> {
@@ -243,9 +252,18 @@ impl<F: Framing> SendHalf<F> {
 
     /// Cuts a stream that has not ended; the others go on.
     pub fn reset(&self, stream: u32) {
+        self.cut(stream, F::reset);
+    }
+
+    /// The same for one whose peer takes too little.
+    pub fn give_up(&self, stream: u32) {
+        self.cut(stream, F::give_up);
+    }
+
+    fn cut(&self, stream: u32, how: impl FnOnce(&mut F, u32, &mut Vec<u8>)) {
         let mut state = lock(&self.state);
         if let Ok(State { framing, framed, cut, .. }) = state.of(stream) {
-            framing.reset(stream, framed);
+            how(framing, stream, framed);
             cut.push(stream);
             state.close(stream);
         }

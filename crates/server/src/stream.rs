@@ -179,7 +179,8 @@ impl Stream {
     /// # Errors
     /// As [`Stream::send`], and the file's.
     pub fn flush(&mut self, limits: &Limits, now: Millis) -> io::Result<Flushed> {
-        let mut asked = false;
+        let (mut asked, mut all_moved) = (false, 0);
+        self.output.note_room();
         loop {
             let moved = frame(self.shared.half(), self.id, &mut self.output, false)?;
             self.patience.earn(moved, limits, now);
@@ -195,6 +196,10 @@ impl Stream {
                 // What makes room from now on is told.
                 self.shared.wants_room(self.token);
             }
+            all_moved += moved;
+            if all_moved >= limits.send_burst_bytes {
+                return Ok(Flushed::More);
+            }
         }
     }
 
@@ -203,6 +208,12 @@ impl Stream {
         self.over = true;
         self.output = Output::default();
         self.shared.reset(self.id);
+    }
+
+    /// The same, as its peer takes too little.
+    pub fn give_up(&mut self) {
+        self.shared.half().give_up(self.id);
+        self.reset();
     }
 
     /// The reply is complete: what waits of it goes on without its exchange, then the stream ends.

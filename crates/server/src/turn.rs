@@ -308,7 +308,7 @@ impl Loop {
     /// An exchange has been answered. True: something is ready by it, so look soon.
     #[inline]
     pub(crate) fn finish(&mut self, exchange: Box<Exchange>) -> bool {
-        let kept = exchange.keeps().then(|| exchange.token());
+        let kept = exchange.keeps().then(|| (exchange.token(), None));
         let next = self.requests.finish(exchange, &mut self.connections, &mut self.poller);
         self.requests.add(next);
         self.take_opened();

@@ -137,7 +137,7 @@ limits! {
         "the writing thread waits for the reader, and no next request of its connection begins", "reply_waits, pipeline_waits";
     kept_bytes: "bytes" = 128 * 1024 * 1024,
         "large bodies that are sent from the application's own objects and live until their readers have them, all together in one worker: twenty-five of 5 MB; files hold nothing",
-        "a thread waits for its reader before it takes another request; under an event loop or a hub the readers that take least are reset", "kept_waits, kept_resets";
+        "a thread waits for its reader before it takes another request; under an event loop or a hub, and on streams of HTTP/2, the readers that take least are reset", "kept_waits, kept_resets";
     static_memory_bytes: "bytes" = 32 * 1024 * 1024,
         "small files of --static that are served from memory: a site's stylesheets, scripts and icons with their compressed forms fit several times. What is still being sent counts, too",
         "those that were not asked for lately make room; what does not fit is served from its file", "static_evicted";

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 STATIC = "route, folder, index and age are one value here: `--static '/static=FOLDER;index=FILE;max-age=SECONDS'`"
 METRICS = "there is no metrics endpoint; `forehand status` shows the server's counters"
-HTTP2 = "no HTTP/2 here yet: let a proxy speak it (docs/behind-nginx.md)"
+HTTP2 = "HTTP/2 is spoken without TLS, with a proxy in front, and needs no option (docs/http2.md)"
 LOOP = "each worker has one loop; there is nothing to choose"
 
 

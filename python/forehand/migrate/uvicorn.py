@@ -38,7 +38,7 @@ RULES: dict[str, Rule] = {
     "--workers": same("workers"),
     "--loop": asgi.loop,
     "--http": not_needed("there is one parser, written in Rust"),
-    "--http2": unsupported("no HTTP/2 here yet: let a proxy speak it (docs/behind-nginx.md)"),
+    "--http2": unsupported("HTTP/2 is spoken without TLS, with a proxy in front, and needs no option (docs/http2.md)"),
     "--ws": asgi.sockets,
     "--ws-max-size": asgi.message_size,
     "--ws-max-queue": same("limit_ws_queue"),

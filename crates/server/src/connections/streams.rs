@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::exchange::Exchange;
 use crate::h2_framing::H2Framing;
 use crate::multiplexed::{Multiplexed, Origin};
+use crate::output::Flushed;
 use crate::poller::Poller;
 use crate::send_half::AHEAD;
 use crate::slots::{Slots, Wakeup};
@@ -41,6 +42,8 @@ struct Visit<'a> {
     opened: &'a mut VecDeque<Box<Exchange>>,
     /// The connection's own token.
     token: u64,
+    /// Parts of bodies that have come.
+    pieces: u32,
     now: Millis,
 }
 
@@ -89,6 +92,7 @@ impl Connections {
             storing: &self.storing,
             opened: &mut self.opened,
             token,
+            pieces: 0,
             now,
         }
     }
@@ -110,17 +114,19 @@ impl Connections {
         }
         streams.give_back(self.reader.shared(), now);
         let lives = self.read_streams(&mut connection, &mut streams, poller);
-        let lives = lives && self.send_streams(&mut streams, now);
-        if !lives {
+        let sent = if lives { self.send_streams(&mut streams, now) } else { None };
+        let Some(sent) = sent else {
             self.engine.counters.requests_incomplete.add_many(u64::from(!streams.calls.is_empty()));
             connection.put_streams(streams);
             self.close(connection);
             return None;
-        }
-        let all_sent = streams.shared.half().waiting() == 0;
+        };
         let over = streams.ends || streams.receive.is_over();
         let over = over || streams.peer_ended && streams.calls.is_empty();
-        if over && all_sent {
+        let half = streams.shared.half();
+        streams.shared.loop_waits(over || streams.receive.owes() || half.waiting() >= AHEAD);
+        let waiting = half.waiting();
+        if over && waiting == 0 {
             if self.shutdown.has_begun() {
                 self.engine.counters.connections_drained.add();
             }
@@ -132,7 +138,7 @@ impl Connections {
             return Some(connection);
         }
         // Behind a full transport nothing is read: an edge tells when it is not.
-        let full = streams.shared.half().waiting() >= AHEAD;
+        let full = waiting >= AHEAD;
         connection.put_streams(streams);
         let goes_on = !full && (connection.more || !connection.pending.is_empty());
         let more = std::mem::replace(&mut connection.more, goes_on);
@@ -144,6 +150,11 @@ impl Connections {
             && let crate::slots::Place::Parked(connection) = &mut row.place
         {
             connection.more = true;
+        }
+        if sent == Flushed::More {
+            self.engine.counters.send_bursts.add_alone();
+            poller.allowance.count_sent(self.engine.config.limits.send_burst_bytes);
+            self.slots.resume(token);
         }
         None
     }
@@ -177,7 +188,9 @@ impl Connections {
             if !connection.pending.is_empty() {
                 let (bytes, at) = connection.pending.take();
                 let mut input = &bytes[at..];
-                heard = self.visiting(token, now).hear(streams, &mut input);
+                let mut visit = self.visiting(token, now);
+                heard = visit.hear(streams, &mut input);
+                poller.allowance.count_pieces(visit.pieces);
                 let read = bytes.len() - input.len();
                 connection.pending.put(bytes, read);
             } else if connection.more && poller.allowance.may_read(reads) {
@@ -185,12 +198,15 @@ impl Connections {
                 connection.more = false;
                 self.reader.count_read(poller);
                 let mut lent = poller.reactor.take_lent();
-                let result = match connection.transport.read(&mut lent) {
+                let most = poller.allowance.read_bytes().min(lent.len());
+                let result = match connection.transport.read(&mut lent[..most]) {
                     Read::Data { bytes, more } => {
                         connection.more = more || connection.hung_up;
                         connection.looked_late = false;
                         let mut input = bytes;
-                        let heard = self.visiting(token, now).hear(streams, &mut input);
+                        let mut visit = self.visiting(token, now);
+                        let heard = visit.hear(streams, &mut input);
+                        poller.allowance.count_pieces(visit.pieces);
                         connection.pending.keep(input);
                         Some(heard)
                     }
@@ -216,27 +232,45 @@ impl Connections {
     }
 
     /// Sends what is framed and what the machine has to say, in this order; goes on with what is left of replies, and lets
-    /// go of streams that are done. False: the connection broke.
-    fn send_streams(&mut self, streams: &mut Streams, now: Millis) -> bool {
+    /// go of streams that are done. None: the connection broke.
+    fn send_streams(&mut self, streams: &mut Streams, now: Millis) -> Option<Flushed> {
         let limits = &self.engine.config.limits;
-        loop {
+        let sent = loop {
             let had_room = streams.shared.half().has_room();
             streams.speak();
-            if streams.shared.write(limits, now).is_err() {
-                return false;
-            }
+            let sent = streams.shared.write(limits, now).ok()?;
             let released = streams.release_finished(self.reader.shared(), now);
             // What the machine has to say waits for room, of which no edge need tell.
             let room_was_made = !had_room && streams.shared.half().has_room();
-            if !released && !room_was_made {
-                break;
+            if sent == Flushed::More || !released && !room_was_made {
+                break sent;
             }
-        }
+        };
         streams.note_taken(limits, now);
         for token in streams.shared.take_starved() {
             self.slots.wake(Wakeup { token, hung_up: false });
         }
-        true
+        Some(sent)
+    }
+
+    /// Idle ones cannot be given to another worker, as their peers have tables here: they are told that they end, and come
+    /// back to whoever takes them.
+    pub(super) fn ask_streams_to_leave(&mut self, poller: &mut Poller) {
+        let idle: Vec<u64> = self
+            .slots
+            .parked()
+            .filter(|(_, connection, _)| connection.streams().is_some_and(Streams::is_idle))
+            .map(|(token, ..)| token)
+            .collect();
+        for token in idle {
+            let Some(mut connection) = self.slots.check_out(token) else { continue };
+            if let Some(mut streams) = connection.take_streams() {
+                streams.receive.leave(poller.now);
+                connection.put_streams(streams);
+            }
+            let none = self.progress(connection, poller);
+            debug_assert!(none.is_none(), "requests of streams are told apart");
+        }
     }
 
     /// Its connection is gone: whoever answers a stream of it hears so.

@@ -89,7 +89,7 @@ impl Exchange {
     /// The peer has taken too little for too long, or the engine ends: the connection is reset.
     pub fn give_up(&mut self, engine: &Engine) -> Gone {
         engine.counters.write_timeouts.add();
-        self.downstream.reset();
+        self.downstream.give_up();
         self.broke(engine)
     }
 

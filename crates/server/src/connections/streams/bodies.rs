@@ -28,6 +28,7 @@ enum Kept {
 impl Visit<'_> {
     /// Part of a body.
     pub(super) fn add(&mut self, streams: &mut Streams, stream: u32, data: &[u8]) {
+        self.pieces += 1;
         let Some(call) = streams.call(stream) else { return };
         match &mut call.place {
             Place::Arriving(arriving) => {

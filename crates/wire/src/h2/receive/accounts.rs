@@ -109,6 +109,11 @@ impl Receive {
         std::mem::take(&mut self.output)
     }
 
+    /// There are frames for [`Receive::take_output`].
+    pub fn owes(&self) -> bool {
+        !self.output.is_empty()
+    }
+
     /// Which heads of the cache are its own.
     pub fn variant(&self) -> u32 {
         self.variant
