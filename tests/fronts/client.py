@@ -60,9 +60,10 @@ class Client:
         return bool(part)
 
     def until(self, text: bytes) -> None:
-        """Read until that has come."""
+        """Read until that has come; EOFError where it does not."""
         while text not in self.held:
-            assert self.more(), self.held
+            if not self.more():
+                raise EOFError(self.held)
 
     def head(self) -> tuple[int, list[tuple[str, str]]]:
         """Read the head of a reply; interim ones are passed over."""

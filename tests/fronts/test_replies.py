@@ -56,7 +56,12 @@ def test_a_reply_is_passed_on_as_it_comes(row: Row, kind: str, front: Front) -> 
 
 def test_a_reply_that_breaks_off_is_what_the_page_says(row: Row, kind: str, front: Front) -> None:
     # Apache sends what has no end by FastCGI, and is silent until its time for a next request is over.
-    reply = ask(front(row, kind), "/?broken", headers={"Connection": "close"})
+    try:
+        reply = ask(front(row, kind), "/?broken", headers={"Connection": "close"})
+    except EOFError:
+        # nginx that hears of the cut together with the reply's beginning passes nothing of it on.
+        assert (row.protocol, row.facts["A reply that breaks off"]) == ("HTTP/2", "shown")
+        return
     seen = reply.status >= 500 or not reply.complete
     if row.facts["A reply that breaks off"] != "may look complete":
         assert seen is (row.facts["A reply that breaks off"] == "shown"), reply
