@@ -7,6 +7,7 @@ FUZZ_SEED ?=
 FUZZ_FROM := $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 RACE_SECONDS ?= 60
 TORMENT_SECONDS ?= 3600
+ATTACK_SECONDS ?= 10
 # How many processes share the tests, which wait more than they work. tests/conftest.py says which of them stay together.
 TESTERS ?= 4
 BIN := .venv/bin
@@ -17,7 +18,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test test-debug sanitize miri h2spec check lint loom fuzz race torment autobahn bench bench-load docs interpreters clean load lab
+.PHONY: build serve test test-debug sanitize miri h2spec attacks check lint loom fuzz race torment autobahn bench bench-load docs interpreters clean load lab
 
 build: .venv/built
 
@@ -85,6 +86,10 @@ miri:
 # The machines of HTTP/2 before h2spec: all 146 cases, three times. It needs Go, once, to build h2spec.
 h2spec:
 	tools/h2spec.sh
+
+# Attacks of HTTP/2 that have names, each for so long beside another client; `make test` has half a second of each.
+attacks: .venv/built .venv/tested-with
+	FOREHAND_ATTACK_SECONDS=$(ATTACK_SECONDS) $(BIN)/python -m pytest -q -s tests/server/test_http2_attacks.py
 
 # Tests against a build that ends where somebody would wait with the interpreter, the baton or a lock in hand.
 DEBUG_TESTS ?= tests/wsgi tests/greenlets/test_greenlets.py tests/asgi/test_http.py tests/supervisor/test_deadlines.py tests/server/test_tls.py

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from h2client import Client
 from serving import PATIENCE, Serving
 from staticfiles import DRIVERS, LARGE, THEN, ask, put, replace
 
@@ -147,3 +148,26 @@ def test_of_each_page_is_known_that_it_is_in_memory_when_it_is_sent(serve: Serve
             known.clear()
             sent += int(found[2])
     assert sent == 3 * len(LARGE) - 5000
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_only_threads_for_the_disk_wait_for_what_is_sent_on_streams(serve: Serve, tmp_path: Path, driver: str) -> None:
+    folder = tmp_path / "files"
+    for name in ("cold.bin", "other.bin"):
+        put(folder / name, LARGE)
+        forget(folder / name)
+    server = serve(*DRIVERS[driver], "--static", f"/s={folder}")
+    watched = Watched(server, folder, tmp_path / "calls")
+    with Client(server.port, window=2**24) as client:
+        # The second one is not held up by the first, of which nothing may come at first.
+        client.machine.increment_flow_control_window(2**20)
+        streams = [client.ask("/s/cold.bin"), client.ask("/s/other.bin")]
+        client.flush()
+        assert set(client.replies(streams).values()) == {LARGE}
+    calls = watched.calls()
+    others = [call for thread, call in calls if thread != "forehand-disk"]
+    assert [call for call in others if not AT_ONCE.match(call)] == []
+    for name in ("cold.bin", "other.bin"):
+        assert any("preadv2(" in call and name in call for call in others), "what is there is read by whoever frames it"
+        assert any(thread == "forehand-disk" and "pread64(" in call and name in call for thread, call in calls)

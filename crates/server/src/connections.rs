@@ -204,6 +204,9 @@ impl Connections {
             self.wake(token);
             return None;
         };
+        if let Some(streams) = connection.streams() {
+            streams.shared.disk_has_read(&self.engine.config.limits, poller.now);
+        }
         if matches!(connection.phase, Phase::Flushing(_)) {
             connection.patience = Patience::to_write(&self.engine.config.limits, poller.now);
         }

@@ -53,6 +53,10 @@ impl Framing for H2Framing {
         self.send.content(stream, content, end, out)
     }
 
+    fn room(&self, stream: u32) -> usize {
+        self.send.room(stream)
+    }
+
     fn end(&mut self, stream: u32, out: &mut Vec<u8>) {
         self.send.end(stream, out);
     }

@@ -61,6 +61,15 @@ impl Kind {
         };
         Some(Self { protocol, preface: proxy.map(proxy::preface), tls: scheme == "https" })
     }
+
+    /// The same where a client has agreed on this by ALPN (RFC 7301, RFC 9113 §3.2); none: it has offered nothing.
+    #[must_use]
+    pub fn agreed(self, name: Option<&[u8]>) -> Self {
+        match (self.protocol, name) {
+            (Protocol::Http, Some(b"h2")) => Self { protocol: Protocol::Http2, ..self },
+            _ => self,
+        }
+    }
 }
 
 /// A listening descriptor, which somebody else keeps open, and its kind.
@@ -90,4 +99,18 @@ pub fn is_among(peer: &Address, trust: &Trust) -> bool {
         Address::Ip(ip, port) => Peer::Ip(*ip, *port),
         Address::Unix => Peer::Unix,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_has_agreed_on_is_spoken_where_http_is() {
+        let agreed = |name: &str, alpn| Kind::named(name).expect("a kind").agreed(alpn).protocol;
+        assert_eq!(agreed("http", Some(&b"h2"[..])), Protocol::Http2);
+        assert_eq!(agreed("http", Some(b"http/1.1")), Protocol::Http);
+        assert_eq!(agreed("http", None), Protocol::Http, "who offers nothing speaks HTTP/1");
+        assert_eq!(agreed("fastcgi", Some(b"h2")), Protocol::FastCgi);
+    }
 }

@@ -239,6 +239,16 @@ impl Multiplexed {
         }
     }
 
+    /// What somebody waited for was read from a disk: its peer was not the one that was slow.
+    pub fn disk_has_read(&self, limits: &Limits, now: Millis) {
+        for left in &mut lock(&self.rest).left {
+            if left.output.sends_file() && self.half.room(left.stream) > 0 {
+                left.patience = Patience::to_write(limits, now);
+            }
+        }
+        self.news.tell();
+    }
+
     /// A reply is complete but for what waits of it: that goes on without its exchange.
     pub(crate) fn leave(&self, mut left: Left) {
         let mut rest = lock(&self.rest);
@@ -397,11 +407,12 @@ pub(crate) fn frame(
     end: bool,
 ) -> io::Result<u64> {
     let mut closed = false;
-    let moved = output.pull(|bytes, last| {
+    let take = |bytes: &[u8], last: bool| {
         half.content(stream, bytes, end && last).unwrap_or_else(|Closed| {
             closed = true;
             0
         })
-    })?;
+    };
+    let moved = output.pull(|| half.room(stream), take)?;
     if closed { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(moved) }
 }

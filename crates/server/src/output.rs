@@ -169,12 +169,22 @@ impl Output {
         self.full = true;
     }
 
+    /// A file comes next.
+    pub fn sends_file(&self) -> bool {
+        matches!(self.pieces.front(), Some(Piece::File(_)))
+    }
+
     /// Lets `take` have the bytes in order, and hear whether they are the last, until it takes less than it is shown; how
-    /// many it took. What is in files is read for it: sendfile(2) knows nothing of frames.
+    /// many it took. What is in files is read for it, as much as there is `room` for: sendfile(2) knows nothing of frames.
+    /// What of them is not in memory is waited for, and the loop hears when it is.
     ///
     /// # Errors
     /// A file's; `UnexpectedEof` where it is shorter than was said.
-    pub fn pull(&mut self, mut take: impl FnMut(&[u8], bool) -> usize) -> io::Result<u64> {
+    pub fn pull(
+        &mut self,
+        room: impl Fn() -> usize,
+        mut take: impl FnMut(&[u8], bool) -> usize,
+    ) -> io::Result<u64> {
         let before = self.left;
         loop {
             let one = self.pieces.len() == 1;
@@ -196,8 +206,12 @@ impl Output {
                     (taken, shown, at == end)
                 }
                 Piece::File(file) => {
-                    let mut room = [0; FILE_BYTES];
-                    let read = file.peek(&mut room)?;
+                    let mut bytes = [0; FILE_BYTES];
+                    let most = room().min(FILE_BYTES);
+                    if most == 0 {
+                        break;
+                    }
+                    let Some(read) = file.peek(&mut bytes[..most])? else { break };
                     let last = one && read.len() as u64 == file.left();
                     let (taken, shown) = (take(read, last), read.len());
                     file.advance(taken);

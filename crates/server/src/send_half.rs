@@ -36,6 +36,11 @@ pub trait Framing: Send {
     /// so that the stream ends when all of it was taken.
     fn content(&mut self, stream: u32, content: &[u8], end: bool, out: &mut Vec<u8>) -> usize;
 
+    /// How much content the peer lets come on a stream now.
+    fn room(&self, _stream: u32) -> usize {
+        usize::MAX
+    }
+
     /// The stream's end, in order, where nothing is left that it could be said with.
     fn end(&mut self, stream: u32, out: &mut Vec<u8>);
 
@@ -77,6 +82,10 @@ impl Framing for Box<dyn Framing> {
 
     fn content(&mut self, stream: u32, content: &[u8], end: bool, out: &mut Vec<u8>) -> usize {
         (**self).content(stream, content, end, out)
+    }
+
+    fn room(&self, stream: u32) -> usize {
+        (**self).room(stream)
     }
 
     fn end(&mut self, stream: u32, out: &mut Vec<u8>) {
@@ -235,6 +244,12 @@ impl<F: Framing> SendHalf<F> {
         self.send(stream, b"", &[content], end)
     }
 
+    /// How much content would be framed on a stream now. On one that is closed any amount: who frames it hears so.
+    pub fn room(&self, stream: u32) -> usize {
+        let state = lock(&self.state);
+        if state.is_open(stream) { state.room().min(state.framing.room(stream)) } else { usize::MAX }
+    }
+
     /// Ends a stream in order, once.
     pub fn end(&self, stream: u32) {
         // One that is closed has ended.
@@ -355,8 +370,7 @@ impl<F: Framing> SendHalf<F> {
 impl<F: Framing> State<F> {
     /// Frames content, as far as there is room; how much of it.
     fn content(&mut self, stream: u32, content: &[u8], end: bool) -> usize {
-        let room = AHEAD.saturating_sub(self.waiting());
-        let most = if room < LEAST { 0 } else { room.div_ceil(2).min(content.len()) };
+        let most = self.room().min(content.len());
         let ends = end && most == content.len();
         let mut taken = 0;
         while taken < most {
@@ -366,6 +380,12 @@ impl<F: Framing> State<F> {
             }
         }
         taken
+    }
+
+    /// How much one stream may frame before the transport has taken more.
+    fn room(&self) -> usize {
+        let room = AHEAD.saturating_sub(self.waiting());
+        if room < LEAST { 0 } else { room.div_ceil(2) }
     }
 
     fn close(&mut self, stream: u32) {

@@ -8,6 +8,7 @@
 //! peer took what went before; if it does not, a thread reads them, and the connection goes on when they are there.
 
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use reactor::Waker;
+use reactor::file::Ask;
 
 use crate::disk::DiskThreads;
 use crate::inbox::Inbox;
@@ -110,16 +112,35 @@ impl SentFile {
         self.file.file.as_fd()
     }
 
-    /// Reads the next bytes, and takes none of them. It may wait for the disk.
+    /// Reads the next bytes, and takes none of them. None: they are not in memory but are being read, and the loop is told
+    /// when they are.
     ///
     /// # Errors
     /// The file's; `UnexpectedEof` where it is shorter than was said.
-    pub fn peek<'a>(&self, room: &'a mut [u8]) -> std::io::Result<&'a [u8]> {
+    pub fn peek<'a>(&mut self, room: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(room.len());
-        match self.file.file.read_at(&mut room[..most], self.offset)? {
-            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
-            read => Ok(&room[..read]),
+        let room = &mut room[..most];
+        let read = match reactor::file::read_at(&self.file.file, room, self.offset, Ask::Cached)? {
+            Some(read) => read,
+            None if !self.was_fetched(most as u64) => return Ok(None),
+            // A file system that does not say what it has in memory: a thread has just read this.
+            None => self.file.file.read_at(room, self.offset)?,
+        };
+        if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(Some(&room[..read])) }
+    }
+
+    /// True: a thread has read the next `count` bytes. False: one does so now.
+    fn was_fetched(&mut self, count: u64) -> bool {
+        let Some(ahead) = &mut self.ahead else { return true };
+        if ahead.reads.load(Ordering::Acquire) {
+            return false;
         }
+        let part = self.offset..self.offset.saturating_add(count);
+        let fetched = part.end <= ahead.read_to;
+        if !fetched {
+            ahead.read(&self.file, part, self.offset + self.left);
+        }
+        fetched
     }
 
     /// So many bytes have gone.

@@ -57,6 +57,8 @@ pub struct Streams {
     pub patience: Option<Patience>,
     /// What its peer had taken at the last look.
     taken: u64,
+    /// Since when nothing of it is read, as it takes nothing of what is framed.
+    pub unread_since: Option<Millis>,
     /// A fault has ended it: what is framed is the last.
     pub ends: bool,
     /// Its peer has ended its side.
@@ -65,7 +67,16 @@ pub struct Streams {
 
 impl Streams {
     pub fn new(receive: Receive, shared: Arc<Multiplexed>) -> Self {
-        Self { receive, shared, calls: Vec::new(), patience: None, taken: 0, ends: false, peer_ended: false }
+        Self {
+            receive,
+            shared,
+            calls: Vec::new(),
+            patience: None,
+            taken: 0,
+            unread_since: None,
+            ends: false,
+            peer_ended: false,
+        }
     }
 
     /// The call of a stream.
@@ -154,7 +165,8 @@ impl Streams {
 
     /// When the patience with it ends, whatever it waits for.
     pub fn deadline(&self, limits: &Limits) -> Millis {
-        let receive = self.receive.deadline(limits).unwrap_or(Millis::MAX);
+        let heard = self.unread_since.is_none();
+        let receive = heard.then(|| self.receive.deadline(limits)).flatten().unwrap_or(Millis::MAX);
         let taken = self.patience.map_or(Millis::MAX, Patience::until);
         receive.min(taken).min(self.shared.left_until())
     }

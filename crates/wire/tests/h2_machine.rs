@@ -257,6 +257,23 @@ fn a_body_that_stalls_is_refused_and_one_that_may_not_come_is_not() {
 }
 
 #[test]
+fn what_nobody_asks_for_is_not_slow() {
+    let limits = Limits::default();
+    let (head, body) = (limits.header_timeout, limits.body_grace);
+    let mut connection = Connection::greeted();
+    connection.hear(&[&request(1, POST, &[])[..], &request(3, GET, &[])[..20]].concat());
+    let deadline = |connection: &Connection| connection.receive.deadline(&connection.shared.limits);
+    let before = deadline(&connection);
+    connection.receive.reader_paused(100_000);
+    assert_eq!(deadline(&connection), before.map(|at| at + 100_000));
+    for (now, fault) in [(100_000 + head.min(body) - 1, None), (100_000 + head, Some("frame-too-slow"))] {
+        connection.now = now;
+        connection.tick();
+        assert_eq!(connection.fault(), fault);
+    }
+}
+
+#[test]
 fn a_body_is_not_slow_while_another_holds_the_connections_window() {
     let mut connection = Connection::with(|shared| shared.limits.h2_connection_window_bytes = 65_535);
     connection.reads = false;

@@ -109,6 +109,9 @@ impl Connections {
             None => self.begin_streams(&connection, now),
         };
         streams.shared.visit_begins();
+        if let Some(since) = streams.unread_since.take() {
+            streams.receive.reader_paused(now.saturating_sub(since));
+        }
         if self.shutdown.has_begun() {
             streams.receive.leave(now);
         }
@@ -139,6 +142,9 @@ impl Connections {
         }
         // Behind a full transport nothing is read: an edge tells when it is not.
         let full = waiting >= AHEAD;
+        streams.unread_since = full.then_some(now);
+        // What has come in time counts, and not that something has come: its next deadline is looked at anew.
+        connection.looked_late &= streams.deadline(&self.engine.config.limits) <= now;
         connection.put_streams(streams);
         let goes_on = !full && (connection.more || !connection.pending.is_empty());
         let more = std::mem::replace(&mut connection.more, goes_on);
@@ -202,7 +208,6 @@ impl Connections {
                 let result = match connection.transport.read(&mut lent[..most]) {
                     Read::Data { bytes, more } => {
                         connection.more = more || connection.hung_up;
-                        connection.looked_late = false;
                         let mut input = bytes;
                         let mut visit = self.visiting(token, now);
                         let heard = visit.hear(streams, &mut input);
@@ -291,7 +296,10 @@ impl Connections {
             return self.close(connection);
         }
         self.engine.counters.write_timeouts.add_many(streams.shared.give_up(now));
-        self.visiting(connection.token, now).tick(&mut streams);
+        // Of what is not read, nothing is late.
+        if streams.unread_since.is_none() {
+            self.visiting(connection.token, now).tick(&mut streams);
+        }
         connection.put_streams(streams);
         connection.looked_late = false;
         let none = self.progress(connection, poller);

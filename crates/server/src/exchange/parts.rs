@@ -12,6 +12,7 @@ use wire::{BodyPlan, chunk_prefix};
 use super::{Exchange, Gone, Reply};
 use crate::budget::Budget;
 use crate::connection::complain_of_file;
+use crate::downstream::Downstream;
 use crate::engine::Engine;
 use crate::log::Level;
 use crate::output::Kept;
@@ -263,14 +264,14 @@ impl Exchange {
         }
     }
 
-    /// Part of a file that is to be sent: from what the kernel has in memory, on a connection of its own. A stream's is read
-    /// where it is framed.
+    /// Part of a file that is to be sent, from what the kernel has in memory: of what it has not, the loop hears by the token
+    /// of the connection.
     pub(super) fn sent_file(&self, file: Arc<OpenFile>, range: (u64, u64), engine: &Engine) -> SentFile {
-        let file = SentFile::new(file, range);
-        match self.downstream.connection() {
-            Some(connection) => file.reading_ahead(&engine.cold_reads, connection.token),
-            None => file,
-        }
+        let connection = match &self.downstream {
+            Downstream::Connection(connection) => connection.token,
+            Downstream::Stream(stream) => stream.shared().origin().token,
+        };
+        SentFile::new(file, range).reading_ahead(&engine.cold_reads, connection)
     }
 
     /// Ends a reply that was begun with [`Exchange::start`].

@@ -59,6 +59,20 @@ impl Receive {
         deadlines.min_by_key(|(_, at)| *at)
     }
 
+    /// For so long nobody asked for what the peer sends: that is not the peer's slowness.
+    pub fn reader_paused(&mut self, span: Millis) {
+        if let Some(since) = &mut self.partial_since {
+            *since = since.saturating_add(span);
+        }
+        if let Handshake::Unacknowledged(since) = &mut self.handshake {
+            *since = since.saturating_add(span);
+        }
+        for stream in self.streams.live_mut() {
+            stream.since = stream.since.saturating_add(span);
+            stream.heard = stream.heard.saturating_add(span);
+        }
+    }
+
     /// Time has passed: one thing that it means, until that is [`Event::NeedMore`].
     pub fn tick(&mut self, shared: &Shared, now: Millis) -> Event<'static> {
         let limits = &shared.limits;

@@ -1,0 +1,104 @@
+"""Attacks of HTTP/2 that have names, each played on one connection at a time while another client asks: what they cost.
+
+`make attacks` plays each for ten seconds and says how long the other client waits, beside what it waits for alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from h2attacks import ATTACKS, Attack, Ending, play
+from h2client import CALM, PATIENCE, Client
+from serving import HERE, Serving
+from torment.looking import holding
+
+#: How long each is played.
+SECONDS = float(os.environ.get("FOREHAND_ATTACK_SECONDS", "0.5"))
+#: Streams of one connection, and what it may do besides that serves no request (`h2_streams`, `h2_glitches`).
+STREAMS, GLITCHES, FORGIVEN_A_SECOND = 128, 200, 33
+#: More memory than before, at the most of it.
+MEMORY_KIB = 4 * 1024
+
+DRIVERS = {
+    "threads": ("many:application", "--threads=4"),
+    "asyncio": ("many:app", "--loop=asyncio"),
+    "gevent": ("many:application", "--worker-class=gevent"),
+}
+#: What makes the application begin something, under each driver; the others under threads.
+CALLING = [attack for attack in ATTACKS if "reset" in attack.name or "windows" in attack.name]
+PLAYED = [("threads", attack) for attack in ATTACKS]
+PLAYED += [(driver, attack) for driver in ("asyncio", "gevent") for attack in CALLING]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, Serving]]:
+    """One for each driver, from its first attack on."""
+    started: dict[str, Serving] = {}
+    yield started
+    for server in started.values():
+        server.kill()
+
+
+@contextmanager
+def beside(server: Serving) -> Iterator[dict[str, Any]]:
+    """A client of its own process that asks all the time; what it has seen, behind the block."""
+    command = [sys.executable, str(HERE / "bystander.py"), str(server.port), "/bytes/3"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as asking:
+        assert asking.stdout and asking.stdout.readline() == "ready\n"
+        seen: dict[str, Any] = {}
+        yield seen
+        seen |= json.loads(asking.communicate(timeout=PATIENCE)[0])
+
+
+def called(server: Serving) -> int:
+    """How often the application was asked for what the attacks ask for."""
+    with Client(server.port) as client:
+        return sum(int(client.get(f"/count/{kind}")) for kind in ("bytes", "digest", "endless"))
+
+
+def played(attack: Attack, server: Serving, seconds: float) -> list[Ending]:
+    """Its connections, one after the other, for so long, and for as long as the first one is not told to be calm."""
+    end = time.monotonic() + seconds
+    first = play(attack, server.port, time.monotonic() + PATIENCE if attack.calms else end)
+    found = [first]
+    while attack.calms and time.monotonic() < end:
+        found.append(play(attack, server.port, end + 1))
+    return found
+
+
+@pytest.mark.parametrize(("driver", "attack"), PLAYED, ids=lambda one: getattr(one, "name", one))
+def test_an_attack_costs_little(servers: dict[str, Serving], driver: str, attack: Attack) -> None:
+    if driver not in servers:
+        servers[driver] = Serving(*DRIVERS[driver], "--workers=1")
+    server = servers[driver]
+    with beside(server) as alone:
+        time.sleep(min(SECONDS, 2) / 2)
+    worker = server.status()["workers"][0]["pid"]
+    calls = called(server)
+    before = holding(worker)
+    # From now on the kernel notes the most that it holds (proc_pid_clear_refs(5)).
+    Path(f"/proc/{worker}/clear_refs").write_text("5")
+    with beside(server) as seen:
+        endings = played(attack, server, SECONDS)
+    after = holding(worker)
+    assert before and after, "the worker lives"
+    assert [ending.code for ending in endings] == [CALM if attack.calms else None] * len(endings)
+    allowed = sum(STREAMS + GLITCHES + FORGIVEN_A_SECOND * (ending.seconds + 1) + ending.answered for ending in endings)
+    asked = called(server) - calls - seen["replies"]
+    more_kib = after.peak_kib - before.rss_kib
+    longest = max(ending.seconds for ending in endings)
+    print(
+        f"\n{driver}, {attack.name}: {len(endings)} connections, the longest for {longest:.2f} s; {asked} calls,"
+        f" {more_kib} KiB more; the other client: p99 {seen['p99_ms']:.1f} ms, alone {alone['p99_ms']:.1f} ms"
+    )
+    assert asked <= allowed
+    assert more_kib <= MEMORY_KIB
