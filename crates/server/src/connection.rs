@@ -332,6 +332,7 @@ impl Connection {
     }
 
     /// A client that speaks HTTP/2 by prior knowledge, and may: what it has said is read anew.
+    #[cold]
     pub fn turns_to_streams(&mut self, said: &[u8]) {
         self.machine = Machine::Http2(self.machine.variant());
         self.phase = Phase::Streams;

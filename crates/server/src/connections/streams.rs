@@ -97,7 +97,9 @@ impl Connections {
         }
     }
 
-    /// One look; given back where it goes on in another phase.
+    /// One look; given back where it goes on in another phase. Not where requests of HTTP/1 pass: its room on the stack is
+    /// large.
+    #[inline(never)]
     pub(super) fn visit_streams(
         &mut self,
         mut connection: Box<Connection>,
