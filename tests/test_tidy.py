@@ -52,6 +52,8 @@ PRINTS = (
     "bench/",
     "fuzz/",
     "tests/torment/__main__.py",
+    "tests/bystander.py",
+    "tests/server/test_http2_attacks.py",
     "examples/django_shop/",
 )
 

@@ -32,6 +32,7 @@ use crate::patience::Patience;
 use crate::pending::Pending;
 use crate::pipelined::PipelinedReplies;
 use crate::preface::{Awaited, Verdict};
+use crate::stated::{Said, Stated};
 use crate::streams::Streams;
 use crate::transport::Transport;
 
@@ -82,39 +83,6 @@ const SAID_BYTES: usize = NOTE_BYTES - 4;
 
 /// How much of what has arrived is looked at for a request's end, where it is not received.
 const LOOK_BYTES: usize = 256;
-
-/// A preface, as far as it has come, and what follows one where that is not the machine's alone.
-enum Stated {
-    Awaited(Awaited),
-    Said(Said),
-    /// None while they are looked at.
-    Streams(Option<Box<Streams>>),
-}
-
-impl Stated {
-    /// Some of it has not come.
-    fn awaited(&self) -> Option<&Awaited> {
-        match self {
-            Self::Awaited(awaited) => Some(awaited),
-            Self::Said(_) | Self::Streams(_) => None,
-        }
-    }
-
-    /// It has come, and nobody else knows what it said.
-    fn said(&self) -> Option<&Said> {
-        match self {
-            Self::Awaited(_) | Self::Streams(_) => None,
-            Self::Said(said) => Some(said),
-        }
-    }
-}
-
-/// A preface that has changed something.
-struct Said {
-    /// As it came: another worker judges it again.
-    bytes: Box<[u8]>,
-    proxied: Option<Box<Proxied>>,
-}
 
 /// One connection.
 pub struct Connection {

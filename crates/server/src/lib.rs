@@ -118,6 +118,8 @@ mod slots;
 #[cfg(not(loom))]
 pub mod spool;
 #[cfg(not(loom))]
+mod stated;
+#[cfg(not(loom))]
 mod storing;
 #[cfg(not(loom))]
 pub mod strain;
