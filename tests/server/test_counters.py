@@ -236,8 +236,9 @@ def test_every_limit_has_a_counter_that_exists_or_a_reason_for_none() -> None:
     without = {name for name, counters in COUNTED.items() if not counters}
     assert without == {
         "cached_heads", "cached_head_bytes", "cached_head_idle", "cached_names", "ws_ping_interval",
+        "h2_window_most_bytes", "h2_goaway_grace",
     }  # fmt: skip
     for name, counters in COUNTED.items():
         for counter in counters:
-            reason = re.fullmatch(r'http_parse_errors_total\{reason="([a-z-]+)"\}', counter)
+            reason = re.fullmatch(r'(http_parse_errors_total|h2_faults)\{reason="([a-z0-9-]+)"\}', counter)
             assert counter in known or reason, f"{name} names {counter}, which does not exist"

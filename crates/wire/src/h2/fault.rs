@@ -98,4 +98,13 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), H2_REASONS.len());
     }
+    #[test]
+    fn limits_name_reasons_that_exist() {
+        let named: Vec<&str> = crate::limits::TABLE
+            .iter()
+            .filter_map(|row| row.counter.strip_prefix("h2_faults{reason=\"")?.strip_suffix("\"}"))
+            .collect();
+        assert!(named.len() > 10, "{named:?}");
+        assert!(named.iter().all(|name| H2_REASONS.contains(name)), "{named:?}");
+    }
 }
