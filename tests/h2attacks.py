@@ -149,6 +149,8 @@ ATTACKS = [
     Attack("empty content (CVE-2019-9518)", repeated(frame(DATA, 0, 1, b"")), begin=UPLOAD),
     Attack("nothing but padding", repeated(frame(DATA, PADDED, 1, b"\xff" + bytes(255))), begin=UPLOAD),
     Attack("windows that stay closed", lambda step: ask(stream_of(step), TWENTY), calms=False, steps=100, window=0),
+    Attack("windows that stay closed before replies in parts", lambda step: ask(stream_of(step), block("/parts/100")),
+           calms=False, steps=128, window=0),
     Attack("windows that grow by nothing useful", repeated(frame(WINDOW, 0, 0, number(1)))),
     Attack("windows that change with each setting", window_churn, begin=WAITING),
     Attack("frames that nobody knows", repeated(frame(0xBE, 0, 0, b"unknown"))),

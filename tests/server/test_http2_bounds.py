@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import hpack
 import pytest
-from h2client import CALM, CANCEL, NO_ERROR, PATIENCE, REFUSED_STREAM, Client, frame
+from h2client import CALM, CANCEL, INTERNAL_ERROR, NO_ERROR, PATIENCE, REFUSED_STREAM, Client, frame
 from serving import Serving
 from torment.looking import holding
 
@@ -263,6 +263,49 @@ def test_who_takes_nothing_of_what_is_sent_is_given_up(served: Serving) -> None:
         served.until(lambda: served.counters()["write_timeouts"] > before)
         with Client(served.port) as other:
             served.until(lambda: int(other.get("/left")) >= 4)
+
+
+def test_one_client_leaves_a_thread_for_the_others() -> None:
+    """Whoever is not trusted to speak for others has all threads but one, however many of its streams wait for it."""
+    options = ("--workers=1", "--threads=3", "--forwarded-allow-ips=192.0.2.1", "--queue-timeout=0")
+    server = Serving("many:application", "--bind=h2c://127.0.0.1:0", *options)
+    try:
+        with Client(server.port, window=0) as client, Client(server.port) as other:
+            streams = [client.ask("/parts/30") for _ in range(20)]
+            client.flush()
+            for stream in streams[:2]:
+                client.head(stream)
+            assert [other.get(f"/bytes/{length}") for length in (1, 2)] == [b"x", b"xx"]
+            assert client.heads.keys() == set(streams[:2]), "the others wait for those"
+            client.machine.update_settings({4: 2**20})
+            client.flush()
+            assert {len(content) for content in client.replies(streams).values()} == {300_000}
+            # Those that wait when their client leaves keep nobody.
+            for _ in range(20):
+                client.ask("/parts/30")
+            client.machine.update_settings({4: 0})
+            client.flush()
+        with Client(server.port) as other:
+            server.until(lambda: other.get("/bytes/3") == b"xxx" and server.status()["workers"][0]["busy"] == 0)
+    finally:
+        server.kill()
+
+
+@pytest.mark.parametrize("app", ["many:application", "many:app"])
+def test_a_client_that_has_ended_and_lets_nothing_come_keeps_nobody(app: str) -> None:
+    server = Serving(app, "--bind=h2c://127.0.0.1:0", "--workers=1", "--threads=2", "--write-timeout=60s")
+    try:
+        with Client(server.port, window=20_000) as client:
+            endless = [client.ask("/endless"), client.ask("/endless")]
+            client.flush()
+            for stream in endless:
+                client.take(stream, 20_000)
+            client.sock.shutdown(socket.SHUT_WR)
+            assert {client.reset_code(stream) for stream in endless} == {INTERNAL_ERROR}
+        with Client(server.port) as other:
+            server.until(lambda: int(other.get("/left")) == 2)
+    finally:
+        server.kill()
 
 
 # --- Attacks that have names -----------------------------------------------------------------------------------------

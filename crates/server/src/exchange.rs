@@ -209,10 +209,28 @@ impl Exchange {
         self.downstream.has_left()
     }
 
-    /// Its client has cut its stream before anybody has begun it.
+    /// It has a stream of a connection that others share.
     #[inline]
-    pub(crate) fn is_cut(&self) -> bool {
-        matches!(&self.downstream, Downstream::Stream(stream) if !stream.is_open())
+    pub(crate) fn has_stream(&self) -> bool {
+        matches!(self.downstream, Downstream::Stream(_))
+    }
+
+    /// Its stream, where it has one.
+    #[inline]
+    pub(crate) fn stream(&mut self) -> Option<&mut Stream> {
+        match &mut self.downstream {
+            Downstream::Connection(_) => None,
+            Downstream::Stream(stream) => Some(stream),
+        }
+    }
+
+    /// What waits for the client, as it counts against `response_buffer_bytes`: where many streams share a connection, that
+    /// of each counts more.
+    pub fn unsent_counted(&self) -> u64 {
+        match &self.downstream {
+            Downstream::Connection(_) => self.unsent(),
+            Downstream::Stream(stream) => self.unsent().saturating_mul(stream.shared().crowd()),
+        }
     }
 
     /// The reply is about to go out. False: its deadline was first.

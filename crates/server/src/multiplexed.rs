@@ -6,7 +6,7 @@
 //! windows and edges.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reactor::Address;
@@ -22,6 +22,9 @@ use crate::sync::lock;
 use crate::transport::Transport;
 use crate::visits::Visits;
 
+/// As many streams as this may each hold back as much of their replies as a connection of its own.
+const FEW_STREAMS: u64 = 16;
+
 /// What is the same for all streams of a connection.
 pub struct Origin {
     /// What names the connection to the loop.
@@ -30,6 +33,8 @@ pub struct Origin {
     pub listener: u16,
     /// What a load balancer has said of its client, where it has.
     pub proxied: Option<Box<Proxied>>,
+    /// Its peer is trusted to speak for others: its streams are different people's.
+    pub is_trusted: bool,
 }
 
 /// A connection of many streams.
@@ -46,6 +51,8 @@ pub struct Multiplexed {
     waits: AtomicBool,
     /// The loop waits for room, of which another thread that is sending may be the only one to know.
     loop_waits: AtomicBool,
+    /// Calls into the application that are under way.
+    calls: AtomicU32,
 }
 
 #[derive(Default)]
@@ -90,6 +97,7 @@ impl Multiplexed {
             asked: AtomicBool::new(false),
             waits: AtomicBool::new(false),
             loop_waits: AtomicBool::new(false),
+            calls: AtomicU32::new(0),
         })
     }
 
@@ -109,6 +117,30 @@ impl Multiplexed {
     /// What threads wait for.
     pub fn news(&self) -> &News {
         &self.news
+    }
+
+    /// The application is called for one of its streams, or is not called after all, or has answered.
+    pub fn note_call(&self, begins: bool) {
+        match begins {
+            true => self.calls.fetch_add(1, Ordering::Relaxed),
+            false => self.calls.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// So many threads that it leaves none for others are in the application for it, and it is one client's.
+    pub fn has_its_share(&self, threads: u32) -> bool {
+        !self.origin.is_trusted && self.calls.load(Ordering::Relaxed) >= threads.saturating_sub(1).max(1)
+    }
+
+    /// The peer has ended its side: whoever waits for a window hears that none will open.
+    pub fn peer_has_ended(&self) {
+        self.half.peer_has_ended();
+        self.news.tell();
+    }
+
+    /// How many times as much counts what one stream holds back: so many share what a connection may.
+    pub fn crowd(&self) -> u64 {
+        (self.half.open_streams() as u64).div_ceil(FEW_STREAMS).max(1)
     }
 
     /// Has the loop look at the connection.

@@ -21,6 +21,7 @@ use crate::exchange::{Back, Exchange};
 use crate::files::Files;
 use crate::heartbeat::Heartbeat;
 use crate::inbox::Inbox;
+use crate::multiplexed::Multiplexed;
 use crate::pipelined::PipelinedReplies;
 use crate::poller::Poller;
 use crate::reply::Reply;
@@ -33,6 +34,8 @@ pub(crate) struct Requests {
     batch: Batch,
     /// Finished exchanges that have not been looked at.
     finished: VecDeque<Box<Exchange>>,
+    /// Requests of streams whose connections have their share of threads (`Multiplexed::has_its_share`).
+    held: Vec<Box<Exchange>>,
     /// Replies that wait for the exchange that was begun last.
     held_up: Option<Arc<PipelinedReplies>>,
     throughput: Throughput,
@@ -58,6 +61,7 @@ impl Requests {
             engine,
             batch: Batch::default(),
             finished: VecDeque::new(),
+            held: Vec::new(),
             held_up: None,
             throughput: Throughput::default(),
         })
@@ -141,9 +145,8 @@ impl Requests {
             self.answer_oldest();
             return false;
         }
-        if next.is_cut() {
-            self.forget_oldest();
-            return false;
+        if next.has_stream() {
+            return self.stream_may_begin();
         }
         if let Some(pipelined) = next.pipelined_replies() {
             self.held_up = Some(Arc::clone(pipelined));
@@ -151,10 +154,42 @@ impl Requests {
         true
     }
 
+    /// The same of the oldest where it has a stream. One whose connection has its share of threads waits until that has
+    /// fewer.
+    #[inline(never)]
+    fn stream_may_begin(&mut self) -> bool {
+        let Some(stream) = self.batch.at(0).and_then(Exchange::stream) else { return false };
+        if !stream.is_open() {
+            self.forget_oldest();
+            return false;
+        }
+        let config = &self.engine.config;
+        if !config.evented && stream.shared().has_its_share(config.threads) {
+            self.held.extend(self.batch.take_oldest());
+            return false;
+        }
+        true
+    }
+
+    /// A stream is over: another one of its connection may be begun.
+    fn let_one_begin(&mut self, shared: &Arc<Multiplexed>) {
+        let is_of = |exchange: &mut Box<Exchange>| {
+            exchange.stream().is_some_and(|stream| Arc::ptr_eq(stream.shared(), shared))
+        };
+        if let Some(place) = self.held.iter_mut().position(is_of) {
+            let exchange = self.held.remove(place);
+            self.add(Some(exchange));
+        }
+    }
+
     /// Takes the oldest, which is begun now.
     #[inline]
     pub fn take(&mut self) -> Option<Box<Exchange>> {
-        self.batch.take()
+        let mut exchange = self.batch.take()?;
+        if let Some(stream) = exchange.stream() {
+            stream.note_call(true);
+        }
+        Some(exchange)
     }
 
     /// Answers the oldest, which asks the server and not an application.
@@ -239,6 +274,7 @@ impl Requests {
                 }
                 let (shared, id, waits) = (Arc::clone(&ended.shared), ended.id, ended.waits);
                 connections.end_stream(ended, poller.now);
+                self.let_one_begin(&shared);
                 // What is left of a reply is with its connection, whoever drives the loop.
                 connections.keep_budget((shared.origin().token, Some(id)), poller);
                 match waits {

@@ -151,6 +151,8 @@ struct State<F> {
     writer: Writer,
     /// No more streams begin.
     closed: bool,
+    /// The peer has ended its side: no window opens any more.
+    peer_ended: bool,
     broken: bool,
 }
 
@@ -172,6 +174,7 @@ impl<F: Framing> SendHalf<F> {
                 cut: Vec::new(),
                 writer: Writer::Nobody,
                 closed: false,
+                peer_ended: false,
                 broken: false,
             }),
         }
@@ -227,6 +230,11 @@ impl<F: Framing> SendHalf<F> {
                 break;
             }
         }
+        if taken < total && state.peer_ended && state.framing.room(stream) == 0 {
+            // What is left can never be sent.
+            state.cut(stream, F::reset);
+            return Err(Closed);
+        }
         if end && taken == total {
             if head.is_empty() && total == 0 {
                 state.framing.end(stream, &mut state.framed);
@@ -277,11 +285,19 @@ impl<F: Framing> SendHalf<F> {
 
     fn cut(&self, stream: u32, how: impl FnOnce(&mut F, u32, &mut Vec<u8>)) {
         let mut state = lock(&self.state);
-        if let Ok(State { framing, framed, cut, .. }) = state.of(stream) {
-            how(framing, stream, framed);
-            cut.push(stream);
-            state.close(stream);
+        if let Ok(state) = state.of(stream) {
+            state.cut(stream, how);
         }
+    }
+
+    /// The peer has ended its side: what its windows do not let come now is cut when it is to be framed.
+    pub fn peer_has_ended(&self) {
+        lock(&self.state).peer_ended = true;
+    }
+
+    /// How many streams are open.
+    pub fn open_streams(&self) -> usize {
+        lock(&self.state).open.len()
     }
 
     /// True, once, for a stream that was cut here and not by its peer.
@@ -380,6 +396,12 @@ impl<F: Framing> State<F> {
             }
         }
         taken
+    }
+
+    fn cut(&mut self, stream: u32, how: impl FnOnce(&mut F, u32, &mut Vec<u8>)) {
+        how(&mut self.framing, stream, &mut self.framed);
+        self.cut.push(stream);
+        self.close(stream);
     }
 
     /// How much one stream may frame before the transport has taken more.

@@ -28,6 +28,8 @@ pub struct Stream {
     /// It was ended or cut here: nothing is owed any more.
     over: bool,
     batching: Batching,
+    /// The application is called for it.
+    is_called: bool,
 }
 
 /// Whether what is framed is sent at once.
@@ -55,6 +57,7 @@ impl Drop for Stream {
         if !self.over {
             self.reset();
         }
+        self.note_call(false);
     }
 }
 
@@ -75,6 +78,14 @@ impl Stream {
             patience: Patience::of(0, 0),
             over: false,
             batching: Batching::No,
+            is_called: false,
+        }
+    }
+
+    /// The application is called for it, or is not called after all.
+    pub(crate) fn note_call(&mut self, begins: bool) {
+        if std::mem::replace(&mut self.is_called, begins) != begins {
+            self.shared.note_call(begins);
         }
     }
 

@@ -80,7 +80,7 @@ impl Two {
         let transport = Transport::from(Socket::from_owned(OwnedFd::from(ours)).expect("a socket"));
         let turn = Loop::new(config, Log::none(), Vec::new()).expect("a loop");
         let engine = Arc::clone(turn.engine());
-        let origin = Origin { token: 7, peer: Address::Unix, listener: 0, proxied: None };
+        let origin = Origin { token: 7, peer: Address::Unix, listener: 0, proxied: None, is_trusted: true };
         let visits = Arc::clone(&engine.visits);
         let shared = Multiplexed::new(Arc::new(transport), origin, Box::new(Frames), visits);
         Self { shared, peer, engine, turn }

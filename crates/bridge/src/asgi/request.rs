@@ -201,7 +201,7 @@ impl Request {
                 if http.exchange.is_broken() {
                     return Err(left());
                 }
-                if http.exchange.unsent() * 2 > shared.room {
+                if http.exchange.unsent_counted() * 2 > shared.room {
                     shared.event_loop.send_later(py, &http.exchange);
                     return Ok(Attempt::Wait);
                 }
@@ -309,7 +309,7 @@ impl Request {
             };
             match http.take(event, kind, &shared.engine) {
                 Ok(()) if http.stage == Stage::Over => finish(requests, py, &mut state),
-                Ok(()) if http.exchange.unsent() > shared.room => {
+                Ok(()) if http.exchange.unsent_counted() > shared.room => {
                     shared.event_loop.send_later(py, &http.exchange);
                     return Ok(counted(shared));
                 }

@@ -108,7 +108,7 @@ impl WebSocket {
 
     /// Bytes that the client has not taken.
     pub fn unsent(&self) -> u64 {
-        self.exchange.as_ref().map_or(0, |exchange| exchange.unsent())
+        self.exchange.as_ref().map_or(0, |exchange| exchange.unsent_counted())
     }
 
     /// The next event for the application, if there is one.

@@ -21,6 +21,7 @@ use crate::connection::{After, Connection, Phase};
 use crate::engine::Engine;
 use crate::exchange::Exchange;
 use crate::h2_framing::H2Framing;
+use crate::listener::is_among;
 use crate::multiplexed::{Multiplexed, Origin};
 use crate::output::Flushed;
 use crate::poller::Poller;
@@ -173,6 +174,7 @@ impl Connections {
             peer: connection.peer,
             listener: connection.listener,
             proxied: connection.proxied().cloned().map(Box::new),
+            is_trusted: is_among(&connection.peer, &self.engine.config.trust),
         };
         let framing = Box::<H2Framing>::default();
         let visits = Arc::clone(&self.engine.visits);

@@ -164,7 +164,7 @@ impl Exchange {
     /// True where no more waits for the peer than may; what waits is then our own memory, so
     /// that an application's large part does not live for as long as its last bytes wait.
     pub fn has_room(&mut self, engine: &Engine) -> bool {
-        let fits = self.unsent() <= engine.config.limits.response_buffer_bytes;
+        let fits = self.unsent_counted() <= engine.config.limits.response_buffer_bytes;
         if fits && let Some(output) = self.downstream.output_mut() {
             output.own();
         }

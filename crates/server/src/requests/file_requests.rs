@@ -76,6 +76,9 @@ impl Requests {
 
     /// One that was taken is not begun now: it comes next.
     pub fn put_back(&mut self, mut exchange: Box<Exchange>) {
+        if let Some(stream) = exchange.stream() {
+            stream.note_call(false);
+        }
         if let Some(buffer) = exchange.take_buffer() {
             self.batch.give_back(buffer);
         }

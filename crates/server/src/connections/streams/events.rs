@@ -65,6 +65,7 @@ impl Visit<'_> {
             self.engine.counters.requests_incomplete.add();
             self.follow(streams, event, false);
         }
+        streams.shared.peer_has_ended();
         for call in &streams.calls {
             if let Place::Away { token, .. } = call.place {
                 self.slots.wake(Wakeup { token, hung_up: true });
