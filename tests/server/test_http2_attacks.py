@@ -27,7 +27,7 @@ SECONDS = float(os.environ.get("FOREHAND_ATTACK_SECONDS", "0.5"))
 STREAMS, GLITCHES, FORGIVEN_A_SECOND = 128, 200, 33
 #: More memory than before, at the most of it, ...
 MEMORY_KIB = 4 * 1024
-#: ... and what a greenlet itself is that waits: its stack, which is copied away, and its frames. There are as many as streams.
+#: ... and what a greenlet itself is that waits: its stack, which is copied away, and its frames.
 GREENLETS_KIB = STREAMS * 24
 
 DRIVERS = {
