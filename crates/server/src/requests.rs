@@ -35,7 +35,7 @@ pub(crate) struct Requests {
     /// Finished exchanges that have not been looked at.
     finished: VecDeque<Box<Exchange>>,
     /// Requests of streams whose connections have their share of threads (`Multiplexed::has_its_share`).
-    held: Vec<Box<Exchange>>,
+    held: VecDeque<Box<Exchange>>,
     /// Replies that wait for the exchange that was begun last.
     held_up: Option<Arc<PipelinedReplies>>,
     throughput: Throughput,
@@ -61,7 +61,7 @@ impl Requests {
             engine,
             batch: Batch::default(),
             finished: VecDeque::new(),
-            held: Vec::new(),
+            held: VecDeque::new(),
             held_up: None,
             throughput: Throughput::default(),
         })
@@ -178,7 +178,7 @@ impl Requests {
         };
         if let Some(place) = self.held.iter_mut().position(is_of) {
             let exchange = self.held.remove(place);
-            self.add(Some(exchange));
+            self.add(exchange);
         }
     }
 
