@@ -56,7 +56,7 @@ class Serving:
         self.workers: list[int] = told.get("workers", [])
         self.control: str = told.get("control", "")
         host, _, port = self.url.rpartition("://")[2].rpartition(":")
-        self.port = int(port) if self.url.startswith(("http:", "h2c:")) and port.isdigit() else 0
+        self.port = int(port) if self.url.startswith(("http:", "https:", "h2c:")) and port.isdigit() else 0
         self.host = host if host.startswith("127.") else "127.0.0.1"
 
     def log(self) -> str:
