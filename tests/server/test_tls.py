@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import pytest
 from drivers import DRIVERS
+from h2client import Client
 from serving import Serving, read_all, read_reply
 from tlsfiles import Authority, openssl
 
@@ -231,7 +232,10 @@ def test_a_client_that_speaks_something_else_within_tls_is_told_so(driven: Servi
     with pytest.raises(ssl.SSLError, match="NO_APPLICATION_PROTOCOL|no application protocol"):
         connect(driven, authority.client(alpn=("spdy/1",)))
     with connect(driven, authority.client(alpn=("h2", "http/1.1"))) as sock:
-        assert sock.selected_alpn_protocol() == "http/1.1"
+        assert sock.selected_alpn_protocol() == "h2"
+        with Client(0, sock=sock) as client:
+            assert client.get("/")
+            assert client.heads[1][":status"] == "200"
 
 
 def test_a_client_that_comes_again_brings_a_ticket(driven: Serving, authority: Authority) -> None:

@@ -33,6 +33,7 @@ pub(crate) fn welcome(
             if guest.transport.is_resumed() {
                 counters.handshakes_resumed.add_alone();
             }
+            let kind = kind.agreed(guest.transport.protocol().as_deref());
             return connections.admit(guest.transport.into(), (peer, kind), source, poller);
         }
         // A method begins with a capital letter. Whoever sends one understands an answer.

@@ -193,7 +193,10 @@ impl Reader {
     /// Who is trusted to speak for others may have streams without an address for them; nothing was asked before.
     #[cold]
     fn may_have_streams(&self, connection: &Connection) -> bool {
-        !connection.machine.was_used() && is_among(&connection.peer, &self.engine.config.trust)
+        let agreed_otherwise = connection.transport.tls().is_some();
+        !agreed_otherwise
+            && !connection.machine.was_used()
+            && is_among(&connection.peer, &self.engine.config.trust)
     }
 
     /// What all machines share, for those of streams.

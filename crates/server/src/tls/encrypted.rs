@@ -101,6 +101,11 @@ impl Encrypted {
         lock(&self.session).server_name().map(Box::from)
     }
 
+    /// What the client has agreed to speak (ALPN, RFC 7301); none: it has offered nothing.
+    pub fn protocol(&self) -> Option<Box<[u8]>> {
+        lock(&self.session).facts().alpn_protocol().map(Box::from)
+    }
+
     /// The certificate that it was shown.
     pub fn shown(&self) -> Option<Shown> {
         lock(&self.session).shown()

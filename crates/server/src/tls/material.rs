@@ -98,7 +98,7 @@ impl Material {
             None => builder.with_no_client_auth(),
         };
         let mut config = builder.with_cert_resolver(Arc::new(resolver));
-        config.alpn_protocols = vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()];
+        config.alpn_protocols = [&b"h2"[..], b"http/1.1", b"http/1.0"].map(<[u8]>::to_vec).to_vec();
         // Clients come again by tickets alone, which every worker can open.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         if let Some(tickets) = tickets(&parts)? {

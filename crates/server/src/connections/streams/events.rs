@@ -123,6 +123,10 @@ impl Visit<'_> {
             grown: false,
         };
         streams.calls.push(Call { stream, place: Place::Arriving(Box::new(arriving)) });
+        // What a client's certificate lets it do at one host it does not at another, and connections are shared by hosts.
+        if streams.shared.transport().tls().is_some_and(|tls| tls.is_misdirected(head.host())) {
+            return self.refuse(streams, stream, &wire::MISDIRECTED);
+        }
         if end {
             return self.give_out(streams, stream, Some(Body::Empty));
         }
