@@ -155,8 +155,8 @@ def _gevent() -> Iterator[Option]:
 def _addresses() -> Iterator[Option]:
     yield Option(
         "bind", "list", ["127.0.0.1:8000"], "Address",
-        "HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, each also behind http:// or https://; behind h2c:// it is for HTTP/2 "
-        "without TLS, by prior knowledge; behind fastcgi:, uwsgi: or scgi: "
+        "HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, each also behind http:// or https://; behind h2c:// it is "
+        "for HTTP/2 without TLS, by prior knowledge; behind fastcgi:, uwsgi: or scgi: "
         "it is for a web server that speaks that protocol; with ?proxy=v1, ?proxy=v2 or "
         "?proxy=any at its end each connection begins with a PROXY header; may be repeated",
         metavar="ADDRESS", aliases=("-b",),
