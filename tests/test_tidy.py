@@ -366,7 +366,7 @@ def test_options_that_pages_name_exist() -> None:
 
 
 # Options of other programs that pages mention.
-FOREIGN = {"--header-map", "--secure-scheme-headers", "--http2-prior-knowledge"}
+FOREIGN = {"--header-map", "--secure-scheme-headers", "--http2", "--http2-prior-knowledge"}
 
 
 def test_no_file_names_a_machine() -> None:
