@@ -1,11 +1,13 @@
 """HTTPS beside nginx and granian: what a reply costs, what a handshake costs, and who waits for one.
 
-    tls.py rates [--rounds 5] [--seconds 3]   a small reply and a file of 100 KiB over 32 kept connections
+    tls.py rates [--rounds 5] [--seconds 3]   a small reply and a file of 100 KiB over 32 kept connections, and a small
+                                              reply by HTTP/2, 4 connections of 8 streams
     tls.py handshakes [--count 2000]          CPU of a full handshake (TLS 1.3, ECDSA P-256), accept included
     tls.py beside [--rate 200]                p99 of kept requests with and without so many full handshakes a second
     tls.py idle [--connections 2000]          memory of an idle connection that has had a request
 
-`rates` needs wrk; nginx is left out where there is none, and so is granian unless `--granian` names its command.
+`rates` needs wrk and h2load; nginx is left out where there is none, and so is granian unless `--granian` names its
+command.
 Server on CPU 0, load on CPU 1; each round has every server once, in turn, so that a machine that drifts drifts for
 all, and the ratio of a round is the figure. Clients of handshakes bring no ticket. In `beside` the bystander goes
 before everything else on its processor (SCHED_FIFO where that is allowed) and asks each 5 ms on a connection that it
@@ -38,12 +40,15 @@ from beside_raw import answers, cpu, free_port, pss
 from bystander import DRIVERS, alone
 
 HERE = Path(__file__).resolve().parent
-SMALL, LARGE = "a small reply", "100 KiB of a file"
+SMALL, LARGE, STREAMS = "a small reply", "100 KiB of a file", "the same by HTTP/2"
 CONNECTIONS = 32
 PACE = 0.005
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 #: What is wanted of Forehand's rate divided by another's.
-WANTED = {(SMALL, "nginx"): 1.0, (SMALL, "granian"): 1.5, (LARGE, "nginx"): 1.0}
+WANTED = {
+    (SMALL, "nginx"): 1.0, (SMALL, "granian"): 1.5, (LARGE, "nginx"): 1.0,
+    (STREAMS, "nginx"): 0.9, (STREAMS, "granian"): 1.5,
+}  # fmt: skip
 #: Of CPU of a handshake divided by nginx's, of p99 beside handshakes divided by p99 without, of KiB a connection.
 HANDSHAKE, BESIDE, IDLE_KIB = 0.7, 1.5, 4.0
 NGINX = """
@@ -56,7 +61,7 @@ http {{
     uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
     ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem; ssl_protocols TLSv1.2 TLSv1.3;
     server {{
-        listen 127.0.0.1:{port} ssl backlog=1024;
+        listen 127.0.0.1:{port} ssl http2 backlog=1024;
         location / {{ default_type text/plain; return 200 "Pong!"; }}
         location /static/ {{ alias {folder}/files/; }}
     }}
@@ -164,25 +169,35 @@ def ratio(ours: list[float], theirs: list[float]) -> str:
     return f"{statistics.median(each):.2f} ({min(each):.2f}-{max(each):.2f})"
 
 
+def asked(load: str, port: int, seconds: int) -> tuple[int, float]:
+    """How many requests a load had answered, and how many a second."""
+    url = f"https://127.0.0.1:{port}{'/static/100k.bin' if load == LARGE else '/'}"
+    if load == STREAMS:
+        command = ["h2load", "-t1", "-c4", "-m8", f"-D{seconds}", url]
+    else:
+        command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}", url]
+    text = subprocess.run(["taskset", "-c", "1", *command], capture_output=True, text=True, check=True).stdout
+    if load == STREAMS:
+        failed = re.search(r"(\d+) failed", text)
+        if "Application protocol: h2" not in text or not failed or failed[1] != "0":
+            raise SystemExit(f"{load}: {text}")
+        return int(re.findall(r"(\d+) succeeded", text)[0]), float(re.findall(r"([\d.]+) req/s", text)[0])
+    if "Non-2xx" in text or "Socket errors" in text:
+        raise SystemExit(f"{load}: {text}")
+    return int(re.findall(r"(\d+) requests in", text)[0]), float(re.findall(r"Requests/sec:\s+([\d.]+)", text)[0])
+
+
 def rates(folder: Path, options: argparse.Namespace) -> None:
     """Requests a second and CPU of a request."""
     seen: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for turn in range(options.rounds):
         for name, command in commands(folder, options.granian).items():
             with serving(command) as (port, pid):
-                for load, path in ((SMALL, "/"), (LARGE, "/static/100k.bin")):
+                for load in (SMALL, LARGE, STREAMS):
                     if name == "granian" and load == LARGE:
                         continue
                     before = used(pid)
-                    text = subprocess.run(
-                        ["taskset", "-c", "1", "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{options.seconds}",
-                         f"https://127.0.0.1:{port}{path}"],
-                        capture_output=True, text=True, check=True,
-                    ).stdout  # fmt: skip
-                    if "Non-2xx" in text or "Socket errors" in text:
-                        raise SystemExit(f"{name}, {load}: {text}")
-                    done = int(re.findall(r"(\d+) requests in", text)[0])
-                    rate = float(re.findall(r"Requests/sec:\s+([\d.]+)", text)[0])
+                    done, rate = asked(load, port, options.seconds)
                     seen.setdefault((load, name), []).append((rate, (used(pid) - before) / done * 1e6))
             print(f"round {turn + 1} of {options.rounds}: {name}", file=sys.stderr)
     for (load, name), rows in seen.items():
