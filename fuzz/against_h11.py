@@ -36,6 +36,7 @@ STRICTER = {
     "target": "h11 does not look at the form of a target",
     "method-not-allowed": "CONNECT and TRACE are the application's business in h11",
     "not-http-1": "h11 reads any version",
+    "prior-knowledge": "h11 reads the beginning of HTTP/2 (RFC 9113 §3.4) as a request of the method PRI",
     "no-host": "h11 asks for Host only where the version is exactly 1.1",
     "two-hosts": "h11 asks for one Host only where the version is exactly 1.1",
     "bad-host": "h11 does not look at the value of Host",
