@@ -19,6 +19,9 @@ CASES = cases()
 def _options(case: Case) -> tuple[str, ...]:
     options = [f"--http-relax={name}" for name in case.relax] + [f"--http-refuse={name}" for name in case.strict]
     options += [f"--limit-{name.replace('_', '-')}={value}" for name, value in case.limits.items()]
+    if case.refuse is not None and case.refuse[1] == "prior-knowledge":
+        # This machine may begin with HTTP/2; the case is about those who are not trusted.
+        options.append("--forwarded-allow-ips=192.0.2.1")
     return tuple(options)
 
 
