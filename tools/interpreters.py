@@ -27,7 +27,7 @@ UNPACKED = "/opt/pythons/usr/bin"
 #: Three processes for each, as tests wait more than they work; which tests share one, tests/conftest.py says.
 SHARED = ("-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder")
 #: What the tests need everywhere, and what they do without where there is no wheel of it.
-NEEDED = ("pytest", "pytest-xdist", "tomli", "watchfiles", "python-dotenv", "requests")
+NEEDED = ("pytest", "pytest-xdist", "tomli", "watchfiles", "python-dotenv", "requests", "httpx", "h2")
 WELCOME = ("gevent",)
 
 
