@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 # In the first the engine receives bodies, in the others the application does, as they come.
 DRIVERS = {
@@ -14,6 +17,15 @@ DRIVERS = {
 }
 if importlib.util.find_spec("gevent"):
     DRIVERS["gevent"] = ("uploads:application", "--interface", "wsgi", "--worker-class", "gevent")
+
+
+def driving(module: str, wsgi: str = "application", *, unbuffered: bool = True) -> list[Any]:
+    """The same with applications of another module, as parameters of tests: ASGI's is called `app` there."""
+    return [
+        pytest.param((f"{module}:{'app' if name == 'asyncio' else wsgi}", *options[1:]), id=name)
+        for name, options in DRIVERS.items()
+        if unbuffered or "without" not in name
+    ]
 
 
 def open_files(pid: int) -> list[str]:

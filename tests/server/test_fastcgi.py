@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from drivers import DRIVERS
+from drivers import driving
 from gatewayrequests import (
     END,
     exchange,
@@ -24,10 +24,7 @@ from serving import PATIENCE, Serving
 
 Serve = Callable[..., Serving]
 
-DRIVEN = [
-    pytest.param(("records:app" if name == "asyncio" else "records:application", *options[1:]), id=name)
-    for name, options in DRIVERS.items()
-]
+DRIVEN = driving("records")
 driven = pytest.mark.parametrize("driver", DRIVEN)
 #: What one record has, at the most.
 FULL = 65_528

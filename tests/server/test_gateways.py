@@ -10,17 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from drivers import DRIVERS
+from drivers import driving
 from gatewayrequests import CLIENT, SAME, WRITERS, exchange, parsed, place, unframed, variables
 from proxyheaders import v2
 from serving import PATIENCE, Serving, read_all
 
 Serve = Callable[..., Serving]
 
-DRIVEN = [
-    pytest.param(("doors:app" if name == "asyncio" else "doors:checked", *options[1:]), id=name)
-    for name, options in DRIVERS.items()
-]
+DRIVEN = driving("doors", "checked")
 PROTOCOLS = sorted(WRITERS)
 each = pytest.mark.parametrize("protocol", PROTOCOLS)
 driven = pytest.mark.parametrize("driver", DRIVEN)

@@ -15,7 +15,7 @@ from pathlib import Path
 import h2.events
 import h2.settings
 import pytest
-from drivers import DRIVERS
+from drivers import driving
 from gatewayrequests import SAME, exchange, parsed
 from h2client import CALM, CANCEL, INTERNAL_ERROR, NO_ERROR, PATIENCE, Client
 from proxyheaders import v2
@@ -23,10 +23,7 @@ from serving import Serving
 
 Serve = Callable[..., Serving]
 
-DRIVEN = [
-    pytest.param(("many:app" if name == "asyncio" else "many:application", *options[1:]), id=name)
-    for name, options in DRIVERS.items()
-]
+DRIVEN = driving("many")
 driven = pytest.mark.parametrize("driver", DRIVEN)
 
 

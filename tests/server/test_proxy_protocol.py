@@ -10,18 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drivers import DRIVERS
+from drivers import driving
 from proxyheaders import CLIENT, CLIENT6, SERVER, SERVER6, UNKNOWN, fact, tls, v1, v2
 from serving import HERE, PYTHON, Serving, read_all, read_reply
 
 Serve = Callable[..., Serving]
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-DRIVEN = [
-    pytest.param(("introduced:app" if name == "asyncio" else "introduced:application", *options[1:]), id=name)
-    for name, options in DRIVERS.items()
-    if "without" not in name
-]
+DRIVEN = driving("introduced", unbuffered=False)
 
 
 def serve_proxied(serve: Serve, driver: tuple[str, ...], *options: str, versions: str = "any") -> Serving:

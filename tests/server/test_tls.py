@@ -12,13 +12,13 @@ import ssl
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from drivers import DRIVERS
+from drivers import driving
 from h2client import Client
 from serving import Serving, read_all, read_reply
 from tlsfiles import Authority, openssl
@@ -27,31 +27,7 @@ Serve = Callable[..., Serving]
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE = bytes(range(256)) * (5_000_000 // 256) + bytes(5_000_000 % 256)
-DRIVEN = [
-    pytest.param(("secured:app" if name == "asyncio" else "secured:application", *options[1:]), id=name)
-    for name, options in DRIVERS.items()
-]
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def pair(authority: Authority) -> tuple[str, ...]:
-    """The options that name a certificate and its key."""
-    cert, key = authority.issue("localhost", "localhost", "127.0.0.1")
-    return ("--tls-cert", cert, "--tls-key", key)
-
-
-@pytest.fixture(scope="module", params=DRIVEN)
-def driven(request: pytest.FixtureRequest, pair: tuple[str, ...]) -> Iterator[Serving]:
-    """A server of each driver, for tests that change nothing."""
-    target, *options = request.param
-    served = Serving(target, *options, *pair, "--bind", "https://127.0.0.1:0")
-    yield served
-    served.kill()
+DRIVEN = driving("secured")
 
 
 def connect(served: Serving, context: ssl.SSLContext, name: str | None = "localhost") -> ssl.SSLSocket:

@@ -24,11 +24,6 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HTTPS = ("--bind", "https://127.0.0.1:0")
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("certificates"))
-
-
 def options(*pairs: tuple[str, str]) -> list[str]:
     return [word for cert, key in pairs for word in ("--tls-cert", cert, "--tls-key", key)]
 

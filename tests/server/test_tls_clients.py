@@ -9,24 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drivers import DRIVERS
+from drivers import driving
 from serving import Serving, read_reply
 from tlsfiles import Authority, openssl
 
 Serve = Callable[..., Serving]
 
 HTTPS = ("--bind", "https://127.0.0.1:0")
-DRIVEN = [
-    pytest.param(("secured:app" if name == "asyncio" else "secured:application", *options[1:]), id=name)
-    for name, options in DRIVERS.items()
-    if "without" not in name
-]
+DRIVEN = driving("secured", unbuffered=False)
 SUBJECT = "/C=DE/O=Tests, Inc./OU=One/CN=Alice/emailAddress=alice@a.example"
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("clients"))
 
 
 @pytest.fixture(scope="module")

@@ -15,44 +15,20 @@ from typing import Any
 
 import httpx
 import pytest
-from drivers import DRIVERS
+from drivers import driving
 from h2client import Client
 from serving import PATIENCE, Serving, read_reply
 from tlsfiles import Authority
 
 Serve = Callable[..., Serving]
 
-DRIVEN = [
-    pytest.param(("secured:app" if name == "asyncio" else "secured:application", *options[1:]), id=name)
-    for name, options in DRIVERS.items()
-]
+DRIVEN = driving("secured")
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
 PICTURES = 100
 #: The smallest picture that browsers show (GIF, one pixel).
 PICTURE = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def pair(authority: Authority) -> tuple[str, ...]:
-    """The options that name a certificate and its key."""
-    cert, key = authority.issue("localhost", "localhost", "127.0.0.1", "other.localhost")
-    return ("--tls-cert", cert, "--tls-key", key)
-
-
-@pytest.fixture(scope="module", params=DRIVEN)
-def driven(request: pytest.FixtureRequest, pair: tuple[str, ...]) -> Iterator[Serving]:
-    """A server of each driver, for tests that change nothing."""
-    target, *options = request.param
-    served = Serving(target, *options, *pair, "--bind", "https://127.0.0.1:0")
-    yield served
-    served.kill()
 
 
 def agreed(served: Serving, authority: Authority, name: str = "localhost") -> ssl.SSLSocket:

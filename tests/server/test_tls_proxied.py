@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drivers import DRIVERS
+from drivers import driving
 from proxyheaders import CLIENT, SERVER, UNKNOWN, fact, tls, v1, v2
 from serving import Serving, read_all, read_reply
 from test_haproxy import balanced, needs_haproxy
@@ -20,16 +20,7 @@ from tlsfiles import Authority
 Serve = Callable[..., Serving]
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-DRIVEN = [
-    pytest.param(("introduced:app" if name == "asyncio" else "introduced:application", *options[1:]), id=name)
-    for name, options in DRIVERS.items()
-    if "without" not in name
-]
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
+DRIVEN = driving("introduced", unbuffered=False)
 
 
 @pytest.fixture(scope="module")
