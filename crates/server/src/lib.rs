@@ -58,6 +58,8 @@ pub mod incoming;
 #[cfg(not(loom))]
 mod inlet;
 #[cfg(not(loom))]
+pub mod lanes;
+#[cfg(not(loom))]
 pub mod listener;
 #[cfg(not(loom))]
 mod listeners;

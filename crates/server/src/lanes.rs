@@ -1,0 +1,286 @@
+//! Lanes: quick routes always find a thread, however many slow ones wait.
+//!
+//! Knows: which routes are slow (`lanes/rule.rs`), who is inside, and who may begin. Does not know: requests, queues or
+//! clocks: times are arguments, in monotonic microseconds. Runs under the baton.
+//!
+//! ```text
+//!                       ┌─ quick ──► the front: begun by whoever leads ──────────────────┐
+//!   a request is read ──┼─ unknown ► a queue of their own ─┐ begun while enough threads ─┼──► inside
+//!                       └─ slow ───► the slow lane ────────┘ are left for the quick      │
+//! ```
+//!
+//! A request that is not known to be quick begins only while fewer of its kind are inside than there are threads that are
+//! not kept: so the last thread leads, and plays what is quick. Nothing else changes: within a lane first come, first
+//! served, and lanes that can go on take turns, so that none starves; what is unknown need not wait behind what is slow.
+//! A call that was begun as a quick one and takes as long as slow ones do counts as slow from then on.
+//!
+//! Nothing is measured while nothing is slow: lanes are asleep until a call has taken some milliseconds or every
+//! thread is inside, and fall asleep again when there has been no slow call for a while.
+
+mod inside;
+mod pattern;
+mod queues;
+mod routes;
+pub mod rule;
+
+use inside::Inside;
+pub use inside::Ticket;
+pub use queues::Queues;
+use routes::Routes;
+use rule::{FEWEST_THREADS, Figure, Micros, SLOW_US, Split};
+
+/// How often those that are inside are looked at.
+const LOOK_US: Micros = 2_000;
+/// How often the rule is asked, ...
+const DECIDE_US: Micros = 200_000;
+/// ... and how soon again where what it said does not fit what is seen.
+const DECIDE_AGAIN_US: Micros = 20_000;
+/// Calls of one route that take long have many threads where they have one in so many.
+const MANY: u32 = 8;
+/// After so long without a slow call lanes fall asleep.
+const CALM_US: Micros = 10_000_000;
+
+/// Where a request waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// Its route is quick.
+    Express,
+    /// Nobody knows yet.
+    Unknown,
+    /// Its route is slow.
+    Slow,
+}
+
+/// Which request begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pick {
+    /// The one at the front.
+    Front,
+    /// The next of a lane.
+    Next(Lane),
+    /// None: those that wait would take threads that are kept.
+    Nobody,
+}
+
+/// What a request carries of its lane; nothing while lanes are asleep.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mark {
+    pub key: u64,
+    /// Where it waits, once somebody has looked.
+    pub lane: Option<Lane>,
+    /// Its place among those that are inside.
+    pub ticket: Option<Ticket>,
+}
+
+/// The lanes of one loop.
+pub struct Lanes {
+    threads: u32,
+    awake: bool,
+    /// Requests that were begun and have not come back.
+    out: u32,
+    split: Option<Split>,
+    routes: Routes,
+    inside: Inside,
+    /// Whose turn it was: the front's, and beside it that of what is unknown.
+    front_was_last: bool,
+    unknown_was_last: bool,
+    /// What the rule has said does not fit what is seen.
+    unsettled: bool,
+    looked_us: Micros,
+    decided_us: Micros,
+    /// When a call was slow the last time.
+    slow_us: Micros,
+    figures: Vec<Figure>,
+}
+
+impl Lanes {
+    /// `threads`: how many may be inside at a time. With few of them there are no lanes.
+    pub fn new(threads: u32) -> Self {
+        Self {
+            threads,
+            awake: false,
+            out: 0,
+            split: None,
+            routes: Routes::default(),
+            inside: Inside::default(),
+            front_was_last: false,
+            unknown_was_last: false,
+            unsettled: false,
+            looked_us: 0,
+            decided_us: 0,
+            slow_us: 0,
+            figures: Vec::new(),
+        }
+    }
+
+    /// False: nothing is measured and nobody waits for a lane.
+    #[inline]
+    pub fn are_awake(&self) -> bool {
+        self.awake
+    }
+
+    /// Something is slow: from now on it is measured.
+    pub fn wake(&mut self, now_us: Micros) {
+        self.slow_us = now_us;
+        if !self.awake && self.threads >= FEWEST_THREADS {
+            self.awake = true;
+            // What was decided before is old, and the next look asks again.
+            self.decided_us = now_us.saturating_sub(DECIDE_AGAIN_US);
+            self.unsettled = true;
+        }
+    }
+
+    /// A request is begun, ...
+    #[inline]
+    pub fn goes_out(&mut self) {
+        self.out = self.out.wrapping_add(1);
+    }
+
+    /// ... and comes back.
+    #[inline]
+    pub fn comes_back(&mut self) {
+        self.out = self.out.saturating_sub(1);
+    }
+
+    /// Which lane a request belongs to.
+    #[inline]
+    pub fn judge(&mut self, method: &[u8], path: &[u8]) -> Mark {
+        let key = self.routes.key(method, path);
+        let mean_us = self.routes.known(key).and_then(routes::Route::mean_us);
+        let lane = match (mean_us, self.split) {
+            (None, _) => Lane::Unknown,
+            (Some(mean_us), Some(split)) if mean_us >= split.at_us => Lane::Slow,
+            _ => Lane::Express,
+        };
+        Mark { key, lane: Some(lane), ticket: None }
+    }
+
+    /// Who begins, of those that may.
+    #[inline]
+    pub fn pick<T>(&mut self, any_in_front: bool, queues: &Queues<T>) -> Pick {
+        let beside = if self.admits_others() { self.beside(queues) } else { None };
+        match beside {
+            None if any_in_front => Pick::Front,
+            None => Pick::Nobody,
+            Some(_) if any_in_front && !self.front_was_last => {
+                self.front_was_last = true;
+                Pick::Front
+            }
+            Some(lane) => {
+                self.front_was_last = false;
+                self.unknown_was_last = lane == Lane::Unknown;
+                Pick::Next(lane)
+            }
+        }
+    }
+
+    fn beside<T>(&self, queues: &Queues<T>) -> Option<Lane> {
+        match (queues.waiting(Lane::Unknown), queues.waiting(Lane::Slow)) {
+            (0, 0) => None,
+            (0, _) => Some(Lane::Slow),
+            (_, 0) => Some(Lane::Unknown),
+            _ => Some(if self.unknown_was_last { Lane::Slow } else { Lane::Unknown }),
+        }
+    }
+
+    /// True: there is a thread for a request that is not known to be quick, beside those that are kept.
+    #[inline]
+    pub fn admits_others(&self) -> bool {
+        self.out.saturating_sub(self.inside.quick()) + self.kept() < self.threads
+    }
+
+    /// Threads that are kept for quick routes.
+    #[inline]
+    pub fn kept(&self) -> u32 {
+        self.split.map_or(0, |split| split.reserve)
+    }
+
+    /// What the rule said the last time.
+    pub fn split(&self) -> Option<Split> {
+        self.split
+    }
+
+    /// A request is begun. Its mark is what [`Lanes::judge`] gave.
+    pub fn begin(&mut self, mark: &mut Mark, (method, path): (&[u8], &[u8]), now_us: Micros) {
+        let route = self.routes.enter((method, path), mark.key, now_us);
+        mark.ticket = self.inside.add(route, mark.lane == Some(Lane::Express), now_us);
+    }
+
+    /// One that was begun has come back. `counts` false: its call says nothing of its route.
+    pub fn end(&mut self, mark: &mut Mark, now_us: Micros, counts: bool) {
+        let Some(call) = mark.ticket.take().and_then(|ticket| self.inside.remove(ticket)) else { return };
+        let took_us = now_us.saturating_sub(call.since_us);
+        let mean_us = self.routes.leave(call.route, took_us, counts);
+        self.note(took_us, mean_us, now_us);
+    }
+
+    /// One that was begun while lanes were asleep has come back late.
+    pub fn note_late(&mut self, (method, path): (&[u8], &[u8]), took_us: Micros, now_us: Micros) {
+        self.wake(now_us);
+        if !self.awake {
+            return;
+        }
+        let key = self.routes.key(method, path);
+        let route = self.routes.enter((method, path), key, now_us);
+        let mean_us = self.routes.leave(route, took_us, true);
+        self.note(took_us, mean_us, now_us);
+    }
+
+    /// A call has taken so long, and those of its route do so on average.
+    fn note(&mut self, took_us: Micros, mean_us: Option<Micros>, now_us: Micros) {
+        if took_us >= SLOW_US {
+            self.slow_us = now_us;
+        }
+        self.unsettled |= mean_us.is_some_and(|mean_us| match self.split {
+            None => mean_us >= SLOW_US,
+            Some(split) => split.reserve == 0 && mean_us < split.at_us,
+        });
+    }
+
+    /// From when on a call takes as long as slow ones do.
+    fn long_us(&self) -> Micros {
+        self.split.map_or(SLOW_US, |split| split.at_us)
+    }
+
+    /// Looks at those that are inside, and asks the rule, when it is time. `any_wait`: somebody is in the slow lane.
+    #[inline]
+    pub fn look(&mut self, now_us: Micros, any_wait: bool) {
+        if now_us >= self.looked_us + LOOK_US {
+            self.look_now(now_us, any_wait);
+        }
+    }
+
+    fn look_now(&mut self, now_us: Micros, any_wait: bool) {
+        self.looked_us = now_us;
+        self.routes.forget_long();
+        let (long_us, is_split) = (self.long_us(), self.split.is_some());
+        let many = (self.threads / MANY).max(2);
+        let (routes, unsettled) = (&mut self.routes, &mut self.unsettled);
+        self.inside.overdue(now_us, long_us, |route, age_us| {
+            let mean_us = routes.add_long(route, age_us, many);
+            *unsettled |= !is_split && mean_us.is_some_and(|mean_us| mean_us >= SLOW_US);
+        });
+        let since_us = now_us.saturating_sub(self.decided_us);
+        if since_us >= DECIDE_US || self.unsettled && since_us >= DECIDE_AGAIN_US {
+            self.decide(since_us, now_us);
+            let calm = now_us.saturating_sub(self.slow_us) >= CALM_US;
+            self.awake = any_wait || self.inside.quick() < self.out || !calm;
+        }
+    }
+
+    fn decide(&mut self, since_us: Micros, now_us: Micros) {
+        self.figures.clear();
+        self.routes.close_window(since_us, now_us, &mut self.figures);
+        self.split = rule::split(&mut self.figures, self.threads, self.split);
+        self.decided_us = now_us;
+        self.unsettled = false;
+    }
+
+    /// What is known of routes, for messages and tests: name, and how long calls take on average.
+    pub fn known(&self) -> impl Iterator<Item = (&str, Micros)> {
+        self.routes.all().filter_map(|route| Some((route.name(), route.mean_us()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

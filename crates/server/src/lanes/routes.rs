@@ -1,0 +1,423 @@
+//! What is known of each route: how long its calls have a thread.
+//!
+//! Knows: figures by route, in bounded memory. Does not know: what follows from them. Runs under the baton.
+//!
+//! An average over the last calls and not a quantile: what a route costs the others is how long it has threads, and
+//! one call of a minute among a thousand has one for a minute. It is of the last second or so of a busy route, and of
+//! the last 32 calls of one that is seldom asked, so that a route that has become quick is soon known as such.
+//!
+//! Routes are told apart by what their paths have in common (`pattern.rs`). Whoever invents paths makes no memory grow:
+//! of one shape so many are told apart, then they are one route; so many shapes, then only their depth is looked at. Paths
+//! that the application does not know (404) are no routes.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+
+use super::pattern::{self, Keep};
+use super::rule::{Figure, Micros};
+
+/// So many routes are told apart by their names, ...
+pub const MOST: usize = 512;
+/// ... so many of one shape, ...
+const A_SHAPE: u16 = 64;
+/// ... and so many shapes.
+const SHAPES: usize = 64;
+/// More calls than these make room for newer ones.
+const CALLS: u32 = 32;
+/// What stays of them in each window, in eighths.
+const KEPT: u32 = 7;
+/// How much the last window counts for how many threads are busy.
+const NEWEST: f64 = 0.25;
+/// A route that was not asked for so long makes room for others, where they are many.
+const FORGOTTEN_US: Micros = 60_000_000;
+
+/// What is known of one route.
+#[derive(Debug)]
+pub struct Route {
+    key: u64,
+    /// What it counts under, where it is told apart from others by its names.
+    shape: Option<u64>,
+    name: Box<str>,
+    calls: u32,
+    total_us: Micros,
+    /// Calls that are inside; of them, those that take long, and how long they have taken.
+    inside: u32,
+    long: u32,
+    long_us: Micros,
+    /// These have many threads.
+    crowds: bool,
+    /// Since the last window was closed.
+    window_us: Micros,
+    busy: f64,
+    used_us: Micros,
+}
+
+impl Route {
+    /// How long a call has a thread, on average, those counted that are inside and take long; none: nobody knows.
+    /// While many of them take long at the same time the quick ones before them do not count.
+    pub fn mean_us(&self) -> Option<Micros> {
+        if self.crowds {
+            return self.long_us.checked_div(u64::from(self.long));
+        }
+        (self.total_us + self.long_us).checked_div(u64::from(self.calls + self.long))
+    }
+
+    /// What it is called in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn figure(&self) -> Option<Figure> {
+        Some(Figure { mean_us: self.mean_us()?, calls: self.calls + self.long, busy: self.busy })
+    }
+}
+
+/// Passes on what is a hash already.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+type ByKey<T> = HashMap<u64, T, BuildHasherDefault<Hashed>>;
+
+/// All routes of one loop.
+#[derive(Default)]
+pub struct Routes {
+    places: ByKey<u16>,
+    routes: Vec<Option<Route>>,
+    free: Vec<u16>,
+    /// How many are told apart by their names, of each shape and in all.
+    shapes: ByKey<u16>,
+    named: usize,
+    /// Places of those with calls that take long.
+    long: Vec<u16>,
+    /// Keyed, so that nobody can choose which routes are taken for one another.
+    hasher: RandomState,
+    text: Vec<u8>,
+}
+
+impl Routes {
+    fn hash(&mut self, method: &[u8], path: &[u8], keep: Keep) -> u64 {
+        pattern::write(method, path, keep, &mut self.text);
+        self.hasher.hash_one(&self.text[..])
+    }
+
+    /// What a request's route is known by, if it is known or will be.
+    #[inline]
+    pub fn key(&mut self, method: &[u8], path: &[u8]) -> u64 {
+        let key = self.hash(method, path, Keep::Names);
+        if self.places.contains_key(&key) { key } else { self.new_key(method, path, key).0 }
+    }
+
+    /// The key of what is not known by its names, and the shape that it counts under if it will be. Its name is left
+    /// in `text`.
+    fn new_key(&mut self, method: &[u8], path: &[u8], names: u64) -> (u64, Option<u64>) {
+        let shape = self.hash(method, path, Keep::First);
+        let of_shape = self.shapes.get(&shape).copied();
+        let room = self.named < MOST
+            && of_shape.map_or(self.shapes.len() < SHAPES, |told_apart| told_apart < A_SHAPE);
+        match (room, of_shape) {
+            (true, _) => {
+                pattern::write(method, path, Keep::Names, &mut self.text);
+                (names, Some(shape))
+            }
+            (false, Some(_)) => (shape, None),
+            (false, None) => (self.hash(method, path, Keep::Depth), None),
+        }
+    }
+
+    /// A route by its key.
+    #[inline]
+    pub fn known(&self, key: u64) -> Option<&Route> {
+        self.routes.get(usize::from(*self.places.get(&key)?))?.as_ref()
+    }
+
+    /// A call of a route begins, which is known from now on: its place.
+    pub fn enter(&mut self, (method, path): (&[u8], &[u8]), key: u64, now_us: Micros) -> u16 {
+        let place = match self.places.get(&key) {
+            Some(place) => *place,
+            None => self.add(method, path, now_us),
+        };
+        if let Some(route) = self.at(place) {
+            route.inside += 1;
+            route.used_us = now_us;
+        }
+        place
+    }
+
+    fn add(&mut self, method: &[u8], path: &[u8], now_us: Micros) -> u16 {
+        let names = self.hash(method, path, Keep::Names);
+        let (key, shape) = self.new_key(method, path, names);
+        if let Some(place) = self.places.get(&key) {
+            return *place;
+        }
+        let route = Route {
+            key,
+            shape,
+            name: String::from_utf8_lossy(&self.text).into(),
+            calls: 0,
+            total_us: 0,
+            inside: 0,
+            long: 0,
+            long_us: 0,
+            crowds: false,
+            window_us: 0,
+            busy: 0.0,
+            used_us: now_us,
+        };
+        if let Some(shape) = shape {
+            *self.shapes.entry(shape).or_default() += 1;
+            self.named += 1;
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.routes.push(None);
+            // Their number has a bound far below: MOST, one for each shape, one for each method and depth.
+            (self.routes.len() - 1) as u16
+        });
+        self.routes[usize::from(place)] = Some(route);
+        self.places.insert(key, place);
+        place
+    }
+
+    fn at(&mut self, place: u16) -> Option<&mut Route> {
+        self.routes.get_mut(usize::from(place))?.as_mut()
+    }
+
+    /// A call has ended, after so long: how long they take on average now. `counts` false: it says nothing of the
+    /// route, as it was not begun, or the application knows no such path.
+    pub fn leave(&mut self, place: u16, took_us: Micros, counts: bool) -> Option<Micros> {
+        let route = self.at(place)?;
+        route.inside = route.inside.saturating_sub(1);
+        if counts {
+            route.calls += 1;
+            route.total_us += took_us;
+            route.window_us += took_us;
+        }
+        let mean = route.mean_us();
+        if route.calls == 0 && route.inside == 0 {
+            self.remove(place);
+        }
+        mean
+    }
+
+    /// What was found of calls that take long is found anew.
+    pub fn forget_long(&mut self) {
+        while let Some(place) = self.long.pop() {
+            if let Some(route) = self.at(place) {
+                (route.long, route.long_us, route.crowds) = (0, 0, false);
+            }
+        }
+    }
+
+    /// A call that is inside takes long: how long they take on average, if it ended now.
+    /// `many`: so many calls of one route that take long have many threads.
+    pub fn add_long(&mut self, place: u16, age_us: Micros, many: u32) -> Option<Micros> {
+        self.long.push(place);
+        let route = self.at(place)?;
+        route.long += 1;
+        route.long_us += age_us;
+        route.crowds = route.long >= many;
+        route.mean_us()
+    }
+
+    /// Closes a window of so long, and appends the figures of all routes.
+    pub fn close_window(&mut self, lasted_us: Micros, now_us: Micros, figures: &mut Vec<Figure>) {
+        for route in self.routes.iter_mut().flatten() {
+            let busy = route.window_us as f64 / lasted_us.max(1) as f64;
+            route.busy += (busy - route.busy) * NEWEST;
+            route.window_us = 0;
+            figures.extend(route.figure());
+            if route.calls > CALLS {
+                route.calls = route.calls / 8 * KEPT + route.calls % 8;
+                route.total_us = route.total_us / 8 * u64::from(KEPT) + route.total_us % 8;
+            }
+        }
+        if self.named > MOST / 2 || self.shapes.len() > SHAPES / 2 {
+            self.forget_unused(now_us.saturating_sub(FORGOTTEN_US));
+        }
+    }
+
+    fn forget_unused(&mut self, before_us: Micros) {
+        for place in 0..self.routes.len() as u16 {
+            if self.at(place).is_some_and(|route| route.inside == 0 && route.used_us < before_us) {
+                self.remove(place);
+            }
+        }
+    }
+
+    fn remove(&mut self, place: u16) {
+        let Some(route) = self.routes.get_mut(usize::from(place)).and_then(Option::take) else { return };
+        self.places.remove(&route.key);
+        self.free.push(place);
+        let Some(shape) = route.shape else { return };
+        self.named -= 1;
+        if let Some(told_apart) = self.shapes.get_mut(&shape) {
+            *told_apart -= 1;
+            if *told_apart == 0 {
+                self.shapes.remove(&shape);
+            }
+        }
+    }
+
+    /// All that are known.
+    pub fn all(&self) -> impl Iterator<Item = &Route> {
+        self.routes.iter().flatten()
+    }
+
+    /// How many are known.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call from begin to end.
+    fn call(routes: &mut Routes, path: &str, took_us: Micros, counts: bool) {
+        let key = routes.key(b"GET", path.as_bytes());
+        let place = routes.enter((b"GET", path.as_bytes()), key, 0);
+        routes.leave(place, took_us, counts);
+    }
+
+    fn mean(routes: &mut Routes, path: &str) -> Option<Micros> {
+        let key = routes.key(b"GET", path.as_bytes());
+        routes.known(key)?.mean_us()
+    }
+
+    #[test]
+    fn a_route_is_known_by_its_calls() {
+        let mut routes = Routes::default();
+        assert_eq!(mean(&mut routes, "/orders/17"), None);
+        call(&mut routes, "/orders/17", 100, true);
+        call(&mut routes, "/orders/18", 300, true);
+        assert_eq!(mean(&mut routes, "/orders/19"), Some(200));
+        assert_eq!(mean(&mut routes, "/orders"), None);
+    }
+
+    #[test]
+    fn a_path_that_the_application_does_not_know_is_no_route() {
+        let mut routes = Routes::default();
+        for name in 0..10_000 {
+            call(&mut routes, &format!("/{}", "x".repeat(name % 30)), 100, false);
+        }
+        assert!(routes.len() == 0 && routes.shapes.is_empty());
+    }
+
+    #[test]
+    fn invented_paths_share_what_is_left_of_them() {
+        let mut routes = Routes::default();
+        let name = |mut number: usize| {
+            let mut letters = String::new();
+            while number > 0 {
+                letters.push((b'a' + (number % 26) as u8) as char);
+                number /= 26;
+            }
+            letters
+        };
+        call(&mut routes, "/login", 50, true);
+        for number in 1..20_000 {
+            call(&mut routes, &format!("/{}/{}", name(number), name(number * 7)), 9_000, true);
+        }
+        assert!(routes.len() <= MOST + SHAPES + 100, "{} routes", routes.len());
+        for number in 1..20_000 {
+            call(&mut routes, &format!("/articles/{}", name(number)), 9_000, true);
+        }
+        assert!(routes.len() <= MOST + SHAPES + 100, "{} routes", routes.len());
+        assert_eq!(mean(&mut routes, "/login"), Some(50));
+        assert_eq!(mean(&mut routes, "/articles/whatever"), Some(9_000));
+    }
+
+    #[test]
+    fn names_below_one_folder_take_no_room_from_others() {
+        let mut routes = Routes::default();
+        for number in 0..u32::from(A_SHAPE) + 10 {
+            let title: String = (0..8).map(|bit| if number >> bit & 1 == 1 { 'a' } else { 'b' }).collect();
+            call(&mut routes, &format!("/articles/{title}"), 100, true);
+        }
+        assert_eq!(routes.len(), usize::from(A_SHAPE) + 1);
+        call(&mut routes, "/reports/yearly", 70_000, true);
+        call(&mut routes, "/reports/list", 70, true);
+        assert_eq!(mean(&mut routes, "/reports/yearly"), Some(70_000));
+    }
+
+    #[test]
+    fn those_that_nobody_asks_for_make_room() {
+        let mut routes = Routes::default();
+        let folders = (MOST / 2 + 1).div_ceil(usize::from(A_SHAPE));
+        for folder in 0..folders {
+            for number in 0..u32::from(A_SHAPE) {
+                let title: String =
+                    (0..8).map(|bit| if number >> bit & 1 == 1 { 'a' } else { 'b' }).collect();
+                let folder: String = (0..=folder).map(|_| 'f').collect();
+                call(&mut routes, &format!("/{folder}/{title}"), 100, true);
+            }
+        }
+        let key = routes.key(b"GET", b"/f/aabbaabb");
+        let place = routes.enter((b"GET", b"/f/aabbaabb"), key, FORGOTTEN_US);
+        routes.close_window(1, FORGOTTEN_US + 1, &mut Vec::new());
+        assert_eq!(routes.len(), 1);
+        routes.leave(place, 100, true);
+    }
+
+    #[test]
+    fn calls_that_take_long_count_before_they_end() {
+        let mut routes = Routes::default();
+        let key = routes.key(b"GET", b"/slow");
+        let place = routes.enter((b"GET", b"/slow"), key, 0);
+        assert_eq!(mean(&mut routes, "/slow"), None);
+        assert_eq!(routes.add_long(place, 7_000, 9), Some(7_000));
+        routes.forget_long();
+        assert_eq!(mean(&mut routes, "/slow"), None);
+        assert_eq!(routes.add_long(place, 9_000, 9), Some(9_000));
+        routes.forget_long();
+        assert_eq!(routes.leave(place, 50_000, true), Some(50_000));
+    }
+
+    #[test]
+    fn calls_that_take_long_together_outweigh_the_quick_ones_before_them() {
+        let mut routes = Routes::default();
+        for _ in 0..10_000 {
+            call(&mut routes, "/grows", 100, true);
+        }
+        let key = routes.key(b"GET", b"/grows");
+        let places: Vec<u16> = (0..4).map(|_| routes.enter((b"GET", b"/grows"), key, 0)).collect();
+        let means: Vec<_> = places.iter().map(|&place| routes.add_long(place, 6_000, 4)).collect();
+        assert!(means[2] < Some(110) && means[3] == Some(6_000), "{means:?}");
+        routes.forget_long();
+        assert!(mean(&mut routes, "/grows") < Some(110));
+    }
+
+    #[test]
+    fn a_route_that_has_become_quick_is_soon_known_as_such() {
+        let mut routes = Routes::default();
+        for _ in 0..1000 {
+            call(&mut routes, "/report", 400_000, true);
+        }
+        let mut windows = 0;
+        while mean(&mut routes, "/report") > Some(5_000) {
+            for _ in 0..100 {
+                call(&mut routes, "/report", 100, true);
+            }
+            routes.close_window(200_000, 0, &mut Vec::new());
+            windows += 1;
+            assert!(windows < 60, "{:?}", mean(&mut routes, "/report"));
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Lanes, step by step, with times that the test gives.
+
+use super::*;
+
+const MS: Micros = 1_000;
+
+fn waiting(lanes: &[Lane]) -> Queues<()> {
+    let mut queues = Queues::default();
+    lanes.iter().for_each(|&lane| queues.push(lane, ()));
+    queues
+}
+
+/// Lanes that have just woken, and the time.
+struct Played {
+    lanes: Lanes,
+    now: Micros,
+}
+
+impl Played {
+    fn new(threads: u32) -> Self {
+        let mut lanes = Lanes::new(threads);
+        lanes.wake(1_000 * MS);
+        Self { lanes, now: 1_000 * MS }
+    }
+
+    fn judge(&mut self, path: &str) -> Lane {
+        self.lanes.judge(b"GET", path.as_bytes()).lane.expect("it is judged")
+    }
+
+    fn begin(&mut self, path: &str) -> Mark {
+        let mut mark = self.lanes.judge(b"GET", path.as_bytes());
+        self.lanes.goes_out();
+        self.lanes.begin(&mut mark, (b"GET", path.as_bytes()), self.now);
+        mark
+    }
+
+    fn end(&mut self, mut mark: Mark) {
+        self.lanes.comes_back();
+        self.lanes.end(&mut mark, self.now, true);
+    }
+
+    /// Time passes, and the lanes are looked at.
+    fn pass(&mut self, us: Micros) {
+        self.now += us;
+        self.lanes.look(self.now, false);
+    }
+
+    fn call(&mut self, path: &str, took: Micros) {
+        let mark = self.begin(path);
+        self.pass(took);
+        self.end(mark);
+    }
+
+    /// A quick and a slow route that are known and told apart.
+    fn taught(threads: u32) -> Self {
+        let mut played = Self::new(threads);
+        for _ in 0..5 {
+            played.call("/fast", 50);
+            played.call("/slow", 50 * MS);
+        }
+        played.pass(DECIDE_US);
+        assert_eq!((played.judge("/fast"), played.judge("/slow")), (Lane::Express, Lane::Slow));
+        played
+    }
+
+    /// As many slow calls begin as may: how many that are.
+    fn fill(&mut self) -> Vec<Mark> {
+        let mut marks = Vec::new();
+        while self.lanes.admits_others() {
+            marks.push(self.begin("/slow"));
+        }
+        marks
+    }
+}
+
+#[test]
+fn slow_calls_leave_a_thread_for_quick_ones() {
+    for (threads, most) in [(4, 3), (8, 7), (32, 31), (1024, 1023)] {
+        let mut played = Played::taught(threads);
+        let inside = played.fill();
+        assert_eq!(inside.len(), most, "{threads} threads");
+        let queues = waiting(&[Lane::Slow]);
+        assert_eq!(played.lanes.pick(false, &queues), Pick::Nobody);
+        assert_eq!(played.lanes.pick(true, &queues), Pick::Front);
+        for mark in inside.into_iter().take(1) {
+            played.end(mark);
+        }
+        assert_eq!(played.lanes.pick(false, &queues), Pick::Next(Lane::Slow));
+    }
+}
+
+#[test]
+fn quick_calls_take_no_thread_from_slow_ones() {
+    let mut played = Played::taught(8);
+    for _ in 0..3 {
+        played.begin("/fast");
+    }
+    assert_eq!(played.fill().len(), 7, "seven and three are more than there are: the pool has the last word");
+}
+
+#[test]
+fn a_quick_call_that_takes_long_counts_as_slow() {
+    let mut played = Played::taught(8);
+    played.begin("/fast");
+    played.pass(60 * MS);
+    assert_eq!(played.fill().len(), 6);
+}
+
+#[test]
+fn both_lanes_take_turns_where_both_can_go_on() {
+    let mut played = Played::taught(8);
+    let queues = waiting(&[Lane::Slow]);
+    let picks: Vec<Pick> = (0..4).map(|_| played.lanes.pick(true, &queues)).collect();
+    let slow = Pick::Next(Lane::Slow);
+    assert_eq!(picks, [Pick::Front, slow, Pick::Front, slow]);
+}
+
+#[test]
+fn few_threads_have_no_lanes() {
+    for threads in 0..FEWEST_THREADS {
+        let mut lanes = Lanes::new(threads);
+        lanes.wake(0);
+        lanes.note_late((b"GET", b"/slow"), 50 * MS, 0);
+        assert!(!lanes.are_awake() && lanes.known().next().is_none(), "{threads} threads");
+    }
+}
+
+#[test]
+fn a_route_that_is_new_and_slow_is_known_before_its_first_call_has_ended() {
+    let mut played = Played::taught(8);
+    assert_eq!(played.judge("/new"), Lane::Unknown);
+    let mark = played.begin("/new");
+    played.pass(4 * MS);
+    assert_eq!(played.judge("/new"), Lane::Unknown);
+    played.pass(2 * MS);
+    assert_eq!(played.judge("/new"), Lane::Slow);
+    played.end(mark);
+}
+
+#[test]
+fn a_route_that_is_new_and_quick_is_known_after_one_call() {
+    let mut played = Played::taught(8);
+    played.call("/new", 100);
+    assert_eq!(played.judge("/new"), Lane::Express);
+}
+
+#[test]
+fn what_is_unknown_has_no_kept_thread_and_need_not_wait_behind_what_is_slow() {
+    let mut played = Played::taught(8);
+    let mut inside = played.fill();
+    let queues = waiting(&[Lane::Slow, Lane::Slow, Lane::Unknown, Lane::Unknown]);
+    assert_eq!(played.lanes.pick(false, &queues), Pick::Nobody);
+    for lane in [Lane::Unknown, Lane::Slow, Lane::Unknown] {
+        played.end(inside.pop().expect("one is inside"));
+        assert_eq!(played.lanes.pick(false, &queues), Pick::Next(lane));
+        inside.push(played.begin("/slow"));
+    }
+}
+
+#[test]
+fn nothing_known_but_slow_routes_keeps_no_thread_idle() {
+    let mut played = Played::new(8);
+    played.call("/slow", 50 * MS);
+    played.pass(DECIDE_US);
+    assert_eq!(played.judge("/slow"), Lane::Slow);
+    assert_eq!(played.fill().len(), 8);
+}
+
+#[test]
+fn the_first_quick_call_beside_slow_ones_is_answered_to_at_once() {
+    let mut played = Played::new(8);
+    played.call("/slow", 50 * MS);
+    played.pass(DECIDE_US);
+    assert_eq!(played.lanes.kept(), 0);
+    played.call("/new", 100);
+    played.pass(DECIDE_AGAIN_US);
+    assert_eq!(played.lanes.kept(), 1);
+}
+
+#[test]
+fn what_was_begun_while_lanes_slept_counts_as_slow() {
+    let mut lanes = Lanes::new(8);
+    for _ in 0..7 {
+        lanes.goes_out();
+    }
+    lanes.note_late((b"GET", b"/slow"), 50 * MS, MS);
+    let mut played = Played { lanes, now: MS };
+    played.call("/fast", 50);
+    played.pass(DECIDE_US);
+    assert!(!played.lanes.admits_others(), "{:?}", played.lanes.split());
+    played.lanes.comes_back();
+    assert!(played.lanes.admits_others());
+}
+
+#[test]
+fn lanes_fall_asleep_when_nothing_was_slow_for_a_while() {
+    let mut played = Played::taught(8);
+    let slow = played.begin("/slow");
+    played.pass(CALM_US + DECIDE_US);
+    assert!(played.lanes.are_awake(), "a slow call is inside");
+    played.end(slow);
+    for _ in 0..CALM_US / DECIDE_US {
+        assert!(played.lanes.are_awake());
+        played.pass(DECIDE_US);
+    }
+    assert!(!played.lanes.are_awake());
+}
+
+#[test]
+fn lanes_stay_awake_while_somebody_waits_in_the_slow_one() {
+    let mut played = Played::taught(8);
+    for _ in 0..2 * CALM_US / DECIDE_US {
+        played.now += DECIDE_US;
+        played.lanes.look(played.now, true);
+    }
+    assert!(played.lanes.are_awake());
+}
+
+#[test]
+fn a_single_slow_call_of_a_quick_route_changes_nothing() {
+    let mut played = Played::taught(8);
+    for _ in 0..1000 {
+        played.call("/fast", 50);
+    }
+    played.call("/fast", 50 * MS);
+    assert_eq!(played.judge("/fast"), Lane::Express);
+}
