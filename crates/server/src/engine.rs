@@ -274,16 +274,22 @@ impl Engine {
         }
     }
 
-    /// Nothing waits here any more but connections, so many: the watchdog, which shows numbers,
-    /// sleeps through what is no request, and knows of a queue only while threads are missing.
+    /// Nothing waits here any more but connections, so many, and so many requests that none of the threads that are
+    /// left is for: the watchdog, which shows numbers, sleeps through what is no request, and knows of a queue only
+    /// while threads are missing.
     #[inline]
-    pub(crate) fn show_rest(&self, connections: usize) {
+    pub(crate) fn show_rest(&self, connections: usize, queued: usize) {
         let Some(scoreboard) = &self.config.scoreboard else { return };
         scoreboard.set(Field::Connections, connections as u64);
-        if self.queued.load(Ordering::Relaxed) != 0 {
-            self.queued.store(0, Ordering::Relaxed);
-            scoreboard.set(Field::Queued, 0);
+        if self.queued.load(Ordering::Relaxed) as usize != queued {
+            self.note_queued(queued);
+            scoreboard.set(Field::Queued, queued as u64);
         }
+    }
+
+    /// Requests wait, as the threads that are left are not for them.
+    pub(crate) fn has_queue(&self) -> bool {
+        self.queued.load(Ordering::Relaxed) != 0
     }
 
     /// Shows this worker's numbers, and asks to be replaced when it is time. `now` in

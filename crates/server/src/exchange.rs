@@ -34,6 +34,7 @@ use crate::connection::{After, Connection, Phase};
 use crate::downstream::Downstream;
 use crate::engine::{Engine, Stage};
 use crate::incoming::Flow;
+use crate::lanes::Mark;
 use crate::output::Output;
 use crate::patience::Patience;
 use crate::pipelined::PipelinedReplies;
@@ -83,6 +84,10 @@ pub struct Exchange {
     lingers: bool,
     /// No file is meant (`files`): the application is asked.
     pub(crate) for_application: bool,
+    /// Which lane it waits in, and its place among those that are inside.
+    pub(crate) lane: Mark,
+    /// When it was begun, in the loop's milliseconds.
+    pub(crate) begun: u64,
     /// It has been told where the reply ends, where records say so.
     ended: bool,
     /// A small whole reply may wait here until the loop sends those of a batch together.
@@ -125,6 +130,7 @@ impl Exchange {
         Self {
             deadline: engine.deadlines.issue(&downstream, &head, now),
             arrived: now,
+            begun: 0,
             number: engine.counters.requests_total.get(),
             notes: None,
             named: None,
@@ -138,6 +144,7 @@ impl Exchange {
             status: 0,
             lingers: false,
             for_application: false,
+            lane: Mark::default(),
             ended: false,
             batched: None,
             began: if timed { monotonic_us() } else { 0 },

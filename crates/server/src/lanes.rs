@@ -14,8 +14,8 @@
 //! served, and lanes that can go on take turns, so that none starves; what is unknown need not wait behind what is slow.
 //! A call that was begun as a quick one and takes as long as slow ones do counts as slow from then on.
 //!
-//! Nothing is measured while nothing is slow: lanes are asleep until a call has taken some milliseconds or every
-//! thread is inside, and fall asleep again when there has been no slow call for a while.
+//! Nothing is measured while nothing is slow: lanes are asleep until a call has taken some milliseconds or half of the
+//! threads are inside, and fall asleep again when there has been no slow call for a while.
 
 mod inside;
 mod pattern;
@@ -38,7 +38,7 @@ const DECIDE_AGAIN_US: Micros = 20_000;
 /// Calls of one route that take long have many threads where they have one in so many.
 const MANY: u32 = 8;
 /// After so long without a slow call lanes fall asleep.
-const CALM_US: Micros = 10_000_000;
+const CALM_US: Micros = 2_000_000;
 
 /// Where a request waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,8 @@ pub enum Pick {
 /// What a request carries of its lane; nothing while lanes are asleep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Mark {
-    pub key: u64,
+    /// Its route's key, and place if it is known.
+    route: (u64, Option<u16>),
     /// Where it waits, once somebody has looked.
     pub lane: Option<Lane>,
     /// Its place among those that are inside.
@@ -86,6 +87,10 @@ pub struct Lanes {
     unknown_was_last: bool,
     /// What the rule has said does not fit what is seen.
     unsettled: bool,
+    /// From so many that are out on lanes are needed.
+    many_out: u32,
+    /// When they woke, once somebody has looked.
+    woke_us: Option<Micros>,
     looked_us: Micros,
     decided_us: Micros,
     /// When a call was slow the last time.
@@ -106,6 +111,8 @@ impl Lanes {
             front_was_last: false,
             unknown_was_last: false,
             unsettled: false,
+            many_out: if threads < FEWEST_THREADS { u32::MAX } else { threads / 2 },
+            woke_us: None,
             looked_us: 0,
             decided_us: 0,
             slow_us: 0,
@@ -120,13 +127,10 @@ impl Lanes {
     }
 
     /// Something is slow: from now on it is measured.
-    pub fn wake(&mut self, now_us: Micros) {
-        self.slow_us = now_us;
+    pub fn wake(&mut self) {
         if !self.awake && self.threads >= FEWEST_THREADS {
             self.awake = true;
-            // What was decided before is old, and the next look asks again.
-            self.decided_us = now_us.saturating_sub(DECIDE_AGAIN_US);
-            self.unsettled = true;
+            self.woke_us = None;
         }
     }
 
@@ -134,6 +138,9 @@ impl Lanes {
     #[inline]
     pub fn goes_out(&mut self) {
         self.out = self.out.wrapping_add(1);
+        if self.out >= self.many_out {
+            self.wake();
+        }
     }
 
     /// ... and comes back.
@@ -142,17 +149,22 @@ impl Lanes {
         self.out = self.out.saturating_sub(1);
     }
 
-    /// Which lane a request belongs to.
+    /// What the route of a request is known by, which can be kept with it; never zero.
+    pub fn name(&mut self, method: &[u8], path: &[u8]) -> u64 {
+        self.routes.names(method, path)
+    }
+
+    /// Which lane a request belongs to, of a route whose name that is.
     #[inline]
-    pub fn judge(&mut self, method: &[u8], path: &[u8]) -> Mark {
-        let key = self.routes.key(method, path);
-        let mean_us = self.routes.known(key).and_then(routes::Route::mean_us);
+    pub fn judge(&mut self, name: u64, route: (&[u8], &[u8])) -> Mark {
+        let found = self.routes.find(name, route);
+        let mean_us = found.1.and_then(|place| self.routes.known(place)).and_then(routes::Route::mean_us);
         let lane = match (mean_us, self.split) {
             (None, _) => Lane::Unknown,
             (Some(mean_us), Some(split)) if mean_us >= split.at_us => Lane::Slow,
             _ => Lane::Express,
         };
-        Mark { key, lane: Some(lane), ticket: None }
+        Mark { route: found, lane: Some(lane), ticket: None }
     }
 
     /// Who begins, of those that may.
@@ -201,8 +213,8 @@ impl Lanes {
     }
 
     /// A request is begun. Its mark is what [`Lanes::judge`] gave.
-    pub fn begin(&mut self, mark: &mut Mark, (method, path): (&[u8], &[u8]), now_us: Micros) {
-        let route = self.routes.enter((method, path), mark.key, now_us);
+    pub fn begin(&mut self, mark: &mut Mark, route: (&[u8], &[u8]), now_us: Micros) {
+        let route = self.routes.enter(mark.route, route, now_us);
         mark.ticket = self.inside.add(route, mark.lane == Some(Lane::Express), now_us);
     }
 
@@ -215,13 +227,13 @@ impl Lanes {
     }
 
     /// One that was begun while lanes were asleep has come back late.
-    pub fn note_late(&mut self, (method, path): (&[u8], &[u8]), took_us: Micros, now_us: Micros) {
-        self.wake(now_us);
+    pub fn note_late(&mut self, name: u64, route: (&[u8], &[u8]), took_us: Micros, now_us: Micros) {
+        self.wake();
         if !self.awake {
             return;
         }
-        let key = self.routes.key(method, path);
-        let route = self.routes.enter((method, path), key, now_us);
+        let found = self.routes.find(name, route);
+        let route = self.routes.enter(found, route, now_us);
         let mean_us = self.routes.leave(route, took_us, true);
         self.note(took_us, mean_us, now_us);
     }
@@ -252,6 +264,13 @@ impl Lanes {
 
     fn look_now(&mut self, now_us: Micros, any_wait: bool) {
         self.looked_us = now_us;
+        if self.woke_us.is_none() {
+            self.woke_us = Some(now_us);
+            self.slow_us = now_us;
+            // What was decided before is old, and is asked for again.
+            self.decided_us = now_us.saturating_sub(DECIDE_AGAIN_US);
+            self.unsettled = true;
+        }
         self.routes.forget_long();
         let (long_us, is_split) = (self.long_us(), self.split.is_some());
         let many = (self.threads / MANY).max(2);

@@ -12,7 +12,7 @@ use crate::scoreboard::Field;
 const LEAVING: u64 = 1000;
 /// A thread keeps the interpreter: nothing is done here before it lets go.
 const HELD: u64 = 300;
-/// Every thread is inside the application.
+/// Every thread is inside the application, or those that are left are kept for quick requests while others wait.
 pub(crate) const FULL: u64 = 200;
 /// Has no room for another connection: it would have to close one for it.
 const CROWDED: u64 = 100;
@@ -62,7 +62,7 @@ impl Engine {
         Doing {
             busy,
             held: busy > 0 && self.is_held(),
-            full: busy >= self.config.threads && !self.config.evented,
+            full: (busy >= self.config.threads || self.has_queue()) && !self.config.evented,
             strained: busy > 0 && self.is_strained(now),
             lost: self.deadlines.any_lost(),
             crowded: self.is_crowded(now),

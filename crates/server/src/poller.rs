@@ -26,8 +26,10 @@ pub(crate) struct Poller {
     pub reactor: Reactor,
     /// What may be done before the next look.
     pub allowance: Allowance,
-    /// Monotonic milliseconds, as of the last look.
+    /// Monotonic milliseconds, as of the last look or later.
     pub now: Millis,
+    /// When the last look was. Whoever was away and finds it long after was overtaken, and not only held up.
+    pub looked: Millis,
     /// No deadline that anybody has asked for is earlier.
     due: Millis,
     brisk: bool,
@@ -39,7 +41,8 @@ impl Poller {
     pub fn new() -> io::Result<Self> {
         let reactor = Reactor::new()?;
         let allowance = Allowance::default();
-        Ok(Self { reactor, allowance, now: monotonic_ms(), due: NEVER, brisk: false })
+        let now = monotonic_ms();
+        Ok(Self { reactor, allowance, now, looked: now, due: NEVER, brisk: false })
     }
 
     /// Asks the kernel what happened; so many connections go on without an edge. Nothing is found
@@ -49,6 +52,7 @@ impl Poller {
         let found = self.reactor.poll(waits).unwrap_or_else(|_| engine.cannot_poll());
         engine.counters.looks.add_alone();
         self.now = monotonic_ms();
+        self.looked = self.now;
         self.brisk = found >= BRISK;
         self.allowance.renew(resuming);
         found

@@ -3,6 +3,7 @@
 //! Knows: whose turn it is, and which replies wait for which. Does not know: who answers, or where connections come
 //! from. Runs under the baton.
 
+mod express;
 mod file_requests;
 mod named_requests;
 mod queue;
@@ -21,11 +22,16 @@ use crate::exchange::{Back, Exchange};
 use crate::files::Files;
 use crate::heartbeat::Heartbeat;
 use crate::inbox::Inbox;
+use crate::lanes::{Lanes, Queues};
 use crate::multiplexed::Multiplexed;
 use crate::pipelined::PipelinedReplies;
 use crate::poller::Poller;
 use crate::reply::Reply;
 use crate::throughput::Throughput;
+
+/// A call is slow where somebody has looked so long after it was begun, and it had not come back. Coarse, as the loop's
+/// clock is.
+const LATE_MS: Millis = 5;
 
 /// The requests of one loop.
 pub(crate) struct Requests {
@@ -39,6 +45,12 @@ pub(crate) struct Requests {
     /// Replies that wait for the exchange that was begun last.
     held_up: Option<Arc<PipelinedReplies>>,
     throughput: Throughput,
+    lanes: Lanes,
+    /// Requests that are not known to be quick and wait, and how fast the slow ones are done.
+    lined_up: Queues<Box<Exchange>>,
+    slow_throughput: Throughput,
+    /// When somebody was chosen the last time, in microseconds, while there are lanes.
+    chosen_us: u64,
     /// Files that are served before the application is asked, where there are any.
     files: Option<Box<Files>>,
     /// Among those that wait may be some for files.
@@ -58,6 +70,11 @@ impl Requests {
             unjudged: false,
             files_served: 0,
             named: Arc::default(),
+            // Where requests do not take threads there is none to be kept.
+            lanes: Lanes::new(if engine.config.evented { 0 } else { engine.config.threads }),
+            lined_up: Queues::default(),
+            slow_throughput: Throughput::default(),
+            chosen_us: 0,
             engine,
             batch: Batch::default(),
             finished: VecDeque::new(),
@@ -102,13 +119,13 @@ impl Requests {
 
     /// How many wait to be begun.
     pub fn len(&self) -> usize {
-        self.batch.len()
+        self.batch.len() + self.lined_up.len()
     }
 
-    /// Some wait to be begun.
+    /// Some wait to be begun, and may be.
     #[inline]
     pub fn any_wait(&self) -> bool {
-        !self.batch.is_empty()
+        !self.batch.is_empty() || self.may_begin_others()
     }
 
     /// As many have been read as are answered together.
@@ -134,7 +151,11 @@ impl Requests {
         if self.files.is_some() {
             self.serve_files(poller);
         }
-        if self.batch.is_wary() {
+        let has_lanes = self.lanes.are_awake();
+        if has_lanes && !self.choose(poller) {
+            return false;
+        }
+        if has_lanes || self.batch.is_wary() {
             poller.look_at_clock();
             if !self.is_worth_beginning(poller.now) {
                 return false;
@@ -182,13 +203,18 @@ impl Requests {
         }
     }
 
-    /// Takes the oldest, which is begun now.
+    /// Takes the oldest, which is begun now, by the loop's clock.
     #[inline]
-    pub fn take(&mut self) -> Option<Box<Exchange>> {
+    pub fn take(&mut self, now: Millis) -> Option<Box<Exchange>> {
         let mut exchange = self.batch.take()?;
         if let Some(stream) = exchange.stream() {
             stream.note_call(true);
         }
+        exchange.begun = now;
+        if self.lanes.are_awake() {
+            self.enter_lane(&mut exchange);
+        }
+        self.lanes.goes_out();
         Some(exchange)
     }
 
@@ -215,6 +241,15 @@ impl Requests {
     #[inline]
     pub fn nobody_is_held_up(&mut self) {
         self.held_up = None;
+    }
+
+    /// One that was begun has come back from its thread. `looked`: when the last look was.
+    #[inline]
+    pub fn came_back(&mut self, exchange: &mut Exchange, looked: Millis) {
+        self.lanes.comes_back();
+        if exchange.lane.ticket.is_some() || looked.saturating_sub(exchange.begun) >= LATE_MS {
+            self.leave_lane(exchange, looked);
+        }
     }
 
     /// One that was begun has been answered.

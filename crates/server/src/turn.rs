@@ -157,6 +157,7 @@ impl Loop {
         if next != NEVER {
             self.poller.wake_by(next);
         }
+        self.requests.look_at_lanes(&mut self.poller);
     }
 
     /// Reads what has arrived, up to a batch. True: there is something to answer.
@@ -394,7 +395,7 @@ impl Lead for Loop {
                 self.look_at_everybody();
             } else if self.requests.any_wait() {
                 if self.requests.may_begin(&mut self.poller)
-                    && let Some(next) = self.requests.take()
+                    && let Some(next) = self.requests.take(self.poller.now)
                 {
                     return Next::Ready(next);
                 }
@@ -432,7 +433,7 @@ impl Lead for Loop {
             // Whoever leads has had the interpreter, or does not need it.
             self.engine.held(false);
             self.update_listening();
-            self.engine.show_rest(self.connections.len());
+            self.engine.show_rest(self.connections.len(), self.requests.lined_up());
             let nothing_left = !self.has_more() && !self.requests.any_left();
             self.poll(nothing_left);
             if !self.requests.have_files() || self.serve_files_alone() {
@@ -442,8 +443,9 @@ impl Lead for Loop {
     }
 
     #[inline]
-    fn take_back(&mut self, exchange: Box<Exchange>) {
+    fn take_back(&mut self, mut exchange: Box<Exchange>) {
         self.requests.nobody_is_held_up();
+        self.requests.came_back(&mut exchange, self.poller.looked);
         self.requests.finish_later(exchange);
     }
 

@@ -158,7 +158,7 @@ impl Worker {
     fn new(threads: u32, has_lanes: bool) -> Self {
         let lanes = has_lanes.then(|| {
             let mut lanes = Lanes::new(threads);
-            lanes.wake(0);
+            lanes.wake();
             lanes
         });
         let (front, queues) = (VecDeque::new(), Queues::default());
@@ -174,7 +174,9 @@ impl Worker {
         lanes.look(now, !self.queues.is_empty());
         while let Some(front) = self.front.front_mut() {
             if front.mark.lane.is_none() {
-                front.mark = lanes.judge(b"GET", front.path.as_bytes());
+                let route: (&[u8], &[u8]) = (b"GET", front.path.as_bytes());
+                let name = lanes.name(route.0, route.1);
+                front.mark = lanes.judge(name, route);
             }
             match (front.mark.lane, self.front.pop_front()) {
                 (Some(Lane::Express) | None, Some(front)) => {

@@ -3,7 +3,7 @@
 //! Knows: one head. Does not know: the connection it came on. Immutable once made, and shared
 //! between all requests that send the same bytes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::block::{Attachment, Block};
@@ -34,6 +34,8 @@ pub struct Head {
     pub expects_continue: bool,
     pub attachment: Attachment,
     repeated: AtomicBool,
+    /// What whoever keeps heads has found out about this one; zero: nothing yet.
+    found_out: AtomicU64,
 }
 
 impl Head {
@@ -85,6 +87,7 @@ impl Head {
             expects_continue,
             attachment: OnceLock::new(),
             repeated: AtomicBool::new(false),
+            found_out: AtomicU64::new(0),
             block,
         })
     }
@@ -136,6 +139,19 @@ impl Head {
 
     pub fn raw_len(&self) -> usize {
         self.line.len() + self.block.raw.len()
+    }
+
+    /// What was found out about it the first time, by whoever asks: a number that is not zero and follows from the head.
+    #[inline]
+    pub fn once(&self, find_out: impl FnOnce(&Self) -> u64) -> u64 {
+        match self.found_out.load(Ordering::Relaxed) {
+            0 => {
+                let found = find_out(self);
+                self.found_out.store(found, Ordering::Relaxed);
+                found
+            }
+            found => found,
+        }
     }
 
     /// True from the second request with these bytes on: worth a template of its own.

@@ -244,7 +244,7 @@ limits! {
         "nobody waits longer for a page, and what nobody waits for need not be begun; 0: no bound",
         "503 with Retry-After, and the request is not begun", "requests_waited_too_long";
     queue: "count" = 1024,
-        "requests that have been read and wait for a thread; they need 1 KiB each",
+        "requests that have been read and wait for a thread, in each lane (quick, slow, not yet known); they need 1 KiB each",
         "503 with Retry-After", "requests_not_queued";
     concurrency: "count" = 0,
         "requests, WebSockets and their background tasks that run at the same time in a worker's event loop; 0: no bound, as what waits in a loop costs some kilobytes and nobody else's turn, and only you know what a database takes. For ASGI: --threads bounds WSGI, --worker-connections greenlets",

@@ -113,14 +113,22 @@ pub struct Routes {
 impl Routes {
     fn hash(&mut self, method: &[u8], path: &[u8], keep: Keep) -> u64 {
         pattern::write(method, path, keep, &mut self.text);
-        self.hasher.hash_one(&self.text[..])
+        self.hasher.hash_one(&self.text[..]) | 1
     }
 
-    /// What a request's route is known by, if it is known or will be.
+    /// What a route is known by that is told apart by its names; never zero. It is always the same for the same request.
+    pub fn names(&mut self, method: &[u8], path: &[u8]) -> u64 {
+        self.hash(method, path, Keep::Names)
+    }
+
+    /// The key of a request's route, and its place if it is known.
     #[inline]
-    pub fn key(&mut self, method: &[u8], path: &[u8]) -> u64 {
-        let key = self.hash(method, path, Keep::Names);
-        if self.places.contains_key(&key) { key } else { self.new_key(method, path, key).0 }
+    pub fn find(&mut self, names: u64, (method, path): (&[u8], &[u8])) -> (u64, Option<u16>) {
+        if let Some(place) = self.places.get(&names) {
+            return (names, Some(*place));
+        }
+        let key = self.new_key(method, path, names).0;
+        (key, self.places.get(&key).copied())
     }
 
     /// The key of what is not known by its names, and the shape that it counts under if it will be. Its name is left
@@ -140,17 +148,20 @@ impl Routes {
         }
     }
 
-    /// A route by its key.
+    /// A route by its place.
     #[inline]
-    pub fn known(&self, key: u64) -> Option<&Route> {
-        self.routes.get(usize::from(*self.places.get(&key)?))?.as_ref()
+    pub fn known(&self, place: u16) -> Option<&Route> {
+        self.routes.get(usize::from(place))?.as_ref()
     }
 
-    /// A call of a route begins, which is known from now on: its place.
-    pub fn enter(&mut self, (method, path): (&[u8], &[u8]), key: u64, now_us: Micros) -> u16 {
-        let place = match self.places.get(&key) {
-            Some(place) => *place,
-            None => self.add(method, path, now_us),
+    /// A call of a route begins, which is known from now on: its place. `found`: what [`Routes::find`] gave.
+    #[inline]
+    pub fn enter(&mut self, found: (u64, Option<u16>), route: (&[u8], &[u8]), now_us: Micros) -> u16 {
+        let (key, place) = found;
+        // It may have been forgotten meanwhile, and another one have its place.
+        let place = match place.filter(|&place| self.known(place).is_some_and(|route| route.key == key)) {
+            Some(place) => place,
+            None => self.add(route.0, route.1, now_us),
         };
         if let Some(route) = self.at(place) {
             route.inside += 1;
@@ -291,14 +302,23 @@ mod tests {
 
     /// A call from begin to end.
     fn call(routes: &mut Routes, path: &str, took_us: Micros, counts: bool) {
-        let key = routes.key(b"GET", path.as_bytes());
-        let place = routes.enter((b"GET", path.as_bytes()), key, 0);
+        let place = enter(routes, path, 0);
         routes.leave(place, took_us, counts);
     }
 
+    fn find(routes: &mut Routes, path: &str) -> (u64, Option<u16>) {
+        let names = routes.names(b"GET", path.as_bytes());
+        routes.find(names, (b"GET", path.as_bytes()))
+    }
+
+    fn enter(routes: &mut Routes, path: &str, now_us: Micros) -> u16 {
+        let found = find(routes, path);
+        routes.enter(found, (b"GET", path.as_bytes()), now_us)
+    }
+
     fn mean(routes: &mut Routes, path: &str) -> Option<Micros> {
-        let key = routes.key(b"GET", path.as_bytes());
-        routes.known(key)?.mean_us()
+        let place = find(routes, path).1?;
+        routes.known(place)?.mean_us()
     }
 
     #[test]
@@ -369,18 +389,27 @@ mod tests {
                 call(&mut routes, &format!("/{folder}/{title}"), 100, true);
             }
         }
-        let key = routes.key(b"GET", b"/f/aabbaabb");
-        let place = routes.enter((b"GET", b"/f/aabbaabb"), key, FORGOTTEN_US);
+        let place = enter(&mut routes, "/f/aabbaabb", FORGOTTEN_US);
         routes.close_window(1, FORGOTTEN_US + 1, &mut Vec::new());
         assert_eq!(routes.len(), 1);
         routes.leave(place, 100, true);
     }
 
     #[test]
+    fn a_place_that_another_route_has_now_is_not_entered() {
+        let mut routes = Routes::default();
+        call(&mut routes, "/first", 100, true);
+        let found = find(&mut routes, "/first");
+        routes.remove(0);
+        call(&mut routes, "/second", 100, true);
+        let place = routes.enter(found, (b"GET", b"/first"), 0);
+        assert_eq!((found.1, routes.known(place).map(Route::name)), (Some(0), Some("GET /first")));
+    }
+
+    #[test]
     fn calls_that_take_long_count_before_they_end() {
         let mut routes = Routes::default();
-        let key = routes.key(b"GET", b"/slow");
-        let place = routes.enter((b"GET", b"/slow"), key, 0);
+        let place = enter(&mut routes, "/slow", 0);
         assert_eq!(mean(&mut routes, "/slow"), None);
         assert_eq!(routes.add_long(place, 7_000, 9), Some(7_000));
         routes.forget_long();
@@ -396,8 +425,7 @@ mod tests {
         for _ in 0..10_000 {
             call(&mut routes, "/grows", 100, true);
         }
-        let key = routes.key(b"GET", b"/grows");
-        let places: Vec<u16> = (0..4).map(|_| routes.enter((b"GET", b"/grows"), key, 0)).collect();
+        let places: Vec<u16> = (0..4).map(|_| enter(&mut routes, "/grows", 0)).collect();
         let means: Vec<_> = places.iter().map(|&place| routes.add_long(place, 6_000, 4)).collect();
         assert!(means[2] < Some(110) && means[3] == Some(6_000), "{means:?}");
         routes.forget_long();

@@ -19,16 +19,22 @@ struct Played {
 impl Played {
     fn new(threads: u32) -> Self {
         let mut lanes = Lanes::new(threads);
-        lanes.wake(1_000 * MS);
+        lanes.wake();
+        lanes.look(1_000 * MS, false);
         Self { lanes, now: 1_000 * MS }
     }
 
+    fn mark(&mut self, path: &str) -> Mark {
+        let name = self.lanes.name(b"GET", path.as_bytes());
+        self.lanes.judge(name, (b"GET", path.as_bytes()))
+    }
+
     fn judge(&mut self, path: &str) -> Lane {
-        self.lanes.judge(b"GET", path.as_bytes()).lane.expect("it is judged")
+        self.mark(path).lane.expect("it is judged")
     }
 
     fn begin(&mut self, path: &str) -> Mark {
-        let mut mark = self.lanes.judge(b"GET", path.as_bytes());
+        let mut mark = self.mark(path);
         self.lanes.goes_out();
         self.lanes.begin(&mut mark, (b"GET", path.as_bytes()), self.now);
         mark
@@ -119,8 +125,9 @@ fn both_lanes_take_turns_where_both_can_go_on() {
 fn few_threads_have_no_lanes() {
     for threads in 0..FEWEST_THREADS {
         let mut lanes = Lanes::new(threads);
-        lanes.wake(0);
-        lanes.note_late((b"GET", b"/slow"), 50 * MS, 0);
+        lanes.wake();
+        (0..10).for_each(|_| lanes.goes_out());
+        lanes.note_late(1, (b"GET", b"/slow"), 50 * MS, 0);
         assert!(!lanes.are_awake() && lanes.known().next().is_none(), "{threads} threads");
     }
 }
@@ -183,13 +190,23 @@ fn what_was_begun_while_lanes_slept_counts_as_slow() {
     for _ in 0..7 {
         lanes.goes_out();
     }
-    lanes.note_late((b"GET", b"/slow"), 50 * MS, MS);
+    let name = lanes.name(b"GET", b"/slow");
+    lanes.note_late(name, (b"GET", b"/slow"), 50 * MS, MS);
     let mut played = Played { lanes, now: MS };
     played.call("/fast", 50);
     played.pass(DECIDE_US);
     assert!(!played.lanes.admits_others(), "{:?}", played.lanes.split());
     played.lanes.comes_back();
     assert!(played.lanes.admits_others());
+}
+
+#[test]
+fn lanes_wake_when_half_of_the_threads_are_inside() {
+    let mut lanes = Lanes::new(8);
+    for out in 1..=4 {
+        lanes.goes_out();
+        assert_eq!(lanes.are_awake(), out == 4);
+    }
 }
 
 #[test]

@@ -82,7 +82,10 @@ impl Requests {
         if let Some(buffer) = exchange.take_buffer() {
             self.batch.give_back(buffer);
         }
-        self.batch.put_back(0, exchange);
+        self.lanes.comes_back();
+        if let Some(exchange) = self.leave_unbegun(exchange) {
+            self.batch.put_back(0, exchange);
+        }
     }
 
     /// So many were answered that the driver's other work is due; it is, once.
@@ -96,6 +99,6 @@ impl Requests {
 
     /// Something waits of which no edge will tell: requests, what is finished, replies.
     pub fn any_left(&self) -> bool {
-        !self.batch.is_empty() || !self.finished.is_empty() || self.batch.has_replies()
+        self.any_wait() || !self.finished.is_empty() || self.batch.has_replies()
     }
 }

@@ -5,13 +5,16 @@
 //!
 //! A request is refused at once when it would wait longer than is allowed, going by how fast
 //! the last ones were done: a client that hears so within milliseconds can try elsewhere, and
-//! what is worked on is still wanted when it is done.
+//! what is worked on is still wanted when it is done. That is so in each lane: a slow one that is full refuses nobody else.
 
 use wire::{Fault, Millis};
 
 use super::Requests;
+use super::express::judged;
 use crate::exchange::Exchange;
+use crate::lanes::Lane;
 use crate::reply_builder::ReplyBuilder;
+use crate::throughput::Throughput;
 
 /// A request that has waited so long is looked at before it is begun: is its client there?
 const LOOK_AFTER_MS: Millis = 250;
@@ -19,21 +22,45 @@ const LOOK_AFTER_MS: Millis = 250;
 impl Requests {
     /// A request that has been read, if there is one: it waits, or is refused.
     pub fn enqueue(&mut self, exchange: Option<Box<Exchange>>) {
-        let Some(exchange) = exchange.and_then(|exchange| self.serve_file(exchange)) else { return };
+        let Some(mut exchange) = exchange.and_then(|exchange| self.serve_file(exchange)) else { return };
+        match judged(&mut exchange, &mut self.lanes) {
+            Some(lane) if lane != Lane::Express => self.line_up(lane, exchange),
+            _ if self.has_room(self.batch.len(), &self.throughput) => self.batch.add(exchange),
+            _ => self.refuse_newcomer(exchange),
+        }
+    }
+
+    /// A request that is not known to be quick waits in its lane, or is refused.
+    pub(super) fn line_up(&mut self, lane: Lane, exchange: Box<Exchange>) {
+        // Replies to earlier requests of its connection do not wait with it.
+        exchange.send_pipelined();
+        let throughput = if lane == Lane::Slow { &self.slow_throughput } else { &self.throughput };
+        if self.has_room(self.lined_up.waiting(lane), throughput) {
+            self.lined_up.push(lane, exchange);
+        } else {
+            self.refuse_newcomer(exchange);
+        }
+    }
+
+    /// True: another one may wait behind so many, which are done so fast.
+    fn has_room(&self, waiting: usize, throughput: &Throughput) -> bool {
         let limits = &self.engine.config.limits;
-        let waiting = self.batch.len();
         let patience = limits.queue_timeout;
         // Half of what is allowed: the throughput is an estimate, and a refusal should come at once.
         // Where threads are free and only the interpreter is held, it says nothing.
         let too_long = patience > 0
             && !self.engine.is_held()
-            && self.throughput.wait_of(waiting).is_some_and(|wait| wait > patience / 2);
+            && throughput.wait_of(waiting).is_some_and(|wait| wait > patience / 2);
         if waiting as u64 >= limits.queue || too_long {
-            self.engine.counters.requests_not_queued.add();
-            return self.turn_away(exchange, &wire::QUEUE_FULL);
+            return false;
         }
         self.engine.log.debug(|| format!("a request waits for its turn: {waiting} before it"));
-        self.batch.add(exchange);
+        true
+    }
+
+    fn refuse_newcomer(&mut self, exchange: Box<Exchange>) {
+        self.engine.counters.requests_not_queued.add();
+        self.turn_away(exchange, &wire::QUEUE_FULL);
     }
 
     /// Where no watchdog comes by: what was read together may be more than is allowed to wait.
@@ -41,8 +68,7 @@ impl Requests {
         while self.batch.len() as u64 > self.engine.config.limits.queue
             && let Some(newest) = self.batch.take_newest()
         {
-            self.engine.counters.requests_not_queued.add();
-            self.turn_away(newest, &wire::QUEUE_FULL);
+            self.refuse_newcomer(newest);
         }
     }
 
@@ -69,6 +95,9 @@ impl Requests {
         while self.batch.oldest().is_some_and(|oldest| !may_begin(oldest, now, patience)) {
             self.reject_oldest();
         }
+        while let Some(oldest) = self.lined_up.pop_if(|oldest| !may_begin(oldest, now, patience)) {
+            self.reject(oldest);
+        }
     }
 
     /// True: the oldest request is still worth beginning. False: it has been seen off, or there is none.
@@ -90,7 +119,12 @@ impl Requests {
     }
 
     fn reject_oldest(&mut self) {
-        let Some(exchange) = self.batch.take_oldest() else { return };
+        if let Some(exchange) = self.batch.take_oldest() {
+            self.reject(exchange);
+        }
+    }
+
+    fn reject(&mut self, exchange: Box<Exchange>) {
         if exchange.is_overdue() {
             // Its client has been answered already.
             return self.finished.push_back(exchange);

@@ -15,10 +15,12 @@ impl Loop {
     /// Does what needs no thread of the application's: reads, queues, refuses, closes. True:
     /// the loop has ended.
     pub(crate) fn work_without_threads(&mut self) -> bool {
+        self.requests.wake_lanes();
         // What the last look found is told once: it comes before another look.
         self.read_what_is_there();
         self.look();
         self.requests.measure(self.poller.now);
+        self.requests.look_at_lanes(&mut self.poller);
         self.update_listening();
         self.read_what_is_there();
         for _ in 0..ACCEPTS {

@@ -1,0 +1,135 @@
+//! Requests in lanes: who waits at the front, who beside it, and who begins.
+//!
+//! Knows: the queues. Does not know: which routes are slow, or how many threads are kept (`lanes.rs`). Runs under the
+//! baton; while lanes are asleep nothing here is reached but by a call that comes back late.
+
+use reactor::sys::monotonic_us;
+use wire::{Head, Millis};
+
+use super::Requests;
+use crate::exchange::Exchange;
+use crate::lanes::{Lane, Lanes, Pick};
+use crate::poller::Poller;
+
+/// While somebody waits in a lane, lanes are looked at so often at least.
+const LOOK_MS: Millis = 200;
+/// Replies that say that the application knows no such path, or no such method there: no route has been called.
+const NO_ROUTE: [u16; 2] = [404, 405];
+
+impl Requests {
+    /// Puts the request that begins now to the front. False: none does.
+    #[inline(never)]
+    pub(super) fn choose(&mut self, poller: &mut Poller) -> bool {
+        let now_us = monotonic_us();
+        self.chosen_us = now_us;
+        self.lanes.look(now_us, !self.lined_up.is_empty());
+        while let Some(front) = self.batch.at(0) {
+            let lane = judged(front, &mut self.lanes).unwrap_or(Lane::Express);
+            if lane == Lane::Express || front.is_for_the_server() {
+                break;
+            }
+            if let Some(front) = self.batch.take_oldest() {
+                self.line_up(lane, front);
+            }
+        }
+        let picked = self.lanes.pick(!self.batch.is_empty(), &self.lined_up);
+        if let Pick::Next(lane) = picked
+            && let Some(next) = self.lined_up.pop(lane)
+        {
+            self.batch.put_back(0, next);
+        }
+        self.note_lined_up(poller);
+        picked != Pick::Nobody
+    }
+
+    /// A request is begun.
+    #[inline(never)]
+    pub(super) fn enter_lane(&mut self, exchange: &mut Exchange) {
+        judged(exchange, &mut self.lanes);
+        let mut mark = exchange.lane;
+        self.lanes.begin(&mut mark, (exchange.head.method(), exchange.head.path()), self.chosen_us);
+        exchange.lane = mark;
+    }
+
+    /// A request has come back, in whose lane or for whose length somebody takes an interest. `looked`: when the last look was. A call of its own: most have neither.
+    #[inline(never)]
+    pub(super) fn leave_lane(&mut self, exchange: &mut Exchange, looked: Millis) {
+        let now_us = monotonic_us();
+        if exchange.lane.ticket.is_none() {
+            let took_us = looked.saturating_sub(exchange.begun) * 1000;
+            let name = name_of(&exchange.head, &mut self.lanes);
+            let route = (exchange.head.method(), exchange.head.path());
+            return self.lanes.note_late(name, route, took_us, now_us);
+        }
+        if exchange.lane.lane == Some(Lane::Slow) {
+            self.slow_throughput.count();
+        }
+        let counts = !NO_ROUTE.contains(&exchange.status());
+        self.lanes.end(&mut exchange.lane, now_us, counts);
+    }
+
+    /// One that was taken is not begun now. Given back where it waits at the front, and not in a lane.
+    pub(super) fn leave_unbegun(&mut self, mut exchange: Box<Exchange>) -> Option<Box<Exchange>> {
+        self.lanes.end(&mut exchange.lane, monotonic_us(), false);
+        match exchange.lane.lane {
+            Some(lane) if lane != Lane::Express => {
+                self.lined_up.put_back(lane, exchange);
+                None
+            }
+            _ => Some(exchange),
+        }
+    }
+
+    /// Somebody waits in a lane and may begin.
+    #[inline]
+    pub fn may_begin_others(&self) -> bool {
+        !self.lined_up.is_empty() && self.lanes.admits_others()
+    }
+
+    /// So many wait in lanes.
+    #[inline]
+    pub fn lined_up(&self) -> usize {
+        self.lined_up.len()
+    }
+
+    /// Every thread is inside, or only those are left that are kept: from now on lengths are measured.
+    pub fn wake_lanes(&mut self) {
+        self.lanes.wake();
+    }
+
+    /// Looks at those that wait in lanes: some have waited too long, and some may begin though nothing has happened.
+    pub fn look_at_lanes(&mut self, poller: &mut Poller) {
+        if !self.lanes.are_awake() {
+            return;
+        }
+        self.lanes.look(monotonic_us(), !self.lined_up.is_empty());
+        if !self.lined_up.is_empty() {
+            self.slow_throughput.measure(poller.now);
+            self.refuse_those_that_waited(poller.now);
+            self.note_lined_up(poller);
+        }
+    }
+
+    /// Their number may have changed: it is shown, and somebody looks at them in time.
+    #[inline]
+    fn note_lined_up(&mut self, poller: &mut Poller) {
+        self.engine.note_queued(self.lined_up.len());
+        if !self.lined_up.is_empty() {
+            poller.wake_by(poller.now + LOOK_MS);
+        }
+    }
+}
+
+/// Which lane a request belongs to, judged once; none: there are no lanes.
+pub(super) fn judged(exchange: &mut Exchange, lanes: &mut Lanes) -> Option<Lane> {
+    if exchange.lane.lane.is_none() && lanes.are_awake() {
+        let name = name_of(&exchange.head, lanes);
+        exchange.lane = lanes.judge(name, (exchange.head.method(), exchange.head.path()));
+    }
+    exchange.lane.lane
+}
+
+/// What its route is known by: found out once for all requests with these bytes.
+fn name_of(head: &Head, lanes: &mut Lanes) -> u64 {
+    head.once(|head| lanes.name(head.method(), head.path()))
+}

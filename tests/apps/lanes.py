@@ -1,0 +1,25 @@
+"""Views that take as long as they are told, or wait at a gate that a quick view opens; another tells how many are inside."""
+
+import threading
+import time
+
+GATE = threading.Event()
+INSIDE = []
+
+
+def application(environ, start_response):
+    path, query = environ["PATH_INFO"], environ["QUERY_STRING"]
+    text = b"ok"
+    if path == "/gate":
+        (GATE.set if query == "open" else GATE.clear)()
+    elif path == "/inside":
+        text = str(len(INSIDE)).encode()
+    else:
+        INSIDE.append(path)
+        if query:
+            time.sleep(float(query))
+        else:
+            GATE.wait(30)
+        INSIDE.remove(path)
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))])
+    return [text]

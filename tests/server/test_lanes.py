@@ -1,0 +1,139 @@
+"""Lanes: quick routes find a thread, however many slow requests wait, without anything being configured.
+
+Views wait at a gate that only a quick request opens, so that nothing here depends on how fast a machine is.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+
+import pytest
+from serving import Serving, read_reply
+
+#: How long a view takes that is to be known as slow, in seconds: its own time, and nobody waits for it here.
+SLOW = 0.03
+THREADS = 8
+CROWD = 3 * THREADS
+#: One thread is kept for what is quick.
+SLOW_THREADS = THREADS - 1
+
+Serve = Callable[..., Serving]
+
+
+def asked(served: Serving, *paths: str) -> socket.socket:
+    """A connection on which requests are on their way."""
+    sock = served.connect()
+    sock.sendall(b"".join(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode() for path in paths))
+    return sock
+
+
+def answer(sock: socket.socket) -> tuple[int, bytes]:
+    """The reply to the only request of a connection."""
+    with sock:
+        status, _, body = read_reply(sock, bytearray())
+    return status, body
+
+
+def ask(served: Serving, path: str) -> bytes:
+    """Ask for something that is there, and wait for it."""
+    status, body = answer(asked(served, path))
+    assert status == 200
+    return body
+
+
+def inside(served: Serving) -> int:
+    """How many views are inside, as a quick one tells."""
+    return int(ask(served, "/inside"))
+
+
+def taught(serve: Serve, *options: str) -> Serving:
+    """A server that has seen a slow route and quick ones, and tells them apart."""
+    served = serve("lanes:application", "--workers", "1", "--threads", str(THREADS), *options)
+    for _ in range(12):
+        ask(served, f"/report?{SLOW}")
+        ask(served, "/gate?shut")
+        ask(served, "/inside")
+    return served
+
+
+def crowd_of(served: Serving, path: str, count: int = CROWD) -> list[socket.socket]:
+    """So many ask for what is slow, and have as many threads as they get."""
+    crowd = [asked(served, path) for _ in range(count)]
+    served.until(lambda: inside(served) >= SLOW_THREADS)
+    return crowd
+
+
+def queued(served: Serving) -> int:
+    """How many wait for a thread, as `forehand status` tells."""
+    found: int = served.status()["workers"][0]["queued"]
+    return found
+
+
+@pytest.mark.parametrize("path", ["/report", "/never-seen-before"])
+def test_quick_requests_are_answered_beside_more_slow_ones_than_there_are_threads(serve: Serve, path: str) -> None:
+    """All threads but one are taken by the slow ones, known or not; the last plays what is quick."""
+    served = taught(serve)
+    crowd = crowd_of(served, path)
+    for _ in range(100):
+        assert inside(served) == SLOW_THREADS
+    served.until(lambda: queued(served) == CROWD - SLOW_THREADS)
+    ask(served, "/gate?open")
+    assert [answer(sock) for sock in crowd] == [(200, b"ok")] * CROWD
+    served.until(lambda: queued(served) == 0)
+
+
+def test_a_slow_lane_that_is_full_refuses_slow_requests_and_no_others(serve: Serve) -> None:
+    """The limit is a lane's: who is quick does not hear of it."""
+    for limit in (1, 5):
+        served = taught(serve, "--limit-queue", str(limit))
+        crowd = crowd_of(served, "/report")
+        served.counts("requests_not_queued", CROWD - SLOW_THREADS - limit)
+        assert inside(served) == SLOW_THREADS
+        ask(served, "/gate?open")
+        assert sorted(answer(sock)[0] for sock in crowd) == [200] * (SLOW_THREADS + limit) + [503] * (
+            CROWD - SLOW_THREADS - limit
+        )
+        served.stop()
+
+
+def test_who_has_waited_too_long_in_the_slow_lane_is_told_so(serve: Serve) -> None:
+    """Nobody need come or go for it."""
+    served = taught(serve, "--queue-timeout", "0.5s")
+    crowd = crowd_of(served, "/report")
+    served.counts("requests_waited_too_long", CROWD - SLOW_THREADS)
+    assert inside(served) == SLOW_THREADS
+    ask(served, "/gate?open")
+    assert sorted(answer(sock)[0] for sock in crowd) == [200] * SLOW_THREADS + [503] * (CROWD - SLOW_THREADS)
+
+
+def test_a_quick_reply_does_not_wait_for_a_slow_request_of_its_connection(serve: Serve) -> None:
+    """What is pipelined behind it waits in the slow lane, and it has gone out."""
+    served = taught(serve)
+    crowd = crowd_of(served, "/report")
+    with asked(served, "/inside", "/report") as sock:
+        buffer = bytearray()
+        assert read_reply(sock, buffer)[2] == str(SLOW_THREADS).encode()
+        ask(served, "/gate?open")
+        assert read_reply(sock, buffer)[0] == 200
+    assert {answer(other)[0] for other in crowd} == {200}
+
+
+def test_whoever_waits_in_a_lane_is_answered_before_a_graceful_end(serve: Serve) -> None:
+    """A request that was read is worked on, whichever lane it is in."""
+    served = taught(serve)
+    crowd = crowd_of(served, "/report?0.2")
+    assert served.stop(signal.SIGTERM) == 0
+    assert {answer(sock)[0] for sock in crowd} == {200}
+
+
+def test_with_three_threads_nothing_is_kept(serve: Serve) -> None:
+    """All three are taken by what came first: the fourth has to wait, quick or not."""
+    served = serve("lanes:application", "--workers", "1", "--threads", "3")
+    for _ in range(5):
+        ask(served, f"/report?{SLOW}")
+        ask(served, "/inside")
+    crowd = [asked(served, f"/report?{10 * SLOW}") for _ in range(3)]
+    served.until(lambda: served.status()["workers"][0]["busy"] == 3)
+    assert {answer(sock)[0] for sock in crowd} == {200}
