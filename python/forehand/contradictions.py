@@ -23,7 +23,7 @@ OF_WORKERS = (
 
 def find(settings: Settings, target: str | None = None) -> str:
     """The first contradiction, in a sentence; empty: all is well. `target`: what the command line names."""
-    for look in (_addresses, _tls, _greenlets, _interfaces, _concurrency, _processes):
+    for look in (_addresses, _tls, _lanes, _greenlets, _interfaces, _concurrency, _processes):
         found = look(settings)
         if found:
             return found
@@ -67,6 +67,17 @@ def _tls(settings: Settings) -> str:
         if name.startswith("tls_") and _said(settings, name):
             if not speaks_https(settings.addresses()):
                 return f"{name} is about addresses that speak HTTPS: write https:// before one in bind"
+    return ""
+
+
+def _lanes(settings: Settings) -> str:
+    for name in ("lanes", "route_limits"):
+        if not _said(settings, name):
+            continue
+        if settings.is_gevent():
+            return f"{name} is about threads: with worker_class gevent each request has a greenlet, and none is kept"
+        if settings["interface"] == "asgi":
+            return f"{name} is about threads, and interface says asgi, where requests run in an event loop"
     return ""
 
 

@@ -8,7 +8,7 @@ which defines them. Does not know: what an option does.
 
 from __future__ import annotations
 
-from forehand import _core, sendfile, static_files, tls_options
+from forehand import _core, lanes, sendfile, static_files, tls_options
 from forehand.listen import secured
 from forehand.option import Option
 from forehand.supervisor import options as supervision
@@ -189,6 +189,16 @@ def _work() -> Iterator[Option]:
         "requests that may block at the same time; threads start when they are needed. 32 keep three servers "
         "below the 100 connections that PostgreSQL allows",
         check=_threads, brief="requests that may block at a time, in a worker",
+    )  # fmt: skip
+    yield Option(
+        "lanes", "list", [], "Work",
+        "routes that are slow or quick, whatever is measured: /PREFIX=slow or /PREFIX=quick; a table in TOML. Slow "
+        "ones leave a thread to the others (docs/workers.md)", metavar="PAIRS", check=lanes.check_lanes,
+    )  # fmt: skip
+    yield Option(
+        "route_limits", "list", [], "Work",
+        "requests below a path that may be inside the application at the same time, in a worker: /PREFIX=N; a table in "
+        "TOML. More of them wait", metavar="PAIRS", check=lanes.check_limits,
     )  # fmt: skip
     yield Option(
         "request_buffering", "bool", True, "Work",
@@ -445,6 +455,7 @@ class Settings:
         # The longest prefix decides, so that it is looked at first.
         pairs.sort(key=lambda pair: -len(pair[0]))
         settings["request_timeouts"] = [(prefix, round(time * 1000)) for prefix, time in pairs]
+        settings.update(lanes.for_engine(self["lanes"], self["route_limits"]))
         settings["static"] = static_files.for_engine(self["static"])
         settings["sendfile"] = sendfile.for_engine(self["sendfile"])
         settings["max_requests"] = (self["max_requests"], self["max_requests_jitter"])

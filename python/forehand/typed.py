@@ -45,6 +45,8 @@ class Options(TypedDict, total=False):
     tls_client_verify: Literal["required", "optional"]
     tls_client_crl: str | list[str]
     threads: int
+    lanes: str | list[str]
+    route_limits: str | list[str]
     request_buffering: bool
     static: str | list[str]
     sendfile: str | list[str]

@@ -1,4 +1,4 @@
-"""Views that take as long as they are told, or wait at a gate that a quick view opens; another tells how many are inside."""
+"""Views that take as long as they are told, or wait at a gate that a quick view opens; another tells how many wait."""
 
 import threading
 import time

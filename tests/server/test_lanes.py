@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import signal
 import socket
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from serving import Serving, read_reply
+from serving import HERE, PATIENCE, PYTHON, Serving, read_reply
 
 #: How long a view takes that is to be known as slow, in seconds: its own time, and nobody waits for it here.
 SLOW = 0.03
@@ -129,7 +131,7 @@ def test_whoever_waits_in_a_lane_is_answered_before_a_graceful_end(serve: Serve)
 
 
 def test_with_three_threads_nothing_is_kept(serve: Serve) -> None:
-    """All three are taken by what came first: the fourth has to wait, quick or not."""
+    """All three are taken by what came first."""
     served = serve("lanes:application", "--workers", "1", "--threads", "3")
     for _ in range(5):
         ask(served, f"/report?{SLOW}")
@@ -137,3 +139,47 @@ def test_with_three_threads_nothing_is_kept(serve: Serve) -> None:
     crowd = [asked(served, f"/report?{10 * SLOW}") for _ in range(3)]
     served.until(lambda: served.status()["workers"][0]["busy"] == 3)
     assert {answer(sock)[0] for sock in crowd} == {200}
+
+
+def test_a_route_that_is_said_to_be_slow_leaves_a_thread_from_the_first_request_on(serve: Serve) -> None:
+    """Two threads are enough for that, and nothing has to be learnt."""
+    served = serve("lanes:application", "--workers", "1", "--threads", "2", "--lanes", "/report=slow")
+    crowd = [asked(served, "/report/yearly") for _ in range(4)]
+    served.until(lambda: inside(served) == 1)
+    served.until(lambda: queued(served) == 3)
+    assert inside(served) == 1
+    ask(served, "/gate?open")
+    assert {answer(sock)[0] for sock in crowd} == {200}
+
+
+def test_a_route_has_no_more_requests_inside_than_its_limit_says(serve: Serve, tmp_path: Path) -> None:
+    """Others of its kind wait, and nobody else."""
+    (tmp_path / "forehand.toml").write_text('[route_limits]\n"/report" = 2\n"/report/tiny" = 1\n')
+    config = ("--config", str(tmp_path / "forehand.toml"))
+    served = serve("lanes:application", *config, "--workers", "1", "--threads", str(THREADS))
+    ask(served, "/gate?shut")
+    crowd = [asked(served, path) for path in (*["/report"] * 5, *["/report/tiny"] * 3, *["/other"] * 3)]
+    served.until(lambda: inside(served) == 2 + 1 + 3)
+    served.until(lambda: queued(served) == 3 + 2)
+    assert inside(served) == 6
+    ask(served, "/gate?open")
+    assert {answer(sock)[0] for sock in crowd} == {200}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--lanes", "/a=fast"), "--lanes: '/a=fast' is not /PREFIX=slow or /PREFIX=quick"),
+        (("--lanes", "a=slow"), "--lanes: 'a=slow' is not /PREFIX=slow or /PREFIX=quick"),
+        (("--lanes", "/a=slow,/a=quick"), "--lanes: '/a' is there twice"),
+        (("--route-limits", "/a=0"), "--route-limits: '/a=0' is not /PREFIX=N"),
+        (("--route-limits", "/a=1025"), "--route-limits: '/a=1025' is not /PREFIX=N"),
+        (("--lanes", "/a=slow", "--worker-class", "gevent"), "lanes is about threads"),
+        (("--route-limits", "/a=4", "--interface", "asgi"), "route_limits is about threads"),
+    ],
+)
+def test_what_cannot_be_meant_of_routes_is_told(options: tuple[str, ...], words: str) -> None:
+    """With the option's name and what is allowed."""
+    command = [PYTHON, "-m", "forehand", "lanes:application", "--check", *options]
+    done = subprocess.run(command, cwd=HERE / "apps", capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2 and words in done.stderr, done.stderr

@@ -13,6 +13,7 @@ use pyo3::types::PyDict;
 use reactor::sys::{CloseOnFork, Handoff, ListenerFd};
 use server::access::{AccessLog, Format};
 use server::engine::{Config, LOCAL, Tracebacks};
+use server::lanes::{ByHand, Lane};
 use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
 use server::request_deadlines::RequestTimeouts;
@@ -79,6 +80,7 @@ impl Settings {
             },
             max_requests: max_requests(settings)?,
             request_timeouts: request_timeouts(settings, &limits)?,
+            by_hand: by_hand(settings)?,
             sendfile: sendfile(settings)?,
             mounts: crate::static_mounts::read(get(settings, "static", Vec::new())?)?,
             policy: policy(settings)?,
@@ -178,6 +180,18 @@ fn request_timeouts(settings: &Bound<'_, PyDict>, limits: &Limits) -> PyResult<R
     let by_path: Vec<(String, u64)> = get(settings, "request_timeouts", Vec::new())?;
     let by_path = by_path.into_iter().map(|(prefix, time)| (prefix.into_bytes(), time)).collect();
     Ok(RequestTimeouts { usual: limits.request_timeout, by_path })
+}
+
+/// Lanes and limits of routes: prefixes of paths, longest first (`forehand.lanes`).
+fn by_hand(settings: &Bound<'_, PyDict>) -> PyResult<ByHand> {
+    let lanes: Vec<(String, bool)> = get(settings, "lanes", Vec::new())?;
+    let limits: Vec<(String, u32)> = get(settings, "route_limits", Vec::new())?;
+    let lane =
+        |(prefix, slow): (String, bool)| (prefix.into_bytes(), if slow { Lane::Slow } else { Lane::Express });
+    Ok(ByHand {
+        lanes: lanes.into_iter().map(lane).collect(),
+        limits: limits.into_iter().map(|(prefix, most)| (prefix.into_bytes(), most)).collect(),
+    })
 }
 
 /// Folders of which the application may name files: names and whole paths (`forehand.sendfile`).

@@ -16,6 +16,7 @@ use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::disk::DiskThreads;
 use crate::files::Mount;
+use crate::lanes::ByHand;
 use crate::listener::Listener;
 use crate::log::Log;
 use crate::request_deadlines::{RequestDeadlines, RequestTimeouts, Telling};
@@ -62,6 +63,8 @@ pub struct Config {
     /// After so many requests the worker asks to be replaced; zero: never.
     pub max_requests: u64,
     pub request_timeouts: RequestTimeouts,
+    /// What the user says of routes: which are slow, and how many requests of some may be inside.
+    pub by_hand: ByHand,
     /// Folders whose files are served before the application is asked.
     pub mounts: Vec<Mount>,
     /// Folders of which the application may name files in place of a body.
@@ -96,6 +99,7 @@ impl Default for Config {
             report: None,
             max_requests: 0,
             request_timeouts: RequestTimeouts::default(),
+            by_hand: ByHand::default(),
             mounts: Vec::new(),
             sendfile: None,
             tracebacks: Tracebacks::Never,

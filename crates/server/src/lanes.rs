@@ -17,15 +17,19 @@
 //! Nothing is measured while nothing is slow: lanes are asleep until a call has taken some milliseconds or half of the
 //! threads are inside, and fall asleep again when there has been no slow call for a while.
 
+mod by_hand;
 mod inside;
 mod pattern;
 mod queues;
 mod routes;
 pub mod rule;
 
+use by_hand::RouteLimits;
+pub use by_hand::{Below, ByHand};
 use inside::Inside;
 pub use inside::Ticket;
 pub use queues::Queues;
+use queues::lane_at;
 use routes::Routes;
 use rule::{FEWEST_THREADS, Figure, Micros, SLOW_US, Split};
 
@@ -49,6 +53,8 @@ pub enum Lane {
     Unknown,
     /// Its route is slow.
     Slow,
+    /// As many of its route are inside as may be, by a limit of that number.
+    Limited(u8),
 }
 
 /// Which request begins.
@@ -67,6 +73,8 @@ pub enum Pick {
 pub struct Mark {
     /// Its route's key, and place if it is known.
     route: (u64, Option<u16>),
+    /// The limit that it is below.
+    limit: Option<u8>,
     /// Where it waits, once somebody has looked.
     pub lane: Option<Lane>,
     /// Its place among those that are inside.
@@ -76,15 +84,19 @@ pub struct Mark {
 /// The lanes of one loop.
 pub struct Lanes {
     threads: u32,
+    /// They never sleep, as something is said by hand.
+    always: bool,
     awake: bool,
     /// Requests that were begun and have not come back.
     out: u32,
     split: Option<Split>,
     routes: Routes,
     inside: Inside,
-    /// Whose turn it was: the front's, and beside it that of what is unknown.
+    /// Whose turn it was: the front's, and beside it that of the queue at this place.
     front_was_last: bool,
-    unknown_was_last: bool,
+    last: usize,
+    by_hand: ByHand,
+    limits: RouteLimits,
     /// What the rule has said does not fit what is seen.
     unsettled: bool,
     /// From so many that are out on lanes are needed.
@@ -99,17 +111,21 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// `threads`: how many may be inside at a time. With few of them there are no lanes.
-    pub fn new(threads: u32) -> Self {
+    /// `threads`: how many may be inside at a time. With few of them there are no lanes, unless somebody wants them.
+    pub fn new(threads: u32, by_hand: &ByHand) -> Self {
+        let always = !by_hand.is_empty() && threads > 1;
         Self {
             threads,
-            awake: false,
+            always,
+            awake: always,
+            limits: RouteLimits::new(&by_hand.limits),
+            by_hand: by_hand.clone(),
             out: 0,
             split: None,
             routes: Routes::default(),
             inside: Inside::default(),
             front_was_last: false,
-            unknown_was_last: false,
+            last: 1,
             unsettled: false,
             many_out: if threads < FEWEST_THREADS { u32::MAX } else { threads / 2 },
             woke_us: None,
@@ -160,39 +176,63 @@ impl Lanes {
         let found = self.routes.find(name, route);
         let mean_us = found.1.and_then(|place| self.routes.known(place)).and_then(routes::Route::mean_us);
         let lane = match (mean_us, self.split) {
-            (None, _) => Lane::Unknown,
+            // With so few threads nothing but what is said is slow.
+            (None, _) if self.threads >= FEWEST_THREADS => Lane::Unknown,
             (Some(mean_us), Some(split)) if mean_us >= split.at_us => Lane::Slow,
             _ => Lane::Express,
         };
-        Mark { route: found, lane: Some(lane), ticket: None }
+        let mut mark = Mark { route: found, lane: Some(lane), ..Mark::default() };
+        if !self.by_hand.is_empty() {
+            mark.lane = self.by_hand.lane(route.1).or(mark.lane);
+            mark.limit = self.limits.of(route.1);
+        }
+        mark
+    }
+
+    /// Where a request waits that is not begun at once.
+    #[inline]
+    pub fn place(&self, mark: &Mark) -> Lane {
+        match mark.limit.filter(|&limit| self.limits.is_reached(limit)) {
+            Some(limit) => Lane::Limited(limit),
+            None => mark.lane.unwrap_or(Lane::Express),
+        }
     }
 
     /// Who begins, of those that may.
     #[inline]
     pub fn pick<T>(&mut self, any_in_front: bool, queues: &Queues<T>) -> Pick {
-        let beside = if self.admits_others() { self.beside(queues) } else { None };
-        match beside {
+        match self.beside(queues) {
             None if any_in_front => Pick::Front,
             None => Pick::Nobody,
             Some(_) if any_in_front && !self.front_was_last => {
                 self.front_was_last = true;
                 Pick::Front
             }
-            Some(lane) => {
+            Some(place) => {
                 self.front_was_last = false;
-                self.unknown_was_last = lane == Lane::Unknown;
-                Pick::Next(lane)
+                self.last = place;
+                Pick::Next(lane_at(place))
             }
         }
     }
 
-    fn beside<T>(&self, queues: &Queues<T>) -> Option<Lane> {
-        match (queues.waiting(Lane::Unknown), queues.waiting(Lane::Slow)) {
-            (0, 0) => None,
-            (0, _) => Some(Lane::Slow),
-            (_, 0) => Some(Lane::Unknown),
-            _ => Some(if self.unknown_was_last { Lane::Slow } else { Lane::Unknown }),
+    /// True: somebody who waits beside the front may begin.
+    #[inline]
+    pub fn admits_any<T>(&self, queues: &Queues<T>) -> bool {
+        !queues.is_empty() && self.beside(queues).is_some()
+    }
+
+    /// The next queue that may go on: they take turns.
+    fn beside<T>(&self, queues: &Queues<T>) -> Option<usize> {
+        if queues.is_empty() || !self.admits_others() {
+            return None;
         }
+        let all = 2 + self.limits.len();
+        (1..=all).map(|further| (self.last + further) % all).find(|&place| match lane_at(place) {
+            lane if queues.waiting(lane) == 0 => false,
+            Lane::Limited(limit) => !self.limits.is_reached(limit),
+            _ => true,
+        })
     }
 
     /// True: there is a thread for a request that is not known to be quick, beside those that are kept.
@@ -201,10 +241,11 @@ impl Lanes {
         self.out.saturating_sub(self.inside.quick()) + self.kept() < self.threads
     }
 
-    /// Threads that are kept for quick routes.
+    /// Threads that are kept for quick routes: as the rule says, and one where lanes are said by hand.
     #[inline]
     pub fn kept(&self) -> u32 {
-        self.split.map_or(0, |split| split.reserve)
+        let by_rule = self.split.map_or(0, |split| split.reserve);
+        by_rule.max(u32::from(self.always && !self.by_hand.lanes.is_empty()))
     }
 
     /// What the rule said the last time.
@@ -216,11 +257,17 @@ impl Lanes {
     pub fn begin(&mut self, mark: &mut Mark, route: (&[u8], &[u8]), now_us: Micros) {
         let route = self.routes.enter(mark.route, route, now_us);
         mark.ticket = self.inside.add(route, mark.lane == Some(Lane::Express), now_us);
+        if let (Some(_), Some(limit)) = (mark.ticket, mark.limit) {
+            self.limits.begins(limit);
+        }
     }
 
     /// One that was begun has come back. `counts` false: its call says nothing of its route.
     pub fn end(&mut self, mark: &mut Mark, now_us: Micros, counts: bool) {
         let Some(call) = mark.ticket.take().and_then(|ticket| self.inside.remove(ticket)) else { return };
+        if let Some(limit) = mark.limit {
+            self.limits.ends(limit);
+        }
         let took_us = now_us.saturating_sub(call.since_us);
         let mean_us = self.routes.leave(call.route, took_us, counts);
         self.note(took_us, mean_us, now_us);
@@ -283,7 +330,7 @@ impl Lanes {
         if since_us >= DECIDE_US || self.unsettled && since_us >= DECIDE_AGAIN_US {
             self.decide(since_us, now_us);
             let calm = now_us.saturating_sub(self.slow_us) >= CALM_US;
-            self.awake = any_wait || self.inside.quick() < self.out || !calm;
+            self.awake = self.always || any_wait || self.inside.quick() < self.out || !calm;
         }
     }
 

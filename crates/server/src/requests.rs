@@ -22,7 +22,7 @@ use crate::exchange::{Back, Exchange};
 use crate::files::Files;
 use crate::heartbeat::Heartbeat;
 use crate::inbox::Inbox;
-use crate::lanes::{Lanes, Queues};
+use crate::lanes::{ByHand, Lanes, Queues};
 use crate::multiplexed::Multiplexed;
 use crate::pipelined::PipelinedReplies;
 use crate::poller::Poller;
@@ -70,8 +70,7 @@ impl Requests {
             unjudged: false,
             files_served: 0,
             named: Arc::default(),
-            // Where requests do not take threads there is none to be kept.
-            lanes: Lanes::new(if engine.config.evented { 0 } else { engine.config.threads }),
+            lanes: Lanes::new(engine.config.threads, &engine.config.by_hand),
             lined_up: Queues::default(),
             slow_throughput: Throughput::default(),
             chosen_us: 0,
@@ -87,6 +86,8 @@ impl Requests {
     /// Under an event loop: replies wait where its watchdog finds them.
     pub fn wait_in(&mut self, heartbeat: Arc<Heartbeat>) {
         self.batch.wait_in(heartbeat);
+        // Requests do not take threads, so that there is none to be kept.
+        self.lanes = Lanes::new(0, &ByHand::default());
     }
 
     /// A request that was read, if there is one.

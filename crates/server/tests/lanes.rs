@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use server::lanes::{Lane, Lanes, Mark, Pick, Queues};
+use server::lanes::{ByHand, Lane, Lanes, Mark, Pick, Queues};
 
 const US: u64 = 1;
 const MS: u64 = 1_000;
@@ -157,7 +157,7 @@ struct Worker {
 impl Worker {
     fn new(threads: u32, has_lanes: bool) -> Self {
         let lanes = has_lanes.then(|| {
-            let mut lanes = Lanes::new(threads);
+            let mut lanes = Lanes::new(threads, &ByHand::default());
             lanes.wake();
             lanes
         });

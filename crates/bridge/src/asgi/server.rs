@@ -58,6 +58,12 @@ impl AsgiServer {
         settings.config.evented = true;
         settings.config.websockets = true;
         settings.config.request_buffering = true;
+        if !settings.config.by_hand.is_empty() {
+            settings.log.warn(
+                "lanes and route_limits are about threads and do nothing for this application, which is ASGI: its \
+                 requests run in an event loop",
+            );
+        }
         let trust = settings.config.trust.clone();
         let mut gateways = Vec::new();
         for (_, url, kind) in &listeners {

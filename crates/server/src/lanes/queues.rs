@@ -1,4 +1,4 @@
-//! Those that wait beside the front: requests of unknown routes, and of slow ones.
+//! Those that wait beside the front: requests of unknown routes, of slow ones, and of each route that has a limit.
 //!
 //! Knows: who came first in each lane. Does not know: what waits. Runs under the baton.
 
@@ -6,59 +6,86 @@ use std::collections::VecDeque;
 
 use super::Lane;
 
-/// Two queues: first come, first served in each.
+/// A queue for each lane but the front: first come, first served.
 #[derive(Debug)]
 pub struct Queues<T> {
-    unknown: VecDeque<T>,
-    slow: VecDeque<T>,
+    queues: Vec<VecDeque<T>>,
+    waiting: usize,
 }
 
 impl<T> Default for Queues<T> {
     fn default() -> Self {
-        Self { unknown: VecDeque::new(), slow: VecDeque::new() }
+        Self { queues: Vec::new(), waiting: 0 }
+    }
+}
+
+/// A lane's place among the queues.
+fn place(lane: Lane) -> usize {
+    match lane {
+        Lane::Express | Lane::Unknown => 0,
+        Lane::Slow => 1,
+        Lane::Limited(limit) => 2 + usize::from(limit),
+    }
+}
+
+/// The lane of a queue's place.
+pub(super) fn lane_at(place: usize) -> Lane {
+    match place {
+        0 => Lane::Unknown,
+        1 => Lane::Slow,
+        limit => Lane::Limited((limit - 2) as u8),
     }
 }
 
 impl<T> Queues<T> {
     fn lane(&mut self, lane: Lane) -> &mut VecDeque<T> {
-        if lane == Lane::Slow { &mut self.slow } else { &mut self.unknown }
+        let place = place(lane);
+        if self.queues.len() <= place {
+            self.queues.resize_with(place + 1, VecDeque::new);
+        }
+        &mut self.queues[place]
     }
 
     /// One that has come last.
     pub fn push(&mut self, lane: Lane, one: T) {
+        self.waiting += 1;
         self.lane(lane).push_back(one);
     }
 
     /// One that was taken, and comes next.
     pub fn put_back(&mut self, lane: Lane, one: T) {
+        self.waiting += 1;
         self.lane(lane).push_front(one);
     }
 
     /// The next of a lane.
     pub fn pop(&mut self, lane: Lane) -> Option<T> {
-        self.lane(lane).pop_front()
+        let next = self.lane(lane).pop_front();
+        self.waiting -= usize::from(next.is_some());
+        next
     }
 
-    /// The next of either lane for which something is true.
+    /// The next of any lane for which something is true.
     pub fn pop_if(&mut self, mut is: impl FnMut(&T) -> bool) -> Option<T> {
-        let lane =
-            [&mut self.slow, &mut self.unknown].into_iter().find(|lane| lane.front().is_some_and(&mut is));
-        lane?.pop_front()
+        let queue = self.queues.iter_mut().find(|queue| queue.front().is_some_and(&mut is))?;
+        self.waiting -= 1;
+        queue.pop_front()
     }
 
     /// How many wait in a lane.
     pub fn waiting(&self, lane: Lane) -> usize {
-        if lane == Lane::Slow { self.slow.len() } else { self.unknown.len() }
+        self.queues.get(place(lane)).map_or(0, VecDeque::len)
     }
 
-    /// How many wait in both.
+    /// How many wait in all of them.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.unknown.len() + self.slow.len()
+        self.waiting
     }
 
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.unknown.is_empty() && self.slow.is_empty()
+        self.waiting == 0
     }
 }
 
@@ -79,5 +106,17 @@ mod tests {
         assert_eq!(queues.pop_if(|one| *one == 2), Some(2));
         assert_eq!(queues.pop_if(|one| *one == 3), None, "it is not the next");
         assert_eq!((queues.pop(Lane::Slow), queues.pop(Lane::Slow)), (Some(1), Some(3)));
+        assert!(queues.is_empty() && queues.pop(Lane::Limited(3)).is_none() && queues.is_empty());
+    }
+
+    #[test]
+    fn each_lane_has_a_queue_of_its_own() {
+        let lanes = [Lane::Unknown, Lane::Slow, Lane::Limited(0), Lane::Limited(9)];
+        let mut queues = Queues::default();
+        lanes.iter().for_each(|&lane| queues.push(lane, lane));
+        for lane in lanes {
+            assert_eq!(lane_at(place(lane)), lane);
+            assert_eq!((queues.waiting(lane), queues.pop(lane)), (1, Some(lane)));
+        }
     }
 }

@@ -18,7 +18,7 @@ struct Played {
 
 impl Played {
     fn new(threads: u32) -> Self {
-        let mut lanes = Lanes::new(threads);
+        let mut lanes = Lanes::new(threads, &ByHand::default());
         lanes.wake();
         lanes.look(1_000 * MS, false);
         Self { lanes, now: 1_000 * MS }
@@ -124,7 +124,7 @@ fn both_lanes_take_turns_where_both_can_go_on() {
 #[test]
 fn few_threads_have_no_lanes() {
     for threads in 0..FEWEST_THREADS {
-        let mut lanes = Lanes::new(threads);
+        let mut lanes = Lanes::new(threads, &ByHand::default());
         lanes.wake();
         (0..10).for_each(|_| lanes.goes_out());
         lanes.note_late(1, (b"GET", b"/slow"), 50 * MS, 0);
@@ -186,7 +186,7 @@ fn the_first_quick_call_beside_slow_ones_is_answered_to_at_once() {
 
 #[test]
 fn what_was_begun_while_lanes_slept_counts_as_slow() {
-    let mut lanes = Lanes::new(8);
+    let mut lanes = Lanes::new(8, &ByHand::default());
     for _ in 0..7 {
         lanes.goes_out();
     }
@@ -202,7 +202,7 @@ fn what_was_begun_while_lanes_slept_counts_as_slow() {
 
 #[test]
 fn lanes_wake_when_half_of_the_threads_are_inside() {
-    let mut lanes = Lanes::new(8);
+    let mut lanes = Lanes::new(8, &ByHand::default());
     for out in 1..=4 {
         lanes.goes_out();
         assert_eq!(lanes.are_awake(), out == 4);
@@ -241,4 +241,49 @@ fn a_single_slow_call_of_a_quick_route_changes_nothing() {
     }
     played.call("/fast", 50 * MS);
     assert_eq!(played.judge("/fast"), Lane::Express);
+}
+
+/// `/export` is slow, `/health` quick, and one of `/export` at a time.
+fn by_hand() -> ByHand {
+    ByHand {
+        lanes: vec![(b"/export".to_vec(), Lane::Slow), (b"/health".to_vec(), Lane::Express)],
+        limits: vec![(b"/export".to_vec(), 1)],
+    }
+}
+
+#[test]
+fn what_is_said_by_hand_goes_before_what_is_measured() {
+    for threads in [2, 8] {
+        let mut played = Played { lanes: Lanes::new(threads, &by_hand()), now: MS };
+        assert!(played.lanes.are_awake());
+        for path in ["/export", "/health", "/other"] {
+            for _ in 0..10 {
+                played.call(path, if path == "/export" { 50 } else { 50 * MS });
+            }
+        }
+        assert_eq!((played.judge("/export/17"), played.judge("/health")), (Lane::Slow, Lane::Express));
+        assert_eq!(played.lanes.kept(), 1, "{threads} threads");
+        let unknown = if threads < FEWEST_THREADS { Lane::Express } else { Lane::Unknown };
+        assert_eq!(played.judge("/never-seen"), unknown, "{threads} threads");
+    }
+}
+
+#[test]
+fn no_more_of_a_route_are_inside_than_its_limit_says() {
+    let mut played = Played { lanes: Lanes::new(8, &by_hand()), now: MS };
+    let mark = played.mark("/export");
+    assert_eq!(played.lanes.place(&mark), Lane::Slow);
+    let first = played.begin("/export");
+    assert_eq!(played.lanes.place(&mark), Lane::Limited(0));
+    let queues = waiting(&[Lane::Limited(0)]);
+    assert!(!played.lanes.admits_any(&queues) && played.lanes.pick(false, &queues) == Pick::Nobody);
+    played.end(first);
+    assert!(
+        played.lanes.admits_any(&queues) && played.lanes.pick(false, &queues) == Pick::Next(Lane::Limited(0))
+    );
+}
+
+#[test]
+fn one_thread_has_no_lanes_whatever_is_said() {
+    assert!(!Lanes::new(1, &by_hand()).are_awake());
 }

@@ -23,8 +23,27 @@ impl Requests {
         let now_us = monotonic_us();
         self.chosen_us = now_us;
         self.lanes.look(now_us, !self.lined_up.is_empty());
+        let begins = loop {
+            self.clear_front();
+            match self.lanes.pick(!self.batch.is_empty(), &self.lined_up) {
+                Pick::Front => break true,
+                Pick::Nobody => break false,
+                Pick::Next(lane) => {
+                    if self.bring_to_front(lane) {
+                        break true;
+                    }
+                }
+            }
+        };
+        self.note_lined_up(poller);
+        begins
+    }
+
+    /// Whoever is not known to be quick waits beside the front.
+    fn clear_front(&mut self) {
         while let Some(front) = self.batch.at(0) {
-            let lane = judged(front, &mut self.lanes).unwrap_or(Lane::Express);
+            judged(front, &mut self.lanes);
+            let lane = self.lanes.place(&front.lane);
             if lane == Lane::Express || front.is_for_the_server() {
                 break;
             }
@@ -32,14 +51,17 @@ impl Requests {
                 self.line_up(lane, front);
             }
         }
-        let picked = self.lanes.pick(!self.batch.is_empty(), &self.lined_up);
-        if let Pick::Next(lane) = picked
-            && let Some(next) = self.lined_up.pop(lane)
-        {
-            self.batch.put_back(0, next);
+    }
+
+    /// The next of a lane comes to the front. False: it has to wait elsewhere, as its route has a limit.
+    fn bring_to_front(&mut self, lane: Lane) -> bool {
+        let Some(next) = self.lined_up.pop(lane) else { return false };
+        if let limited @ Lane::Limited(_) = self.lanes.place(&next.lane) {
+            self.lined_up.push(limited, next);
+            return false;
         }
-        self.note_lined_up(poller);
-        picked != Pick::Nobody
+        self.batch.put_back(0, next);
+        true
     }
 
     /// A request is begun.
@@ -71,19 +93,19 @@ impl Requests {
     /// One that was taken is not begun now. Given back where it waits at the front, and not in a lane.
     pub(super) fn leave_unbegun(&mut self, mut exchange: Box<Exchange>) -> Option<Box<Exchange>> {
         self.lanes.end(&mut exchange.lane, monotonic_us(), false);
-        match exchange.lane.lane {
-            Some(lane) if lane != Lane::Express => {
+        match self.lanes.place(&exchange.lane) {
+            Lane::Express => Some(exchange),
+            lane => {
                 self.lined_up.put_back(lane, exchange);
                 None
             }
-            _ => Some(exchange),
         }
     }
 
     /// Somebody waits in a lane and may begin.
     #[inline]
     pub fn may_begin_others(&self) -> bool {
-        !self.lined_up.is_empty() && self.lanes.admits_others()
+        self.lanes.admits_any(&self.lined_up)
     }
 
     /// So many wait in lanes.

@@ -23,8 +23,9 @@ impl Requests {
     /// A request that has been read, if there is one: it waits, or is refused.
     pub fn enqueue(&mut self, exchange: Option<Box<Exchange>>) {
         let Some(mut exchange) = exchange.and_then(|exchange| self.serve_file(exchange)) else { return };
-        match judged(&mut exchange, &mut self.lanes) {
-            Some(lane) if lane != Lane::Express => self.line_up(lane, exchange),
+        judged(&mut exchange, &mut self.lanes);
+        match self.lanes.place(&exchange.lane) {
+            lane if lane != Lane::Express => self.line_up(lane, exchange),
             _ if self.has_room(self.batch.len(), &self.throughput) => self.batch.add(exchange),
             _ => self.refuse_newcomer(exchange),
         }
@@ -34,8 +35,14 @@ impl Requests {
     pub(super) fn line_up(&mut self, lane: Lane, exchange: Box<Exchange>) {
         // Replies to earlier requests of its connection do not wait with it.
         exchange.send_pipelined();
-        let throughput = if lane == Lane::Slow { &self.slow_throughput } else { &self.throughput };
-        if self.has_room(self.lined_up.waiting(lane), throughput) {
+        let waiting = self.lined_up.waiting(lane);
+        let has_room = match lane {
+            Lane::Slow => self.has_room(waiting, &self.slow_throughput),
+            // How fast those of one route are done is not measured.
+            Lane::Limited(_) => self.has_room(waiting, &Throughput::default()),
+            Lane::Unknown | Lane::Express => self.has_room(waiting, &self.throughput),
+        };
+        if has_room {
             self.lined_up.push(lane, exchange);
         } else {
             self.refuse_newcomer(exchange);

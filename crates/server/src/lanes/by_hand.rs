@@ -1,0 +1,112 @@
+//! What the user says of routes: which are slow or quick, and how many requests of some may be inside at a time.
+//!
+//! Knows: prefixes of paths. Does not know: what is measured. It goes before what is.
+
+use super::Lane;
+
+/// A prefix of a path, and what is said of the routes below it.
+pub type Below<T> = (Vec<u8>, T);
+
+/// The first prefix that fits decides: longer ones come first.
+#[derive(Debug, Clone, Default)]
+pub struct ByHand {
+    pub lanes: Vec<Below<Lane>>,
+    /// Requests that may be inside at a time, in a worker.
+    pub limits: Vec<Below<u32>>,
+}
+
+impl ByHand {
+    /// Nothing is said.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.lanes.is_empty() && self.limits.is_empty()
+    }
+
+    /// The lane of a path, if it is said.
+    pub fn lane(&self, path: &[u8]) -> Option<Lane> {
+        self.lanes.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, lane)| *lane)
+    }
+}
+
+/// How many of those with a limit are inside.
+#[derive(Debug, Default)]
+pub struct RouteLimits {
+    limits: Vec<RouteLimit>,
+}
+
+#[derive(Debug)]
+struct RouteLimit {
+    prefix: Vec<u8>,
+    most: u32,
+    inside: u32,
+}
+
+impl RouteLimits {
+    pub fn new(limits: &[Below<u32>]) -> Self {
+        let limits = limits.iter();
+        Self {
+            limits: limits
+                .map(|(prefix, most)| RouteLimit { prefix: prefix.clone(), most: *most, inside: 0 })
+                .collect(),
+        }
+    }
+
+    /// Which limit a path is below.
+    pub fn of(&self, path: &[u8]) -> Option<u8> {
+        let place = self.limits.iter().position(|limit| path.starts_with(&limit.prefix))?;
+        u8::try_from(place).ok()
+    }
+
+    /// How many limits there are.
+    pub fn len(&self) -> usize {
+        self.limits.len()
+    }
+
+    /// As many are inside as may be.
+    pub fn is_reached(&self, place: u8) -> bool {
+        self.limits.get(usize::from(place)).is_some_and(|limit| limit.inside >= limit.most)
+    }
+
+    /// One begins.
+    pub fn begins(&mut self, place: u8) {
+        if let Some(limit) = self.limits.get_mut(usize::from(place)) {
+            limit.inside += 1;
+        }
+    }
+
+    /// One has ended.
+    pub fn ends(&mut self, place: u8) {
+        if let Some(limit) = self.limits.get_mut(usize::from(place)) {
+            limit.inside = limit.inside.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_prefix_that_fits_decides() {
+        let lanes = vec![(b"/export/tiny".to_vec(), Lane::Express), (b"/export".to_vec(), Lane::Slow)];
+        let by_hand = ByHand { lanes, limits: Vec::new() };
+        assert_eq!(by_hand.lane(b"/export/tiny/1"), Some(Lane::Express));
+        assert_eq!(by_hand.lane(b"/export/all"), Some(Lane::Slow));
+        assert_eq!(by_hand.lane(b"/"), None);
+    }
+
+    #[test]
+    fn a_limit_is_reached_by_as_many_as_it_says() {
+        let mut limits = RouteLimits::new(&[(b"/export".to_vec(), 2)]);
+        let place = limits.of(b"/export/all").expect("it is below it");
+        assert_eq!(limits.of(b"/"), None);
+        for reached in [false, false, true] {
+            assert_eq!(limits.is_reached(place), reached);
+            if !reached {
+                limits.begins(place);
+            }
+        }
+        limits.ends(place);
+        assert!(!limits.is_reached(place));
+    }
+}

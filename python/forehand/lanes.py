@@ -1,0 +1,53 @@
+"""What is said of routes by hand: which are slow or quick (`--lanes`), and how many may be inside (`--route-limits`).
+
+Knows: `/PREFIX=WORD` and `/PREFIX=N`. Does not know: lanes (`crates/server/src/lanes.rs` does).
+"""
+
+from __future__ import annotations
+
+#: What a lane is called.
+WORDS = ("slow", "quick")
+#: More limits than these are not told apart.
+MOST = 200
+
+
+def lane(text: str) -> tuple[str, bool]:
+    """`/export=slow` as (prefix, is it slow). ValueError says what is wrong."""
+    prefix, equals, word = text.rpartition("=")
+    if not equals or not prefix.startswith("/") or word not in WORDS:
+        raise ValueError(f"'{text}' is not /PREFIX=slow or /PREFIX=quick")
+    return prefix, word == "slow"
+
+
+def limit(text: str) -> tuple[str, int]:
+    """`/export=4` as (prefix, requests). ValueError says what is wrong."""
+    prefix, equals, number = text.rpartition("=")
+    if not equals or not prefix.startswith("/") or not number.isdecimal() or not 1 <= int(number) <= 1024:
+        raise ValueError(f"'{text}' is not /PREFIX=N, where N requests, from 1 to 1024, may be inside at the same time")
+    return prefix, int(number)
+
+
+def check_lanes(values: list[str]) -> None:
+    """All of them together. ValueError says what is wrong."""
+    _check([lane(text)[0] for text in values])
+
+
+def check_limits(values: list[str]) -> None:
+    """All of them together. ValueError says what is wrong."""
+    if len(values) > MOST:
+        raise ValueError(f"{len(values)} routes with limits are more than {MOST}")
+    _check([limit(text)[0] for text in values])
+
+
+def _check(prefixes: list[str]) -> None:
+    for prefix in prefixes:
+        if prefixes.count(prefix) > 1:
+            raise ValueError(f"'{prefix}' is there twice")
+
+
+def for_engine(lanes: list[str], limits: list[str]) -> dict[str, object]:
+    """Settings of the engine. The longest prefix decides, so that it is looked at first."""
+    return {
+        "lanes": sorted(map(lane, lanes), key=lambda pair: -len(pair[0])),
+        "route_limits": sorted(map(limit, limits), key=lambda pair: -len(pair[0])),
+    }
