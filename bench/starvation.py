@@ -7,6 +7,8 @@ are named, or all of them, against this server or another one, started in this f
     masses    500 of them
     two       two slow views, 25 clients each
     new       20 from the start, and after three seconds 50 of a view that nobody has asked for before
+    auto      as crowd, with --threads auto, from the fifth second on
+    database  50 clients of a view that waits 50 ms for one of ten connections, with --threads auto, from second 30 on
 """
 
 from __future__ import annotations
@@ -19,18 +21,23 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from beside_raw import HERE, answers, free_port
 
 OWN = f"{sys.executable} -m forehand slow_views:application --bind 127.0.0.1:{{port}}"
-#: Slow paths with their clients, each with when they come, in seconds.
-ROWS = {
-    "crowd": [("/slow", 50, 0)],
-    "masses": [("/slow", 500, 0)],
-    "two": [("/slow", 25, 0), ("/slower", 25, 0)],
-    "new": [("/slow", 20, 0), ("/new", 50, 3)],
+AUTO = " --threads auto"
+#: Slow paths with their clients, each with when they come, in seconds; then what is added to our own command, and after
+#: how many seconds more the quick view is measured.
+ROWS: dict[str, tuple[list[tuple[str, int, int]], str, int]] = {
+    "crowd": ([("/slow", 50, 0)], "", 1),
+    "masses": ([("/slow", 500, 0)], "", 1),
+    "two": ([("/slow", 25, 0), ("/slower", 25, 0)], "", 1),
+    "new": ([("/slow", 20, 0), ("/new", 50, 3)], "", 1),
+    "auto": ([("/slow", 50, 0)], AUTO, 5),
+    "database": ([("/database", 50, 0)], AUTO, 30),
 }
-#: The quick view is measured for so long, from a second after the last slow clients have come.
+#: For so long everything is measured.
 SECONDS = 5
 
 
@@ -40,11 +47,18 @@ def wrk(clients: int, seconds: float, url: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+def threads(pid: int) -> int:
+    """How many threads the largest of a server's processes has."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return max(len(os.listdir(f"/proc/{one}/task")) for one in [str(pid), *children])
+
+
 def play(command: str, row: str) -> None:
     """One row, once, printed."""
     port = free_port()
+    paths, options, more = ROWS[row]
     process = subprocess.Popen(
-        shlex.split(command.replace("{port}", str(port))),
+        shlex.split(command.replace("{port}", str(port)) + (options if command == OWN else "")),
         cwd=HERE,
         stderr=subprocess.DEVNULL,
         preexec_fn=lambda: os.sched_setaffinity(0, {0}),
@@ -52,17 +66,19 @@ def play(command: str, row: str) -> None:
     try:
         answers(port)
         url = f"http://127.0.0.1:{port}"
+        last = max(when for _, _, when in paths)
         # The quick view is asked from the start: what is measured comes later.
-        quick = wrk(8, 1 + max(when for _, _, when in ROWS[row]), f"{url}/")
+        warm = [wrk(8, last + more, f"{url}/")]
         begun = time.monotonic()
-        slow = []
-        for path, clients, when in ROWS[row]:
+        for path, clients, when in paths:
             time.sleep(max(0.0, begun + when - time.monotonic()))
-            left = max(other for _, _, other in ROWS[row]) - when
-            slow.append((path, clients, wrk(clients, SECONDS + 2 + left, url + path)))
-        quick.communicate()
-        told = [("quick", 8, wrk(8, SECONDS, f"{url}/").communicate()[0])]
-        told += [(path, clients, load.communicate()[0]) for path, clients, load in slow]
+            warm.append(wrk(clients, last + more - when, url + path))
+        for load in warm:
+            load.communicate()
+        loads = [("quick", 8, wrk(8, SECONDS, f"{url}/"))]
+        loads += [(path, clients, wrk(clients, SECONDS, url + path)) for path, clients, _ in paths]
+        told = [(name, clients, load.communicate()[0]) for name, clients, load in loads]
+        count = threads(process.pid)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -70,7 +86,8 @@ def play(command: str, row: str) -> None:
         found = re.search(r"Distribution\s+50%\s+(\S+).*?99%\s+(\S+).*?Requests/sec:\s+(\S+)", text, re.S)
         wrong = re.search(r"Non-2xx.*|Socket errors.*", text)
         line = f"{float(found[3]):>9.0f}/s  median {found[1]:>9}  p99 {found[2]:>9}" if found else "no answer"
-        print(f"{row:<8}{name:<9}{clients:>4} clients {line}  {wrong[0] if wrong else ''}", flush=True)
+        print(f"{row:<9}{name:<10}{clients:>4} clients {line}  {wrong[0] if wrong else ''}", flush=True)
+    print(f"{row:<9}{count} threads in all")
 
 
 def main() -> int:

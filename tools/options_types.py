@@ -7,6 +7,7 @@ from forehand.settings import OPTIONS
 
 KINDS = {
     "str": "str", "int": "int", "bool": "bool", "size": "int | str", "time": "float | str", "list": "str | list[str]",
+    "count": 'int | Literal["auto"]',
     "workers": 'int | Literal["auto"]',
 }  # fmt: skip
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Option:
-    """One option: `kind` is str, int, bool, size, time, list, choice or workers. `brief` is what the short help says
-    of it; without one only the long help has it. `bare` is the value of a flag that is given without one, and of `true`
+    """One option: `kind` is str, int, bool, size, time, list, choice, count or workers. `brief` is what the short help
+    says of it; without one only the long help has it. `bare` is the value of a flag that is given without one, and of `true`
     in a file; `off` that of `--no-…` and `false`. Of a list, `split` makes its members of a text and `tables` of what a
     file has, where commas and pairs would not do."""
 
@@ -99,16 +99,16 @@ class Option:
             value = [f"{key}={member}" for key, member in value.items()]
         if isinstance(value, str) and self.kind != "str" and self.kind != "choice":
             value = PARSERS[self.kind](value)
-        if value == "auto" and self.kind == "workers":
+        if value == "auto" and self.kind in ("count", "workers"):
             return value
         if self.bare and isinstance(value, bool):
             value = self.bare if value else self.off
         good = isinstance(value, expected) and (self.kind == "bool" or not isinstance(value, bool))
         if not good:
             raise ValueError(f"{value!r} is not {WORDS[self.kind]}")
-        if self.kind in ("int", "size", "time", "workers") and value < 0:
+        if self.kind in ("int", "size", "time", "count", "workers") and value < 0:
             raise ValueError(f"{value!r} is below zero")
-        if self.kind in ("int", "size", "workers") and value != int(value):
+        if self.kind in ("int", "size", "count", "workers") and value != int(value):
             raise ValueError(f"{value!r} is not a whole number")
         if self.choices and self.kind == "choice" and value.lower() in self.choices:
             # `INFO`, as the logging module has it, is `info`.
@@ -133,6 +133,7 @@ WORDS = {
     "size": "a size such as 65536, 64K, 1M or 1G",
     "time": "a time such as 30, 0.5, 30s or 500ms",
     "list": "a list of names",
+    "count": "a whole number or 'auto'",
     "workers": "a number of processes or 'auto'",
 }
 
@@ -185,11 +186,16 @@ def _time(text: str) -> float:
     return _scaled(text, TIMES, WORDS["time"])
 
 
-def _workers(text: str) -> int | str:
-    try:
-        return "auto" if text.strip().lower() == "auto" else int(text)
-    except ValueError:
-        raise ValueError(f"'{text}' is not {WORDS['workers']}") from None
+def _auto(kind: str) -> Callable[[str], int | str]:
+    """A number of such a kind, or `auto`."""
+
+    def parse(text: str) -> int | str:
+        try:
+            return "auto" if text.strip().lower() == "auto" else int(text)
+        except ValueError:
+            raise ValueError(f"'{text}' is not {WORDS[kind]}") from None
+
+    return parse
 
 
 def _list(text: str) -> list[str]:
@@ -204,5 +210,6 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "size": _size,
     "time": _time,
     "list": _list,
-    "workers": _workers,
+    "count": _auto("count"),
+    "workers": _auto("workers"),
 }

@@ -35,8 +35,12 @@ GROUPS = {
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
-def _threads(value: int) -> None:
-    if not 1 <= value <= 1024:
+#: Where `--threads auto` begins.
+THREADS_START = 32
+
+
+def _threads(value: int | str) -> None:
+    if value != "auto" and not 1 <= int(value) <= 1024:
         raise ValueError(f"{value} is not between 1 and 1024")
 
 
@@ -185,11 +189,13 @@ def _addresses() -> Iterator[Option]:
 
 def _work() -> Iterator[Option]:
     yield Option(
-        "threads", "int", 32, "Work",
+        "threads", "count", THREADS_START, "Work",
         "requests that may block at the same time; threads start when they are needed. 32 keep three servers "
-        "below the 100 connections that PostgreSQL allows",
-        check=_threads, brief="requests that may block at a time, in a worker",
+        "below the 100 connections that PostgreSQL allows; auto: more while they finish more requests, fewer where "
+        "they do not (docs/workers.md)",
+        metavar="N|auto", check=_threads, brief="requests that may block at a time, in a worker",
     )  # fmt: skip
+    yield Option("threads_max", "int", 128, "Work", "with --threads auto there are never more", check=_threads)
     yield Option(
         "lanes", "list", [], "Work",
         "routes that are slow or quick, whatever is measured: /PREFIX=slow or /PREFIX=quick; a table in TOML. Slow "
@@ -425,7 +431,7 @@ class Settings:
             # Told with `log_level` debug alone: what came from where.
             "sources": self.told_sources() if self["log_level"] == "debug" else [],
             "quiet": self["log_level"] in ("warning", "error", "critical"),
-            "threads": self["threads"],
+            "threads": self["threads_max"] if self["threads"] == "auto" else self["threads"],
             "graceful_timeout": self["graceful_timeout"],
             "interface": self["interface"],
             "lifespan": self["lifespan"],
@@ -445,6 +451,9 @@ class Settings:
             "log_level", "http_relax", "http_refuse", "script_name",
         )  # fmt: skip
         settings: dict[str, object] = {name: self[name] for name in names}
+        if self["threads"] == "auto":
+            settings["threads"] = min(THREADS_START, self["threads_max"])
+            settings["threads_auto"] = (self["threads_max"], self["max_worker_memory"])
         if self.is_gevent():
             settings["threads"] = self["worker_connections"]
         settings["limits"] = {

@@ -44,7 +44,8 @@ class Options(TypedDict, total=False):
     tls_client_ca: str | list[str]
     tls_client_verify: Literal["required", "optional"]
     tls_client_crl: str | list[str]
-    threads: int
+    threads: int | Literal["auto"]
+    threads_max: int
     lanes: str | list[str]
     route_limits: str | list[str]
     request_buffering: bool

@@ -186,7 +186,16 @@ def test_command_line_goes_before_environment_before_file(tmp_path: Path) -> Non
     assert threads("--threads=6", env={"FOREHAND_THREADS": "5"}) == "threads = 6  # command line"
 
 
-SAMPLES = {"str": "x", "int": "7", "bool": "false", "size": "7K", "time": "7s", "list": "x", "workers": "auto"}
+SAMPLES = {
+    "str": "x",
+    "int": "7",
+    "bool": "false",
+    "size": "7K",
+    "time": "7s",
+    "list": "x",
+    "count": "auto",
+    "workers": "auto",
+}
 SPECIAL = {
     "static": "/s=x;try;header=X-A: b; c, d,/t=y",
     "sendfile": "/s=x,t=y",

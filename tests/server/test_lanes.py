@@ -8,7 +8,9 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,9 @@ def test_quick_requests_are_answered_beside_more_slow_ones_than_there_are_thread
     for _ in range(100):
         assert inside(served) == SLOW_THREADS
     served.until(lambda: queued(served) == CROWD - SLOW_THREADS)
+    served.until(lambda: f"slow: GET {path} (" in served.order("status")[1])
+    assert f"1 of {THREADS} threads is kept for quick ones" in served.order("status")[1]
+    served.says(f"lanes: {CROWD - SLOW_THREADS} requests wait for a thread; slow: GET {path} (")
     ask(served, "/gate?open")
     assert [answer(sock) for sock in crowd] == [(200, b"ok")] * CROWD
     served.until(lambda: queued(served) == 0)
@@ -166,9 +171,34 @@ def test_a_route_has_no_more_requests_inside_than_its_limit_says(serve: Serve, t
     assert {answer(sock)[0] for sock in crowd} == {200}
 
 
+def test_threads_become_more_while_requests_wait_for_one(serve: Serve) -> None:
+    """Whether they stay is for figures to say: that more are tried does not depend on the machine."""
+    served = serve("lanes:application", "--workers", "1", "--threads", "auto", "--threads-max", "40")
+    stop = threading.Event()
+
+    def client() -> None:
+        with served.connect() as sock:
+            buffer = bytearray()
+            while not stop.is_set():
+                sock.sendall(f"GET /report?{SLOW} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+                assert read_reply(sock, buffer)[0] == 200
+
+    with ThreadPoolExecutor(48) as crowd:
+        clients = [crowd.submit(client) for _ in range(48)]
+        try:
+            served.says("threads: from 32 to 40: requests wait")
+            served.until(lambda: "threads from 32 to 40: requests wait" in served.order("status", "--verbose")[1])
+        finally:
+            stop.set()
+        for one in clients:
+            one.result(PATIENCE)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (("--threads", "some"), "--threads: 'some' is not a whole number or 'auto'"),
+        (("--threads-max", "40"), "threads_max is about --threads auto"),
         (("--lanes", "/a=fast"), "--lanes: '/a=fast' is not /PREFIX=slow or /PREFIX=quick"),
         (("--lanes", "a=slow"), "--lanes: 'a=slow' is not /PREFIX=slow or /PREFIX=quick"),
         (("--lanes", "/a=slow,/a=quick"), "--lanes: '/a' is there twice"),

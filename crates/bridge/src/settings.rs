@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use reactor::sys::{CloseOnFork, Handoff, ListenerFd};
 use server::access::{AccessLog, Format};
-use server::engine::{Config, LOCAL, Tracebacks};
+use server::engine::{AutoThreads, Config, LOCAL, Tracebacks};
 use server::lanes::{ByHand, Lane};
 use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
@@ -71,6 +71,8 @@ impl Settings {
         let (scoreboard, handoff) = scoreboard(settings)?;
         let config = Config {
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
+            threads_auto: get::<Option<(u32, u64)>>(settings, "threads_auto", None)?
+                .map(|(most, memory_bytes)| AutoThreads { most, memory_bytes }),
             scoreboard,
             handoff,
             shared_listeners: get(settings, "shared_listeners", false)?,

@@ -386,6 +386,11 @@ impl<L: Lead> Baton<L> {
         Some(most)
     }
 
+    /// One of the threads that are parked ends its life.
+    pub fn dismiss(&self) {
+        self.spares.dismiss();
+    }
+
     /// How many threads are parked.
     pub fn parked(&self) -> usize {
         self.spares.parked()

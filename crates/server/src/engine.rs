@@ -50,8 +50,10 @@ pub struct Config {
     pub websockets: bool,
     /// The access log, if one is kept.
     pub access: Option<AccessLog>,
-    /// Threads that may be inside the application at a time.
+    /// Threads that may be inside the application at a time, as it begins.
     pub threads: u32,
+    /// Their number follows from what they finish.
+    pub threads_auto: Option<AutoThreads>,
     /// Where this worker's numbers are seen by its supervisor and the other workers.
     pub scoreboard: Option<Scoreboard>,
     /// The way on which connections go to the other workers, and come from them.
@@ -75,6 +77,36 @@ pub struct Config {
     pub tls: Option<Material>,
 }
 
+/// Bounds of a number of threads that changes.
+#[derive(Debug, Clone, Copy)]
+pub struct AutoThreads {
+    pub most: u32,
+    /// What the process may hold; zero: no bound of its own.
+    pub memory_bytes: u64,
+}
+
+/// Requests that are not known to be quick: how many were finished, and how many of them with 500 or more.
+#[derive(Debug, Default)]
+pub struct LinedUp {
+    done: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl LinedUp {
+    /// One was finished. Only the holder of the baton says so.
+    pub(crate) fn count(&self, status: u16) {
+        self.done.store(self.done.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if status >= 500 {
+            self.failed.store(self.failed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Finished, and failed.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
+    }
+}
+
 /// Peers of this machine: over loopback, and unix sockets.
 pub const LOCAL: &str = "127.0.0.0/8,::1,unix";
 
@@ -93,6 +125,7 @@ impl Default for Config {
             websockets: false,
             access: None,
             threads: 1,
+            threads_auto: None,
             scoreboard: None,
             handoff: None,
             shared_listeners: false,
@@ -159,7 +192,12 @@ pub struct Engine {
     held: AtomicBool,
     /// Threads inside the application.
     in_flight: AtomicU32,
+    /// How many may be.
+    threads: AtomicU32,
     queued: AtomicU32,
+    /// Of those that wait, these wait as many of their route are inside as may be.
+    limited: AtomicU32,
+    pub(crate) lined_up: LinedUp,
     max_requests_told: AtomicBool,
     /// Which process it serves in (`reactor::sys::forks`).
     born: u32,
@@ -176,6 +214,8 @@ impl Engine {
             visits: Visits::new(Arc::clone(&waker)),
             disk,
             budget: Budget::new(config.limits.kept_bytes),
+            threads: AtomicU32::new(config.threads),
+            lined_up: LinedUp::default(),
             config,
             counters: Counters::new(),
             spool: Spool::new(),
@@ -189,6 +229,7 @@ impl Engine {
             held: AtomicBool::new(false),
             in_flight: AtomicU32::new(0),
             queued: AtomicU32::new(0),
+            limited: AtomicU32::new(0),
             max_requests_told: AtomicBool::new(false),
             born: forks(),
             rechecks: AtomicU64::new(0),
@@ -255,9 +296,31 @@ impl Engine {
         }
     }
 
-    /// So many requests wait for a thread.
-    pub(crate) fn note_queued(&self, count: usize) {
+    /// How many threads may be inside the application at a time.
+    #[inline]
+    pub fn threads(&self) -> u32 {
+        self.threads.load(Ordering::Relaxed)
+    }
+
+    /// So many from now on.
+    pub(crate) fn set_threads(&self, threads: u32) {
+        self.threads.store(threads, Ordering::Relaxed);
+    }
+
+    /// How many requests wait to be begun.
+    pub(crate) fn queued(&self) -> u32 {
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    /// How many of them would be begun if there were more threads.
+    pub(crate) fn short_of_threads(&self) -> u32 {
+        self.queued().saturating_sub(self.limited.load(Ordering::Relaxed))
+    }
+
+    /// So many requests wait to be begun, so many of them for others of their route and not for a thread.
+    pub(crate) fn note_queued(&self, count: usize, limited: usize) {
         self.queued.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.limited.store(u32::try_from(limited).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
     /// Says something to the supervisor, if there is one: a word, and a text to its end.
@@ -283,17 +346,15 @@ impl Engine {
     /// while threads are missing.
     #[inline]
     pub(crate) fn show_rest(&self, connections: usize, queued: usize) {
+        let changed = self.queued() as usize != queued;
+        if changed {
+            self.note_queued(queued, 0);
+        }
         let Some(scoreboard) = &self.config.scoreboard else { return };
         scoreboard.set(Field::Connections, connections as u64);
-        if self.queued.load(Ordering::Relaxed) as usize != queued {
-            self.note_queued(queued);
+        if changed {
             scoreboard.set(Field::Queued, queued as u64);
         }
-    }
-
-    /// Requests wait, as the threads that are left are not for them.
-    pub(crate) fn has_queue(&self) -> bool {
-        self.queued.load(Ordering::Relaxed) != 0
     }
 
     /// Shows this worker's numbers, and asks to be replaced when it is time. `now` in
@@ -309,8 +370,8 @@ impl Engine {
         scoreboard.set(Field::Requests, requests);
         scoreboard.set(Field::Connections, self.connections());
         scoreboard.set(Field::Busy, u64::from(self.in_flight()));
-        scoreboard.set(Field::Threads, u64::from(self.config.threads));
-        scoreboard.set(Field::Queued, u64::from(self.queued.load(Ordering::Relaxed)));
+        scoreboard.set(Field::Threads, u64::from(self.threads()));
+        scoreboard.set(Field::Queued, u64::from(self.queued()));
         let refused = counters.requests_not_queued.get() + counters.requests_waited_too_long.get();
         scoreboard.set(Field::Refused, refused + counters.requests_abandoned.get());
         scoreboard.set(Field::Timeouts, counters.request_deadlines.get());

@@ -158,7 +158,7 @@ impl Evented {
             turn.wake_by(next);
         }
         if now >= self.publish_at {
-            engine.note_queued(turn.waiting());
+            engine.note_queued(turn.waiting(), 0);
             engine.publish(now);
             self.publish_at = now + PUBLISH_MS;
             let next = engine.publish_by(now);

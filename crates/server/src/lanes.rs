@@ -41,6 +41,8 @@ const DECIDE_US: Micros = 200_000;
 const DECIDE_AGAIN_US: Micros = 20_000;
 /// Calls of one route that take long have many threads where they have one in so many.
 const MANY: u32 = 8;
+/// So many slow routes are named in messages.
+const NAMED: usize = 3;
 /// After so long without a slow call lanes fall asleep.
 const CALM_US: Micros = 2_000_000;
 
@@ -127,12 +129,22 @@ impl Lanes {
             front_was_last: false,
             last: 1,
             unsettled: false,
-            many_out: if threads < FEWEST_THREADS { u32::MAX } else { threads / 2 },
+            many_out: many_of(threads),
             woke_us: None,
             looked_us: 0,
             decided_us: 0,
             slow_us: 0,
             figures: Vec::new(),
+        }
+    }
+
+    /// So many may be inside from now on.
+    #[inline]
+    pub fn set_threads(&mut self, threads: u32) {
+        if self.threads != threads {
+            self.threads = threads;
+            self.many_out = many_of(threads);
+            self.unsettled = true;
         }
     }
 
@@ -342,10 +354,41 @@ impl Lanes {
         self.unsettled = false;
     }
 
+    /// Why requests wait, so many, in words; and the routes that are slow, of which it tells. None: nothing is told apart.
+    pub fn words(&self, waiting: usize) -> Option<(String, Vec<String>)> {
+        let split = self.split?;
+        let mut slow: Vec<_> = self.known().filter(|(_, mean_us)| *mean_us >= split.at_us).collect();
+        slow.sort_unstable_by_key(|(name, mean_us)| (std::cmp::Reverse(*mean_us), *name));
+        let some: Vec<String> = slow
+            .iter()
+            .take(NAMED)
+            .map(|(name, mean_us)| format!("{name} ({} ms)", mean_us / 1000))
+            .collect();
+        let more = match slow.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let kept = match self.kept() {
+            0 => "no quick route is known for which a thread would be kept".to_string(),
+            1 => format!("1 of {} threads is kept for quick ones", self.threads),
+            kept => format!("{kept} of {} threads are kept for quick ones", self.threads),
+        };
+        let routes = slow.into_iter().take(NAMED).map(|(name, _)| name.to_string()).collect();
+        Some((
+            format!("{waiting} requests wait for a thread; slow: {}{more}; {kept}", some.join(", ")),
+            routes,
+        ))
+    }
+
     /// What is known of routes, for messages and tests: name, and how long calls take on average.
     pub fn known(&self) -> impl Iterator<Item = (&str, Micros)> {
         self.routes.all().filter_map(|route| Some((route.name(), route.mean_us()?)))
     }
+}
+
+/// So many that are out are many.
+fn many_of(threads: u32) -> u32 {
+    if threads < FEWEST_THREADS { u32::MAX } else { threads / 2 }
 }
 
 #[cfg(test)]

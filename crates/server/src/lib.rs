@@ -46,6 +46,8 @@ pub mod exchange;
 #[cfg(not(loom))]
 pub mod files;
 #[cfg(not(loom))]
+pub mod growth;
+#[cfg(not(loom))]
 mod h2_framing;
 #[cfg(not(loom))]
 pub mod handoff;

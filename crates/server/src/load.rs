@@ -62,7 +62,7 @@ impl Engine {
         Doing {
             busy,
             held: busy > 0 && self.is_held(),
-            full: (busy >= self.config.threads || self.has_queue()) && !self.config.evented,
+            full: (busy >= self.threads() || self.short_of_threads() > 0) && !self.config.evented,
             strained: busy > 0 && self.is_strained(now),
             lost: self.deadlines.any_lost(),
             crowded: self.is_crowded(now),

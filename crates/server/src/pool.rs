@@ -3,6 +3,8 @@
 //! Knows: threads and how they begin and end. Does not know: what they do, or for whom.
 //! [`Threads::start`] runs on the caller's thread; the rest says which thread runs it.
 
+mod growing;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -13,6 +15,7 @@ use reactor::file::Ask;
 use reactor::holding::{Wait, will_wait};
 use reactor::sys::monotonic_ms;
 
+use self::growing::Growing;
 use crate::app::App;
 use crate::baton::{Baton, Look, Pool, Run};
 use crate::engine::Engine;
@@ -42,7 +45,6 @@ pub struct Threads<A: App> {
     pub engine: Arc<Engine>,
     app: Arc<A>,
     baton: Baton<Loop>,
-    most: usize,
     count: Mutex<usize>,
     all_gone: Condvar,
     /// Threads ever started: names them.
@@ -56,12 +58,12 @@ impl<A: App> Threads<A> {
     /// `most`: the maximum of worker threads, at least one.
     pub fn new(app: A, turn: Loop, most: usize) -> Arc<Self> {
         let engine = Arc::clone(turn.engine());
+        engine.set_threads(u32::try_from(most.max(1)).unwrap_or(u32::MAX));
         let waker = Arc::clone(&engine.waker);
         Arc::new(Self {
             engine,
             app: Arc::new(app),
             baton: Baton::new(turn, Box::new(move || waker.wake())),
-            most: most.max(1),
             count: Mutex::new(0),
             all_gone: Condvar::new(),
             born: AtomicUsize::new(0),
@@ -79,7 +81,7 @@ impl<A: App> Threads<A> {
             scoreboard.enter();
         }
         // One leads and one is spare, so that the first blocking request finds help at once.
-        for _ in 0..self.most.min(2) {
+        for _ in 0..self.most().min(2) {
             self.spawn()?;
         }
         let this = Arc::clone(self);
@@ -91,9 +93,14 @@ impl<A: App> Threads<A> {
         Ok(())
     }
 
+    /// How many there may be.
+    fn most(&self) -> usize {
+        self.engine.threads() as usize
+    }
+
     fn spawn(self: &Arc<Self>) -> io::Result<()> {
         let mut count = lock(&self.count);
-        if *count >= self.most {
+        if *count >= self.most() {
             return Ok(());
         }
         let this = Arc::clone(self);
@@ -124,6 +131,7 @@ impl<A: App> Threads<A> {
         let mut since = 0;
         let mut quiet = 0;
         let mut again = false;
+        let mut growing = Growing::new(&self.engine);
         while !self.baton.ended() {
             let found = self.baton.look(seen);
             let ms = monotonic_ms();
@@ -134,6 +142,10 @@ impl<A: App> Threads<A> {
             self.help(found, ms - since >= HELD_MS);
             self.engine.answer_overdue(ms);
             self.engine.publish(ms);
+            if let Some(threads) = growing.look(&self.engine, ms) {
+                self.engine.set_threads(threads);
+            }
+            self.shrink();
             quiet = if now & 1 == 0 && now == seen { quiet + 1 } else { 0 };
             seen = now;
             again = now & 1 == 1 && !again;
@@ -169,7 +181,7 @@ impl<A: App> Threads<A> {
 
     /// Starts another thread, one at a time. False: there are as many as there may be.
     fn grow(self: &Arc<Self>) -> bool {
-        if *lock(&self.count) >= self.most {
+        if *lock(&self.count) >= self.most() {
             return false;
         }
         if self.growing.swap(true, Ordering::AcqRel) {
@@ -182,9 +194,17 @@ impl<A: App> Threads<A> {
         }
         self.engine.log.debug(|| {
             let (count, parked) = self.numbers();
-            format!("starts a thread, as a request blocks: {count} of at most {}, {parked} idle", self.most)
+            format!("starts a thread, as a request blocks: {count} of at most {}, {parked} idle", self.most())
         });
         true
+    }
+
+    /// Has a thread end that waits to be of use, if there are more than there may be: one at a time, and not the last.
+    fn shrink(&self) {
+        let count = *lock(&self.count);
+        if count > self.most() && self.baton.parked() > 1 {
+            self.baton.dismiss();
+        }
     }
 
     fn wake_watchdog(&self) {

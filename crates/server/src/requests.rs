@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use wire::Millis;
 
+use self::express::Told;
 use crate::batch::Batch;
 use crate::connection::{After, Phase};
 use crate::connections::Connections;
@@ -49,6 +50,7 @@ pub(crate) struct Requests {
     /// Requests that are not known to be quick and wait, and how fast the slow ones are done.
     lined_up: Queues<Box<Exchange>>,
     slow_throughput: Throughput,
+    told: Told,
     /// When somebody was chosen the last time, in microseconds, while there are lanes.
     chosen_us: u64,
     /// Files that are served before the application is asked, where there are any.
@@ -70,9 +72,10 @@ impl Requests {
             unjudged: false,
             files_served: 0,
             named: Arc::default(),
-            lanes: Lanes::new(engine.config.threads, &engine.config.by_hand),
+            lanes: Lanes::new(engine.threads(), &engine.config.by_hand),
             lined_up: Queues::default(),
             slow_throughput: Throughput::default(),
+            told: Told::default(),
             chosen_us: 0,
             engine,
             batch: Batch::default(),
@@ -152,7 +155,7 @@ impl Requests {
         if self.files.is_some() {
             self.serve_files(poller);
         }
-        let has_lanes = self.lanes.are_awake();
+        let has_lanes = self.lanes.are_awake() || !self.lined_up.is_empty();
         if has_lanes && !self.choose(poller) {
             return false;
         }
@@ -185,8 +188,7 @@ impl Requests {
             self.forget_oldest();
             return false;
         }
-        let config = &self.engine.config;
-        if !config.evented && stream.shared().has_its_share(config.threads) {
+        if !self.engine.config.evented && stream.shared().has_its_share(self.engine.threads()) {
             self.held.extend(self.batch.take_oldest());
             return false;
         }

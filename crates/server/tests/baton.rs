@@ -162,3 +162,33 @@ fn a_spare_that_finds_jobs_going_on_parks_and_relieves_nobody() {
 fn a_spare_that_a_blocked_job_has_let_in_leads() {
     assert_eq!(called_during_one_job_and_let_in_during_the_next(100), (("spare", 0), 1));
 }
+
+#[test]
+fn a_parked_thread_that_is_dismissed_ends_and_the_last_one_stays() {
+    let ((asked, asks), (open, gate)) = (channel(), channel());
+    let work = Work { asked, gate, todo: 0, relieved: Arc::default() };
+    let baton = Arc::new(Baton::new(work, Box::new(|| ())));
+    let clock = Arc::new(Clock::default());
+    let ((begun, _begins), (called, _calls)) = (channel(), channel());
+    let first = begin("first", (&baton, &clock), (&begun, &called));
+    // The baton is held until the gate opens, so that the others park.
+    asks.recv().expect("it leads");
+    let parked = ["second", "third"].map(|name| begin(name, (&baton, &clock), (&begun, &called)));
+    while baton.parked() < 2 {
+        thread::yield_now();
+    }
+    for thread in &parked {
+        thread.interpreter.send(()).expect("it will wait for the interpreter");
+    }
+    baton.dismiss();
+    while !parked.iter().any(|thread| thread.life.is_finished()) {
+        thread::yield_now();
+    }
+    baton.dismiss();
+    assert_eq!((baton.parked(), baton.ended()), (1, false));
+    drop(open);
+    for Thread { life, job, interpreter } in parked.into_iter().chain([first]) {
+        drop((job, interpreter));
+        life.join().expect("it ends");
+    }
+}

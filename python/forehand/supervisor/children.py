@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import time
 
 from forehand.supervisor import channel, worker
 from forehand.supervisor.channel import Channel
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class Child:
     """One worker's process: its line, its row on the scoreboard, the file that its stacks go to."""
 
-    __slots__ = ("channel", "generation", "number", "pid", "row", "stacks", "told")
+    __slots__ = ("channel", "generation", "notes", "number", "pid", "row", "stacks", "told")
 
     def __init__(self, number: int, generation: int, line: int, row: int, stacks: int) -> None:
         self.number = number
@@ -36,6 +37,17 @@ class Child:
         self.stacks = stacks
         #: What it said of its failure: (exit status, text).
         self.told: tuple[int, str] | None = None
+        #: What it has said of its threads and lanes, the last of each kind, with when.
+        self.notes: dict[str, list[tuple[float, str]]] = {}
+
+    def note(self, kind: str, text: str, most: int) -> None:
+        """Keep what it says, and so many of the same kind."""
+        self.notes[kind] = [*self.notes.get(kind, []), (time.monotonic(), text)][-most:]
+
+    def noted(self, kind: str) -> list[dict[str, Any]]:
+        """What it has said, oldest first, each with how many seconds ago that was."""
+        now = time.monotonic()
+        return [{"ago": round(now - at, 1), "text": text} for at, text in self.notes.get(kind, [])]
 
 
 class Children:

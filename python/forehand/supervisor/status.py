@@ -35,6 +35,8 @@ def status(supervisor: Supervisor) -> dict[str, Any]:
         row.update(supervisor.children.scoreboard.read(child.row))
         row["pid"] = child.pid
         row["memory_kib"] = memory.read(child.pid)
+        row["threads_changes"] = child.noted("threads")
+        row["lanes"] = child.noted("lanes")
         workers.append(row)
     settings = supervisor.settings
     return {

@@ -11,6 +11,9 @@ from typing import Any
 from forehand.settings import COUNTED, LIMITS
 from forehand.supervisor.decisions import LEAVING, READY
 
+#: Who has waited no longer ago than that, in seconds, is told of.
+RECENT = 60
+
 
 def shown(found: dict[str, Any], *, verbose: bool) -> str:
     """A status as people read it."""
@@ -35,7 +38,19 @@ def shown(found: dict[str, Any], *, verbose: bool) -> str:
             f"{one['requests']:>10} {one['connections']:>6} {busy:>9} {one['queued']:>7} {one['timeouts']:>6} "
             f"{pss:>8} {shared:>8} {private:>8}  {one['why']}".rstrip()
         )
-    return "\n".join([*lines, "", *_counters(found, verbose=verbose)])
+    notes = [line for one in found["workers"] for line in _notes(one, verbose=verbose)]
+    return "\n".join([*lines, *([""] if notes else []), *notes, "", *_counters(found, verbose=verbose)])
+
+
+def _notes(worker: dict[str, Any], *, verbose: bool) -> list[str]:
+    """What a worker has said of its threads, the last or all that is known, and of who waits."""
+    changes = worker.get("threads_changes", [])[0 if verbose else -1 :]
+    lanes = [note for note in worker.get("lanes", []) if note["ago"] < RECENT or verbose]
+    return [
+        f"  worker {worker['worker']}, {_span(note['ago'])} ago: {kind}{note['text']}"
+        for kind, notes in (("threads ", changes), ("", lanes))
+        for note in notes
+    ]
 
 
 def limits(counters: dict[str, int]) -> dict[str, dict[str, int]]:

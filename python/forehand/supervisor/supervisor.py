@@ -56,6 +56,10 @@ if TYPE_CHECKING:
             """Take one worker's answer."""
 
 
+#: What workers say now and then, for `forehand status`: by its word, how much of it is kept.
+NOTES = {"threads": 10, "lanes": 1}
+
+
 def explained(event: decisions.Event, actions: list[decisions.Action]) -> str:
     """What was decided, and what for, as `decisions.decide` names events and actions."""
     follows = "; ".join(" ".join(map(str, action)) for action in actions if action[0] != "say")
@@ -267,6 +271,8 @@ class Supervisor:
                 child.told = (int(status) if status.isdigit() else errors.INTERNAL, cause)
             elif word == "stale":
                 self.decide("stale", child.number, text)
+            elif word in NOTES:
+                child.note(word, text, NOTES[word])
             elif word == "routes":
                 log.write("info", f"worker {child.number}: routes that grew most: {text}")
             else:

@@ -12,8 +12,6 @@ use wire::Head;
 /// Routes that are told apart; more are counted together.
 const MOST: usize = 512;
 const OTHERS: &str = "(other routes)";
-/// A page, in KiB.
-const PAGE_KIB: i64 = 4;
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Growth {
@@ -68,9 +66,7 @@ fn name_of(head: &Head) -> String {
     format!("{} {}", String::from_utf8_lossy(head.method()), parts.join("/"))
 }
 
-/// KiB of this process that are in memory (proc(5), statm); zero where that is not told.
+/// KiB of this process that are in memory; zero where that is not told.
 pub fn resident_kib() -> i64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: i64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
-    pages * PAGE_KIB
+    (reactor::sys::resident_bytes() / 1024).cast_signed()
 }

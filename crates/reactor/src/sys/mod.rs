@@ -23,7 +23,7 @@ pub use clock::{ThreadClock, monotonic_ms, monotonic_us, wall_seconds, wall_us};
 pub use close_on_fork::{CloseOnFork, forks, has_forked, keep_from_children, release};
 pub use epoll::{Poll, PollEvent, PollEvents};
 pub use handoff::{Handoff, NOTE_BYTES};
-pub use memory::trim_heap;
+pub use memory::{container_memory, resident_bytes, trim_heap};
 pub use process::{SharedNumbers, become_subreaper, exit_now, stacks_signal, write_stderr};
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,

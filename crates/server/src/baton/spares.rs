@@ -17,6 +17,8 @@ pub(super) struct Spares {
 struct SpareState {
     parked: usize,
     permits: usize,
+    /// So many of those that are parked shall end.
+    dismissed: usize,
     /// Whoever would park next shall look for the baton once more instead.
     next_is_called: bool,
     ended: bool,
@@ -33,7 +35,7 @@ impl Spares {
         self.parked.load(Ordering::Relaxed)
     }
 
-    /// Waits to be called. False: the loop has ended.
+    /// Waits to be called. False: the loop has ended, or nobody needs this thread any more.
     pub fn park(&self) -> bool {
         let mut state = lock(&self.state);
         if std::mem::take(&mut state.next_is_called) {
@@ -41,17 +43,21 @@ impl Spares {
         }
         state.parked += 1;
         self.parked.store(state.parked, Ordering::Relaxed);
-        while state.permits == 0 && !state.ended {
+        while state.permits == 0 && state.dismissed == 0 && !state.ended {
             state = wait(&self.called, state);
         }
         if state.permits > 0 {
             // The caller has taken this thread off the count already.
             state.permits -= 1;
-        } else {
-            state.parked -= 1;
-            self.parked.store(state.parked, Ordering::Relaxed);
+            return !state.ended;
         }
-        !state.ended
+        state.parked -= 1;
+        self.parked.store(state.parked, Ordering::Relaxed);
+        if state.ended {
+            return false;
+        }
+        state.dismissed -= 1;
+        false
     }
 
     /// Calls one parked thread. False: none is parked any more.
@@ -77,6 +83,17 @@ impl Spares {
         }
         drop(state);
         self.call();
+    }
+
+    /// Has one of those that are parked end. Nothing where none would be left.
+    pub fn dismiss(&self) {
+        let mut state = lock(&self.state);
+        if state.parked <= state.dismissed + 1 {
+            return;
+        }
+        state.dismissed += 1;
+        drop(state);
+        self.called.notify_one();
     }
 
     /// Nobody is called any more: all go on, to their end.

@@ -83,6 +83,11 @@ impl<T> Queues<T> {
         self.waiting
     }
 
+    /// How many of them do not wait for a thread, but for others of their route.
+    pub fn limited(&self) -> usize {
+        self.waiting - self.waiting(Lane::Unknown) - self.waiting(Lane::Slow)
+    }
+
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.waiting == 0

@@ -9,12 +9,25 @@ use wire::{Head, Millis};
 use super::Requests;
 use crate::exchange::Exchange;
 use crate::lanes::{Lane, Lanes, Pick};
+use crate::log::Level;
 use crate::poller::Poller;
 
 /// While somebody waits in a lane, lanes are looked at so often at least.
 const LOOK_MS: Millis = 200;
+/// So often the supervisor is told who waits.
+const TELL_MS: Millis = 2_000;
+/// So often it is logged, where it is always about the same routes.
+const LOG_MS: Millis = 600_000;
 /// Replies that say that the application knows no such path, or no such method there: no route has been called.
 const NO_ROUTE: [u16; 2] = [404, 405];
+
+/// What was said of those that wait.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    at: Millis,
+    logged: Millis,
+    routes: Vec<String>,
+}
 
 impl Requests {
     /// Puts the request that begins now to the front. False: none does.
@@ -22,6 +35,7 @@ impl Requests {
     pub(super) fn choose(&mut self, poller: &mut Poller) -> bool {
         let now_us = monotonic_us();
         self.chosen_us = now_us;
+        self.lanes.set_threads(self.engine.threads());
         self.lanes.look(now_us, !self.lined_up.is_empty());
         let begins = loop {
             self.clear_front();
@@ -73,7 +87,8 @@ impl Requests {
         exchange.lane = mark;
     }
 
-    /// A request has come back, in whose lane or for whose length somebody takes an interest. `looked`: when the last look was. A call of its own: most have neither.
+    /// A request has come back that was begun in a lane, or is late. `looked`: when the last look was. A call of its own:
+    /// most are neither.
     #[inline(never)]
     pub(super) fn leave_lane(&mut self, exchange: &mut Exchange, looked: Millis) {
         let now_us = monotonic_us();
@@ -85,6 +100,9 @@ impl Requests {
         }
         if exchange.lane.lane == Some(Lane::Slow) {
             self.slow_throughput.count();
+        }
+        if exchange.lane.lane != Some(Lane::Express) || self.lanes.split().is_none() {
+            self.engine.lined_up.count(exchange.status());
         }
         let counts = !NO_ROUTE.contains(&exchange.status());
         self.lanes.end(&mut exchange.lane, now_us, counts);
@@ -124,31 +142,47 @@ impl Requests {
         if !self.lanes.are_awake() {
             return;
         }
+        self.lanes.set_threads(self.engine.threads());
         self.lanes.look(monotonic_us(), !self.lined_up.is_empty());
         if !self.lined_up.is_empty() {
             self.slow_throughput.measure(poller.now);
             self.refuse_those_that_waited(poller.now);
             self.note_lined_up(poller);
+            self.tell_of_lanes(poller.now);
+        }
+    }
+
+    /// Says why requests wait: to the supervisor now and then, to the log when it is about other routes than before.
+    fn tell_of_lanes(&mut self, now: Millis) {
+        if now < self.told.at {
+            return;
+        }
+        self.told.at = now + TELL_MS;
+        let Some((words, routes)) = self.lanes.words(self.lined_up.len()) else { return };
+        self.engine.report(&format!("lanes {words}"));
+        if routes != self.told.routes || now >= self.told.logged + LOG_MS {
+            self.engine.log.say(Level::Info, &format!("lanes: {words} (docs/workers.md)"));
+            self.told.routes = routes;
+            self.told.logged = now;
         }
     }
 
     /// Their number may have changed: it is shown, and somebody looks at them in time.
     #[inline]
     fn note_lined_up(&mut self, poller: &mut Poller) {
-        self.engine.note_queued(self.lined_up.len());
+        self.engine.note_queued(self.lined_up.len(), self.lined_up.limited());
         if !self.lined_up.is_empty() {
             poller.wake_by(poller.now + LOOK_MS);
         }
     }
 }
 
-/// Which lane a request belongs to, judged once; none: there are no lanes.
-pub(super) fn judged(exchange: &mut Exchange, lanes: &mut Lanes) -> Option<Lane> {
+/// Which lane a request belongs to is judged once, if there are any.
+pub(super) fn judged(exchange: &mut Exchange, lanes: &mut Lanes) {
     if exchange.lane.lane.is_none() && lanes.are_awake() {
         let name = name_of(&exchange.head, lanes);
         exchange.lane = lanes.judge(name, (exchange.head.method(), exchange.head.path()));
     }
-    exchange.lane.lane
 }
 
 /// What its route is known by: found out once for all requests with these bytes.

@@ -1,0 +1,439 @@
+//! How many threads there may be (`--threads auto`): more while they finish more requests, fewer where they do not.
+//!
+//! Knows: windows of figures, and what was tried before. Does not know: threads, clocks, requests. A pure state machine;
+//! the watchdog gives it a window each half second (`pool/growing.rs`).
+//!
+//! ```text
+//!   WATCHING ──requests wait──► TRYING more ──they finish more──► WATCHING (and the next step is larger)
+//!      ▲                            └──they do not: back──► TRYING fewer ──as many are finished──► fewer still
+//!      └──────────────── a rest, longer each time ◄──── back ◄──── fewer are finished
+//! ```
+//!
+//! Nothing is asked of what requests wait for: a database that takes ten connections finishes as much with ten threads as
+//! with forty, and that is seen. Where a view computes, more threads finish no more, and that is seen as well.
+
+use wire::Millis;
+
+/// Where it begins, unless fewer are allowed.
+pub const START: u32 = 32;
+/// Fewer are not tried.
+pub const LEAST: u32 = 4;
+/// A window in which requests wait: in so many of the looks, ...
+const WAITS: f64 = 0.9;
+/// ... and each for so long, in milliseconds.
+const WAIT_MS: f64 = 5.0;
+/// So many windows say something, if as many requests as that were finished in them; ...
+const WINDOWS: u32 = 2;
+const ENOUGH: u64 = 300;
+/// ... and so many do in any case.
+const MOST_WINDOWS: u32 = 20;
+/// More threads must finish more: so much of the share that is more of them inside. Where threads are what is missing it is
+/// all of it, and where they are not nothing.
+const GAIN: f64 = 0.5;
+/// Fewer may finish less: so much of the share that was taken away.
+const LOSS: f64 = 0.25;
+/// Twice as many failures as before, and no fewer than one in so many: more threads are too much for what is behind.
+const FAILURES: f64 = 0.02;
+/// After both directions were tried for nothing, for so long nothing is; twice as long each time, ...
+const REST_MS: Millis = 30_000;
+/// ... but not longer than this.
+const LONGEST_REST_MS: Millis = 600_000;
+/// Threads beyond [`START`] of which half are idle for so long become fewer, by one in eight.
+const IDLE_MS: Millis = 60_000;
+
+/// What has happened in one window, or in several.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Window {
+    pub ms: Millis,
+    /// Requests that were finished, of those that have to wait for threads.
+    pub done: u64,
+    /// Of these, those that were answered with 500 or more.
+    pub failed: u64,
+    /// Looks at who waits, in how many of them somebody did, and how many there were in all of them together.
+    pub looks: u64,
+    pub waits: u64,
+    pub waiting: u64,
+    /// Threads that were inside, in all looks together.
+    pub busy: u64,
+    windows: u32,
+}
+
+impl Window {
+    fn add(&mut self, other: &Window) {
+        *self = Window {
+            ms: self.ms + other.ms,
+            done: self.done + other.done,
+            failed: self.failed + other.failed,
+            looks: self.looks + other.looks,
+            waits: self.waits + other.waits,
+            waiting: self.waiting + other.waiting,
+            busy: self.busy + other.busy,
+            windows: self.windows + 1,
+        };
+    }
+
+    /// How long a request waits, in milliseconds, by how many there are and how fast they are done (Little's law).
+    pub fn wait_ms(&self) -> f64 {
+        let waiting = self.waiting as f64 / self.looks.max(1) as f64;
+        waiting * self.ms as f64 / self.done.max(1) as f64
+    }
+
+    /// Requests wait for threads.
+    pub fn is_pressed(&self) -> bool {
+        self.waits as f64 >= WAITS * self.looks.max(1) as f64 && self.wait_ms() >= WAIT_MS
+    }
+
+    /// Requests a second.
+    fn rate(&self) -> f64 {
+        self.done as f64 * 1000.0 / self.ms.max(1) as f64
+    }
+
+    /// Threads that were inside, on average.
+    fn inside(&self) -> f64 {
+        self.busy as f64 / self.looks.max(1) as f64
+    }
+
+    fn failing(&self) -> f64 {
+        self.failed as f64 / self.done.max(1) as f64
+    }
+
+    fn is_enough(&self) -> bool {
+        self.windows >= WINDOWS && self.done >= ENOUGH || self.windows >= MOST_WINDOWS
+    }
+}
+
+/// What is being tried.
+#[derive(Debug)]
+struct Trial {
+    from: u32,
+    before: Window,
+    after: Window,
+    /// Requests that were begun before count for nothing: the first window is left out.
+    begun: bool,
+}
+
+/// The number of threads of one worker, and how it came about.
+#[derive(Debug)]
+pub struct Growth {
+    most: u32,
+    threads: u32,
+    step: u32,
+    /// More did not help: fewer are tried next.
+    downward: bool,
+    seen: Window,
+    trial: Option<Trial>,
+    rest_ms: Millis,
+    rest_until: Millis,
+    idle_since: Option<Millis>,
+}
+
+/// A new number of threads, or the reason why the one that is tried stays.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Change {
+    pub threads: u32,
+    pub why: String,
+}
+
+impl Growth {
+    /// `most`: there are never more.
+    pub fn new(most: u32) -> Self {
+        let threads = START.min(most);
+        Self {
+            most,
+            threads,
+            step: first_step(threads),
+            downward: false,
+            seen: Window::default(),
+            trial: None,
+            rest_ms: REST_MS,
+            rest_until: 0,
+            idle_since: None,
+        }
+    }
+
+    /// How many there may be now.
+    pub fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// A window has passed. `has_room`: there is memory for more threads.
+    pub fn look(&mut self, window: &Window, has_room: bool, now: Millis) -> Option<Change> {
+        match self.trial.take() {
+            Some(trial) => self.judge(trial, window, now),
+            None => self.watch(window, has_room, now),
+        }
+    }
+
+    fn watch(&mut self, window: &Window, has_room: bool, now: Millis) -> Option<Change> {
+        if !window.is_pressed() {
+            self.seen = Window::default();
+            self.downward = false;
+            return self.shrink_idle(window, now);
+        }
+        self.idle_since = None;
+        if self.seen.windows >= MOST_WINDOWS {
+            self.seen = Window::default();
+        }
+        self.seen.add(window);
+        if now < self.rest_until || !self.seen.is_enough() {
+            return None;
+        }
+        let next = if self.downward {
+            self.threads.saturating_sub(first_step(self.threads)).max(LEAST.min(self.threads))
+        } else if has_room {
+            (self.threads + self.step).min(self.most)
+        } else {
+            self.threads
+        };
+        if next == self.threads {
+            return None;
+        }
+        let why = if self.downward {
+            format!("more than {} finish no more: do {next} finish as much?", self.threads)
+        } else {
+            format!("requests wait {:.0} ms for one", self.seen.wait_ms())
+        };
+        let before = std::mem::take(&mut self.seen);
+        self.trial = Some(Trial { from: self.threads, before, after: Window::default(), begun: false });
+        self.threads = next;
+        Some(Change { threads: next, why })
+    }
+
+    fn judge(&mut self, mut trial: Trial, window: &Window, now: Millis) -> Option<Change> {
+        let more = self.threads > trial.from;
+        if !std::mem::replace(&mut trial.begun, true) {
+            self.trial = Some(trial);
+            return None;
+        }
+        trial.after.add(window);
+        if !trial.after.is_enough() {
+            self.trial = Some(trial);
+            return None;
+        }
+        let change = trial.after.rate() / trial.before.rate().max(0.001) - 1.0;
+        if more {
+            return Some(self.judge_more(&trial, change));
+        }
+        if !trial.after.is_pressed() {
+            // There is less to be done than before: nothing can be compared.
+            self.downward = false;
+            return Some(self.back(&trial, "nobody waits any more".into()));
+        }
+        Some(self.judge_fewer(&trial, change, now))
+    }
+
+    fn judge_more(&mut self, trial: &Trial, change: f64) -> Change {
+        // By how many are inside: threads that nobody needs say nothing, and calls that wait there for one another do.
+        let share = trial.after.inside() / trial.before.inside().max(1.0) - 1.0;
+        let (before, after) = (trial.before.failing(), trial.after.failing());
+        if after >= FAILURES && after >= 2.0 * before {
+            self.downward = true;
+            let why = format!("of {} requests {} failed", trial.after.done, trial.after.failed);
+            return self.back(trial, why);
+        }
+        let (inside, done) = (share * 100.0, change * 100.0);
+        let what = format!("{inside:.0} % more requests inside, {done:.0} % more finished");
+        if change < GAIN * share {
+            self.downward = true;
+            return self.back(trial, what);
+        }
+        self.rest_ms = REST_MS;
+        self.step = (self.step * 2).min(self.threads / 2).max(1);
+        self.seen = trial.after;
+        Change { threads: self.threads, why: what }
+    }
+
+    fn judge_fewer(&mut self, trial: &Trial, change: f64, now: Millis) -> Change {
+        let share = f64::from(trial.from - self.threads) / f64::from(trial.from);
+        let what =
+            format!("{:.0} % fewer threads finish {:.0} % fewer requests", share * 100.0, -change * 100.0);
+        if change < -LOSS * share {
+            self.downward = false;
+            self.rest_until = now + self.rest_ms;
+            self.rest_ms = (self.rest_ms * 2).min(LONGEST_REST_MS);
+            return self.back(trial, what);
+        }
+        self.seen = trial.after;
+        Change { threads: self.threads, why: what }
+    }
+
+    fn back(&mut self, trial: &Trial, why: String) -> Change {
+        self.threads = trial.from;
+        self.step = first_step(self.threads);
+        self.seen = if self.downward { trial.before } else { Window::default() };
+        Change { threads: self.threads, why }
+    }
+
+    fn shrink_idle(&mut self, window: &Window, now: Millis) -> Option<Change> {
+        let half_idle = window.busy * 2 <= window.looks * u64::from(self.threads);
+        if self.threads <= START || !half_idle {
+            self.idle_since = None;
+            return None;
+        }
+        let since = *self.idle_since.get_or_insert(now);
+        if now < since + IDLE_MS {
+            return None;
+        }
+        self.idle_since = Some(now);
+        self.threads = (self.threads - self.threads / 8).max(START);
+        self.step = first_step(self.threads);
+        Some(Change { threads: self.threads, why: "half of them have been idle for a minute".into() })
+    }
+}
+
+/// A quarter more, or fewer.
+fn first_step(threads: u32) -> u32 {
+    (threads / 4).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So long is a window of the watchdog's.
+    const WINDOW_MS: Millis = 500;
+
+    /// A worker and what is behind it: so many clients, whose requests take `call_ms` on one of `places` places.
+    struct Behind {
+        clients: u32,
+        places: u32,
+        call_ms: u32,
+        /// With more threads than that, requests fail.
+        fails_above: u32,
+    }
+
+    impl Behind {
+        /// What happens in a window with so many threads, one of which is kept.
+        fn window(&self, threads: u32) -> Window {
+            let inside = self.clients.min(threads - 1);
+            let rate = f64::from(inside.min(self.places)) * 1000.0 / f64::from(self.call_ms);
+            let done = (rate * WINDOW_MS as f64 / 1000.0) as u64;
+            let waiting = self.clients - inside;
+            Window {
+                ms: WINDOW_MS,
+                done,
+                failed: if threads > self.fails_above { done / 10 } else { 0 },
+                looks: 250,
+                waits: if waiting > 0 { 250 } else { 0 },
+                waiting: u64::from(waiting) * 250,
+                busy: u64::from(inside) * 250,
+                ..Window::default()
+            }
+        }
+    }
+
+    const PLENTY: Behind = Behind { clients: 50, places: 10_000, call_ms: 50, fails_above: 10_000 };
+
+    /// Plays it for so many seconds: how many threads there were, window by window.
+    fn play(growth: &mut Growth, behind: &Behind, seconds: u64, begun: Millis) -> Vec<u32> {
+        let windows = seconds * 1000 / WINDOW_MS;
+        let play = (0..windows).map(|at| {
+            let window = behind.window(growth.threads());
+            growth.look(&window, true, begun + at * WINDOW_MS);
+            growth.threads()
+        });
+        play.collect()
+    }
+
+    #[test]
+    fn it_grows_until_nobody_waits_within_five_seconds() {
+        let mut growth = Growth::new(128);
+        let threads = play(&mut growth, &PLENTY, 5, 0);
+        assert!(growth.threads() > 50, "{threads:?}");
+        assert_eq!(play(&mut growth, &PLENTY, 20, 5_000).last(), threads.last(), "and stays there");
+    }
+
+    #[test]
+    fn it_does_not_grow_beyond_what_is_allowed() {
+        let mut growth = Growth::new(40);
+        let crowd = Behind { clients: 500, ..PLENTY };
+        assert!(play(&mut growth, &crowd, 60, 0).iter().all(|&threads| threads <= 40));
+        assert_eq!(growth.threads(), 40);
+        assert_eq!(Growth::new(8).threads(), 8);
+    }
+
+    #[test]
+    fn a_database_of_ten_connections_has_hardly_more_threads_than_it_can_use() {
+        let mut growth = Growth::new(128);
+        let database = Behind { clients: 50, places: 10, ..PLENTY };
+        let threads = play(&mut growth, &database, 300, 0);
+        let settled = &threads[60..];
+        assert!(settled.iter().all(|&threads| threads <= 16), "{threads:?}");
+        // One is kept.
+        let best = settled.iter().filter(|&&threads| threads > 10).count();
+        assert!(best * 100 >= settled.len() * 90, "{threads:?}");
+    }
+
+    #[test]
+    fn threads_in_which_all_wait_for_the_same_do_not_stay_though_nobody_waits_for_one() {
+        let mut growth = Growth::new(128);
+        let database = Behind { clients: 36, places: 10, ..PLENTY };
+        let threads = play(&mut growth, &database, 60, 0);
+        assert!(threads[100..].iter().all(|&threads| threads <= 16), "{threads:?}");
+    }
+
+    #[test]
+    fn it_goes_back_where_more_threads_make_requests_fail() {
+        let mut growth = Growth::new(128);
+        let fragile = Behind { clients: 100, fails_above: 36, ..PLENTY };
+        let threads = play(&mut growth, &fragile, 60, 0);
+        assert!(threads.iter().skip(10).filter(|&&threads| threads > 36).count() <= 6, "{threads:?}");
+    }
+
+    #[test]
+    fn it_stays_where_nobody_waits() {
+        let mut growth = Growth::new(128);
+        let calm = Behind { clients: 20, ..PLENTY };
+        assert!(play(&mut growth, &calm, 300, 0).iter().all(|&threads| threads == START));
+    }
+
+    #[test]
+    fn without_memory_it_does_not_grow() {
+        let mut growth = Growth::new(128);
+        for at in 0..100 {
+            assert_eq!(growth.look(&PLENTY.window(growth.threads()), false, at * WINDOW_MS), None);
+        }
+    }
+
+    #[test]
+    fn what_was_tried_for_nothing_is_tried_again_less_and_less_often() {
+        let mut growth = Growth::new(128);
+        let database = Behind { clients: 200, places: 31, ..PLENTY };
+        let mut tries = Vec::new();
+        for at in 0..7200 {
+            let before = growth.threads();
+            growth.look(&database.window(before), true, at * WINDOW_MS);
+            if growth.threads() > before && before == START {
+                tries.push(at * WINDOW_MS / 1000);
+            }
+        }
+        assert!(tries.len() <= 12, "within an hour: {tries:?}");
+        assert_eq!(growth.threads(), START);
+    }
+
+    #[test]
+    fn threads_that_are_idle_become_fewer() {
+        let mut growth = Growth::new(128);
+        play(&mut growth, &Behind { clients: 100, ..PLENTY }, 20, 0);
+        assert!(growth.threads() >= 100);
+        let quiet = play(&mut growth, &Behind { clients: 5, ..PLENTY }, 1200, 20_000);
+        assert_eq!(quiet.last(), Some(&START), "{quiet:?}");
+        let first = quiet.iter().position(|&threads| threads < quiet[0]);
+        assert!(first.is_some_and(|at| at as u64 * WINDOW_MS >= IDLE_MS), "{first:?}");
+    }
+
+    #[test]
+    fn a_window_says_whether_requests_wait() {
+        for (looks, waits, waiting, done, pressed) in [
+            (100, 90, 1_000, 100, true),
+            (100, 89, 1_000, 100, false),
+            (100, 100, 100, 100, true),
+            (100, 100, 100, 101, false),
+            (100, 100, 100, 0, true),
+            (0, 0, 0, 0, false),
+        ] {
+            let window = Window { ms: 500, looks, waits, waiting, done, ..Window::default() };
+            assert_eq!(window.is_pressed(), pressed, "{window:?}: {} ms", window.wait_ms());
+        }
+    }
+}
