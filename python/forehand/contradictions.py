@@ -73,7 +73,7 @@ def _tls(settings: Settings) -> str:
 def _lanes(settings: Settings) -> str:
     if settings["threads"] != "auto" and _said(settings, "threads_max"):
         return "threads_max is about --threads auto: leave it out, or let threads be auto"
-    for name in ("lanes", "route_limits"):
+    for name in ("lanes", "route_limits", "priorities", "fair_by"):
         if not _said(settings, name):
             continue
         if settings.is_gevent():

@@ -1,4 +1,5 @@
-"""What is said of routes by hand: which are slow or quick (`--lanes`), and how many may be inside (`--route-limits`).
+"""What is said of routes by hand: which are slow or quick (`--lanes`), how many may be inside
+(`--route-limits`), and which are refused first (`--priorities`); and of clients, that they take turns (`--fair-by`).
 
 Knows: `/PREFIX=WORD` and `/PREFIX=N`. Does not know: lanes (`crates/server/src/lanes.rs` does).
 """
@@ -7,6 +8,8 @@ from __future__ import annotations
 
 #: What a lane is called.
 WORDS = ("slow", "quick")
+#: How much a route matters.
+PRIORITIES = ("high", "normal", "low")
 #: More limits than these are not told apart.
 MOST = 200
 
@@ -27,6 +30,27 @@ def limit(text: str) -> tuple[str, int]:
     return prefix, int(number)
 
 
+def priority(text: str) -> tuple[str, str]:
+    """`/checkout=high` as (prefix, word). ValueError says what is wrong."""
+    prefix, equals, word = text.rpartition("=")
+    if not equals or not prefix.startswith("/") or word not in PRIORITIES:
+        raise ValueError(f"'{text}' is not /PREFIX=high, /PREFIX=normal or /PREFIX=low")
+    return prefix, word
+
+
+def check_priorities(values: list[str]) -> None:
+    """All of them together. ValueError says what is wrong."""
+    _check([priority(text)[0] for text in values])
+
+
+def check_fair_by(value: str) -> None:
+    """Empty, `client`, or a header. ValueError says what is wrong."""
+    kind, _, name = value.partition(":")
+    good = name and all(char.isalnum() or char in "-_" for char in name) if kind == "header" else not name
+    if kind not in ("", "client", "header") or not good:
+        raise ValueError(f"'{value}' is neither client nor header:NAME, such as header:X-Api-Key")
+
+
 def check_lanes(values: list[str]) -> None:
     """All of them together. ValueError says what is wrong."""
     _check([lane(text)[0] for text in values])
@@ -45,9 +69,10 @@ def _check(prefixes: list[str]) -> None:
             raise ValueError(f"'{prefix}' is there twice")
 
 
-def for_engine(lanes: list[str], limits: list[str]) -> dict[str, object]:
+def for_engine(lanes: list[str], limits: list[str], priorities: list[str]) -> dict[str, object]:
     """Settings of the engine. The longest prefix decides, so that it is looked at first."""
     return {
+        "priorities": sorted(map(priority, priorities), key=lambda pair: -len(pair[0])),
         "lanes": sorted(map(lane, lanes), key=lambda pair: -len(pair[0])),
         "route_limits": sorted(map(limit, limits), key=lambda pair: -len(pair[0])),
     }

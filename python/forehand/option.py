@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 class Option:
     """One option: `kind` is str, int, bool, size, time, list, choice, count or workers. `brief` is what the short help
-    says of it; without one only the long help has it. `bare` is the value of a flag that is given without one, and of `true`
-    in a file; `off` that of `--no-…` and `false`. Of a list, `split` makes its members of a text and `tables` of what a
-    file has, where commas and pairs would not do."""
+    says of it; without one only the long help has it. `bare` is the value of a flag that is given without one, and of
+    `true` in a file; `off` that of `--no-…` and `false`. Of a list, `split` makes its members of a text and `tables` of
+    what a file has, where commas and pairs would not do."""
 
     __slots__ = (
         "aliases",

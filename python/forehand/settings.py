@@ -207,6 +207,16 @@ def _work() -> Iterator[Option]:
         "TOML. More of them wait", metavar="PAIRS", check=lanes.check_limits,
     )  # fmt: skip
     yield Option(
+        "priorities", "list", [], "Work",
+        "which routes are refused last and first when more is asked than can be done: /PREFIX=high, normal or low; a "
+        "table in TOML", metavar="PAIRS", check=lanes.check_priorities,
+    )  # fmt: skip
+    yield Option(
+        "fair_by", "str", "", "Work",
+        "clients take turns where requests wait for threads, told apart by: client (its address), header:NAME; empty: "
+        "first come, first served", metavar="WHAT", check=lanes.check_fair_by,
+    )  # fmt: skip
+    yield Option(
         "request_buffering", "bool", True, "Work",
         "receive a request's whole body before a thread is taken; off: the application reads it as it arrives, "
         "as ASGI applications always do",
@@ -464,7 +474,8 @@ class Settings:
         # The longest prefix decides, so that it is looked at first.
         pairs.sort(key=lambda pair: -len(pair[0]))
         settings["request_timeouts"] = [(prefix, round(time * 1000)) for prefix, time in pairs]
-        settings.update(lanes.for_engine(self["lanes"], self["route_limits"]))
+        settings.update(lanes.for_engine(self["lanes"], self["route_limits"], self["priorities"]))
+        settings["fair_by"] = self["fair_by"]
         settings["static"] = static_files.for_engine(self["static"])
         settings["sendfile"] = sendfile.for_engine(self["sendfile"])
         settings["max_requests"] = (self["max_requests"], self["max_requests_jitter"])

@@ -48,6 +48,8 @@ class Options(TypedDict, total=False):
     threads_max: int
     lanes: str | list[str]
     route_limits: str | list[str]
+    priorities: str | list[str]
+    fair_by: str
     request_buffering: bool
     static: str | list[str]
     sendfile: str | list[str]

@@ -200,7 +200,7 @@ SPECIAL = {
     "static": "/s=x;try;header=X-A: b; c, d,/t=y",
     "sendfile": "/s=x,t=y",
     "umask": "027", "socket_mode": "660", "readiness": "/ready", "request_timeouts": "/a=7s",
-    "lanes": "/a=slow,/b=quick", "route_limits": "/a=4",
+    "lanes": "/a=slow,/b=quick", "route_limits": "/a=4", "priorities": "/a=high,/b=low", "fair_by": "header:X-Key",
     "reload_strategy": "together", "worker_memory_kind": "rss", **{f"on_{what}": "hooks:call" for what in (
         "start", "worker_start", "worker_ready", "worker_exit", "reload", "stop")},
     "bind": "127.0.0.1:1", "env": "A=b", "script_name": "/x", "forwarded_allow_ips": "10.0.0.1", "url_scheme": "https",

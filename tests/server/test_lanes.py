@@ -194,6 +194,46 @@ def test_threads_become_more_while_requests_wait_for_one(serve: Serve) -> None:
             one.result(PATIENCE)
 
 
+def replies_of(crowd: list[socket.socket]) -> list[tuple[int, dict[str, str]]]:
+    """Status and fields of the only reply of each connection."""
+    found = []
+    for sock in crowd:
+        with sock:
+            found.append(read_reply(sock, bytearray())[:2])
+    return found
+
+
+def test_who_asks_for_most_makes_room_and_has_its_turn_like_everybody(serve: Serve) -> None:
+    """One client has filled the queue: another one's requests are queued, and answered before most of its own."""
+    limit = 6
+    served = taught(serve, "--limit-queue", str(limit), "--fair-by", "header:X-Client")
+
+    def of(client: str) -> socket.socket:
+        sock = served.connect()
+        sock.sendall(f"GET /report HTTP/1.1\r\nHost: a\r\nX-Client: {client}\r\n\r\n".encode())
+        return sock
+
+    greedy = [of("greedy") for _ in range(SLOW_THREADS + limit)]
+    served.until(lambda: queued(served) == limit)
+    # Clients have one of 64 shares by chance: of four hardly three have the same one as the other client.
+    modest = [of(f"modest {number}") for number in range(4)]
+    served.counts("requests_not_queued", 4)
+    ask(served, "/gate?open")
+    answered = [status for status, _ in replies_of(modest)].count(200)
+    assert answered >= 2
+    assert [status for status, _ in replies_of(greedy)].count(503) == answered
+
+
+def test_those_that_are_refused_together_are_told_to_come_back_at_different_times(serve: Serve) -> None:
+    """Otherwise they would be refused together again."""
+    served = taught(serve, "--limit-queue", "1")
+    crowd = crowd_of(served, "/report")
+    served.counts("requests_not_queued", CROWD - SLOW_THREADS - 1)
+    ask(served, "/gate?open")
+    refused = [fields["retry-after"] for status, fields in replies_of(crowd) if status == 503]
+    assert set(refused) == {"1", "2", "3"}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -202,6 +242,9 @@ def test_threads_become_more_while_requests_wait_for_one(serve: Serve) -> None:
         (("--lanes", "/a=fast"), "--lanes: '/a=fast' is not /PREFIX=slow or /PREFIX=quick"),
         (("--lanes", "a=slow"), "--lanes: 'a=slow' is not /PREFIX=slow or /PREFIX=quick"),
         (("--lanes", "/a=slow,/a=quick"), "--lanes: '/a' is there twice"),
+        (("--priorities", "/a=urgent"), "--priorities: '/a=urgent' is not /PREFIX=high"),
+        (("--fair-by", "cookie"), "--fair-by: 'cookie' is neither client nor header:NAME"),
+        (("--fair-by", "header:"), "--fair-by: 'header:' is neither client nor header:NAME"),
         (("--route-limits", "/a=0"), "--route-limits: '/a=0' is not /PREFIX=N"),
         (("--route-limits", "/a=1025"), "--route-limits: '/a=1025' is not /PREFIX=N"),
         (("--lanes", "/a=slow", "--worker-class", "gevent"), "lanes is about threads"),

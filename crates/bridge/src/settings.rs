@@ -13,7 +13,7 @@ use pyo3::types::PyDict;
 use reactor::sys::{CloseOnFork, Handoff, ListenerFd};
 use server::access::{AccessLog, Format};
 use server::engine::{AutoThreads, Config, LOCAL, Tracebacks};
-use server::lanes::{ByHand, Lane};
+use server::lanes::{ByHand, FairBy, Lane, Priority};
 use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
 use server::request_deadlines::RequestTimeouts;
@@ -184,15 +184,31 @@ fn request_timeouts(settings: &Bound<'_, PyDict>, limits: &Limits) -> PyResult<R
     Ok(RequestTimeouts { usual: limits.request_timeout, by_path })
 }
 
-/// Lanes and limits of routes: prefixes of paths, longest first (`forehand.lanes`).
+/// Lanes, limits and priorities of routes: prefixes of paths, longest first (`forehand.lanes`).
 fn by_hand(settings: &Bound<'_, PyDict>) -> PyResult<ByHand> {
     let lanes: Vec<(String, bool)> = get(settings, "lanes", Vec::new())?;
     let limits: Vec<(String, u32)> = get(settings, "route_limits", Vec::new())?;
+    let priorities: Vec<(String, String)> = get(settings, "priorities", Vec::new())?;
+    let priority = |(prefix, word): (String, String)| {
+        let priority = match word.as_str() {
+            "high" => Priority::High,
+            "low" => Priority::Low,
+            _ => Priority::Normal,
+        };
+        (prefix.into_bytes(), priority)
+    };
+    let fair_by: String = get(settings, "fair_by", String::new())?;
     let lane =
         |(prefix, slow): (String, bool)| (prefix.into_bytes(), if slow { Lane::Slow } else { Lane::Express });
     Ok(ByHand {
         lanes: lanes.into_iter().map(lane).collect(),
         limits: limits.into_iter().map(|(prefix, most)| (prefix.into_bytes(), most)).collect(),
+        priorities: priorities.into_iter().map(priority).collect(),
+        fair_by: match fair_by.strip_prefix("header:") {
+            Some(name) => Some(FairBy::Header(name.to_ascii_lowercase())),
+            None if fair_by == "client" => Some(FairBy::Client),
+            None => None,
+        },
     })
 }
 

@@ -18,6 +18,7 @@
 //! threads are inside, and fall asleep again when there has been no slow call for a while.
 
 mod by_hand;
+mod fair;
 mod inside;
 mod pattern;
 mod queues;
@@ -25,7 +26,7 @@ mod routes;
 pub mod rule;
 
 use by_hand::RouteLimits;
-pub use by_hand::{Below, ByHand};
+pub use by_hand::{Below, ByHand, FairBy, Priority};
 use inside::Inside;
 pub use inside::Ticket;
 pub use queues::Queues;
@@ -81,6 +82,8 @@ pub struct Mark {
     pub lane: Option<Lane>,
     /// Its place among those that are inside.
     pub ticket: Option<Ticket>,
+    /// Its client's share of a lane, where clients take turns.
+    pub share: u8,
 }
 
 /// The lanes of one loop.
@@ -199,6 +202,11 @@ impl Lanes {
             mark.limit = self.limits.of(route.1);
         }
         mark
+    }
+
+    /// The share of a client, by what it is told apart by: of a keyed hash, so that nobody can choose whose it is.
+    pub fn share(&self, client: &[u8]) -> u8 {
+        (self.routes.hash_of(client) % fair::SHARES as u64) as u8
     }
 
     /// Where a request waits that is not begun at once.

@@ -183,7 +183,7 @@ impl Worker {
                     self.front.push_front(front);
                     break;
                 }
-                (Some(lane), Some(front)) => self.queues.push(lane, front),
+                (Some(lane), Some(front)) => self.queues.push(lane, 0, front),
                 (_, None) => {}
             }
         }

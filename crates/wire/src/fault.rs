@@ -3,6 +3,8 @@
 //! Knows: every reason that there is. Does not know: where one was found. Each refusal closes
 //! the connection: after a framing error nothing that follows can be trusted to be a request.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::date::DateLine;
 use crate::reason::reason_phrase;
 
@@ -103,6 +105,12 @@ faults! {
     NO_STORAGE = 507 Us "no-storage" "the server cannot store the request's body";
 }
 
+/// When to try again, in seconds (RFC 9110 §10.2.3): those that are refused together are told different times, so that they
+/// do not come back together.
+const RETRY_AFTER: [&str; 3] = ["Retry-After: 1\r\n", "Retry-After: 2\r\n", "Retry-After: 3\r\n"];
+/// How many were told.
+static RETRIES: AtomicUsize = AtomicUsize::new(0);
+
 impl Fault {
     /// Its place in [`REASONS`].
     pub fn index(&self) -> usize {
@@ -119,7 +127,7 @@ impl Fault {
             405 => "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n",
             // RFC 6455 §4.4, and RFC 9110 §15.5.22 for the Upgrade; `Connection` closes as ever.
             426 => "Sec-WebSocket-Version: 13\r\nUpgrade: websocket\r\n",
-            503 => "Retry-After: 1\r\n",
+            503 => RETRY_AFTER[RETRIES.fetch_add(1, Ordering::Relaxed) % RETRY_AFTER.len()],
             _ => "",
         };
         out.extend_from_slice(format!("HTTP/1.1 {} {phrase}\r\n", self.status).as_bytes());
@@ -143,6 +151,18 @@ impl Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn those_that_are_refused_one_after_the_other_are_told_different_times() {
+        let told: std::collections::BTreeSet<&str> = (0..30)
+            .filter_map(|_| {
+                let mut reply = Vec::new();
+                QUEUE_FULL.reply(&DateLine::at(0), b"", false, &mut reply);
+                RETRY_AFTER.into_iter().find(|field| String::from_utf8_lossy(&reply).contains(field))
+            })
+            .collect();
+        assert_eq!(told.len(), RETRY_AFTER.len(), "{told:?}");
+    }
 
     #[test]
     fn each_reason_has_one_name() {

@@ -1,4 +1,5 @@
-//! What the user says of routes: which are slow or quick, and how many requests of some may be inside at a time.
+//! What the user says of routes: which are slow or quick, how many requests of some may be inside at a time, and which are
+//! refused first; and of clients, that they take turns.
 //!
 //! Knows: prefixes of paths. Does not know: what is measured. It goes before what is.
 
@@ -7,16 +8,47 @@ use super::Lane;
 /// A prefix of a path, and what is said of the routes below it.
 pub type Below<T> = (Vec<u8>, T);
 
+/// How much a request matters when not all can be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    Low,
+    Normal,
+    High,
+}
+
+impl Priority {
+    /// A request is refused if it would wait longer than patience allows, divided by this. For a usual one that is half
+    /// of it: the estimate is one, and a refusal should come at once.
+    pub fn part_of_patience(self) -> u64 {
+        match self {
+            Priority::Low => 4,
+            Priority::Normal => 2,
+            Priority::High => 1,
+        }
+    }
+}
+
+/// What clients are told apart by that take turns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FairBy {
+    /// Their address, as trusted proxies tell it.
+    Client,
+    /// The value of a header.
+    Header(String),
+}
+
 /// The first prefix that fits decides: longer ones come first.
 #[derive(Debug, Clone, Default)]
 pub struct ByHand {
     pub lanes: Vec<Below<Lane>>,
     /// Requests that may be inside at a time, in a worker.
     pub limits: Vec<Below<u32>>,
+    pub priorities: Vec<Below<Priority>>,
+    pub fair_by: Option<FairBy>,
 }
 
 impl ByHand {
-    /// Nothing is said.
+    /// Nothing is said of routes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.lanes.is_empty() && self.limits.is_empty()
@@ -25,6 +57,12 @@ impl ByHand {
     /// The lane of a path, if it is said.
     pub fn lane(&self, path: &[u8]) -> Option<Lane> {
         self.lanes.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, lane)| *lane)
+    }
+
+    /// How much a path matters.
+    pub fn priority(&self, path: &[u8]) -> Priority {
+        let said = self.priorities.iter().find(|(prefix, _)| path.starts_with(prefix));
+        said.map_or(Priority::Normal, |(_, priority)| *priority)
     }
 }
 
@@ -89,10 +127,12 @@ mod tests {
     #[test]
     fn the_first_prefix_that_fits_decides() {
         let lanes = vec![(b"/export/tiny".to_vec(), Lane::Express), (b"/export".to_vec(), Lane::Slow)];
-        let by_hand = ByHand { lanes, limits: Vec::new() };
+        let priorities = vec![(b"/feed".to_vec(), Priority::Low)];
+        let by_hand = ByHand { lanes, priorities, ..ByHand::default() };
         assert_eq!(by_hand.lane(b"/export/tiny/1"), Some(Lane::Express));
         assert_eq!(by_hand.lane(b"/export/all"), Some(Lane::Slow));
         assert_eq!(by_hand.lane(b"/"), None);
+        assert_eq!((by_hand.priority(b"/feed/1"), by_hand.priority(b"/")), (Priority::Low, Priority::Normal));
     }
 
     #[test]

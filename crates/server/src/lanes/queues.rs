@@ -2,14 +2,13 @@
 //!
 //! Knows: who came first in each lane. Does not know: what waits. Runs under the baton.
 
-use std::collections::VecDeque;
-
 use super::Lane;
+use super::fair::Fair;
 
-/// A queue for each lane but the front: first come, first served.
+/// A queue for each lane but the front.
 #[derive(Debug)]
 pub struct Queues<T> {
-    queues: Vec<VecDeque<T>>,
+    queues: Vec<Fair<T>>,
     waiting: usize,
 }
 
@@ -38,43 +37,55 @@ pub(super) fn lane_at(place: usize) -> Lane {
 }
 
 impl<T> Queues<T> {
-    fn lane(&mut self, lane: Lane) -> &mut VecDeque<T> {
+    fn lane(&mut self, lane: Lane) -> &mut Fair<T> {
         let place = place(lane);
         if self.queues.len() <= place {
-            self.queues.resize_with(place + 1, VecDeque::new);
+            self.queues.resize_with(place + 1, Fair::default);
         }
         &mut self.queues[place]
     }
 
-    /// One that has come last.
-    pub fn push(&mut self, lane: Lane, one: T) {
+    /// One that has come last of its share; everybody's is zero where clients do not take turns.
+    pub fn push(&mut self, lane: Lane, share: u8, one: T) {
         self.waiting += 1;
-        self.lane(lane).push_back(one);
+        self.lane(lane).push(share, one);
     }
 
     /// One that was taken, and comes next.
-    pub fn put_back(&mut self, lane: Lane, one: T) {
+    pub fn put_back(&mut self, lane: Lane, share: u8, one: T) {
         self.waiting += 1;
-        self.lane(lane).push_front(one);
+        self.lane(lane).put_back(share, one);
+    }
+
+    /// Makes room for one of a share: the last of a larger one goes.
+    pub fn make_room(&mut self, lane: Lane, share: u8) -> Option<T> {
+        let last = self.lane(lane).pop_last_of_larger(share);
+        self.waiting -= usize::from(last.is_some());
+        last
+    }
+
+    /// How many go before one of a share that comes now.
+    pub fn before(&self, lane: Lane, share: u8) -> usize {
+        self.queues.get(place(lane)).map_or(0, |queue| queue.before(share))
     }
 
     /// The next of a lane.
     pub fn pop(&mut self, lane: Lane) -> Option<T> {
-        let next = self.lane(lane).pop_front();
+        let next = self.lane(lane).pop();
         self.waiting -= usize::from(next.is_some());
         next
     }
 
     /// The next of any lane for which something is true.
     pub fn pop_if(&mut self, mut is: impl FnMut(&T) -> bool) -> Option<T> {
-        let queue = self.queues.iter_mut().find(|queue| queue.front().is_some_and(&mut is))?;
+        let found = self.queues.iter_mut().find_map(|queue| queue.pop_if(&mut is))?;
         self.waiting -= 1;
-        queue.pop_front()
+        Some(found)
     }
 
     /// How many wait in a lane.
     pub fn waiting(&self, lane: Lane) -> usize {
-        self.queues.get(place(lane)).map_or(0, VecDeque::len)
+        self.queues.get(place(lane)).map_or(0, Fair::len)
     }
 
     /// How many wait in all of them.
@@ -103,11 +114,11 @@ mod tests {
         let mut queues = Queues::default();
         assert!(queues.is_empty());
         for (lane, one) in [(Lane::Slow, 1), (Lane::Unknown, 2), (Lane::Slow, 3)] {
-            queues.push(lane, one);
+            queues.push(lane, 0, one);
         }
         assert_eq!((queues.len(), queues.waiting(Lane::Slow), queues.waiting(Lane::Unknown)), (3, 2, 1));
         assert_eq!(queues.pop(Lane::Slow), Some(1));
-        queues.put_back(Lane::Slow, 1);
+        queues.put_back(Lane::Slow, 0, 1);
         assert_eq!(queues.pop_if(|one| *one == 2), Some(2));
         assert_eq!(queues.pop_if(|one| *one == 3), None, "it is not the next");
         assert_eq!((queues.pop(Lane::Slow), queues.pop(Lane::Slow)), (Some(1), Some(3)));
@@ -118,7 +129,7 @@ mod tests {
     fn each_lane_has_a_queue_of_its_own() {
         let lanes = [Lane::Unknown, Lane::Slow, Lane::Limited(0), Lane::Limited(9)];
         let mut queues = Queues::default();
-        lanes.iter().for_each(|&lane| queues.push(lane, lane));
+        lanes.iter().for_each(|&lane| queues.push(lane, 0, lane));
         for lane in lanes {
             assert_eq!(lane_at(place(lane)), lane);
             assert_eq!((queues.waiting(lane), queues.pop(lane)), (1, Some(lane)));

@@ -116,6 +116,11 @@ impl Routes {
         self.hasher.hash_one(&self.text[..]) | 1
     }
 
+    /// A keyed hash of anything.
+    pub fn hash_of(&self, bytes: &[u8]) -> u64 {
+        self.hasher.hash_one(bytes)
+    }
+
     /// What a route is known by that is told apart by its names; never zero. It is always the same for the same request.
     pub fn names(&mut self, method: &[u8], path: &[u8]) -> u64 {
         self.hash(method, path, Keep::Names)

@@ -6,7 +6,7 @@ const MS: Micros = 1_000;
 
 fn waiting(lanes: &[Lane]) -> Queues<()> {
     let mut queues = Queues::default();
-    lanes.iter().for_each(|&lane| queues.push(lane, ()));
+    lanes.iter().for_each(|&lane| queues.push(lane, 0, ()));
     queues
 }
 
@@ -248,6 +248,7 @@ fn by_hand() -> ByHand {
     ByHand {
         lanes: vec![(b"/export".to_vec(), Lane::Slow), (b"/health".to_vec(), Lane::Express)],
         limits: vec![(b"/export".to_vec(), 1)],
+        ..ByHand::default()
     }
 }
 

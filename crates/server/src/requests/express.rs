@@ -71,7 +71,7 @@ impl Requests {
     fn bring_to_front(&mut self, lane: Lane) -> bool {
         let Some(next) = self.lined_up.pop(lane) else { return false };
         if let limited @ Lane::Limited(_) = self.lanes.place(&next.lane) {
-            self.lined_up.push(limited, next);
+            self.lined_up.push(limited, next.lane.share, next);
             return false;
         }
         self.batch.put_back(0, next);
@@ -114,7 +114,7 @@ impl Requests {
         match self.lanes.place(&exchange.lane) {
             Lane::Express => Some(exchange),
             lane => {
-                self.lined_up.put_back(lane, exchange);
+                self.lined_up.put_back(lane, exchange.lane.share, exchange);
                 None
             }
         }

@@ -7,12 +7,15 @@
 //! the last ones were done: a client that hears so within milliseconds can try elsewhere, and
 //! what is worked on is still wanted when it is done. That is so in each lane: a slow one that is full refuses nobody else.
 
+use std::net::Ipv6Addr;
+
 use wire::{Fault, Millis};
 
 use super::Requests;
 use super::express::judged;
+use crate::access::remote_address;
 use crate::exchange::Exchange;
-use crate::lanes::Lane;
+use crate::lanes::{FairBy, Lane};
 use crate::reply_builder::ReplyBuilder;
 use crate::throughput::Throughput;
 
@@ -26,43 +29,69 @@ impl Requests {
         judged(&mut exchange, &mut self.lanes);
         match self.lanes.place(&exchange.lane) {
             lane if lane != Lane::Express => self.line_up(lane, exchange),
-            _ if self.has_room(self.batch.len(), &self.throughput) => self.batch.add(exchange),
+            _ if self.is_in_time(self.batch.len(), &self.throughput, &exchange)
+                && (self.batch.len() as u64) < self.engine.config.limits.queue =>
+            {
+                let waiting = self.batch.len();
+                self.engine.log.debug(|| format!("a request waits for its turn: {waiting} before it"));
+                self.batch.add(exchange);
+            }
             _ => self.refuse_newcomer(exchange),
         }
     }
 
     /// A request that is not known to be quick waits in its lane, or is refused.
-    pub(super) fn line_up(&mut self, lane: Lane, exchange: Box<Exchange>) {
+    pub(super) fn line_up(&mut self, lane: Lane, mut exchange: Box<Exchange>) {
         // Replies to earlier requests of its connection do not wait with it.
         exchange.send_pipelined();
-        let waiting = self.lined_up.waiting(lane);
-        let has_room = match lane {
-            Lane::Slow => self.has_room(waiting, &self.slow_throughput),
+        let share = self.share_of(&exchange);
+        exchange.lane.share = share;
+        let before = self.lined_up.before(lane, share);
+        let in_time = match lane {
+            Lane::Slow => self.is_in_time(before, &self.slow_throughput, &exchange),
             // How fast those of one route are done is not measured.
-            Lane::Limited(_) => self.has_room(waiting, &Throughput::default()),
-            Lane::Unknown | Lane::Express => self.has_room(waiting, &self.throughput),
+            Lane::Limited(_) => true,
+            Lane::Unknown | Lane::Express => self.is_in_time(before, &self.throughput, &exchange),
         };
-        if has_room {
-            self.lined_up.push(lane, exchange);
-        } else {
-            self.refuse_newcomer(exchange);
+        if !in_time {
+            return self.refuse_newcomer(exchange);
+        }
+        if self.lined_up.waiting(lane) as u64 >= self.engine.config.limits.queue {
+            // Who has most that wait makes room.
+            match self.lined_up.make_room(lane, share) {
+                Some(last) => self.refuse_newcomer(last),
+                None => return self.refuse_newcomer(exchange),
+            }
+        }
+        self.engine.log.debug(|| format!("a request waits for its turn: {before} before it"));
+        self.lined_up.push(lane, share, exchange);
+    }
+
+    /// The share that a request's client has of a lane.
+    fn share_of(&self, exchange: &Exchange) -> u8 {
+        match &self.engine.config.by_hand.fair_by {
+            None => 0,
+            Some(FairBy::Header(name)) => self.lanes.share(exchange.head.block.get(name).unwrap_or_default()),
+            Some(FairBy::Client) => {
+                let client = remote_address(&exchange.head, exchange.peer(), &self.engine.config.trust);
+                match client.parse::<Ipv6Addr>() {
+                    // Whoever has one address of IPv6 has the others of its network as well.
+                    Ok(address) => self.lanes.share(&address.octets()[..8]),
+                    Err(_) => self.lanes.share(client.as_bytes()),
+                }
+            }
         }
     }
 
-    /// True: another one may wait behind so many, which are done so fast.
-    fn has_room(&self, waiting: usize, throughput: &Throughput) -> bool {
-        let limits = &self.engine.config.limits;
-        let patience = limits.queue_timeout;
-        // Half of what is allowed: the throughput is an estimate, and a refusal should come at once.
-        // Where threads are free and only the interpreter is held, it says nothing.
-        let too_long = patience > 0
-            && !self.engine.is_held()
-            && throughput.wait_of(waiting).is_some_and(|wait| wait > patience / 2);
-        if waiting as u64 >= limits.queue || too_long {
-            return false;
-        }
-        self.engine.log.debug(|| format!("a request waits for its turn: {waiting} before it"));
-        true
+    /// True: behind so many, which are done so fast, a request is begun in time.
+    fn is_in_time(&self, before: usize, throughput: &Throughput, exchange: &Exchange) -> bool {
+        let patience = self.engine.config.limits.queue_timeout;
+        let by_hand = &self.engine.config.by_hand;
+        let part = by_hand.priority(exchange.head.path()).part_of_patience();
+        // Where threads are free and only the interpreter is held, throughput says nothing.
+        patience == 0
+            || self.engine.is_held()
+            || throughput.wait_of(before).is_none_or(|wait| wait <= patience / part)
     }
 
     fn refuse_newcomer(&mut self, exchange: Box<Exchange>) {
