@@ -86,8 +86,9 @@ pub struct Exchange {
     pub(crate) for_application: bool,
     /// Which lane it waits in, and its place among those that are inside.
     pub(crate) lane: Mark,
-    /// When it was begun, in the loop's milliseconds.
-    pub(crate) begun: u64,
+    /// Somebody who looks at this time or later, in the loop's milliseconds, and finds that it has not come back, knows that
+    /// its call is slow. Zero where it is measured in any case.
+    pub(crate) late_from: u64,
     /// It has been told where the reply ends, where records say so.
     ended: bool,
     /// A small whole reply may wait here until the loop sends those of a batch together.
@@ -130,7 +131,7 @@ impl Exchange {
         Self {
             deadline: engine.deadlines.issue(&downstream, &head, now),
             arrived: now,
-            begun: 0,
+            late_from: 0,
             number: engine.counters.requests_total.get(),
             notes: None,
             named: None,

@@ -104,8 +104,8 @@ pub struct Lanes {
     limits: RouteLimits,
     /// What the rule has said does not fit what is seen.
     unsettled: bool,
-    /// From so many that are out on lanes are needed.
-    many_out: u32,
+    /// From so many that are out on somebody has a look: none while they are awake, half of the threads while they sleep.
+    looked_at_from: u32,
     /// When they woke, once somebody has looked.
     woke_us: Option<Micros>,
     looked_us: Micros,
@@ -119,10 +119,10 @@ impl Lanes {
     /// `threads`: how many may be inside at a time. With few of them there are no lanes, unless somebody wants them.
     pub fn new(threads: u32, by_hand: &ByHand) -> Self {
         let always = !by_hand.is_empty() && threads > 1;
-        Self {
+        let mut lanes = Self {
             threads,
             always,
-            awake: always,
+            awake: false,
             limits: RouteLimits::new(&by_hand.limits),
             by_hand: by_hand.clone(),
             out: 0,
@@ -132,13 +132,15 @@ impl Lanes {
             front_was_last: false,
             last: 1,
             unsettled: false,
-            many_out: many_of(threads),
+            looked_at_from: 0,
             woke_us: None,
             looked_us: 0,
             decided_us: 0,
             slow_us: 0,
             figures: Vec::new(),
-        }
+        };
+        lanes.set_awake(always);
+        lanes
     }
 
     /// So many may be inside from now on.
@@ -146,8 +148,8 @@ impl Lanes {
     pub fn set_threads(&mut self, threads: u32) {
         if self.threads != threads {
             self.threads = threads;
-            self.many_out = many_of(threads);
             self.unsettled = true;
+            self.set_awake(self.awake);
         }
     }
 
@@ -160,24 +162,39 @@ impl Lanes {
     /// Something is slow: from now on it is measured.
     pub fn wake(&mut self) {
         if !self.awake && self.threads >= FEWEST_THREADS {
-            self.awake = true;
+            self.set_awake(true);
             self.woke_us = None;
         }
     }
 
-    /// A request is begun, ...
-    #[inline]
-    pub fn goes_out(&mut self) {
-        self.out = self.out.wrapping_add(1);
-        if self.out >= self.many_out {
-            self.wake();
-        }
+    fn set_awake(&mut self, awake: bool) {
+        self.awake = awake;
+        self.looked_at_from = match awake {
+            true => 0,
+            false if self.threads < FEWEST_THREADS => u32::MAX,
+            false => self.threads / 2,
+        };
     }
 
-    /// ... and comes back.
+    /// A request is begun. True: its call is measured ([`Lanes::begin`]). While lanes sleep this is one comparison.
+    #[inline]
+    pub fn goes_out(&mut self) -> bool {
+        self.out = self.out.wrapping_add(1);
+        self.out >= self.looked_at_from && self.is_measured()
+    }
+
+    /// Where lanes sleep, so many are out that they are needed: from the next request on.
+    #[cold]
+    fn is_measured(&mut self) -> bool {
+        let awake = self.awake;
+        self.wake();
+        awake
+    }
+
+    /// One that was begun comes back.
     #[inline]
     pub fn comes_back(&mut self) {
-        self.out = self.out.saturating_sub(1);
+        self.out = self.out.wrapping_sub(1);
     }
 
     /// What the route of a request is known by, which can be kept with it; never zero.
@@ -350,7 +367,7 @@ impl Lanes {
         if since_us >= DECIDE_US || self.unsettled && since_us >= DECIDE_AGAIN_US {
             self.decide(since_us, now_us);
             let calm = now_us.saturating_sub(self.slow_us) >= CALM_US;
-            self.awake = self.always || any_wait || self.inside.quick() < self.out || !calm;
+            self.set_awake(self.always || any_wait || self.inside.quick() < self.out || !calm);
         }
     }
 
@@ -392,11 +409,6 @@ impl Lanes {
     pub fn known(&self) -> impl Iterator<Item = (&str, Micros)> {
         self.routes.all().filter_map(|route| Some((route.name(), route.mean_us()?)))
     }
-}
-
-/// So many that are out are many.
-fn many_of(threads: u32) -> u32 {
-    if threads < FEWEST_THREADS { u32::MAX } else { threads / 2 }
 }
 
 #[cfg(test)]

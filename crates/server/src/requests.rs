@@ -155,7 +155,8 @@ impl Requests {
         if self.files.is_some() {
             self.serve_files(poller);
         }
-        let has_lanes = self.lanes.are_awake() || !self.lined_up.is_empty();
+        // They are awake while anybody waits in one.
+        let has_lanes = self.lanes.are_awake();
         if has_lanes && !self.choose(poller) {
             return false;
         }
@@ -213,11 +214,10 @@ impl Requests {
         if let Some(stream) = exchange.stream() {
             stream.note_call(true);
         }
-        exchange.begun = now;
-        if self.lanes.are_awake() {
+        exchange.late_from = now + LATE_MS;
+        if self.lanes.goes_out() {
             self.enter_lane(&mut exchange);
         }
-        self.lanes.goes_out();
         Some(exchange)
     }
 
@@ -250,7 +250,7 @@ impl Requests {
     #[inline]
     pub fn came_back(&mut self, exchange: &mut Exchange, looked: Millis) {
         self.lanes.comes_back();
-        if exchange.lane.ticket.is_some() || looked.saturating_sub(exchange.begun) >= LATE_MS {
+        if looked >= exchange.late_from {
             self.leave_lane(exchange, looked);
         }
     }

@@ -126,7 +126,9 @@ fn few_threads_have_no_lanes() {
     for threads in 0..FEWEST_THREADS {
         let mut lanes = Lanes::new(threads, &ByHand::default());
         lanes.wake();
-        (0..10).for_each(|_| lanes.goes_out());
+        for _ in 0..10 {
+            lanes.goes_out();
+        }
         lanes.note_late(1, (b"GET", b"/slow"), 50 * MS, 0);
         assert!(!lanes.are_awake() && lanes.known().next().is_none(), "{threads} threads");
     }

@@ -6,7 +6,7 @@
 use reactor::sys::monotonic_us;
 use wire::{Head, Millis};
 
-use super::Requests;
+use super::{LATE_MS, Requests};
 use crate::exchange::Exchange;
 use crate::lanes::{Lane, Lanes, Pick};
 use crate::log::Level;
@@ -84,6 +84,9 @@ impl Requests {
         judged(exchange, &mut self.lanes);
         let mut mark = exchange.lane;
         self.lanes.begin(&mut mark, (exchange.head.method(), exchange.head.path()), self.chosen_us);
+        if mark.ticket.is_some() {
+            exchange.late_from = 0;
+        }
         exchange.lane = mark;
     }
 
@@ -93,7 +96,7 @@ impl Requests {
     pub(super) fn leave_lane(&mut self, exchange: &mut Exchange, looked: Millis) {
         let now_us = monotonic_us();
         if exchange.lane.ticket.is_none() {
-            let took_us = looked.saturating_sub(exchange.begun) * 1000;
+            let took_us = (looked - exchange.late_from + LATE_MS) * 1000;
             let name = name_of(&exchange.head, &mut self.lanes);
             let route = (exchange.head.method(), exchange.head.path());
             return self.lanes.note_late(name, route, took_us, now_us);
@@ -114,6 +117,7 @@ impl Requests {
         match self.lanes.place(&exchange.lane) {
             Lane::Express => Some(exchange),
             lane => {
+                self.lanes.wake();
                 self.lined_up.put_back(lane, exchange.lane.share, exchange);
                 None
             }

@@ -64,6 +64,7 @@ impl Requests {
             }
         }
         self.engine.log.debug(|| format!("a request waits for its turn: {before} before it"));
+        self.lanes.wake();
         self.lined_up.push(lane, share, exchange);
     }
 
