@@ -1,5 +1,7 @@
-"""Views that take as long as they are told, or wait at a gate that a quick view opens; another tells how many wait."""
+"""Views that take as long as they are told, or wait for a file, or at a gate that a quick view opens; another tells how
+many wait."""
 
+import os
 import threading
 import time
 
@@ -16,7 +18,10 @@ def application(environ, start_response):
         text = str(len(INSIDE)).encode()
     else:
         INSIDE.append(path)
-        if query:
+        if query.startswith("/"):
+            while not os.path.exists(query):
+                time.sleep(0.01)
+        elif query:
             time.sleep(float(query))
         else:
             GATE.wait(30)
