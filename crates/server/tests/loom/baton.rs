@@ -102,12 +102,21 @@ struct Case {
     looks: usize,
     relieves: bool,
     does_housekeeping: bool,
+    /// How often it has one of those that are parked end, as there are more threads than there shall be.
+    dismisses: usize,
 }
 
-const CASE: Case = Case { threads: 2, jobs: 2, looks: 2, relieves: true, does_housekeeping: false };
+const CASE: Case =
+    Case { threads: 2, jobs: 2, looks: 2, relieves: true, does_housekeeping: false, dismisses: 0 };
+/// With more threads than two there are too many ways in which they can interrupt one another: so many are explored.
+const PREEMPTIONS: usize = 2;
 
 fn check(case: Case) {
-    loom::model(move || {
+    let mut model = loom::model::Builder::new();
+    if case.threads > 2 {
+        model.preemption_bound = Some(PREEMPTIONS);
+    }
+    model.check(move || {
         let event = Arc::new(Event::default());
         let waker = Arc::clone(&event);
         let work =
@@ -132,6 +141,9 @@ fn check(case: Case) {
                 }
             }
             seen = now;
+        }
+        for _ in 0..case.dismisses {
+            baton.dismiss();
         }
         for worker in workers {
             worker.join().unwrap();
@@ -175,4 +187,19 @@ fn with_more_jobs_than_threads_nothing_is_lost() {
 #[test]
 fn one_thread_alone_loses_nothing() {
     check(Case { threads: 1, looks: 1, ..CASE });
+}
+
+#[test]
+fn while_threads_are_dismissed_nothing_is_lost() {
+    check(Case { threads: 3, jobs: 1, looks: 0, dismisses: 1, ..CASE });
+}
+
+#[test]
+fn threads_that_are_called_and_dismissed_at_the_same_time_lose_nothing() {
+    check(Case { threads: 3, jobs: 1, dismisses: 1, ..CASE });
+}
+
+#[test]
+fn of_two_threads_none_is_lost_however_often_one_is_dismissed() {
+    check(Case { looks: 1, dismisses: 2, ..CASE });
 }
