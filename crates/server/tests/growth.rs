@@ -1,0 +1,148 @@
+//! `--threads auto` before a database, in a simulation: threads that wait for the same ten connections become fewer, and as
+//! much is finished as with any number of them.
+//!
+//! Times are events and not the clock's, and chance comes from a seed: the same each time. Windows are made of looks, as
+//! the watchdog makes them.
+
+#![cfg(not(loom))]
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use server::growth::{Growth, Window};
+
+/// Microseconds.
+const MS: u64 = 1_000;
+const S: u64 = 1_000_000;
+/// The watchdog looks so often, and closes a window after so long.
+const LOOK: u64 = 2 * MS;
+const WINDOW: u64 = 500 * MS;
+/// Threads that are kept for quick requests, which are left out.
+const KEPT: u32 = 1;
+
+/// Clients, each of which asks again as soon as it is answered, and what their requests wait for.
+#[derive(Clone, Copy)]
+struct Load {
+    clients: u32,
+    /// Connections of the database.
+    connections: u32,
+    /// How long a request has one, on average.
+    takes: u64,
+}
+
+const DATABASE: Load = Load { clients: 50, connections: 10, takes: 50 * MS };
+
+/// Chance, the same for the same seed (xorshift64*).
+struct Chance(u64);
+
+impl Chance {
+    /// Around so much: between a half and three halves of it.
+    fn around(&mut self, mean: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        mean / 2 + self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % mean
+    }
+}
+
+/// A worker: requests that wait for a thread, those that have one, and of these those that have a connection.
+struct Worker {
+    load: Load,
+    waiting: u32,
+    inside: u32,
+    connected: u32,
+    /// When those that have a connection are done.
+    ends: BinaryHeap<Reverse<u64>>,
+    chance: Chance,
+}
+
+impl Worker {
+    /// Whoever can go on does.
+    fn go_on(&mut self, now: u64, threads: u32) {
+        while self.waiting > 0 && self.inside + KEPT < threads {
+            self.waiting -= 1;
+            self.inside += 1;
+        }
+        while self.connected < self.inside.min(self.load.connections) {
+            self.connected += 1;
+            self.ends.push(Reverse(now + self.chance.around(self.load.takes)));
+        }
+    }
+
+    /// A request is done, and its client asks again.
+    fn end(&mut self) {
+        self.connected -= 1;
+        self.inside -= 1;
+        self.waiting += 1;
+    }
+}
+
+/// What came of it: in each window how many threads there were, and how many requests were finished.
+fn play(load: Load, seconds: u64, seed: u64, mut growth: Option<Growth>) -> Vec<(u32, u64)> {
+    let mut worker = Worker {
+        load,
+        waiting: load.clients,
+        inside: 0,
+        connected: 0,
+        ends: BinaryHeap::new(),
+        chance: Chance(seed),
+    };
+    let mut windows = Vec::new();
+    let mut window = Window::default();
+    // Where nobody changes it there is one for each client.
+    let mut threads = growth.as_ref().map_or(load.clients + KEPT, Growth::threads);
+    for now in (0..seconds * S).step_by(LOOK as usize) {
+        worker.go_on(now, threads);
+        while let Some(&Reverse(at)) = worker.ends.peek()
+            && at < now + LOOK
+        {
+            worker.ends.pop();
+            worker.end();
+            window.done += 1;
+            worker.go_on(at, threads);
+        }
+        window.looks += 1;
+        window.waits += u64::from(worker.waiting > 0);
+        window.waiting += u64::from(worker.waiting);
+        window.busy += u64::from(worker.inside);
+        if (now + LOOK).is_multiple_of(WINDOW) {
+            window.ms = WINDOW / MS;
+            windows.push((threads, window.done));
+            if let Some(growth) = &mut growth {
+                growth.look(&window, true, now / MS);
+                threads = growth.threads();
+            }
+            window = Window::default();
+        }
+    }
+    windows
+}
+
+fn done(windows: &[(u32, u64)]) -> u64 {
+    windows.iter().map(|(_, done)| done).sum()
+}
+
+#[test]
+fn ten_connections_have_no_more_than_sixteen_threads_after_half_a_minute_and_finish_as_much() {
+    let settled = 30 * (S / WINDOW) as usize;
+    for seed in 1..=20 {
+        let best = play(DATABASE, 300, seed, None);
+        let auto = play(DATABASE, 300, seed, Some(Growth::new(128)));
+        let threads: Vec<u32> = auto[settled..].iter().map(|(threads, _)| *threads).collect();
+        assert!(threads.iter().all(|&threads| threads <= 16), "seed {seed}: {threads:?}");
+        let share = done(&auto[settled..]) as f64 / done(&best[settled..]) as f64;
+        assert!(share >= 0.95, "seed {seed}: {share} of what is finished with a thread for each client");
+    }
+}
+
+#[test]
+fn a_database_with_room_for_all_has_a_thread_for_each_client_within_five_seconds() {
+    let from = 5 * (S / WINDOW) as usize;
+    for seed in 1..=20 {
+        let load = Load { connections: 1_000, ..DATABASE };
+        let best = play(load, 15, seed, None);
+        let auto = play(load, 15, seed, Some(Growth::new(128)));
+        let share = done(&auto[from..]) as f64 / done(&best[from..]) as f64;
+        assert!(share >= 0.95, "seed {seed}: {share}: {auto:?}");
+    }
+}
