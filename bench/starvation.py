@@ -1,7 +1,9 @@
 """Quick views beside slow ones: who starves, with everything as it comes.
 
-Server on CPU 0, loads on CPU 1. Needs wrk. `starvation.py [ROW…] [--command "COMMAND with {port}"]` plays the rows that
-are named, or all of them, against this server or another one, started in this folder:
+Server on CPU 0, loads on CPU 1, by the lab's engine (`make load`): its percentiles are of what it measured alone.
+`starvation.py [ROW…] [--times N] [--command "COMMAND with {port}"]` plays the rows that are named, or all of them,
+against this server or another one, started in this folder. A line for each load, medians over the times; bounds are
+held against this server only, and the exit status says whether they hold.
 
     crowd     50 clients of a view that sleeps 50 ms beside 8 of a quick one
     masses    500 of them
@@ -14,80 +16,159 @@ are named, or all of them, against this server or another one, started in this f
 from __future__ import annotations
 
 import argparse
+import math
 import os
-import re
 import shlex
 import signal
+import statistics
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from beside_raw import HERE, answers, free_port
+from forehand_lab.engine import Load
 
 OWN = f"{sys.executable} -m forehand slow_views:application --bind 127.0.0.1:{{port}}"
 AUTO = " --threads auto"
-#: Slow paths with their clients, each with when they come, in seconds; then what is added to our own command, and after
-#: how many seconds more the quick view is measured.
-ROWS: dict[str, tuple[list[tuple[str, int, int]], str, int]] = {
-    "crowd": ([("/slow", 50, 0)], "", 1),
-    "masses": ([("/slow", 500, 0)], "", 1),
-    "two": ([("/slow", 25, 0), ("/slower", 25, 0)], "", 1),
-    "new": ([("/slow", 20, 0), ("/new", 50, 3)], "", 1),
-    "auto": ([("/slow", 50, 0)], AUTO, 5),
-    "database": ([("/database", 50, 0)], AUTO, 30),
-}
-#: For so long everything is measured.
+QUICK, SLOW, DATABASE = "/", "/slow", "/database"
+#: What ten connections finish whose calls take 50 ms, in a second.
+BEST = 10 / 0.05
+#: For so long everything is measured, in seconds.
 SECONDS = 5
 
-
-def wrk(clients: int, seconds: float, url: str) -> subprocess.Popen[str]:
-    """A load that has begun."""
-    command = shlex.split(f"taskset -c 1 wrk -t1 --timeout 20s --latency -c{clients} -d{seconds:g} {url}")
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+#: A figure of a row ("rate /slow", "p99 /", "threads"): what it is bound by, in words, and whether it is.
+Bounds = Mapping[str, tuple[str, Callable[[float], bool]]]
 
 
-def threads(pid: int) -> int:
-    """How many threads the largest of a server's processes has."""
+def least(bound: float) -> tuple[str, Callable[[float], bool]]:
+    """A figure is so large or larger."""
+    return f">= {bound:g}", lambda figure: figure >= bound
+
+
+def most(bound: float) -> tuple[str, Callable[[float], bool]]:
+    """A figure is so large or smaller."""
+    return f"<= {bound:g}", lambda figure: figure <= bound
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is asked, and what is to come of it."""
+
+    #: Slow paths with their clients, each with when they come, in seconds.
+    slow: tuple[tuple[str, int, float], ...]
+    #: So many seconds after the last have come it is measured.
+    warm: float
+    bounds: Bounds
+    #: What is added to our own command.
+    options: str = ""
+
+    @property
+    def loads(self) -> tuple[tuple[str, int, float], ...]:
+        """Path, clients and beginning of every load, the quick one's first."""
+        return ((QUICK, 8, 0.0), *self.slow)
+
+
+FAST = {"rate /": least(50_000), "p99 /": most(2)}
+ROWS = {
+    "crowd": Row(((SLOW, 50, 0),), 1, {**FAST, "rate /slow": least(600)}),
+    "masses": Row(((SLOW, 500, 0),), 1, {"p99 /": most(3)}),
+    "two": Row(((SLOW, 25, 0), ("/slower", 25, 0)), 1, {"p99 /": most(3)}),
+    "new": Row(((SLOW, 20, 0), ("/new", 50, 3)), 1, {"p99 /": most(3)}),
+    "auto": Row(((SLOW, 50, 0),), 5, {**FAST, "rate /slow": least(950)}, AUTO),
+    "database": Row(((DATABASE, 50, 0),), 30, {"rate /database": least(0.95 * BEST), "threads": most(16)}, AUTO),
+}
+
+
+def plan(port: int, path: str, clients: int, warm: float) -> dict[str, Any]:
+    """What the engine is to do: `warm` seconds do not count."""
+    whole = math.ceil(warm)
+    return {
+        "url": f"http://127.0.0.1:{port}{path}", "load": {"kind": "closed", "connections": clients}, "cpus": [1],
+        "warmup_s": whole, "duration_s": whole + SECONDS, "drain_s": 1.0, "requests": [{"name": path}],
+        "timeouts": {"connect_s": 20.0, "first_byte_s": 20.0, "body_s": 20.0},
+    }  # fmt: skip
+
+
+def threads_for_requests(pid: int) -> int:
+    """How many threads of a server's processes can be inside the application, by their names; else all."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return max(len(os.listdir(f"/proc/{one}/task")) for one in [str(pid), *children])
+    counts = []
+    for one in [str(pid), *children]:
+        names = [(task / "comm").read_text().strip() for task in Path(f"/proc/{one}/task").iterdir()]
+        own = [name for name in names if name.startswith("forehand-") and name[len("forehand-") :].isdigit()]
+        counts.append(len(own) or len(names))
+    return max(counts)
 
 
-def play(command: str, row: str) -> None:
-    """One row, once, printed."""
+def play(command: str, row: Row) -> dict[str, float]:
+    """One row, once: every figure by its name."""
     port = free_port()
-    paths, options, more = ROWS[row]
+    words = shlex.split(command.replace("{port}", str(port)) + (row.options if command == OWN else ""))
+    # A session of its own: servers whose workers outlive them are ended with these.
     process = subprocess.Popen(
-        shlex.split(command.replace("{port}", str(port)) + (options if command == OWN else "")),
-        cwd=HERE,
-        stderr=subprocess.DEVNULL,
+        words, cwd=HERE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         preexec_fn=lambda: os.sched_setaffinity(0, {0}),
-    )
+    )  # fmt: skip
+    loads: list[Load] = []
     try:
         answers(port)
-        url = f"http://127.0.0.1:{port}"
-        last = max(when for _, _, when in paths)
-        # The quick view is asked from the start: what is measured comes later.
-        warm = [wrk(8, last + more, f"{url}/")]
+        last = max(when for _, _, when in row.slow)
         begun = time.monotonic()
-        for path, clients, when in paths:
+        for path, clients, when in row.loads:
             time.sleep(max(0.0, begun + when - time.monotonic()))
-            warm.append(wrk(clients, last + more - when, url + path))
-        for load in warm:
-            load.communicate()
-        loads = [("quick", 8, wrk(8, SECONDS, f"{url}/"))]
-        loads += [(path, clients, wrk(clients, SECONDS, url + path)) for path, clients, _ in paths]
-        told = [(name, clients, load.communicate()[0]) for name, clients, load in loads]
-        count = threads(process.pid)
+            loads.append(Load(plan(port, path, clients, last + row.warm - when)))
+        counts: list[int] = []
+        over = threading.Event()
+
+        def count() -> None:
+            while not over.wait(0.5):
+                if time.monotonic() >= begun + last + row.warm:
+                    counts.append(threads_for_requests(process.pid))
+
+        counter = threading.Thread(target=count)
+        counter.start()
+        try:
+            results = [load.result() for load in loads]
+        finally:
+            over.set()
+            counter.join()
     finally:
-        process.send_signal(signal.SIGKILL)
+        for load in loads:
+            load.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    for name, clients, text in told:
-        found = re.search(r"Distribution\s+50%\s+(\S+).*?99%\s+(\S+).*?Requests/sec:\s+(\S+)", text, re.S)
-        wrong = re.search(r"Non-2xx.*|Socket errors.*", text)
-        line = f"{float(found[3]):>9.0f}/s  median {found[1]:>9}  p99 {found[2]:>9}" if found else "no answer"
-        print(f"{row:<9}{name:<10}{clients:>4} clients {line}  {wrong[0] if wrong else ''}", flush=True)
-    print(f"{row:<9}{count} threads in all")
+    figures: dict[str, float] = {"threads": max(counts, default=0)}
+    for (path, _, _), result in zip(row.loads, results, strict=True):
+        percentiles = result["times"]["response"]["percentiles_us"]
+        figures[f"rate {path}"] = result["totals"]["replies_per_s"]
+        figures[f"failed {path}"] = result["totals"]["failed"]
+        for name, key in (("median", "50"), ("p99", "99")):
+            found = percentiles.get(key)
+            figures[f"{name} {path}"] = found / 1000 if found else float("nan")
+    return figures
+
+
+def shown(name: str, row: Row, times: list[dict[str, float]], own: bool) -> bool:
+    """Prints a row. True: its bounds hold."""
+    middle = {key: statistics.median(one[key] for one in times) for key in times[0]}
+    for path, clients, _ in row.loads:
+        spread = [one[f"p99 {path}"] for one in times]
+        print(
+            f"{name:<9}{path:<10}{clients:>4} clients {middle[f'rate {path}']:>9.0f}/s  median"
+            f" {middle[f'median {path}']:>8.2f} ms  p99 {middle[f'p99 {path}']:>8.2f} ms"
+            f" ({min(spread):.2f} to {max(spread):.2f})  failed {middle[f'failed {path}']:.0f}",
+            flush=True,
+        )
+    print(f"{name:<9}{middle['threads']:.0f} threads")
+    missed = [key for key, (_, holds) in row.bounds.items() if own and not holds(middle[key])]
+    for key in missed:
+        print(f"{name:<9}NOT MET: {key} {row.bounds[key][0]}, and it is {middle[key]:.2f}", flush=True)
+    return not missed
 
 
 def main() -> int:
@@ -95,12 +176,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", choices=[*ROWS, []], default=[])
     parser.add_argument("--command", default=OWN)
-    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--times", type=int, default=3)
     options = parser.parse_args()
-    for row in options.rows or ROWS:
-        for _ in range(options.times):
-            play(options.command, row)
-    return 0
+    held = True
+    for name in options.rows or ROWS:
+        times = [play(options.command, ROWS[name]) for _ in range(options.times)]
+        held &= shown(name, ROWS[name], times, options.command == OWN)
+    return 0 if held else 1
 
 
 if __name__ == "__main__":
