@@ -85,6 +85,17 @@ function answerBars(told) {
   });
   return list;
 }
+// How long requests take, shortest first, by powers of ten: what starves takes a thousand times as long, and what does not is to be seen beside it.
+function waitBars(rows) {
+  const times = rows.map((row) => Math.log10(row.us)), least = Math.min(...times) - 0.3, span = Math.max(...times) - least;
+  const list = make("ol", { class: "answer waits" });
+  rows.forEach((row, n) => {
+    const bar = make("div", { class: "bar", "aria-hidden": "true" }), fill = make("i");
+    fill.style.width = `${((100 * (times[n] - least)) / span).toFixed(2)}%`; fill.style.background = colour(row.name); bar.append(fill);
+    list.append(make("li", { "data-name": row.name }, make("span", { class: "who" }, title(row.name)), bar, make("span", { class: "much" }, make("strong", {}, plain(milliseconds(row.us))), " ms"), make("span", { class: "sure" }, row.said)));
+  });
+  return list;
+}
 function stands(row) {
   if (row.ratio === null || row.ratio === undefined) return row.verdict || "";
   const times = `${plain(row.ratio)} × the first`;

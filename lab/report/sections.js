@@ -77,6 +77,18 @@ function details(grid) {
   }
 }
 
+// Of loads that run beside one another: how long the first waits for the others.
+function starves(grid) {
+  const r = record(), names = visible();
+  if (!names.some((name) => r.points[name].some((row) => row.beside.length))) return;
+  const control = pointChoice(names)[1], at = (name) => r.points[name].find((row) => String(row.point) === state.at);
+  const said = (row) => [`${within(row["replies/s"])} replies/s`, ...row.beside.map((other) => `${other.name}: ${within(other.rate)} replies/s, 99 % within ${plain(milliseconds(other.response["99"]))} ms`)].join("; ");
+  const rows = names.filter((name) => at(name)?.response["99"]).map((name) => ({ name, us: at(name).response["99"], said: said(at(name)) })).sort((a, b) => a.us - b.us);
+  if (!rows.length) return;
+  const { element, plot } = figure("Who starves", { wide: true, controls: [control], note: "How long 99 of 100 requests of the fast view take beside the slow one; the scale is by powers of ten. All rounds merged." });
+  plot.append(waitBars(rows)); grid.append(element);
+}
+
 function compare(grid) {
   const r = record(), names = visible();
   const best = (name) => r.points[name].filter((row) => row["replies/s"]).reduce((a, row) => (!a || row["replies/s"].mid > a["replies/s"].mid ? row : a), null);
@@ -158,7 +170,7 @@ function draw() {
   const grid = make("div", { class: "grid" });
   main.replaceChildren(make("h2", {}, `${m.letter ? m.letter + ": " : ""}${m.title}`), make("p", { class: "question" }, m.question), m.expected ? make("p", { class: "said" }, "Expected: " + m.expected) : "", m.source && m.source !== "ours" ? make("p", { class: "said" }, "Source: " + m.source) : "", answer(), grid);
   if (measured().some((name) => r.points[name].length)) sweeps(grid);
-  compare(grid); durability(grid); details(grid); manifest(grid);
+  starves(grid); compare(grid); durability(grid); details(grid); manifest(grid);
   for (const drawing of waiting.splice(0)) drawing();
   scrollTo(0, at);
   document.documentElement.dataset.drawn = String(plots.length);

@@ -92,6 +92,27 @@ def test_the_charts_are_drawn_each_with_its_table(opened: Any) -> None:
     assert opened.locator("canvas").count() >= 9, "the heat map, too"
 
 
+def test_of_loads_beside_one_another_the_page_shows_who_starves(browser: Any, tmp_path: Path) -> None:
+    lines = [facts.manifest("alpha", "beta", scenario_kind="mixed", points=[8.0], unit="connections of the fast view")]
+    lines += [facts.contestant("alpha"), facts.contestant("beta")]
+    for number in range(1, 7):
+        for server, fast_us in (("alpha", 47_000), ("beta", 300)):
+            made = facts.point(server, number, 8.0, values=(fast_us,) * 2000)
+            made["beside"] = [{**facts.result(*(51_000,) * 2000), "by_request": {"slow": {}}}]
+            lines.append(made)
+    path = tmp_path / "report.html"
+    path.write_text(page.built({"one": [*lines, {"kind": "end", "at": 2.0, "how": "complete"}]}))
+    view = browser.new_page()
+    view.goto(path.as_uri())
+    rows = view.locator("ol.waits li")
+    assert [row.get_attribute("data-name") for row in rows.all()] == ["beta", "alpha"], "who starves least comes first"
+    assert "0.3 ms" in rows.nth(0).inner_text() and "47.0 ms" in rows.nth(1).inner_text()
+    assert "slow: " in rows.nth(0).inner_text() and "99 % within 51.0 ms" in rows.nth(0).inner_text()
+    widths = view.locator("ol.waits .bar i").evaluate_all("bars => bars.map((bar) => bar.getBoundingClientRect().width)")
+    assert 0 < widths[0] < widths[1] / 4
+    view.close()
+
+
 # Of each chart: whether it, its last point, the name of this point and the names of its lines are within its card.
 WITHIN = """() => plots.every((u) => {
   const card = u.root.closest("figure").getBoundingClientRect(), own = u.root.getBoundingClientRect();
