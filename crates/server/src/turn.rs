@@ -442,7 +442,8 @@ impl Lead for Loop {
         }
     }
 
-    #[inline]
+    // Always: it is done for each request.
+    #[inline(always)]
     fn take_back(&mut self, mut exchange: Box<Exchange>) {
         self.requests.nobody_is_held_up();
         self.requests.came_back(&mut exchange, self.poller.looked);

@@ -90,9 +90,8 @@ impl Requests {
         exchange.lane = mark;
     }
 
-    /// A request has come back that was begun in a lane, or is late. `looked`: when the last look was. A call of its own:
-    /// most are neither.
-    #[inline(never)]
+    /// A request has come back that was begun in a lane, or is late. `looked`: when the last look was. Most are neither.
+    #[cold]
     pub(super) fn leave_lane(&mut self, exchange: &mut Exchange, looked: Millis) {
         let now_us = monotonic_us();
         if exchange.lane.ticket.is_none() {
