@@ -365,8 +365,8 @@ def test_options_that_pages_name_exist() -> None:
             assert {option, positive} & known or option in FOREIGN, f"{shown(page)}: {option}"
 
 
-# Options of other programs that pages mention.
-FOREIGN = {"--header-map", "--secure-scheme-headers", "--http2", "--http2-prior-knowledge"}
+# Options of other programs that pages mention, and of our own that measure.
+FOREIGN = {"--command", "--header-map", "--secure-scheme-headers", "--http2", "--http2-prior-knowledge"}
 
 
 def test_no_file_names_a_machine() -> None:

@@ -108,7 +108,9 @@ def test_of_loads_beside_one_another_the_page_shows_who_starves(browser: Any, tm
     assert [row.get_attribute("data-name") for row in rows.all()] == ["beta", "alpha"], "who starves least comes first"
     assert "0.3 ms" in rows.nth(0).inner_text() and "47.0 ms" in rows.nth(1).inner_text()
     assert "slow: " in rows.nth(0).inner_text() and "99 % within 51.0 ms" in rows.nth(0).inner_text()
-    widths = view.locator("ol.waits .bar i").evaluate_all("bars => bars.map((bar) => bar.getBoundingClientRect().width)")
+    widths = view.locator("ol.waits .bar i").evaluate_all(
+        "bars => bars.map((bar) => bar.getBoundingClientRect().width)"
+    )
     assert 0 < widths[0] < widths[1] / 4
     view.close()
 
