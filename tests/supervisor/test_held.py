@@ -37,8 +37,13 @@ def busy(server: Serving) -> dict[int, int]:
 
 
 def the_busy_one(server: Serving) -> int:
-    [pid] = server.until(lambda: [pid for pid, count in busy(server).items() if count])
-    return int(pid)
+    """Which worker is busy; another one that has just finished something may be shown as such for a moment."""
+
+    def found() -> int | None:
+        pids = [pid for pid, count in busy(server).items() if count]
+        return pids[0] if len(pids) == 1 else None
+
+    return int(server.until(found))
 
 
 def stands_still(thread: Path) -> bool:
