@@ -212,6 +212,16 @@ fn lanes_wake_when_half_of_the_threads_are_inside() {
 }
 
 #[test]
+fn the_request_that_wakes_them_is_not_measured_and_the_next_one_is() {
+    let mut lanes = Lanes::new(8, &ByHand::default());
+    let measured: Vec<bool> = (0..6).map(|_| lanes.goes_out()).collect();
+    assert_eq!(measured, [false, false, false, false, true, true]);
+    // With few threads, or under an event loop, nothing ever is.
+    let mut few = Lanes::new(FEWEST_THREADS - 1, &ByHand::default());
+    assert!((0..100).all(|_| !few.goes_out()));
+}
+
+#[test]
 fn lanes_fall_asleep_when_nothing_was_slow_for_a_while() {
     let mut played = Played::taught(8);
     let slow = played.begin("/slow");
