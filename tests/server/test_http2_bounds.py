@@ -294,6 +294,25 @@ def test_one_client_leaves_a_thread_for_the_others() -> None:
         server.kill()
 
 
+def test_who_has_waited_too_long_for_other_streams_of_its_client_is_told_so() -> None:
+    """Nobody need come or go for it, and a thread is left all the time."""
+    options = ("--workers=1", "--threads=3", "--forwarded-allow-ips=192.0.2.1", "--queue-timeout=1s")
+    server = Serving("many:application", "--bind=h2c://127.0.0.1:0", *options)
+    try:
+        with Client(server.port, window=0) as client:
+            streams = [client.ask("/parts/30") for _ in range(20)]
+            client.flush()
+            statuses = [client.head(stream)[":status"] for stream in streams]
+            assert statuses == ["200"] * 2 + ["503"] * 18
+            server.counts("requests_waited_too_long", 18)
+            client.machine.update_settings({4: 2**20})
+            client.flush()
+            assert {len(content) for content in client.replies(streams[:2]).values()} == {300_000}
+            assert client.get("/bytes/3") == b"xxx"
+    finally:
+        server.kill()
+
+
 @pytest.mark.parametrize("app", ["many:application", "many:app"])
 def test_a_client_that_has_ended_and_lets_nothing_come_keeps_nobody(app: str) -> None:
     server = Serving(app, "--bind=h2c://127.0.0.1:0", "--workers=1", "--threads=2", "--write-timeout=60s")

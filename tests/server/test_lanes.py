@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from h2client import Client
 from serving import HERE, PATIENCE, PYTHON, Serving, read_reply
 
 #: How long a view takes that is to be known as slow, in seconds: eight times what a quick one takes, also where that
@@ -130,6 +131,27 @@ def test_a_quick_reply_does_not_wait_for_a_slow_request_of_its_connection(serve:
         ask(served, "/gate?open")
         assert read_reply(sock, buffer)[0] == 200
     assert {answer(other)[0] for other in crowd} == {200}
+
+
+@pytest.mark.parametrize("trusted", ["127.0.0.1", "192.0.2.1"])
+def test_streams_of_one_connection_wait_in_lanes_as_others_do(serve: Serve, trusted: str) -> None:
+    """A quick one is answered beside them where their client speaks for others, and others' in any case."""
+    binds = ("--bind", "127.0.0.1:0", "--bind", "h2c://127.0.0.1:0")
+    served = taught(serve, *binds, "--forwarded-allow-ips", trusted)
+    with Client(int(served.urls[1].rpartition(":")[2])) as client:
+        streams = [client.ask("/report") for _ in range(CROWD)]
+        client.flush()
+        served.until(lambda: inside(served) >= SLOW_THREADS)
+        other = asked(served, "/report")
+        for _ in range(20):
+            assert inside(served) == SLOW_THREADS
+        if trusted == "127.0.0.1":
+            assert client.get("/inside") == str(SLOW_THREADS).encode()
+        ask(served, "/gate?open")
+        assert list(client.replies(streams).values()) == [b"ok"] * CROWD
+        assert answer(other) == (200, b"ok")
+        assert client.get("/inside") == b"0"
+    served.until(lambda: queued(served) == 0)
 
 
 def test_whoever_waits_in_a_lane_is_answered_before_a_graceful_end(serve: Serve, tmp_path: Path) -> None:

@@ -127,9 +127,12 @@ impl Multiplexed {
         };
     }
 
-    /// So many threads that it leaves none for others are in the application for it, and it is one client's.
-    pub fn has_its_share(&self, threads: u32) -> bool {
-        !self.origin.is_trusted && self.calls.load(Ordering::Relaxed) >= threads.saturating_sub(1).max(1)
+    /// So many more calls may be under way for it: one client leaves a thread for others. Zero: it has its share.
+    pub fn room_for_calls(&self, threads: u32) -> u32 {
+        match self.origin.is_trusted {
+            true => u32::MAX,
+            false => threads.saturating_sub(1).max(1).saturating_sub(self.calls.load(Ordering::Relaxed)),
+        }
     }
 
     /// The peer has ended its side: whoever waits for a window hears that none will open.

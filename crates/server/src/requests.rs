@@ -5,6 +5,7 @@
 
 mod express;
 mod file_requests;
+mod held;
 mod named_requests;
 mod queue;
 
@@ -24,7 +25,6 @@ use crate::files::Files;
 use crate::heartbeat::Heartbeat;
 use crate::inbox::Inbox;
 use crate::lanes::{ByHand, Lanes, Queues};
-use crate::multiplexed::Multiplexed;
 use crate::pipelined::PipelinedReplies;
 use crate::poller::Poller;
 use crate::reply::Reply;
@@ -41,7 +41,7 @@ pub(crate) struct Requests {
     batch: Batch,
     /// Finished exchanges that have not been looked at.
     finished: VecDeque<Box<Exchange>>,
-    /// Requests of streams whose connections have their share of threads (`Multiplexed::has_its_share`).
+    /// Requests of streams whose connections have their share of threads (`held.rs`).
     held: VecDeque<Box<Exchange>>,
     /// Replies that wait for the exchange that was begun last.
     held_up: Option<Arc<PipelinedReplies>>,
@@ -172,39 +172,12 @@ impl Requests {
             return false;
         }
         if next.has_stream() {
-            return self.stream_may_begin();
+            return self.stream_may_begin(poller);
         }
         if let Some(pipelined) = next.pipelined_replies() {
             self.held_up = Some(Arc::clone(pipelined));
         }
         true
-    }
-
-    /// The same of the oldest where it has a stream. One whose connection has its share of threads waits until that has
-    /// fewer.
-    #[inline(never)]
-    fn stream_may_begin(&mut self) -> bool {
-        let Some(stream) = self.batch.at(0).and_then(Exchange::stream) else { return false };
-        if !stream.is_open() {
-            self.forget_oldest();
-            return false;
-        }
-        if !self.engine.config.evented && stream.shared().has_its_share(self.engine.threads()) {
-            self.held.extend(self.batch.take_oldest());
-            return false;
-        }
-        true
-    }
-
-    /// A stream is over: another one of its connection may be begun.
-    fn let_one_begin(&mut self, shared: &Arc<Multiplexed>) {
-        let is_of = |exchange: &mut Box<Exchange>| {
-            exchange.stream().is_some_and(|stream| Arc::ptr_eq(stream.shared(), shared))
-        };
-        if let Some(place) = self.held.iter_mut().position(is_of) {
-            let exchange = self.held.remove(place);
-            self.add(exchange);
-        }
     }
 
     /// Takes the oldest, which is begun now, by the loop's clock.
@@ -312,7 +285,7 @@ impl Requests {
                 }
                 let (shared, id, waits) = (Arc::clone(&ended.shared), ended.id, ended.waits);
                 connections.end_stream(ended, poller.now);
-                self.let_one_begin(&shared);
+                self.let_some_begin(&shared);
                 // What is left of a reply is with its connection, whoever drives the loop.
                 connections.keep_budget((shared.origin().token, Some(id)), poller);
                 match waits {

@@ -158,6 +158,7 @@ impl Loop {
             self.poller.wake_by(next);
         }
         self.requests.look_at_lanes(&mut self.poller);
+        self.requests.look_at_held(&mut self.poller);
     }
 
     /// Reads what has arrived, up to a batch. True: there is something to answer.

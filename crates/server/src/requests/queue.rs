@@ -111,9 +111,13 @@ impl Requests {
 
     /// When the oldest request has waited too long, in monotonic milliseconds; none: it may wait for ever.
     pub fn oldest_until(&self) -> Option<Millis> {
+        self.waits_until(self.batch.oldest()?)
+    }
+
+    /// The same of any request.
+    pub(super) fn waits_until(&self, exchange: &Exchange) -> Option<Millis> {
         let patience = self.engine.config.limits.queue_timeout;
-        let oldest = self.batch.oldest().filter(|_| patience > 0)?;
-        Some(oldest.arrived().saturating_add(patience).saturating_add(1))
+        (patience > 0).then(|| exchange.arrived().saturating_add(patience).saturating_add(1))
     }
 
     fn turn_away(&mut self, mut exchange: Box<Exchange>, fault: &Fault) {
@@ -135,6 +139,12 @@ impl Requests {
         while let Some(oldest) = self.lined_up.pop_if(|oldest| !may_begin(oldest, now, patience)) {
             self.reject(oldest);
         }
+        self.refuse_held(now);
+    }
+
+    /// False for a request that has waited too long, or is overdue.
+    pub(super) fn may_wait(&self, exchange: &Exchange, now: Millis) -> bool {
+        may_begin(exchange, now, self.engine.config.limits.queue_timeout)
     }
 
     /// True: the oldest request is still worth beginning. False: it has been seen off, or there is none.
@@ -161,7 +171,7 @@ impl Requests {
         }
     }
 
-    fn reject(&mut self, exchange: Box<Exchange>) {
+    pub(super) fn reject(&mut self, exchange: Box<Exchange>) {
         if exchange.is_overdue() {
             // Its client has been answered already.
             return self.finished.push_back(exchange);
