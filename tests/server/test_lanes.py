@@ -91,7 +91,8 @@ def test_quick_requests_are_answered_beside_more_slow_ones_than_there_are_thread
     served.until(lambda: queued(served) == CROWD - SLOW_THREADS)
     served.until(lambda: f"slow: GET {path} (" in served.order("status")[1])
     assert f"1 of {THREADS} threads is kept for quick ones" in served.order("status")[1]
-    served.says(f"lanes: {CROWD - SLOW_THREADS} requests wait for a thread; slow: GET {path} (")
+    # How many waited when that was logged is not known: it is said once for the same routes.
+    served.says(f"requests wait for a thread; slow: GET {path} (")
     ask(served, "/gate?open")
     assert [answer(sock) for sock in crowd] == [(200, b"ok")] * CROWD
     served.until(lambda: queued(served) == 0)
