@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from serving import Serving
+from serving import RUNNING, SHOWN_OF_LOG, Serving
 
 #: Folders whose files share servers.
 SHARING = ("tests/fronts",)
@@ -34,6 +35,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             group = next((folder for folder in SHARING if item.location[0].startswith(folder)), item.location[0])
             item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: (item.get_closest_marker("apart") is None, item.location[0] not in LONG))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """With a test that fails comes what its servers, and those that it shares, have written."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    if report.failed:
+        for server in list(RUNNING):
+            report.sections.append((f"log of the server at {server.url}", server.log()[-SHOWN_OF_LOG:]))
 
 
 @pytest.fixture

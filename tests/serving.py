@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,11 @@ from typing import Any
 PYTHON = os.environ.get("FOREHAND_TEST_PYTHON", sys.executable)
 HERE = Path(__file__).resolve().parent
 PATIENCE = 20
+#: What a report of a test that failed shows of a log, in bytes: its end.
+SHOWN_OF_LOG = 8192
+
+#: Servers that have not been ended: what they have written is shown with a test that fails.
+RUNNING: weakref.WeakSet[Serving] = weakref.WeakSet()
 
 
 class Serving:
@@ -58,6 +64,7 @@ class Serving:
         host, _, port = self.url.rpartition("://")[2].rpartition(":")
         self.port = int(port) if self.url.startswith(("http:", "https:", "h2c:")) and port.isdigit() else 0
         self.host = host if host.startswith("127.") else "127.0.0.1"
+        RUNNING.add(self)
 
     def log(self) -> str:
         """What the server has written."""
@@ -151,6 +158,7 @@ class Serving:
 
     def kill(self) -> None:
         """The end, whatever happens."""
+        RUNNING.discard(self)
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(PATIENCE)
