@@ -103,6 +103,12 @@ impl Allowance {
         self.unlooked = if self.slow > 0 { 1 } else { REQUESTS_A_CLOCK };
     }
 
+    /// True when the last requests took long each.
+    #[inline]
+    pub fn is_slow(&self) -> bool {
+        self.slow > 0
+    }
+
     /// True when a look is due before another request is begun.
     #[inline]
     pub fn is_spent(&self) -> bool {

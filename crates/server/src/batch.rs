@@ -157,9 +157,13 @@ impl Batch {
         self.kept > 0
     }
 
-    /// All requests of a batch are read.
+    /// All requests of a batch are read. `slow`: the last ones took long each, and these are expected to be alike:
+    /// nothing waits for them.
     #[inline]
-    pub fn begin(&mut self) {
+    pub fn begin(&mut self, slow: bool) {
+        if slow {
+            self.wary = PATIENCE;
+        }
         self.size = self.requests.len() as u32;
         if self.size > 1 {
             self.began = monotonic_us();

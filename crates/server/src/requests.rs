@@ -138,10 +138,10 @@ impl Requests {
         self.batch.is_full()
     }
 
-    /// All requests of a batch are read.
+    /// All requests of a batch are read. `slow`: the last ones took long each.
     #[inline]
-    pub fn begin_batch(&mut self) {
-        self.batch.begin();
+    pub fn begin_batch(&mut self, slow: bool) {
+        self.batch.begin(slow);
     }
 
     /// True: the oldest can be begun, and [`Requests::take`] gives it. False: others are looked at first, it need not be

@@ -222,7 +222,7 @@ impl Loop {
             self.requests.let_others_first(next_requests);
         }
         while self.resume_next() {}
-        self.requests.begin_batch();
+        self.requests.begin_batch(self.poller.allowance.is_slow());
     }
 
     /// Goes through all that the last look found.
@@ -408,7 +408,7 @@ impl Lead for Loop {
             } else if self.requests.any_replies() {
                 self.send_replies();
             } else if self.gather() {
-                self.requests.begin_batch();
+                self.requests.begin_batch(self.poller.allowance.is_slow());
             } else if self.connections.any_stored() {
                 // That was the news; they are taken up above.
             } else if self.is_over() {

@@ -5,7 +5,7 @@
 
 mod driven;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,6 +76,31 @@ fn whoever_comes_beside_a_pipeline_of_slow_requests_goes_before_its_next_one() {
     }
     // The kernel may take its time to show what was sent.
     assert!(first <= ROUNDS / 2, "{first} requests of one connection came before {ROUNDS} others");
+}
+
+#[test]
+fn a_reply_beside_a_pipeline_of_slow_requests_does_not_wait_for_the_next_one() {
+    const ROUNDS: usize = 10;
+    // More than go by before replies that had to wait for slow ones wait for one another again.
+    const BETWEEN: usize = 80;
+    let mut driven = Driven::new(Config::default());
+    let (_greedy, mut other) = slow_pipeline(&mut driven);
+    other.set_nonblocking(true).expect("a socket");
+    let mut sent = 0;
+    for _ in 0..ROUNDS {
+        for _ in 0..BETWEEN {
+            assert_eq!(driven.answer(), b"/slow");
+        }
+        other.write_all(b"GET /other HTTP/1.1\r\nHost: a\r\n\r\n").expect("room");
+        driven.requests_until(b"/other");
+        assert_eq!(driven.answer(), b"/slow");
+        let mut reply = [0; 4096];
+        sent += usize::from(other.read(&mut reply).is_ok_and(|count| count > 0));
+        driven.answer();
+        while other.read(&mut reply).is_ok_and(|count| count > 0) {}
+    }
+    // The kernel may take its time to show what was sent.
+    assert!(sent >= ROUNDS / 2, "{sent} of {ROUNDS} replies were sent before the next slow request was answered");
 }
 
 #[test]
