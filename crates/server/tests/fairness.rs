@@ -100,7 +100,10 @@ fn a_reply_beside_a_pipeline_of_slow_requests_does_not_wait_for_the_next_one() {
         while other.read(&mut reply).is_ok_and(|count| count > 0) {}
     }
     // The kernel may take its time to show what was sent.
-    assert!(sent >= ROUNDS / 2, "{sent} of {ROUNDS} replies were sent before the next slow request was answered");
+    assert!(
+        sent >= ROUNDS / 2,
+        "{sent} of {ROUNDS} replies were sent before the next slow request was answered"
+    );
 }
 
 #[test]
