@@ -40,6 +40,7 @@ from pathlib import Path
 
 from beside_raw import answers, cpu, free_port
 from offered import Offered, at_rates
+from shares import grouped, sharing, tree
 
 HERE = Path(__file__).resolve().parent
 #: The size of the page in the classic static scenario (lab/scenarios/static-file.toml).
@@ -66,8 +67,6 @@ http {{
 #: Pages asked for in a second while others take files.
 PAGES = 200
 READERS, READER_RATE, LARGE = 1000, 16 * 1024, 10 * 1024 * 1024
-#: Of the kernel's accounts of who has had how much of a processor: `--share`.
-PERIOD_US = 10_000
 Rate = tuple[float, float, float]
 COLD, COLD_RATE, COLD_FILES = 64 * 1024 * 1024, 16 * 1024 * 1024, 4
 
@@ -102,44 +101,10 @@ def forehand(folder: str, app: str = "pong:application", *more: str) -> list[str
     return [sys.executable, "-m", "forehand", app, "--bind", "127.0.0.1:{port}", "--static", mount, *more]
 
 
-def tree(pid: int) -> list[int]:
-    """A process and its children, and theirs."""
-    children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
-    return [pid, *(below for child in children for below in tree(int(child)))]
-
-
-@contextlib.contextmanager
-def grouped(process: subprocess.Popen[bytes], controller: str, limits: dict[str, str]) -> Iterator[None]:
-    """A server in a group of a controller of cgroup 1, with these limits."""
-    group = Path("/sys/fs/cgroup", controller, f"static-files-{os.getpid()}")
-    try:
-        group.mkdir()
-    except OSError as error:
-        raise SystemExit(f"{group}: {error}; this wants the controller {controller} of cgroup 1, and root") from None
-    try:
-        for name, value in limits.items():
-            (group / name).write_text(value)
-        for pid in tree(process.pid):
-            (group / "cgroup.procs").write_text(str(pid))
-        yield
-    finally:
-        for pid in tree(process.pid):
-            (group.parent / "cgroup.procs").write_text(str(pid))
-        group.rmdir()
-
-
-def sharing(process: subprocess.Popen[bytes], share: float) -> contextlib.AbstractContextManager[None]:
-    """A server has no more than this part of a processor."""
-    if share == 1:
-        return contextlib.nullcontext()
-    quota = {"cpu.cfs_period_us": str(PERIOD_US), "cpu.cfs_quota_us": str(round(PERIOD_US * share))}
-    return grouped(process, "cpu", quota)
-
-
 def rate(command: list[str], folder: str, file: str, flags: list[str], options: argparse.Namespace) -> Rate:
     """Requests a second, microseconds of CPU of one, and how much of its processor the server used."""
     seconds = options.seconds
-    with serving(command, folder) as (process, port), sharing(process, options.share):
+    with serving(command, folder) as (process, port), sharing(process.pid, options.share):
         url = f"http://127.0.0.1:{port}/static/{file}"
         with urllib.request.urlopen(url) as reply:
             assert reply.read() == Path(folder, "files", file).read_bytes(), f"{command[0]} sends something else"
@@ -266,7 +231,7 @@ def slow_disk(process: subprocess.Popen[bytes], folder: str) -> contextlib.Abstr
     """What a server reads of the disk of a folder is limited."""
     device = os.stat(folder).st_dev
     limit = f"{os.major(device)}:{os.minor(device)} {COLD_RATE}"
-    return grouped(process, "blkio", {"blkio.throttle.read_bps_device": limit})
+    return grouped(process.pid, "blkio", {"blkio.throttle.read_bps_device": limit})
 
 
 def forget(path: Path) -> None:

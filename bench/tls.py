@@ -2,6 +2,8 @@
 
     tls.py rates [--rounds 5] [--seconds 3]   a small reply and a file of 100 KiB over 32 kept connections, and a small
                                               reply by HTTP/2, 4 connections of 8 streams
+    tls.py rates --share 0.5                  the same of servers that have half a processor (needs root), so that the
+                                              rate is theirs where wrk cannot ask for more
     tls.py handshakes [--count 2000]          CPU of a full handshake (TLS 1.3, ECDSA P-256), accept included
     tls.py beside [--rate 200]                p99 of kept requests with and without so many full handshakes a second
     tls.py idle [--connections 2000]          memory of an idle connection that has had a request
@@ -38,6 +40,7 @@ from typing import Any
 
 from beside_raw import answers, cpu, free_port, pss
 from bystander import DRIVERS, alone
+from shares import sharing, tree
 
 HERE = Path(__file__).resolve().parent
 SMALL, LARGE, STREAMS = "a small reply", "100 KiB of a file", "the same by HTTP/2"
@@ -121,15 +124,9 @@ def serving(command: Callable[[int], list[str]]) -> Iterator[tuple[int, int]]:
         process.wait()
 
 
-def family(pid: int) -> list[int]:
-    """A process and its children."""
-    told = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(one for child in told for one in family(int(child)))]
-
-
 def used(pid: int) -> float:
     """Seconds of CPU of all of them."""
-    return sum(cpu(one) for one in family(pid))
+    return sum(cpu(one) for one in tree(pid))
 
 
 def stranger() -> ssl.SSLContext:
@@ -192,7 +189,7 @@ def rates(folder: Path, options: argparse.Namespace) -> None:
     seen: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for turn in range(options.rounds):
         for name, command in commands(folder, options.granian).items():
-            with serving(command) as (port, pid):
+            with serving(command) as (port, pid), sharing(pid, options.share):
                 for load in (SMALL, LARGE, STREAMS):
                     if name == "granian" and load == LARGE:
                         continue
@@ -308,7 +305,7 @@ def idle(folder: Path, options: argparse.Namespace) -> None:
                     socks.append(sock)
                 time.sleep(0.5)
                 # The first ones make it get what it keeps.
-                seen.append(sum(pss(one) for one in family(pid)))
+                seen.append(sum(pss(one) for one in tree(pid)))
             each = (seen[1] - seen[0]) * 1024 / options.connections
             print(
                 f"an idle connection  {name:<10}{each:>9.1f} KiB"
@@ -328,6 +325,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--connections", type=int, default=2000)
+    parser.add_argument("--share", type=float, default=1, help="of its processor, for each server (default: all of it)")
     parser.add_argument("--granian", default=shutil.which("granian") or "", help="granian's command")
     options = parser.parse_args()
     options.seconds = max(1, round(options.seconds)) if options.mode == "rates" else options.seconds
