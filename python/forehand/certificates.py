@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: A name, 16 bytes, and a key, 32 (server/tls/tickets.rs).
 TICKET_KEY = 48
+#: The name of a part that has one of `tls_ticket_keys`.
+KEY_OF_FILE = "ticket-key-file"
 #: No certificate or key is longer; a list of revoked ones may be.
 LONGEST = 64 << 20
 
@@ -46,16 +48,28 @@ def read(plan: dict[str, Any], made: list[Part] = ()) -> list[Part]:  # type: ig
     for chain, key in tls["pairs"]:
         # One file may have both.
         parts += [("chain", chain, contents(chain)), ("key", key or chain, contents(key or chain))]
+    if tls["strict_sni"]:
+        parts.append(("strict-sni", "tls_strict_sni", b"on"))
     if tls["client_ca"]:
         parts.append(("client-verify", "tls_client_verify", tls["client_verify"].encode()))
     parts += [("client-ca", path, contents(path)) for path in tls["client_ca"]]
     parts += [("client-crl", path, contents(path)) for path in tls["client_crl"]]
+    parts += [(KEY_OF_FILE, path, contents(path)) for path in tls["ticket_keys"]]
     return [*parts, *made]
+
+
+def for_tickets(tls: dict[str, Any], made: list[bytes]) -> list[Part]:
+    """What makes and opens tickets. `made`: the keys where no file has any, the first for new tickets."""
+    lifetime = int(tls["ticket_lifetime"])
+    if not lifetime:
+        return []
+    keys: list[Part] = [] if tls["ticket_keys"] else [("ticket-key", "tickets", key) for key in made]
+    return [*keys, ("ticket-lifetime", "tickets", str(lifetime).encode())]
 
 
 def paths(tls: dict[str, Any]) -> list[str]:
     """All files that are read."""
-    named = [path for pair in (*tls["pairs"], tls["client_ca"], tls["client_crl"]) for path in pair]
+    named = [path for pair in (*tls["pairs"], tls["client_ca"], tls["client_crl"], tls["ticket_keys"]) for path in pair]
     return list(dict.fromkeys(path for path in named if path))
 
 
@@ -120,7 +134,7 @@ def for_one_process(plan: dict[str, Any]) -> None:
     made: list[Part] = []
     if plan["tls"]["self_signed"]:
         made, plan["tls_fingerprint"] = self_signed(plan["addresses"])
-    data, warnings = judged([*read(plan, made), ("ticket-key", "tickets", ticket_key())])
+    data, warnings = judged([*read(plan, made), *for_tickets(plan["tls"], [ticket_key()])])
     warn(warnings)
     plan["engine"]["tls"] = data
 

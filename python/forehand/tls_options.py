@@ -43,11 +43,22 @@ def _own(Option: Any) -> Iterator[Any]:
         "for development: make a certificate for localhost and this machine's name; its fingerprint is told at the "
         "start",
     )  # fmt: skip
+    yield Option(
+        "tls_strict_sni", "bool", False, GROUP,
+        "refuse handshakes of clients that ask for a name without a certificate, or for none (unrecognized_name), in "
+        "place of showing them the first",
+    )  # fmt: skip
     yield Option("tls_min", "choice", "1.2", GROUP, "the least version of TLS that is spoken", choices=("1.2", "1.3"))
     yield Option(
         "tls_ticket_lifetime", "time", 6 * 3600, GROUP,
         "how long clients can come again without a full handshake, by tickets that every worker can open, also after "
         "a reload; as often the keys of tickets change. 0: none are given out",
+    )  # fmt: skip
+    yield Option(
+        "tls_ticket_keys", "list", [], GROUP,
+        "keys of tickets for several hosts that serve the same names, of 48 or 80 random bytes each, as in nginx; the "
+        "first makes tickets, each opens its own; may be repeated. None: the supervisor makes keys",
+        metavar="FILE",
     )  # fmt: skip
 
 
@@ -81,11 +92,13 @@ def plan(settings: Mapping[str, Any], addresses: list[str]) -> dict[str, Any] | 
         # Relative to the folder that is gone to first: a reload reads them from elsewhere.
         "pairs": [[os.path.abspath(cert), key and os.path.abspath(key)] for cert, key in pairs],
         "self_signed": settings["tls_self_signed"],
+        "strict_sni": settings["tls_strict_sni"],
         "minimum": settings["tls_min"],
         "client_ca": [os.path.abspath(path) for path in settings["tls_client_ca"]],
         "client_crl": [os.path.abspath(path) for path in settings["tls_client_crl"]],
         "client_verify": settings["tls_client_verify"],
         "ticket_lifetime": settings["tls_ticket_lifetime"],
+        "ticket_keys": [os.path.abspath(path) for path in settings["tls_ticket_keys"]],
     }
 
 
@@ -98,6 +111,8 @@ def contradiction(settings: Any) -> str:
         )
     if settings["tls_cert"] and settings["tls_self_signed"]:
         return "tls_self_signed makes a certificate, and tls_cert names one: leave one of them out"
+    if settings["tls_ticket_keys"] and not settings["tls_ticket_lifetime"]:
+        return "tls_ticket_keys names keys of tickets, and tls_ticket_lifetime says that none are given out"
     if len(settings["tls_key"]) > len(settings["tls_cert"]):
         return "there are more keys in tls_key than certificates in tls_cert: each is for the certificate at its place"
     return ""

@@ -39,8 +39,10 @@ class Options(TypedDict, total=False):
     keyfile: str | list[str]
     ssl_keyfile: str | list[str]
     tls_self_signed: bool
+    tls_strict_sni: bool
     tls_min: Literal["1.2", "1.3"]
     tls_ticket_lifetime: float | str
+    tls_ticket_keys: str | list[str]
     tls_client_ca: str | list[str]
     tls_client_verify: Literal["required", "optional"]
     tls_client_crl: str | list[str]

@@ -156,6 +156,8 @@ def test_a_unit_configuration() -> None:
     lost = {remark.option for remark in outcome.remarks if remark.kind == UNSUPPORTED}
     assert {"applications.admin", "listeners.127.0.0.1:8443.tls", "listeners.*:9000", "routes[0]"} <= lost
     assert "applications.shop.isolation" in lost
+    [keys] = outcome.about("listeners.127.0.0.1:8443.tls.session.tickets")
+    assert "tls_ticket_keys" in keys.reason and "U2VjcmV0" not in str(outcome.remarks), "a secret is not told on"
 
 
 def test_a_procfile_s_web_line_counts() -> None:

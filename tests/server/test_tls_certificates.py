@@ -271,9 +271,11 @@ def test_keys_of_tickets_change_and_old_tickets_are_good_for_one_time_more(serve
     comes_again(served, context, comes_again(served, context, None))
 
 
-def test_without_a_lifetime_there_are_no_tickets(serve: Serve, authority: Authority) -> None:
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_without_a_lifetime_there_are_no_tickets(serve: Serve, authority: Authority, workers: str) -> None:
     pair = authority.issue("ticketless", "localhost")
-    served = serve("secured:application", *HTTPS, *options(pair), "--tls-ticket-lifetime", "0")
+    words = ("--workers", workers, "--tls-ticket-lifetime", "0")
+    served = serve("secured:application", *HTTPS, *options(pair), *words)
     context = authority.client()
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with context.wrap_socket(served.connect(), server_hostname="localhost") as sock:

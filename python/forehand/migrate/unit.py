@@ -27,6 +27,10 @@ TLS = (
     "certificates are in Unit's own store: put the bundle and its key into files, name them in tls_cert and tls_key, "
     "and write https:// before this address (docs/tls.md)"
 )
+TICKETS = (
+    "each key goes, decoded from base64, into a file of its own, and tls_ticket_keys names them; the first is the one "
+    "that makes tickets"
+)
 TYPES = "a file's type follows from its name by a table of ours"
 
 
@@ -210,8 +214,11 @@ def _listeners(outcome: Outcome, config: Mapping[str, Any], chosen: str) -> None
             outcome.unsupported(where, lead, f"{other}: this address is not bound")
             continue
         outcome.put("bind", [re.sub(r"^\*:", ":", address)], where)
-        if listener.get("tls"):
+        if tls := listener.get("tls"):
             outcome.unsupported(f"{where}.tls", "", TLS)
+            session = tls.get("session") if isinstance(tls, dict) else None
+            if isinstance(session, dict) and isinstance(session.get("tickets"), str | list):
+                outcome.unsupported(f"{where}.tls.session.tickets", "...", TICKETS)
         if listener.get("backlog"):
             outcome.put("backlog", listener["backlog"], f"{where}.backlog")
         forwarded = listener.get("forwarded") or listener.get("client_ip")

@@ -47,10 +47,14 @@ class Tls:
         self.fingerprint = ""
         #: The first makes tickets, the second will, the third did: a worker knows each before and after its time.
         self.keys: list[bytes] = [certificates.ticket_key(), certificates.ticket_key()]
+        #: What files had that made tickets before, which are good until then.
+        self.retired: list[tuple[float, bytes]] = []
         if left is not None:
             self.made = [(name, label, text.encode()) for name, label, text in left["made"]]
             self.fingerprint = left["fingerprint"]
             self.keys = [bytes.fromhex(key) for key in left["keys"]]
+            # The clock is the machine's, and goes on.
+            self.retired = [(until, bytes.fromhex(key)) for until, key in left.get("retired", [])]
         self.stamps: dict[str, Stamp] = {}
         #: What was read and judged last.
         self.parts: list[Part] = []
@@ -61,7 +65,13 @@ class Tls:
     def left(self) -> dict[str, Any]:
         """What the next program goes on with."""
         made = [(name, label, data.decode()) for name, label, data in self.made]
-        return {"fd": self.fd, "made": made, "fingerprint": self.fingerprint, "keys": [key.hex() for key in self.keys]}
+        return {
+            "fd": self.fd,
+            "made": made,
+            "fingerprint": self.fingerprint,
+            "keys": [key.hex() for key in self.keys],
+            "retired": [(until, key.hex()) for until, key in self.retired],
+        }
 
     def begin(self) -> None:
         """Read everything for the first time. Raises Problem."""
@@ -93,16 +103,24 @@ class Tls:
         finally:
             self.stamps = stamps
         certificates.warn(warnings)
+        self._retire(parts)
         self.parts, self.settings, self.said = parts, settings, ""
         self._put()
 
+    def _retire(self, parts: list[Part]) -> None:
+        """Keys of files that others have replaced open their tickets as long as these are good."""
+        named = {key for name, _, key in parts if name == certificates.KEY_OF_FILE}
+        until = time.monotonic() + self._keys_last()
+        gone = [key for name, _, key in self.parts if name == certificates.KEY_OF_FILE and key not in named]
+        kept = [(end, key) for end, key in self.retired if key not in named]
+        self.retired = [*((until, key) for key in gone), *kept]
+
     def _put(self) -> None:
         """Hand over what was judged, with the keys of tickets."""
-        parts = list(self.parts)
-        lifetime = int(self.settings["tls"]["ticket_lifetime"])
-        if lifetime:
-            parts += [("ticket-key", "tickets", key) for key in self.keys]
-            parts.append(("ticket-lifetime", "tickets", str(lifetime).encode()))
+        parts = [*self.parts, *certificates.for_tickets(self.settings["tls"], self.keys)]
+        now = time.monotonic()
+        self.retired = [(until, key) for until, key in self.retired if until > now]
+        parts += [(certificates.KEY_OF_FILE, "tickets", key) for _, key in self.retired]
         handed_tls.put(self.fd, certificates.packed(parts))
         if self.supervisor.children is not None:
             for child in self.supervisor.children.all.values():

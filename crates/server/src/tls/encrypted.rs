@@ -19,7 +19,8 @@ use rustls::ServerConfig;
 
 use super::facts::{ClientCertificate, Facts};
 use super::resolver::Shown;
-use super::session::{RECORD, Session};
+use super::sealing::RECORD;
+use super::session::Session;
 use crate::sync::lock;
 
 /// So much is sealed at a time.
@@ -173,8 +174,9 @@ impl Encrypted {
                     let opened = session.open(arrived);
                     session.notice();
                     if let Err(error) = opened {
+                        let why = session.blame(&error);
                         let _ = self.send_sealed(&mut session, 0);
-                        return Handshake::Failed(error.to_string());
+                        return Handshake::Failed(why);
                     }
                 }
             }

@@ -5,8 +5,9 @@
 //!
 //! The form is a line `NAME LENGTH LABEL` for each part, its bytes, and a line's end. `LABEL` is what messages call it, such
 //! as the path of its file. `chain` and the `key` behind it belong together; `minimum` is the least version; `client-ca`,
-//! `client-verify` and `client-crl` are about clients; the first `ticket-key` makes tickets, all of them open some, and
-//! `ticket-lifetime` says for how many seconds.
+//! `client-verify` and `client-crl` are about clients; with `strict-sni` who asks for no known name is refused; the first
+//! `ticket-key` makes tickets, all of them open some, and `ticket-lifetime` says for how many seconds. In place of keys
+//! that were made there may be those of files, `ticket-key-file`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use wire::der::Certificate;
 
 use super::encrypted::Terms;
 use super::resolver::Resolver;
-use super::tickets::{KEY_BYTES, Tickets};
+use super::tickets::{KEY_BYTES, Key, Tickets};
 
 /// Seconds that tickets are good for where nobody says so.
 const TICKET_LIFETIME: u32 = 6 * 3600;
@@ -67,7 +68,8 @@ impl Material {
     pub fn read(bytes: &[u8], now: u64) -> Result<Self, BadMaterial> {
         let parts = split(bytes).ok_or_else(|| BadMaterial("the material for TLS is malformed".into()))?;
         let provider = Arc::new(default_provider());
-        let mut resolver = Resolver::default();
+        let strict = parts.iter().any(|part| part.name == "strict-sni");
+        let mut resolver = Resolver::new(strict);
         let (mut warnings, mut expires) = (Vec::new(), u64::MAX);
         let mut chain = None;
         for part in &parts {
@@ -264,15 +266,31 @@ fn revoked(part: &Part<'_>) -> Result<Vec<CertificateRevocationListDer<'static>>
 
 /// Who makes tickets; nobody where clients have to show a certificate each time.
 fn tickets(parts: &[Part<'_>]) -> Result<Option<Tickets>, BadMaterial> {
-    let of = |name: &'static str| parts.iter().filter(move |part| part.name == name).map(|part| part.bytes);
-    let keys: Vec<&[u8]> = of("ticket-key").collect();
+    let of = |name: &'static str| parts.iter().filter(move |part| part.name == name);
+    let mut keys: Vec<Key> = Vec::new();
+    for part in of("ticket-key-file") {
+        keys.push(Key::of_file(part.bytes).ok_or_else(|| {
+            let (label, length) = (part.label, part.bytes.len());
+            BadMaterial(format!(
+                "{label}: a key for tickets has 48 or 80 bytes, and this file has {length}: `openssl rand 80 > {label}` \
+                 makes one"
+            ))
+        })?);
+    }
+    for part in of("ticket-key") {
+        let key = Key::new(part.bytes);
+        keys.push(key.ok_or_else(|| BadMaterial(format!("a key for tickets has not {KEY_BYTES} bytes")))?);
+    }
     let asks = of("client-ca").next().is_some();
     if keys.is_empty() || asks && text(parts, "client-verify") != "optional" {
         return Ok(None);
     }
-    let terms: Vec<u8> =
-        of("client-ca").chain(of("client-crl")).chain(of("client-verify")).flatten().copied().collect();
+    // Each with its length: what one of them has cannot be taken for part of another.
+    let mut terms = Vec::new();
+    for part in of("client-ca").chain(of("client-crl")).chain(of("client-verify")) {
+        terms.extend_from_slice(&(part.bytes.len() as u64).to_be_bytes());
+        terms.extend_from_slice(part.bytes);
+    }
     let lifetime = text(parts, "ticket-lifetime").parse().unwrap_or(TICKET_LIFETIME);
-    let tickets = Tickets::new(&keys, &terms, lifetime);
-    tickets.map(Some).ok_or_else(|| BadMaterial(format!("a key for tickets has not {KEY_BYTES} bytes")))
+    Ok(Some(Tickets::new(keys, &terms, lifetime)))
 }

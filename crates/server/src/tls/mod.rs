@@ -8,6 +8,7 @@ mod facts;
 mod material;
 mod porch;
 mod resolver;
+mod sealing;
 mod self_signed;
 mod session;
 mod tickets;

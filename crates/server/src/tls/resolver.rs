@@ -16,6 +16,7 @@ use rustls::sign::CertifiedKey;
 pub struct Noticed {
     /// Shared with the table, where it is a name that we have.
     pub server_name: Option<Arc<str>>,
+    /// None: there is none for that name, and no other will do.
     pub shown: Option<Shown>,
 }
 
@@ -53,9 +54,16 @@ pub struct Resolver {
     wildcards: HashMap<Arc<str>, Vec<Arc<CertifiedKey>>>,
     /// For clients that name nothing known: what came first, with another kind of key where there is one.
     default: Vec<Arc<CertifiedKey>>,
+    /// Clients that name nothing known are shown nothing, and their handshakes fail.
+    strict: bool,
 }
 
 impl Resolver {
+    /// `strict`: clients that name nothing known are refused.
+    pub fn new(strict: bool) -> Self {
+        Self { strict, ..Self::default() }
+    }
+
     /// Adds a certificate and its names; the first one is the default.
     pub fn add(&mut self, key: &Arc<CertifiedKey>, names: &[String]) {
         for name in names {
@@ -78,12 +86,13 @@ impl Resolver {
 
     /// What there is for a name, in the order in which it is offered; with the name, to be kept.
     fn keys_for(&self, name: Option<&str>) -> (&[Arc<CertifiedKey>], Option<Arc<str>>) {
-        let Some(name) = name.map(str::to_ascii_lowercase) else { return (&self.default, None) };
+        let unknown = if self.strict { &[] } else { &self.default[..] };
+        let Some(name) = name.map(str::to_ascii_lowercase) else { return (unknown, None) };
         if let Some((known, keys)) = self.exact.get_key_value(&*name) {
             return (keys, Some(Arc::clone(known)));
         }
         let wildcard = name.split_once('.').and_then(|(_, rest)| self.wildcards.get(rest));
-        (wildcard.unwrap_or(&self.default), Some(name.into()))
+        (wildcard.map_or(unknown, |keys| keys), Some(name.into()))
     }
 }
 

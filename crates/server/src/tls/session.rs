@@ -11,17 +11,11 @@ use std::mem;
 use std::sync::Arc;
 
 use rustls::server::{ServerConfig, ServerConnectionData, UnbufferedServerConnection};
-use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
-};
+use rustls::unbuffered::{ConnectionState, UnbufferedStatus, WriteTraffic};
 use rustls::{Error, HandshakeKind};
 
 use super::resolver::{self, Noticed, Shown};
-
-/// As much plaintext as one record has.
-pub const RECORD: usize = 16 * 1024;
-/// What sealing adds to a record: its head, a nonce in TLS 1.2, the type in 1.3, the tag.
-const SEAL: usize = 5 + 8 + 1 + 16;
+use super::sealing::{self, SEAL, append, encode, sealed_size};
 
 /// What is to be done once all that has arrived is read.
 #[derive(Clone, Copy)]
@@ -177,6 +171,21 @@ impl Session {
         }
     }
 
+    /// Why a handshake has failed, in words. A client that was shown no certificate, as there is none for its name, is told
+    /// so, which rustls calls something else.
+    pub fn blame(&mut self, error: &Error) -> String {
+        let Some(Noticed { server_name, shown: None }) = &self.noticed else { return error.to_string() };
+        if let Some(kept) = &mut self.kept {
+            sealing::blame_the_name(&mut kept.sealed);
+        }
+        match server_name {
+            Some(name) => {
+                format!("there is no certificate for {name}, and no other is shown (tls_strict_sni)")
+            }
+            None => "it asks for no name, and no certificate is shown then (tls_strict_sni)".into(),
+        }
+    }
+
     /// Nothing has come of the client's first message.
     pub fn is_new(&self) -> bool {
         self.noticed.is_none() && self.held() == 0
@@ -297,38 +306,6 @@ fn write(
         Then::Seal(plain) => append(out, sealed_size(plain.len()), |room| traffic.encrypt(plain, room)),
         Then::End => append(out, SEAL + 2, |room| traffic.queue_close_notify(room)),
     }
-}
-
-/// How much room so much plaintext needs when it is sealed.
-fn sealed_size(plain: usize) -> usize {
-    plain + plain.div_ceil(RECORD).max(1) * SEAL
-}
-
-/// Appends what `write` makes in as much room as it is first thought to need, or then says.
-fn append(
-    out: &mut Vec<u8>,
-    size: usize,
-    mut write: impl FnMut(&mut [u8]) -> Result<usize, EncryptError>,
-) -> Result<(), Error> {
-    let start = out.len();
-    out.resize(start + size, 0);
-    let mut written = write(&mut out[start..]);
-    if let Err(EncryptError::InsufficientSize(needed)) = &written {
-        out.resize(start + needed.required_size, 0);
-        written = write(&mut out[start..]);
-    }
-    out.truncate(start + *written.as_ref().unwrap_or(&0));
-    written.map(|_| ()).map_err(|error| Error::General(error.to_string()))
-}
-
-/// Appends a message that rustls has ready.
-fn encode<Data>(mut data: EncodeTlsData<'_, Data>, out: &mut Vec<u8>) -> Result<(), Error> {
-    let start = out.len();
-    if let Err(EncodeError::InsufficientSize(needed)) = data.encode(&mut []) {
-        out.resize(start + needed.required_size, 0);
-        data.encode(&mut out[start..]).map_err(|error| Error::General(error.to_string()))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
