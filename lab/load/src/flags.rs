@@ -11,21 +11,26 @@ Load on an HTTP server, with times counted from the planned start.
 
   forehand-load URL [flags]
   forehand-load --plan FILE [--output FILE] [--live | --live-json]
+  forehand-load --certificate DIR [HOST ...]    a certificate for tests: DIR/cert.pem, DIR/key.pem
 
 closed loop (the default)
   --connections N         so many connections, each asking again at once (64)
   --pipeline N            requests on their way on each (1)
+  --streams N             the same with HTTP/2, at the same time
 open loop
   --rate N                requests a second; 100:5s,200:5s for steps; 0..1000 for a ramp
   --arrivals SHAPE        uniform (default), poisson, steps, ramp
   --max-connections N     others wait in a queue, and their time counts
+  --streams N             requests on a connection with HTTP/2, before another is opened (1)
 sessions
   --sessions N            clients a second, written as for --rate
   --requests N            of each (1)          --think TIME  between them (0)
 all
   --duration TIME         5s, 500ms, 2m (5s)   --warmup SECONDS   --drain TIME (5s)
   --count N               end after so many requests (or sessions)
-  --http 1.0|1.1          --keep-alive         --close
+  --http 1.0|1.1|2        --keep-alive         --close
+  --ca FILE | --insecure  for https://: who vouches for the server, or nobody
+  --tls 1.2|1.3           --resume             one version alone; with tickets of earlier connections
   --method NAME           --header 'A: b'      --body-file FILE   --chunked
   --slow-read N:TIME      --slow-write N:TIME  N bytes, then wait
   --unix PATH             --source ADDRESS     (may be repeated)
@@ -46,6 +51,7 @@ FORMAT.md describes the plan and the result.
 pub enum Order {
     Help,
     Version,
+    Certificate { folder: PathBuf, hosts: Vec<String> },
     Run { plan: Box<Plan>, output: Option<PathBuf>, live: Live },
 }
 
@@ -58,6 +64,7 @@ struct Given {
     live: Live,
     connections: Option<usize>,
     pipeline: Option<usize>,
+    streams: Option<usize>,
     rate: Option<String>,
     sessions: Option<String>,
     arrivals: Option<Arrivals>,
@@ -85,6 +92,7 @@ pub fn read(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<O
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(Order::Help),
             Arg::Long("version") => return Ok(Order::Version),
+            Arg::Long("certificate") => return certificate(&mut parser),
             Arg::Value(url) if given.url.is_none() => given.url = Some(url.string().map_err(bad)?),
             Arg::Long(name) => {
                 let name = name.to_string();
@@ -98,6 +106,19 @@ pub fn read(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<O
         }
     }
     given.order()
+}
+
+/// A folder, and the hosts that the certificate is of beside this machine's loopback.
+fn certificate(parser: &mut Parser) -> Result<Order, Stop> {
+    let folder = text(parser)?.into();
+    let mut hosts = Vec::new();
+    while let Some(argument) = parser.next().map_err(bad)? {
+        let Arg::Value(host) = argument else {
+            return wrong("--certificate DIR [HOST ...] goes with no other flag".into());
+        };
+        hosts.push(host.string().map_err(bad)?);
+    }
+    Ok(Order::Certificate { folder, hosts })
 }
 
 fn bad(error: lexopt::Error) -> Stop {
@@ -139,6 +160,7 @@ fn take_load(name: &str, parser: &mut Parser, given: &mut Given) -> Result<bool,
         "live-json" => given.live = Live::Json,
         "connections" => given.connections = Some(number(name, parser)?),
         "pipeline" => given.pipeline = Some(number(name, parser)?),
+        "streams" => given.streams = Some(number(name, parser)?),
         "rate" => given.rate = Some(text(parser)?),
         "sessions" => given.sessions = Some(text(parser)?),
         "arrivals" => {
@@ -172,6 +194,10 @@ fn take_rest(name: &str, parser: &mut Parser, given: &mut Given) -> Result<bool,
         "warmup" => set!(time(name, parser)?.ceil() as u64, plan.warmup_s),
         "drain" => set!(time(name, parser)?, plan.drain_s),
         "http" => set!(text(parser)?, plan.http),
+        "ca" => set!(Some(text(parser)?), plan.tls.get_or_insert_default().ca_file),
+        "insecure" => set!(true, plan.tls.get_or_insert_default().insecure),
+        "tls" => set!(Some(text(parser)?), plan.tls.get_or_insert_default().version),
+        "resume" => set!(true, plan.tls.get_or_insert_default().resume),
         "keep-alive" => set!(Some(true), plan.keep_alive),
         "close" => set!(Some(false), plan.keep_alive),
         "method" => set!(text(parser)?, plan.requests[0].method),
@@ -311,6 +337,7 @@ impl Given {
         let of_sessions = [("requests", self.requests.is_some()), ("think", self.think.is_some())];
         let of_closed = [("connections", self.connections.is_some()), ("pipeline", self.pipeline.is_some())];
         let queue = ("max-connections", self.max_connections.is_some());
+        let streams = self.streams.unwrap_or(1);
         match (&self.rate, &self.sessions) {
             (Some(_), Some(_)) => wrong("--rate and --sessions are both given: choose one".into()),
             (Some(text), None) => {
@@ -323,12 +350,13 @@ impl Given {
                     steps,
                     ramp,
                     max_connections: self.max_connections,
+                    streams,
                     count: self.count,
                 }))
             }
             (None, Some(text)) => {
                 only("sessions", &of_closed)?;
-                only("sessions", &[queue])?;
+                only("sessions", &[queue, ("streams", self.streams.is_some())])?;
                 let Rate { arrivals, rate, steps, ramp } = rate(text, self.arrivals)?;
                 let (requests, think_s) = (self.requests.unwrap_or(1), self.think.unwrap_or(0.0));
                 Ok(Load::Sessions(Sessions {
@@ -348,6 +376,7 @@ impl Given {
                 Ok(Load::Closed(Closed {
                     connections,
                     pipeline: self.pipeline.unwrap_or(1),
+                    streams,
                     count: self.count,
                 }))
             }

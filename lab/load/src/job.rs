@@ -1,8 +1,12 @@
 //! The plan made ready: addresses looked up, files read, requests as bytes. Built once, on the main thread, and then only read.
 
+use crate::http2::Asked;
 use crate::pace::Shape;
 use crate::plan::{Load, MOST_THREADS, Plan, Request, Slow, Stop, wrong};
 use crate::reply::Expectation;
+use crate::tls;
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HOST};
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -16,6 +20,8 @@ pub struct Template {
     pub bytes: Vec<u8>,
     /// The same request, as the last of a session: it says `Connection: close`.
     pub last: Vec<u8>,
+    /// The same for HTTP/2, and only where the plan has that.
+    pub asked: Option<Asked>,
     pub expected: Expectation,
 }
 
@@ -38,7 +44,12 @@ pub struct Job {
     pub plan: Plan,
     pub endpoint: Endpoint,
     pub templates: Vec<Template>,
+    /// None: in the clear.
+    pub tls: Option<tls::Terms>,
+    pub is_http2: bool,
     pub keeps_alive: bool,
+    /// How many requests may be on their way on a connection.
+    pub depth: usize,
     pub shape: Option<Shape>,
     pub duration: u64,
     pub drain: u64,
@@ -73,7 +84,10 @@ impl Job {
         }
         let think = if let Load::Sessions(sessions) = &plan.load { nanoseconds(sessions.think_s) } else { 0 };
         Ok(Job {
+            tls: url.is_secure.then(|| tls::Terms::of(&plan, &url.host)).transpose()?,
+            is_http2: plan.is_http2(),
             keeps_alive,
+            depth: plan.depth(),
             shape,
             duration: nanoseconds(plan.duration_s),
             drain: nanoseconds(plan.drain_s),
@@ -138,13 +152,14 @@ fn threads(plan: &Plan) -> usize {
     threads.clamp(1, most.clamp(1, MOST_THREADS))
 }
 
-/// The parts of an `http://` URL that a load needs.
+/// The parts of a URL that a load needs.
 struct Url {
     /// For the Host field.
     authority: String,
     host: String,
     port: u16,
     target: String,
+    is_secure: bool,
 }
 
 impl Url {
@@ -152,13 +167,11 @@ impl Url {
         let bad = |why: &str| {
             Stop::Plan(format!("{text:?} is no URL for a load: {why} (for example http://127.0.0.1:8000/)"))
         };
-        let rest = text.strip_prefix("http://").ok_or_else(|| {
-            bad(if text.starts_with("https://") {
-                "TLS is not spoken here, use http://"
-            } else {
-                "it does not begin with http://"
-            })
-        })?;
+        let (rest, is_secure) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+            (Some(rest), _) => (rest, false),
+            (_, Some(rest)) => (rest, true),
+            _ => return Err(bad("it does not begin with http:// or https://")),
+        };
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(bad(
                 "it has a space, a control character or a letter beyond ASCII; write it percent-encoded",
@@ -179,14 +192,14 @@ impl Url {
                     .ok_or_else(|| bad("its port is no number from 1 to 65535"))?;
                 (host, port)
             }
-            _ => (authority, 80),
+            _ => (authority, if is_secure { 443 } else { 80 }),
         };
         let host = host.trim_start_matches('[').trim_end_matches(']').to_string();
         if host.is_empty() {
             return Err(bad("it has no host"));
         }
         let target = if target.starts_with('/') { target.to_string() } else { format!("/{target}") };
-        Ok(Url { authority: authority.to_string(), host, port, target })
+        Ok(Url { authority: authority.to_string(), host, port, target, is_secure })
     }
 }
 
@@ -273,6 +286,7 @@ fn template(request: &Request, plan: &Plan, url: &Url) -> Result<Template, Stop>
         ));
     }
     let head = RequestHead { request, plan, url, body: body.as_deref() };
+    let asked = plan.is_http2().then(|| head.asked()).transpose()?;
     let body = body.as_deref().map_or(Vec::new(), |body| coded(body, request));
     let with_body = |close: bool| head.bytes(close).map(|head| [head, body.clone()].concat());
     Ok(Template {
@@ -280,6 +294,7 @@ fn template(request: &Request, plan: &Plan, url: &Url) -> Result<Template, Stop>
         weight: request.weight,
         bytes: with_body(!plan.keeps_alive())?,
         last: with_body(true)?,
+        asked,
         expected: Expectation {
             head: request.method == "HEAD",
             statuses: expect.status.clone(),
@@ -304,6 +319,10 @@ fn coded(body: &[u8], request: &Request) -> Vec<u8> {
     coded
 }
 
+/// Fields that only HTTP/1 has (RFC 9113 section 8.2.2).
+const OF_CONNECTIONS: [&str; 5] =
+    ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+
 struct RequestHead<'a> {
     request: &'a Request,
     plan: &'a Plan,
@@ -312,6 +331,39 @@ struct RequestHead<'a> {
 }
 
 impl RequestHead<'_> {
+    /// As HTTP/2 has it (RFC 9113 section 8.2): the host is a part of the URI, and a connection has no fields.
+    fn asked(&self) -> Result<Asked, Stop> {
+        let Request { method, target, headers, name: called, .. } = self.request;
+        let bad = |what: &str| Stop::Plan(format!("request {called:?} cannot be one of HTTP/2: {what}"));
+        let given = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(HOST.as_str()));
+        let authority = given.map_or(&self.url.authority, |(_, value)| value);
+        let scheme = if self.url.is_secure { "https" } else { "http" };
+        let target = target.as_ref().unwrap_or(&self.url.target);
+        if !target.starts_with('/') {
+            return Err(bad(&format!("its target {target:?} does not begin with a slash")));
+        }
+        let mut head = http::Request::builder()
+            .version(http::Version::HTTP_2)
+            .method(method.as_str())
+            .uri(format!("{scheme}://{authority}{target}"));
+        for (name, value) in headers {
+            if OF_CONNECTIONS.iter().any(|field| name.eq_ignore_ascii_case(field)) {
+                return Err(bad(&format!("HTTP/2 has no field {name:?}")));
+            }
+            if !name.eq_ignore_ascii_case(HOST.as_str()) {
+                head = head.header(name.as_str(), value.as_str());
+            }
+        }
+        let body = self.body.map_or_else(Bytes::new, Bytes::copy_from_slice);
+        let names_length = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(CONTENT_LENGTH.as_str()));
+        if self.body.is_some() && !self.request.chunked && !names_length {
+            head = head.header(CONTENT_LENGTH, body.len());
+        }
+        let piece = if self.request.chunked { self.request.chunk_bytes } else { body.len() };
+        let head = head.body(()).map_err(|error| bad(&error.to_string()))?;
+        Ok(Asked { head, body, piece })
+    }
+
     fn bytes(&self, close: bool) -> Result<Vec<u8>, Stop> {
         let Request { method, target, headers, .. } = self.request;
         let target = target.as_ref().unwrap_or(&self.url.target);

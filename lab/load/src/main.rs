@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use forehand_load::certificate;
 use forehand_load::flags::{self, HELP, Order};
 use forehand_load::job::Job;
 use forehand_load::plan::Stop;
@@ -40,6 +41,10 @@ fn command() -> Result<ExitCode, Stop> {
     let (plan, output, live) = match flags::read(std::env::args_os().skip(1))? {
         Order::Help => return say(HELP),
         Order::Version => return say(concat!("forehand-load ", env!("CARGO_PKG_VERSION"), "\n")),
+        Order::Certificate { folder, hosts } => {
+            certificate::write(&folder, hosts)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Order::Run { plan, output, live } => (plan, output, live),
     };
     let job = Job::prepare(*plan)?;

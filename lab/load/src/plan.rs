@@ -22,6 +22,8 @@ pub const MOST_PARTS: usize = 256;
 pub const MOST_CONNECTIONS: usize = 1_048_576;
 /// Deeper pipelines measure nothing more, and their replies must fit somewhere.
 pub const MOST_PIPELINED: usize = 1024;
+/// More than servers allow on one connection.
+pub const MOST_STREAMS: usize = 1024;
 /// One a nanosecond would be more than any clock tells apart; this is beyond what a machine starts.
 pub const HIGHEST_RATE: f64 = 10_000_000.0;
 /// A day: the series grows by a line a second.
@@ -46,6 +48,9 @@ pub struct Plan {
     pub drain_s: f64,
     #[serde(default = "newest")]
     pub http: String,
+    /// For https://, where it is needed.
+    #[serde(default)]
+    pub tls: Option<Tls>,
     #[serde(default)]
     pub keep_alive: Option<bool>,
     #[serde(default = "one_request")]
@@ -87,11 +92,13 @@ pub struct Closed {
     pub connections: usize,
     #[serde(default = "one_deep")]
     pub pipeline: usize,
+    #[serde(default = "one_deep")]
+    pub streams: usize,
     #[serde(default)]
     pub count: Option<u64>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Open {
     #[serde(default)]
@@ -104,6 +111,8 @@ pub struct Open {
     pub ramp: Option<(f64, f64)>,
     #[serde(default)]
     pub max_connections: Option<usize>,
+    #[serde(default = "one_deep")]
+    pub streams: usize,
     #[serde(default)]
     pub count: Option<u64>,
 }
@@ -134,6 +143,17 @@ pub enum Arrivals {
     Poisson,
     Steps,
     Ramp,
+}
+
+/// Who may vouch for the server, and what is agreed on with it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tls {
+    pub ca: Option<String>,
+    pub ca_file: Option<String>,
+    pub insecure: bool,
+    pub version: Option<String>,
+    pub resume: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -239,6 +259,7 @@ impl Plan {
             warmup_s: 0,
             drain_s: five(),
             http: newest(),
+            tls: None,
             keep_alive: None,
             requests: one_request(),
             slow_read: None,
@@ -256,6 +277,19 @@ impl Plan {
 
     /// Whether connections are used again.
     pub fn keeps_alive(&self) -> bool {
-        self.keep_alive.unwrap_or(self.http == "1.1")
+        self.keep_alive.unwrap_or(self.http != "1.0")
+    }
+
+    pub fn is_http2(&self) -> bool {
+        self.http == "2"
+    }
+
+    /// How many requests may be on their way on a connection.
+    pub fn depth(&self) -> usize {
+        match &self.load {
+            Load::Closed(closed) => closed.pipeline.max(closed.streams),
+            Load::Open(open) => open.streams,
+            Load::Sessions(_) => 1,
+        }
     }
 }

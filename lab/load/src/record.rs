@@ -19,8 +19,8 @@ pub fn record(histogram: &mut Histogram<u64>, nanoseconds: u64) {
     histogram.saturating_record((nanoseconds + 500) / 1000);
 }
 
-/// The five distributions of a good reply and its connection.
-pub const TIMES: [&str; 5] = ["response", "service", "connect", "first_byte", "transfer"];
+/// The distributions of a good reply and its connection.
+pub const TIMES: [&str; 6] = ["response", "service", "connect", "handshake", "first_byte", "transfer"];
 
 #[derive(Clone, Debug)]
 pub struct Times(pub [Histogram<u64>; TIMES.len()]);
@@ -42,12 +42,17 @@ impl Times {
         &mut self.0[2]
     }
 
-    pub fn first_byte(&mut self) -> &mut Histogram<u64> {
+    /// Of TLS: from connected to agreed.
+    pub fn handshake(&mut self) -> &mut Histogram<u64> {
         &mut self.0[3]
     }
 
-    pub fn transfer(&mut self) -> &mut Histogram<u64> {
+    pub fn first_byte(&mut self) -> &mut Histogram<u64> {
         &mut self.0[4]
+    }
+
+    pub fn transfer(&mut self) -> &mut Histogram<u64> {
+        &mut self.0[5]
     }
 
     pub fn add(&mut self, other: &Times) {
@@ -84,6 +89,9 @@ pub struct Counts {
     pub bytes_sent: u64,
     pub bytes_received: u64,
     pub opened: u64,
+    /// Of TLS, whole; and those of them that went on from an earlier connection.
+    pub handshakes: u64,
+    pub resumed: u64,
     pub closed_by_server: u64,
     pub closed_while_idle: u64,
     pub sessions_arrived: u64,
@@ -100,6 +108,8 @@ impl Counts {
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         self.opened += other.opened;
+        self.handshakes += other.handshakes;
+        self.resumed += other.resumed;
         self.closed_by_server += other.closed_by_server;
         self.closed_while_idle += other.closed_while_idle;
         self.sessions_arrived += other.sessions_arrived;

@@ -9,8 +9,11 @@
 //!
 //! Between replies the machine holds no memory; a head that comes in pieces is the only thing that it keeps.
 
+mod body;
 mod chunks;
 mod head;
+
+pub use body::Body;
 
 use crate::kinds::Wrong;
 use chunks::Chunks;
@@ -65,9 +68,7 @@ pub struct Reader {
     partial: Vec<u8>,
     status: u16,
     keeps_alive: bool,
-    /// Bytes of the body so far, and whether all of them were the expected ones.
-    received: u64,
-    differs: bool,
+    body: Body,
     /// HEAD: the length that the reply announced.
     announced: Option<u64>,
 }
@@ -102,10 +103,10 @@ impl Reader {
                     *left -= take as u64;
                     let (body, rest) = input.split_at(take);
                     *input = rest;
-                    self.compare(body, expected);
+                    self.body.take(body, expected);
                 }
                 State::Chunks(chunks) => match chunks.step(input) {
-                    Ok(Some(chunks::Part::Data(data))) => self.compare(data, expected),
+                    Ok(Some(chunks::Part::Data(data))) => self.body.take(data, expected),
                     Ok(Some(chunks::Part::End)) => return Some(self.finish(expected)),
                     Ok(None) => return None,
                     Err(wrong) => return Some(Step::Bad(wrong)),
@@ -114,8 +115,7 @@ impl Reader {
                     if input.is_empty() {
                         return None;
                     }
-                    let body = std::mem::take(input);
-                    self.compare(body, expected);
+                    self.body.take(std::mem::take(input), expected);
                 }
             }
         }
@@ -160,8 +160,7 @@ impl Reader {
     fn begin(&mut self, head: &Head, expected: &Expectation) -> Option<Step> {
         self.status = head.status;
         self.keeps_alive = head.keeps_alive;
-        self.received = 0;
-        self.differs = false;
+        self.body = Body::default();
         self.announced = None;
         if expected.head || matches!(head.status, 101 | 204 | 304) {
             if let (true, Framing::Length(length)) = (expected.head, head.framing) {
@@ -180,27 +179,9 @@ impl Reader {
         None
     }
 
-    fn compare(&mut self, part: &[u8], expected: &Expectation) {
-        if let Some(body) = &expected.body {
-            let from = usize::try_from(self.received).unwrap_or(usize::MAX);
-            self.differs |= body.get(from..).and_then(|rest| rest.get(..part.len())) != Some(part);
-        }
-        self.received += part.len() as u64;
-    }
-
     fn finish(&mut self, expected: &Expectation) -> Step {
         self.state = State::Head;
-        let length = if expected.head { self.announced } else { Some(self.received) };
-        let length_differs = expected.length.is_some() && expected.length != length;
-        let body_differs = match &expected.body {
-            Some(body) if !expected.head => self.differs || body.len() as u64 != self.received,
-            _ => false,
-        };
-        let wrong = if !expected.statuses.contains(&self.status) {
-            Some(Wrong::WrongStatus(self.status))
-        } else {
-            (length_differs || body_differs).then_some(Wrong::WrongBody)
-        };
+        let wrong = self.body.judge(self.status, self.announced, expected);
         Step::Reply(Reply { status: self.status, keeps_alive: self.keeps_alive, wrong })
     }
 }

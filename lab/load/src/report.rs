@@ -97,6 +97,8 @@ pub fn result(job: &Job, collected: &Collected, frame: Frame) -> Value {
             "status": statuses,
             "connections": {
                 "opened": counts.opened,
+                "handshakes": counts.handshakes,
+                "resumed": counts.resumed,
                 "closed_by_server": counts.closed_by_server,
                 "closed_while_idle": counts.closed_while_idle,
                 "most_open": whole.most_open,

@@ -20,12 +20,15 @@ pub fn summary(result: &Value) -> String {
             rounded(&totals["offered_per_s"], 1.0, 1)
         ),
     ];
-    for (label, name) in [("response", "response"), ("service", "service"), ("connect", "connect")] {
+    for name in ["response", "service", "connect", "handshake"] {
         let times = &result["times"][name];
+        if times["count"] == 0 && name == "handshake" {
+            continue;
+        }
         let at = |percentile: &str| rounded(&times["percentiles_us"][percentile], 1e-3, 3);
         let max = rounded(&times["max_us"], 1e-3, 3);
         lines.push(format!(
-            "{label:<10} p50 {}  p90 {}  p99 {}  p99.9 {}  max {max} ms",
+            "{name:<10} p50 {}  p90 {}  p99 {}  p99.9 {}  max {max} ms",
             at("50"),
             at("90"),
             at("99"),

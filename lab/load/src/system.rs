@@ -313,6 +313,10 @@ pub enum Moved {
     Later,
     End,
     Reset,
+    /// The end of a connection whose TLS was not ended before.
+    Cut,
+    /// What came is no TLS, or not from whom it should be.
+    Bad,
 }
 
 pub fn read(socket: impl AsFd, into: &mut [u8]) -> Moved {

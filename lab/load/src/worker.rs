@@ -4,16 +4,20 @@
 //! turn:  wait ─► sockets that are ready ─► planned starts ─► the queue ─► timers ─► beat and page
 //! ```
 //!
-//! `begin` starts requests, `exchange` moves bytes, `settle` says what came of them.
+//! `begin` starts requests, `secure` agrees on TLS, `exchange` moves bytes, `streams` does so with HTTP/2, `settle` says what came
+//! of them.
 
 mod begin;
 mod exchange;
 mod planned;
+mod secure;
 mod settle;
+mod streams;
 
 pub use exchange::READS_A_TURN;
 
 use crate::client::{Client, Role};
+use crate::http2::Outcome;
 use crate::job::Job;
 use crate::kinds::{Fault, Wrong};
 use crate::pace::Draw;
@@ -88,7 +92,10 @@ pub struct Worker<'job> {
     present: Present,
     draw: Draw,
     buffer: Vec<u8>,
+    /// What was within TLS.
+    plain: Vec<u8>,
     gathered: Vec<u8>,
+    outcomes: Vec<Outcome>,
     most_connections: u64,
     opened: u64,
     ports: Ports,
@@ -122,7 +129,9 @@ impl<'job> Worker<'job> {
             // Each thread of each part draws its own requests; the moments come from the seed alone.
             draw: Draw::new(job.plan.seed ^ (job.dealt(thread).0 as u64 + 1).wrapping_mul(0x9e37_79b9)),
             buffer: vec![0; BUFFER],
+            plain: Vec::new(),
             gathered: Vec::new(),
+            outcomes: Vec::new(),
             most_connections,
             opened: 0,
             ports: Ports::for_thread(thread, job.threads),
@@ -262,8 +271,7 @@ impl<'job> Worker<'job> {
     /// The end, whatever is still on its way.
     fn give_up(&mut self) {
         for index in 0..self.clients.len() as u32 {
-            let flights = std::mem::take(&mut self.clients[index as usize].flights);
-            for flight in flights {
+            for flight in self.clients[index as usize].take_flights() {
                 self.record.error(Some(flight.template), Wrong::InFlightAtEnd);
                 self.trace(index, &flight, self.clock.now(), Err(Wrong::InFlightAtEnd));
             }
@@ -300,6 +308,9 @@ impl<'job> Worker<'job> {
     fn part(&mut self, index: u32) {
         let client = &mut self.clients[index as usize];
         let was_connected = client.connected;
+        if let (Some(socket), Some(tls)) = (&client.socket, &mut client.tls) {
+            tls.close(socket);
+        }
         if client.part().is_some() {
             self.present.sockets -= 1;
             self.present.connected -= u64::from(was_connected);
@@ -315,7 +326,7 @@ impl<'job> Worker<'job> {
             Role::Session { .. } => self.present.sessions -= 1,
             Role::Loop | Role::Pooled => {}
         }
-        debug_assert!(client.flights.is_empty());
+        debug_assert!(client.in_flight() == 0);
         let generation = client.generation.wrapping_add(1);
         *client = Client { generation, ..Client::new(Role::Pooled) };
         self.free.push(index);

@@ -1,8 +1,8 @@
 //! Whether the numbers of a plan make sense, each and together; what is wrong is said in one line. Pure.
 
 use super::{
-    Arrivals, HIGHEST_RATE, LONGEST_S, Load, MOST_CONNECTIONS, MOST_PARTS, MOST_PIPELINED, MOST_THREADS,
-    Plan, Stop,
+    Arrivals, HIGHEST_RATE, LONGEST_S, Load, MOST_CONNECTIONS, MOST_PARTS, MOST_PIPELINED, MOST_STREAMS,
+    MOST_THREADS, Plan, Stop,
 };
 use crate::pace::Shape;
 
@@ -59,9 +59,10 @@ impl Plan {
         if self.format != 1 {
             return wrong(format!("format is {}: this engine reads format 1", self.format));
         }
-        if self.http != "1.0" && self.http != "1.1" {
-            return wrong(format!("http is {:?}: \"1.0\" or \"1.1\"", self.http));
+        if !["1.0", "1.1", "2"].contains(&self.http.as_str()) {
+            return wrong(format!("http is {:?}: \"1.0\", \"1.1\" or \"2\"", self.http));
         }
+        self.check_secure()?;
         within("duration_s", self.duration_s, 1e-3, LONGEST_S)?;
         within("drain_s", self.drain_s, 0.0, LONGEST_S)?;
         if self.warmup_s as f64 >= self.duration_s {
@@ -92,21 +93,46 @@ impl Plan {
         self.check_load()
     }
 
+    fn check_secure(&self) -> Result<(), Stop> {
+        if self.tls.is_some() && !self.url.starts_with("https://") {
+            return wrong("tls is given, but the URL does not begin with https://".into());
+        }
+        if self.is_http2() && (self.slow_read.is_some() || self.slow_write.is_some()) {
+            return wrong("slow_read and slow_write are for HTTP/1: http is \"2\"".into());
+        }
+        Ok(())
+    }
+
+    /// Streams are HTTP/2's, pipelines HTTP/1's, and neither goes with a connection for each request.
+    fn check_depth(&self, pipeline: usize, streams: usize) -> Result<(), Stop> {
+        counted("load.pipeline", pipeline, 1, MOST_PIPELINED)?;
+        counted("load.streams", streams, 1, MOST_STREAMS)?;
+        let (name, depth) = if self.is_http2() { ("streams", streams) } else { ("pipeline", pipeline) };
+        if streams > 1 && !self.is_http2() {
+            return wrong("load.streams is above 1: that needs http \"2\"".into());
+        }
+        if pipeline > 1 && self.is_http2() {
+            return wrong("load.pipeline is above 1, but HTTP/2 has streams: give load.streams".into());
+        }
+        if depth > 1 && !self.keeps_alive() {
+            return wrong(format!("load.{name} is above 1, but connections are not kept alive"));
+        }
+        Ok(())
+    }
+
     fn check_load(&self) -> Result<(), Stop> {
         // Each part has a connection at least, and each is told of the same plan.
         let least = self.part.map_or(1, |(_, parts)| parts);
         match &self.load {
             Load::Closed(closed) => {
                 counted("load.connections", closed.connections, least, MOST_CONNECTIONS)?;
-                counted("load.pipeline", closed.pipeline, 1, MOST_PIPELINED)?;
-                if closed.pipeline > 1 && !self.keeps_alive() {
-                    return wrong("load.pipeline is above 1, but connections are not kept alive".into());
-                }
+                self.check_depth(closed.pipeline, closed.streams)?;
                 if closed.pipeline > 1 && self.slow_write.is_some() {
                     return wrong("load.pipeline is above 1 and slow_write is given: choose one".into());
                 }
             }
             Load::Open(open) => {
+                self.check_depth(1, open.streams)?;
                 if let Some(most) = open.max_connections {
                     counted("load.max_connections", most, least, MOST_CONNECTIONS)?;
                 }

@@ -2,6 +2,7 @@
 
 use super::Worker;
 use crate::client::{Flight, Role};
+use crate::http2::Http2;
 use crate::kinds::{Fault, Wrong};
 use crate::plan::Load;
 use crate::record;
@@ -34,6 +35,7 @@ impl Worker<'_> {
         } else if let Some(slot) = self.take_idle() {
             self.put(slot.index, planned, template);
             self.go(slot.index, now);
+            self.offer(slot);
         } else {
             self.queue.push_back((planned, template));
             self.serve_queue();
@@ -46,8 +48,10 @@ impl Worker<'_> {
         while !self.queue.is_empty() && self.present.sockets - self.present.leaving < self.most_connections {
             let Some((planned, template)) = self.queue.pop_front() else { return };
             let index = self.new_client(Role::Pooled);
+            let slot = self.slot(index);
             self.put(index, planned, template);
             self.go(index, self.clock.now());
+            self.offer(slot);
         }
     }
 
@@ -61,8 +65,7 @@ impl Worker<'_> {
 
     /// As many requests as a loop keeps on their way, while the load lasts.
     pub(super) fn refill(&mut self, index: u32, now: u64) {
-        let Load::Closed(closed) = &self.job.plan.load else { return };
-        while self.clients[index as usize].flights.len() < closed.pipeline && now < self.planned.until {
+        while self.clients[index as usize].in_flight() < self.job.depth && now < self.planned.until {
             if !self.planned.begin_one() {
                 return;
             }
@@ -104,16 +107,38 @@ impl Worker<'_> {
     fn take_idle(&mut self) -> Option<Slot> {
         while let Some(slot) = self.idle.pop() {
             if self.is_present(slot) {
+                self.clients[slot.index as usize].offered = false;
                 return Some(slot);
             }
         }
         None
     }
 
+    /// Puts a connection that has room among the idle ones.
+    pub(super) fn offer(&mut self, slot: Slot) {
+        let depth = self.job.depth;
+        if !self.is_present(slot) {
+            return;
+        }
+        let client = &mut self.clients[slot.index as usize];
+        if client.role == Role::Pooled && !client.offered && client.in_flight() < depth {
+            client.offered = true;
+            self.idle.push(slot);
+        }
+    }
+
     pub(super) fn put(&mut self, index: u32, planned: u64, template: u16) {
         let client = &mut self.clients[index as usize];
         let last = matches!(client.role, Role::Session { left: 1 });
-        client.flights.push_back(Flight { planned, began: 0, sent: 0, first_byte: 0, template, last });
+        client.flights.push_back(Flight {
+            planned,
+            began: 0,
+            sent: 0,
+            first_byte: 0,
+            template,
+            last,
+            unseen: 0,
+        });
         self.present.in_flight += 1;
     }
 
@@ -126,14 +151,16 @@ impl Worker<'_> {
         match (&client.socket, client.connected) {
             (None, _) => self.open(index, now),
             (Some(_), true) => {
-                self.mark_started(index, now);
+                if !self.job.is_http2 {
+                    self.mark_started(index, now);
+                }
                 self.flush(index, now);
             }
             (Some(_), false) => {}
         }
     }
 
-    fn mark_started(&mut self, index: u32, now: u64) {
+    pub(super) fn mark_started(&mut self, index: u32, now: u64) {
         for flight in self.clients[index as usize].flights.iter_mut().rev() {
             if flight.began > 0 {
                 break;
@@ -212,10 +239,19 @@ impl Worker<'_> {
 
     pub(super) fn connected(&mut self, index: u32, now: u64) {
         let client = &mut self.clients[index as usize];
-        client.connected = true;
-        client.connected_at = now;
-        client.deadlines.limit = NEVER;
+        client.connected_at = now.max(1);
         record::record(self.record.second.times.connect(), now - client.connect_began);
+        if self.job.tls.is_some() { self.secure(index, now) } else { self.established(index, now) }
+    }
+
+    /// Requests can be sent.
+    pub(super) fn established(&mut self, index: u32, now: u64) {
+        let client = &mut self.clients[index as usize];
+        client.connected = true;
+        client.deadlines.limit = NEVER;
+        if self.job.is_http2 {
+            client.http2 = Http2::begin().map(Box::new);
+        }
         self.present.connected += 1;
         self.record.second.tally.counts.opened += 1;
         self.record.whole.most_open = self.record.whole.most_open.max(self.present.connected);

@@ -26,11 +26,18 @@ impl Worker<'_> {
             {
                 return self.no_connection(index, why, self.clock.now());
             }
+            if client.connected_at > 0 {
+                return self.agree(index);
+            }
             if !ready.writable {
                 return;
             }
             self.connected(index, self.clock.now());
-        } else if ready.writable && client.is_sending() && self.job.slow_write().is_none() {
+            // Its edge may be past where the server speaks first.
+            if self.is_present(slot) && !self.clients[index as usize].connected {
+                return self.agree(index);
+            }
+        } else if ready.writable && client.has_output() && self.job.slow_write().is_none() {
             self.flush(index, self.clock.now());
         }
         if (ready.readable || ready.ended) && self.is_present(slot) {
@@ -41,9 +48,12 @@ impl Worker<'_> {
     /// Sends what is to be sent, as far as the socket takes it.
     pub(super) fn flush(&mut self, index: u32, now: u64) {
         let (job, slow) = (self.job, self.job.slow_write());
+        if self.clients[index as usize].http2.is_some() {
+            self.turn_streams(index, now);
+            return;
+        }
         while self.clients[index as usize].is_sending() {
             let client = &mut self.clients[index as usize];
-            let Some(socket) = &client.socket else { return };
             let outgoing = client.outgoing;
             let bytes_of = |flight: &crate::client::Flight| {
                 let template = &job.templates[flight.template as usize];
@@ -62,7 +72,7 @@ impl Worker<'_> {
                 }
                 bytes = &self.gathered;
             }
-            match system::write(socket, bytes) {
+            match client.write(bytes) {
                 Moved::Bytes(count) => {
                     self.record.second.tally.counts.bytes_sent += count as u64;
                     let mut left = count;
@@ -87,7 +97,7 @@ impl Worker<'_> {
                     client.deadlines.limit = now + job.first_byte_limit;
                     break;
                 }
-                Moved::End | Moved::Reset => {
+                Moved::End | Moved::Reset | Moved::Cut | Moved::Bad => {
                     // The server may have replied before it closed: reading tells, and decides the kind.
                     client.outgoing.written = client.flights.len();
                     client.outgoing.offset = 0;
@@ -95,6 +105,11 @@ impl Worker<'_> {
                     break;
                 }
             }
+        }
+        // What is encrypted already has no place among what is to be sent.
+        let client = &mut self.clients[index as usize];
+        if let (Some(socket), Some(tls)) = (&client.socket, &mut client.tls) {
+            let _ = tls.flush(socket);
         }
         self.schedule(index);
     }
@@ -105,21 +120,29 @@ impl Worker<'_> {
             return;
         }
         let slow = self.job.slow_read();
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let (mut buffer, mut plain) = (std::mem::take(&mut self.buffer), std::mem::take(&mut self.plain));
         let room = slow.map_or(buffer.len(), |slow| slow.bytes.min(buffer.len()));
         for reads in 1.. {
-            let client = &self.clients[index as usize];
+            let client = &mut self.clients[index as usize];
             let Some(socket) = &client.socket else { break };
             // A stream without end must not keep this thread from its other work.
             if reads > READS_A_TURN {
                 self.again.push(self.slot(index));
                 break;
             }
-            match system::read(socket, &mut buffer[..room]) {
+            let (moved, more) = if let Some(tls) = &mut client.tls {
+                plain.clear();
+                let moved = tls.read(socket, &mut buffer[..room], &mut plain);
+                (moved, tls.is_closed())
+            } else {
+                (system::read(socket, &mut buffer[..room]), false)
+            };
+            match moved {
                 Moved::Bytes(count) => {
                     let now = self.clock.now();
-                    self.record.second.tally.counts.bytes_received += count as u64;
-                    if !self.feed(index, &buffer[..count], now) {
+                    let came = if self.job.tls.is_some() { &plain[..] } else { &buffer[..count] };
+                    self.record.second.tally.counts.bytes_received += came.len() as u64;
+                    if !came.is_empty() && !self.feed(index, came, now) {
                         break;
                     }
                     let awaits_more = !self.clients[index as usize].flights.is_empty();
@@ -131,26 +154,29 @@ impl Worker<'_> {
                         self.schedule(index);
                         break;
                     }
-                    if count < room && !ended {
+                    if count < room && !ended && !more {
                         break;
                     }
                 }
                 Moved::Later => break,
-                Moved::End => {
-                    self.ended(index, self.clock.now());
+                Moved::End | Moved::Cut => {
+                    self.ended(index, moved == Moved::End, self.clock.now());
                     break;
                 }
-                Moved::Reset => {
-                    self.reset(index, self.clock.now());
+                Moved::Reset | Moved::Bad => {
+                    self.reset(index, moved == Moved::Bad, self.clock.now());
                     break;
                 }
             }
         }
-        self.buffer = buffer;
+        (self.buffer, self.plain) = (buffer, plain);
     }
 
     /// Gives bytes to the reader. False when the connection is not this client's any more.
-    fn feed(&mut self, index: u32, bytes: &[u8], now: u64) -> bool {
+    pub(super) fn feed(&mut self, index: u32, bytes: &[u8], now: u64) -> bool {
+        if self.clients[index as usize].http2.is_some() {
+            return self.feed_streams(index, bytes, now);
+        }
         let mut input = bytes;
         while !input.is_empty() {
             let client = &mut self.clients[index as usize];

@@ -23,22 +23,7 @@ impl Worker<'_> {
         client.deadlines.limit =
             if client.flights.is_empty() { NEVER } else { now + self.job.first_byte_limit };
         let extra = more && client.flights.is_empty();
-        self.present.in_flight -= 1;
-        self.present.last_reply = now;
-        *self.record.second.tally.statuses.entry(reply.status).or_default() += 1;
-        if let Some(wrong) = reply.wrong {
-            self.record.error(Some(flight.template), wrong);
-        } else {
-            self.record.reply(flight.template, now.saturating_sub(flight.planned), now < self.planned.until);
-            let times = &mut self.record.second.times;
-            record::record(times.service(), now.saturating_sub(flight.began));
-            record::record(
-                times.first_byte(),
-                if was_sent { flight.first_byte.saturating_sub(flight.sent) } else { 0 },
-            );
-            record::record(times.transfer(), now.saturating_sub(flight.first_byte));
-        }
-        self.trace(index, &flight, now, reply.wrong.map_or(Ok(reply.status), Err));
+        self.judged(index, &flight, &reply, was_sent, now);
         if extra {
             self.record.error(Some(flight.template), Wrong::ExtraBytes);
         }
@@ -54,6 +39,26 @@ impl Worker<'_> {
             self.leave(index, now);
         }
         false
+    }
+
+    /// Counts a whole reply, good or not.
+    pub(super) fn judged(&mut self, index: u32, flight: &Flight, reply: &Reply, was_sent: bool, now: u64) {
+        self.present.in_flight -= 1;
+        self.present.last_reply = now;
+        *self.record.second.tally.statuses.entry(reply.status).or_default() += 1;
+        if let Some(wrong) = reply.wrong {
+            self.record.error(Some(flight.template), wrong);
+        } else {
+            self.record.reply(flight.template, now.saturating_sub(flight.planned), now < self.planned.until);
+            let times = &mut self.record.second.times;
+            record::record(times.service(), now.saturating_sub(flight.began));
+            record::record(
+                times.first_byte(),
+                if was_sent { flight.first_byte.saturating_sub(flight.sent) } else { 0 },
+            );
+            record::record(times.transfer(), now.saturating_sub(flight.first_byte));
+        }
+        self.trace(index, flight, now, reply.wrong.map_or(Ok(reply.status), Err));
     }
 
     /// The connection is over, but the server closes first; its client goes on in another place.
@@ -77,20 +82,20 @@ impl Worker<'_> {
     }
 
     /// What a client does after a reply; `go` then does it.
-    fn next(&mut self, index: u32, now: u64) {
+    pub(super) fn next(&mut self, index: u32, now: u64) {
         let has_socket = self.clients[index as usize].socket.is_some();
         match self.clients[index as usize].role {
             Role::Loop => {
                 self.refill(index, now);
                 // A loop whose load is over needs no place without a connection.
-                if !has_socket && self.clients[index as usize].flights.is_empty() {
+                if !has_socket && self.clients[index as usize].in_flight() == 0 {
                     self.release(index);
                 }
             }
             Role::Pooled if !has_socket => self.release(index),
             Role::Pooled => match self.queue.pop_front() {
                 Some((planned, template)) => self.put_waiting(index, planned, template, now),
-                None => self.idle.push(self.slot(index)),
+                None => self.offer(self.slot(index)),
             },
             Role::Session { left: 0 | 1 } => {
                 self.record.second.tally.counts.sessions_finished += 1;
@@ -116,6 +121,7 @@ impl Worker<'_> {
 
     /// The first request on its way has failed, and with it the connection and what was behind it.
     pub(super) fn fail(&mut self, index: u32, wrong: Wrong, now: u64) {
+        self.mark_started(index, now);
         self.fail_all(index, wrong);
         self.part(index);
         self.after_failure(index, now);
@@ -125,10 +131,14 @@ impl Worker<'_> {
         let behind = match wrong {
             Wrong::ResetInReply | Wrong::ResetBeforeReply => Wrong::ResetBeforeReply,
             Wrong::FirstByteTimeout | Wrong::BodyTimeout => Wrong::FirstByteTimeout,
-            Wrong::Refused | Wrong::Unreachable | Wrong::ConnectTimeout => wrong,
+            Wrong::Refused
+            | Wrong::Unreachable
+            | Wrong::ConnectTimeout
+            | Wrong::TlsFailed
+            | Wrong::NotHttp2 => wrong,
             _ => Wrong::EndBeforeReply,
         };
-        let flights = std::mem::take(&mut self.clients[index as usize].flights);
+        let flights = self.clients[index as usize].take_flights();
         self.present.in_flight -= flights.len() as u64;
         for (place, flight) in flights.iter().enumerate() {
             let wrong = if place == 0 { wrong } else { behind };
@@ -169,8 +179,11 @@ impl Worker<'_> {
         }
     }
 
-    /// The server has ended the connection.
-    pub(super) fn ended(&mut self, index: u32, now: u64) {
+    /// The server has ended the connection; `announced`: and its TLS before, if there is any.
+    pub(super) fn ended(&mut self, index: u32, announced: bool, now: u64) {
+        if self.clients[index as usize].http2.is_some() {
+            return self.streams_ended(index, now);
+        }
         let client = &mut self.clients[index as usize];
         self.record.second.tally.counts.closed_by_server += 1;
         let Some(flight) = client.flights.front().copied() else {
@@ -181,7 +194,8 @@ impl Worker<'_> {
         };
         let expected = &self.job.templates[flight.template as usize].expected;
         match client.reader.end(expected) {
-            Some(Step::Reply(reply)) => {
+            // Without a length, only TLS tells a whole body from one that was cut.
+            Some(Step::Reply(reply)) if announced || self.job.tls.is_none() => {
                 // The connection leaves now, is read once more, and counted then.
                 self.record.second.tally.counts.closed_by_server -= 1;
                 self.replied(index, reply, false, now);
@@ -192,13 +206,18 @@ impl Worker<'_> {
         }
     }
 
-    pub(super) fn reset(&mut self, index: u32, now: u64) {
+    /// The server has reset the connection, or, `bad`, sent what is no TLS of its own.
+    pub(super) fn reset(&mut self, index: u32, bad: bool, now: u64) {
+        if self.clients[index as usize].http2.is_some() {
+            return self.streams_reset(index, bad, now);
+        }
         let client = &self.clients[index as usize];
         match client.flights.front() {
             None => {
                 self.record.error(None, Wrong::ResetAfterReply);
                 self.lose_idle(index);
             }
+            Some(_) if bad => self.fail(index, Wrong::TlsBroken, now),
             Some(flight) if flight.first_byte > 0 => self.fail(index, Wrong::ResetInReply, now),
             Some(_) if self.may_be_a_race(index, now) => self.fail(index, Wrong::KeepAliveRace, now),
             Some(_) => self.fail(index, Wrong::ResetBeforeReply, now),
@@ -206,13 +225,18 @@ impl Worker<'_> {
     }
 
     fn may_be_a_race(&self, index: u32, now: u64) -> bool {
-        let client = &self.clients[index as usize];
-        let sent = client.flights.front().map_or(0, |flight| flight.sent.max(flight.began));
-        client.replies > 0 && now.saturating_sub(sent) <= RACE_WINDOW
+        let flight = self.clients[index as usize].flights.front();
+        flight.is_some_and(|flight| self.may_have_crossed(index, flight, now))
+    }
+
+    /// Whether the server may have ended the connection before it saw this request.
+    pub(super) fn may_have_crossed(&self, index: u32, flight: &Flight, now: u64) -> bool {
+        let sent = flight.sent.max(flight.began);
+        self.clients[index as usize].replies > 0 && now.saturating_sub(sent) <= RACE_WINDOW
     }
 
     /// A connection on which nothing was asked is gone. A session that thinks goes on thinking.
-    fn lose_idle(&mut self, index: u32) {
+    pub(super) fn lose_idle(&mut self, index: u32) {
         match self.clients[index as usize].role {
             Role::Pooled | Role::Leaving => self.release(index),
             Role::Session { .. } | Role::Loop => self.part(index),
@@ -236,6 +260,8 @@ impl Worker<'_> {
             // What has come while this thread was away, or in this very moment, is in time.
             if self.clients[index as usize].connected {
                 self.readable(index, true);
+            } else if self.clients[index as usize].tls.is_some() {
+                self.agree(index);
             }
             if self.is_present(slot) && self.clients[index as usize].deadlines.limit <= now {
                 self.time_is_up(index, now);
@@ -275,6 +301,9 @@ impl Worker<'_> {
     }
 
     fn time_is_up(&mut self, index: u32, now: u64) {
+        if self.clients[index as usize].http2.is_some() {
+            return self.streams_time_up(index, now);
+        }
         let client = &mut self.clients[index as usize];
         client.deadlines.limit = NEVER;
         match (client.role, client.connected, client.flights.front()) {
