@@ -1,22 +1,22 @@
 """What a server does, asked over a socket: the right answers to a scenario's requests, and what it can do.
 
-Nothing here believes a claim. Knows HTTP/1 as far as a client needs it for a handful of requests.
+Nothing here believes a claim. Knows HTTP/1 as far as a client needs it for a handful of requests; of HTTP/2 the load
+engine says whether its replies are right.
 """
 
 from __future__ import annotations
 
 import contextlib
 import http.client
-import socket
 from dataclasses import dataclass, field
 from typing import Any
 
+from forehand_lab import engine, plan
 from forehand_lab.reference import right
 from forehand_lab.scenario import Answer, Request, Scenario
+from forehand_lab.speaking import At, context, speaks_http2
 
 PATIENCE_S = 5.0
-# Host and port.
-Address = tuple[str, int]
 # What a server can do, as people say it: the keys of `capabilities`, and what a scenario `needs`.
 ABILITIES = {
     "http_1_1": "HTTP/1.1",
@@ -26,6 +26,7 @@ ABILITIES = {
     "chunked_request": "requests in chunks",
     "head_has_no_body": "replies to HEAD without a body",
     "close_is_kept": "an end of the connection when asked for it",
+    "http_2": "HTTP/2",
 }
 # Headers that an application sets and a server has to hand on.
 COMPARED = ("content-type", "content-length")
@@ -74,10 +75,10 @@ def read_reply(stream: Any, method: str = "GET") -> Reply:
     return reply
 
 
-def converse(at: Address, *requests: bytes, method: str = "GET", together: bool = False) -> list[Reply]:
+def converse(at: At, *requests: bytes, method: str = "GET", together: bool = False) -> list[Reply]:
     """Replies to requests on one connection, one after the other or all sent at once."""
     replies = []
-    with socket.create_connection(at, PATIENCE_S) as sock, sock.makefile("rb") as stream:
+    with at.connected(PATIENCE_S) as sock, sock.makefile("rb") as stream:
         if together:
             sock.sendall(b"".join(requests))
         for request in requests:
@@ -92,9 +93,11 @@ def head(method: str, target: str, version: str = "1.1", extra: str = "") -> byt
     return f"{method} {target} HTTP/{version}\r\nHost: localhost\r\n{extra}\r\n".encode()
 
 
-def answers_to(at: Address, request: Request) -> Reply:
-    """What the server says to a scenario's request."""
-    connection = http.client.HTTPConnection(*at, timeout=30)
+def answers_to(at: At, request: Request) -> Reply:
+    """What the server says to a scenario's request, by HTTP/1."""
+    connection = http.client.HTTPConnection(*at.door, timeout=30)
+    if at.scheme == "https":
+        connection = http.client.HTTPSConnection(*at.door, timeout=30, context=context(at.certificate, ("http/1.1",)))
     with contextlib.closing(connection):
         body = request.sent_body() or None
         source: Any = iter([body]) if request.chunked and body else body
@@ -125,11 +128,12 @@ def differences(wanted: Answer, told: Reply, method: str) -> list[str]:
     return found
 
 
-def wrong_answers(at: Address, scenario: Scenario) -> list[str]:
+def wrong_answers(at: At, scenario: Scenario) -> list[str]:
     """Differences from the right answers, over all requests of a scenario; empty when all is well."""
-    found = []
-    for request in scenario.requests:
-        shown = f"{request.method} {request.target}" + (" in chunks" if request.chunked else "")
+    found = wrong_by_http2(at, scenario) if scenario.load.get("http") == "2" else []
+    # A server of HTTP/2 in the clear need not know anything else.
+    for request in scenario.requests if at.scheme != "h2c" else ():
+        shown = shown_as(request)
         try:
             told = answers_to(at, request)
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -141,7 +145,27 @@ def wrong_answers(at: Address, scenario: Scenario) -> list[str]:
     return found
 
 
-def capabilities(at: Address, target: str) -> dict[str, bool]:
+def shown_as(request: Request) -> str:
+    """A request, in words."""
+    return f"{request.method} {request.target}" + (" in chunks" if request.chunked else "")
+
+
+def wrong_by_http2(at: At, scenario: Scenario) -> list[str]:
+    """The same by HTTP/2, each request once: errors by the engine's names."""
+    found = []
+    for request in scenario.requests:
+        asked = {
+            **plan.addressed(plan.Aim(at.port, host=at.host, certificate=at.certificate), scenario.load),
+            "load": {"kind": "closed", "connections": 1, "count": 1}, "duration_s": 2 * PATIENCE_S,
+            "requests": [plan.asked(scenario, request)],
+        }  # fmt: skip
+        errors = engine.run(asked)["errors"]
+        if errors:
+            found.append(f"{shown_as(request)} by HTTP/2: {', '.join(name.replace('_', ' ') for name in errors)}")
+    return found
+
+
+def capabilities(at: At, target: str) -> dict[str, bool]:
     """What the server can do, by what it does."""
 
     def tried(question: Any) -> bool:
@@ -150,17 +174,20 @@ def capabilities(at: Address, target: str) -> dict[str, bool]:
         except (OSError, ValueError):
             return False
 
+    http_2 = speaks_http2(at, PATIENCE_S)
+    if at.scheme == "h2c":
+        return {"http_2": http_2}
     plain = head("GET", target)
     old = head("GET", target, "1.0", "Connection: keep-alive\r\n")
 
     def ends_after_close() -> bool:
-        with socket.create_connection(at, PATIENCE_S) as sock, sock.makefile("rb") as stream:
+        with at.connected(PATIENCE_S) as sock, sock.makefile("rb") as stream:
             sock.sendall(head("GET", target, extra="Connection: close\r\n"))
             read_reply(stream)
             return stream.read(1) == b""
 
     def head_has_no_body() -> bool:
-        with socket.create_connection(at, PATIENCE_S) as sock, sock.makefile("rb") as stream:
+        with at.connected(PATIENCE_S) as sock, sock.makefile("rb") as stream:
             sock.sendall(head("HEAD", target, extra="Connection: close\r\n"))
             return read_reply(stream, "HEAD").status == 200 and stream.read(1) == b""
 
@@ -173,4 +200,5 @@ def capabilities(at: Address, target: str) -> dict[str, bool]:
         "chunked_request": tried(lambda: converse(at, chunked)[0].status == 200),
         "head_has_no_body": tried(head_has_no_body),
         "close_is_kept": tried(ends_after_close),
+        "http_2": http_2,
     }

@@ -16,6 +16,7 @@ from typing import Any
 
 from forehand_lab import HERE
 from forehand_lab.problem import USAGE, Problem, near
+from forehand_lab.speaking import SCHEMES
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -35,7 +36,7 @@ KEYS: dict[str, dict[str, type | tuple[type, ...]]] = {
         "command": list, "workers": int, "environ": dict, "files": list, "front": str, "upstream": str,
         "settle": (int, float), "values": dict,
     },
-    "serves": {"interfaces": list, "applications": list},
+    "serves": {"interfaces": list, "applications": list, "scheme": str},
 }  # fmt: skip
 
 
@@ -65,10 +66,11 @@ class Start:
 
 @dataclass(frozen=True)
 class Serves:
-    """What it can be asked to serve; `applications` empty means all."""
+    """What it can be asked to serve, and how it is spoken to; `applications` empty means all."""
 
     interfaces: tuple[str, ...] = ("wsgi",)
     applications: tuple[str, ...] = ()
+    scheme: str = "http"
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ def judged(table: Mapping[str, Any], where: str) -> None:
                 raise Problem(USAGE, f"{where}: {section}.{key} is a {type(value).__name__}")
     if table.get("flavour") not in FLAVOURS:
         raise Problem(USAGE, f"{where}: flavour is one of {', '.join(FLAVOURS)}")
+    if table.get("serves", {}).get("scheme", "http") not in SCHEMES:
+        raise Problem(USAGE, f"{where}: serves.scheme is one of {', '.join(SCHEMES)}")
     if not table.get("start", {}).get("command"):
         raise Problem(USAGE, f"{where}: [start] has no command")
 

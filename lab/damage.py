@@ -19,6 +19,7 @@ from forehand_lab.launching import Running, StartFailed
 from forehand_lab.measuring import Bench, aim_at, cpu_here, serving
 from forehand_lab.sampling import cpu_s, descendants, pss_kib
 from forehand_lab.scenario import Fault
+from forehand_lab.speaking import At
 
 BEFORE_S = 1.0
 COME_BACK_S = 5.0
@@ -97,11 +98,11 @@ def comes_back(running: Running) -> float | None:
     return None
 
 
-def outcome(at: tuple[str, int], fault: Fault) -> str:
+def outcome(at: At, fault: Fault) -> str:
     """What a client that asks for the fault gets, in words."""
     begun = time.monotonic()
     try:
-        with socket.create_connection(at, fault.patience_s) as sock:
+        with at.connected(fault.patience_s) as sock:
             sock.settimeout(fault.patience_s)
             sock.sendall(head("GET", fault.target, extra="Connection: close\r\n"))
             if fault.target == "/endless":

@@ -24,6 +24,7 @@ from forehand_lab.contestant import Contestant
 from forehand_lab.environments import Environment, program
 from forehand_lab.places import Setting, command, places, prepared
 from forehand_lab.problem import FAILED, SYSTEM, Problem
+from forehand_lab.speaking import At, speaks_http2
 
 PR_SET_CHILD_SUBREAPER = 36
 STOP_SECONDS, KILLED_SECONDS = 5.0, 30.0
@@ -49,6 +50,8 @@ class Running:
     log: Path
     roots: list[subprocess.Popen[bytes]] = field(default_factory=list)
     host: str = "127.0.0.1"
+    # In PEM, of a server that is spoken to within TLS.
+    certificate: str = ""
     ready_s: float = 0.0
     pids: set[int] = field(default_factory=set)
     # Why it had to be killed at its end, or nothing.
@@ -56,12 +59,12 @@ class Running:
 
     def watched(self) -> list[int]:
         """The processes that are looked at, with all of theirs: those started, or whoever listens there now."""
-        return [root.pid for root in self.roots] if not self.contestant.at else listeners(self.at)
+        return [root.pid for root in self.roots] if not self.contestant.at else listeners(self.at.door)
 
     @property
-    def at(self) -> tuple[str, int]:
-        """Host and port."""
-        return self.host, self.port
+    def at(self) -> At:
+        """Where it is, and how it is spoken to."""
+        return At(self.host, self.port, self.contestant.serves.scheme, self.certificate)
 
     def tree(self) -> list[psutil.Process]:
         """All processes: those started, and theirs."""
@@ -77,7 +80,7 @@ class Running:
     def died(self) -> str:
         """How a process of it has ended that should not have, or nothing."""
         if self.contestant.at:
-            return "" if is_open(self.at) else f"nobody listens on {self.host}:{self.port} any more"
+            return "" if is_open(self.at.door) else f"nobody listens on {self.host}:{self.port} any more"
         for root in self.roots:
             status = root.poll()
             if status is not None:
@@ -215,6 +218,8 @@ def started(
 
             written(scratch / "www")
         running = Running(contestant, int(filled["port"]), scratch, log, host=setting.address)
+        if contestant.serves.scheme == "https":
+            running.certificate = Path(filled["certificate"]).read_text()
         try:
             _start(running, environment, setting, filled, cpus)
             yield running
@@ -297,10 +302,12 @@ def _until(running: Running, end: float, what: object, named: str) -> None:
         time.sleep(0.02)
 
 
-def _answers(at: tuple[str, int]) -> bool:
+def _answers(at: At) -> bool:
     """Whether a request gets the beginning of a reply: more than an open port, less than a right answer."""
+    if at.scheme == "h2c":
+        return speaks_http2(at, 2)
     try:
-        with socket.create_connection(at, 1) as sock:
+        with at.connected(1) as sock:
             sock.sendall(b"GET /ready HTTP/1.0\r\nHost: localhost\r\n\r\n")
             sock.settimeout(2)
             start = sock.recv(64)

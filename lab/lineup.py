@@ -14,6 +14,7 @@ from forehand_lab.contestant import Contestant, asked_for
 from forehand_lab.environments import Environment, obtained
 from forehand_lab.problem import MISSING, USAGE, Problem
 from forehand_lab.scenario import Scenario
+from forehand_lab.speaking import SCHEMES, wanted
 
 INSTALLERS = 4
 # Of a server that runs already, of which nothing is known.
@@ -68,6 +69,9 @@ def assembled(
     setting = scenario.setting
 
     def one(contestant: Contestant) -> Place:
+        spoken, asked = contestant.serves.scheme, wanted(scenario.load)
+        if spoken != asked:
+            return Place(contestant, None, f"speaks {SCHEMES[spoken]} as it is started, and this load {SCHEMES[asked]}")
         if contestant.at:
             return Place(contestant, ELSEWHERE)
         if setting.own and setting.interface not in contestant.serves.interfaces:

@@ -118,7 +118,9 @@ def _warm(bench: Bench, running: Running) -> None:
 
 def aim_at(bench: Bench, running: Running) -> plan.Aim:
     """Where the load of this server goes."""
-    return plan.Aim(running.port, tuple(sorted(bench.cores.load)), bench.seed, running.host)
+    return plan.Aim(
+        running.port, tuple(sorted(bench.cores.load)), bench.seed, running.host, running.certificate,
+    )  # fmt: skip
 
 
 def _calm() -> None:

@@ -27,6 +27,7 @@ from forehand_lab.environments import Environment, obtained
 from forehand_lab.launching import surroundings
 from forehand_lab.problem import FAILED, USAGE, Problem
 from forehand_lab.scenario import INTERFACES, Answer, Request, Scenario, everything
+from forehand_lab.speaking import At, wanted
 from rich.console import Console
 from rich.markup import escape
 
@@ -134,7 +135,7 @@ def named_urls(given: Sequence[str]) -> dict[str, str]:
             fine = False
         if not fine:
             raise Problem(
-                USAGE, f"--url {text}: a URL is like http://127.0.0.1:9000/ (the load speaks HTTP without TLS)"
+                USAGE, f"--url {text}: a URL is like http://127.0.0.1:9000/ (TLS is for servers that the lab starts)"
             )
         if not NAME.fullmatch(name):
             raise Problem(USAGE, f"--url {text}: a name has small letters, digits and hyphens")
@@ -161,7 +162,9 @@ def running(name: str, url: str) -> Contestant:
 
 def servers_for(scenario: Scenario) -> tuple[str, ...]:
     """Who serves an application of one's own unless somebody is named: those of the small scenarios."""
-    return everything()["asgi" if scenario.setting.interface == "asgi" else "hello"].servers
+    if scenario.setting.interface == "asgi" and wanted(scenario.load) == "http":
+        return everything()["asgi"].servers
+    return everything()[{"http": "hello", "https": "hello-tls", "h2c": "hello-h2c"}[wanted(scenario.load)]].servers
 
 
 def answered(scenario: Scenario, python: str | None, servers: Sequence[Contestant]) -> Scenario:
@@ -213,7 +216,7 @@ def asked_of(scenario: Scenario, server: Contestant) -> dict[Request, Answer]:
     found = {}
     for request in scenario.requests:
         try:
-            first, second = (answers_to(server.at, request) for _ in range(2))
+            first, second = (answers_to(At(*server.at), request) for _ in range(2))
         except (OSError, ValueError) as error:
             host, port = server.at
             why = str(error) or type(error).__name__

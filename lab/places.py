@@ -15,6 +15,7 @@ from forehand_lab import HERE
 from forehand_lab.contestant import Contestant
 from forehand_lab.environments import Environment, program
 from forehand_lab.problem import USAGE, Problem, near
+from forehand_lab.speaking import certified
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ def places(
         "host": setting.address,
         "port": str(port),
         "socket": path,
+        "certificate": str(scratch / "cert.pem"),
+        "key": str(scratch / "key.pem"),
         "bind": f"unix:{path}" if fronted else f"{setting.address}:{port}",
         "app": f"{setting.module}:{setting.attribute}",
         # An application of lab/apps has a second module for ASGI; one of one's own is what it is.
@@ -105,6 +108,8 @@ def prepared(contestant: Contestant, filled: dict[str, str], scratch: Path) -> N
     # Apache's workers are another user, who must be able to read and to write a file of hits here.
     scratch.chmod(0o777)
     shutil.copytree(HERE / "apps", scratch / "apps", ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    if contestant.serves.scheme == "https":
+        certified(scratch, filled["host"])
     for name in contestant.start.files:
         write(contestant.folder / name, scratch / name, filled)
     entry = f"from {filled['module']} import {filled['attribute']} as application\n"

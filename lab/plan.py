@@ -9,6 +9,7 @@ from typing import Any
 
 from forehand_lab.reference import right
 from forehand_lab.scenario import Profile, Request, Scenario
+from forehand_lab.speaking import wanted
 
 # A reply's expected bytes go into the plan up to this size; beyond it the length is checked, and `verify`
 # compared bytes.
@@ -96,14 +97,22 @@ def shape(scenario: Scenario, point: float) -> dict[str, Any]:
     load = scenario.load
     arrivals = load.get("arrivals", "uniform")
     if scenario.kind in ("closed", "mixed"):
-        return {"kind": "closed", "connections": int(point), "pipeline": int(load.get("pipeline", 1))}
+        return {"kind": "closed", "connections": int(point), **depth(load)}
     calls = int(load.get("calls", 1))
     if scenario.kind == "sessions" or calls > 1:
         # A sweep's rate counts requests, as autobench's does; the engine's counts clients.
         rate = point if scenario.kind == "sessions" else point / calls
         think = float(load.get("think_s", 0))
         return {"kind": "sessions", "arrivals": arrivals, "rate": rate, "requests": calls, "think_s": think}
-    return {"kind": "open", "arrivals": arrivals, "rate": point}
+    streams = {"streams": int(load["streams"])} if "streams" in load else {}
+    return {"kind": "open", "arrivals": arrivals, "rate": point, **streams}
+
+
+def depth(load: Mapping[str, Any]) -> dict[str, int]:
+    """How many requests a connection of a closed loop has on their way."""
+    if load.get("http") == "2":
+        return {"streams": int(load.get("streams", 1))}
+    return {"pipeline": int(load.get("pipeline", 1))}
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,20 @@ class Aim:
     cpus: tuple[int, ...] = ()
     seed: int = 1
     host: str = "127.0.0.1"
+    # In PEM, of a server within TLS.
+    certificate: str = ""
+
+
+def addressed(aim: Aim, load: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a load goes, and what it speaks there."""
+    secure = wanted(load) == "https"
+    told: dict[str, Any] = {
+        "url": f"{'https' if secure else 'http'}://{aim.host}:{aim.port}/",
+        "http": load.get("http", "1.1"),
+    }
+    if secure:
+        told["tls"] = {"ca": aim.certificate, "resume": bool(load.get("resume", False))}
+    return told
 
 
 def plan(scenario: Scenario, profile: Profile, point: float, aim: Aim) -> dict[str, Any]:
@@ -121,11 +144,10 @@ def plan(scenario: Scenario, profile: Profile, point: float, aim: Aim) -> dict[s
     timeout = float(scenario.load.get("timeout_s", 5.0))
     made: dict[str, Any] = {
         "format": 1,
-        "url": f"http://{aim.host}:{aim.port}/",
+        **addressed(aim, scenario.load),
         "load": shape(scenario, point),
         "duration_s": profile.seconds,
         "drain_s": profile.drain_s,
-        "http": scenario.load.get("http", "1.1"),
         "keep_alive": scenario.load.get("keep_alive"),
         "requests": [asked(scenario, request) for request in scenario.requests if not request.alone],
         "timeouts": {"connect_s": timeout, "first_byte_s": timeout, "body_s": timeout},

@@ -15,6 +15,7 @@ from typing import Any
 from forehand_lab import HERE
 from forehand_lab.places import Setting
 from forehand_lab.problem import USAGE, Problem, near
+from forehand_lab.speaking import VERSIONS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,7 +40,8 @@ TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     },
     "load": {
         "http": str, "keep_alive": bool, "calls": int, "think_s": _NUMBER, "pipeline": int, "timeout_s": _NUMBER,
-        "arrivals": str, "slow_read": dict, "slow_write": dict, "background_rate": _NUMBER,
+        "streams": int, "tls": bool, "resume": bool, "arrivals": str, "slow_read": dict, "slow_write": dict,
+        "background_rate": _NUMBER,
     },
     "profile": {"points": list, "seconds": _NUMBER, "rounds": int, "warmup_s": _NUMBER, "drain_s": _NUMBER},
     "request": {
@@ -172,8 +174,22 @@ def judged(table: Mapping[str, Any], where: str) -> None:
             check(part, section)
     if table["kind"] not in KINDS:
         raise Problem(USAGE, f"{where}: kind is one of {', '.join(KINDS)}, not {table['kind']!r}", HINT)
+    spoken(table.get("load", {}), where)
     if table.get("application", {}).get("interface", "auto") not in INTERFACES:
         raise Problem(USAGE, f"{where}: application.interface is one of {', '.join(INTERFACES)}", HINT)
+
+
+def spoken(load: Mapping[str, Any], where: str) -> None:
+    """Raises Problem for protocols that do not go together."""
+    http = load.get("http", "1.1")
+    if http not in VERSIONS:
+        raise Problem(USAGE, f"{where}: load.http is one of {', '.join(VERSIONS)}, not {http!r}", HINT)
+    if http != "2" and load.get("streams", 1) != 1:
+        raise Problem(USAGE, f'{where}: load.streams needs load.http = "2"', HINT)
+    if http == "2" and (load.get("pipeline", 1) != 1 or "slow_read" in load or "slow_write" in load):
+        raise Problem(USAGE, f"{where}: load.pipeline, slow_read and slow_write are for HTTP/1", HINT)
+    if load.get("resume") and not load.get("tls"):
+        raise Problem(USAGE, f"{where}: load.resume needs load.tls", HINT)
 
 
 def said_type(wanted: type | tuple[type, ...]) -> str:

@@ -10,7 +10,7 @@ from forehand_lab import histograms
 
 # Beyond these a point is marked: moments of different hosts are not known, or not kept, better.
 UNCERTAIN_S, SPREAD_S = 0.005, 0.005
-TIMES = ("response", "service", "connect", "first_byte", "transfer")
+TIMES = ("response", "service", "connect", "handshake", "first_byte", "transfer")
 VERDICTS = ("fit", "at_ceiling", "at_fault")
 PERCENTILES = ("50", "75", "90", "95", "99", "99.9", "99.99")
 Result = Mapping[str, Any]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from forehand_lab import histograms, sharing
+from forehand_lab import histograms, sharing, speaking
 from forehand_lab.estimates import LEAST_PAIRS, Comparison, compared, estimate
 
 Fact = Mapping[str, Any]
@@ -80,7 +80,9 @@ def point(facts: Sequence[Fact]) -> dict[str, Any]:
         errors.update(fact["result"]["errors"])
     times = {
         name: histograms.merged(fact["result"]["times"][name].get("hdr", "") for fact in counted)
-        for name in ("response", "service")
+        for name in ("response", "service", "handshake")
+        # A record of before there was TLS has no handshakes.
+        if all(name in fact["result"]["times"] for fact in counted)
     }
     hits = [fact["hits"] for fact in counted if fact["hits"] is not None]
     return {
@@ -96,12 +98,23 @@ def point(facts: Sequence[Fact]) -> dict[str, Any]:
         "errors": dict(errors.most_common()),
         "response": histograms.percentiles(times["response"]),
         "service": histograms.percentiles(times["service"]),
+        "tls": handshakes(totals, times.get("handshake")),
         "spectrum": histograms.spectrum(times["response"]),
         "hits": sum(hits) if hits else None,
         "beside": beside(counted),
         "marks": [f"round {fact['round']}: {mark}" for fact in facts for mark in fact["marks"]],
         "lower_bound": any(fact["result"]["generator"]["verdict"] == "at_ceiling" for fact in counted),
     }
+
+
+def handshakes(totals: Sequence[Mapping[str, Any]], times: Any) -> dict[str, Any] | None:
+    """Handshakes of TLS over all rounds, and how long they took; None where there were none."""
+    counts = [each.get("connections", {}) for each in totals]
+    made = sum(each.get("handshakes", 0) for each in counts)
+    if not made:
+        return None
+    resumed = sum(each.get("resumed", 0) for each in counts)
+    return {"handshakes": made, "resumed": resumed, "times": histograms.percentiles(times)}
 
 
 def beside(facts: Sequence[Fact]) -> list[dict[str, Any]]:
@@ -260,6 +273,7 @@ def whole(facts: Sequence[Fact]) -> dict[str, Any]:
         "checks": checks(facts),
         "hosts": hosts(facts),
         "heat_edges_us": histograms.HEAT_EDGES_US,
+        "speaks": speaking.said(manifest["load"]),
     }
 
 

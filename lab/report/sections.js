@@ -37,6 +37,11 @@ function sweeps(grid) {
   const kinds = [...new Set(shownNow.flatMap((name) => r.points[name].flatMap((row) => Object.keys(row.errors))))].sort();
   const errors = figure("Errors by kind", { wide: true, note: `Share of requests that failed, by ${unit}. The same scale for all servers; kinds are told by hatches, ○ is noisy.`, heads: ["server", unit, "failed", "kinds"], rows: rowsOf((row) => [row.failed_share === null ? "–" : plain(100 * row.failed_share) + " %", Object.entries(row.errors).map(([kind, n]) => `${kind.replace(/_/g, " ")} ${plain(n)}`).join(", ") || "none"]) });
   grid.append(errors.element); later(() => errorBars(errors.plot, shownNow, r.points, kinds));
+  const agreed = shownNow.flatMap((name) => r.points[name].filter((row) => row.tls).map((row) => [title(name), row.point, row.tls.handshakes, row.tls.resumed, ...["50", "99", "max"].map((p) => milliseconds(row.tls.times[p]))]));
+  if (agreed.length) {
+    const { element, plot } = figure("Handshakes of TLS", { wide: true, note: "Over all rounds; from connected to agreed, as the client sees it, its own share included. A resumed one goes on from an earlier connection, by a ticket." });
+    plot.append(table(["server", unit, "handshakes", "resumed", "median, ms", "99 %, ms", "longest, ms"], agreed)); grid.append(element);
+  }
   chart("CPU per request", "CPU us/request", { y: "µs" }, "User and system time of the whole tree of the server's processes, fronts included.");
   chart("Memory", "PSS MiB", { y: "MiB" }, "The most that a sample saw, over all processes, pages that are shared counted once.");
 }
@@ -142,7 +147,7 @@ function manifest(grid) {
   const empty = (value) => value === null || value === undefined || value === "" || (typeof value === "object" && !Object.values(value).some((each) => !empty(each)));
   const flat = (value) => (Array.isArray(value) ? value.map(flat).join(", ") : value && typeof value === "object" ? Object.entries(value).filter(([, each]) => !empty(each)).map(([key, each]) => `${key.replace(/_/g, " ")} ${flat(each)}`).join("; ") : String(value));
   const noise = m.machine.noise_at_start, quiet = noise ? `load ${plain(noise.load)}, ${plain(noise.time_wait)} connections in TIME_WAIT` : "";
-  const told = [["record", r.id], ["ended", r.ended], ["profile", `${m.profile}: ${m.rounds} rounds, ${m.seconds} s a point, warm-up ${m.warmup_s} s`], ["application", flat(m.setting)], ["load", flat(m.load)], ["engine", m.engine], ...Object.entries(m.machine).map(([key, value]) => (key === "noise_at_start" ? ["before it began", quiet] : [key.replace(/_/g, " "), flat(value)]))];
+  const told = [["record", r.id], ["ended", r.ended], ["profile", `${m.profile}: ${m.rounds} rounds, ${m.seconds} s a point, warm-up ${m.warmup_s} s`], ["application", flat(m.setting)], ["load", flat(m.load)], ["it speaks", r.speaks], ["engine", m.engine], ...Object.entries(m.machine).map(([key, value]) => (key === "noise_at_start" ? ["before it began", quiet] : [key.replace(/_/g, " "), flat(value)]))];
   box("Manifest", table(["what", ""], told.filter(([, value]) => !empty(value))));
   const download = (name, type, content) => make("button", { type: "button", onclick: async () => { const url = URL.createObjectURL(new Blob([await content()], { type })); make("a", { href: url, download: name }).click(); setTimeout(() => URL.revokeObjectURL(url), 1000); } }, name);
   const raw = [...document.querySelectorAll("script.raw")].find((each) => each.dataset.name === r.id);

@@ -6,8 +6,10 @@ import argparse
 import importlib.util
 import resource
 import shutil
+import tempfile
+from pathlib import Path
 
-from forehand_lab import engine, interpreters, machine, records
+from forehand_lab import engine, interpreters, machine, records, speaking
 from forehand_lab.environments import home, program, uv
 from forehand_lab.problem import FAILED, OK, Problem
 from forehand_lab.terminal import console_of
@@ -40,6 +42,13 @@ def act(asked: argparse.Namespace) -> int:
         except Problem as problem:
             line(False, what, f"{problem}; {problem.hint}")
             bad += 1
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            speaking.certified(Path(folder), "localhost")
+        line(True, "TLS", "the load engine speaks it, and makes certificates for servers")
+    except Problem as problem:
+        line(False, "TLS", f"{problem}; {problem.hint}")
+        bad += 1
     for name, package in PROGRAMS.items():
         found = program(name)
         line(

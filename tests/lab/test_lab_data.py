@@ -23,6 +23,8 @@ SYSTEMS = (
     "hypercorn", "hypercorn-asgi", "granian-asgi", "waitress", "fastpysgi", "forehand", "forehand-asgi",
     "forehand-nginx", "forehand-nginx-kept", "forehand-uwsgi-nginx", "forehand-scgi-nginx",
     "forehand-fcgi-nginx", "forehand-fcgi-nginx-kept", "forehand-static", "nxweb-static",
+    "forehand-tls", "forehand-h2c", "forehand-static-tls", "granian-tls", "granian-h2c", "hypercorn-tls",
+    "hypercorn-h2c", "nginx-tls", "nginx-h2c", "caddysnake", "caddysnake-h2c",
     "forehand-asgi-asyncio", "cherrypy@2010", "twisted@2010", "gevent@2010", "tornado@2010",
 )  # fmt: skip
 INSTALL_AND_VERIFY_S = 10.0
@@ -148,6 +150,10 @@ def test_a_scenario_of_five_lines_is_enough(tmp_path: Path) -> None:
         (SHORTEST + "[application]\nthreads = true\n", "application.threads is a whole number, not True"),
         (SHORTEST + '[application]\npth = "."\n', "there is no key 'application.pth'; did you mean 'path'?"),
         (SHORTEST + '[application]\ninterface = "cgi"\n', "application.interface is one of auto, wsgi, asgi"),
+        (SHORTEST + '[load]\nhttp = "3"\n', "load.http is one of 1.0, 1.1, 2, not '3'"),
+        (SHORTEST + "[load]\nstreams = 2\n", 'load.streams needs load.http = "2"'),
+        (SHORTEST + '[load]\nhttp = "2"\npipeline = 2\n', "are for HTTP/1"),
+        (SHORTEST + "[load]\nresume = true\n", "load.resume needs load.tls"),
         (SHORTEST + '[request]\ntarget = "/"\n', "written as [[request]]"),
         (SHORTEST + "oops = \n", "Invalid value"),
     ],
