@@ -3,7 +3,7 @@
 //! A port to another system writes these names again:
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
-//! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `wall_seconds`, `SharedNumbers` (memory between processes),
+//! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `monotonic_ns` and `compare_clocks`, `wall_seconds`, `SharedNumbers` and `forget_numbers` (memory between processes), `thread_id`,
 //! `set_title`, `become_subreaper`, `exit_now`, `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
 //! (what a forked child never has), and the module `file` (files below a folder; `file/portable.rs` has what any POSIX system can do).
 
@@ -16,15 +16,21 @@ mod handoff;
 mod memory;
 mod process;
 mod socket;
+mod ticks;
 mod timer;
 mod title;
 
-pub use clock::{ThreadClock, monotonic_ms, monotonic_us, wall_seconds, wall_us};
+pub use clock::{
+    ThreadClock, compare_clocks, monotonic_ms, monotonic_ns, monotonic_us, thread_cpu_ns, wall_seconds,
+    wall_us,
+};
 pub use close_on_fork::{CloseOnFork, forks, has_forked, keep_from_children, release};
 pub use epoll::{Poll, PollEvent, PollEvents};
 pub use handoff::{Handoff, NOTE_BYTES};
 pub use memory::{container_memory, resident_bytes, trim_heap};
-pub use process::{SharedNumbers, become_subreaper, exit_now, stacks_signal, write_stderr};
+pub use process::{
+    Access, SharedNumbers, become_subreaper, exit_now, forget_numbers, stacks_signal, thread_id, write_stderr,
+};
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
     is_readable,

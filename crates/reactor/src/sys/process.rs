@@ -19,26 +19,47 @@ unsafe impl Send for SharedNumbers {}
 // SAFETY: as above.
 unsafe impl Sync for SharedNumbers {}
 
+/// What may be done with shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Numbers are only loaded: a store would end the process.
+    Read,
+    Write,
+}
+
 impl SharedNumbers {
     /// Maps the first `count` numbers behind a descriptor.
     ///
     /// # Errors
     /// The kernel's; or `InvalidInput`, when there are fewer numbers behind it.
     pub fn map(fd: RawFd, count: usize) -> io::Result<Self> {
-        let size = count * size_of::<AtomicU64>();
+        Self::map_part(fd, (0, count), Access::Write)
+    }
+
+    /// Maps `count` numbers from a place on, which is where a page begins: a multiple of 8192 numbers is, on every
+    /// system.
+    ///
+    /// # Errors
+    /// The kernel's; or `InvalidInput`, when there are fewer numbers behind the descriptor.
+    pub fn map_part(fd: RawFd, (first, count): (usize, usize), access: Access) -> io::Result<Self> {
+        let (skip, size) = (first * size_of::<AtomicU64>(), count * size_of::<AtomicU64>());
         // SAFETY: `stat` is plain data that the call fills; its result is checked.
         let held = unsafe {
             let mut stat: libc::stat = std::mem::zeroed();
             check(libc::fstat(fd, &raw mut stat))?;
             usize::try_from(stat.st_size).unwrap_or(0)
         };
-        if count == 0 || held < size {
+        if count == 0 || held < skip + size {
             // Reading beyond the end of the file would be a bus error.
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "too few numbers behind the descriptor"));
         }
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        let access = match access {
+            Access::Read => libc::PROT_READ,
+            Access::Write => libc::PROT_READ | libc::PROT_WRITE,
+        };
+        let skip = libc::off_t::try_from(skip).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping at a place of the kernel's choice; the result is checked.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, fd, 0) };
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), size, access, libc::MAP_SHARED, fd, skip) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -59,6 +80,39 @@ impl Drop for SharedNumbers {
         // SAFETY: unmaps what `map` has mapped, once.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.count * size_of::<AtomicU64>()) };
     }
+}
+
+/// Gives back the memory of numbers behind a descriptor: they read as zeros from now on.
+///
+/// # Errors
+/// The kernel's.
+pub fn forget_numbers(fd: RawFd, first: usize, count: usize) -> io::Result<()> {
+    let (skip, size) = (first * size_of::<AtomicU64>(), count * size_of::<AtomicU64>());
+    let (skip, size) = match (libc::off_t::try_from(skip), libc::off_t::try_from(size)) {
+        (Ok(skip), Ok(size)) => (skip, size),
+        _ => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    #[cfg(target_os = "linux")]
+    {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: takes numbers only.
+        check(unsafe { libc::fallocate(fd, mode, skip, size) })?;
+        Ok(())
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let zeros = vec![0_u8; size as usize];
+        // SAFETY: the bytes are valid for their length.
+        let put = unsafe { libc::pwrite(fd, zeros.as_ptr().cast(), zeros.len(), skip) };
+        super::check_size(put).map(|_| ())
+    }
+}
+
+/// What names the calling thread, in C and in Python (`threading.get_ident()`).
+#[inline]
+pub fn thread_id() -> u64 {
+    // SAFETY: takes nothing.
+    unsafe { libc::pthread_self() as u64 }
 }
 
 /// Makes this process the parent of its descendants whose own parents have ended.
