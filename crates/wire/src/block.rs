@@ -24,6 +24,8 @@ pub struct Facts {
     pub expect_continue: bool,
     pub expect_unknown: bool,
     pub forwarding: bool,
+    /// A proxy says when it has had the request.
+    pub request_start: bool,
     pub content_types: u8,
     pub te_lines: u8,
     pub codings: Codings,
@@ -79,6 +81,12 @@ impl Block {
     /// As received.
     pub fn raw(&self) -> &[u8] {
         &self.raw
+    }
+
+    /// A proxy says when it has had the request: X-Request-Start, or X-Queue-Start.
+    #[inline]
+    pub fn has_request_start(&self) -> bool {
+        self.facts.request_start
     }
 
     /// There is a header by which a proxy speaks of its client.

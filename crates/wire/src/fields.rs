@@ -129,7 +129,9 @@ fn note(facts: &mut Facts, name: &[u8], value: &[u8], policy: &Policy) -> Result
                 return Err(fault::TWO_CONTENT_TYPES);
             }
         }
+        13 if is(name, "x-queue-start") => facts.request_start = true,
         14 if is(name, "content-length") => return length(facts, value, policy),
+        15 if is(name, "x-request-start") => facts.request_start = true,
         17 if is(name, "transfer-encoding") => return codings(facts, value, policy),
         _ => {}
     }

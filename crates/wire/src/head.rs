@@ -33,6 +33,8 @@ pub struct Head {
     /// The peer waits for `100 Continue` (RFC 9110 §10.1.1).
     pub expects_continue: bool,
     pub attachment: Attachment,
+    /// What a layer above counts requests with these bytes under; zero until it is known.
+    pub label: AtomicU64,
     repeated: AtomicBool,
     /// What whoever keeps heads has found out about this one; zero: nothing yet.
     found_out: AtomicU64,
@@ -86,6 +88,7 @@ impl Head {
             persistent,
             expects_continue,
             attachment: OnceLock::new(),
+            label: AtomicU64::new(0),
             repeated: AtomicBool::new(false),
             found_out: AtomicU64::new(0),
             block,
@@ -125,6 +128,13 @@ impl Head {
     /// The host that is meant.
     pub fn host(&self) -> Option<&[u8]> {
         self.authority().or_else(|| self.block.get("host"))
+    }
+
+    /// Method and target up to the end of its path: `GET /path`, without the query.
+    #[inline]
+    pub fn method_and_path(&self) -> &[u8] {
+        let end = self.parts.path.1.max(self.parts.method);
+        self.line.get(..end).unwrap_or_default()
     }
 
     pub fn is_head(&self) -> bool {
