@@ -49,6 +49,50 @@ def set_title(text: str, /) -> bool:
 def become_subreaper() -> bool:
     """Become the parent of descendants whose parents have ended. False: there is no such thing here."""
 
+def serve_status(listeners: Sequence[tuple[int, bool, bool]], shared: tuple[int, int], told: dict[str, Any], /) -> None:
+    """Serve the status endpoint until this process ends: descriptors, whether each is a loopback address and whether
+    only this machine's processes reach it; descriptors of statistics and scoreboard; token, stall_ms, deadlines, build,
+    application.
+    """
+
+class Statistics:
+    """What all workers count and time, in memory that they share."""
+
+    #: So many bytes there must be behind the descriptor.
+    BYTES: int
+
+    def __init__(self, fd: int, writable: bool, /) -> None:
+        """Those behind a descriptor, which is copied; writable: the supervisor's, and new ones begin with it."""
+
+    def take(self, row: int, /) -> None:
+        """A worker is about to live in that row."""
+
+    def set(self, name: str, value: int, /) -> None:
+        """Say something of the server."""
+
+    def count(self, name: str, /) -> None:
+        """Count something that has happened to the server."""
+
+    def count_exit(self, reason: str, /) -> None:
+        """A worker has ended for that reason."""
+
+    def fold(self, row: int, metrics: tuple[str, int] | None = None, /) -> None:
+        """The worker of that row has ended: its numbers become those of all dead. metrics: the folder of the
+        application's own, and the process that has ended."""
+
+    def fold_metrics(self, folder: str, pid: int, /) -> None:
+        """A process that was no worker has ended: what the application has counted in it is kept."""
+
+    def inside(self, row: int, dead: bool, /) -> list[tuple[int, str, int, float, float]]:
+        """Requests inside a worker, the oldest first: (number, method and path, its thread's ident, seconds since the
+        first byte, seconds since it was begun). dead: it has ended."""
+
+    def records(self, row: int | None, /) -> list[dict[str, Any]]:
+        """Requests that have ended in a worker and were kept, the oldest first; None: in those that are dead."""
+
+    def totals(self) -> dict[str, Any]:
+        """What all workers have counted, those included that are dead."""
+
 class Controls:
     """What can be said to each server, whoever drives it."""
 
@@ -88,6 +132,12 @@ class Server(Controls):
     ) -> None: ...
     def start(self) -> None:
         """Start the threads; returns at once."""
+
+    def slow(self) -> list[tuple[int, int]]:
+        """Threads inside requests that take long, to be looked at: (thread, number of the request)."""
+
+    def stands_at(self, number: int, place: str, /) -> None:
+        """A thread stood there, inside the request of that number."""
 
     def overdue_fd(self) -> int:
         """A descriptor that can be read when `overdue` has something to tell."""

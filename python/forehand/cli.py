@@ -42,7 +42,7 @@ OTHER_COMMANDS = {
     "lab": "measure servers",
 }
 #: Commands for a running server (`supervisor/client.py`).
-COMMANDS = ("status", "reload", "upgrade", "stop", "workers", "stacks", "tls", "reopen")
+COMMANDS = ("status", "requests", "reload", "upgrade", "stop", "workers", "stacks", "tls", "reopen")
 
 
 class Parser(argparse.ArgumentParser):

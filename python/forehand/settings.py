@@ -29,6 +29,7 @@ GROUPS = {
     "Limits": "how much the server takes; 65536, 64K, 1M and 1G are understood",
     "Strictness": "what the RFCs leave to the server's choice (docs/protocol-policy.md)",
     "Process": supervision.GROUPS["Process"],
+    "Looking inside": supervision.GROUPS["Looking inside"],
     "Hooks": supervision.GROUPS["Hooks"],
 }
 
@@ -362,7 +363,8 @@ SUPERVISED = (
     "startup_timeout", "max_worker_age",
     "max_worker_memory", "worker_memory_kind", "control", "process_name", "pid_file", "user", "group", "umask",
     "log_file", "log_level", "log_format", "log_colors", "log_config", "log_syslog", "log_syslog_to",
-    "log_syslog_facility", "log_syslog_prefix",
+    "log_syslog_facility", "log_syslog_prefix", "status_bind", "status_token_file", "liveness_stall",
+    "metrics_app", "statsd_host", "statsd_interval", "statsd_prefix", "dogstatsd_tags",
 )  # fmt: skip
 
 
@@ -480,4 +482,7 @@ class Settings:
         settings["sendfile"] = sendfile.for_engine(self["sendfile"])
         settings["max_requests"] = (self["max_requests"], self["max_requests_jitter"])
         settings["watch_routes"] = self["max_worker_memory"] > 0
+        settings["request_id"] = self["request_id"]
+        settings["ask_routes"] = bool(self["status_bind"])
+        settings["slow_request"] = round(self["slow_request"] * 1000)
         return settings

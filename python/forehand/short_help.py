@@ -25,7 +25,7 @@ GENERAL = (
 )
 FOOT = """\
 
-For a running server: status reload upgrade stop workers stacks tls reopen
+Running servers: status requests reload upgrade stop workers stacks tls reopen
 From another server: forehand migrate FILE. Measuring servers: forehand lab
 """
 COLUMN = 29

@@ -108,6 +108,16 @@ class Options(TypedDict, total=False):
     log_file: str
     error_logfile: str
     log_output: str
+    status_bind: str | list[str]
+    status_token_file: str
+    metrics_app: bool
+    statsd_host: str
+    statsd_interval: float | str
+    statsd_prefix: str
+    dogstatsd_tags: str
+    liveness_stall: float | str
+    request_id: str | bool
+    slow_request: float | str
     on_start: str
     on_worker_start: str
     on_worker_ready: str

@@ -209,6 +209,7 @@ SPECIAL = {
     "log_format": "json", "log_colors": "on", "log_syslog_to": "udp://127.0.0.1:1", "log_syslog_facility": "daemon",
     "tls_min": "1.3", "tls_client_verify": "optional",
     "interface": "asgi", "lifespan": "off", "loop": "asyncio", "worker_class": "gevent",
+    "statsd_host": "127.0.0.1:1",
 }  # fmt: skip
 
 

@@ -74,11 +74,12 @@ def test_a_sync_configuration() -> None:
         "http_relax": ["obs-fold"],
         "tls_cert": ["/etc/ssl/site.crt"],
         "tls_key": ["/etc/ssl/site.key"],
+        "statsd_host": "localhost:8125",
     }
     assert kinds(outcome, "timeout") == [DIFFERENT], "with sync workers it is a deadline"
     assert kinds(outcome, "worker_connections") == [NOT_NEEDED]
     assert kinds(outcome, "keepalive") == [DIFFERENT]
-    assert kinds(outcome, "statsd_host") == kinds(outcome, "logconfig_dict") == [UNSUPPORTED]
+    assert kinds(outcome, "logconfig_dict") == [UNSUPPORTED]
     assert kinds(outcome, "limit_request_line") == [UNSUPPORTED], "nothing is unlimited"
     assert kinds(outcome, "proxy_protocol") == kinds(outcome, "spew") == [], "what is off says nothing"
 

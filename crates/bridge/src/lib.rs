@@ -13,11 +13,15 @@ mod ffi;
 mod forked;
 mod hub;
 mod parent;
+mod request_id;
 mod sampler;
 mod server;
 mod settings;
 mod slab;
 mod static_mounts;
+mod statistics;
+mod status;
+mod told_route;
 mod url;
 mod wsgi;
 
@@ -28,9 +32,10 @@ use pyo3::prelude::*;
 mod _core {
     use std::os::fd::RawFd;
 
-    use super::{PyModule, PyResult, exit_timer, parent, pyfunction, settings};
+    use super::{PyModule, PyResult, exit_timer, parent, pyfunction, settings, status};
     use pyo3::exceptions::PyValueError;
     use pyo3::prelude::*;
+    use pyo3::types::PyDict;
 
     #[pymodule_export]
     use super::asgi::AsgiServer;
@@ -40,6 +45,8 @@ mod _core {
     use super::hub::GeventServer;
     #[pymodule_export]
     use super::server::Server;
+    #[pymodule_export]
+    use super::statistics::Statistics;
     #[pymodule_export]
     use super::wsgi::{FileWrapper, Input};
 
@@ -59,6 +66,17 @@ mod _core {
     #[pyfunction]
     fn end_within(patience_ms: u64, status: i32) -> PyResult<()> {
         Ok(exit_timer::within(patience_ms, status)?)
+    }
+
+    /// Serves the status endpoint until this process ends.
+    #[pyfunction]
+    fn serve_status(
+        py: Python<'_>,
+        listeners: Vec<(RawFd, bool, bool)>,
+        shared: (RawFd, RawFd),
+        told: &Bound<'_, PyDict>,
+    ) -> PyResult<()> {
+        status::serve(py, listeners, shared, told)
     }
 
     /// Shows a text instead of the command line in `ps`. False: the system has no such thing.

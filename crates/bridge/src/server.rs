@@ -90,6 +90,16 @@ impl Server {
         inside
     }
 
+    /// Threads that are inside requests that take long, and shall be looked at: (thread, number of the request).
+    fn slow(&self) -> Vec<(u64, u64)> {
+        self.threads.engine.slow.take_found()
+    }
+
+    /// A thread stood there, inside the request of that number.
+    fn stands_at(&self, number: u64, place: &str) {
+        self.threads.engine.slow.note(number, place);
+    }
+
     /// Routes that have grown most: (route, KiB, requests).
     fn routes(&self) -> Vec<(String, i64, u64)> {
         self.threads.app().routes.as_ref().map_or_else(Vec::new, |routes| routes.most(5))

@@ -5,6 +5,7 @@
 
 use std::os::fd::RawFd;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Once};
 
 use pyo3::exceptions::PyValueError;
@@ -17,8 +18,10 @@ use server::lanes::{ByHand, FairBy, Lane, Priority};
 use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
 use server::request_deadlines::RequestTimeouts;
+use server::request_id::RequestIds;
 use server::scoreboard::Scoreboard;
 use server::sendfile::Sendfile;
+use server::statistics::segment;
 use server::tls::Material;
 use server::turn::Loop;
 use wire::{Family, Limits, Policy, Trust};
@@ -44,7 +47,11 @@ pub fn within_tls(kind: &str) -> bool {
 }
 
 /// One setting, or its default.
-fn get<'py, T: FromPyObjectOwned<'py>>(settings: &Bound<'py, PyDict>, name: &str, default: T) -> PyResult<T> {
+pub fn get<'py, T: FromPyObjectOwned<'py>>(
+    settings: &Bound<'py, PyDict>,
+    name: &str,
+    default: T,
+) -> PyResult<T> {
     match settings.get_item(name)? {
         Some(value) if !value.is_none() => value.extract().map_err(|error| {
             PyValueError::new_err(format!("setting {name}: {}", Into::<PyErr>::into(error)))
@@ -74,6 +81,14 @@ impl Settings {
             threads_auto: get::<Option<(u32, u64)>>(settings, "threads_auto", None)?
                 .map(|(most, memory_bytes)| AutoThreads { most, memory_bytes }),
             scoreboard,
+            statistics: statistics(settings)?,
+            request_id: match get::<String>(settings, "request_id", String::new())? {
+                name if name.is_empty() => None,
+                name => Some(RequestIds::new(&name)),
+            },
+            ask_routes: get(settings, "ask_routes", false)?,
+            slow_request: get(settings, "slow_request", 5000)?,
+            https: get::<String>(settings, "url_scheme", "http".into())? == "https",
             handoff,
             shared_listeners: get(settings, "shared_listeners", false)?,
             report: match get::<Option<RawFd>>(settings, "report_fd", None)? {
@@ -164,6 +179,12 @@ fn scoreboard(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Scoreboard>, Opt
         }
         None => (None, None),
     })
+}
+
+/// Where statistics are written: a descriptor, and the row (`supervisor/statistics.py`).
+fn statistics(settings: &Bound<'_, PyDict>) -> PyResult<Option<&'static [AtomicU64]>> {
+    let place: Option<(RawFd, usize)> = get(settings, "statistics", None)?;
+    Ok(place.map(|(fd, row)| segment::join(fd, row)).transpose()?)
 }
 
 /// After how many requests this worker asks to be replaced: the bound, and up to the jitter

@@ -67,6 +67,7 @@ pub enum Value {
     Microseconds,
     DecimalSeconds,
     Process,
+    RequestId,
 }
 
 impl Format {
@@ -137,12 +138,13 @@ fn named(name: &str, wanted: &mut Vec<Wanted>) -> Result<Part, String> {
                 wanted.push(Wanted::ReplyHeader(header.to_ascii_lowercase()));
                 Ok(Part::ReplyHeader(wanted.len() - 1))
             }
+            Some(("id", "x")) => Ok(Part::Value(Value::RequestId)),
             Some((key, "e")) if !key.is_empty() => {
                 wanted.push(Wanted::Environ(key.to_string()));
                 Ok(Part::Environ(wanted.len() - 1))
             }
             _ => Err(format!(
-                "'%{name}' is not known: of the tokens in braces there are %{{Header}}i, %{{Header}}o and %{{KEY}}e"
+                "'%{name}' is not known: of the tokens in braces there are %{{Header}}i, %{{Header}}o, %{{KEY}}e and %{{id}}x"
             )),
         };
     }
@@ -194,7 +196,15 @@ impl AccessLog {
             (None, Address::Ip(ip, _)) => ip.to_string(),
             (None, Address::Unix) => "-".to_string(),
         };
-        self.write(&Facts { head, address, status: reply.0, written: reply.1, elapsed: 0, notes: &[] });
+        self.write(&Facts {
+            head,
+            address,
+            status: reply.0,
+            written: reply.1,
+            elapsed: 0,
+            id: None,
+            notes: &[],
+        });
     }
 
     /// Writes a line.
@@ -226,6 +236,8 @@ pub struct Facts<'a> {
     pub written: u64,
     /// Microseconds.
     pub elapsed: u64,
+    /// What names it, where requests have names.
+    pub id: Option<&'a str>,
     /// What the exchange has noted down; `Format::wanted` says what.
     pub notes: &'a [Vec<u8>],
 }
@@ -267,6 +279,7 @@ impl Facts<'_> {
             Value::Path => return push_quoted(line, of_head(Head::path)),
             Value::Query => return push_quoted(line, of_head(Head::query)),
             Value::RemoteAddress => return push_quoted(line, self.address.as_bytes()),
+            Value::RequestId => self.id.unwrap_or("-").into(),
             Value::Nothing => "-".into(),
             Value::Time => format!("[{}]", calendar::common(wall_us() / 1_000_000)),
             Value::Protocol => self.protocol().into(),
@@ -309,6 +322,9 @@ impl Facts<'_> {
         ];
         for (key, value) in numbers {
             line.extend_from_slice(format!(",\"{key}\":{value}").as_bytes());
+        }
+        if let Some(id) = self.id {
+            line.extend_from_slice(format!(",\"request_id\":\"{id}\"").as_bytes());
         }
         line.extend_from_slice(b"}\n");
         line

@@ -29,6 +29,13 @@ pub trait App: Send + Sync + 'static {
         self.outside(wait)
     }
 
+    /// When the thread that leads has last come back from [`App::outside_for_work`], in monotonic nanoseconds; zero: that
+    /// takes no time.
+    #[inline]
+    fn back_at(&self) -> u64 {
+        0
+    }
+
     /// Until when (monotonic milliseconds) one thread is taken to hold up the others: new
     /// connections are better off with another worker.
     #[inline]

@@ -15,16 +15,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use reactor::sys::monotonic_us;
+use reactor::sys::{monotonic_ns, monotonic_us};
 
 use crate::exchange::Exchange;
 use crate::heartbeat::Heartbeat;
 use crate::reply::Reply;
+use crate::statistics::Ended;
 
 /// How many requests are read before the first is answered.
 const MOST: usize = 16;
 /// Replies wait for one another only while a call takes no longer than this on average.
-const QUICK_US: u64 = 30;
+const QUICK_NS: u64 = 30_000;
 /// Under an event loop or a hub, so many replies wait for one another, ...
 const HELD: usize = 8;
 /// ... for no longer than this, ...
@@ -43,6 +44,10 @@ pub struct Batch {
     heartbeat: Option<Arc<Heartbeat>>,
     /// How many replies wait.
     kept: usize,
+    /// What is counted of their requests when they are sent, where statistics are kept: of those that have a connection of
+    /// their own, in the same order, and of those that have a stream of one.
+    ended: Vec<Ended>,
+    ended_streams: Vec<Ended>,
     /// Buffers that were used before.
     buffers: Vec<Vec<u8>>,
     began: u64,
@@ -157,18 +162,20 @@ impl Batch {
         self.kept > 0
     }
 
-    /// All requests of a batch are read. `slow`: the last ones took long each, and these are expected to be alike:
-    /// nothing waits for them.
+    /// All requests of a batch are read: when, in monotonic nanoseconds; zero for a batch of one, which is not timed.
+    /// `slow`: the last ones took long each, and these are expected to be alike: nothing waits for them.
     #[inline]
-    pub fn begin(&mut self, slow: bool) {
+    pub fn begin(&mut self, slow: bool) -> u64 {
         if slow {
             self.wary = PATIENCE;
         }
         self.size = self.requests.len() as u32;
-        if self.size > 1 {
-            self.began = monotonic_us();
-        }
         self.wary = self.wary.saturating_sub(1);
+        if self.size <= 1 {
+            return 0;
+        }
+        self.began = monotonic_ns();
+        self.began
     }
 
     /// A finished reply waits.
@@ -181,6 +188,18 @@ impl Batch {
         }
     }
 
+    /// What is counted of requests when their replies are sent.
+    #[inline]
+    pub fn ended(&mut self, streams: bool) -> &mut Vec<Ended> {
+        if streams { &mut self.ended_streams } else { &mut self.ended }
+    }
+
+    /// Something is.
+    #[inline]
+    pub fn any_ended(&self) -> bool {
+        !self.ended.is_empty() || !self.ended_streams.is_empty()
+    }
+
     /// Works on the replies that wait.
     fn with_replies<R>(&mut self, work: impl FnOnce(&mut Vec<Reply>) -> R) -> R {
         match &self.heartbeat {
@@ -189,9 +208,9 @@ impl Batch {
         }
     }
 
-    /// Sends what waits, as far as the sockets take it.
+    /// Sends what waits, as far as the sockets take it, before its time.
     fn send(&mut self) {
-        self.with_replies(|replies| replies.iter_mut().for_each(Reply::send));
+        self.with_replies(|replies| replies.iter_mut().for_each(Reply::send_early));
     }
 
     /// Sends what waits, and takes it out: what becomes of the connections comes next.
@@ -229,7 +248,7 @@ impl Batch {
         if self.heartbeat.is_some() {
             return self.judge_held();
         }
-        if self.size > 1 && (monotonic_us() - self.began) / u64::from(self.size) > QUICK_US {
+        if self.size > 1 && (monotonic_ns() - self.began) / u64::from(self.size) > QUICK_NS {
             self.wary = PATIENCE;
         }
         self.size = 0;

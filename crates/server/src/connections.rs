@@ -8,6 +8,7 @@ mod expiry;
 mod progress;
 mod slow_readers;
 mod streams;
+mod unsettled;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use wire::{Fault, Millis};
 
 use self::eviction::EvictionQueue;
+use self::unsettled::Unsettled;
 use crate::connection::{Connection, Phase};
 use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
@@ -44,6 +46,7 @@ pub(crate) struct Connections {
     one_closed: bool,
     /// Requests of streams that the loop has not taken.
     opened: VecDeque<Box<Exchange>>,
+    unsettled: Unsettled,
 }
 
 impl Connections {
@@ -57,6 +60,7 @@ impl Connections {
             evictable: EvictionQueue::default(),
             one_closed: false,
             opened: VecDeque::new(),
+            unsettled: Unsettled::default(),
             engine,
         }
     }
@@ -120,7 +124,7 @@ impl Connections {
         let config = &self.engine.config;
         let rules = (Kind::HTTP, &config.trust, &config.limits);
         let mut connection = Connection::new(transport, token, (peer, source.listener), rules, poller.now);
-        self.refuse(&mut connection, fault, poller.now);
+        self.refuse(&mut connection, fault, poller);
         let none = self.progress(Box::new(connection), poller);
         debug_assert!(none.is_none(), "a refused connection yields no request");
     }
@@ -239,6 +243,9 @@ impl Connections {
         if poller.watch(&mut connection).is_err() {
             return self.close(connection);
         }
+        if !connection.machine.idle() {
+            self.note_partial(&connection, poller);
+        }
         let mut deadline = connection.deadline(&self.engine.config.limits);
         if leaving {
             deadline = deadline.min(self.shutdown.idle_until());
@@ -258,6 +265,7 @@ impl Connections {
     /// Closes a connection and frees its slot.
     fn close(&mut self, mut connection: Box<Connection>) {
         self.slots.free(connection.token);
+        self.unsettled.forget(connection.token);
         if let Some(streams) = connection.take_streams() {
             if streams.shared.half().waiting() == 0 {
                 connection.transport.end();

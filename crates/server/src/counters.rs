@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::h2::{H2_REASONS, Wrong};
 use wire::{Fault, REASONS};
 
-/// One number that only grows.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+/// One number that only grows. Where it stands, other processes may read it (`statistics`).
+#[derive(Debug)]
+pub struct Counter(&'static AtomicU64);
 
 impl Counter {
     #[inline]
@@ -53,23 +53,31 @@ macro_rules! counters {
         /// Every counter but those of refusals, and what it counts.
         pub const TABLE: &[(&str, &str)] = &[$((stringify!($name), concat!($($doc),+)),)+];
 
+        /// How many numbers there are.
+        pub const COUNT: usize = TABLE.len() + REASONS.len() + H2_REASONS.len();
+
         impl Counters {
-            pub fn new() -> Self {
+            /// Over numbers that are there for good, [`COUNT`] at least. With none, over numbers of its own: a few hundred
+            /// bytes for each engine, which are never given back.
+            pub fn new(numbers: Option<&'static [AtomicU64]>) -> Self {
+                let own = || &*Box::leak((0..COUNT).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().into_boxed_slice());
+                let mut numbers = numbers.filter(|given| given.len() >= COUNT).unwrap_or_else(own).iter();
+                let mut next = || Counter(numbers.next().unwrap_or(&NOWHERE));
                 Self {
-                    $($name: Counter::default(),)+
-                    parse_errors: REASONS.iter().map(|_| Counter::default()).collect(),
-                    h2_faults: H2_REASONS.iter().map(|_| Counter::default()).collect(),
+                    $($name: next(),)+
+                    parse_errors: REASONS.iter().map(|_| next()).collect(),
+                    h2_faults: H2_REASONS.iter().map(|_| next()).collect(),
                 }
             }
 
             /// Every name with its value, refusals that never happened left out.
             pub fn read(&self) -> Vec<(String, u64)> {
                 let mut all = vec![$((stringify!($name).to_string(), self.$name.get()),)+];
-                let refusals = REASONS.iter().zip(&self.parse_errors).map(|one| ("http_parse_errors_total", one));
-                let faults = H2_REASONS.iter().zip(&self.h2_faults).map(|one| ("h2_faults", one));
+                let refusals = REASONS.iter().zip(&self.parse_errors).map(|one| (REFUSALS, one));
+                let faults = H2_REASONS.iter().zip(&self.h2_faults).map(|one| (H2_FAULTS, one));
                 for (name, (reason, counter)) in refusals.chain(faults) {
                     if counter.get() > 0 {
-                        all.push((format!("{name}{{reason=\"{reason}\"}}"), counter.get()));
+                        all.push((by_reason(name, reason), counter.get()));
                     }
                 }
                 all
@@ -213,8 +221,21 @@ impl Counters {
     }
 }
 
-impl Default for Counters {
-    fn default() -> Self {
-        Self::new()
-    }
+/// Where a number would be counted that has no place. There is none, as [`COUNT`] says.
+static NOWHERE: AtomicU64 = AtomicU64::new(0);
+
+/// The names of all numbers, in the order in which they stand.
+pub fn names() -> Vec<String> {
+    let plain = TABLE.iter().map(|(name, _)| (*name).to_string());
+    let refusals = REASONS.iter().map(|reason| by_reason(REFUSALS, reason));
+    let faults = H2_REASONS.iter().map(|reason| by_reason(H2_FAULTS, reason));
+    plain.chain(refusals).chain(faults).collect()
+}
+
+/// The names of what is counted by reasons.
+const REFUSALS: &str = "http_parse_errors_total";
+const H2_FAULTS: &str = "h2_faults";
+
+fn by_reason(name: &str, reason: &str) -> String {
+    format!("{name}{{reason=\"{reason}\"}}")
 }

@@ -3,87 +3,31 @@
 //! Knows: no connection and no request. Any thread reads it; nothing in it is locked on the
 //! way of a request.
 
+mod config;
+
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use reactor::Waker;
-use reactor::sys::{CloseOnFork, Handoff, exit_now, forks, write_stderr};
-use wire::{Limits, Policy, Trust};
+use reactor::sys::{exit_now, forks, write_stderr};
 
-use crate::access::AccessLog;
 use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::disk::DiskThreads;
-use crate::files::Mount;
-use crate::lanes::ByHand;
 use crate::listener::Listener;
 use crate::log::Log;
-use crate::request_deadlines::{RequestDeadlines, RequestTimeouts, Telling};
-use crate::scoreboard::{self, Field, Scoreboard};
-use crate::sendfile::Sendfile;
+use crate::request_deadlines::{RequestDeadlines, Telling};
+use crate::scoreboard::{self, Field};
 use crate::sent_file::ColdReads;
+use crate::slow_requests::SlowRequests;
 use crate::spool::Spool;
+use crate::statistics::layout;
 use crate::strain::STRAIN_MS;
-use crate::tls::{Material, Porch};
+use crate::tls::Porch;
 use crate::visits::Visits;
 
-/// How an engine shall behave; fixed for its life.
-pub struct Config {
-    pub limits: Limits,
-    pub policy: Policy,
-    /// Whose forwarding headers are believed.
-    pub trust: Trust,
-    /// Who may say for whom a connection speaks, where a listener expects that.
-    pub proxy_from: Trust,
-    /// Whose variables are believed, where a listener speaks a gateway protocol.
-    pub gateway_from: Trust,
-    /// What is said so of the client's TLS is believed.
-    pub proxy_tls: bool,
-    /// The value of the Server header; empty: none is sent.
-    pub server_header: Vec<u8>,
-    /// Request bodies are complete before a thread is taken.
-    pub request_buffering: bool,
-    /// An event loop answers: what has not arrived of a body is left to the application.
-    pub evented: bool,
-    /// The application speaks WebSocket.
-    pub websockets: bool,
-    /// The access log, if one is kept.
-    pub access: Option<AccessLog>,
-    /// Threads that may be inside the application at a time, as it begins.
-    pub threads: u32,
-    /// Their number follows from what they finish.
-    pub threads_auto: Option<AutoThreads>,
-    /// Where this worker's numbers are seen by its supervisor and the other workers.
-    pub scoreboard: Option<Scoreboard>,
-    /// The way on which connections go to the other workers, and come from them.
-    pub handoff: Option<Arc<Handoff>>,
-    /// Other processes watch the same listeners.
-    pub shared_listeners: bool,
-    /// The line to the supervisor.
-    pub report: Option<CloseOnFork>,
-    /// After so many requests the worker asks to be replaced; zero: never.
-    pub max_requests: u64,
-    pub request_timeouts: RequestTimeouts,
-    /// What the user says of routes: which are slow, and how many requests of some may be inside.
-    pub by_hand: ByHand,
-    /// Folders whose files are served before the application is asked.
-    pub mounts: Vec<Mount>,
-    /// Folders of which the application may name files in place of a body.
-    pub sendfile: Option<Sendfile>,
-    /// Who is shown why an application has failed.
-    pub tracebacks: Tracebacks,
-    /// Certificates and keys, for listeners that want TLS.
-    pub tls: Option<Material>,
-}
-
-/// Bounds of a number of threads that changes.
-#[derive(Debug, Clone, Copy)]
-pub struct AutoThreads {
-    pub most: u32,
-    /// What the process may hold; zero: no bound of its own.
-    pub memory_bytes: u64,
-}
+pub use self::config::{AutoThreads, Config, LOCAL};
 
 /// Requests that are not known to be quick: how many were finished, and how many of them with 500 or more.
 #[derive(Debug, Default)]
@@ -104,40 +48,6 @@ impl LinedUp {
     /// Finished, and failed.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.done.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
-    }
-}
-
-/// Peers of this machine: over loopback, and unix sockets.
-pub const LOCAL: &str = "127.0.0.0/8,::1,unix";
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            limits: Limits::default(),
-            policy: Policy::default(),
-            trust: Trust::none(),
-            proxy_from: Trust::parse(LOCAL).unwrap_or_default(),
-            gateway_from: Trust::parse(LOCAL).unwrap_or_default(),
-            proxy_tls: false,
-            server_header: Vec::new(),
-            request_buffering: true,
-            evented: false,
-            websockets: false,
-            access: None,
-            threads: 1,
-            threads_auto: None,
-            scoreboard: None,
-            handoff: None,
-            shared_listeners: false,
-            report: None,
-            max_requests: 0,
-            request_timeouts: RequestTimeouts::default(),
-            by_hand: ByHand::default(),
-            mounts: Vec::new(),
-            sendfile: None,
-            tracebacks: Tracebacks::Never,
-            tls: None,
-        }
     }
 }
 
@@ -180,6 +90,8 @@ pub struct Engine {
     pub porch: Option<Arc<Porch>>,
     pub log: Log,
     pub deadlines: RequestDeadlines,
+    /// Those that take long.
+    pub slow: Arc<SlowRequests>,
     /// What is kept for slow readers.
     pub budget: Arc<Budget>,
     stage: AtomicU8,
@@ -203,21 +115,28 @@ pub struct Engine {
     born: u32,
     /// How often listeners shall be looked at whether or not the kernel has told of them.
     rechecks: AtomicU64,
+    /// When the leader has had the interpreter again, in monotonic nanoseconds.
+    leader_back: AtomicU64,
 }
 
 impl Engine {
-    pub fn new(config: Config, waker: Arc<Waker>, log: Log) -> Self {
+    pub fn new(config: Config, waker: Arc<Waker>, log: Log, slow: Arc<SlowRequests>) -> Self {
         let disk = DiskThreads::new("forehand-disk", config.limits.disk_threads);
         Self {
             deadlines: RequestDeadlines::new(config.request_timeouts.clone()),
+            slow,
             cold_reads: ColdReads::new(Arc::clone(&disk), Arc::clone(&waker)),
             visits: Visits::new(Arc::clone(&waker)),
             disk,
             budget: Budget::new(config.limits.kept_bytes),
+            counters: Counters::new(
+                config
+                    .statistics
+                    .map(|words| &words[layout::COUNTERS..layout::COUNTERS + layout::COUNTERS_COUNT]),
+            ),
             threads: AtomicU32::new(config.threads),
             lined_up: LinedUp::default(),
             config,
-            counters: Counters::new(),
             spool: Spool::new(),
             waker,
             porch: None,
@@ -233,6 +152,7 @@ impl Engine {
             max_requests_told: AtomicBool::new(false),
             born: forks(),
             rechecks: AtomicU64::new(0),
+            leader_back: AtomicU64::new(0),
         }
     }
 
@@ -393,6 +313,17 @@ impl Engine {
     pub fn recheck_listeners(&self) {
         self.rechecks.fetch_add(1, Ordering::Relaxed);
         self.waker.wake();
+    }
+
+    /// The leader has the interpreter again, since then. Only it says so.
+    #[inline]
+    pub(crate) fn leader_is_back(&self, at: u64) {
+        self.leader_back.store(at, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn leader_back(&self) -> u64 {
+        self.leader_back.load(Ordering::Relaxed)
     }
 
     pub(crate) fn rechecks(&self) -> u64 {

@@ -174,6 +174,7 @@ impl Evented {
 
     /// A finished exchange comes back. True: something is ready by it, so turn soon.
     pub fn take_back(&mut self, mut exchange: Box<Exchange>) -> bool {
+        exchange.ends_now();
         self.turn.engine().count_in_flight(false);
         self.heartbeat.work();
         if self.ended {

@@ -12,18 +12,20 @@ mod about;
 mod evented;
 mod named;
 mod notes;
+mod origin;
 mod parts;
 mod records;
 mod sending;
+mod timing;
 mod whole;
 
 pub use about::About;
 pub use evented::Raw;
 pub use named::NamedFile;
+pub(crate) use timing::Replying;
 
 use std::sync::Arc;
 
-use reactor::Address;
 use reactor::sys::{monotonic_ms, monotonic_us};
 use wire::{BodyPlan, Fault, Head, ReplyForm, RequestFacts};
 
@@ -40,8 +42,9 @@ use crate::patience::Patience;
 use crate::pipelined::PipelinedReplies;
 use crate::reply_builder::ReplyBuilder;
 use crate::request_deadlines::RequestDeadline;
-use crate::stream::{Ended, Stream};
-use crate::tls::Encrypted;
+use crate::statistics::Ended;
+use crate::statistics::phase::{Ending, Times};
+use crate::stream::{self, Stream};
 
 /// The connection is gone, or the reply cannot go on: the application may stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +53,7 @@ pub struct Gone;
 /// What an exchange had, given back to the loop.
 pub(crate) enum Back {
     Connection(Box<Connection>),
-    Stream(Ended),
+    Stream(stream::Ended),
 }
 
 /// How far the reply has come.
@@ -105,6 +108,8 @@ pub struct Exchange {
     named: Option<Box<NamedFile>>,
     /// Its deadline, if it has one.
     pub deadline: Option<Arc<RequestDeadline>>,
+    /// When its phases began, where statistics are kept.
+    pub times: Times,
 }
 
 impl Exchange {
@@ -149,6 +154,7 @@ impl Exchange {
             ended: false,
             batched: None,
             began: if timed { monotonic_us() } else { 0 },
+            times: Times::default(),
         }
     }
 
@@ -263,33 +269,6 @@ impl Exchange {
         self.written = content_length(&bytes);
     }
 
-    pub fn peer(&self) -> Address {
-        self.downstream.peer()
-    }
-
-    /// What a load balancer has said of the client, where its connections begin with that.
-    #[inline]
-    pub fn proxied(&self) -> Option<&wire::proxy::Proxied> {
-        self.downstream.proxied()
-    }
-
-    /// What is known of the client's TLS, where it speaks that with us.
-    #[inline]
-    pub fn tls(&self) -> Option<&Encrypted> {
-        self.downstream.transport().tls()
-    }
-
-    /// What a web server has said of the request beside its head, where one hands its requests on.
-    #[inline]
-    pub fn given(&self) -> Option<&wire::gateway::Given> {
-        self.downstream.connection()?.machine.given()
-    }
-
-    /// Index of the listener that it came through.
-    pub fn listener(&self) -> u16 {
-        self.downstream.listener()
-    }
-
     pub fn status(&self) -> u16 {
         self.status
     }
@@ -343,6 +322,9 @@ impl Exchange {
                 && (matches!(form, ReplyForm::FastCgi(_)) || self.body_is_read()),
             form,
         };
+        if self.id().is_some() {
+            self.name_reply(builder, engine);
+        }
         let (head, date) = builder.head_and_date();
         let plan = head.finish(&request, known, date, &engine.config.server_header);
         self.keep_alive = plan.keep_alive;
@@ -394,6 +376,7 @@ impl Exchange {
         }
         let mut bytes = Vec::new();
         fault.reply(builder.date(), &engine.config.server_header, self.head.is_head(), &mut bytes);
+        self.name_refusal(&mut bytes, engine);
         self.keep_alive = false;
         self.status = fault.status;
         self.written = content_length(&bytes);
@@ -409,13 +392,12 @@ impl Exchange {
         self.refuse(&wire::INTERNAL_ERROR, &mut ReplyBuilder::new(), engine);
     }
 
-    /// Ends the exchange and gives its connection back, with what shall become of it, or its stream, whose connection
-    /// never left. An exchange that nobody answered is answered with 500. With it comes the buffer that was
-    /// lent, with the reply in it if that still waits.
-    pub(crate) fn hand_back(mut self: Box<Self>, engine: &Engine) -> (Back, Option<Vec<u8>>) {
+    /// Ends the exchange: one that nobody answered is answered with 500.
+    pub(crate) fn conclude(&mut self, engine: &Engine) {
         if let Some(deadline) = self.deadline.take() {
             engine.deadlines.complete(&deadline);
             if deadline.is_overdue() {
+                self.times.ending = Ending::Timeout;
                 if self.reply == Reply::Nothing {
                     self.was_answered_for();
                 }
@@ -432,12 +414,31 @@ impl Exchange {
         if let Some(access) = &engine.config.access {
             self.log_access(access, engine);
         }
-        let mut unread = false;
+    }
+
+    /// Gives the connection of a concluded exchange back, with what shall become of it, or its stream, whose connection
+    /// never left. With it comes the buffer that was lent, with the reply in it if that still waits. What is counted of it
+    /// when that is sent is added to `waiting`.
+    pub(crate) fn hand_back(
+        mut self: Box<Self>,
+        engine: &Engine,
+        waiting: Option<&mut Vec<Ended>>,
+    ) -> (Back, Option<Vec<u8>>) {
+        let (mut unread, ended) = (false, self.times.ended);
         if let Body::Stream(incoming) = &self.body
             && let Some(flow) = incoming.take_back()
         {
             unread = !flow.is_complete();
             self.take_up(flow);
+        }
+        if let Some(waiting) = waiting {
+            waiting.push(Ended {
+                head: self.head,
+                times: self.times,
+                number: self.number,
+                written: self.written,
+                status: self.status,
+            });
         }
         let mut connection = match self.downstream {
             Downstream::Connection(connection) => connection,
@@ -459,7 +460,8 @@ impl Exchange {
         };
         if connection.sending.pipelined.as_ref().is_some_and(|pipelined| !pipelined.is_empty()) {
             // Nobody has asked the peer to take these while the next request was answered.
-            connection.patience = Patience::to_write(&engine.config.limits, monotonic_ms());
+            let now = if ended == 0 { monotonic_ms() } else { ended / 1_000_000 };
+            connection.patience = Patience::to_write(&engine.config.limits, now);
         }
         (Back::Connection(connection), self.batched)
     }

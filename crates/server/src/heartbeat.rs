@@ -176,7 +176,7 @@ impl Heartbeat {
     /// Sends what waits, as far as the sockets take it. What they do not take is the loop's again.
     pub fn send(&self) {
         let mut held = lock(&self.held);
-        held.replies.iter_mut().for_each(Reply::send);
+        held.replies.iter_mut().for_each(Reply::send_early);
         for pipelined in held.pipelined.drain(..).filter_map(|pipelined| pipelined.upgrade()) {
             pipelined.note(false);
             // An error shows again when the connection comes back.

@@ -104,6 +104,8 @@ pub mod reply_builder;
 #[cfg(not(loom))]
 pub mod request_deadlines;
 #[cfg(not(loom))]
+pub mod request_id;
+#[cfg(not(loom))]
 mod requests;
 pub mod rows;
 #[cfg(not(loom))]
@@ -120,9 +122,15 @@ mod shutdown;
 #[cfg(not(loom))]
 mod slots;
 #[cfg(not(loom))]
+pub mod slow_requests;
+#[cfg(not(loom))]
 pub mod spool;
 #[cfg(not(loom))]
 mod stated;
+#[cfg(not(loom))]
+pub mod statistics;
+#[cfg(not(loom))]
+pub mod status;
 #[cfg(not(loom))]
 mod storing;
 #[cfg(not(loom))]

@@ -66,6 +66,8 @@ struct Rest {
     starved: Vec<u64>,
     /// What the peer has said of the order in which it wants replies, of those streams of which it has.
     priorities: Vec<(u32, Priority)>,
+    /// Streams whose replies were left, and never were sent to their ends.
+    cut: Vec<u32>,
 }
 
 /// What is left of one reply.
@@ -242,7 +244,14 @@ impl Multiplexed {
             let before = left.len();
             let mut moved = 0;
             in_order(&mut left);
-            left.retain_mut(|one| one.frame_in_turn(&self.half, limits, now, &mut moved));
+            let mut cut = Vec::new();
+            left.retain_mut(|one| {
+                let goes_on = one.frame_in_turn(&self.half, limits, now, &mut moved);
+                if !goes_on && !one.output.is_empty() {
+                    cut.push(one.stream);
+                }
+                goes_on
+            });
             let finished = before - left.len();
             if left.len() > 1 {
                 // Another one is first the next time, among those that share.
@@ -251,6 +260,7 @@ impl Multiplexed {
             let nothing_left = {
                 let mut rest = lock(&self.rest);
                 rest.left.append(&mut left);
+                rest.cut.append(&mut cut);
                 rest.unfinished -= finished;
                 rest.left.is_empty()
             };
@@ -304,12 +314,17 @@ impl Multiplexed {
         }
     }
 
-    /// A stream is gone: nothing of it is remembered.
-    pub fn forget(&self, stream: u32) {
+    /// A stream is gone: nothing of it is remembered. True: its peer has not got all of what was left.
+    pub fn forget(&self, stream: u32) -> bool {
         let mut rest = lock(&self.rest);
         if !rest.priorities.is_empty() {
             rest.priorities.retain(|(known, _)| *known != stream);
         }
+        let cut = rest.cut.contains(&stream);
+        if cut {
+            rest.cut.retain(|known| *known != stream);
+        }
+        cut
     }
 
     /// Something of a stream's reply is left. For the loop, while it works on none of them.
@@ -343,6 +358,7 @@ impl Multiplexed {
             std::mem::take(&mut rest.left).into_iter().partition(which);
         rest.left = kept;
         rest.unfinished -= dropped.len();
+        rest.cut.extend(dropped.iter().map(|left| left.stream));
         drop(rest);
         dropped.iter().for_each(|left| self.half.give_up(left.stream));
         dropped.len() as u64

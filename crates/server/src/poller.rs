@@ -6,14 +6,16 @@
 
 use std::io;
 
-use reactor::sys::monotonic_ms;
+use reactor::sys::{compare_clocks, monotonic_ms};
 use reactor::{Event, Reactor};
 use wire::Millis;
 
 use crate::allowance::Allowance;
 use crate::connection::Connection;
-use crate::engine::Engine;
+use crate::engine::{Config, Engine};
+use crate::log::Log;
 use crate::slots::NEVER;
+use crate::statistics::Statistics;
 
 /// From so many happenings at once on, more are expected at once.
 const BRISK: usize = 4;
@@ -21,38 +23,62 @@ const BRISK: usize = 4;
 /// Looks through the table are at least so far apart: a deadline is kept to within this.
 const GRAIN_MS: Millis = 100;
 
+/// How often the clocks are compared, while there is anything to do.
+const COMPARE_MS: Millis = 100;
+
 /// The reactor of one loop, and the time of its last look.
 pub(crate) struct Poller {
     pub reactor: Reactor,
     /// What may be done before the next look.
     pub allowance: Allowance,
+    /// What is counted and timed, for others to read.
+    pub statistics: Statistics,
     /// Monotonic milliseconds, as of the last look or later.
     pub now: Millis,
     /// When the last look was. Whoever was away and finds it long after was overtaken, and not only held up.
     pub looked: Millis,
     /// No deadline that anybody has asked for is earlier.
     due: Millis,
+    /// Clocks are compared at the next look from then on.
+    compare_at: Millis,
     brisk: bool,
 }
 
 impl Poller {
     /// # Errors
     /// The kernel's, when a descriptor cannot be had.
-    pub fn new() -> io::Result<Self> {
+    pub fn new(config: &Config, log: &Log) -> io::Result<Self> {
         let reactor = Reactor::new()?;
+        let statistics = Statistics::new(config, log);
         let allowance = Allowance::default();
         let now = monotonic_ms();
-        Ok(Self { reactor, allowance, now, looked: now, due: NEVER, brisk: false })
+        compare_clocks();
+        Ok(Self {
+            reactor,
+            allowance,
+            statistics,
+            now,
+            looked: now,
+            due: NEVER,
+            compare_at: now,
+            brisk: false,
+        })
     }
 
     /// Asks the kernel what happened; so many connections go on without an edge. Nothing is found
     /// where it cannot be asked.
     #[inline]
     pub fn poll(&mut self, waits: bool, resuming: usize, engine: &Engine) -> usize {
+        self.statistics.looks();
         let found = self.reactor.poll(waits).unwrap_or_else(|_| engine.cannot_poll());
         engine.counters.looks.add_alone();
         self.now = monotonic_ms();
         self.looked = self.now;
+        if self.now >= self.compare_at {
+            compare_clocks();
+            self.compare_at = self.now + COMPARE_MS;
+        }
+        self.statistics.looked();
         self.brisk = found >= BRISK;
         self.allowance.renew(resuming);
         found

@@ -142,6 +142,9 @@ impl<A: App> Threads<A> {
             self.help(found, ms - since >= HELD_MS);
             self.engine.answer_overdue(ms);
             self.engine.publish(ms);
+            if self.engine.slow.look(ms) {
+                self.engine.deadlines.ring();
+            }
             if let Some(threads) = growing.look(&self.engine, ms) {
                 self.engine.set_threads(threads);
             }
@@ -259,6 +262,7 @@ impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
     fn run(&self, exchange: &mut Box<Exchange>) {
         let (app, engine) = (&*self.0.app, &self.0.engine);
         engine.count_in_flight(true);
+        let cpu = exchange.call_begins();
         let call = std::panic::AssertUnwindSafe(|| {
             app.call(exchange, engine);
             if exchange.names_file() {
@@ -270,6 +274,7 @@ impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
             engine.counters.panics.add();
             exchange.fail(engine);
         }
+        exchange.call_ended(cpu);
         engine.count_in_flight(false);
     }
 
@@ -287,6 +292,7 @@ impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
     fn outside_for_work<R>(&self, wait: impl FnOnce() -> R) -> R {
         let result = self.0.app.outside_for_work(wait);
         self.0.engine.strained(self.0.app.strained_until());
+        self.0.engine.leader_is_back(self.0.app.back_at());
         result
     }
 }

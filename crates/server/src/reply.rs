@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use reactor::Sent;
+use reactor::sys::monotonic_ns;
 
 use crate::connection::Connection;
 use crate::multiplexed::Multiplexed;
@@ -18,6 +19,8 @@ pub(crate) enum Reply {
         /// How much of it is sent.
         sent: usize,
         failed: bool,
+        /// Since when the kernel has it, where it was sent early; monotonic nanoseconds.
+        sent_at: u64,
     },
     /// Those of one or more streams.
     Streams(Arc<Multiplexed>),
@@ -25,13 +28,23 @@ pub(crate) enum Reply {
 
 impl Reply {
     pub fn new(connection: Box<Connection>, bytes: Vec<u8>) -> Self {
-        Self::Connection { connection, bytes, sent: 0, failed: false }
+        Self::Connection { connection, bytes, sent: 0, failed: false, sent_at: 0 }
+    }
+
+    /// Sends it before those that lead come by.
+    pub fn send_early(&mut self) {
+        self.send();
+        if let Self::Connection { bytes, sent, sent_at: sent_at @ 0, .. } = self
+            && *sent == bytes.len()
+        {
+            *sent_at = monotonic_ns();
+        }
     }
 
     /// Sends it, as far as the socket takes it.
     pub fn send(&mut self) {
         match self {
-            Self::Connection { connection, bytes, sent, failed } => {
+            Self::Connection { connection, bytes, sent, failed, .. } => {
                 while !*failed && *sent < bytes.len() {
                     match connection.transport.send(&bytes[*sent..]) {
                         Ok(Sent::Some(n)) => *sent += n,

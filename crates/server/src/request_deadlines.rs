@@ -153,6 +153,14 @@ impl RequestDeadlines {
         watch.ignored
     }
 
+    /// Wakes whoever looks after requests that take long.
+    pub fn ring(&self) {
+        if let Some(wakeup) = &mut *lock(&self.wakeup) {
+            // A full pipe wakes already.
+            let _ = wakeup.write(b"!");
+        }
+    }
+
     /// The requests that have become overdue since the last time.
     pub fn take_overdue(&self) -> Vec<Overdue> {
         std::mem::take(&mut *lock(&self.found))
@@ -203,10 +211,7 @@ impl Passed<Request> for Watch<'_> {
         }
         let found = Overdue { thread, line: request.line(), seconds, serial: deadline.serial };
         lock(&self.deadlines.found).push(found);
-        if let Some(wakeup) = &mut *lock(&self.deadlines.wakeup) {
-            // A full pipe wakes already.
-            let _ = wakeup.write(b"!");
-        }
+        self.deadlines.ring();
     }
 
     fn ignored(&mut self, deadline: &RequestDeadline) {

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+use reactor::sys::monotonic_ns;
 use wire::Millis;
 
 use self::express::Told;
@@ -28,6 +29,7 @@ use crate::lanes::{ByHand, Lanes, Queues};
 use crate::pipelined::PipelinedReplies;
 use crate::poller::Poller;
 use crate::reply::Reply;
+use crate::statistics::phase::Ending;
 use crate::throughput::Throughput;
 
 /// A call is slow where somebody has looked so long after it was begun, and it had not come back. Coarse, as the loop's
@@ -138,10 +140,10 @@ impl Requests {
         self.batch.is_full()
     }
 
-    /// All requests of a batch are read. `slow`: the last ones took long each.
+    /// All requests of a batch are read: when, in monotonic nanoseconds, or zero. `slow`: the last ones took long each.
     #[inline]
-    pub fn begin_batch(&mut self, slow: bool) {
-        self.batch.begin(slow);
+    pub fn begin_batch(&mut self, slow: bool) -> u64 {
+        self.batch.begin(slow)
     }
 
     /// True: the oldest can be begun, and [`Requests::take`] gives it. False: others are looked at first, it need not be
@@ -208,6 +210,7 @@ impl Requests {
     fn forget_oldest(&mut self) {
         if let Some(mut exchange) = self.batch.take_oldest() {
             self.engine.counters.requests_abandoned.add();
+            exchange.times.ending = Ending::ClientGone;
             exchange.cut();
             self.finished.push_back(exchange);
         }
@@ -266,12 +269,23 @@ impl Requests {
     #[inline]
     pub fn finish(
         &mut self,
-        exchange: Box<Exchange>,
+        mut exchange: Box<Exchange>,
         connections: &mut Connections,
         poller: &mut Poller,
     ) -> Option<Box<Exchange>> {
         self.throughput.count();
-        match exchange.hand_back(&self.engine) {
+        exchange.conclude(&self.engine);
+        let mut waiting = None;
+        if poller.statistics.is_on() {
+            if exchange.is_batched() {
+                waiting = Some(self.batch.ended(exchange.has_stream()));
+            } else if exchange.is_unsent() {
+                connections.settle_later(exchange.replying(), exchange.take_counted());
+            } else {
+                poller.statistics.settle_now(&exchange.counted());
+            }
+        }
+        match exchange.hand_back(&self.engine, waiting) {
             (Back::Connection(mut connection), bytes) => {
                 connections.take_back(&mut connection, poller.now);
                 match bytes {
@@ -315,9 +329,14 @@ impl Requests {
     pub fn send_replies(&mut self, connections: &mut Connections, poller: &mut Poller) {
         self.batch.judge();
         let mut replies = self.batch.sent();
+        if self.batch.any_ended() {
+            self.count_sent(&replies, connections, poller);
+        }
         for reply in replies.drain(..) {
             let (mut connection, bytes, sent, failed) = match reply {
-                Reply::Connection { connection, bytes, sent, failed } => (connection, bytes, sent, failed),
+                Reply::Connection { connection, bytes, sent, failed, .. } => {
+                    (connection, bytes, sent, failed)
+                }
                 Reply::Streams(shared) => {
                     let next = connections.visit(shared.origin().token, poller);
                     self.add_next(next);
@@ -338,6 +357,30 @@ impl Requests {
             self.add_next(next);
         }
         self.batch.reuse(replies);
+    }
+
+    /// Counts the requests whose replies were just sent; of which something is left, that is done later.
+    fn count_sent(&mut self, replies: &[Reply], connections: &mut Connections, poller: &mut Poller) {
+        let now = monotonic_ns();
+        let mut all = std::mem::take(self.batch.ended(false));
+        let mut each = all.iter_mut();
+        for reply in replies {
+            let Reply::Connection { connection, bytes, sent, failed, sent_at } = reply else { continue };
+            let Some(ended) = each.next() else { break };
+            if *failed {
+                ended.times.ending = Ending::ClientGone;
+            } else if *sent < bytes.len() {
+                connections.settle_later((connection.token, 0), ended.take());
+                continue;
+            }
+            let sent = if *sent_at == 0 { now } else { *sent_at };
+            poller.statistics.settle(&ended.counted(), sent);
+        }
+        all.clear();
+        *self.batch.ended(false) = all;
+        for ended in self.batch.ended(true).drain(..) {
+            poller.statistics.settle(&ended.counted(), now);
+        }
     }
 
     /// A call takes long: what waits for it is sent, and nothing waits for those after it for a while.

@@ -78,6 +78,11 @@ impl<P: Page> Rows<P> {
         Self { page, row }
     }
 
+    /// A number of any row.
+    pub fn of(&self, row: usize, field: Field) -> u64 {
+        self.at(row.min(ROWS - 1), field).load(Ordering::Relaxed)
+    }
+
     fn at(&self, row: usize, field: Field) -> &AtomicU64 {
         &self.page.numbers()[row * WIDTH + field as usize]
     }

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU64;
 
-use reactor::sys::{CloseOnFork, SharedNumbers, monotonic_ms};
+use reactor::sys::{Access, CloseOnFork, SharedNumbers, monotonic_ms};
 use wire::Millis;
 
 pub use crate::rows::Field;
@@ -53,6 +53,14 @@ impl Scoreboard {
         }
         let page = SharedNumbers::map(fd, ROWS * WIDTH)?;
         Ok(Self { rows: Rows::new(page, row), notifier: CloseOnFork::copy_of(notifier)? })
+    }
+
+    /// The rows behind a descriptor, for a process that only reads them.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn look(fd: RawFd) -> io::Result<Rows<SharedNumbers>> {
+        Ok(Rows::new(SharedNumbers::map_part(fd, (0, ROWS * WIDTH), Access::Read)?, ROWS))
     }
 
     /// From now on this worker takes connections.

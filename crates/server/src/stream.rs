@@ -30,6 +30,8 @@ pub struct Stream {
     batching: Batching,
     /// The application is called for it.
     is_called: bool,
+    /// Some of its reply goes on without it.
+    has_left_some: bool,
 }
 
 /// Whether what is framed is sent at once.
@@ -79,6 +81,7 @@ impl Stream {
             over: false,
             batching: Batching::No,
             is_called: false,
+            has_left_some: false,
         }
     }
 
@@ -132,6 +135,16 @@ impl Stream {
     /// A whole reply may wait for those of its batch, or not any more.
     pub fn may_wait(&mut self, may: bool) {
         self.batching = if may { Batching::May } else { Batching::No };
+    }
+
+    /// A whole reply is framed, and waits for those of its batch.
+    pub fn waits(&self) -> bool {
+        self.batching == Batching::Waits
+    }
+
+    /// It has ended, and some of its reply goes on without it.
+    pub fn has_left_some(&self) -> bool {
+        self.has_left_some
     }
 
     /// A reply that waits is sent: its batch has gone without it.
@@ -247,6 +260,7 @@ impl Stream {
             let _ = self.shared.send();
         } else {
             let (stream, patience) = (self.id, self.patience);
+            self.has_left_some = true;
             self.shared.leave(Left { stream, output, trailers, patience, priority: Priority::UNSAID });
             self.shared.ask_for_visit();
         }
@@ -257,7 +271,7 @@ impl Stream {
         if !self.over {
             self.reset();
         }
-        let waits = self.batching == Batching::Waits;
+        let waits = self.waits();
         Ended { shared: Arc::clone(&self.shared), id: self.id, token: self.token, waits }
     }
 }

@@ -28,6 +28,8 @@ pub struct Arriving {
     pub complete: bool,
     /// It has grown since it was looked at.
     pub grown: bool,
+    /// When its head came, as statistics stamp it.
+    pub since: u64,
 }
 
 /// Where the request of a stream is.
@@ -111,8 +113,9 @@ impl Streams {
         }
     }
 
-    /// The exchange of a stream is over. `cut`: here, and not by its peer.
-    pub fn call_is_over(&mut self, stream: u32, cut: bool, shared: &Shared, now: Millis) {
+    /// The exchange of a stream is over. `cut`: here, and not by its peer. Whether what was left of its reply was cut; none
+    /// while some of it waits.
+    pub fn call_is_over(&mut self, stream: u32, cut: bool, shared: &Shared, now: Millis) -> Option<bool> {
         if cut {
             self.receive.was_cut(stream, shared, now);
         }
@@ -120,25 +123,26 @@ impl Streams {
             if let Some(call) = self.call(stream) {
                 call.place = Place::Over;
             }
-            return;
+            return None;
         }
         self.receive.release(stream, shared, now);
-        self.shared.forget(stream);
+        let cut = self.shared.forget(stream);
         self.remove(stream);
+        Some(cut)
     }
 
-    /// Releases streams of which nothing is left to be framed. True: there were some.
-    pub fn release_finished(&mut self, shared: &Shared, now: Millis) -> bool {
-        let done: Vec<(u32, bool)> = self
+    /// Releases streams of which nothing is left to be framed: which, and whether what was left was cut.
+    pub fn release_finished(&mut self, shared: &Shared, now: Millis) -> Vec<(u32, bool)> {
+        let mut done: Vec<(u32, bool)> = self
             .calls
             .iter()
             .filter(|call| matches!(call.place, Place::Over) && !self.shared.is_unfinished(call.stream))
             .map(|call| (call.stream, self.shared.half().take_cut(call.stream)))
             .collect();
-        for &(stream, cut) in &done {
-            self.call_is_over(stream, cut, shared, now);
+        for (stream, cut) in &mut done {
+            *cut |= self.call_is_over(*stream, *cut, shared, now).unwrap_or_default();
         }
-        !done.is_empty()
+        done
     }
 
     /// Puts what the machine has to say behind what is framed, unless the peer takes nothing. True: there was something.

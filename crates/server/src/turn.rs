@@ -48,12 +48,13 @@ impl Loop {
     /// # Errors
     /// The kernel's, when a descriptor cannot be had or watched.
     pub fn new(config: Config, log: Log, listeners: Vec<Listener>) -> io::Result<Self> {
-        let poller = Poller::new()?;
+        let poller = Poller::new(&config, &log)?;
         let shared_listeners = config.shared_listeners;
         if let Some(scoreboard) = &config.scoreboard {
             poller.reactor.watch_doorbell(scoreboard.notifier(), NOTIFIER)?;
         }
-        let mut engine = Engine::new(config, poller.reactor.waker(), log);
+        let slow = poller.statistics.slow();
+        let mut engine = Engine::new(config, poller.reactor.waker(), log, slow);
         engine.open_porch(&listeners)?;
         let engine = Arc::new(engine);
         let listeners = Listeners::new(listeners, engine.config.handoff.clone(), shared_listeners);
@@ -222,7 +223,14 @@ impl Loop {
             self.requests.let_others_first(next_requests);
         }
         while self.resume_next() {}
-        self.requests.begin_batch(self.poller.allowance.is_slow());
+        self.begin_batch();
+    }
+
+    /// All requests of a batch are read, and the first of them is begun.
+    #[inline]
+    fn begin_batch(&mut self) {
+        let slow = self.poller.allowance.is_slow();
+        self.poller.statistics.note(self.requests.begin_batch(slow));
     }
 
     /// Goes through all that the last look found.
@@ -396,8 +404,9 @@ impl Lead for Loop {
                 self.look_at_everybody();
             } else if self.requests.any_wait() {
                 if self.requests.may_begin(&mut self.poller)
-                    && let Some(next) = self.requests.take(self.poller.now)
+                    && let Some(mut next) = self.requests.take(self.poller.now)
                 {
+                    next.begins(&mut self.poller.statistics, self.engine.leader_back());
                     return Next::Ready(next);
                 }
                 if self.requests.files_pause() {
@@ -408,10 +417,11 @@ impl Lead for Loop {
             } else if self.requests.any_replies() {
                 self.send_replies();
             } else if self.gather() {
-                self.requests.begin_batch(self.poller.allowance.is_slow());
+                self.begin_batch();
             } else if self.connections.any_stored() {
                 // That was the news; they are taken up above.
             } else if self.is_over() {
+                self.connections.settle_over(&mut self.poller);
                 return Next::Ended;
             } else if self.acceptor.any_ready() && self.leaves_it_to_another() {
                 // Nothing is ready any more.
@@ -424,6 +434,7 @@ impl Lead for Loop {
                 // come next, then more of these. What else an event loop does comes in between,
                 // and threads that wait for the interpreter.
                 self.acceptor.note_room(&mut self.connections, &self.poller);
+                self.connections.settle_over(&mut self.poller);
                 return Next::Quiet;
             }
         }
@@ -447,11 +458,13 @@ impl Lead for Loop {
     #[inline(always)]
     fn take_back(&mut self, mut exchange: Box<Exchange>) {
         self.requests.nobody_is_held_up();
+        self.poller.statistics.note(exchange.times.ended);
         self.requests.came_back(&mut exchange, self.poller.looked);
         self.requests.finish_later(exchange);
     }
 
     fn relieved(&mut self) {
+        self.poller.statistics.refresh();
         self.requests.relieve();
     }
 

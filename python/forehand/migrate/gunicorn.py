@@ -28,7 +28,9 @@ TLS = "OpenSSL is not used, so that a function has nothing to change: tls_cert a
 NO_HTTP2 = "HTTP/2 is spoken without TLS, with a proxy in front, and needs no option (docs/http2.md)"
 NO_DIRTY = "there are no workers of a second kind; use a task queue"
 LOGGING = "log_config gives the server's own lines to Python's logging; your application's logging is its own as before"
-STATSD = "no metrics are sent"
+STATSD = (
+    "names begin with `forehand.`, and are sent every ten seconds and not with each request (docs/looking-inside.md)"
+)
 
 
 def _bind(outcome: Outcome, origin: str, value: Any) -> None:
@@ -183,10 +185,10 @@ SETTINGS: dict[str, Rule] = {
     "syslog_prefix": same("log_syslog_prefix"),
     "syslog_facility": same("log_syslog_facility"),
     "disable_redirect_access_to_syslog": switch(unsupported("with log_syslog the access log goes there too")),
-    "statsd_host": unsupported(STATSD),
-    "statsd_prefix": unsupported(STATSD),
-    "dogstatsd_tags": unsupported(STATSD),
-    "enable_backlog_metric": switch(unsupported(STATSD)),
+    "statsd_host": same("statsd_host", STATSD),
+    "statsd_prefix": same("statsd_prefix"),
+    "dogstatsd_tags": same("dogstatsd_tags"),
+    "enable_backlog_metric": switch(unsupported("requests that wait are forehand_queue_length (--status-bind)")),
     "forwarded_allow_ips": _allowed,
     "forwarder_headers": unsupported("SCRIPT_NAME comes from X-Forwarded-Prefix of a trusted peer, or from "
                                      "script_name"),

@@ -19,17 +19,20 @@ if TYPE_CHECKING:
     from forehand.supervisor.children import Children
 
 
-def tell(settings: dict[str, Any], kept: Children, workers: int, control: str) -> None:
+def tell(settings: dict[str, Any], kept: Children, workers: int, control: str, status: list[str]) -> None:
     """Tell people, and whoever waits at `ready_fd`, that requests are answered. `control`: the control socket's
-    path."""
+    path; `status`: where the status endpoint is."""
     if not settings["quiet"]:
-        log.write("plain", "\n".join(_lines(settings, kept.listeners, workers, control)))
+        log.write("plain", "\n".join(_lines(settings, kept.listeners, workers, (control, status))))
     if settings.get("ready_fd") is not None:
         _ready(settings["ready_fd"], kept, control)
         settings["ready_fd"] = None
 
 
-def _lines(settings: dict[str, Any], listeners: list[Listener], workers: int, control: str) -> list[str]:
+def _lines(
+    settings: dict[str, Any], listeners: list[Listener], workers: int, asked_at: tuple[str, list[str]]
+) -> list[str]:
+    control, status = asked_at
     bold, end = ("\033[1m", "\033[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
     python = ".".join(map(str, sys.version_info[:3]))
     # An event loop is one thread, and so is a hub.
@@ -43,6 +46,7 @@ def _lines(settings: dict[str, Any], listeners: list[Listener], workers: int, co
         f"  workers      {workers}{preloaded}, supervised by process {os.getpid()}{reloads}",
         *([f"  control      {control}"] if control else []),
         *certificates.told(settings.get("tls_fingerprint", "")).splitlines(),
+        *([f"  status       {'  '.join(status)}"] if status else []),
         "  Ctrl-C stops",
     ]
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from forehand.listen import Listener
+    from forehand.supervisor.statistics import Statistics
 
 
 class Child:
@@ -53,9 +54,12 @@ class Child:
 class Children:
     """All workers' processes, and what they share: listeners, scoreboard, the parent's pipe."""
 
-    def __init__(self, listeners: list[Listener], scoreboard: Scoreboard, parent_pipe: tuple[int, int]) -> None:
+    def __init__(
+        self, listeners: list[Listener], scoreboard: Scoreboard, statistics: Statistics, parent_pipe: tuple[int, int]
+    ) -> None:
         self.listeners = listeners
         self.scoreboard = scoreboard
+        self.statistics = statistics
         #: Read end, write end. Only the supervisor holds the write end, so that its death is
         #: the end of the pipe for all who hold the other.
         self.parent_pipe = parent_pipe
@@ -70,6 +74,7 @@ class Children:
         ours, theirs = channel.pair()
         stacks = os.memfd_create("forehand-stacks")
         child = Child(number, generation, ours, self.scoreboard.take(), stacks)
+        self.statistics.take(child.row)
         self.all[number] = child
         return child, theirs
 
@@ -92,7 +97,7 @@ class Children:
     def inherited(self, child: Child, line: int) -> Inherited:
         """What the worker is given."""
         lent = [listener.lent() for listener in self.listeners]
-        fds = (line, self.parent_pipe[0], child.stacks, self.tls_fd)
+        fds = (line, self.parent_pipe[0], child.stacks, self.tls_fd, self.statistics.fd)
         return Inherited(child.number, child.generation, fds, self.scoreboard.place(child.row), lent)
 
     def close_supervisors_fds(self) -> None:
@@ -115,12 +120,14 @@ class Children:
         """The child that a process is."""
         return next((child for child in self.all.values() if child.pid == pid), None)
 
-    def drop(self, child: Child) -> None:
-        """Its process is no more."""
+    def drop(self, child: Child) -> list[str]:
+        """Its process is no more. What it worked on, as lines."""
         self.all.pop(child.number, None)
         child.channel.close()
         os.close(child.stacks)
+        inside = self.statistics.fold(child.row, child.pid)
         self.scoreboard.free(child.row)
+        return inside
 
 
 def described(status: int) -> tuple[str, bool]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from forehand import errors
 from forehand.errors import Problem
-from forehand.supervisor import status_text
+from forehand.supervisor import request_list, status_text
 from forehand.supervisor.control import ask_holder, folder
 
 ORDERS = {
@@ -27,6 +27,7 @@ ORDERS = {
     "workers": "add or remove a worker, or set their number: +1, -1, 4",
     "stacks": "show what every thread of every worker is doing",
     "tls": "read certificates and keys again (forehand tls reload), which also happens by itself when they change",
+    "requests": "show which requests are running, and which were slow or have failed",
     "reopen": "open the log files again, after they were moved away",
 }
 
@@ -48,6 +49,8 @@ def main(arguments: Sequence[str]) -> int:
         parser.add_argument("--verbose", "-v", action="store_true", help="all counters, those at zero too")
     if order == "stop":
         parser.add_argument("--now", action="store_true", help="do not wait for running requests")
+    if order == "requests":
+        request_list.add_flags(parser)
     if order == "workers":
         # `-1` is a number here and no option.
         parser.add_argument("count", metavar="+1|-1|N")
@@ -62,6 +65,8 @@ def main(arguments: Sequence[str]) -> int:
         line += " counters"
     elif order == "stop" and given.now:
         line += " now"
+    if order == "requests":
+        return request_list.show(find(given.control), given)
     return _give(order, line, find(given.control), given)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 GROUPS = {
     "Workers": "processes, and how they are replaced",
     "Process": "the server as the system sees it",
+    "Looking inside": "what a running server tells of itself (docs/looking-inside.md)",
     "Hooks": "functions of yours, module:callable, called with a dictionary of facts",
 }
 STRATEGIES = ("rolling", "together")
@@ -135,6 +136,7 @@ def options(make: Any) -> Iterator[Any]:
                "other request timeouts below a path, /PREFIX=TIME; a table in TOML; 0: none", metavar="PAIRS",
                check=_prefixes)  # fmt: skip
     yield from _process(make)
+    yield from _looking_inside(make)
     for name, when in (
         ("on_start", "before the first worker, in the supervisor"),
         ("on_worker_start", "in each worker, before it imports the application"),
@@ -144,6 +146,55 @@ def options(make: Any) -> Iterator[Any]:
         ("on_stop", "at the end, in the supervisor"),
     ):
         yield make(name, "str", "", "Hooks", when, metavar="CALLABLE", check=_hook)
+
+
+def _statsd(value: str) -> None:
+    host, _, port = value.rpartition(":")
+    if value and not (value.startswith("unix://") or (host and port.isdigit() and int(port) < 65536)):
+        raise ValueError(f"'{value}' is not HOST:PORT or unix://PATH")
+
+
+def _field_name(value: str) -> None:
+    if value and not value.replace("-", "").isalnum() or not value.isascii():
+        raise ValueError(f"'{value}' is not the name of a header")
+
+
+def _interval(value: float) -> None:
+    if not 0.1 <= value <= 3600:
+        raise ValueError(f"{value:g} s is not between 0.1 s and an hour")
+
+
+def _looking_inside(make: Any) -> Iterator[Any]:
+    yield make("status_bind", "list", [], "Looking inside",
+               "answer /metrics, /livez, /readyz, /startupz and /status.json there, in a process of its own; HOST:PORT "
+               "or unix:PATH; may be repeated",
+               metavar="ADDRESS")  # fmt: skip
+    yield make("status_token_file", "str", "", "Looking inside",
+               "a file with a token: who sends it (Authorization: Bearer) gets what names paths from other machines "
+               "too",
+               metavar="FILE")  # fmt: skip
+    yield make("metrics_app", "bool", True, "Looking inside",
+               "have /metrics tell what the application counts with prometheus_client, too, in all workers together: "
+               "its folder is made, and what workers that have ended leave there is added up")  # fmt: skip
+    yield make("statsd_host", "str", "", "Looking inside",
+               "send what was counted since to this statsd now and then: HOST:PORT or unix://PATH", metavar="ADDRESS",
+               check=_statsd)  # fmt: skip
+    yield make("statsd_interval", "time", 10, "Looking inside", "how often", check=_interval)
+    yield make("statsd_prefix", "str", "", "Looking inside", "what stands before the names that are sent there",
+               metavar="TEXT")  # fmt: skip
+    yield make("dogstatsd_tags", "str", "", "Looking inside",
+               "tags for a collector that understands them: name:value with commas between",
+               metavar="TAGS")  # fmt: skip
+    yield make("liveness_stall", "time", 60, "Looking inside",
+               "/livez fails when no worker has finished anything for so long though requests wait and no request has "
+               "a deadline; 0: never")  # fmt: skip
+    yield make("request_id", "str", "", "Looking inside",
+               "name each request by this header (X-Request-ID where none is named): a trusted proxy's word or one of "
+               "our own, for the application, in the reply, in logs",
+               metavar="HEADER", bare="X-Request-ID", check=_field_name)  # fmt: skip
+    yield make("slow_request", "time", 5, "Looking inside",
+               "log a request that takes so long, with where its time went, and where its thread stood; "
+               "0: none")  # fmt: skip
 
 
 def _process(make: Any) -> Iterator[Any]:

@@ -5,6 +5,7 @@ Knows: the words. Does not know: how workers are made or ended. Runs in the supe
 
 from __future__ import annotations
 
+import os
 import sys
 
 from forehand import errors
@@ -79,15 +80,15 @@ def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
 
     settings = marshal.loads(output[mark + 5 :])
     old = supervisor.settings
-    for name in ("addresses", "control", "pid_file", "socket_access"):
+    for name in ("addresses", "control", "pid_file", "socket_access", "status_bind"):
         if settings[name] != old[name]:
-            stays = ", ".join(old[name]) if name == "addresses" else str(old[name] or "none")
+            stays = ", ".join(old[name]) if isinstance(old[name], list) else str(old[name] or "none")
             text = f"{name.replace('_', ' ')} stays {stays}: a change of it needs a restart"
             if name == "socket_access":
                 text = "sockets keep their owner and mode: a change of it needs a restart"
             supervisor.not_reloaded.append(text)
             log.write("warning", f"reload: {text}")
-    for name in ("addresses", "command_line", "control", "pid_file", "socket_access"):
+    for name in ("addresses", "command_line", "control", "pid_file", "socket_access", "status_bind"):
         settings[name] = old[name]
     if supervisor.tls is not None:
         used, text = supervisor.tls.renew(settings)
@@ -147,6 +148,8 @@ def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
         StackCollection(supervisor, client).begin()
     elif word == "tls":
         _renew_tls(supervisor, client)
+    elif word == "statistics":
+        _give_statistics(supervisor, client)
     elif word == "reopen":
         reopen(supervisor)
         client.tell(ok=True, text="log files were opened again")
@@ -163,6 +166,20 @@ def _renew_tls(supervisor: Supervisor, client: Client) -> None:
     else:
         used, text = supervisor.tls.renew()
         client.tell(ok=used, text=text, **({} if used else {"status": errors.CONFIG}))
+    supervisor.close_client(client)
+
+
+def _give_statistics(supervisor: Supervisor, client: Client) -> None:
+    """Who asks reads by itself, so that a server that is busy is not asked twice."""
+    assert supervisor.children is not None
+    all_workers = supervisor.children.all.values()
+    workers = [{"worker": one.number, "pid": one.pid, "row": one.row} for one in all_workers]
+    # What can be written stays here.
+    fd = os.open(f"/proc/self/fd/{supervisor.children.statistics.fd}", os.O_RDONLY)
+    try:
+        client.give(fd, ok=True, workers=workers)
+    finally:
+        os.close(fd)
     supervisor.close_client(client)
 
 

@@ -11,16 +11,18 @@ import sys
 import time
 
 from forehand.listen import listen
-from forehand.supervisor import children, decisions, hooks, log, orders, pidfile, title
+from forehand.supervisor import app_metrics, children, decisions, hooks, log, orders, pidfile, title
 from forehand.supervisor.children import Children
 from forehand.supervisor.scoreboard import Scoreboard
 from forehand.supervisor.signals import Signals
+from forehand.supervisor.statistics import Statistics
 from forehand.supervisor.supervisor import Supervisor, send_signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from forehand.listen import Listener
     from forehand.supervisor.control import Client
 
 #: How often workers' memory is looked at, where it is limited (`max_worker_memory`).
@@ -58,8 +60,11 @@ class Loop(Supervisor):
 
             tls.begin(self, None)
         listeners = listen(settings)
-        self.hold(Children(listeners, Scoreboard(), os.pipe()), listeners)
+        statistics = Statistics()
+        self.hold(Children(listeners, Scoreboard(), statistics, os.pipe()), listeners)
+        statistics.metrics = app_metrics.prepare(settings)
         self._hear_control()
+        self.open_panel()
         pidfile.write(settings["pid_file"])
         self.carry_out([("load", 1)])
         self.decide("tick")
@@ -82,9 +87,20 @@ class Loop(Supervisor):
 
         self.prepare()
         upgrade.adopt(self, adopted)
+        self.open_panel(upgrade.panel_listeners(adopted))
         self._hear_control()
         self.decide("reload", None)
         self.watch()
+
+    def open_panel(self, listeners: list[Listener] | None = None) -> None:
+        """Answer `--status-bind` and send to `--statsd-host`, where that is asked for. Raises Problem."""
+        wanted = self.settings["status_bind"] or self.settings["statsd_host"]
+        if wanted and self.children is not None:
+            from forehand.supervisor.panel import Panel
+
+            panel = Panel(self, listeners)
+            self.panel = panel
+            self.timers.append(panel)
 
     def watch(self) -> None:
         """Start watching files, where that is asked for."""
@@ -97,6 +113,7 @@ class Loop(Supervisor):
 
     def run(self) -> int:
         """The loop, until an action ends it; the exit status."""
+        assert self.children is not None
         while self.status is None:
             now = time.monotonic()
             due = min(decisions.next_look(self.state, now), self.notify.alive(now), self.next_memory)
@@ -113,6 +130,7 @@ class Loop(Supervisor):
             if now >= self.next_memory:
                 self._look_at_memory(now)
             self.decide("tick")
+            self.children.statistics.show(self.state, self.started)
         return self.status
 
     # What comes in.
@@ -186,6 +204,8 @@ class Loop(Supervisor):
     def end(self) -> None:
         """Close what is open. Workers that are left, after a failure of ours, end by the pipe."""
         self.notify.stopping()
+        if self.panel is not None:
+            self.panel.close()
         if self.watcher:
             send_signal(self.watcher, "SIGKILL")
         if self.children is not None:
@@ -195,6 +215,7 @@ class Loop(Supervisor):
                 send_signal(template.pid, "SIGKILL")
             for listener in self.children.listeners:
                 listener.close()
+            app_metrics.remove(self.children.statistics.metrics)
         if self.control is not None:
             self.control.close()
         pidfile.remove(self.settings["pid_file"])

@@ -12,7 +12,7 @@ import time
 
 from forehand import errors
 from forehand.errors import Problem
-from forehand.supervisor import banner, children, decisions, hooks, log
+from forehand.supervisor import banner, children, decisions, hooks, log, statistics
 from forehand.supervisor.control import Client, Control, path_for
 from forehand.supervisor.notify import Notify
 from forehand.supervisor.template import TemplateProcess
@@ -46,6 +46,15 @@ if TYPE_CHECKING:
 
         def left(self) -> dict[str, Any]:
             """What the next program goes on with."""
+
+    class Answering(Protocol):
+        """The process that answers `--status-bind`."""
+
+        pid: int
+        listeners: list[Listener]
+
+        def close(self) -> None:
+            """End it."""
 
     class Collecting(Protocol):
         """Something that has asked workers a word, and waits for their answers to it."""
@@ -99,6 +108,8 @@ class Supervisor:
         self.not_reloaded: list[str] = []
         #: Events that are being decided, or wait for it.
         self.events: list[tuple[Any, ...]] = []
+        #: The process that answers `--status-bind`.
+        self.panel: Answering | None = None
         #: The process that watches files; zero: none.
         self.watcher = 0
         #: What workers are handed for TLS, where an address speaks it.
@@ -229,13 +240,18 @@ class Supervisor:
 
     def _do_serving(self) -> None:
         assert self.children is not None
+        # Whoever hears that it is ready may ask /readyz at once.
+        self.children.statistics.show(self.state, self.started)
         if self.banner_due:
             self.banner_due = False
             control = self.control.path if self.control is not None else ""
-            banner.tell(self.settings, self.children, self.state.rules.wanted, control)
+            status = [one.url for one in self.panel.listeners] if self.panel is not None else []
+            banner.tell(self.settings, self.children, self.state.rules.wanted, control, status)
         self.notify.ready(f"{self.state.rules.wanted} workers serve")
 
     def _do_reloaded(self, ok: bool, text: str, status: int = errors.APPLICATION) -> None:
+        if self.children is not None:
+            self.children.statistics.shared.count("reloads_done" if ok else "reloads_failed")
         log.write("info" if ok else "error", f"reload: {text}" if ok else f"the reload was given up: {text}")
         if ok:
             self.settings = self.plans.get(self.state.generation, self.settings)
@@ -311,7 +327,11 @@ class Supervisor:
     def gone(self, child: Child, how: str, crashed: bool) -> None:
         assert self.children is not None
         self.remove_reader(child.channel.fd)
-        self.children.drop(child)
+        worker = self.state.workers.get(child.number)
+        inside = self.children.drop(child)
+        self.children.statistics.shared.count_exit(statistics.reason(how, worker.stale if worker else ""))
+        if crashed and inside:
+            log.write("error", statistics.crash_report(child.number, child.pid, how, inside))
         # A connection whose waking that worker has taken with it is looked for by the others.
         for other in self.children.all.values():
             other.channel.tell("check_listeners")
@@ -319,6 +339,8 @@ class Supervisor:
         self.decide("died", child.number, f"{how}{pid}", crashed, child.told)
 
     def template_gone(self, pid: int, status: int) -> None:
+        if self.children is not None:
+            self.children.statistics.fold_metrics(pid)
         for template in list(self.templates.values()):
             if template.pid == pid:
                 if template.channel.open and template.channel.fd in self.readers:

@@ -15,10 +15,11 @@ import sys
 import time
 
 from forehand.listen import Listener
-from forehand.supervisor import decisions, log, rerun, signals
+from forehand.supervisor import app_metrics, decisions, log, rerun, signals
 from forehand.supervisor.children import Child, Children
 from forehand.supervisor.control import Client, Control
 from forehand.supervisor.scoreboard import Scoreboard
+from forehand.supervisor.statistics import Statistics
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,8 +67,15 @@ def _become(supervisor: Supervisor) -> None:
         template.close()
     if supervisor.watcher:
         os.kill(supervisor.watcher, 9)
+    if supervisor.panel is not None and supervisor.panel.pid:
+        os.kill(supervisor.panel.pid, 9)
     state = _left(supervisor, kept)
-    fds = [*kept.parent_pipe, *kept.scoreboard.fds, *(one["fd"] for one in state["listeners"])]
+    fds = [
+        *kept.parent_pipe,
+        *kept.scoreboard.fds,
+        kept.statistics.fd,
+        *(one["fd"] for one in state["listeners"] + state["panel"]),
+    ]
     fds += [fd for one in state["workers"] for fd in (one["line"], one["stacks"])]
     fds += [fd for fd in (state["control"], *state["clients"]) if fd >= 0]
     fds += [state["tls"]["fd"]] if state["tls"] else []
@@ -96,7 +104,13 @@ def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:
                  "row": child.row, "generation": worker.generation, "state": worker.state}
             )  # fmt: skip
     return {
-        "form": FORM, "life": list(kept.parent_pipe), "scoreboard": kept.scoreboard.fds, "workers": workers,
+        "form": FORM, "life": list(kept.parent_pipe), "scoreboard": kept.scoreboard.fds,
+        "statistics": kept.statistics.fd, "workers": workers,
+        "metrics": kept.statistics.metrics,
+        "panel": [
+            {"fd": one.socket.fileno(), "url": one.url, "path": one.path}
+            for one in (supervisor.panel.listeners if supervisor.panel else [])
+        ],
         "listeners": [
             {"fd": one.socket.fileno(), "url": one.url, "path": one.path, "kind": one.kind} for one in kept.listeners
         ],
@@ -107,6 +121,16 @@ def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:
         "generation": supervisor.state.generation, "started": supervisor.started,
         "tls": supervisor.tls.left() if supervisor.tls is not None else None,
     }  # fmt: skip
+
+
+def panel_listeners(left: dict[str, Any]) -> list[Listener]:
+    """Where the program before has answered `--status-bind`."""
+    import _socket as socket
+
+    found = [Listener(socket.socket(fileno=one["fd"]), one["url"], one["path"]) for one in left.get("panel", [])]
+    for one in found:
+        os.set_inheritable(one.socket.fileno(), False)
+    return found
 
 
 def read(fd: int) -> dict[str, Any]:
@@ -130,7 +154,10 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
     ]
     # Programs from before it had its name called it a board.
     scoreboard = left["scoreboard"] if "scoreboard" in left else left["board"]
-    kept = Children(listeners, Scoreboard(*scoreboard), (left["life"][0], left["life"][1]))
+    # Programs from before statistics were shared have none.
+    statistics = Statistics(left.get("statistics", -1))
+    statistics.metrics = app_metrics.adopt(left.get("metrics", ""))
+    kept = Children(listeners, Scoreboard(*scoreboard), statistics, (left["life"][0], left["life"][1]))
     state = supervisor.state
     state.phase = "serving"
     state.born, state.generation, state.generations = left["born"], left["generation"], left["generations"]
@@ -156,6 +183,7 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
         *left["life"],
         *([for_tls["fd"]] if for_tls else []),
         *scoreboard,
+        statistics.fd,
         *(one["fd"] for one in left["listeners"]),
     ]:
         os.set_inheritable(fd, False)

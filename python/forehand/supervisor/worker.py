@@ -97,6 +97,7 @@ def _serve(inherited: Inherited, process: WorkerProcess, application: Callable[.
         "multiprocess": plan["workers"] > 1,
         "shared_listeners": True,
         "scoreboard": inherited.scoreboard,
+        "statistics": (inherited.statistics, inherited.scoreboard[1]),
         "report_fd": inherited.channel_fd,
         "access_log_fd": 1 if plan["access_log_file"] == "-" else open_log(plan["access_log_file"]),
         **logs.engine_settings(plan),

@@ -92,6 +92,12 @@ class WorkerControl:
             from forehand.supervisor import deadlines
 
             deadlines.interrupt(self.server, *ticket)
+        for thread, number in self.server.slow():
+            from forehand import slow
+
+            found = slow.describe(thread, None)
+            if found is not None:
+                self.server.stands_at(number, found[2].removeprefix(" at "))
 
     def _retire(self) -> None:
         self.leaving = True

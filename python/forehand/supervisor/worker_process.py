@@ -24,22 +24,33 @@ NOTED = ("SIGTERM", "SIGQUIT", "SIGUSR1", "SIGINT", "SIGHUP", "SIGUSR2", "SIGTTI
 
 class Inherited:
     """What a worker has from the supervisor: its number and generation, and descriptors: of its channel, of the pipe
-    that ends with the parent, of a file for stacks, of memory with what TLS needs (-1: none), of its row on the
-    scoreboard and what goes with it (`Scoreboard.place`), of the listeners (`Listener.lent`)."""
+    that ends with the parent, of a file for stacks, of memory with what TLS needs (-1: none), of the statistics that
+    all share, of its row on the scoreboard and what goes with it (`Scoreboard.place`), of the listeners
+    (`Listener.lent`)."""
 
-    __slots__ = ("channel_fd", "generation", "listeners", "number", "parent_pipe", "scoreboard", "stacks", "tls_fd")
+    __slots__ = (
+        "channel_fd",
+        "generation",
+        "listeners",
+        "number",
+        "parent_pipe",
+        "scoreboard",
+        "stacks",
+        "statistics",
+        "tls_fd",
+    )
 
     def __init__(
         self,
         number: int,
         generation: int,
-        fds: tuple[int, int, int, int],
+        fds: tuple[int, int, int, int, int],
         scoreboard: tuple[int, ...],
         listeners: list[Lent],
     ) -> None:
         self.number = number
         self.generation = generation
-        self.channel_fd, self.parent_pipe, self.stacks, self.tls_fd = fds
+        self.channel_fd, self.parent_pipe, self.stacks, self.tls_fd, self.statistics = fds
         self.scoreboard = scoreboard
         self.listeners = listeners
 
@@ -47,6 +58,7 @@ class Inherited:
         """All descriptors."""
         page, _, *others = self.scoreboard
         own = [self.channel_fd, self.parent_pipe, self.stacks, *([self.tls_fd] if self.tls_fd >= 0 else [])]
+        own.append(self.statistics)
         return [*own, page, *others, *(fd for fd, _, _ in self.listeners)]
 
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyConnectionResetError, PyRuntimeError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use server::exchange::About;
 
 use super::awaitable::{Attempt, WaitFor};
@@ -16,9 +17,10 @@ use super::receive::disconnect;
 use super::reply::{Http, Refused, Stage};
 use super::running::Running;
 use super::shared::Shared;
+use super::step_clock::StepClock;
 use super::websocket::WebSocket;
 use crate::ffi::GilCell;
-use crate::forked;
+use crate::{forked, told_route};
 
 /// What the application may still say and hear.
 pub enum Conversation {
@@ -43,8 +45,34 @@ pub struct State {
     pub watched: bool,
     /// Its place among those that run.
     pub place: usize,
+    /// What its steps have used of a processor, where that is measured.
+    pub clock: StepClock,
+    /// Where its framework leaves what it has matched, where that is asked for.
+    pub scope: Option<Py<PyDict>>,
     /// Which request it is, once its exchange was handed back before the application has ended.
     pub about: Option<About>,
+}
+
+impl State {
+    /// A step of the application is about to begin. True: its end is to be told. With the first one its time in the
+    /// application begins: until then other tasks had their turn.
+    #[inline]
+    pub fn step_begins(&mut self) -> bool {
+        if matches!(self.clock, StepClock::New) {
+            let measured = match &mut self.conversation {
+                Conversation::Http(http) => http.exchange.begins_now(),
+                Conversation::WebSocket(socket) => {
+                    if let Some(exchange) = &mut socket.exchange {
+                        exchange.begins_now();
+                    }
+                    false
+                }
+                Conversation::Over { .. } => false,
+            };
+            self.clock.start(measured);
+        }
+        self.clock.step_begins()
+    }
 }
 
 /// One request, which is also the coroutine of its task.
@@ -117,6 +145,8 @@ impl Request {
             _ => None,
         };
         let state = State {
+            clock: StepClock::New,
+            scope: None,
             conversation,
             coroutine: None,
             task: None,
@@ -343,7 +373,13 @@ fn counted(shared: &Shared) -> Sent {
 
 /// The exchange is over: it is handed back, and those that wait for the client are told so.
 fn finish(requests: &Requests, py: Python<'_>, state: &mut State) -> Vec<Py<PyAny>> {
-    let Conversation::Http(http) = &state.conversation else { return Vec::new() };
+    let State { conversation: Conversation::Http(http), clock, scope, .. } = state else { return Vec::new() };
+    if let Some(scope) = scope.take() {
+        told_route::from_scope(&mut http.exchange, scope.bind(py));
+    }
+    if let Some(used) = clock.so_far() {
+        http.exchange.used_cpu(used);
+    }
     let gone = http.exchange.is_broken();
     state.about = Some(http.exchange.about());
     if let Conversation::Http(http) = std::mem::replace(&mut state.conversation, Conversation::Over { gone })

@@ -26,6 +26,7 @@ use crate::controls::{Controls, in_use};
 use crate::event_loop::{EventLoop, Turn};
 use crate::ffi::{call_three, latin1, make_with, quicken, quicken_done, receive_send_functions};
 use crate::settings::{Listeners, Settings};
+use crate::{request_id, told_route};
 
 /// What stands for the thread of a request with a deadline: the event loop's.
 const EVENT_LOOP: u64 = 1;
@@ -182,7 +183,13 @@ impl AsgiServer {
             exchange.refuse(&wire::CONCURRENCY, &mut builder, engine);
             return requests.hand_back(py, Http::new(exchange, builder));
         }
-        let scope = match gateway.scope(py, &exchange, engine) {
+        let made = gateway.scope(py, &exchange, engine).and_then(|made| {
+            if let (Ok(scope), Some(_)) = (&made, exchange.id()) {
+                request_id::into_scope(&scope.dict, &exchange, engine)?;
+            }
+            Ok(made)
+        });
+        let scope = match made {
             Ok(Ok(scope)) => scope,
             Ok(Err(fault)) => {
                 exchange.refuse(&fault, &mut builder, engine);
@@ -207,7 +214,11 @@ impl AsgiServer {
         } else {
             Conversation::Http(Box::new(Http::new(exchange, builder)))
         };
+        let asked = matches!(&conversation, Conversation::Http(http) if told_route::is_wanted(&http.exchange, engine));
         let request = Request::new(Arc::clone(requests), conversation);
+        if asked && let Some(mut state) = request.state.borrow(py) {
+            state.scope = Some(scope.dict.clone().unbind());
+        }
         let Ok(request) = Bound::new(py, request) else { return };
         if let Err(error) = self.call(&request, &scope.dict, (token, number)) {
             request.get().failed_to_begin(py, &error);

@@ -44,13 +44,19 @@ impl Request {
         drive: impl FnOnce(&Bound<'py, PyAny>) -> PyResult<Stepped<'py>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = this.py();
-        let coroutine =
-            this.get().state.borrow(py).ok_or_else(busy)?.coroutine.as_ref().map(|it| it.clone_ref(py));
+        let (coroutine, measured) = {
+            let mut state = this.get().state.borrow(py).ok_or_else(busy)?;
+            let measured = state.step_begins();
+            (state.coroutine.as_ref().map(|it| it.clone_ref(py)), measured)
+        };
         let Some(coroutine) = coroutine else { return Err(stopped(None)) };
         let driven = {
             let _step = this.get().requests.shared.event_loop.heartbeat.step();
             drive(coroutine.bind(py))
         };
+        if measured && let Some(mut state) = this.get().state.borrow(py) {
+            state.clock.step_ends();
+        }
         if this.get().requests.shared.engine.is_a_copy() {
             match driven {
                 Ok(Stepped::Yielded(_)) => forked::would_wait(py),

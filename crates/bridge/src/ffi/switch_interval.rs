@@ -14,13 +14,13 @@
 //! they do. Statics, because there is one interpreter in a process; the leader writes them.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyFloat;
 use pyo3::{Python, intern};
-use reactor::sys::{ThreadClock, monotonic_ms, monotonic_us};
+use reactor::sys::{ThreadClock, monotonic_ms, monotonic_ns, monotonic_us};
 use server::strain::{Sign, Strain};
 use server::sync::{Guard, lock};
 
@@ -39,6 +39,8 @@ const SHARE: u64 = 55;
 
 /// Does some thread burn?
 static STRAIN: Strain = Strain::new();
+/// When the leader last had the interpreter again.
+static BACK: AtomicU64 = AtomicU64::new(0);
 /// One does, and no other: turns are short.
 static ALONE: AtomicBool = AtomicBool::new(false);
 /// The threads that serve, and what they had used of a processor when they were looked at.
@@ -66,6 +68,12 @@ pub fn set_switch_interval(py: Python<'_>) -> PyResult<()> {
 #[inline]
 pub fn strained_until() -> u64 {
     STRAIN.until()
+}
+
+/// When the leader last had the interpreter again, in monotonic nanoseconds.
+#[inline]
+pub fn back_at() -> u64 {
+    BACK.load(Ordering::Relaxed)
 }
 
 /// The threads that take turns.
@@ -121,8 +129,10 @@ impl Threads {
 /// way back tells what they do.
 #[inline]
 pub fn outside_for_work<R>(wait: impl FnOnce() -> R) -> R {
-    let (result, since) = outside(|_| (wait(), monotonic_us()));
-    let waited = monotonic_us().saturating_sub(since);
+    let (result, since) = outside(|_| (wait(), monotonic_ns()));
+    let back = monotonic_ns();
+    BACK.store(back, Ordering::Relaxed);
+    let waited = back.saturating_sub(since) / 1000;
     if STRAIN.matters(waited) {
         note(waited);
     }

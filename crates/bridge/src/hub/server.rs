@@ -155,6 +155,7 @@ impl GeventServer {
             let waiting = Arc::clone(&self.waiting) as Arc<dyn Scheduler>;
             Workspace::new(WaitMode::Cooperative(waiting))
         });
+        exchange.begins_now();
         let deadline = exchange.deadline.clone();
         if let Some(deadline) = &deadline {
             // What stands for a thread is the place; zero is nobody.

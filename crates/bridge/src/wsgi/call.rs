@@ -26,11 +26,11 @@ use super::routes::{Routes, resident_kib};
 use super::start_response::Responder;
 use super::wait_mode::WaitMode;
 use crate::disconnect::is_from_disconnect;
-use crate::failure;
 use crate::ffi::{
-    Serving, attached, call_two, latin1, outside, outside_for_work, raise_in_thread, set_item,
+    Serving, attached, back_at, call_two, latin1, outside, outside_for_work, raise_in_thread, set_item,
     strained_until, thread_ident,
 };
+use crate::{failure, request_id, told_route};
 
 /// A WSGI application on the engine.
 pub struct Wsgi {
@@ -93,6 +93,11 @@ impl App for Wsgi {
     }
 
     #[inline]
+    fn back_at(&self) -> u64 {
+        back_at()
+    }
+
+    #[inline]
     fn strained_until(&self) -> Millis {
         strained_until()
     }
@@ -133,6 +138,9 @@ impl Wsgi {
                     && !access.format.wanted().is_empty()
                 {
                     note_environ(exchange, &environ, access.format.wanted());
+                }
+                if told_route::is_wanted(exchange, engine) {
+                    told_route::from_environ(exchange, &environ);
                 }
                 application_left(&space.mode, exchange);
                 if let Err(failure) = called {
@@ -192,6 +200,9 @@ impl Wsgi {
         }
         if let Some(deadline) = &exchange.deadline {
             environ.set_item(intern!(py, "forehand.deadline"), deadline.left())?;
+        }
+        if exchange.id().is_some() {
+            request_id::into_environ(&environ, exchange, engine)?;
         }
         let responder = match space.responder.take().filter(|kept| kept.is_ours(py)) {
             Some(kept) => kept,

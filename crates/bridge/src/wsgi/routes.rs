@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use server::statistics::routes::template;
 use wire::Head;
 
 /// Routes that are told apart; more are counted together.
@@ -30,7 +31,7 @@ impl Routes {
     pub fn add(&self, head: &Head, before: i64) {
         let kib = resident_kib() - before;
         let mut all = server::sync::lock(&self.all);
-        let mut name = name_of(head);
+        let mut name = template(head.method(), head.path());
         if all.len() >= MOST && !all.contains_key(&name) {
             name = OTHERS.into();
         }
@@ -51,19 +52,6 @@ impl Routes {
         found.truncate(count);
         found
     }
-}
-
-/// Method and path, in which what looks like a key is `*`.
-fn name_of(head: &Head) -> String {
-    let path = String::from_utf8_lossy(head.path());
-    let parts: Vec<&str> = path
-        .split('/')
-        .map(|part| {
-            let digits = part.bytes().filter(u8::is_ascii_digit).count();
-            if digits > 0 && (digits == part.len() || part.len() >= 16) { "*" } else { part }
-        })
-        .collect();
-    format!("{} {}", String::from_utf8_lossy(head.method()), parts.join("/"))
 }
 
 /// KiB of this process that are in memory; zero where that is not told.

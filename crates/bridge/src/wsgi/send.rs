@@ -6,7 +6,7 @@
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use reactor::sys::monotonic_ms;
+use reactor::sys::{monotonic_ms, monotonic_ns};
 use server::engine::Stage;
 use server::exchange::Gone;
 use wire::Millis;
@@ -129,6 +129,14 @@ fn wait_until_kept(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
 /// waits, so that the request can end meanwhile.
 #[cold]
 fn wait_for_room(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
+    let since = monotonic_ns();
+    let result = wait_until_there_is_room(py, reply);
+    // None: the request has ended meanwhile.
+    reply.exchange.with(py, |exchange| exchange.was_held_up(since));
+    result
+}
+
+fn wait_until_there_is_room(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
     let engine = &*reply.engine;
     let mut begun = false;
     loop {

@@ -72,7 +72,7 @@ impl Connections {
                 }
                 Tick::Fault(fault) => {
                     engine.counters.request_timeouts.add();
-                    self.refuse(&mut connection, &fault, poller.now);
+                    self.refuse(&mut connection, &fault, poller);
                     let none = self.progress(connection, poller);
                     debug_assert!(none.is_none(), "a refused connection yields no request");
                 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use wire::{Fault, GATEWAY_FORMAT, GATEWAY_MODIFIER, HTTP_ON_TLS, Head, Millis, TLS_ON_HTTP, Whose};
+use wire::{Fault, GATEWAY_FORMAT, GATEWAY_MODIFIER, HTTP_ON_TLS, Head, Millis, TLS_ON_HTTP, Version, Whose};
 
 use super::Connections;
 use crate::body::Body;
@@ -50,13 +50,14 @@ impl Connections {
                     match step {
                         Step::More => {}
                         Step::Ready(head, body) => {
-                            return Some(self.take_out(connection, head, body, poller.now));
+                            return Some(self.take_out(connection, head, body, poller));
                         }
                         Step::Store => {
+                            self.note_partial(&connection, poller);
                             self.storing.store(connection);
                             return None;
                         }
-                        Step::Refuse(fault) => self.refuse(&mut connection, &fault, poller.now),
+                        Step::Refuse(fault) => self.refuse(&mut connection, &fault, poller),
                         Step::Streams => {}
                         Step::Discarded | Step::Ended => connection.phase = Phase::Flushing(After::Close),
                     }
@@ -144,7 +145,7 @@ impl Connections {
         poller: &mut Poller,
     ) -> Option<Box<Connection>> {
         match connection.flush(&self.engine.config.limits, poller.now) {
-            Ok(Flushed::All) => match after {
+            Ok(Flushed::All) => match self.is_sent(connection.token, after) {
                 After::Continue => connection.phase = Phase::Reading,
                 After::Discard { keep } => {
                     // Where the reply has no other end, that of the connection is.
@@ -177,6 +178,13 @@ impl Connections {
             }
         }
         Some(connection)
+    }
+
+    /// All that waited is sent: a request whose reply that was is over.
+    #[inline]
+    fn is_sent(&mut self, token: u64, after: After) -> After {
+        self.unsettled.end((token, 0), false);
+        after
     }
 
     /// More is to be sent when the socket has room or, if it has, when others have had their turn.
@@ -214,12 +222,12 @@ impl Connections {
                 if connection.receiving.as_ref().is_some_and(|receiving| receiving.complete)
                     && let Step::Ready(head, body) = Reader::take_body(&mut connection)
                 {
-                    return Some(self.take_out(connection, head, body, poller.now));
+                    return Some(self.take_out(connection, head, body, poller));
                 }
             }
             Err(error) => {
                 let fault = self.cannot_store(&error);
-                self.refuse(&mut connection, &fault, poller.now);
+                self.refuse(&mut connection, &fault, poller);
             }
         }
         self.progress(connection, poller)
@@ -239,15 +247,19 @@ impl Connections {
         connection: Box<Connection>,
         head: Arc<Head>,
         body: Body,
-        now: Millis,
+        poller: &Poller,
     ) -> Box<Exchange> {
         self.engine.counters.requests_total.add_alone();
         // It travels far: as a pointer, where its fields would be copied a dozen times.
-        Box::new(Exchange::new(connection, head, body, &self.engine, now))
+        let first = self.unsettled.take_first(connection.token);
+        let mut exchange = Box::new(Exchange::new(connection, head, body, &self.engine, poller.now));
+        exchange.arrives(&poller.statistics, first, &self.engine.config);
+        exchange
     }
 
     /// Answers with a refusal; nothing that follows is read as a request.
-    pub fn refuse(&mut self, connection: &mut Connection, fault: &Fault, now: Millis) {
+    pub fn refuse(&mut self, connection: &mut Connection, fault: &Fault, poller: &mut Poller) {
+        let now = poller.now;
         self.engine.counters.refused(fault);
         let strange = matches!(*fault, GATEWAY_FORMAT | GATEWAY_MODIFIER | HTTP_ON_TLS | TLS_ON_HTTP);
         self.engine.log.complain(if strange { Level::Warning } else { Level::Info }, || {
@@ -263,6 +275,11 @@ impl Connections {
         let mut reply = Vec::new();
         fault.reply(&date, &self.engine.config.server_header, false, &mut reply);
         let head = connection.receiving.as_ref().map(|receiving| &*receiving.head);
+        poller.statistics.refused(
+            head,
+            (connection.transport.tls().is_some(), Version::Http11),
+            fault.status,
+        );
         if let Some(access) = &self.engine.config.access {
             let said = (fault.status, content_length(&reply));
             access.write_refusal(connection.client(), head, &self.engine.config.trust, said);

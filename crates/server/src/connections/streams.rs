@@ -27,6 +27,7 @@ use crate::output::Flushed;
 use crate::poller::Poller;
 use crate::send_half::AHEAD;
 use crate::slots::{Slots, Wakeup};
+use crate::statistics::Statistics;
 use crate::storing::Storing;
 use crate::stream::Ended;
 use crate::streams::{Place, Streams};
@@ -41,6 +42,7 @@ struct Visit<'a> {
     slots: &'a mut Slots,
     storing: &'a Storing,
     opened: &'a mut VecDeque<Box<Exchange>>,
+    statistics: &'a mut Statistics,
     /// The connection's own token.
     token: u64,
     /// Parts of bodies that have come.
@@ -80,13 +82,19 @@ impl Connections {
             && let crate::slots::Place::Parked(connection) = &mut row.place
             && let Some(mut streams) = connection.take_streams()
         {
-            streams.call_is_over(ended.id, cut, self.reader.shared(), now);
+            let over = streams.call_is_over(ended.id, cut, self.reader.shared(), now);
             connection.put_streams(streams);
+            if let Some(cut) = over {
+                self.unsettled.end((ended.shared.origin().token, ended.id), cut);
+            }
+        } else {
+            self.unsettled.end((ended.shared.origin().token, ended.id), true);
         }
     }
 
-    fn visiting(&mut self, token: u64, now: Millis) -> Visit<'_> {
+    fn visiting<'a>(&'a mut self, token: u64, statistics: &'a mut Statistics, now: Millis) -> Visit<'a> {
         Visit {
+            statistics,
             engine: &self.engine,
             shared: self.reader.shared(),
             slots: &mut self.slots,
@@ -198,7 +206,7 @@ impl Connections {
             if !connection.pending.is_empty() {
                 let (bytes, at) = connection.pending.take();
                 let mut input = &bytes[at..];
-                let mut visit = self.visiting(token, now);
+                let mut visit = self.visiting(token, &mut poller.statistics, now);
                 heard = visit.hear(streams, &mut input);
                 poller.allowance.count_pieces(visit.pieces);
                 let read = bytes.len() - input.len();
@@ -213,7 +221,7 @@ impl Connections {
                     Read::Data { bytes, more } => {
                         connection.more = more || connection.hung_up;
                         let mut input = bytes;
-                        let mut visit = self.visiting(token, now);
+                        let mut visit = self.visiting(token, &mut poller.statistics, now);
                         let heard = visit.hear(streams, &mut input);
                         poller.allowance.count_pieces(visit.pieces);
                         connection.pending.keep(input);
@@ -222,7 +230,7 @@ impl Connections {
                     Read::Nothing => Some(Heard::All),
                     Read::Ended => {
                         streams.peer_ended = true;
-                        self.visiting(token, now).hear_the_end(streams);
+                        self.visiting(token, &mut poller.statistics, now).hear_the_end(streams);
                         Some(Heard::All)
                     }
                     Read::Failed(_) => None,
@@ -249,9 +257,12 @@ impl Connections {
             streams.speak();
             let sent = streams.shared.write(limits, now).ok()?;
             let released = streams.release_finished(self.reader.shared(), now);
+            for (stream, cut) in &released {
+                self.unsettled.end((streams.shared.origin().token, *stream), *cut);
+            }
             // What the machine has to say waits for room, of which no edge need tell.
             let room_was_made = !had_room && streams.shared.half().has_room();
-            if sent == Flushed::More || !released && !room_was_made {
+            if sent == Flushed::More || released.is_empty() && !room_was_made {
                 break sent;
             }
         };
@@ -285,7 +296,7 @@ impl Connections {
     /// Its connection is gone: whoever answers a stream of it hears so.
     pub(super) fn end_streams(&mut self, mut streams: Streams) {
         streams.shared.close();
-        self.visiting(streams.shared.origin().token, 0).lose_all(&mut streams);
+        lose_all(&mut self.slots, &mut streams);
     }
 
     /// The time of a connection is over, or that of one of its streams.
@@ -302,7 +313,7 @@ impl Connections {
         self.engine.counters.write_timeouts.add_many(streams.shared.give_up(now));
         // Of what is not read, nothing is late.
         if streams.unread_since.is_none() {
-            self.visiting(connection.token, now).tick(&mut streams);
+            self.visiting(connection.token, &mut poller.statistics, now).tick(&mut streams);
         }
         connection.put_streams(streams);
         connection.looked_late = false;
@@ -311,16 +322,14 @@ impl Connections {
     }
 }
 
-impl Visit<'_> {
-    /// Everybody who has a stream of this connection hears that it is over.
-    fn lose_all(&mut self, streams: &mut Streams) {
-        for call in std::mem::take(&mut streams.calls) {
-            if let Place::Away { token, inlet } = call.place {
-                if let Some(inlet) = inlet {
-                    inlet.lose();
-                }
-                self.slots.wake(Wakeup { token, hung_up: true });
+/// Everybody who has a stream of this connection hears that it is over.
+fn lose_all(slots: &mut Slots, streams: &mut Streams) {
+    for call in std::mem::take(&mut streams.calls) {
+        if let Place::Away { token, inlet } = call.place {
+            if let Some(inlet) = inlet {
+                inlet.lose();
             }
+            slots.wake(Wakeup { token, hung_up: true });
         }
     }
 }

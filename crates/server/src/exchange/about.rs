@@ -9,6 +9,9 @@ use reactor::sys::monotonic_ms;
 use wire::Head;
 
 use super::Exchange;
+use super::notes::field;
+use crate::engine::Engine;
+use crate::reply_builder::ReplyBuilder;
 
 /// A request that may be over: `GET /x HTTP/1.1 (request 17, after 12 ms)`.
 pub struct About {
@@ -17,12 +20,41 @@ pub struct About {
     number: u64,
     /// When it had arrived, in monotonic milliseconds.
     arrived: u64,
+    id: Option<Box<str>>,
 }
 
 impl Exchange {
     /// Which request it is, for as long as somebody wants to say so.
     pub fn about(&self) -> About {
-        About { head: Arc::clone(&self.head), number: self.number, arrived: self.arrived }
+        About {
+            head: Arc::clone(&self.head),
+            number: self.number,
+            arrived: self.arrived,
+            id: self.id().map(Into::into),
+        }
+    }
+}
+
+impl Exchange {
+    /// The head of its reply names it, unless the application has said how.
+    #[cold]
+    pub(super) fn name_reply(&self, builder: &mut ReplyBuilder, engine: &Engine) {
+        if let (Some(id), Some(ids)) = (self.id(), &engine.config.request_id)
+            && field(builder.head.bytes(), &ids.name).is_none()
+        {
+            // The name was judged with the options, and the id when it was taken.
+            let _ = builder.head.plain(ids.header.as_bytes(), id.as_bytes());
+        }
+    }
+
+    /// So does a refusal of ours, which is complete.
+    pub(super) fn name_refusal(&self, reply: &mut Vec<u8>, engine: &Engine) {
+        if let (Some(id), Some(ids)) = (self.id(), &engine.config.request_id)
+            && let Some(end) = reply.iter().position(|byte| *byte == b'\n')
+        {
+            let line = format!("{}: {id}\r\n", ids.header);
+            reply.splice(end + 1..end + 1, line.into_bytes());
+        }
     }
 }
 
@@ -31,6 +63,10 @@ impl fmt::Display for About {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = String::from_utf8_lossy(self.head.request_line());
         let age = monotonic_ms().saturating_sub(self.arrived);
-        write!(to, "{line} (request {}, after {age} ms)", self.number)
+        write!(to, "{line} (request {}, ", self.number)?;
+        if let Some(id) = &self.id {
+            write!(to, "id {id}, ")?;
+        }
+        write!(to, "after {age} ms)")
     }
 }

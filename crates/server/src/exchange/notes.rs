@@ -40,6 +40,7 @@ impl Exchange {
             status: self.status(),
             written: self.written(),
             elapsed: self.elapsed_us(),
+            id: self.id(),
             notes: self.notes(),
         });
     }
@@ -55,7 +56,7 @@ impl Exchange {
 }
 
 /// The value of a header in a reply's head; `name` in small letters. Several are joined (RFC 9110 §5.2).
-fn field(head: &[u8], name: &str) -> Option<Vec<u8>> {
+pub(super) fn field(head: &[u8], name: &str) -> Option<Vec<u8>> {
     let values: Vec<&[u8]> = head
         .split(|&byte| byte == b'\n')
         .filter_map(|line| {

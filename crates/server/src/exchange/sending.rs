@@ -13,6 +13,7 @@ use crate::downstream::Downstream;
 use crate::engine::Engine;
 use crate::output::Flushed;
 use crate::pipelined::PipelinedReplies;
+use crate::statistics::phase::Ending;
 
 /// How much of replies is kept for a reader that is slow.
 fn buffer_bytes(engine: &Engine) -> usize {
@@ -93,6 +94,11 @@ impl Exchange {
     #[inline]
     pub(super) fn send_now(&mut self, pieces: &[&[u8]], head: usize, engine: &Engine) -> io::Result<usize> {
         let most = usize::try_from(engine.config.limits.send_burst_bytes).unwrap_or(usize::MAX);
+        match self.reply {
+            Reply::Done => self.reply_begins(),
+            Reply::Open { .. } => self.reply_starts(),
+            _ => {}
+        }
         let end = self.reply == Reply::Done && !matches!(self.left, Some(1..));
         self.downstream.send(pieces, (head, end), most)
     }
@@ -131,6 +137,7 @@ impl Exchange {
     pub(super) fn broke(&mut self, engine: &Engine) -> Gone {
         if self.reply != Reply::Broken {
             engine.counters.replies_incomplete.add();
+            self.times.ending = Ending::ClientGone;
         }
         self.downstream.drop_waiting();
         self.keep_alive = false;

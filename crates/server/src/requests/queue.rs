@@ -17,6 +17,7 @@ use crate::access::remote_address;
 use crate::exchange::Exchange;
 use crate::lanes::{FairBy, Lane};
 use crate::reply_builder::ReplyBuilder;
+use crate::statistics::phase::Ending;
 use crate::throughput::Throughput;
 
 /// A request that has waited so long is looked at before it is begun: is its client there?
@@ -126,6 +127,10 @@ impl Requests {
             .log
             .debug(|| format!("a request is not begun, and answered {}: {}", fault.status, fault.text));
         self.throughput.count_refused();
+        exchange.times.ending = match *fault {
+            wire::QUEUE_FULL => Ending::QueueFull,
+            _ => Ending::QueueTimeout,
+        };
         exchange.refuse(fault, &mut ReplyBuilder::new(), &self.engine);
         self.finished.push_back(exchange);
     }

@@ -37,6 +37,7 @@ impl Loop {
         self.requests.refuse_those_that_waited(self.poller.now);
         while self.queue_next() {}
         self.engine.note_queued(self.requests.len(), 0);
+        self.connections.settle_over(&mut self.poller);
         self.is_over()
     }
 

@@ -156,7 +156,7 @@ impl Connections {
             Err(error) => Some(self.cannot_store(error)),
         };
         if let Some(mut streams) = connection.take_streams() {
-            let mut visit = self.visiting(token, poller.now);
+            let mut visit = self.visiting(token, &mut poller.statistics, poller.now);
             match fault {
                 Some(fault) => visit.refuse(&mut streams, stream, &fault),
                 None => visit.take_back_body(&mut streams, stream, body),

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use wire::h2::{Event, Priority, Request, Wrong};
-use wire::{Fault, Framing, Head};
+use wire::{Fault, Framing, Head, Version};
 
-use super::{Heard, REQUESTS_A_VISIT, Visit};
+use super::{Heard, REQUESTS_A_VISIT, Visit, lose_all};
 use crate::body::{Body, BodyBuffer};
 use crate::connection::shown;
 use crate::exchange::{Exchange, content_length};
@@ -121,6 +121,7 @@ impl Visit<'_> {
             ahead: Vec::new(),
             complete: false,
             grown: false,
+            since: self.statistics.stamp(),
         };
         streams.calls.push(Call { stream, place: Place::Arriving(Box::new(arriving)) });
         // What a client's certificate lets it do at one host it does not at another, and connections are shared by hosts.
@@ -162,7 +163,7 @@ impl Visit<'_> {
         else {
             return self.slots.free_of_stream(token);
         };
-        let Arriving { head, body: buffer, .. } = *arriving;
+        let Arriving { head, body: buffer, since, .. } = *arriving;
         let body = body.unwrap_or_else(|| {
             let bytes = buffer.map_or_else(Vec::new, BodyBuffer::into_bytes);
             let expects = head.expects_continue && bytes.is_empty();
@@ -172,8 +173,9 @@ impl Visit<'_> {
         });
         self.engine.counters.requests_total.add_alone();
         let stream = Stream::of(&shared, stream, token);
-        let exchange = Exchange::on_stream(stream, head, body, self.engine, self.now);
-        self.opened.push_back(Box::new(exchange));
+        let mut exchange = Box::new(Exchange::on_stream(stream, head, body, self.engine, self.now));
+        exchange.arrives(self.statistics, since, &self.engine.config);
+        self.opened.push_back(exchange);
     }
 
     /// The peer has cut a stream, or has done what it must not on it.
@@ -186,7 +188,7 @@ impl Visit<'_> {
                 }
                 self.slots.wake(Wakeup { token: *token, hung_up: true });
             }
-            Place::Arriving(_) => streams.call_is_over(stream, false, self.shared, self.now),
+            Place::Arriving(_) => drop(streams.call_is_over(stream, false, self.shared, self.now)),
             Place::Over => {}
         }
     }
@@ -227,6 +229,8 @@ impl Visit<'_> {
         let is_head = head.is_some_and(|head| head.is_head());
         let mut reply = Vec::new();
         fault.reply(&date, &engine.config.server_header, is_head, &mut reply);
+        let secure = streams.shared.transport().tls().is_some();
+        self.statistics.refused(head.map(|head| &**head), (secure, Version::Http2), fault.status);
         if let Some(access) = &engine.config.access {
             let said = (fault.status, content_length(&reply));
             access.write_refusal(origin.peer, head.map(|head| &**head), &engine.config.trust, said);
@@ -257,6 +261,6 @@ impl Visit<'_> {
             });
         }
         streams.shared.close();
-        self.lose_all(streams);
+        lose_all(self.slots, streams);
     }
 }

@@ -1,0 +1,92 @@
+//! Requests that are timed longer than their exchanges live: those that are still arriving, and those whose replies wait for
+//! their clients.
+//!
+//! Knows: when a request's first byte came, and what is to be counted of it. Does not know: what is sent, or to whom. Runs
+//! under the baton. Where statistics are not kept, nothing is in it.
+
+use std::collections::HashMap;
+
+use reactor::sys::monotonic_ns;
+
+use super::Connections;
+use crate::connection::{Connection, Phase};
+use crate::exchange::Replying;
+use crate::poller::Poller;
+use crate::statistics::Ended;
+use crate::statistics::phase::Ending;
+
+#[derive(Default)]
+pub(super) struct Unsettled {
+    /// When the first bytes of requests had come of which there is more to come, by their connections.
+    partial: HashMap<u64, u64>,
+    /// What is counted of requests whose replies their clients have not taken yet.
+    waiting: HashMap<Replying, Ended>,
+    /// Of those, the ones that are over: they are counted before the next look.
+    over: Vec<Ended>,
+}
+
+impl Unsettled {
+    /// The stamp of the first byte of a connection's request; zero: it came with an earlier one.
+    #[inline]
+    pub fn take_first(&mut self, token: u64) -> u64 {
+        if self.partial.is_empty() { 0 } else { self.partial.remove(&token).unwrap_or(0) }
+    }
+
+    /// A connection is closed: whoever waits for something of it gets no more.
+    #[inline]
+    pub fn forget(&mut self, token: u64) {
+        if !self.partial.is_empty() {
+            self.partial.remove(&token);
+        }
+        if !self.waiting.is_empty() {
+            self.lose(token);
+        }
+    }
+
+    #[cold]
+    fn lose(&mut self, token: u64) {
+        for (_, mut ended) in self.waiting.extract_if(|replying, _| replying.0 == token) {
+            ended.times.ending = Ending::ClientGone;
+            self.over.push(ended);
+        }
+    }
+
+    /// Nothing of a reply waits any more. `gone`: its client has not got all of it.
+    #[inline]
+    pub fn end(&mut self, replying: Replying, gone: bool) {
+        if !self.waiting.is_empty()
+            && let Some(mut ended) = self.waiting.remove(&replying)
+        {
+            if gone {
+                ended.times.ending = Ending::ClientGone;
+            }
+            self.over.push(ended);
+        }
+    }
+}
+
+impl Connections {
+    /// Part of a request has come: from now on it is received.
+    pub(super) fn note_partial(&mut self, connection: &Connection, poller: &Poller) {
+        if poller.statistics.is_on() && connection.phase == Phase::Reading {
+            self.unsettled.partial.entry(connection.token).or_insert(poller.statistics.stamp());
+        }
+    }
+
+    /// The reply to a request waits for its client: it is over when that has taken it.
+    #[cold]
+    pub fn settle_later(&mut self, replying: Replying, ended: Ended) {
+        self.unsettled.waiting.insert(replying, ended);
+    }
+
+    /// Counts those that have waited for their clients and are over.
+    #[inline]
+    pub fn settle_over(&mut self, poller: &mut Poller) {
+        if !self.unsettled.over.is_empty() {
+            let now = monotonic_ns();
+            for ended in self.unsettled.over.drain(..) {
+                poller.statistics.settle(&ended.counted(), now);
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! When the phases of an exchange begin, and what is left of it to be counted.
+//!
+//! Knows: which moments are stamped, and that nobody looks where none was. Does not know: what becomes of the times
+//! (`statistics`). Runs on the thread that owns the exchange.
+
+use std::sync::Arc;
+
+use reactor::sys::{monotonic_ns, thread_cpu_ns};
+use wire::Trust;
+use wire::gateway::Given;
+
+use super::Exchange;
+use crate::downstream::Downstream;
+use crate::engine::Config;
+use crate::statistics::phase::NOT_MEASURED;
+use crate::statistics::{self, Counted, Ended, Statistics};
+
+/// The names that proxies use for the moment at which they have had a request.
+const REQUEST_START: [&str; 2] = ["x-request-start", "x-queue-start"];
+
+/// A connection's token, and which of its streams; zero where it has none.
+pub(crate) type Replying = (u64, u32);
+
+impl Exchange {
+    /// It is complete. `first`: the stamp of its first byte, zero: it came with an earlier one.
+    #[inline]
+    pub(crate) fn arrives(&mut self, statistics: &Statistics, first: u64, config: &Config) {
+        if let Some(ids) = &config.request_id {
+            // A block is another one where its peer is trusted.
+            let id = ids.of(&self.head, self.head.block.variant & 1 == 1);
+            self.times.rare_mut().id = Some(id);
+        }
+        if statistics.is_on() {
+            statistics.arrived(&mut self.times, first);
+            if statistics::is_new(&self.head) {
+                self.note_scheme(config);
+            }
+            // What is said beside its head may be another thing each time.
+            self.times.https = self.proxied().is_some_and(|said| config.proxy_tls && said.was_encrypted())
+                || self.given().is_some_and(Given::is_https);
+            if self.head.block.has_request_start() {
+                self.came_by(statistics, &config.trust);
+            }
+        }
+    }
+
+    #[cold]
+    fn came_by(&mut self, statistics: &Statistics, trust: &Trust) {
+        if trust.trusts(&self.from())
+            && let Some(said) = REQUEST_START.iter().find_map(|name| self.head.block.get(name))
+        {
+            statistics.came_by(&mut self.times, said);
+        }
+    }
+
+    /// It is begun on this thread, which has had the interpreter since `back`.
+    #[inline]
+    pub(crate) fn begins(&mut self, statistics: &mut Statistics, back: u64) {
+        statistics.begin(&self.head, &mut self.times, (self.number, back));
+    }
+
+    /// What names it, where requests have names.
+    #[inline]
+    pub fn id(&self) -> Option<&str> {
+        self.times.rare().id.as_deref()
+    }
+
+    /// A framework has said which route it is for.
+    pub fn is_for_route(&mut self, route: Option<Box<str>>) {
+        if route.is_some() {
+            self.times.rare_mut().route = route;
+        }
+    }
+
+    /// What is counted of it, as far as it has come.
+    #[inline]
+    pub(crate) fn counted(&self) -> Counted<'_> {
+        let (number, written, status) = (self.number, self.written, self.status);
+        Counted { head: &self.head, times: &self.times, number, written, status }
+    }
+
+    /// The same, to be kept until its reply is sent.
+    #[cold]
+    pub(crate) fn take_counted(&mut self) -> Ended {
+        let times = std::mem::take(&mut self.times);
+        let (number, written, status) = (self.number, self.written, self.status);
+        Ended { head: Arc::clone(&self.head), times, number, written, status }
+    }
+
+    /// Its reply waits until those of its batch are sent.
+    #[inline]
+    pub(crate) fn is_batched(&self) -> bool {
+        match &self.downstream {
+            Downstream::Connection(_) => self.batched.is_some(),
+            Downstream::Stream(stream) => stream.waits(),
+        }
+    }
+
+    /// Its client has not taken all of its reply.
+    #[inline]
+    pub(crate) fn is_unsent(&self) -> bool {
+        match &self.downstream {
+            Downstream::Connection(connection) => connection.sending.output.is_some(),
+            Downstream::Stream(stream) => stream.has_left_some(),
+        }
+    }
+
+    /// What tells its reply from others that wait.
+    pub(crate) fn replying(&self) -> Replying {
+        match &self.downstream {
+            Downstream::Connection(connection) => (connection.token, 0),
+            Downstream::Stream(stream) => (stream.shared().origin().token, stream.id()),
+        }
+    }
+
+    /// Its phases are timed.
+    #[inline]
+    fn is_timed(&self) -> bool {
+        self.times.begun != 0
+    }
+
+    /// The application is about to be called on this thread: what the thread has used of a processor, if it is measured.
+    #[inline]
+    pub fn call_begins(&mut self) -> u64 {
+        if self.times.measures { thread_cpu_ns() } else { NOT_MEASURED }
+    }
+
+    /// The call has come back.
+    #[inline]
+    pub fn call_ended(&mut self, cpu: u64) {
+        if self.is_timed() {
+            self.times.ended = monotonic_ns();
+            if cpu != NOT_MEASURED {
+                self.used_cpu(thread_cpu_ns().saturating_sub(cpu));
+            }
+        }
+    }
+
+    /// Under an event loop: it is begun now, though it was given out earlier. True: the thread's clock is read for it.
+    #[inline]
+    pub fn begins_now(&mut self) -> bool {
+        if self.is_timed() {
+            self.times.begun = monotonic_ns();
+        }
+        self.times.measures
+    }
+
+    /// Under an event loop: its reply is complete, or never will be.
+    #[inline]
+    pub fn ends_now(&mut self) {
+        if self.is_timed() && self.times.ended == 0 {
+            self.times.ended = monotonic_ns();
+        }
+    }
+
+    /// What its steps have used of a processor, in nanoseconds.
+    pub fn used_cpu(&mut self, ns: u64) {
+        self.times.rare_mut().cpu = ns;
+    }
+
+    /// The last of its reply is offered to the kernel.
+    #[inline]
+    pub(super) fn reply_begins(&mut self) {
+        if self.is_timed() && self.times.reply == 0 {
+            self.times.reply = monotonic_ns();
+        }
+    }
+
+    /// A part of its reply is offered to the kernel, and more may follow.
+    #[inline]
+    pub(super) fn reply_starts(&mut self) {
+        if self.is_timed() && self.times.rare().started == 0 {
+            self.times.rare_mut().started = monotonic_ns();
+        }
+    }
+
+    /// Its thread has waited for the client since then.
+    pub fn was_held_up(&mut self, since: u64) {
+        if self.is_timed() && self.times.reply == 0 {
+            self.times.rare_mut().held_up += monotonic_ns().saturating_sub(since);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Requests that take long: when to look at their threads, where those stood, and the line that the log gets.
+//!
+//! Knows: what is inside, by the slots of the statistics, and how often each was looked at. Does not know: Python, which
+//! says where a thread stands. The watchdog looks, the thread that samples notes, whoever has the baton takes what was
+//! noted: a lock that is held for a moment is between them.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wire::Millis;
+
+use crate::statistics::layout::Word;
+use crate::statistics::phase::{NOT_MEASURED, Phase, Spans};
+use crate::statistics::slots::{self, Inside};
+use crate::sync::lock;
+
+/// How often slots are looked through, at most.
+const EVERY_MS: Millis = 100;
+/// A request is looked at when it has taken so many halves of what is long.
+const HALVES: [u64; 8] = [2, 3, 4, 6, 8, 10, 12, 14];
+/// A worker's threads are looked at so often, at most: each look stops all of them for a moment.
+const PAUSE_MS: Millis = 500;
+/// Of a path or a place no more is written.
+const LONGEST: usize = 400;
+
+/// What is known of requests that take long.
+pub struct SlowRequests {
+    /// From so many nanoseconds on it is long; zero: nothing is.
+    slow: u64,
+    words: Option<&'static [Word]>,
+    looked: AtomicU64,
+    watched: Mutex<Watched>,
+}
+
+#[derive(Default)]
+struct Watched {
+    /// By their numbers.
+    known: HashMap<u64, Known>,
+    /// Threads that somebody shall look at, and the requests that they are in.
+    found: Vec<(u64, u64)>,
+    found_at: Millis,
+}
+
+#[derive(Default)]
+struct Known {
+    looks: usize,
+    places: Vec<(String, u32)>,
+}
+
+impl SlowRequests {
+    /// `slow`: in milliseconds.
+    pub fn new(slow: Millis, words: Option<&'static [Word]>) -> Self {
+        let slow = slow.saturating_mul(1_000_000);
+        Self { slow, words, looked: AtomicU64::new(0), watched: Mutex::default() }
+    }
+
+    /// Looks whether a thread shall be looked at. `now` in monotonic milliseconds.
+    pub fn look(&self, now: Millis) -> bool {
+        let Some(words) = self.words.filter(|_| self.slow > 0) else { return false };
+        if now < self.looked.load(Ordering::Relaxed).saturating_add(EVERY_MS) {
+            return false;
+        }
+        self.looked.store(now, Ordering::Relaxed);
+        let inside = slots::read(words, false);
+        lock(&self.watched).look(&inside, self.slow, now)
+    }
+
+    /// Threads that shall be looked at: each with the number of its request.
+    pub fn take_found(&self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut lock(&self.watched).found)
+    }
+
+    /// A thread stood there, inside the request of that number.
+    pub fn note(&self, number: u64, place: &str) {
+        let still =
+            self.words.is_some_and(|words| slots::read(words, false).iter().any(|one| one.number == number));
+        let mut watched = lock(&self.watched);
+        if let Some(known) = watched.known.get_mut(&number).filter(|_| still) {
+            match known.places.iter_mut().find(|(seen, _)| seen == place) {
+                Some((_, count)) => *count += 1,
+                None => known.places.push((place.chars().take(LONGEST).collect(), 1)),
+            }
+        }
+    }
+
+    /// The line of a request that has ended. `reached`: nanoseconds until its client has had something.
+    pub fn line(&self, request: &str, number: u64, (status, reached, spans): (u16, u64, &Spans)) -> String {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let of = |phase: Phase| seconds(spans[phase as usize]);
+        let mut text = String::from("slow request: ");
+        text.extend(request.chars().take(LONGEST));
+        let _ = write!(text, ", {status} after {:.2} s (", seconds(reached));
+        for (phase, name) in
+            [(Phase::Receive, "received"), (Phase::Queue, "queued"), (Phase::Gil, "interpreter")]
+        {
+            if of(phase) >= 0.005 {
+                let _ = write!(text, "{name} {:.2}, ", of(phase));
+            }
+        }
+        let _ = write!(text, "application {:.2}", of(Phase::App));
+        if spans[Phase::Cpu as usize] != NOT_MEASURED {
+            let _ = write!(text, ", {:.2} of it on a processor", of(Phase::Cpu));
+        }
+        if of(Phase::Send) >= 0.005 {
+            let _ = write!(text, ", sent {:.2}", of(Phase::Send));
+        }
+        text.push(')');
+        if let Some(known) = lock(&self.watched).known.remove(&number) {
+            text.push_str(&known.told());
+        }
+        text
+    }
+}
+
+impl Watched {
+    fn look(&mut self, inside: &[Inside], slow: u64, now: Millis) -> bool {
+        self.known.retain(|number, _| inside.iter().any(|one| one.number == *number));
+        if now < self.found_at.saturating_add(PAUSE_MS) {
+            return false;
+        }
+        let due = |one: &&Inside, looks: usize| {
+            let half = HALVES.get(looks).copied().unwrap_or(u64::MAX);
+            (now.saturating_mul(1_000_000)).saturating_sub(one.first) >= (slow / 2).saturating_mul(half)
+        };
+        let looks = |number| self.known.get(number).map_or(0, |known| known.looks);
+        // Whoever was looked at least is next, and of those the oldest.
+        let next = inside.iter().filter(|one| due(one, looks(&one.number)));
+        let Some(next) = next.min_by_key(|one| (looks(&one.number), one.first)) else { return false };
+        self.known.entry(next.number).or_default().looks += 1;
+        self.found.push((next.thread, next.number));
+        self.found_at = now;
+        true
+    }
+}
+
+impl Known {
+    /// `: 7 of 8 looks found its thread at …, 1 at …`
+    fn told(mut self) -> String {
+        self.places.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let all: u32 = self.places.iter().map(|(_, count)| count).sum();
+        let mut text = String::new();
+        for (at, (place, count)) in self.places.iter().enumerate() {
+            let _ = match at {
+                0 => write!(text, ": {count} of {all} looks found its thread at {place}"),
+                _ => write!(text, ", {count} at {place}"),
+            };
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inside(number: u64, first_ms: u64) -> Inside {
+        let first = first_ms * 1_000_000;
+        Inside { slot: 0, number, first, begun: first, thread: 100 + number, route: 0, line: String::new() }
+    }
+
+    /// When somebody is looked at, in milliseconds, of all looks in a tenth of a second each.
+    fn looks(all: &[Inside], slow_ms: u64, until: Millis) -> Vec<(Millis, u64)> {
+        let mut watched = Watched::default();
+        let mut found = Vec::new();
+        for now in (1000..until).step_by(100) {
+            if watched.look(all, slow_ms * 1_000_000, now) {
+                found.extend(watched.found.drain(..).map(|(_, number)| (now, number)));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_request_is_looked_at_when_it_is_long_and_then_less_and_less_often() {
+        let found = looks(&[inside(1, 1000)], 1000, 20_000);
+        let expected = [2000, 2500, 3000, 4000, 5000, 6000, 7000, 8000].map(|at| (at, 1));
+        assert_eq!(found, expected, "eight times, and no more");
+        assert_eq!(looks(&[inside(1, 1000)], 1000, 2000), [], "a millisecond earlier it is not long");
+    }
+
+    #[test]
+    fn of_many_each_has_its_turn_and_threads_are_stopped_twice_a_second() {
+        let all: Vec<Inside> = (0..5).map(|number| inside(number, 1000)).collect();
+        let found = looks(&all, 1000, 4600);
+        assert_eq!(found.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 0]);
+        assert!(found.windows(2).all(|pair| pair[1].0 - pair[0].0 >= PAUSE_MS));
+    }
+
+    #[test]
+    fn places_are_folded_into_one_line() {
+        let slow = SlowRequests::new(1000, None);
+        let places = vec![("b.py:2 in two".to_string(), 1), ("a.py:1 in one".to_string(), 7)];
+        lock(&slow.watched).known.insert(3, Known { looks: 8, places });
+        let spans = [0, 0, 20_000_000, 0, 12_000_000_000, 300_000_000, 11_700_000_000, 0, 12_020_000_000];
+        assert_eq!(
+            slow.line("GET /report", 3, (200, 12_020_000_000, &spans)),
+            "slow request: GET /report, 200 after 12.02 s (queued 0.02, application 12.00, 0.30 of it on a processor): \
+             7 of 8 looks found its thread at a.py:1 in one, 1 at b.py:2 in two"
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! The phases of all requests that have ended, as distributions.
+//!
+//! Knows: sums, buckets, and how many requests have ended since the last look at the kernel. Does not know: when a request
+//! ended, or why. To find four buckets takes as long as a tenth of the server's part of a pipelined request. So of a burst,
+//! which are more than a few requests between two looks, one in five stands for all five in the buckets: sums and counts are
+//! those of all requests even so, and before the next look nothing is left out.
+
+use super::histogram::{self, Scale};
+use super::layout::Block;
+use super::phase::Parts;
+
+/// A burst begins behind so many requests.
+const FEW: u64 = 4;
+/// One in so many of it is looked at. Batches are of sixteen: no place in them is always the one.
+const EVERY: u64 = 5;
+
+/// What has been left out so far.
+#[derive(Default)]
+pub struct Bursts {
+    /// Requests since the last look.
+    ended: u64,
+    /// Those that are in no bucket yet, and the last of them.
+    unseen: u64,
+    last: Parts,
+}
+
+impl Bursts {
+    /// A request has ended that was begun.
+    #[inline]
+    pub fn add(&mut self, (scale, words): (&Scale, &Block), parts: &Parts) {
+        for (phase, ns) in parts.phases() {
+            histogram::sum(words, phase, ns);
+        }
+        self.ended += 1;
+        self.unseen += 1;
+        if self.ended > FEW && self.unseen < EVERY {
+            self.last = *parts;
+        } else {
+            self.see((scale, words), parts);
+        }
+    }
+
+    /// So does this one for all that are in no bucket yet.
+    fn see(&mut self, (scale, words): (&Scale, &Block), parts: &Parts) {
+        for (phase, ns) in parts.phases() {
+            histogram::count(scale, words, phase, (ns, self.unseen));
+        }
+        self.unseen = 0;
+    }
+
+    /// The kernel is about to be looked at: a burst is over, and nobody knows when there is another request.
+    #[inline]
+    pub fn end(&mut self, at: (&Scale, &Block)) {
+        self.ended = 0;
+        if self.unseen > 0 {
+            let last = self.last;
+            self.see(at, &last);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::histogram::{Histogram, scale};
+    use super::super::layout::{STRIDE, Word};
+    use super::super::phase::Phase;
+    use super::*;
+
+    /// All that is known of the application's times after so many requests between two looks, of which each took a
+    /// microsecond more than the one before.
+    fn burst(requests: u64) -> Histogram {
+        let words: Vec<Word> = (0..STRIDE).map(|_| Word::new(0)).collect();
+        let at = (scale(), words.first_chunk().expect("a block"));
+        let mut bursts = Bursts::default();
+        for request in 1..=requests {
+            bursts.add(at, &Parts { app: request * 1000, ..Parts::default() });
+        }
+        bursts.end(at);
+        let mut read = Histogram::default();
+        read.add(&words, Phase::App as usize);
+        read
+    }
+
+    #[test]
+    fn all_are_counted_and_summed_up_once_the_burst_is_over() {
+        for requests in 0..100 {
+            let read = burst(requests);
+            assert_eq!(
+                (read.count(), read.sum),
+                (requests, requests * (requests + 1) / 2 * 1000),
+                "{requests}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_few_are_all_looked_at() {
+        assert_eq!(burst(FEW).quantile(0.25), burst(1).quantile(1.0));
+        assert_eq!(burst(FEW).quantile(0.75), burst(3).quantile(1.0));
+    }
+
+    #[test]
+    fn a_burst_has_the_distribution_of_its_requests() {
+        let read = burst(1000);
+        for (share, expected) in [(0.25, 250_000), (0.5, 500_000), (0.95, 950_000)] {
+            let found = read.quantile(share).expect("some");
+            assert!(found.abs_diff(expected) * 20 <= expected, "{share}: {found}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Where what is in shared memory: a header of the server's, then a block of numbers for each worker.
+//!
+//! Knows: places. Does not know: what the numbers mean. All places are counted in words of eight bytes, so that every
+//! one of them is an atomic number; text is put into words, too.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::rows::ROWS;
+
+/// A word of shared memory.
+pub type Word = AtomicU64;
+
+/// `FHSTATS1`, in the order of bytes of this machine.
+pub const MAGIC: u64 = u64::from_ne_bytes(*b"FHSTATS1");
+/// Grows with each change of what follows: who maps numbers that lie otherwise would read nonsense.
+pub const VERSION: u64 = 1;
+
+/// Words before the first block; pages begin behind them, also where they have 64 KiB.
+pub const HEADER: usize = 8 * 1024;
+/// Words of a block, of which what is never touched takes no memory.
+pub const STRIDE: usize = 32 * 1024;
+/// A block, whose places are known when it is compiled.
+pub type Block = [Word; STRIDE];
+/// Blocks: what dead workers have left, then one for each row of the scoreboard.
+pub const BLOCKS: usize = ROWS + 1;
+/// Where the numbers of those that are dead are added up.
+pub const RETIRED: usize = 0;
+
+/// What is in the header.
+pub mod header {
+    pub const MAGIC: usize = 0;
+    pub const VERSION: usize = 1;
+    /// Odd while a dead worker's numbers are on their way to those of all dead.
+    pub const SEQUENCE: usize = 2;
+    /// Blocks that have ever been used.
+    pub const USED: usize = 3;
+    /// What the supervisor says of the server (`server.rs`).
+    pub const SERVER: usize = 16;
+    pub const SERVER_COUNT: usize = 32;
+    /// Why workers have ended: a text of [`EXIT_TEXT`] words and how often.
+    pub const EXITS: usize = 64;
+    pub const EXIT_COUNT: usize = 32;
+    pub const EXIT_TEXT: usize = 7;
+}
+
+/// What is in a block, one behind the other.
+pub const META: usize = 0;
+pub const META_COUNT: usize = 64;
+/// Of each phase the sum of all its times in nanoseconds, and how often it took none: behind [`Meta`], since whoever counts a
+/// request touches all of them, and each line of a cache that is touched costs more than the counting.
+pub const SUMS: usize = META + 16;
+pub const ZEROS: usize = SUMS + PHASE_COUNT;
+pub const COUNTERS: usize = META + META_COUNT;
+pub const COUNTERS_COUNT: usize = 256;
+pub const PHASES: usize = COUNTERS + COUNTERS_COUNT;
+pub const HISTOGRAM: usize = 256;
+pub const PHASE_COUNT: usize = 9;
+pub const SERIES: usize = PHASES + PHASE_COUNT * HISTOGRAM;
+pub const SERIES_WIDTH: usize = 18;
+pub const SERIES_COUNT: usize = 256;
+pub const ROUTES: usize = SERIES + SERIES_COUNT * SERIES_WIDTH;
+pub const ROUTE_WIDTH: usize = 24;
+pub const ROUTE_COUNT: usize = 128;
+pub const SLOTS: usize = ROUTES + ROUTE_COUNT * ROUTE_WIDTH;
+pub const SLOT_WIDTH: usize = 24;
+pub const SLOT_COUNT: usize = 256;
+pub const RECORDS: usize = SLOTS + SLOT_COUNT * SLOT_WIDTH;
+pub const RECORD_WIDTH: usize = 40;
+/// The newest of those that are remarkable, and behind them the thin trace of all.
+pub const REMARKABLE: usize = 128;
+pub const TRACED: usize = 128;
+pub const RECORD_COUNT: usize = REMARKABLE + TRACED;
+
+const _: () = assert!(RECORDS + RECORD_COUNT * RECORD_WIDTH <= STRIDE);
+
+/// The first word of a block.
+pub const fn block_at(block: usize) -> usize {
+    HEADER + block * STRIDE
+}
+
+/// Words of the whole segment.
+pub const WHOLE: usize = block_at(BLOCKS);
+
+const _: () = assert!(Meta::Sent as usize == SUMS - 1 && ZEROS + PHASE_COUNT <= META_COUNT);
+
+/// What a worker says of itself, in the first words of its block.
+#[derive(Debug, Clone, Copy)]
+pub enum Meta {
+    /// Zero: nobody lives here.
+    Pid,
+    /// Requests that are inside without a slot, as all are taken.
+    Unnamed,
+    /// Series and routes that found no place.
+    Overflow,
+    /// Requests whose X-Request-Start lay in the future, or too far back.
+    ClockSkew,
+    /// Records ever written, of either kind.
+    Remarkable,
+    Traced,
+    /// Requests that were inside when their worker died.
+    DiedInside,
+    /// Content bytes of requests, by their Content-Length.
+    Received,
+    /// Requests that have ended, however that was.
+    Ended = SUMS as isize - 2,
+    /// Content bytes of replies.
+    Sent,
+}
+
+/// Adds where only one thread ever writes: without a locked instruction.
+#[inline]
+pub fn add(word: &Word, count: u64) {
+    word.store(word.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+}
+
+#[inline]
+pub fn load(word: &Word) -> u64 {
+    word.load(Ordering::Relaxed)
+}
+
+#[inline]
+pub fn store(word: &Word, value: u64) {
+    word.store(value, Ordering::Relaxed);
+}
+
+/// Writes a text into words: its length, then as much of it as there is room for.
+#[inline]
+pub fn put_text(words: &[Word], text: &[u8]) {
+    let Some((length, rest)) = words.split_first() else { return };
+    let text = &text[..text.len().min(rest.len() * 8)];
+    store(length, text.len() as u64);
+    let (whole, tail) = text.as_chunks::<8>();
+    for (word, bytes) in rest.iter().zip(whole) {
+        store(word, u64::from_ne_bytes(*bytes));
+    }
+    if !tail.is_empty()
+        && let Some(word) = rest.get(whole.len())
+    {
+        store(word, u64::from_ne_bytes(padded(tail)));
+    }
+}
+
+/// Up to seven bytes, and zeros behind them. By their powers of two, as a copy of any length would be a call.
+#[inline]
+fn padded(bytes: &[u8]) -> [u8; 8] {
+    let (mut all, mut at) = ([0; 8], 0);
+    if let Some(four) = bytes.first_chunk::<4>() {
+        all[..4].copy_from_slice(four);
+        at = 4;
+    }
+    if let Some(two) = bytes.get(at..).and_then(<[u8]>::first_chunk::<2>) {
+        all[at..at + 2].copy_from_slice(two);
+        at += 2;
+    }
+    if let Some(one) = bytes.get(at) {
+        all[at] = *one;
+    }
+    all
+}
+
+/// The text that [`put_text`] has written.
+pub fn text(words: &[Word]) -> Vec<u8> {
+    let Some((length, rest)) = words.split_first() else { return Vec::new() };
+    let length = usize::try_from(load(length)).unwrap_or(0).min(rest.len() * 8);
+    let mut bytes: Vec<u8> =
+        rest.iter().take(length.div_ceil(8)).flat_map(|word| load(word).to_ne_bytes()).collect();
+    bytes.truncate(length);
+    bytes
+}
+
+/// Changes a record that others may be reading: its first word is odd meanwhile.
+#[inline]
+pub fn change(record: &[Word], work: impl FnOnce(&[Word])) {
+    let Some((sequence, rest)) = record.split_first() else { return };
+    let before = load(sequence) | 1;
+    store(sequence, before);
+    fence(Ordering::Release);
+    work(rest);
+    sequence.store(before.wrapping_add(1), Ordering::Release);
+}
+
+/// Reads a record that may be changed meanwhile; none where it was.
+pub fn read_unchanged<R>(record: &[Word], work: impl FnOnce(&[Word]) -> R) -> Option<R> {
+    let (sequence, rest) = record.split_first()?;
+    let before = sequence.load(Ordering::Acquire);
+    if before & 1 == 1 {
+        return None;
+    }
+    let found = work(rest);
+    fence(Ordering::Acquire);
+    (sequence.load(Ordering::Relaxed) == before).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(count: usize) -> Vec<Word> {
+        (0..count).map(|_| Word::new(0)).collect()
+    }
+
+    #[test]
+    fn a_text_comes_back_as_long_as_there_is_room_for() {
+        let place = words(3);
+        for given in [&b""[..], b"a", b"12345678", b"123456789", b"1234567890123456", b"1234567890123456cut"]
+        {
+            put_text(&place, given);
+            assert_eq!(text(&place), &given[..given.len().min(16)]);
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_being_changed_is_not_read() {
+        let place = words(3);
+        change(&place, |rest| {
+            store(&rest[0], 7);
+            assert_eq!(read_unchanged(&place, |_| ()), None);
+        });
+        assert_eq!(read_unchanged(&place, |rest| load(&rest[0])), Some(7));
+        let changed = read_unchanged(&place, |_| change(&place, |rest| store(&rest[0], 8)));
+        assert_eq!(changed, None, "it was changed while it was read");
+    }
+}

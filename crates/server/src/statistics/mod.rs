@@ -1,0 +1,462 @@
+//! Statistics: what a worker counts and times of its requests, in memory that it shares with whoever looks.
+//!
+//! Knows: the worker's own block, the time of the loop's last stamp, and what is written when. Does not know: who reads
+//! (`snapshot.rs`), or HTTP. Runs under the baton, on an event loop's thread: there is one writer, so that no instruction
+//! is locked, and what is written is there though the worker dies the next moment.
+//!
+//! Stamps are few: one for each look at the kernel, one for each end of a call, one for each parcel of replies. The end
+//! of one call is the beginning of the next.
+
+mod bursts;
+pub mod histogram;
+pub mod layout;
+pub mod phase;
+pub mod records;
+pub mod routes;
+mod sampling;
+pub mod segment;
+pub mod series;
+pub mod slots;
+pub mod snapshot;
+mod upstream;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use reactor::sys::{monotonic_ns, wall_us};
+use wire::{Framing, Head, Version};
+
+use self::bursts::Bursts;
+use self::histogram::Scale;
+use self::layout::{Meta, Word, add, store};
+use self::phase::{Ending, Parts, Phase, Rare, Times};
+use self::routes::Routes;
+use self::sampling::Sampling;
+use self::series::Key;
+use self::slots::Slots;
+use crate::engine::Config;
+use crate::log::Log;
+use crate::slow_requests::SlowRequests;
+
+/// Calls of a route are long if they take so many nanoseconds on average.
+const LONG_NS: u64 = 100_000;
+/// So often (nanoseconds) one request of all is kept in the recorder.
+const TRACE_EVERY_NS: u64 = 100_000_000;
+/// A label in which the route is the last word: it is not looked for again.
+const FINAL: u64 = 1 << 47;
+const ROUTE: u32 = 48;
+/// Series whose places are remembered: a worker has few at a time.
+const KNOWN: usize = 16;
+
+/// What is counted of an exchange that is over.
+pub struct Counted<'a> {
+    pub head: &'a Head,
+    pub times: &'a Times,
+    /// Which request of its worker it was.
+    pub number: u64,
+    /// Content bytes of the reply.
+    pub written: u64,
+    pub status: u16,
+}
+
+/// The same, where the reply waits to be sent.
+pub struct Ended {
+    pub head: Arc<Head>,
+    pub times: Times,
+    pub number: u64,
+    pub written: u64,
+    pub status: u16,
+}
+
+impl Ended {
+    #[inline]
+    pub fn counted(&self) -> Counted<'_> {
+        let (number, written, status) = (self.number, self.written, self.status);
+        Counted { head: &self.head, times: &self.times, number, written, status }
+    }
+
+    /// It is counted elsewhere: nothing is left of it here.
+    #[cold]
+    pub fn take(&mut self) -> Self {
+        Self { head: Arc::clone(&self.head), times: std::mem::take(&mut self.times), ..*self }
+    }
+}
+
+/// A loop's statistics, and its stamps.
+pub struct Statistics {
+    block: Option<Box<Block>>,
+    /// The newest stamp, in monotonic nanoseconds.
+    stamp: u64,
+    /// That of the last look at the kernel.
+    looked: u64,
+    /// How long the thread that looked then waited for the interpreter.
+    gil: u64,
+    slow: Arc<SlowRequests>,
+}
+
+/// Where a worker writes.
+struct Block {
+    words: &'static layout::Block,
+    scale: &'static Scale,
+    slots: Slots,
+    routes: Routes,
+    sampling: Sampling,
+    bursts: Bursts,
+    /// From so many nanoseconds on a request is remarkable.
+    slow: u64,
+    requests: Arc<SlowRequests>,
+    log: Log,
+    next_trace: u64,
+    /// Series that were counted lately.
+    known: [Known; KNOWN],
+}
+
+/// A series that was counted lately.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// Its key's number; zero: none yet.
+    key: u64,
+    /// Its place.
+    series: u16,
+    /// Its requests are remarkable.
+    failed: bool,
+}
+
+impl Statistics {
+    pub fn new(config: &Config, log: &Log) -> Self {
+        let slow = Arc::new(SlowRequests::new(config.slow_request, config.statistics));
+        let block = config.statistics.and_then(|words| words.first_chunk()).map(|words| {
+            Box::new(Block {
+                words,
+                scale: histogram::scale(),
+                slots: Slots::default(),
+                routes: Routes::default(),
+                sampling: Sampling::default(),
+                bursts: Bursts::default(),
+                log: log.clone(),
+                requests: Arc::clone(&slow),
+                slow: if config.slow_request == 0 {
+                    u64::MAX
+                } else {
+                    config.slow_request.saturating_mul(1_000_000)
+                },
+                next_trace: 0,
+                known: [Known::default(); KNOWN],
+            })
+        });
+        Self { block, stamp: 0, looked: 0, gil: 0, slow }
+    }
+
+    /// What is known of requests that take long.
+    pub fn slow(&self) -> Arc<SlowRequests> {
+        Arc::clone(&self.slow)
+    }
+
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.block.is_some()
+    }
+
+    /// The newest stamp.
+    #[inline]
+    pub fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// The kernel is about to be asked what has happened.
+    #[inline]
+    pub fn looks(&mut self) {
+        if let Some(block) = &mut self.block {
+            block.bursts.end((block.scale, block.words));
+        }
+    }
+
+    /// The kernel has just been asked what has happened.
+    #[inline]
+    pub fn looked(&mut self) {
+        if self.is_on() {
+            self.stamp = monotonic_ns();
+            self.looked = self.stamp;
+            self.gil = 0;
+        }
+    }
+
+    /// Time has passed of which no stamp tells: another thread leads now.
+    pub fn refresh(&mut self) {
+        if self.is_on() {
+            self.stamp = self.stamp.max(monotonic_ns());
+        }
+    }
+
+    /// A stamp that somebody else has taken.
+    #[inline]
+    pub fn note(&mut self, stamp: u64) {
+        self.stamp = self.stamp.max(stamp);
+    }
+
+    /// The thread that leads has had the interpreter since then.
+    #[inline]
+    fn back(&mut self, at: u64) {
+        if self.gil == 0 && at > self.looked {
+            self.gil = at - self.looked;
+            self.note(at);
+        }
+    }
+
+    /// A request is complete. `first`: the stamp of its first byte; zero: it came with an earlier one.
+    #[inline]
+    pub fn arrived(&self, times: &mut Times, first: u64) {
+        times.complete = self.stamp;
+        times.first = if first == 0 { self.stamp } else { first };
+    }
+
+    /// A trusted proxy says when it has had a request.
+    #[cold]
+    pub fn came_by(&self, times: &mut Times, said: &[u8]) {
+        let since = monotonic_ns().saturating_sub(times.first) / 1000;
+        match upstream::waited(said, wall_us().saturating_sub(since)) {
+            Some(us) => times.rare_mut().upstream = us * 1000,
+            None => self.block.iter().for_each(|block| block.count(Meta::ClockSkew, 1)),
+        }
+    }
+
+    /// A request is begun now, on this thread, which has had the interpreter since `back`. `number`: which of its worker's
+    /// it is.
+    #[inline]
+    pub fn begin(&mut self, head: &Head, times: &mut Times, (number, back): (u64, u64)) {
+        if !self.is_on() {
+            return;
+        }
+        self.back(back);
+        let Some(block) = &mut self.block else { return };
+        let route = (head.label.load(Ordering::Relaxed) >> ROUTE) as u16 & 0x7fff;
+        if times.begun != 0 {
+            // It was given out before, and put back.
+            block.leave(times.slot);
+        }
+        times.begun = self.stamp;
+        if times.complete == self.looked {
+            times.gil = self.gil;
+        }
+        times.measures = block.sampling.takes(self.stamp, block.routes.mean(route) >= LONG_NS);
+        times.slot = block.slots.take(block.words, head, times, (number, route));
+        if times.slot == phase::NO_SLOT {
+            block.count(Meta::Unnamed, 1);
+        }
+    }
+
+    /// A request has ended, and the kernel has had the last of its reply at that stamp.
+    #[inline]
+    pub fn settle(&mut self, ended: &Counted<'_>, sent: u64) {
+        self.note(sent);
+        if let Some(block) = &mut self.block {
+            block.settle(ended, sent);
+        }
+    }
+
+    /// The same for a request whose reply the kernel had when its call ended.
+    #[inline]
+    pub fn settle_now(&mut self, ended: &Counted<'_>) {
+        let sent = if ended.times.ended == 0 { monotonic_ns() } else { ended.times.ended };
+        self.settle(ended, sent);
+    }
+
+    /// Something was refused that was no request, or of which nothing is known but its head. Where that is not known
+    /// either, it is what is spoken there.
+    #[cold]
+    pub fn refused(&mut self, head: Option<&Head>, (https, version): (bool, Version), status: u16) {
+        let Some(block) = &mut self.block else { return };
+        let said =
+            head.map_or_else(|| series::of_nobody(version, https), |head| series::of_head(head, https));
+        let key = Key::new(said, 0, status, Ending::Refused);
+        let known = block.known(key);
+        series::observe(block.words, known.series.into(), 0);
+        block.count(Meta::Ended, 1);
+    }
+}
+
+impl Block {
+    #[inline]
+    fn count(&self, what: Meta, count: u64) {
+        add(&self.words[layout::META + what as usize], count);
+    }
+
+    fn observe(&self, phase: Phase, ns: u64) {
+        histogram::sum(self.words, phase, ns);
+        histogram::count(self.scale, self.words, phase, (ns, 1));
+    }
+
+    fn settle(&mut self, ended: &Counted<'_>, sent: u64) {
+        let times = ended.times;
+        let parts = times.parts(sent);
+        let label = self.label(ended);
+        let label = if times.https { series::by_https(label) } else { label };
+        let key = Key::new(label, 0, ended.status, times.ending);
+        let known = self.known(key);
+        series::observe(self.words, known.series.into(), parts.total);
+        let route = (label >> ROUTE) as u16 & 0x7fff;
+        if times.begun != 0 {
+            self.bursts.add((self.scale, self.words), &parts);
+            self.routes.count(self.words, route, parts.app);
+        } else {
+            self.settle_unbegun(&parts, times.ending);
+        }
+        let mut reached = parts.total;
+        if let Some(rare) = &times.rare {
+            reached = self.settle_rare(times, rare, (&parts, route));
+        }
+        self.count(Meta::Ended, 1);
+        self.count(Meta::Sent, ended.written);
+        if let Framing::Length(received) = ended.head.framing {
+            self.count(Meta::Received, received);
+        }
+        if known.failed || reached >= self.slow || sent >= self.next_trace {
+            self.keep(ended, (sent, reached), (known.failed, route));
+        }
+        // The last word: until then it was inside, also when the worker dies meanwhile.
+        if times.begun != 0 {
+            self.leave(times.slot);
+        }
+    }
+
+    /// A request that no application has seen: it was refused, or the server has answered it.
+    #[cold]
+    fn settle_unbegun(&self, parts: &Parts, ending: Ending) {
+        self.observe(Phase::Receive, parts.receive);
+        self.observe(Phase::Send, parts.send);
+        self.observe(Phase::Total, parts.total);
+        if ending != Ending::Answered {
+            self.observe(Phase::Queue, parts.queue);
+        }
+    }
+
+    /// What few requests have. Nanoseconds until its client has had something: a reply that goes on for long has been
+    /// there since its first part.
+    fn settle_rare(&mut self, times: &Times, rare: &Rare, (parts, route): (&Parts, u16)) -> u64 {
+        if rare.upstream > 0 {
+            self.observe(Phase::Upstream, rare.upstream);
+        }
+        if let Some((cpu, off)) = parts.processor(rare.cpu) {
+            self.observe(Phase::Cpu, cpu);
+            self.observe(Phase::Off, off);
+            Routes::count_measured(self.words, route, (parts.app, cpu));
+        }
+        if rare.started == 0 { parts.total } else { rare.started.saturating_sub(times.first) }
+    }
+
+    /// Where the series of a key is.
+    #[inline]
+    fn known(&mut self, key: Key) -> Known {
+        let known = self.known[key.spread() % KNOWN];
+        if known.key == key.number() { known } else { self.find(key) }
+    }
+
+    /// The same, for one that was not counted lately.
+    #[inline(never)]
+    fn find(&mut self, key: Key) -> Known {
+        let place = series::place(self.words, key);
+        if place == 0 {
+            self.count(Meta::Overflow, 1);
+        }
+        let failed = key.status() >= 500 || key.ending() != Ending::Answered as u8;
+        let known = Known { key: key.number(), series: place as u16, failed };
+        if place != 0 {
+            self.known[key.spread() % KNOWN] = known;
+        }
+        known
+    }
+
+    /// It is remarkable, or its turn to be kept has come.
+    #[cold]
+    fn keep(&mut self, ended: &Counted<'_>, (sent, reached): (u64, u64), (failed, route): (bool, u16)) {
+        let (spans, slow) = (ended.times.spans(sent), reached >= self.slow);
+        let id = ended.times.rare().id.as_deref();
+        if failed && ended.times.begun != 0 {
+            Routes::count_failed(self.words, route);
+        }
+        if slow {
+            let mut request = String::from_utf8_lossy(ended.head.method_and_path()).into_owned();
+            if let Some(id) = id {
+                request = format!("{request} (id {id})");
+            }
+            self.log.warn(self.requests.line(&request, ended.number, (ended.status, reached, &spans)));
+        }
+        self.next_trace = sent + TRACE_EVERY_NS;
+        let record = records::Record {
+            number: ended.number,
+            wall: wall_us(),
+            status: ended.status,
+            ending: ended.times.ending as u8,
+            thread: reactor::sys::thread_id(),
+            sent: ended.written,
+            spans,
+            id: id.unwrap_or_default().into(),
+            line: String::new(),
+            remarkable: failed || slow,
+        };
+        records::put(self.words, &record, ended.head.method_and_path());
+    }
+
+    /// A request is inside no more.
+    #[inline]
+    fn leave(&mut self, slot: u16) {
+        if slot == phase::NO_SLOT {
+            self.count(Meta::Unnamed, 1_u64.wrapping_neg());
+        }
+        self.slots.give_back(self.words, slot);
+    }
+
+    /// What a series is told apart by, as far as it follows from the head: the route, once it is known.
+    #[inline]
+    fn label(&mut self, ended: &Counted<'_>) -> u64 {
+        let known = ended.head.label.load(Ordering::Relaxed);
+        if known & FINAL != 0 { known & !FINAL } else { self.find_label(ended) }
+    }
+
+    /// Looks for it, where it is not known for this head: heads that differ may have a route in common.
+    #[inline(never)]
+    fn find_label(&mut self, ended: &Counted<'_>) -> u64 {
+        let known = ended.head.label.load(Ordering::Relaxed);
+        let head = series::of_head(ended.head, series::is_https(known));
+        let key = Key::new(head, 0, 0, Ending::Answered);
+        let refused = matches!(ended.status, 404 | 405) || ended.times.begun == 0;
+        let (method, path) = (key.method(), ended.head.path());
+        let place = match &ended.times.rare().route {
+            Some(told) => {
+                let key = routes::key_of_told(key.method_place(), told);
+                self.routes.place(self.words, key, (true, || format!("{method} {told}")))
+            }
+            None if refused => None,
+            None => {
+                let key = routes::key_of_path(key.method_place(), path);
+                self.routes.place(self.words, key, (false, || routes::template(method.as_bytes(), path)))
+            }
+        };
+        let label = head | u64::from(place.unwrap_or(0)) << ROUTE;
+        ended.head.label.store(if place.is_some() { label | FINAL } else { label }, Ordering::Relaxed);
+        label
+    }
+}
+
+/// How a head came, which is kept with it: heads from connections that differ in that are never shared.
+#[cold]
+pub fn comes_by(head: &Head, https: bool) {
+    head.label.store(series::of_head(head, https), Ordering::Relaxed);
+}
+
+/// Nothing is known of how a head came.
+#[inline]
+pub fn is_new(head: &Head) -> bool {
+    head.label.load(Ordering::Relaxed) == 0
+}
+
+/// Whether a framework is asked for the route of a head: it is not known for good.
+#[inline]
+pub fn wants_route(head: &Head) -> bool {
+    head.label.load(Ordering::Relaxed) & FINAL == 0
+}
+
+/// Says that this process lives in its block.
+pub fn enter(words: &[Word]) {
+    store(&words[layout::META + Meta::Pid as usize], u64::from(std::process::id()));
+}

@@ -1,0 +1,128 @@
+//! The flight recorder: requests that have ended, of which the newest remarkable ones and a thin trace of all are kept.
+//!
+//! Knows: two rings of records. Does not know: which request is remarkable. The loop's thread writes, any process reads,
+//! and it outlives its worker until the supervisor has looked.
+
+use super::layout::{
+    self, Meta, PHASE_COUNT, RECORD_COUNT, RECORD_WIDTH, REMARKABLE, TRACED, Word, add, change, load,
+    put_text, read_unchanged, store,
+};
+use super::phase::Spans;
+
+/// Where what is, behind the sequence number.
+const NUMBER: usize = 0;
+const WALL: usize = 1;
+const STATUS: usize = 2;
+const ENDING: usize = 3;
+const THREAD: usize = 4;
+const SENT: usize = 5;
+const SPANS: usize = 6;
+const ID: usize = SPANS + PHASE_COUNT;
+const ID_WORDS: usize = 5;
+const LINE: usize = ID + ID_WORDS;
+
+/// A request that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Which request of its worker it was.
+    pub number: u64,
+    /// Microseconds since 1970 at its end.
+    pub wall: u64,
+    pub status: u16,
+    pub ending: u8,
+    pub thread: u64,
+    /// Content bytes of its reply.
+    pub sent: u64,
+    /// Nanoseconds, by [`super::phase::NAMES`].
+    pub spans: Spans,
+    pub id: String,
+    /// `GET /path`
+    pub line: String,
+    pub remarkable: bool,
+}
+
+fn row(words: &[Word], record: usize) -> &[Word] {
+    let from = layout::RECORDS + record * RECORD_WIDTH;
+    words.get(from..from + RECORD_WIDTH).unwrap_or_default()
+}
+
+/// Writes a record over the oldest of its kind. `id`: empty where requests have none.
+#[cold]
+pub fn put(words: &[Word], record: &Record, line: &[u8]) {
+    let (written, first, room) = match record.remarkable {
+        true => (Meta::Remarkable, 0, REMARKABLE),
+        false => (Meta::Traced, REMARKABLE, TRACED),
+    };
+    let written = &words[layout::META + written as usize];
+    let place = first + load(written) as usize % room;
+    change(row(words, place), |row| {
+        store(&row[NUMBER], record.number);
+        store(&row[WALL], record.wall);
+        store(&row[STATUS], u64::from(record.status));
+        store(&row[ENDING], u64::from(record.ending));
+        store(&row[THREAD], record.thread);
+        store(&row[SENT], record.sent);
+        row[SPANS..].iter().zip(record.spans).for_each(|(word, span)| store(word, span));
+        put_text(&row[ID..LINE], record.id.as_bytes());
+        put_text(&row[LINE..], line);
+    });
+    add(written, 1);
+}
+
+/// All records that are whole, the oldest first.
+pub fn read(words: &[Word]) -> Vec<Record> {
+    let mut all: Vec<Record> = (0..RECORD_COUNT)
+        .filter_map(|place| {
+            let record = row(words, place);
+            if load(record.first()?) == 0 {
+                return None;
+            }
+            read_unchanged(record, |row| Record {
+                number: load(&row[NUMBER]),
+                wall: load(&row[WALL]),
+                status: load(&row[STATUS]) as u16,
+                ending: load(&row[ENDING]) as u8,
+                thread: load(&row[THREAD]),
+                sent: load(&row[SENT]),
+                spans: std::array::from_fn(|phase| load(&row[SPANS + phase])),
+                id: String::from_utf8_lossy(&layout::text(&row[ID..LINE])).into_owned(),
+                line: String::from_utf8_lossy(&layout::text(&row[LINE..])).into_owned(),
+                remarkable: place < REMARKABLE,
+            })
+        })
+        .collect();
+    all.sort_by_key(|record| record.wall);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_of_each_kind_are_kept() {
+        let words: Vec<Word> = (0..layout::STRIDE).map(|_| Word::new(0)).collect();
+        let mut record = Record {
+            number: 0,
+            wall: 0,
+            status: 200,
+            ending: 0,
+            thread: 7,
+            sent: 5,
+            spans: [1, 2, 3, 4, 5, 6, 7, 8, 9],
+            id: "abc".into(),
+            line: String::new(),
+            remarkable: false,
+        };
+        for number in 0..REMARKABLE as u64 + 10 {
+            for remarkable in [false, true] {
+                record = Record { number, wall: number, remarkable, ..record };
+                put(&words, &record, format!("GET /{number}").as_bytes());
+            }
+        }
+        let found = read(&words);
+        assert_eq!(found.len(), RECORD_COUNT);
+        assert!(found.iter().all(|one| one.number >= 10 && one.line == format!("GET /{}", one.number)));
+        assert_eq!((found[0].spans, found[0].id.as_str()), (record.spans, "abc"));
+    }
+}

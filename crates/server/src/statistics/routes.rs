@@ -1,0 +1,383 @@
+//! Routes: which part of the application a request is for, as one name for all paths that it serves.
+//!
+//! Knows: templates of paths, and the table of those that are counted. Does not know: frameworks; what one has said of
+//! its route is a name like any other. The loop's thread writes, anybody reads.
+//!
+//! A route is born of its second answer that is neither 404 nor 405: what scanners ask for makes none.
+
+use super::layout::{self, ROUTE_COUNT, ROUTE_WIDTH, STRIDE, Word, add, load, put_text, store};
+
+/// Words of a route's name, its length included.
+const NAME: usize = 16;
+/// A name is cut behind so many bytes, of which the numbers of the route take nothing.
+const NAME_BYTES: usize = (NAME - 1) * 8;
+/// Candidates that are remembered: one that others have pushed out is born later.
+const CANDIDATES: usize = 256;
+/// Twice as many as there are routes, so that one that is looked for is soon found, or found missing.
+const TABLE: usize = 2 * ROUTE_COUNT;
+/// 2^64 divided by the golden ratio: odd, and its multiples are far apart.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// A path's part of so many characters with a digit in it is taken for a key, as are digits alone.
+const KEY_LENGTH: usize = 16;
+/// One of so many is no part of a route, whatever it has.
+const PART_LENGTH: usize = 48;
+
+/// What is counted of a route, behind its name.
+#[derive(Debug, Clone, Copy)]
+enum Number {
+    /// One more than zero while the name is being written: nobody reads it.
+    Known = NAME as isize,
+    Requests,
+    Errors,
+    /// Nanoseconds inside the application, ...
+    App,
+    /// ... and of requests whose thread's clock was read: how many, the application's time and the processor's.
+    Measured,
+    MeasuredApp,
+    Cpu,
+    /// The name is a framework's.
+    Told,
+}
+
+const _: () = assert!(Number::Told as usize == ROUTE_WIDTH - 1);
+
+/// What is known of a route.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Route {
+    /// `GET /orders/*`, or what a framework has said: `GET /orders/{number}`.
+    pub name: String,
+    pub told: bool,
+    pub requests: u64,
+    pub errors: u64,
+    /// Nanoseconds.
+    pub app: u64,
+    pub measured: u64,
+    pub measured_app: u64,
+    pub cpu: u64,
+}
+
+impl Route {
+    /// Adds what another worker has counted of it.
+    pub fn add(&mut self, other: &Self) {
+        self.told |= other.told;
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.app += other.app;
+        self.measured += other.measured;
+        self.measured_app += other.measured_app;
+        self.cpu += other.cpu;
+    }
+
+    /// Nanoseconds of a processor that all its requests have used: those whose clock was read stand for all.
+    pub fn cpu_of_all(&self) -> u64 {
+        match self.measured_app {
+            0 => 0,
+            measured => (u128::from(self.cpu) * u128::from(self.app) / u128::from(measured)) as u64,
+        }
+    }
+}
+
+/// Method and path, in which what looks like a key is `*`.
+pub fn template(method: &[u8], path: &[u8]) -> String {
+    format!("{} {}", String::from_utf8_lossy(method), template_of_path(path))
+}
+
+/// A path in which what looks like a key is `*`.
+pub fn template_of_path(path: &[u8]) -> String {
+    let path = String::from_utf8_lossy(path);
+    let parts: Vec<&str> = path
+        .split('/')
+        .map(
+            |part| {
+                if is_key(part.len(), part.bytes().filter(u8::is_ascii_digit).count()) { "*" } else { part }
+            },
+        )
+        .collect();
+    parts.join("/")
+}
+
+/// A part of a path that is so long and has so many digits looks like a key.
+#[inline]
+fn is_key(length: usize, digits: usize) -> bool {
+    digits > 0 && (digits == length || length >= KEY_LENGTH) || length >= PART_LENGTH
+}
+
+/// Stands for a method (by its place) and the template of a path, which is not made for it. Paths that are no UTF-8 may share a
+/// template and differ in this. Two templates that meet are counted as one: nothing else depends on it.
+pub fn key_of_path(method: u8, path: &[u8]) -> u64 {
+    let mut key = u64::from(method) + 1;
+    let (mut part, mut length, mut digits) = (0_u64, 0, 0);
+    // The slash behind the last part closes it.
+    for &byte in path.iter().chain(b"/") {
+        if byte == b'/' {
+            let part = if is_key(length, digits) { u64::MAX } else { part };
+            key = (key.rotate_left(23) ^ part).wrapping_mul(SPREAD);
+            (length, digits) = (0, 0);
+        } else {
+            length += 1;
+            digits += usize::from(byte.is_ascii_digit());
+        }
+        part = if byte == b'/' { 0 } else { (part ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3) };
+    }
+    key ^ key >> 32
+}
+
+/// The same of what a framework has said.
+pub fn key_of_told(method: u8, told: &str) -> u64 {
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let key =
+        told.bytes().fold(0xcbf2_9ce4_8422_2325_u64 ^ u64::from(method) << 56, hash).wrapping_mul(SPREAD);
+    key ^ key >> 32
+}
+
+fn row(words: &[Word], route: usize) -> &[Word] {
+    let from = layout::ROUTES + route * ROUTE_WIDTH;
+    words.get(from..from + ROUTE_WIDTH).unwrap_or_default()
+}
+
+/// Begins a route at a place: its name is there before it counts as known.
+fn begin(words: &[Word], route: usize, name: &str, told: bool) {
+    let row = row(words, route);
+    put_text(&row[..NAME], name.as_bytes());
+    store(&row[Number::Told as usize], u64::from(told));
+    row[Number::Known as usize].store(1, std::sync::atomic::Ordering::Release);
+}
+
+/// A route of a block, if there is one at that place.
+pub fn read(words: &[Word], route: usize) -> Option<Route> {
+    let row = row(words, route);
+    let known = row.get(Number::Known as usize)?;
+    if known.load(std::sync::atomic::Ordering::Acquire) != 1 {
+        return None;
+    }
+    let number = |number: Number| load(&row[number as usize]);
+    Some(Route {
+        name: String::from_utf8_lossy(&layout::text(&row[..NAME])).into_owned(),
+        told: number(Number::Told) == 1,
+        requests: number(Number::Requests),
+        errors: number(Number::Errors),
+        app: number(Number::App),
+        measured: number(Number::Measured),
+        measured_app: number(Number::MeasuredApp),
+        cpu: number(Number::Cpu),
+    })
+}
+
+/// Adds a dead worker's route to those of a block; its place there, zero where there is no room.
+pub fn fold(words: &[Word], route: &Route) -> usize {
+    let mut free = 0;
+    for place in 1..ROUTE_COUNT {
+        match read(words, place) {
+            Some(known) if known.name == route.name => {
+                free = place;
+                break;
+            }
+            Some(_) => {}
+            None => {
+                begin(words, place, &route.name, route.told);
+                free = place;
+                break;
+            }
+        }
+    }
+    let row = row(words, free);
+    for (number, more) in [
+        (Number::Requests, route.requests),
+        (Number::Errors, route.errors),
+        (Number::App, route.app),
+        (Number::Measured, route.measured),
+        (Number::MeasuredApp, route.measured_app),
+        (Number::Cpu, route.cpu),
+    ] {
+        add(&row[number as usize], more);
+    }
+    free
+}
+
+/// The routes of one worker. Place 0 is for requests that have none.
+pub struct Routes {
+    /// Places by their keys, each where the key says or behind it.
+    known: [(u64, u16); TABLE],
+    candidates: [u64; CANDIDATES],
+    /// How long a call takes, on average, in nanoseconds.
+    mean: [u64; ROUTE_COUNT],
+    next: usize,
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        Self { known: [(0, 0); TABLE], candidates: [0; CANDIDATES], mean: [0; ROUTE_COUNT], next: 1 }
+    }
+}
+
+impl Routes {
+    /// The place of a route by its key, made where this is its second answer, or a framework has told it. None: it is
+    /// not known yet. Zero: there is no room for another.
+    pub fn place(
+        &mut self,
+        words: &[Word],
+        key: u64,
+        (told, name): (bool, impl FnOnce() -> String),
+    ) -> Option<u16> {
+        let mut at = key as usize % TABLE;
+        while self.known[at].1 != 0 {
+            if self.known[at].0 == key {
+                return Some(self.known[at].1);
+            }
+            at = (at + 1) % TABLE;
+        }
+        let candidate = &mut self.candidates[(key >> 32) as usize % CANDIDATES];
+        if !told && std::mem::replace(candidate, key) != key {
+            return None;
+        }
+        if self.next >= ROUTE_COUNT {
+            return Some(0);
+        }
+        let place = self.next;
+        self.next += 1;
+        let name = name();
+        let end = (0..=name.len().min(NAME_BYTES)).rfind(|&end| name.is_char_boundary(end)).unwrap_or(0);
+        begin(words, place, &name[..end], told);
+        self.known[at] = (key, place as u16);
+        Some(place as u16)
+    }
+
+    /// Counts a request of a route: nanoseconds inside the application.
+    #[inline]
+    pub fn count(&mut self, words: &[Word; STRIDE], place: u16, app: u64) {
+        let place = usize::from(place) % ROUTE_COUNT;
+        let number = |number: Number| &words[layout::ROUTES + place * ROUTE_WIDTH + number as usize];
+        add(number(Number::Requests), 1);
+        add(number(Number::App), app);
+        let mean = &mut self.mean[place];
+        *mean = *mean - *mean / 8 + app / 8;
+    }
+
+    /// One of those that were counted has failed.
+    #[cold]
+    pub fn count_failed(words: &[Word; STRIDE], place: u16) {
+        let from = layout::ROUTES + usize::from(place) % ROUTE_COUNT * ROUTE_WIDTH;
+        add(&words[from + Number::Errors as usize], 1);
+    }
+
+    /// Of one of those that were counted it is known what it has used of a processor.
+    pub fn count_measured(words: &[Word; STRIDE], place: u16, (app, cpu): (u64, u64)) {
+        let from = layout::ROUTES + usize::from(place) % ROUTE_COUNT * ROUTE_WIDTH;
+        add(&words[from + Number::Measured as usize], 1);
+        add(&words[from + Number::MeasuredApp as usize], app);
+        add(&words[from + Number::Cpu as usize], cpu);
+    }
+
+    /// How long a call of a route takes, on average, in nanoseconds.
+    #[inline]
+    pub fn mean(&self, place: u16) -> u64 {
+        self.mean[usize::from(place) % ROUTE_COUNT]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words() -> Vec<Word> {
+        (0..layout::STRIDE).map(|_| Word::new(0)).collect()
+    }
+
+    #[test]
+    fn keys_in_a_path_are_one_route() {
+        for (path, route) in [
+            (&b"/orders/17"[..], "GET /orders/*"),
+            (b"/orders/17/lines/3", "GET /orders/*/lines/*"),
+            (b"/v2/users", "GET /v2/users"),
+            (b"/by/0f8fad5b-d9cb-469f-a165-70867728950e", "GET /by/*"),
+            (b"/reset/abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwx", "GET /reset/*"),
+        ] {
+            assert_eq!(template(b"GET", path), route);
+        }
+    }
+
+    #[test]
+    fn the_same_template_has_the_same_key_and_another_has_another() {
+        let paths: [&[u8]; 12] = [
+            b"/",
+            b"//",
+            b"",
+            b"/a",
+            b"/a/",
+            b"/ab",
+            b"/a/b",
+            b"/1",
+            b"/1/",
+            b"/*",
+            b"/a1",
+            b"/abcdefghijklmnopq",
+        ];
+        for (at, path) in paths.iter().enumerate() {
+            for (other, same) in paths.iter().enumerate() {
+                let alike = key_of_path(1, path) == key_of_path(1, same);
+                assert_eq!(alike, at == other, "{at} {other}");
+            }
+            assert_ne!(key_of_path(1, path), key_of_path(2, path), "{at}");
+        }
+        for (one, other) in [
+            (&b"/orders/17"[..], &b"/orders/4711"[..]),
+            (b"/orders/17/lines/3", b"/orders/3/lines/17"),
+            (b"/by/0f8fad5b-d9cb-469f-a165-70867728950e", b"/by/7c9e6679-7425-40de-944b-e07fc1f90ae7"),
+        ] {
+            assert_eq!(key_of_path(1, one), key_of_path(1, other));
+            assert_eq!(template(b"GET", one), template(b"GET", other));
+        }
+        assert_ne!(key_of_told(1, "/a"), key_of_path(1, b"/a"));
+        assert_ne!(key_of_told(1, "/a"), key_of_told(2, "/a"));
+    }
+
+    fn placed(routes: &mut Routes, words: &[Word], key: u64, told: bool) -> Option<u16> {
+        routes.place(words, key, (told, || format!("GET /{key}")))
+    }
+
+    #[test]
+    fn a_route_is_born_of_its_second_answer() {
+        let (words, mut routes) = (words(), Routes::default());
+        assert_eq!(placed(&mut routes, &words, 7, false), None);
+        assert_eq!(placed(&mut routes, &words, 7, false), Some(1));
+        assert_eq!(placed(&mut routes, &words, 8, true), Some(2), "a framework knows what it has");
+        let block = words.first_chunk().expect("a block");
+        routes.count(block, 1, 80);
+        Routes::count_failed(block, 1);
+        Routes::count_measured(block, 1, (80, 20));
+        routes.count(block, 1, 40);
+        let found = read(&words, 1).expect("a route");
+        assert_eq!((found.name.as_str(), found.requests, found.errors, found.app), ("GET /7", 2, 1, 120));
+        assert_eq!(found.cpu_of_all(), 30);
+        assert_eq!(read(&words, 3), None);
+    }
+
+    #[test]
+    fn the_last_place_is_taken_and_no_more() {
+        let (words, mut routes) = (words(), Routes::default());
+        for place in 1..ROUTE_COUNT as u16 {
+            assert_eq!(placed(&mut routes, &words, u64::from(place), true), Some(place));
+        }
+        assert_eq!(placed(&mut routes, &words, 1 << 40, true), Some(0));
+        assert_eq!(placed(&mut routes, &words, 1, false), Some(1), "those that are known stay");
+    }
+
+    #[test]
+    fn a_name_is_cut_where_a_character_begins() {
+        let (words, mut routes) = (words(), Routes::default());
+        let long = format!("GET /{}", "\u{e4}".repeat(NAME_BYTES));
+        assert_eq!(routes.place(&words, 1, (true, || long.clone())), Some(1));
+        let name = read(&words, 1).expect("a route").name;
+        assert!(long.starts_with(&name) && name.len() == NAME_BYTES - 1, "{name}");
+    }
+
+    #[test]
+    fn a_dead_worker_s_routes_are_added_by_their_names() {
+        let words = words();
+        let route = |name: &str, requests| Route { name: name.into(), requests, ..Route::default() };
+        assert_eq!(fold(&words, &route("GET /a", 2)), 1);
+        assert_eq!(fold(&words, &route("GET /b", 3)), 2);
+        assert_eq!(fold(&words, &route("GET /a", 5)), 1);
+        assert_eq!(read(&words, 1).map(|route| route.requests), Some(7));
+    }
+}

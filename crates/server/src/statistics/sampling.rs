@@ -1,0 +1,65 @@
+//! For which requests the thread's clock is read: for all where they are few, and for so many a second where they are many.
+//!
+//! Knows: when it was read. Does not know: requests. To read it twice takes half a microsecond, a tenth of a quick request:
+//! so one of two hundred of those is measured under full load, and what that costs is bounded by time and not by requests.
+
+/// One long call in so many nanoseconds is measured, ...
+const LONG_NS: u64 = 100_000;
+/// ... one of the others in so many, ...
+const SHORT_NS: u64 = 1_000_000;
+/// ... and more of them one after the other, as far as none was for so long.
+const SAVED_NS: u64 = 6_400_000;
+
+/// Decides it.
+#[derive(Debug, Default)]
+pub struct Sampling {
+    /// The time up to which as many were measured as may be.
+    used: u64,
+}
+
+impl Sampling {
+    /// Whether a call is measured that begins at that stamp.
+    #[inline]
+    pub fn takes(&mut self, stamp: u64, long: bool) -> bool {
+        let costs = if long { LONG_NS } else { SHORT_NS };
+        let used = self.used.max(stamp.saturating_sub(SAVED_NS));
+        let takes = stamp >= used + costs;
+        if takes {
+            self.used = used + costs;
+        }
+        takes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// How many of calls are measured that begin so far apart, for a second.
+    fn taken(pause: u64, long: bool) -> u64 {
+        let mut sampling = Sampling::default();
+        (0..SECOND / pause).filter(|call| sampling.takes(SECOND + call * pause, long)).count() as u64
+    }
+
+    #[test]
+    fn all_are_measured_where_they_are_few() {
+        assert_eq!(taken(2_000_000, false), 500);
+        assert_eq!(taken(200_000, true), 5000);
+    }
+
+    #[test]
+    fn so_many_a_second_are_measured_where_they_are_many() {
+        let saved = |costs| SAVED_NS / costs;
+        assert!((1000..=1000 + saved(SHORT_NS)).contains(&taken(5_000, false)));
+        assert!((10_000..=10_000 + saved(LONG_NS)).contains(&taken(5_000, true)));
+    }
+
+    #[test]
+    fn a_crowd_of_long_ones_after_a_pause_is_measured() {
+        let mut sampling = Sampling::default();
+        let taken = (0..100).filter(|call| sampling.takes(SECOND + call, true)).count() as u64;
+        assert_eq!(taken, SAVED_NS / LONG_NS);
+    }
+}

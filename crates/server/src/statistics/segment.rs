@@ -1,0 +1,288 @@
+//! The whole of shared statistics: the server's header, and a block for each worker.
+//!
+//! Knows: where blocks are, who lives in them, and what becomes of a dead worker's numbers. Does not know: what they
+//! mean. The supervisor writes the header, and adds a dead worker's block to that of all dead under a sequence number, so
+//! that no reader sees a number twice or not at all; any process reads.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+
+use reactor::sys::{Access, SharedNumbers, forget_numbers, monotonic_ns};
+
+use super::layout::{
+    self, BLOCKS, COUNTERS, COUNTERS_COUNT, HEADER, HISTOGRAM, MAGIC, META, Meta, PHASE_COUNT, PHASES,
+    RETIRED, STRIDE, SUMS, VERSION, WHOLE, Word, add, block_at, header, load, put_text, store,
+};
+use super::phase::Ending;
+use super::records::Record;
+use super::series::{Key, METHODS, Series};
+use super::slots::{self, Inside};
+use super::{records, routes, series};
+
+/// What the supervisor says of the server, in the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    Pid,
+    /// Monotonic milliseconds of the supervisor's last sign of life.
+    Alive,
+    /// Seconds since 1970 at which the server began.
+    Started,
+    Generation,
+    /// Workers that are wanted, that there are, and that serve in the current generation.
+    Wanted,
+    Workers,
+    Ready,
+    /// 1: the first generation is up, or was.
+    Up,
+    /// 1: it is on its way out.
+    Stopping,
+    /// Workers that were ever started.
+    Starts,
+    ReloadsDone,
+    ReloadsFailed,
+}
+
+/// The names of these, for whoever sets them.
+pub const SERVER_NAMES: [&str; 12] = [
+    "pid",
+    "alive_ms",
+    "started",
+    "generation",
+    "wanted",
+    "workers",
+    "ready",
+    "up",
+    "stopping",
+    "starts",
+    "reloads_done",
+    "reloads_failed",
+];
+
+/// Shared statistics, mapped as far as they were looked at.
+pub struct Segment {
+    fd: OwnedFd,
+    access: Access,
+    header: SharedNumbers,
+    blocks: Vec<OnceLock<SharedNumbers>>,
+}
+
+/// Maps the block of one row for good: it is a worker's for its life.
+///
+/// # Errors
+/// The kernel's; `InvalidInput` when there is no such row, or what is behind the descriptor are no statistics.
+pub fn join(fd: RawFd, row: usize) -> io::Result<&'static [Word]> {
+    check(&SharedNumbers::map_part(fd, (0, HEADER), Access::Read)?)?;
+    if row + 1 >= BLOCKS {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the statistics have no such row"));
+    }
+    let place = (block_at(row + 1), STRIDE);
+    let words: &'static SharedNumbers =
+        Box::leak(Box::new(SharedNumbers::map_part(fd, place, Access::Write)?));
+    super::enter(words.numbers());
+    Ok(words.numbers())
+}
+
+fn check(header: &SharedNumbers) -> io::Result<()> {
+    let words = header.numbers();
+    if load(&words[header::MAGIC]) == MAGIC && load(&words[header::VERSION]) == VERSION {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "these are no statistics of this version"))
+}
+
+impl Segment {
+    /// Bytes that a descriptor must have room for.
+    pub const BYTES: usize = WHOLE * size_of::<Word>();
+
+    /// Statistics behind a descriptor. Where it is new and may be written, they begin.
+    ///
+    /// # Errors
+    /// The kernel's; `InvalidInput` for what is not ours.
+    pub fn open(fd: OwnedFd, access: Access) -> io::Result<Self> {
+        let header = SharedNumbers::map_part(fd.as_raw_fd(), (0, HEADER), access)?;
+        if access == Access::Write && load(&header.numbers()[header::MAGIC]) == 0 {
+            store(&header.numbers()[header::VERSION], VERSION);
+            store(&header.numbers()[header::USED], 1);
+            header.numbers()[header::MAGIC].store(MAGIC, Ordering::Release);
+        }
+        check(&header)?;
+        let blocks = (0..BLOCKS).map(|_| OnceLock::new()).collect();
+        Ok(Self { fd, access, header, blocks })
+    }
+
+    fn head(&self, at: usize) -> &Word {
+        &self.header.numbers()[at]
+    }
+
+    /// The words of a block.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn block(&self, block: usize) -> io::Result<&[Word]> {
+        let Some(place) = self.blocks.get(block) else { return Err(io::ErrorKind::InvalidInput.into()) };
+        if place.get().is_none() {
+            let mapped =
+                SharedNumbers::map_part(self.fd.as_raw_fd(), (block_at(block), STRIDE), self.access)?;
+            let _ = place.set(mapped);
+        }
+        Ok(place.get().map_or(&[], SharedNumbers::numbers))
+    }
+
+    /// Blocks that have ever been used.
+    pub fn used(&self) -> usize {
+        (load(self.head(header::USED)) as usize).clamp(1, BLOCKS)
+    }
+
+    /// A worker is about to live in that row.
+    pub fn take(&self, row: usize) {
+        let used = (row + 2).min(BLOCKS) as u64;
+        if used > load(self.head(header::USED)) {
+            store(self.head(header::USED), used);
+        }
+    }
+
+    /// The supervisor says something of the server.
+    pub fn set(&self, what: usize, value: u64) {
+        if what < header::SERVER_COUNT {
+            store(self.head(header::SERVER + what), value);
+        }
+    }
+
+    /// And adds to it.
+    pub fn add(&self, what: usize, count: u64) {
+        if what < header::SERVER_COUNT {
+            add(self.head(header::SERVER + what), count);
+        }
+    }
+
+    pub fn server(&self, what: Server) -> u64 {
+        load(self.head(header::SERVER + what as usize))
+    }
+
+    fn exit_row(&self, place: usize) -> &[Word] {
+        let width = header::EXIT_TEXT + 1;
+        let from = header::EXITS + place * width;
+        &self.header.numbers()[from..from + width]
+    }
+
+    /// A worker has ended for that reason. Reasons that find no room count as the last.
+    pub fn count_exit(&self, reason: &str) {
+        for place in 0..header::EXIT_COUNT {
+            let (count, text) = match self.exit_row(place).split_first() {
+                Some(both) => both,
+                None => return,
+            };
+            let known = layout::text(text);
+            let last = place + 1 == header::EXIT_COUNT;
+            if load(count) == 0 {
+                put_text(text, if last { b"other" } else { reason.as_bytes() });
+            } else if known != reason.as_bytes() && !last {
+                continue;
+            }
+            return add(count, 1);
+        }
+    }
+
+    /// Why workers have ended, and how often.
+    pub fn exits(&self) -> Vec<(String, u64)> {
+        (0..header::EXIT_COUNT)
+            .filter_map(|place| {
+                let (count, text) = self.exit_row(place).split_first()?;
+                let text = String::from_utf8_lossy(&layout::text(text)).into_owned();
+                (load(count) > 0).then_some((text, load(count)))
+            })
+            .collect()
+    }
+
+    /// Requests that have ended in the worker of a row and were kept, the oldest first; none: in those that are dead.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn records(&self, row: Option<usize>) -> io::Result<Vec<Record>> {
+        Ok(records::read(self.block(row.map_or(RETIRED, |row| row + 1))?))
+    }
+
+    /// Requests that are inside the worker of a row. `dead`: it has ended.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn inside(&self, row: usize, dead: bool) -> io::Result<Vec<Inside>> {
+        Ok(slots::read(self.block(row + 1)?, dead))
+    }
+
+    /// The number that readers compare: the same before and after, and even, when all that they have read was whole.
+    pub(super) fn sequence(&self) -> u64 {
+        self.head(header::SEQUENCE).load(Ordering::Acquire)
+    }
+
+    /// Does something that no reader shall see half done: what was read meanwhile is read again.
+    pub fn unread<R>(&self, work: impl FnOnce() -> R) -> R {
+        let sequence = self.head(header::SEQUENCE);
+        let before = load(sequence) | 1;
+        sequence.store(before, Ordering::SeqCst);
+        let done = work();
+        sequence.store(before.wrapping_add(1), Ordering::SeqCst);
+        done
+    }
+
+    /// The worker of a row has ended: its numbers become those of all dead, and the row is empty. What it worked on is
+    /// counted as ended with it. `meanwhile`: what belongs to that.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn fold(&self, row: usize, meanwhile: impl FnOnce()) -> io::Result<()> {
+        let (from, to) = (self.block(row + 1)?, self.block(RETIRED)?);
+        self.unread(|| {
+            add_block(from, to);
+            meanwhile();
+            if forget_numbers(self.fd.as_raw_fd(), block_at(row + 1), STRIDE).is_err() {
+                // Where the memory cannot be given back it is emptied.
+                from.iter().filter(|word| load(word) != 0).for_each(|word| store(word, 0));
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Adds the numbers of a dead worker.
+fn add_block(from: &[Word], to: &[Word]) {
+    for what in [Meta::Received, Meta::Sent, Meta::Overflow, Meta::ClockSkew, Meta::Ended] {
+        add(&to[META + what as usize], load(&from[META + what as usize]));
+    }
+    let phases = (SUMS..SUMS + 2 * PHASE_COUNT).chain(PHASES..PHASES + PHASE_COUNT * HISTOGRAM);
+    for at in (COUNTERS..COUNTERS + COUNTERS_COUNT).chain(phases) {
+        let more = load(&from[at]);
+        if more != 0 {
+            add(&to[at], more);
+        }
+    }
+    let mut places = vec![0; layout::ROUTE_COUNT];
+    for (place, moved) in places.iter_mut().enumerate().skip(1) {
+        if let Some(route) = routes::read(from, place) {
+            *moved = routes::fold(to, &route) as u16;
+        }
+    }
+    for (key, counted) in series::read(from) {
+        let key = key.map(|key| key.with_route(places.get(usize::from(key.route())).copied().unwrap_or(0)));
+        series::fold(to, key, &counted);
+    }
+    for record in records::read(from).iter().filter(|record| record.remarkable) {
+        records::put(to, record, record.line.as_bytes());
+    }
+    let now = monotonic_ns();
+    let inside = slots::read(from, true);
+    let died = inside.len() as u64 + load(&from[META + Meta::Unnamed as usize]);
+    for one in &inside {
+        let ns = now.saturating_sub(one.first);
+        let mut counted = Series { sum: ns, ..Series::default() };
+        counted.buckets[series::bucket(ns)] = 1;
+        let method = one.line.split(' ').next().unwrap_or_default();
+        let method = METHODS.iter().position(|known| *known == method).unwrap_or(0) as u64;
+        let route = places.get(usize::from(one.route)).copied().unwrap_or(0);
+        series::fold(to, Some(Key::new(method | 1 << 8, route, 0, Ending::WorkerDied)), &counted);
+    }
+    add(&to[META + Meta::DiedInside as usize], died);
+    add(&to[META + Meta::Ended as usize], died);
+}

@@ -1,0 +1,113 @@
+//! Slots: which requests are inside a worker now. What a worker leaves in them when it dies is what it worked on.
+//!
+//! Knows: a place for each of some hundred requests, and what is said there. Does not know: what becomes of them. The
+//! loop's thread writes, any process reads. Paths are written without their queries, which may hold secrets.
+
+use wire::Head;
+
+use super::layout::{
+    self, Block, SLOT_COUNT, SLOT_WIDTH, Word, change, load, put_text, read_unchanged, store,
+};
+use super::phase::{NO_SLOT, Times};
+
+/// Where what is, behind the sequence number.
+const USED: usize = 0;
+const NUMBER: usize = 1;
+const FIRST: usize = 2;
+const BEGUN: usize = 3;
+const THREAD: usize = 4;
+const ROUTE: usize = 5;
+const LINE: usize = 6;
+
+/// A request that is inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inside {
+    pub slot: usize,
+    /// Which request of its worker it is.
+    pub number: u64,
+    /// Monotonic nanoseconds of its first byte, and of when it was begun.
+    pub first: u64,
+    pub begun: u64,
+    /// As the system calls the thread that has begun it.
+    pub thread: u64,
+    /// Its place among the worker's routes, if it is known.
+    pub route: u16,
+    /// `GET /path`
+    pub line: String,
+}
+
+fn row(words: &[Word], slot: usize) -> &[Word] {
+    let from = layout::SLOTS + slot * SLOT_WIDTH;
+    words.get(from..from + SLOT_WIDTH).unwrap_or_default()
+}
+
+/// The slots of one worker.
+pub struct Slots {
+    free: Vec<u16>,
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        // The first is given first, so that few pages are ever touched. Numbers are one more than places.
+        Self { free: (1..=SLOT_COUNT as u16).rev().collect() }
+    }
+}
+
+impl Slots {
+    /// Takes a slot for a request that begins; [`NO_SLOT`] where none is free.
+    #[inline]
+    pub fn take(&mut self, words: &Block, head: &Head, times: &Times, (number, route): (u64, u16)) -> u16 {
+        let Some(slot) = self.free.pop() else { return NO_SLOT };
+        let row = row(words, usize::from(slot) - 1);
+        change(row, |row| {
+            let Some(row) = row.first_chunk::<{ SLOT_WIDTH - 1 }>() else { return };
+            store(&row[NUMBER], number);
+            store(&row[FIRST], times.first);
+            store(&row[BEGUN], times.begun);
+            store(&row[THREAD], reactor::sys::thread_id());
+            store(&row[ROUTE], u64::from(route));
+            put_text(&row[LINE..], head.method_and_path());
+            store(&row[USED], 1);
+        });
+        slot
+    }
+
+    /// Its request has ended.
+    #[inline]
+    pub fn give_back(&mut self, words: &Block, slot: u16) {
+        if slot == NO_SLOT {
+            return;
+        }
+        if let Some(used) = row(words, usize::from(slot) - 1).get(1 + USED) {
+            store(used, 0);
+        }
+        self.free.push(slot);
+    }
+}
+
+/// How many requests are inside.
+pub fn count(words: &[Word]) -> u64 {
+    (0..SLOT_COUNT).filter(|&slot| row(words, slot).get(1 + USED).is_some_and(|used| load(used) == 1)).count()
+        as u64
+}
+
+/// The requests that are inside. `dead`: nobody writes any more, so that half a slot is better than none.
+pub fn read(words: &[Word], dead: bool) -> Vec<Inside> {
+    (0..SLOT_COUNT)
+        .filter_map(|slot| {
+            let row = row(words, slot);
+            let found = |row: &[Word]| {
+                (load(&row[USED]) == 1).then(|| Inside {
+                    slot,
+                    number: load(&row[NUMBER]),
+                    first: load(&row[FIRST]),
+                    begun: load(&row[BEGUN]),
+                    thread: load(&row[THREAD]),
+                    route: load(&row[ROUTE]) as u16,
+                    line: String::from_utf8_lossy(&layout::text(&row[LINE..])).into_owned(),
+                })
+            };
+            if dead { found(row.get(1..)?) } else { read_unchanged(row, found)? }
+        })
+        .collect()
+}

@@ -1,0 +1,127 @@
+//! What all workers of a server have counted, the dead ones included, as it was at one moment.
+//!
+//! Knows: how blocks are added up. Does not know: how it is shown. Any process that may read the statistics; who reads
+//! waits for nobody but a supervisor that is just adding up a dead worker, which takes microseconds.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use super::histogram::Histogram;
+use super::layout::{self, BLOCKS, COUNTERS, META, Meta, PHASE_COUNT, RETIRED, Word, load};
+use super::routes::Route;
+use super::segment::Segment;
+use super::series::{Key, Series};
+use super::{routes, series, slots};
+use crate::counters;
+
+/// How often a read is begun anew because a worker died meanwhile, and the pause before that.
+const TRIES: u32 = 200;
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// One worker that lives.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    pub row: usize,
+    pub pid: u64,
+    /// Requests that are inside.
+    pub inside: u64,
+}
+
+/// Everything.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// By the places of `counters::names`.
+    pub counters: Vec<u64>,
+    pub phases: [Histogram; PHASE_COUNT],
+    /// By what tells them apart, and the route that a framework has told: the key, and what was counted.
+    pub series: BTreeMap<(u64, String), (Option<Key>, Series)>,
+    /// By their names.
+    pub routes: BTreeMap<String, Route>,
+    pub workers: Vec<Worker>,
+    meta: Vec<u64>,
+}
+
+impl Snapshot {
+    /// Reads the whole.
+    ///
+    /// # Errors
+    /// The kernel's; `TimedOut` where workers died all the time.
+    pub fn read(segment: &Segment) -> io::Result<Self> {
+        Ok(Self::read_with(segment, || ())?.0)
+    }
+
+    /// Reads the whole together with something else that changes when a worker's numbers become those of all dead.
+    ///
+    /// # Errors
+    /// As [`Snapshot::read`].
+    pub fn read_with<R>(segment: &Segment, mut other: impl FnMut() -> R) -> io::Result<(Self, R)> {
+        for _ in 0..TRIES {
+            let before = segment.sequence();
+            if before & 1 == 0 {
+                let found = (Self::read_once(segment)?, other());
+                if segment.sequence() == before {
+                    return Ok(found);
+                }
+            }
+            thread::sleep(PAUSE);
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, "the statistics were not at rest"))
+    }
+
+    fn read_once(segment: &Segment) -> io::Result<Self> {
+        let (counters, meta) = (vec![0; counters::COUNT], vec![0; layout::META_COUNT]);
+        let mut all = Self { counters, meta, ..Self::default() };
+        for block in 0..segment.used().min(BLOCKS) {
+            let words = segment.block(block)?;
+            let pid = load(&words[META + Meta::Pid as usize]);
+            // Nobody has ever written there: it is left untouched, and takes no memory.
+            if block != RETIRED && pid == 0 {
+                continue;
+            }
+            all.add(words);
+            if block != RETIRED {
+                all.workers.push(Worker { row: block - 1, pid, inside: slots::count(words) });
+            }
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, words: &[Word]) {
+        for (sum, word) in self.meta.iter_mut().zip(&words[META..]) {
+            *sum = sum.wrapping_add(load(word));
+        }
+        for (sum, word) in self.counters.iter_mut().zip(&words[COUNTERS..]) {
+            *sum += load(word);
+        }
+        for (phase, histogram) in self.phases.iter_mut().enumerate() {
+            histogram.add(words, phase);
+        }
+        let named: Vec<Option<Route>> =
+            (0..layout::ROUTE_COUNT).map(|place| routes::read(words, place)).collect();
+        for route in named.iter().flatten() {
+            let sum = self.routes.entry(route.name.clone()).or_default();
+            sum.name.clone_from(&route.name);
+            sum.add(route);
+        }
+        for (key, counted) in series::read(words) {
+            let route =
+                key.and_then(|key| named.get(usize::from(key.route()))?.as_ref()).filter(|route| route.told);
+            // `GET /orders/<n>` is told by two labels.
+            let told = route.and_then(|route| route.name.split_once(' ')).map_or("", |(_, path)| path);
+            let bare = key.map(|key| key.with_route(0));
+            let place = (bare.map_or(0, Key::number), told.to_owned());
+            self.series.entry(place).or_insert((bare, Series::default())).1.add(&counted);
+        }
+    }
+
+    pub fn meta(&self, what: Meta) -> u64 {
+        self.meta[what as usize]
+    }
+
+    /// Requests that are inside all workers.
+    pub fn inside(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.inside).sum::<u64>() + self.meta(Meta::Unnamed)
+    }
+}

@@ -1,0 +1,211 @@
+//! Which metrics there are: OpenTelemetry's names for what every HTTP server has, `forehand_` before all others.
+//!
+//! Knows: names, help, labels. Does not know: how they are written (`exposition.rs`), where numbers come from
+//! (`statistics`).
+
+use super::exposition::{Labels, Text};
+use crate::counters;
+use crate::rows::{Field, Page, Rows};
+use crate::statistics::layout::Meta;
+use crate::statistics::phase::{ENDINGS, NAMES, Phase};
+use crate::statistics::segment::{Segment, Server};
+use crate::statistics::series::{Key, Series};
+use crate::statistics::snapshot::Snapshot;
+
+/// Everything that there is to be said.
+pub fn write<P: Page>(
+    text: &mut Text,
+    found: &Snapshot,
+    (segment, rows): (&Segment, &Rows<P>),
+    build: &[(String, String)],
+) {
+    requests(text, found);
+    phases(text, found);
+    routes(text, found);
+    load(text, found, rows);
+    server(text, segment, build);
+    counted(text, found);
+}
+
+fn requests(text: &mut Text, found: &Snapshot) {
+    text.histogram(
+        "http_server_request_duration_seconds",
+        "How long requests took, from their first byte to the last of the reply.",
+    );
+    for ((_, route), (key, series)) in &found.series {
+        let status = key.map_or(0, Key::status);
+        let error = error_type(*key);
+        let status = if status == 0 { String::new() } else { status.to_string() };
+        let labels = [
+            ("http_request_method", key.map_or("_OTHER", Key::method)),
+            ("http_response_status_code", status.as_str()),
+            ("url_scheme", key.map_or("", Key::scheme)),
+            ("network_protocol_version", key.map_or("", Key::version)),
+            ("http_route", route.as_str()),
+            ("error_type", error.as_str()),
+        ];
+        text.distribution(&labels, &below(series), (series.count(), series.sum));
+    }
+    text.gauge("http_server_active_requests", "Requests that are inside workers now.");
+    text.sample(&[], found.inside());
+    for (name, help, what) in [
+        (
+            "http_server_request_body_size_bytes_total",
+            "Content bytes of requests, by their Content-Length.",
+            Meta::Received,
+        ),
+        ("http_server_response_body_size_bytes_total", "Content bytes of replies.", Meta::Sent),
+        (
+            "forehand_requests_died_inside_total",
+            "Requests that were inside a worker when it died.",
+            Meta::DiedInside,
+        ),
+        ("forehand_clock_skew_total", "Requests whose X-Request-Start could not be right.", Meta::ClockSkew),
+        (
+            "forehand_series_overflow_total",
+            "Requests that were counted without their labels, as there were too many.",
+            Meta::Overflow,
+        ),
+    ] {
+        text.counter(name, help);
+        text.sample(&[], found.meta(what));
+    }
+}
+
+/// Why it failed, where it did: a word of ours, or its status.
+fn error_type(key: Option<Key>) -> String {
+    let Some(key) = key else { return "overflow".into() };
+    match ENDINGS.get(usize::from(key.ending())).copied().unwrap_or_default() {
+        "" if key.status() >= 500 => key.status().to_string(),
+        word => word.into(),
+    }
+}
+
+fn below(series: &Series) -> [u64; crate::statistics::histogram::BOUNDS.len()] {
+    let mut sum = 0;
+    std::array::from_fn(|bucket| {
+        sum += series.buckets[bucket];
+        sum
+    })
+}
+
+fn phases(text: &mut Text, found: &Snapshot) {
+    text.histogram(
+        "forehand_request_phase_seconds",
+        "Where requests spent their time; cpu and off are parts of app, known of a part of all requests.",
+    );
+    for (name, histogram) in NAMES.iter().zip(&found.phases).take(Phase::Total as usize) {
+        text.distribution(&[("phase", name)], &histogram.below(), (histogram.count(), histogram.sum));
+    }
+}
+
+fn routes(text: &mut Text, found: &Snapshot) {
+    let mut family =
+        |name, help, value: &dyn Fn(&mut Text, Labels<'_>, &crate::statistics::routes::Route)| {
+            text.counter(name, help);
+            for (route, counted) in &found.routes {
+                value(text, &[("route", route)], counted);
+            }
+        };
+    family("forehand_route_requests_total", "Requests by route.", &|text, labels, route| {
+        text.sample(labels, route.requests);
+    });
+    family("forehand_route_errors_total", "Requests that failed, by route.", &|text, labels, route| {
+        text.sample(labels, route.errors);
+    });
+    family(
+        "forehand_route_seconds_total",
+        "Time inside the application, by route: who uses the threads.",
+        &|text, labels, route| {
+            text.seconds(labels, route.app);
+        },
+    );
+    family(
+        "forehand_route_cpu_seconds_total",
+        "Of that, what was used of a processor, in requests whose thread's clock was read.",
+        &|text, labels, route| {
+            text.seconds(labels, route.cpu);
+        },
+    );
+    family(
+        "forehand_route_cpu_requests_total",
+        "Requests whose thread's clock was read, by route.",
+        &|text, labels, route| {
+            text.sample(labels, route.measured);
+        },
+    );
+}
+
+fn load<P: Page>(text: &mut Text, found: &Snapshot, rows: &Rows<P>) {
+    let sum = |field| found.workers.iter().map(|worker| rows.of(worker.row, field)).sum::<u64>();
+    let (busy, most) = (sum(Field::Busy), sum(Field::Threads));
+    text.gauge(
+        "forehand_threads",
+        "Threads, greenlets or tasks: inside the application, and how many more may be.",
+    );
+    text.sample(&[("state", "busy")], busy);
+    text.sample(&[("state", "free")], most.saturating_sub(busy));
+    text.gauge("forehand_queue_length", "Requests that wait for a thread.");
+    text.sample(&[], sum(Field::Queued));
+    text.gauge("forehand_connections", "Open connections.");
+    text.sample(&[], sum(Field::Connections));
+}
+
+fn server(text: &mut Text, segment: &Segment, build: &[(String, String)]) {
+    let say = |what| segment.server(what);
+    text.gauge(
+        "forehand_workers",
+        "Worker processes: that serve, that are starting or leaving, and that are wanted.",
+    );
+    text.sample(&[("state", "ready")], say(Server::Ready));
+    text.sample(&[("state", "other")], say(Server::Workers).saturating_sub(say(Server::Ready)));
+    text.sample(&[("state", "wanted")], say(Server::Wanted));
+    text.gauge("forehand_generation", "Grows with each reload that succeeds.");
+    text.sample(&[], say(Server::Generation));
+    text.gauge("process_start_time_seconds", "When the server was started, in seconds since 1970.");
+    text.sample(&[], say(Server::Started));
+    text.counter("forehand_worker_starts_total", "Workers that were started.");
+    text.sample(&[], say(Server::Starts));
+    text.counter("forehand_worker_exits_total", "Workers that have ended, by the reason.");
+    for (reason, count) in segment.exits() {
+        text.sample(&[("reason", &reason)], count);
+    }
+    text.counter("forehand_reloads_total", "Reloads and upgrades that have ended.");
+    text.sample(&[("outcome", "done")], say(Server::ReloadsDone));
+    text.sample(&[("outcome", "given_up")], say(Server::ReloadsFailed));
+    text.gauge("forehand_build_info", "What is running, in labels.");
+    let labels: Vec<(&str, &str)> =
+        build.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    text.sample(&labels, 1);
+}
+
+/// Every counter of the engine under its own name.
+fn counted(text: &mut Text, found: &Snapshot) {
+    for ((name, help), count) in counters::TABLE.iter().zip(&found.counters) {
+        let bare = name.strip_suffix("_total").unwrap_or(name);
+        text.counter(&format!("forehand_{bare}_total"), help);
+        text.sample(&[], *count);
+    }
+    text.counter(
+        "forehand_http_parse_errors_total",
+        "What was refused because it was no request as the RFCs have them.",
+    );
+    let (refusals, faults) = found
+        .counters
+        .get(counters::TABLE.len()..)
+        .unwrap_or_default()
+        .split_at_checked(wire::REASONS.len())
+        .unwrap_or_default();
+    by_reason(text, wire::REASONS, refusals);
+    text.counter("forehand_h2_faults_total", "What was wrong with frames and streams of HTTP/2.");
+    by_reason(text, wire::h2::H2_REASONS, faults);
+}
+
+/// Those that have happened.
+fn by_reason(text: &mut Text, reasons: &[&str], counts: &[u64]) {
+    for (reason, count) in reasons.iter().zip(counts) {
+        if *count > 0 {
+            text.sample(&[("reason", reason)], *count);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The status endpoint: what a server says of itself over HTTP, from a process of its own that answers whatever happens to
+//! the workers.
+//!
+//! Knows: which page is where, and who may see it. Does not know: how pages are made. It only reads: nothing of a server
+//! can be changed over HTTP. Runs on the threads of an engine of its own, which runs no Python.
+
+mod application;
+pub mod exposition;
+pub mod files;
+mod health;
+mod json;
+mod metrics;
+pub mod statsd;
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use reactor::sys::monotonic_ms;
+use wire::{Head, Limits};
+
+use self::application::Application;
+use self::exposition::{Form, Text};
+use self::health::{Check, Health, Seen};
+use crate::app::App;
+use crate::engine::Engine;
+use crate::exchange::Exchange;
+use crate::reply_builder::ReplyBuilder;
+use crate::rows::{Page, Rows};
+use crate::statistics::segment::Segment;
+use crate::statistics::snapshot::Snapshot;
+
+/// Connections at a time: scrapers and probes are few.
+const CONNECTIONS: u64 = 16;
+/// How long a head may take, in milliseconds.
+const HEAD_MS: u64 = 2000;
+
+/// What it is told of the server that it speaks for.
+pub struct Told {
+    /// Who names it sees contents, too: paths, for one. Empty: nobody does.
+    pub token: Vec<u8>,
+    /// For each listener: only processes of this machine reach it.
+    pub private: Vec<bool>,
+    /// Whether the host has to be one of this machine's names there, so that no page of a browser reads it under a name
+    /// that its owner has pointed here.
+    pub loopback: Vec<bool>,
+    /// After so many milliseconds in which no worker has finished anything, though requests wait, it is dead.
+    pub stall: u64,
+    /// Requests have deadlines: what is stuck ends by itself.
+    pub deadlines: bool,
+    /// Labels of `forehand_build_info`.
+    pub build: Vec<(String, String)>,
+    /// Where the application's own metrics are.
+    pub application: Option<PathBuf>,
+}
+
+/// Its limits: those of a server, but for what a few clients need.
+pub fn limits() -> Limits {
+    Limits {
+        connections: CONNECTIONS,
+        header_timeout: HEAD_MS,
+        first_byte_timeout: HEAD_MS,
+        ..Limits::default()
+    }
+}
+
+/// The application.
+pub struct Status<P> {
+    segment: Segment,
+    rows: Rows<P>,
+    told: Told,
+    seen: Mutex<Seen>,
+}
+
+thread_local! {
+    static BUILDER: RefCell<ReplyBuilder> = RefCell::new(ReplyBuilder::new());
+}
+
+/// What is answered.
+struct Answer {
+    status: &'static [u8],
+    content_type: &'static [u8],
+    body: Vec<u8>,
+}
+
+const PLAIN: &[u8] = b"text/plain; charset=utf-8";
+
+impl Answer {
+    fn plain(status: &'static [u8], text: &str) -> Self {
+        Self { status, content_type: PLAIN, body: text.as_bytes().to_vec() }
+    }
+}
+
+impl<P: Page + Send + Sync + 'static> App for Status<P> {
+    fn live(&self, life: &mut dyn FnMut()) {
+        life();
+    }
+
+    fn call(&self, exchange: &mut Exchange, engine: &Arc<Engine>) {
+        let answer = self.answer(&exchange.head, usize::from(exchange.listener()));
+        BUILDER.with_borrow_mut(|builder| {
+            let head = &mut builder.head;
+            head.clear();
+            let written = head
+                .status(answer.status)
+                .and(head.field(b"Content-Type", answer.content_type))
+                .and(head.field(b"Cache-Control", b"no-store"))
+                .and(head.field(b"X-Content-Type-Options", b"nosniff"));
+            if written.is_ok() {
+                // A peer that is gone is the engine's business.
+                let _ = exchange.whole(builder, &answer.body, engine);
+            }
+        });
+    }
+
+    fn outside<R>(&self, wait: impl FnOnce() -> R) -> R {
+        wait()
+    }
+}
+
+impl<P: Page> Status<P> {
+    pub fn new(segment: Segment, rows: Rows<P>, told: Told) -> Self {
+        Self { segment, rows, told, seen: Mutex::default() }
+    }
+
+    fn answer(&self, head: &Head, listener: usize) -> Answer {
+        if !matches!(head.method(), b"GET" | b"HEAD") {
+            return Answer::plain(b"405 Method Not Allowed", "nothing can be changed here\n");
+        }
+        let loopback = self.told.loopback.get(listener).copied().unwrap_or(false);
+        if loopback && !head.host().is_some_and(is_of_this_machine) {
+            return Answer::plain(b"421 Misdirected Request", "this is not the host that listens here\n");
+        }
+        match head.path() {
+            b"/livez" => self.health(Check::Live, head),
+            b"/readyz" => self.health(Check::Ready, head),
+            b"/startupz" => self.health(Check::Started, head),
+            b"/metrics" => self.metrics(head),
+            b"/status.json" if !self.is_private(head, listener) => Answer::plain(
+                b"403 Forbidden",
+                "this names paths: it is for this machine, or who has the token\n",
+            ),
+            b"/status.json" => self.status(),
+            _ => Answer::plain(b"404 Not Found", "/metrics /livez /readyz /startupz /status.json\n"),
+        }
+    }
+
+    /// Who asks may see what requests are for.
+    fn is_private(&self, head: &Head, listener: usize) -> bool {
+        let here = self.told.private.get(listener).copied().unwrap_or(false);
+        let given = head.block.get("authorization").and_then(|value| value.strip_prefix(b"Bearer "));
+        here || given.is_some_and(|given| is_the_same(given, &self.told.token))
+    }
+
+    fn health(&self, check: Check, head: &Head) -> Answer {
+        let mut seen = crate::sync::lock(&self.seen);
+        let found = Health::look(&self.segment, &self.rows, (&self.told, &mut seen), monotonic_ms());
+        let (good, lines) = found.judged(check);
+        let verbose = head.query().split(|byte| *byte == b'&').any(|part| part == b"verbose");
+        let mut text = String::new();
+        if verbose || !good {
+            lines.iter().for_each(|(good, line)| {
+                text.push_str(if *good { "[+] " } else { "[-] " });
+                text.push_str(line);
+                text.push('\n');
+            });
+        }
+        text.push_str(if good { "ok\n" } else { "not ok\n" });
+        Answer::plain(if good { b"200 OK" } else { b"503 Service Unavailable" }, &text)
+    }
+
+    fn metrics(&self, head: &Head) -> Answer {
+        let accept = head.block.get("accept").unwrap_or_default();
+        let form = if accept.windows(28).any(|part| part == b"application/openmetrics-text") {
+            Form::OpenMetrics
+        } else {
+            Form::Prometheus
+        };
+        let folder = self.told.application.as_deref();
+        match Snapshot::read_with(&self.segment, || folder.map(Application::read)) {
+            Ok((found, application)) => {
+                let mut text = Text::new(form);
+                if let Some(application) = &application {
+                    // What has the name of one of ours is what its author means by it.
+                    text.leave_to_others(application.names());
+                }
+                metrics::write(&mut text, &found, (&self.segment, &self.rows), &self.told.build);
+                if let Some(application) = &application {
+                    application.write(&mut text);
+                }
+                Answer { status: b"200 OK", content_type: form.content_type(), body: text.finish() }
+            }
+            Err(error) => Answer::plain(b"503 Service Unavailable", &format!("{error}\n")),
+        }
+    }
+
+    fn status(&self) -> Answer {
+        match Snapshot::read(&self.segment) {
+            Ok(found) => Answer {
+                status: b"200 OK",
+                content_type: b"application/json",
+                body: json::of(&found, &self.segment, &self.rows).into_bytes(),
+            },
+            Err(error) => Answer::plain(b"503 Service Unavailable", &format!("{error}\n")),
+        }
+    }
+}
+
+/// A Host that nobody else can have pointed here: a name or an address of the loopback.
+fn is_of_this_machine(host: &[u8]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Compares with the token in a time that does not tell how much of it was right. No token is nobody's.
+fn is_the_same(given: &[u8], token: &[u8]) -> bool {
+    let different = given.iter().zip(token).fold(0, |different, (one, other)| different | (one ^ other));
+    !token.is_empty() && given.len() == token.len() && different == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_answered_on_its_loopback() {
+        for host in ["localhost", "LOCALHOST:9000", "127.0.0.1", "127.8.9.1:80", "[::1]", "[::1]:9000"] {
+            assert!(is_of_this_machine(host.as_bytes()), "{host}");
+        }
+        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil:80", "10.0.0.1", "[::2]", ""] {
+            assert!(!is_of_this_machine(host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_right_as_a_whole_and_none_is_nobody_s() {
+        assert!(is_the_same(b"secret", b"secret"));
+        for (given, token) in
+            [(&b"secre"[..], &b"secret"[..]), (b"secret1", b"secret"), (b"", b""), (b"sEcret", b"secret")]
+        {
+            assert!(!is_the_same(given, token), "{given:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+"""`forehand requests`: which requests are inside the workers of a running server, and which were slow or have failed.
+
+Knows: how the server's shared statistics come by, and how requests are shown. Does not know: who writes them. A process
+of its own, which reads without asking any worker: it answers though all of them are stuck.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+import time
+from typing import Any
+
+from forehand import _core, errors
+from forehand.errors import Problem
+
+#: How often `--follow` looks, in seconds.
+EVERY = 0.5
+#: Requests that have ended and are shown, where nothing else is said.
+LAST = 20
+Row = dict[str, Any]
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """What of all requests is wanted, and how."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--running", action="store_true", help="only those that are inside now")
+    which.add_argument("--slow", action="store_true", help="only those that took long (--slow-request of the server)")
+    which.add_argument("--failed", action="store_true", help="only those with a status from 500 on, cut or refused")
+    parser.add_argument("--last", type=int, default=LAST, metavar="N", help=f"so many that have ended ({LAST})")
+    parser.add_argument("--follow", "-f", action="store_true", help="go on with those that end from now on")
+    parser.add_argument("--json", action="store_true", help="an object a line, for programs")
+
+
+def show(path: str, given: argparse.Namespace) -> int:
+    """Show them; the exit status. Raises Problem."""
+    statistics, workers = opened(path)
+    ended = _ended(statistics, workers, given)
+    known = {_key(one) for one in ended}
+    running = [] if given.slow or given.failed else _running(statistics, workers)
+    _print(running, ended[len(ended) - given.last :] if given.last < len(ended) else ended, as_json=given.json)
+    while given.follow:
+        time.sleep(EVERY)
+        try:
+            statistics, workers = opened(path)
+        except Problem:
+            break  # the server has ended
+        new = [one for one in _ended(statistics, workers, given) if _key(one) not in known]
+        known |= {_key(one) for one in new}
+        _print([], new, as_json=given.json)
+    return errors.OK
+
+
+def opened(path: str) -> tuple[_core.Statistics, list[Row]]:
+    """The statistics of the server at a control socket, and its workers' rows. Raises Problem."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        try:
+            sock.connect(path)
+            sock.sendall(b"statistics\n")
+            data, fds, _, _ = socket.recv_fds(sock, 1 << 20, 1)
+        except OSError as error:
+            raise Problem(errors.ADDRESS, f"no server answers at {path}: {error.strerror or error}") from None
+    told = json.loads(data or b"{}")
+    if not fds:
+        raise Problem(errors.APPLICATION, f"this server shares no statistics: {told.get('text', 'it is older')}")
+    try:
+        return _core.Statistics(fds[0], False), told["workers"]
+    except OSError as error:
+        raise Problem(errors.APPLICATION, f"the server's statistics cannot be read: {error}") from None
+    finally:
+        os.close(fds[0])
+
+
+def _running(statistics: _core.Statistics, workers: list[Row]) -> list[Row]:
+    return [
+        {"worker": worker["worker"], "pid": worker["pid"], "number": number, "request": line, "seconds": age,
+         "inside": inside, "thread": thread}
+        for worker in workers
+        for number, line, thread, age, inside in statistics.inside(worker["row"], False)
+    ]  # fmt: skip
+
+
+def _ended(statistics: _core.Statistics, workers: list[Row], given: argparse.Namespace) -> list[Row]:
+    """Those that are wanted of all that were kept, the oldest first."""
+    if given.running:
+        return []
+    dead = [{"worker": 0, "pid": 0, **record} for record in statistics.records(None)]
+    living = [
+        {"worker": worker["worker"], "pid": worker["pid"], **record}
+        for worker in workers
+        for record in statistics.records(worker["row"])
+    ]
+    every = sorted([*dead, *living], key=lambda one: one["ended"])
+    return [one for one in every if _wanted(one, given)]
+
+
+def _wanted(one: Row, given: argparse.Namespace) -> bool:
+    failed: bool = one["status"] >= 500 or one["error"] != ""
+    if given.failed:
+        return failed
+    return not given.slow or bool(one["remarkable"] and not failed)
+
+
+def _key(one: Row) -> tuple[float, int, str]:
+    # Of a worker that has died the same record is told as one of the dead.
+    return one["ended"], one["number"], one["request"]
+
+
+def _print(running: list[Row], ended: list[Row], *, as_json: bool) -> None:
+    lines = []
+    for one in running:
+        text = f"{_worker(one):<16}  running  {one['seconds']:9.3f} s  {one['request']}"
+        lines.append(json.dumps({"state": "running", **one}) if as_json else text)
+    for one in ended:
+        at = time.strftime("%H:%M:%S", time.localtime(one["ended"]))
+        took = f"{one['phases']['total']:9.3f} s  {one['request']}"
+        text = f"{_worker(one):<16}  {at}  {one['status'] or '---'}{took}  ({_phases(one)})"
+        lines.append(json.dumps({"state": "ended", **one}) if as_json else text)
+    if lines:
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+
+
+def _worker(one: Row) -> str:
+    return f"worker {one['worker']} ({one['pid']})" if one["worker"] else "a former worker"
+
+
+def _phases(one: Row) -> str:
+    told = [f"{name} {took:.3f}" for name, took in one["phases"].items() if name != "total" and took >= 0.0005]
+    return ", ".join([*([one["error"]] if one["error"] else []), *told]) or "all of it below 1 ms"

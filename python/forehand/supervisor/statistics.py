@@ -1,0 +1,101 @@
+"""Shared statistics: what workers count and time of their requests, kept over the death of each of them.
+
+Knows: the memory that they are in; rows are the scoreboard's. Does not know: what the numbers mean
+(`server/statistics`). The supervisor makes it, says there how the server is, and adds up workers that have ended;
+workers write, and any process that has the descriptor reads.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from forehand import _core
+from forehand.supervisor import decisions, log
+
+#: Requests that a line about a dead worker names; of more only the number is told.
+NAMED = 8
+
+
+class Statistics:
+    """The memory, and its supervisor's view. `fd`: from the program before; one of another version begins anew. Raises
+    OSError where the system gives no memory."""
+
+    def __init__(self, fd: int = -1) -> None:
+        self.fd = fd
+        #: Where the application's own metrics are, if that is ours (`app_metrics.py`).
+        self.metrics = ""
+        if fd >= 0:
+            try:
+                self.shared = _core.Statistics(fd, True)
+                return
+            except OSError:
+                # Workers of the program before go on writing there; what they count from now on is not seen.
+                os.close(fd)
+        self.fd = os.memfd_create("forehand-statistics")
+        os.ftruncate(self.fd, _core.Statistics.BYTES)
+        self.shared = _core.Statistics(self.fd, True)
+
+    def take(self, row: int) -> None:
+        """A worker is about to live in that row."""
+        self.shared.take(row)
+        self.shared.count("starts")
+
+    def show(self, state: decisions.State, started: float) -> None:
+        """Say how the server is, which began at that time."""
+        workers = state.workers.values()
+        current = [one for one in workers if one.state == decisions.READY and one.generation == state.generation]
+        say = self.shared.set
+        say("pid", os.getpid())
+        say("alive_ms", time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000)
+        say("started", int(started))
+        say("generation", state.generation)
+        say("wanted", state.rules.wanted)
+        say("workers", len(workers))
+        say("ready", len(current))
+        say("stopping", state.phase == "stopping")
+        if current:
+            say("up", 1)
+
+    def fold(self, row: int, pid: int) -> list[str]:
+        """The worker of that row has ended: what it has counted is kept. What it worked on, as a line each."""
+        inside = self.shared.inside(row, True)
+        try:
+            self.shared.fold(row, (self.metrics, pid) if self.metrics and pid else None)
+        except OSError as error:
+            self._cannot_add_up(pid, error)
+        return [f"{line} for {_span(age)}" for _, line, _, age, _ in inside]
+
+    def fold_metrics(self, pid: int) -> None:
+        """A process that was no worker has ended: what the application has counted in it is kept."""
+        if self.metrics:
+            try:
+                self.shared.fold_metrics(self.metrics, pid)
+            except OSError as error:
+                self._cannot_add_up(pid, error)
+
+    def _cannot_add_up(self, pid: int, error: OSError) -> None:
+        log.write("warning", f"metrics that process {pid} has left in {self.metrics} cannot be added up: {error}")
+
+
+def reason(how: str, stale: str) -> str:
+    """Why a worker has ended, in a word or two for a label: the signal, the status, or why it was to go."""
+    if "by signal" in how:
+        return f"signal:{how.rpartition('(')[2].rstrip(')') or how.rpartition(' ')[2]}"
+    if "with status 0" not in how:
+        return "status:" + how.rpartition(" ")[2] if "with status" in how else "never_began"
+    for word in ("max_requests", "max_worker_memory", "max_worker_age", "deadline"):
+        if word.replace("_", "-") in stale:
+            return word
+    return "asked"
+
+
+def crash_report(number: int, pid: int, how: str, inside: list[str]) -> str:
+    """What the log says of a worker that has died with requests inside."""
+    named = " · ".join(inside[:NAMED])
+    more = f" · and {len(inside) - NAMED} more" if len(inside) > NAMED else ""
+    return f"worker {number} (process {pid}) {how} while it worked on: {named}{more}"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -1,0 +1,71 @@
+"""Views that spend their time in one known way, for WSGI and ASGI."""
+
+import asyncio
+import os
+import time
+
+LARGE = bytes(8_000_000)
+
+
+def burn(seconds):
+    """Use a processor for so long, by this thread's own clock."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def crash():
+    """What C code can do to a process."""
+    os.kill(os.getpid(), 11)
+    time.sleep(60)
+
+
+def parts(seconds, count):
+    """So many, each after so long."""
+    for _ in range(count):
+        time.sleep(seconds)
+        yield b"part"
+
+
+def application(environ, start_response):
+    _, name, *rest = environ["PATH_INFO"].split("/")
+    body = environ["wsgi.input"].read()
+    if name == "sleep":
+        time.sleep(float(rest[0]))
+    elif name == "burn":
+        burn(float(rest[0]))
+    elif name == "crash":
+        crash()
+    elif name == "fail":
+        raise RuntimeError("raised on purpose")
+    elif name == "named":
+        start_response("200 OK", [("Content-Length", "0"), ("X-Request-Id", "the application's")])
+        return [b""]
+    elif name == "id":
+        content = f"{environ.get('HTTP_X_REQUEST_ID')} {environ.get('forehand.request_id')}".encode()
+        start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(content)))])
+        return [content]
+    elif name == "stream":
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return parts(float(rest[0]), int(rest[1]))
+    elif name == "missing":
+        start_response("404 Not Found", [("Content-Length", "0")])
+        return [b""]
+    content = LARGE if name == "large" else str(len(body)).encode()
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(content)))])
+    return [content]
+
+
+async def app(scope, receive, send):
+    _, name, *rest = scope["path"].split("/")
+    if name == "sleep":
+        await asyncio.sleep(float(rest[0]))
+    elif name == "burn":
+        burn(float(rest[0]))
+    content = LARGE if name == "large" else b"ok"
+    if name == "id":
+        given = [value for known, value in scope["headers"] if known == b"x-request-id"]
+        content = b" ".join([*given, scope["forehand"]["request_id"].encode()])
+    headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(content)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": content})

@@ -1,0 +1,51 @@
+"""The same two pages by four frameworks, each with a key in its path."""
+
+import django
+from django.conf import settings
+
+if not settings.configured:
+    settings.configure(
+        SECRET_KEY="test", ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], MIDDLEWARE=["forehand.route.Django"]
+    )
+    django.setup()
+
+from django.core.asgi import get_asgi_application
+from django.core.wsgi import get_wsgi_application
+from django.http import HttpResponse
+from django.urls import path
+from fastapi import FastAPI
+from flask import Flask
+from forehand.route import flask as tell_flask
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount, Route
+
+urlpatterns = [path("users/<str:name>/", lambda request, name: HttpResponse(name))]
+django_wsgi = get_wsgi_application()
+django_asgi = get_asgi_application()
+
+flask = Flask(__name__)
+tell_flask(flask)
+flask.add_url_rule("/users/<name>/", view_func=lambda name: name, endpoint="user")
+
+
+async def user(request):
+    return PlainTextResponse(request.path_params["name"])
+
+
+starlette = Starlette(
+    routes=[Route("/users/{name}/", user), Mount("/of/{shop}", routes=[Route("/users/{name}", user)])]
+)
+fastapi = FastAPI()
+
+
+@fastapi.get("/users/{name}/")
+async def fast_user(name: str) -> str:
+    return name
+
+
+def plain(environ, start_response):
+    """No framework: it says what it has matched."""
+    environ["forehand.route"] = "/by/hand"
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]

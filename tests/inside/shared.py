@@ -1,0 +1,74 @@
+"""What a running server tells of itself: its shared statistics, and its status endpoint as Prometheus reads it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from forehand import _core
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
+from prometheus_client.parser import text_string_to_metric_families as prometheus
+from serving import PATIENCE, Serving, read_all, read_reply
+
+GET = "GET {} HTTP/1.1\r\nHost: {}\r\n{}\r\n"
+Serve = Callable[..., Serving]
+OPEN = "Accept: application/openmetrics-text; version=1.0.0\r\n"
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def statistics(server: Serving) -> _core.Statistics:
+    """Those of a server, through a descriptor of its supervisor."""
+    for entry in Path(f"/proc/{server.pid}/fd").iterdir():
+        if "forehand-statistics" in os.readlink(entry):
+            fd = os.open(entry, os.O_RDONLY)
+            try:
+                return _core.Statistics(fd, False)
+            finally:
+                os.close(fd)
+    raise AssertionError("the server shares no statistics")
+
+
+def settled(server: Serving, shared: _core.Statistics, requests: int) -> dict[str, Any]:
+    """All that is counted, once so many requests are: a reply is with its client before it is counted."""
+
+    def reached() -> dict[str, Any] | None:
+        found = shared.totals()
+        assert found["requests"] <= requests, f"{found['requests']} are counted, and {requests} were asked"
+        return found if found["requests"] == requests and found["inside"] == 0 else None
+
+    found: dict[str, Any] = server.until(reached)
+    return found
+
+
+class Watched:
+    """A server and its status endpoint, on a unix socket: no port is guessed."""
+
+    def __init__(self, serve: Serve, folder: Path, *options: str, target: str = "phases:application") -> None:
+        self.path = str(folder / "status.sock")
+        self.server = serve(target, "--status-bind", f"unix:{self.path}", *options)
+
+    def ask(self, path: str, fields: str = "", *, host: str = "localhost", method: str = "GET") -> tuple[int, str]:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(PATIENCE)
+            sock.connect(self.path)
+            sock.sendall(GET.format(path, host, f"Connection: close\r\n{fields}").replace("GET", method, 1).encode())
+            head, _, body = read_all(sock).partition(b"\r\n\r\n")
+        return int(head.split()[1]), body.decode()
+
+    def view(self, path: str) -> int:
+        with self.server.connect() as sock:
+            sock.sendall(GET.format(path, "a", "").encode())
+            return read_reply(sock, bytearray())[0]
+
+    def samples(self, fields: str = OPEN) -> Samples:
+        status, text = self.ask("/metrics", fields)
+        assert status == 200, text
+        families = open_metrics(text) if fields else prometheus(text)
+        return {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in families
+            for sample in family.samples
+        }

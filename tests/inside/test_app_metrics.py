@@ -1,0 +1,111 @@
+"""What the application counts with prometheus_client is told with the server's own, for all workers as one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.multiprocess import MultiProcessCollector
+from serving import Serving
+from shared import OPEN, Samples, Watched, settled, statistics
+
+Serve = Callable[..., Serving]
+
+
+def own(samples: Samples) -> Samples:
+    return {key: value for key, value in samples.items() if key[0].startswith("shop_")}
+
+
+def by_upstream(folder: Path) -> Samples:
+    """What prometheus_client itself makes of a folder."""
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=str(folder))  # type: ignore[no-untyped-call]
+    samples = {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+    }
+    return own(samples)
+
+
+def opened(watched: Watched) -> Path:
+    """The folder, which the supervisor has made after it had its own environment: some process of the server has a file
+    of it open."""
+    for pid in watched.server.workers:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            place = os.readlink(entry)
+            if "forehand-metrics-" in place:
+                return Path(place).parent
+    raise AssertionError("no worker writes metrics")
+
+
+@pytest.mark.parametrize("fields", [OPEN, ""], ids=["openmetrics", "prometheus"])
+def test_one_scrape_has_both_and_says_what_upstream_would(serve: Serve, tmp_path: Path, fields: str) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "2", target="counting:application")
+    for number in range(12):
+        assert watched.view(f"/{number}") == 200
+    settled(watched.server, statistics(watched.server), 12)
+    samples = watched.samples(fields)
+    assert own(samples) == by_upstream(opened(watched))
+    page = frozenset({("page", 'a"b\\c\nd')})
+    assert samples[("shop_views_total", page)] == 12
+    assert samples[("shop_seconds_bucket", frozenset({("le", "1.0")}))] == 3
+    assert samples[("shop_seconds_count", frozenset())] == 12
+    assert samples[("shop_inside", frozenset())] == 2
+    assert samples[("shop_most", frozenset())] == 11
+    # The application's word goes before ours.
+    assert samples[("forehand_queue_length", frozenset())] == 4711
+    assert samples[("forehand_requests_total", frozenset())] == 12
+
+
+@pytest.mark.parametrize("preload", [(), ("--preload",)], ids=["", "preload"])
+def test_workers_that_have_ended_leave_their_counts_and_no_files(
+    serve: Serve, tmp_path: Path, preload: tuple[str, ...]
+) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", *preload, target="counting:application")
+    server = watched.server
+    folder = opened(watched)
+    for number in (3, 5):
+        assert watched.view(f"/{number}") == 200
+    server.until(lambda: watched.samples().get(("shop_seconds_count", frozenset())) == 2)
+    before = own(watched.samples())
+    pid = server.status()["workers"][0]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    server.until(
+        lambda: [one["pid"] for one in server.status()["workers"] if one["state"] == "ready"] not in ([], [pid])
+    )
+    assert server.order("reload")[0] == 0
+    server.until(lambda: len(server.status()["workers"]) == 1)
+    after = own(watched.samples())
+    changed = {key for key in before if before[key] != after.get(key)}
+    # A gauge of those that live is theirs; with preload the process that was copied counts as one.
+    assert changed <= {("shop_inside", frozenset())}, changed
+    assert watched.view("/7") == 200
+    server.until(lambda: watched.samples()[("shop_seconds_count", frozenset())] == 3)
+    assert own(watched.samples()) == by_upstream(folder)
+    processes = {file.name.split("_")[-1] for file in folder.iterdir()}
+    assert f"{pid}.db" not in processes and len(processes) <= 3, processes
+    assert server.stop() == 0
+    assert not folder.exists()
+
+
+def test_a_folder_of_the_user_s_is_left_alone(serve: Serve, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    env = {"PROMETHEUS_MULTIPROC_DIR": str(theirs)}
+    server = serve("counting:application", "--workers", "1", "--status-bind", f"unix:{tmp_path}/s.sock", env=env)
+    server.until(lambda: list(theirs.glob("gauge_livesum_*.db")))
+    assert server.stop() == 0
+    assert list(theirs.glob("gauge_livesum_*.db")), "what is in it is theirs to sweep"
+
+
+@pytest.mark.parametrize("options", [("--no-metrics-app",), ()], ids=["switched off", "nobody would ask"])
+def test_no_folder_is_made_where_nobody_looks(serve: Serve, tmp_path: Path, options: tuple[str, ...]) -> None:
+    bind = ("--status-bind", f"unix:{tmp_path}/s.sock") if options else ()
+    server = serve("counting:application", "--workers", "1", *bind, *options)
+    names = [os.readlink(entry) for entry in Path(f"/proc/{server.workers[0]}/fd").iterdir()]
+    assert not [name for name in names if "forehand-metrics-" in name]

@@ -1,0 +1,151 @@
+"""Requests counted are replies that clients got, and those that died inside a worker that is named."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from serving import Serving, read_reply
+from shared import settled, statistics
+
+Serve = Callable[..., Serving]
+GET = "GET {} HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+class Crowd:
+    """Clients that ask for paths of which none comes twice, one at a time each."""
+
+    def __init__(self, server: Serving, clients: int) -> None:
+        self.server = server
+        self.replied: set[str] = set()
+        self.lost: set[str] = set()
+        self.over = threading.Event()
+        self.threads = [threading.Thread(target=self._ask, args=(number,)) for number in range(clients)]
+
+    def __enter__(self) -> Crowd:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+
+    def _ask(self, client: int) -> None:
+        count = 0
+        while not self.over.is_set():
+            with self.server.connect() as sock:
+                count = self._ask_on(sock, client, count)
+
+    def _ask_on(self, sock: socket.socket, client: int, count: int) -> int:
+        buffer = bytearray()
+        while not self.over.is_set():
+            # Some take long enough to be inside when their worker dies.
+            path = f"/sleep/0.01/{client}/{count}" if count % 5 == 0 else f"/quick/{client}/{count}"
+            count += 1
+            try:
+                sock.sendall(GET.format(path).encode())
+                _, fields, _ = read_reply(sock, buffer)
+            except (OSError, AssertionError):
+                self.lost.add(path)
+                return count
+            self.replied.add(path)
+            if fields.get("connection") == "close":
+                return count
+        return count
+
+
+def grown(before: Any, after: Any) -> bool:
+    """Nothing that only grows is smaller than it was, in all that totals have."""
+    if isinstance(before, dict):
+        return all(name in after and grown(value, after[name]) for name, value in before.items())
+    if isinstance(before, tuple):
+        return before[0] <= after[0] and before[1] <= after[1]
+    return bool(before <= after)
+
+
+def ready(server: Serving) -> list[int]:
+    workers = [one for one in server.status()["workers"] if one["state"] == "ready"]
+    return [one["pid"] for one in workers] if len(workers) >= 2 else []
+
+
+def test_what_is_counted_is_what_clients_got_through_kills_and_a_reload(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "2", "--threads", "4")
+    shared = statistics(server)
+    last = shared.totals()
+    with Crowd(server, 6) as crowd:
+
+        def look() -> None:
+            nonlocal last
+            found = shared.totals()
+            inside, last["inside"] = found.pop("inside"), 0
+            last.pop("inside")
+            assert grown(last, found), f"{last} became {found}"
+            last = {**found, "inside": inside}
+
+        for round in range(4):
+            wanted = len(crowd.replied) + 200
+            server.until(lambda wanted=wanted: look() or len(crowd.replied) > wanted)
+            if round == 2:
+                assert server.order("reload")[0] == 0
+            else:
+                os.kill(server.until(lambda: ready(server))[0], signal.SIGKILL)
+                server.until(lambda: look() or ready(server))
+        server.until(lambda: ready(server))
+    named = {
+        path
+        for line in re.findall(r"while it worked on: (.*)", server.log())
+        for path in re.findall(r"GET (\S+) for", line)
+    }
+    assert named <= crowd.replied | crowd.lost, "nobody has asked for what the log names"
+    found = settled(server, shared, len(crowd.replied | named))
+    assert found["died_inside"] == len(named)
+    assert len(crowd.lost) > 0, "three workers were killed under load"
+
+
+def test_a_worker_that_crashes_is_told_with_what_it_worked_on(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1", "--threads", "4")
+    shared = statistics(server)
+    with server.connect() as waits, server.connect() as crashes:
+        waits.sendall(GET.format("/sleep/60?token=secret").encode())
+        server.until(lambda: shared.totals()["inside"] == 1)
+        crashes.sendall(GET.format("/crash/1").encode())
+        server.says("was ended by signal 11 (SIGSEGV) while it worked on: ")
+        told = re.search(r"worker 1 \(process \d+\) was ended.* while it worked on: (.*)", server.log())
+        assert told is not None
+        assert re.fullmatch(r"GET /sleep/60 for [\d.]+ m?s · GET /crash/1 for [\d.]+ m?s", told[1]), told[1]
+        assert "secret" not in server.log()
+    assert settled(server, shared, 2)["died_inside"] == 2
+
+
+def test_numbers_outlive_an_upgrade_of_the_program(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1")
+    shared = statistics(server)
+    for number in range(3):
+        with server.connect() as sock:
+            sock.sendall(GET.format(f"/quick/{number}").encode())
+            assert read_reply(sock, bytearray())[0] == 200
+    settled(server, shared, 3)
+    assert server.order("upgrade")[0] == 0
+    with server.connect() as sock:
+        sock.sendall(GET.format("/quick").encode())
+        assert read_reply(sock, bytearray())[0] == 200
+    found = settled(server, statistics(server), 4)
+    assert found["counters"]["requests_total"] == 4
+
+
+def test_failures_and_what_is_no_request_are_counted_too(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1")
+    shared = statistics(server)
+    for path, status in (("/fail", 500), ("/missing", 404), ("/quick", 200)):
+        with server.connect() as sock:
+            sock.sendall(GET.format(path).encode())
+            assert read_reply(sock, bytearray())[0] == status
+    assert server.raw(b"no request\r\n\r\n").startswith(b"HTTP/1.1 400")
+    settled(server, shared, 4)

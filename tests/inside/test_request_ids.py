@@ -1,0 +1,86 @@
+"""`--request-id`: one name for a request, in front of the server, in it, and behind it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from serving import Serving, read_reply
+
+Serve = Callable[..., Serving]
+OWN = re.compile(r"[0-9a-f]{32}")
+DRIVERS = {"threads": ("phases:application",), "asyncio": ("phases:app", "--interface", "asgi")}
+if importlib.util.find_spec("gevent"):
+    DRIVERS["gevent"] = ("phases:application", "--worker-class", "gevent")
+
+
+def ask(server: Serving, path: str, *fields: str) -> tuple[int, dict[str, str], str]:
+    lines = "".join(f"{field}\r\n" for field in fields)
+    with server.connect() as sock:
+        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n".encode())
+        status, headers, body = read_reply(sock, bytearray())
+    return status, headers, body.decode()
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_trusted_proxy_s_word_is_the_name_everywhere(serve: Serve, driver: str) -> None:
+    server = serve(*DRIVERS[driver], "--workers", "1", "--request-id", "X-Request-ID", "--access-log", "%U %{id}x")
+    for _ in range(2):
+        status, headers, body = ask(server, "/id", "x-request-id: abc.DEF-1/2=")
+        assert (status, headers["x-request-id"], body) == (200, "abc.DEF-1/2=", "abc.DEF-1/2= abc.DEF-1/2=")
+    server.says("/id abc.DEF-1/2=")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("given", [(), ("X-Request-ID: two words",), (f"X-Request-ID: {'x' * 129}",)])
+def test_what_is_no_name_is_replaced_by_one_of_our_own(serve: Serve, driver: str, given: tuple[str, ...]) -> None:
+    server = serve(*DRIVERS[driver], "--workers", "1", "--request-id", "X-Request-ID")
+    names = set()
+    for _ in range(5):
+        _, headers, body = ask(server, "/id", *given)
+        assert OWN.fullmatch(headers["x-request-id"]), headers
+        assert body == f"{headers['x-request-id']} {headers['x-request-id']}"
+        names.add(body)
+    assert len(names) == 5
+
+
+def test_strangers_do_not_name_requests(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1", "--request-id", "X-Id", "--forwarded-allow-ips", "")
+    assert OWN.fullmatch(ask(server, "/quick", "X-Id: theirs")[1]["x-id"])
+
+
+def test_the_application_s_own_word_is_left_alone(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1", "--request-id", "X-Request-ID")
+    status, headers, _ = ask(server, "/named", "X-Request-ID: ours")
+    assert (status, headers["x-request-id"]) == (200, "the application's")
+
+
+def test_failures_are_named_in_the_reply_and_in_the_log(serve: Serve) -> None:
+    options = ("--request-id", "X-Request-ID", "--slow-request", "0.1", "--access-log", "json")
+    server = serve("phases:application", "--workers", "1", *options)
+    status, headers, _ = ask(server, "/fail", "X-Request-ID: broken-1")
+    assert (status, headers["x-request-id"]) == (500, "broken-1")
+    server.says("GET /fail HTTP/1.1 (request 1, id broken-1, after ")
+    ask(server, "/sleep/0.15", "X-Request-ID: slow-1")
+    server.says("slow request: GET /sleep/0.15 (id slow-1), 200 after 0.1")
+    server.says('"request_id":"slow-1"')
+    found: list[dict[str, Any]] = server.until(
+        lambda: [json.loads(line) for line in server.order("requests", "--json", "--slow")[1].splitlines()]
+    )
+    assert [one["id"] for one in found] == ["slow-1"]
+
+
+def test_without_the_option_nothing_is_named(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1")
+    _, headers, body = ask(server, "/id", "X-Request-ID: theirs")
+    assert "x-request-id" not in headers
+    assert body == "theirs None", "a header like any other"
+
+
+def test_what_is_no_header_is_refused() -> None:
+    with pytest.raises(AssertionError, match="is not the name of a header"):
+        Serving("phases:application", "--request-id", "X Request")

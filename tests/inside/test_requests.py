@@ -1,0 +1,125 @@
+"""`forehand requests`: what is running, what was slow, what has failed; and the log's line of what was slow."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import PYTHON, Serving, read_reply
+from shared import settled, statistics
+
+Serve = Callable[..., Serving]
+APPS = Path(__file__).resolve().parent.parent / "apps"
+GET = "GET {} HTTP/1.1\r\nHost: a\r\n\r\n"
+DRIVERS = {"threads": ("phases:application",), "asyncio": ("phases:app", "--interface", "asgi")}
+if importlib.util.find_spec("gevent"):
+    DRIVERS["gevent"] = ("phases:application", "--worker-class", "gevent")
+
+
+def view(server: Serving, path: str) -> int:
+    with server.connect() as sock:
+        sock.sendall(GET.format(path).encode())
+        return read_reply(sock, bytearray())[0]
+
+
+def told(server: Serving, *flags: str) -> list[dict[str, Any]]:
+    status, text = server.order("requests", "--json", *flags)
+    assert status == 0, text
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_what_is_inside_is_told_though_every_thread_is_stuck(serve: Serve, driver: str) -> None:
+    threads = ("--threads", "2") if driver == "threads" else ()
+    server = serve(*DRIVERS[driver], "--workers", "1", *threads)
+    with server.connect() as one, server.connect() as other:
+        for sock, path in ((one, "/sleep/5/one?token=secret"), (other, "/sleep/5/two")):
+            sock.sendall(GET.format(path).encode())
+        found = server.until(lambda: len(told(server, "--running")) == 2 and told(server, "--running"))
+        assert [one["request"] for one in found] == ["GET /sleep/5/one", "GET /sleep/5/two"], (
+            "without what may be secret"
+        )
+        assert all(one["state"] == "running" and 0 < one["seconds"] < 60 for one in found)
+        shown = server.order("requests")[1]
+        assert re.search(r"^worker 1 \(\d+\) +running +[\d.]+ s  GET /sleep/5/one$", shown, re.M), shown
+
+
+def test_slow_ones_and_failures_are_told_apart_and_outlive_their_worker(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1", "--slow-request", "0.05")
+    for path in ("/quick", "/sleep/0.1", "/fail", "/sleep/0.11"):
+        view(server, path)
+    settled(server, statistics(server), 4)
+    assert [one["request"] for one in told(server, "--slow")] == ["GET /sleep/0.1", "GET /sleep/0.11"]
+    assert [(one["request"], one["status"]) for one in told(server, "--failed")] == [("GET /fail", 500)]
+    assert [one["request"] for one in told(server, "--slow", "--last", "1")] == ["GET /sleep/0.11"]
+    slow = told(server, "--slow")[0]
+    assert slow["phases"]["app"] >= 0.0999 and slow["phases"]["total"] < 5
+    assert server.order("reload")[0] == 0
+    server.until(lambda: len(server.status()["workers"]) == 1)
+    assert [one["worker"] for one in told(server, "--slow")] == [0, 0]
+    assert "a former worker" in server.order("requests", "--slow")[1]
+
+
+def test_following_tells_each_once_and_ends_with_the_server(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1")
+    view(server, "/fail")
+    settled(server, statistics(server), 1)
+    command = [PYTHON, "-m", "forehand", "requests", "--control", server.control, "--failed", "--follow", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        lines: Iterator[str] = iter(following.stdout)
+        assert json.loads(next(lines))["number"] == 1
+        view(server, "/quick")
+        view(server, "/fail")
+        assert json.loads(next(lines))["number"] == 3
+        server.stop()
+        assert list(lines) == []
+        assert following.wait(20) == 0
+
+
+def test_a_slow_request_is_logged_with_where_its_time_went_and_where_its_thread_stood(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1", "--slow-request", "0.4")
+    assert view(server, "/sleep/0.39") == 200
+    assert view(server, "/sleep/1.3?token=secret") == 200
+    server.says("slow request: GET /sleep/1.3")
+    line = re.findall(r"slow request: .*", server.log())
+    assert len(line) == 1, "a little less is not slow"
+    found = re.fullmatch(
+        r"slow request: GET /sleep/1\.3, 200 after (1\.\d+) s \(.*application 1\.\d+, 0\.\d\d of it on a processor\): "
+        r"(\d) of \2 looks found its thread at \S+/phases\.py:(\d+) in application",
+        line[0],
+    )
+    assert found is not None, line[0]
+    source = (APPS / "phases.py").read_text().splitlines()
+    assert source[int(found[3]) - 1].strip() == "time.sleep(float(rest[0]))"
+    assert 1 <= int(found[2]) <= 3
+
+
+@pytest.mark.parametrize("driver", [driver for driver in DRIVERS if driver != "threads"])
+def test_under_an_event_loop_a_slow_request_is_logged_as_well(serve: Serve, driver: str) -> None:
+    server = serve(*DRIVERS[driver], "--workers", "1", "--slow-request", "0.2")
+    assert view(server, "/sleep/0.3") == 200
+    server.says("slow request: GET /sleep/0.3, 200 after 0.3")
+
+
+def test_a_stream_is_slow_until_its_first_part_and_no_longer(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1", "--slow-request", "0.3")
+    assert view(server, "/stream/0.1/6") == 200
+    assert view(server, "/stream/0.4/1") == 200
+    server.says("slow request: GET /stream/0.4/1")
+    assert "GET /stream/0.1/6" not in server.log()
+
+
+def test_zero_is_never_slow(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1", "--slow-request", "0")
+    assert view(server, "/sleep/0.2") == 200
+    settled(server, statistics(server), 1)
+    assert told(server, "--slow") == []
+    assert server.stop() == 0
+    assert "slow request" not in server.log()

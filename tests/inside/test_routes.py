@@ -1,0 +1,73 @@
+"""`http_route` is what a framework has matched, and never a path."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from serving import Serving
+from shared import Watched, settled, statistics
+
+Serve = Callable[..., Serving]
+#: Application → what stands for `/users/NAME/`.
+FRAMEWORKS = {
+    "django_wsgi": "/users/<str:name>/",
+    "django_asgi": "/users/<str:name>/",
+    "flask": "/users/<name>/",
+    "starlette": "/users/{name}/",
+    "fastapi": "/users/{name}/",
+}
+
+
+def routes(watched: Watched) -> dict[str, float]:
+    """How many requests each route has had, as the durations' label has it."""
+    found: dict[str, float] = {}
+    for (name, labels), value in watched.samples().items():
+        if name == "http_server_request_duration_seconds_count":
+            route = dict(labels).get("http_route", "")
+            found[route] = found.get(route, 0) + value
+    return found
+
+
+@pytest.mark.parametrize("application", FRAMEWORKS)
+def test_a_framework_tells_what_it_has_matched(serve: Serve, tmp_path: Path, application: str) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target=f"routed:{application}")
+    for name in ("ann", "bob", "cid"):
+        assert watched.view(f"/users/{name}/") == 200
+    assert watched.view("/nothing/here") == 404
+    settled(watched.server, statistics(watched.server), 4)
+    assert routes(watched) == {FRAMEWORKS[application]: 3, "": 1}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gevent") is None, reason="gevent is not installed")
+def test_under_gevent_as_well(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", "--worker-class", "gevent", target="routed:flask")
+    assert watched.view("/users/ann/") == 200
+    settled(watched.server, statistics(watched.server), 1)
+    assert routes(watched) == {"/users/<name>/": 1}
+
+
+def test_a_route_below_a_mount_has_the_mount_before_it(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target="routed:starlette")
+    for shop in range(3):
+        assert watched.view(f"/of/{shop}/users/ann") == 200
+    settled(watched.server, statistics(watched.server), 3)
+    assert routes(watched) == {"/of/*/users/{name}": 3}
+
+
+def test_an_application_can_say_it_itself(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target="routed:plain")
+    for name in ("a", "b"):
+        assert watched.view(f"/{name}") == 200
+    settled(watched.server, statistics(watched.server), 2)
+    assert routes(watched) == {"/by/hand": 2}
+
+
+def test_without_a_framework_there_is_none(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1")
+    for _ in range(3):
+        assert watched.view("/quick/17") == 200
+    settled(watched.server, statistics(watched.server), 3)
+    assert routes(watched) == {"": 3}

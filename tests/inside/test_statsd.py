@@ -1,0 +1,70 @@
+"""statsd gets what has come since, and nothing twice."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from serving import Serving, read_reply
+
+Serve = Callable[..., Serving]
+LINE = re.compile(r"shop\.forehand\.([\w.]+):([\d.]+)\|([cg])\|#env:test")
+
+
+def view(server: Serving, path: str) -> int:
+    with server.connect() as sock:
+        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        return read_reply(sock, bytearray())[0]
+
+
+@pytest.mark.parametrize("kind", ["udp", "unix"])
+def test_differences_are_sent_and_add_up(serve: Serve, tmp_path: Path, kind: str) -> None:
+    if kind == "udp":
+        collector = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        collector.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{collector.getsockname()[1]}"
+    else:
+        collector = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        collector.bind(str(tmp_path / "statsd.sock"))
+        address = f"unix://{tmp_path}/statsd.sock"
+    collector.settimeout(5)
+    options = ("--statsd-host", address, "--statsd-interval", "0.1", "--statsd-prefix", "shop")
+    with collector:
+        server = serve("phases:application", "--workers", "2", *options, "--dogstatsd-tags", "env:test")
+        counted: Counter[str] = Counter()
+        gauges: dict[str, float] = {}
+
+        def receive() -> None:
+            for line in collector.recv(65536).decode().splitlines():
+                found = LINE.fullmatch(line)
+                assert found is not None, line
+                if found[3] == "c":
+                    counted[found[1]] += int(found[2])
+                else:
+                    gauges[found[1]] = float(found[2])
+
+        # What was counted before the first datagram is not sent.
+        receive()
+        for path in ("/quick", "/sleep/0.05", "/fail", "/missing"):
+            view(server, path)
+        server.until(lambda: receive() or counted["requests"] == 4)
+        assert (counted["request.status.200"], counted["request.status.500"], counted["request.status.404"]) == (
+            2,
+            1,
+            1,
+        )
+        server.until(lambda: receive() or counted["requests_total"] == 4)
+        assert 45 <= gauges["request.duration.p99"] < 1000
+        server.until(lambda: receive() or gauges["workers"] == 2)
+        receive()
+        assert counted["requests"] == 4, "nothing is sent twice"
+
+
+def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
+    for address in ("localhost", "localhost:x", ":8125"):
+        with pytest.raises(AssertionError, match="is not HOST:PORT or unix://PATH"):
+            Serving("phases:application", "--statsd-host", address)

@@ -1,0 +1,213 @@
+"""`--status-bind`: what a server says of itself over HTTP, judged by Prometheus' own parser."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import PATIENCE, Serving, read_all, read_reply
+from shared import OPEN, Samples, Watched, settled, statistics
+
+Serve = Callable[..., Serving]
+GET = "GET {} HTTP/1.1\r\nHost: {}\r\n{}\r\n"
+DURATION = "http_server_request_duration_seconds"
+EXITS = "forehand_worker_exits_total"
+
+
+def counted(samples: Samples, name: str, **labels: str) -> float:
+    """The sum of all samples of a name that have these labels."""
+    wanted = set(labels.items())
+    return sum(value for (known, given), value in samples.items() if known == name and wanted <= given)
+
+
+@pytest.mark.parametrize("fields", [OPEN, ""], ids=["openmetrics", "prometheus"])
+def test_both_formats_are_read_by_prometheus_own_parser(serve: Serve, tmp_path: Path, fields: str) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "2")
+    for path, status in (("/quick", 200), ("/quick", 200), ("/fail", 500), ("/missing", 404)):
+        assert watched.view(path) == status
+    settled(watched.server, statistics(watched.server), 4)
+    samples = watched.samples(fields)
+    count = f"{DURATION}_count"
+    labels = {"http_request_method": "GET", "network_protocol_version": "1.1", "url_scheme": "http"}
+    assert counted(samples, count, http_response_status_code="200", **labels) == 2
+    assert counted(samples, count, http_response_status_code="500", error_type="500", **labels) == 1
+    assert counted(samples, count) == 4
+    assert counted(samples, f"{DURATION}_bucket", le="+Inf") == 4
+    assert counted(samples, "forehand_request_phase_seconds_count", phase="app") == 4
+    assert counted(samples, "forehand_requests_total") == 4
+    assert counted(samples, "forehand_workers", state="ready") == 2
+    assert counted(samples, "forehand_worker_starts_total") == 2
+
+
+def test_labels_that_clients_choose_are_escaped_and_bounded(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1")
+    for _ in range(2):
+        assert watched.view('/quick/"quoted"\\') == 200
+    for number in range(300):
+        assert watched.view(f"/missing/scanned{number}x") == 404
+    for _ in range(2):
+        watched.server.raw(b"BREW /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    settled(watched.server, statistics(watched.server), 304)
+    samples = watched.samples()
+    routes = {dict(labels)["route"] for name, labels in samples if name == "forehand_route_requests_total"}
+    assert routes == {'GET /quick/"quoted"\\', "_OTHER /quick"}, "what is not there makes no route"
+    assert counted(samples, f"{DURATION}_count", http_request_method="_OTHER") == 2
+
+
+def test_no_series_ever_falls_through_kills_and_a_reload(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "2", "--threads", "4")
+    over = threading.Event()
+
+    def load() -> None:
+        while not over.is_set():
+            try:
+                watched.view("/sleep/0.01")
+            except (OSError, AssertionError):
+                continue  # its worker was killed
+
+    clients = [threading.Thread(target=load) for _ in range(4)]
+    for client in clients:
+        client.start()
+    last = watched.samples()
+    grows = ("_total", "_count", "_bucket", "_sum")
+
+    def look() -> Samples:
+        nonlocal last
+        now = watched.samples()
+        for key, before in last.items():
+            if key[0].endswith(grows):
+                assert now.get(key, -1) >= before, f"{key} was {before} and is {now.get(key)}"
+        last = now
+        return now
+
+    killed = 0
+    try:
+        for round in range(3):
+            start = counted(last, f"{DURATION}_count")
+            watched.server.until(lambda start=start: counted(look(), f"{DURATION}_count") > start + 50)
+            if round == 1:
+                assert watched.server.order("reload")[0] == 0
+                continue
+            serves = [one["pid"] for one in watched.server.status()["workers"] if one["state"] == "ready"]
+            os.kill(serves[0], signal.SIGKILL)
+            killed += 1
+            # The supervisor has heard of it, and of another one in its place.
+            watched.server.until(lambda: counted(look(), EXITS, reason="signal:SIGKILL") == killed)
+            watched.server.until(lambda: counted(look(), "forehand_workers", state="ready") == 2)
+    finally:
+        over.set()
+        for client in clients:
+            client.join()
+    found = look()
+    assert counted(found, EXITS, reason="signal:SIGKILL") == 2
+    assert counted(found, "forehand_reloads_total", outcome="done") == 1
+    assert counted(found, f"{DURATION}_count", error_type="worker_died") == counted(
+        found, "forehand_requests_died_inside_total"
+    )
+
+
+def test_probes_are_answered_though_every_thread_is_stuck(serve: Serve, tmp_path: Path) -> None:
+    options = ("--workers", "1", "--threads", "1", "--liveness-stall", "0.5")
+    watched = Watched(serve, tmp_path, *options)
+    assert [watched.ask(path)[0] for path in ("/livez", "/readyz", "/startupz")] == [200, 200, 200]
+    with watched.server.connect() as stuck, watched.server.connect() as waits:
+        stuck.sendall(GET.format("/sleep/3", "a", "").encode())
+        watched.server.until(lambda: watched.ask("/metrics")[1].count("\nhttp_server_active_requests 1\n") == 1)
+        assert watched.ask("/livez")[0] == 200, "busy is not dead"
+        waits.sendall(GET.format("/quick", "a", "").encode())
+        status, text = watched.server.until(lambda: watched.ask("/livez") if watched.ask("/livez")[0] != 200 else None)
+        assert (status, text) == (
+            503,
+            "[+] the supervisor shows signs of life\n[-] 0 of 1 workers finish requests\nnot ok\n",
+        )
+        assert watched.ask("/readyz")[0] == 200
+        for sock in (stuck, waits):
+            assert read_reply(sock, bytearray())[0] == 200
+    watched.server.until(lambda: watched.ask("/livez")[0] == 200)
+
+
+def test_a_server_that_stops_is_not_ready_and_lives(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1")
+    with watched.server.connect() as sock:
+        sock.sendall(GET.format("/sleep/2", "a", "").encode())
+        watched.server.until(lambda: json.loads(watched.ask("/status.json")[1])["inside"] == 1)
+        watched.server.process.send_signal(signal.SIGTERM)
+        watched.server.until(lambda: watched.ask("/readyz")[0] == 503)
+        assert "[-] it is not stopping" in watched.ask("/readyz?verbose")[1]
+        assert watched.ask("/livez")[0] == 200
+        assert read_reply(sock, bytearray())[0] == 200
+    assert watched.server.process.wait(PATIENCE) == 0
+    assert not Path(watched.path).exists()
+
+
+def test_nothing_can_be_changed_and_what_names_paths_is_private(serve: Serve, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a long secret\n")
+    server = serve(
+        "phases:application", "--workers", "1", "--status-bind", "0.0.0.0:0", "--status-token-file", str(token)
+    )
+    server.says("  status       http://0.0.0.0:")
+    port = int(re.findall(r"status       http://0.0.0.0:(\d+)", server.log())[0])
+
+    def ask(path: str, fields: str = "", method: str = "GET") -> int:
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as sock:
+            sock.sendall(f"{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n".encode())
+            return int(read_all(sock).split()[1])
+
+    server.until(lambda: ask("/livez") == 200)
+    assert [ask("/metrics", method=method) for method in ("HEAD", "POST", "DELETE")] == [200, 405, 405]
+    assert ask("/status.json") == 403
+    assert ask("/status.json", "Authorization: Bearer a long secre\r\n") == 403
+    assert ask("/status.json?token=a%20long%20secret") == 403
+    assert ask("/status.json", "Authorization: Bearer a long secret\r\n") == 200
+
+
+def test_the_process_that_answers_comes_back_and_goes_with_its_server(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1")
+
+    def panel() -> int:
+        pids = Path(f"/proc/{watched.server.pid}/task/{watched.server.pid}/children").read_text().split()
+        names = {int(pid): Path(f"/proc/{pid}/comm").read_text().strip() for pid in pids}
+        return next((pid for pid, name in names.items() if name == "forehand-status"), 0)
+
+    first: int = watched.server.until(panel)
+    assert watched.ask("/livez")[0] == 200
+    os.kill(first, signal.SIGKILL)
+    # Its socket stays open, so that a probe only waits.
+    assert watched.ask("/livez")[0] == 200
+    second = panel()
+    assert second not in (0, first)
+    assert watched.server.order("upgrade")[0] == 0
+    assert watched.ask("/livez")[0] == 200
+    third: int = watched.server.until(lambda: panel() not in (0, second) and panel())
+    watched.server.kill()
+    watched.server.until(lambda: not Path(f"/proc/{third}").exists())
+
+
+def test_a_token_that_cannot_be_read_is_refused_at_the_start(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.touch()
+    for path, word in ((empty, "is empty"), (tmp_path / "none", "No such file")):
+        with pytest.raises(AssertionError, match=word):
+            Serving("phases:application", "--status-bind", f"unix:{tmp_path}/s.sock", "--status-token-file", str(path))
+
+
+def test_status_json_has_the_whole(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1")
+    for _ in range(3):
+        watched.view("/sleep/0.02/17")
+    settled(watched.server, statistics(watched.server), 3)
+    found: dict[str, Any] = json.loads(watched.ask("/status.json")[1])
+    assert found["schema"] == 1 and found["requests"] == 3
+    assert found["server"]["pid"] == watched.server.pid and found["server"]["ready"] == 1
+    assert found["phases"]["app"]["count"] == 3 and 0.019 <= found["phases"]["app"]["p50"] < 1
+    assert found["routes"]["GET /sleep/0.02/*"]["requests"] == 2
+    assert found["counters"]["requests_total"] == 3
