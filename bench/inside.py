@@ -1,0 +1,103 @@
+"""What statistics cost a request, with them and without.
+
+    python bench/inside.py [wsgi|asgi] [PIPELINE]
+
+Instructions are counted with valgrind's callgrind: a server of one process answers 1,600 and then 4,800 requests on
+eight connections, and the difference is divided by 3,200. They are the same on a busy machine, but that what takes long
+under valgrind is taken to be slow; what clocks cost is not among them. Times: `inside_cost.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FEW, MANY, CONNECTIONS = 1600, 4800, 8
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+BODY = b"pong\n"
+APP = """
+def wsgi(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "5")])
+    return [b"pong\\n"]
+
+
+async def asgi(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200,
+                "headers": [(b"content-type", b"text/plain"), (b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"pong\\n"})
+"""
+# Without a supervisor nobody would read them, so that there are none; here they are put in.
+SERVE = """
+import os, sys
+from forehand import _core, cli
+from forehand.settings import Settings
+sys.argv = ["forehand", *{arguments!r}]
+sys.orig_argv = [sys.executable, "-X"]
+if {on}:
+    fd = os.memfd_create("statistics")
+    os.ftruncate(fd, _core.Statistics.BYTES)
+    shared = _core.Statistics(fd, True)
+    shared.take(0)
+    engine = Settings.for_engine
+    Settings.for_engine = lambda self: {{**engine(self), "statistics": (fd, 0)}}
+sys.exit(cli.main())
+"""
+
+
+def collected(target: str, count: int, pipeline: int, *, on: bool) -> int:
+    """Instructions of a whole run."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "app.py").write_text(APP)
+        reader, writer = os.pipe()
+        arguments = [f"app:{target}", "--bind", "127.0.0.1:0", "--workers", "0", "--ready-fd", str(writer)]
+        arguments += ["--log-level", "error", "--lifespan", "off"]
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", sys.executable, "-c"]
+        process = subprocess.Popen(
+            [*command, SERVE.format(arguments=arguments, on=on)],
+            pass_fds=[writer], cwd=folder, stderr=subprocess.PIPE, env={**os.environ, "PYTHONHASHSEED": "0"},
+        )  # fmt: skip
+        os.close(writer)
+        with os.fdopen(reader) as ready:
+            port = int(json.loads(ready.readline())["listeners"][0].rpartition(":")[2])
+        ask(port, count // CONNECTIONS // pipeline, pipeline)
+        process.send_signal(signal.SIGTERM)
+        found = re.search(r"Collected : (\d+)", process.communicate()[1].decode())
+        if not found:
+            raise SystemExit("valgrind has not said what it has counted")
+        return int(found[1])
+
+
+def ask(port: int, rounds: int, pipeline: int) -> None:
+    """So many rounds of requests on all connections, each with all of its replies."""
+    socks = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
+    for _ in range(rounds):
+        for sock in socks:
+            sock.sendall(REQUEST * pipeline)
+        for sock in socks:
+            got = b""
+            while got.count(BODY) < pipeline:
+                got += sock.recv(65536)
+    for sock in socks:
+        sock.close()
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    target = words[0] if words else "wsgi"
+    pipeline = int(words[1]) if len(words) > 1 else 1
+    without, inside = (
+        (collected(target, MANY, pipeline, on=on) - collected(target, FEW, pipeline, on=on)) / (MANY - FEW)
+        for on in (False, True)
+    )
+    print(f"{target}, {pipeline} at a time: {without:.0f} instructions a request, with statistics {inside:.0f}")
+
+
+if __name__ == "__main__":
+    main()

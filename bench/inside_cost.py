@@ -1,0 +1,157 @@
+"""What looking inside costs a request in time of a processor: two servers that are loaded in turn.
+
+    python bench/inside_cost.py                        this build with statistics, and the same build without
+    python bench/inside_cost.py --against CHECKOUT     this build as it is served, and that of another checkout
+    python bench/inside_cost.py --rows asgi,pipelined --pairs 40 --seconds 2
+
+Of each row both servers run at the same time, one worker each, on the first processor; wrk loads one and then the
+other from the last one, every other pair in the other order. What is counted is the processor's time of all threads of
+a server's processes, the kernel's part included, divided by the requests that wrk has had answers to. Shown are the
+medians, and of the ratios within pairs the median, the quartiles and the extremes. Exit status 1: a median is above its
+bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PAIRS, SECONDS, CONNECTIONS = 20, 2, 64
+#: What a row may cost, as a part of what it costs without; the application; what wrk is told.
+ROWS: dict[str, tuple[float, str, list[str]]] = {
+    "keepalive": (0.02, "wsgi", []),
+    "browser": (0.02, "wsgi", ["-s", str(HERE / "browser.lua")]),
+    "close": (0.01, "wsgi", ["-H", "Connection: close"]),
+    "asgi": (0.02, "asgi", []),
+    "pipelined": (0.06, "wsgi", ["-s", str(HERE / "pipeline.lua")]),
+}
+APP = """
+def wsgi(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "5")])
+    return [b"pong\\n"]
+
+
+async def asgi(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200,
+                "headers": [(b"content-type", b"text/plain"), (b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"pong\\n"})
+"""
+# Workers that are given no statistics keep none; nothing else differs.
+WITHOUT = """
+import sys
+from forehand import _core, cli
+
+
+def without(make):
+    return lambda application, listeners, engine, *rest: make(
+        application, listeners, {**engine, "statistics": None}, *rest
+    )
+
+
+_core.Server, _core.AsgiServer = without(_core.Server), without(_core.AsgiServer)
+sys.argv = ["forehand", *sys.argv[1:]]
+sys.orig_argv = [sys.executable, "-X"]
+sys.exit(cli.main())
+"""
+
+
+class Server:
+    """One of the two, and the processes that it has become."""
+
+    def __init__(self, command: list[str], target: str, folder: str) -> None:
+        reader, writer = os.pipe()
+        arguments = [f"app:{target}", "--bind", "127.0.0.1:0", "--workers", "1", "--log-level", "error"]
+        arguments += ["--ready-fd", str(writer), *(["--lifespan", "off"] if target == "asgi" else [])]
+        self.process = subprocess.Popen(
+            [*command, *arguments], pass_fds=[writer], cwd=folder, start_new_session=True, stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}),
+        )  # fmt: skip
+        os.close(writer)
+        with os.fdopen(reader) as ready:
+            self.port = int(json.loads(ready.readline())["listeners"][0].rpartition(":")[2])
+
+    def used(self) -> int:
+        """Nanoseconds of a processor that all threads of all its processes have used."""
+        found = 0
+        for status in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.getpgid(int(status.name)) == self.process.pid:
+                    found += sum(int(task.read_text().split()[0]) for task in status.glob("task/*/schedstat"))
+            except (ProcessLookupError, FileNotFoundError):
+                continue
+        return found
+
+    def loaded(self, options: list[str], seconds: int) -> float:
+        """Microseconds of a processor for each request."""
+        last = max(os.sched_getaffinity(0))
+        command = ["taskset", "-c", str(last), "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", *options]
+        before = self.used()
+        said = subprocess.run([*command, f"http://127.0.0.1:{self.port}/"], capture_output=True, text=True).stdout
+        found = re.search(r"(\d+) requests in", said)
+        if not found or "Non-2xx" in said or "Socket errors" in said:
+            raise SystemExit(f"this is no result:\n{said}")
+        return (self.used() - before) / 1000 / int(found[1])
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+
+
+def measured(commands: tuple[list[str], list[str]], row: str, given: argparse.Namespace) -> list[tuple[float, float]]:
+    """Pairs of what a request takes: without, and inside."""
+    _, target, options = ROWS[row]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "app.py").write_text(APP)
+        both = [Server(command, target, folder) for command in commands]
+        try:
+            pairs = []
+            for number in range(given.pairs + 1):
+                order = (0, 1) if number % 2 else (1, 0)
+                took = {at: both[at].loaded(options, given.seconds) for at in order}
+                pairs.append((took[0], took[1]))
+            # The first warms both up.
+            return pairs[1:]
+        finally:
+            for server in both:
+                server.end()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--against", metavar="CHECKOUT", help="another checkout, with a .venv in which it is built")
+    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="of load, for each of a pair")
+    given = parser.parse_args()
+    inside = [sys.executable, "-m", "forehand"]
+    without = [sys.executable, "-c", WITHOUT]
+    if given.against:
+        without = [str(Path(given.against).resolve() / ".venv/bin/python"), "-m", "forehand"]
+    print(f"{'row':10} {'without':>9} {'inside':>9} {'median':>8} {'quartiles':>16} {'extremes':>17} {'bound':>7}")
+    above = False
+    for row in given.rows.split(","):
+        pairs = measured((without, inside), row, given)
+        off, on = (statistics.median(pair[at] for pair in pairs) for at in (0, 1))
+        ratios = sorted(after / before - 1 for before, after in pairs)
+        middle, bound = statistics.median(ratios), ROWS[row][0]
+        low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
+        above |= middle > bound
+        print(
+            f"{row:10} {off:6.2f} us {on:6.2f} us {middle:+8.1%} {low:+7.1%} {high:+7.1%}  {ratios[0]:+7.1%} "
+            f"{ratios[-1]:+7.1%}  {bound:6.1%}{'  above' if middle > bound else ''}",
+            flush=True,
+        )
+    return int(above)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
