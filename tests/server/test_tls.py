@@ -52,6 +52,15 @@ def test_requests_are_answered_and_know_that_they_came_by_https(driven: Serving,
             assert told.get("HTTPS", "on") == "on"
 
 
+def begun(client: ssl.SSLContext) -> tuple[bytes, ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO]:
+    """A client's first message, and what is needed to go on with it by hand."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = client.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read(), tls, incoming, outgoing
+
+
 @pytest.mark.parametrize("driver", DRIVEN)
 def test_a_request_is_the_same_within_tls_but_for_what_is_said_of_it(
     serve: Serve, pair: tuple[str, ...], authority: Authority, driver: tuple[str, ...]
@@ -324,6 +333,85 @@ def test_as_many_handshakes_as_the_limit_are_under_way_and_others_wait(
         one.close()
 
 
+def test_who_is_slow_keeps_no_place_for_which_others_wait(
+    serve: Serve, pair: tuple[str, ...], authority: Authority
+) -> None:
+    served = serve(
+        "secured:application", *pair, "--bind", "https://127.0.0.1:0", "--no-defer-accept", "--limit-handshakes", "8",
+        "--handshake-timeout", "600", "--handshake-hold", "0.2",
+    )  # fmt: skip
+    # Some say nothing, some begin, and some have got an answer and say no more.
+    slow = [served.connect() for _ in range(8)]
+    hello = begun(authority.client())[0]
+    for number, sock in enumerate(slow):
+        sock.sendall((b"", hello[:50], hello)[number % 3])
+    served.until(lambda: served.counters()["connections_accepted"] == 8)
+    for number in range(3):
+        with connect(served, authority.client()) as sock:
+            assert ask(sock)["scheme"] == "https"
+        # Its place is taken by one more of them.
+        slow.append(served.connect())
+        served.counts("connections_accepted", 10 + 2 * number)
+    counted = served.counters()
+    assert counted["handshakes"] == 3 and counted["handshakes_displaced"] >= 3, counted
+    assert counted["handshake_timeouts"] == counted["handshakes_failed"] == 0, counted
+    for sock in slow:
+        sock.close()
+
+
+def test_who_is_slow_keeps_its_place_while_nobody_waits_for_one(
+    serve: Serve, pair: tuple[str, ...], authority: Authority
+) -> None:
+    served = serve(
+        "secured:application", *pair, "--bind", "https://127.0.0.1:0", "--no-defer-accept", "--limit-handshakes", "2",
+        "--handshake-hold", "0.01",
+    )  # fmt: skip
+    hello, tls, incoming, outgoing = begun(authority.client())
+    with served.connect() as sock:
+        sock.sendall(hello[:50])
+        for _ in range(3):
+            with connect(served, authority.client()) as other:
+                assert ask(other)["scheme"] == "https", "there is a place for one more"
+        sock.sendall(hello[50:])
+        while tls.version() is None or outgoing.pending == 0:
+            incoming.write(sock.recv(65536))
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+        sock.sendall(outgoing.read())
+        served.counts("handshakes", 4)
+    assert served.counters()["handshakes_displaced"] == 0
+
+
+def test_a_name_that_is_said_twice_is_never_that_of_another_client(
+    serve: Serve, pair: tuple[str, ...], authority: Authority
+) -> None:
+    served = serve("secured:application", *pair, "--bind", "https://127.0.0.1:0", "--no-defer-accept")
+    hello, tls, incoming, outgoing = begun(authority.client())
+    with served.connect() as sock:
+        sock.sendall(hello[:20])
+        # One that brings no key of a kind that is taken here has to say all of it once more.
+        groups = ("-groups", "P-521:X25519", "-servername", "other.localhost")
+        said = openssl("s_client", "-connect", f"127.0.0.1:{served.port}", *groups, "-msg", data="")
+        assert said.count(", ClientHello") == 2, said
+        sock.sendall(hello[20:40])
+        served.counts("handshakes", 1)
+        with connect(served, authority.client()) as other:
+            assert ask(other).get("SSL_TLS_SNI") == "localhost"
+        sock.sendall(hello[40:])
+        while tls.version() is None or outgoing.pending == 0:
+            incoming.write(sock.recv(65536))
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+        tls.write(REQUEST)
+        sock.sendall(outgoing.read())
+        found = b""
+        while b"SSL_TLS_SNI" not in found:
+            incoming.write(sock.recv(65536))
+            with contextlib.suppress(ssl.SSLWantReadError):
+                found += tls.read(65536)
+    assert b'"SSL_TLS_SNI": "localhost"' in found, found
+
+
 def test_a_handshake_has_its_time_and_no_byte_extends_it(
     serve: Serve, pair: tuple[str, ...], authority: Authority
 ) -> None:
@@ -357,11 +445,7 @@ def test_what_came_in_time_and_was_not_read_is_not_late(
         "secured:application", *pair, "--bind", "https://127.0.0.1:0", "--no-defer-accept", "--handshake-timeout", "1",
         "--workers", "0",
     )  # fmt: skip
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    tls = authority.client().wrap_bio(incoming, outgoing, server_hostname="localhost")
-    with pytest.raises(ssl.SSLWantReadError):
-        tls.do_handshake()
-    hello = outgoing.read()
+    hello, tls, incoming, outgoing = begun(authority.client())
     with served.connect() as sock:
         sock.sendall(hello[:100])
         # Its time has begun when somebody who came behind it is through.

@@ -140,6 +140,7 @@ impl Acceptor {
         let full = porch.is_full() && self.listeners.kind(listener).tls;
         if full {
             self.engine.counters.handshake_waits.add();
+            porch.want_place();
             self.listeners.hold_tls(&poller.reactor);
         }
         full

@@ -3,6 +3,7 @@
 //! Knows: what can become of a handshake, and what is said of it. Does not know: how one is made (`tls/porch.rs`). Runs
 //! under the baton.
 
+use reactor::Address;
 use wire::{HTTP_ON_TLS, looks_like};
 
 use crate::connection::shown;
@@ -68,9 +69,11 @@ pub(crate) fn welcome(
         }
         Outcome::TimedOut => {
             counters.handshake_timeouts.add_alone();
-            engine.log.complain(Level::Info, || {
-                format!("closed a connection from {}: its TLS handshake took too long", shown(&peer))
-            });
+            complain_of_slowness(engine, &peer, "");
+        }
+        Outcome::Displaced => {
+            counters.handshakes_displaced.add_alone();
+            complain_of_slowness(engine, &peer, " while others waited for its place");
         }
         Outcome::Failed(why) => {
             counters.handshakes_failed.add_alone();
@@ -80,4 +83,11 @@ pub(crate) fn welcome(
     drop(guest);
     connections.note_closed();
     None
+}
+
+fn complain_of_slowness(engine: &Engine, peer: &Address, while_others: &str) {
+    engine.log.complain(Level::Info, || {
+        let peer = shown(peer);
+        format!("closed a connection from {peer}: its TLS handshake took too long{while_others}")
+    });
 }

@@ -127,6 +127,8 @@ counters! {
     handshake_timeouts
     /// Times that connections to HTTPS addresses waited because as many handshakes were under way as may (`handshakes`).
     handshake_waits
+    /// Handshakes that gave their place to others, as their clients took too long while others waited.
+    handshakes_displaced
     /// Looks at what has happened, with and without waiting.
     looks
     /// Reads of connections by the loop.

@@ -225,6 +225,9 @@ limits! {
     handshake_timeout: "milliseconds" = 10_000,
         "for the whole of a TLS handshake, with a PROXY header in front of it: two round trips, and no byte extends it",
         "the connection closes without a word", "handshake_timeouts";
+    handshake_hold: "milliseconds" = 1_000,
+        "so long a client may take for its part of a handshake while --limit-handshakes are under way and others wait: who says nothing keeps nobody out",
+        "the connection that waits for its client longest closes, and its place is another's", "handshakes_displaced";
     linger_timeout: "milliseconds" = 2_000,
         "time for a peer to read our refusal while it still sends; a web server that speaks uwsgi, SCGI or FastCGI may have to send all before it reads, and has it anew with what it sends, at --limit-body-rate",
         "the connection closes", "lingers_cut";

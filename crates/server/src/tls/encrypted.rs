@@ -188,6 +188,11 @@ impl Encrypted {
         lock(&self.session).is_new()
     }
 
+    /// The client's first message has not come whole, so that it has got no answer.
+    pub fn is_unanswered(&self) -> bool {
+        lock(&self.session).is_unanswered()
+    }
+
     /// The handshake was one of a client that came again.
     pub fn is_resumed(&self) -> bool {
         lock(&self.session).is_resumed()

@@ -46,6 +46,8 @@ pub struct Guest {
     pub said: Box<[u8]>,
     /// It was given more time, as this process had stood still.
     pub has_waited: bool,
+    /// Since when its client is the one that is waited for, in monotonic milliseconds.
+    since: Millis,
 }
 
 /// What became of a handshake.
@@ -58,6 +60,8 @@ pub enum Outcome {
     /// The peer has left, or nothing could be read from it.
     Left,
     TimedOut,
+    /// Others wanted its place, and its client took long.
+    Displaced,
     /// Why it cannot be completed.
     Failed(String),
 }
@@ -72,7 +76,7 @@ impl Guest {
     /// One that has said nothing. `preface`: what it has to say before the handshake.
     pub fn new(transport: Encrypted, peer: Address, listener: u16, preface: Option<Awaited>) -> Self {
         let (transport, preface) = (Box::new(transport), preface.map(Box::new));
-        Self { transport, peer, listener, preface, said: Box::default(), has_waited: false }
+        Self { transport, peer, listener, preface, said: Box::default(), has_waited: false, since: 0 }
     }
 
     /// Hears what has to be said before the handshake. So many bytes behind it have come, and begin `room`; none: an edge
@@ -113,6 +117,9 @@ pub struct Porch {
     under_way: AtomicU64,
     most: u64,
     timeout: Millis,
+    hold: Millis,
+    /// Others wait for a place.
+    wanted: AtomicBool,
     /// Waits for the first guest; the thread has it from then on.
     reactor: Mutex<Option<Reactor>>,
     waker: Arc<Waker>,
@@ -134,6 +141,8 @@ impl Porch {
             under_way: AtomicU64::new(0),
             most: limits.handshakes,
             timeout: limits.handshake_timeout,
+            hold: limits.handshake_hold,
+            wanted: AtomicBool::new(false),
             waker: reactor.waker(),
             reactor: Mutex::new(Some(reactor)),
             loop_waker,
@@ -160,6 +169,13 @@ impl Porch {
     /// As many are under way as may be.
     pub fn is_full(&self) -> bool {
         self.under_way() >= self.most
+    }
+
+    /// Somebody waits for a place. For the loop.
+    pub fn want_place(&self) {
+        if !self.wanted.swap(true, Ordering::Relaxed) {
+            self.waker.wake();
+        }
     }
 
     /// Takes in a connection. For the loop.
@@ -228,12 +244,14 @@ struct Hall<'a> {
     deadlines: VecDeque<(Millis, u64)>,
     next: u64,
     stopping: bool,
+    /// When somebody may have to give a place to others.
+    displaces_at: Option<Millis>,
 }
 
 impl<'a> Hall<'a> {
     fn new(porch: &'a Porch, reactor: Reactor) -> Self {
         let (guests, deadlines) = (HashMap::new(), VecDeque::new());
-        Self { porch, reactor, guests, deadlines, next: 0, stopping: false }
+        Self { porch, reactor, guests, deadlines, next: 0, stopping: false, displaces_at: None }
     }
 
     fn run(mut self) {
@@ -246,6 +264,7 @@ impl<'a> Hall<'a> {
                 self.stop();
             }
             self.expire();
+            self.make_place(&mut room);
             if self.reactor.poll_for(self.patience()).is_err() {
                 // It would be a bug of ours, or a forked child, in which this thread does not exist.
                 return;
@@ -262,18 +281,20 @@ impl<'a> Hall<'a> {
 
     /// Milliseconds until somebody's time is over; -1: nobody waits.
     fn patience(&self) -> i32 {
-        let Some((deadline, _)) = self.deadlines.front() else { return -1 };
-        i32::try_from(deadline.saturating_sub(monotonic_ms())).unwrap_or(i32::MAX)
+        let first = self.deadlines.front().map(|(deadline, _)| *deadline);
+        let Some(next) = first.into_iter().chain(self.displaces_at).min() else { return -1 };
+        i32::try_from(next.saturating_sub(monotonic_ms())).unwrap_or(i32::MAX)
     }
 
-    fn admit(&mut self, guest: Guest, room: &mut [u8]) {
+    fn admit(&mut self, mut guest: Guest, room: &mut [u8]) {
         let token = self.next;
         self.next += 1;
         if let Err(error) = guest.transport.watch(&self.reactor, token) {
             return self.porch.give_back(guest, Outcome::Failed(error.to_string()));
         }
         let patience = if self.stopping { MOMENT_MS } else { self.porch.timeout };
-        self.give_time(monotonic_ms() + patience, token);
+        guest.since = monotonic_ms();
+        self.give_time(guest.since + patience, token);
         self.go_on(token, guest, room);
     }
 
@@ -286,8 +307,13 @@ impl<'a> Hall<'a> {
             }
             Err(outcome) => return self.give_back(guest, outcome),
         };
+        let was_silent = guest.transport.is_unanswered();
         let outcome = match guest.transport.shake_hands(room, begun) {
             Handshake::Waits => {
+                if was_silent && !guest.transport.is_unanswered() {
+                    // It has just been answered, and could not be quicker.
+                    guest.since = monotonic_ms();
+                }
                 self.guests.insert(token, guest);
                 return;
             }
@@ -324,6 +350,36 @@ impl<'a> Hall<'a> {
             } else if let Some(guest) = self.guests.remove(&token) {
                 self.give_back(guest, Outcome::TimedOut);
             }
+        }
+    }
+
+    /// Where others wait for a place, the guest that has kept us waiting longest gives up its own, if that is long. What
+    /// it has sent meanwhile is looked at first: it may be through.
+    fn make_place(&mut self, room: &mut [u8]) {
+        let now = monotonic_ms();
+        let is_due = self.displaces_at.is_some_and(|at| at <= now);
+        if !self.porch.wanted.swap(false, Ordering::Relaxed) && !is_due {
+            return;
+        }
+        self.displaces_at = None;
+        if !self.porch.is_full() {
+            return;
+        }
+        let Some((&token, oldest)) = self.guests.iter().min_by_key(|(_, guest)| guest.since) else { return };
+        let (since, due) = (oldest.since, oldest.since.saturating_add(self.porch.hold));
+        if due > now {
+            self.displaces_at = Some(due);
+            return;
+        }
+        if let Some(guest) = self.guests.remove(&token) {
+            self.go_on(token, guest, room);
+        }
+        if self.guests.get(&token).is_some_and(|guest| guest.since == since)
+            && let Some(guest) = self.guests.remove(&token)
+        {
+            self.give_back(guest, Outcome::Displaced);
+        } else if self.guests.contains_key(&token) {
+            self.displaces_at = Some(now);
         }
     }
 

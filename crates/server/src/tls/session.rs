@@ -164,10 +164,12 @@ impl Session {
         self.step(&mut held, then).map_err(io::Error::other)
     }
 
-    /// Notes which name the client has asked for, once its first message has been read.
+    /// Notes which name the client has asked for, once its first message has been read. For whoever has just read something,
+    /// before anything of another session is read on the same thread. A client that is asked for other keys says its
+    /// name twice (RFC 8446 §4.1.4): the second word is taken, too, as the next session would take it for its own client's.
     pub fn notice(&mut self) {
-        if self.noticed.is_none() {
-            self.noticed = resolver::take_noticed();
+        if let Some(noticed) = resolver::take_noticed() {
+            self.noticed = Some(noticed);
         }
     }
 
@@ -189,6 +191,11 @@ impl Session {
     /// Nothing has come of the client's first message.
     pub fn is_new(&self) -> bool {
         self.noticed.is_none() && self.held() == 0
+    }
+
+    /// The client's first message has not come whole.
+    pub fn is_unanswered(&self) -> bool {
+        self.noticed.is_none()
     }
 
     /// The name that the client has asked for (RFC 6066 §3).
