@@ -78,6 +78,30 @@ def test_uploads_on_many_streams_share_the_windows(serve: Serve, driver: tuple[s
 
 
 @driven
+def test_bodies_that_nobody_reads_hold_up_no_other(serve: Serve, driver: tuple[str, ...]) -> None:
+    served = at(serve, driver)
+    with Client(served.port) as client:
+        client.sock.settimeout(5)
+        unread = [client.ask("/wait/unread", body=True) for _ in range(20)]
+        client.flush()
+        content = os.urandom(300_000)
+        for stream in unread:
+            # As much as may come of it, which is bounded where nobody reads.
+            sent = 0
+            while sent < len(content) and (room := client.machine.local_flow_control_window(stream)):
+                more = min(room, 16_384, len(content) - sent)
+                client.machine.send_data(stream, content[:more])
+                sent += more
+            client.flush()
+            # What the server has said by now is heard.
+            assert client.get("/bytes/1") == b"x"
+        stream = client.ask("/digest", body=True)
+        client.send(stream, content)
+        assert client.replies([stream])[stream] == hashlib.sha256(content).hexdigest().encode()
+        assert client.get("/open/unread") == b"open"
+
+
+@driven
 def test_a_client_of_small_windows_gets_all_of_a_reply(serve: Serve, driver: tuple[str, ...]) -> None:
     served = at(serve, driver)
     with Client(served.port, window=1000) as client:

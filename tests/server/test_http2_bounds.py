@@ -26,7 +26,7 @@ LIMITS = (
     "--limit-h2-streams=5", "--limit-h2-heads-bytes=3000", "--limit-h2-block-bytes=2000", "--limit-h2-continuations=3",
     "--limit-h2-window-bytes=70000", "--limit-h2-connection-window-bytes=100000", "--limit-h2-glitches=20",
     "--limit-h2-glitch-rate=0", "--limit-h2-small-frames=10", "--h2-settings-timeout=600ms", "--h2-goaway-grace=300ms",
-    "--limit-h2-window-most-bytes=100000", "--write-timeout=1s", "--keep-alive=1s", "--no-request-buffering",
+    "--limit-h2-window-most-bytes=0", "--write-timeout=1s", "--keep-alive=1s", "--no-request-buffering",
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@
 //! | the two tables of header compression | `h2_table_bytes` for theirs, none for ours |
 //! | a header block that is arriving, and its fields | `h2_block_bytes` and `header_bytes`, one at a time |
 //! | heads of requests that are being answered | `h2_heads_bytes`; `h2_streams` of them |
-//! | bodies that the application has not read | `h2_window_most_bytes` |
+//! | bodies that the application has not read | `h2_streams` of `h2_window_bytes`, and `h2_window_most_bytes` in all |
 //! | answers to its control frames | `h2_control_bytes` |
 //! | replies that it does not take | what the sending half frames ahead, 64 KiB; the rest stays with its stream |
 
@@ -276,15 +276,15 @@ limits! {
     h2_frame_bytes: "bytes" = 16 * 1024,
         "the least that RFC 9113 section 4.2 allows; larger ones save nothing",
         "GOAWAY with FRAME_SIZE_ERROR", "h2_faults{reason=\"frame-size\"}";
-    h2_window_bytes: "bytes" = 256 * 1024,
-        "of one stream's body, what may be under way or wait for the application; a quarter of the connection's, so that one stream does not hold up the others",
+    h2_window_bytes: "bytes" = 32 * 1024,
+        "of one stream's body, what may be under way or wait for the application; a body that is longer has eight times as much from its head on, as long as h2_window_most_bytes allows",
         "RST_STREAM with FLOW_CONTROL_ERROR", "h2_faults{reason=\"stream-window\"}";
-    h2_connection_window_bytes: "bytes" = 1024 * 1024,
-        "the same of all streams together",
+    h2_connection_window_bytes: "bytes" = 128 * 32 * 1024 + 64 * 1024,
+        "the same of all streams together, beside what theirs have grown by: as much as h2_streams may hold and a rest, so that a body that nobody reads holds up no other",
         "GOAWAY with FLOW_CONTROL_ERROR", "h2_faults{reason=\"connection-window\"}";
     h2_window_most_bytes: "bytes" = 4 * 1024 * 1024,
-        "what either window may grow to while its reader keeps up: 80 MB/s over a way of 50 ms",
-        "it does not grow further", "none: a window";
+        "what windows of streams may grow by, all of a connection together, while their readers keep up: 80 MB/s over a way of 50 ms",
+        "they do not grow further", "none: a window";
     h2_control_bytes: "bytes" = 16 * 1024,
         "acknowledgements, resets and windows that wait to be sent: a thousand of them",
         "GOAWAY with ENHANCE_YOUR_CALM", "h2_faults{reason=\"control-queue\"}";

@@ -14,6 +14,9 @@ struct PeerView {
     sent: i64,
 }
 
+/// The connection's window at the beginning: those of all streams, and a rest.
+const WINDOW: i64 = 128 * 32 * 1024 + 64 * 1024;
+
 /// Increments in frames that were sent.
 fn increments(frames: &[String], stream: u32) -> i64 {
     let begin = format!("WINDOW_UPDATE {stream} ");
@@ -40,13 +43,13 @@ fn what_we_say_at_first_is_what_the_limits_say() {
         let said = h2_client::described(&out);
         assert_eq!(
             said,
-            [format!("SETTINGS 0 0x0 {length}"), format!("WINDOW_UPDATE 0 {}", (1 << 20) - 65_535)]
+            [format!("SETTINGS 0 0x0 {length}"), format!("WINDOW_UPDATE 0 {}", WINDOW - 65_535)]
         );
         let entries: Vec<_> = out[9..9 + length]
             .chunks(6)
             .map(|entry| (entry[1], u32::from_be_bytes(entry[2..].try_into().expect("four"))))
             .collect();
-        assert_eq!(entries[..4], [(3, 128), (4, 256 * 1024), (6, 64 * 1024), (9, 1)]);
+        assert_eq!(entries[..4], [(3, 128), (4, 32 * 1024), (6, 64 * 1024), (9, 1)]);
         assert_eq!(entries.get(4), connect.then_some(&(8, 1)));
     }
 }
@@ -57,6 +60,9 @@ fn a_window_is_given_back_as_it_is_read_and_not_before() {
     connection.reads = false;
     connection.now = 10_000;
     connection.hear(&request(1, POST, &[]));
+    let grown = 256 * 1024 - 32 * 1024;
+    let said = [1, 0].map(|stream| format!("WINDOW_UPDATE {stream} {grown}"));
+    assert_eq!(connection.take(), said, "a body may be long");
     send(&mut connection, 1, 256 * 1024);
     assert_eq!(connection.take(), [""; 0], "nobody has read anything");
     connection.receive.read(1, 128 * 1024 - 1, &connection.shared, 11_000);
@@ -84,7 +90,10 @@ fn more_than_a_streams_window_resets_the_stream() {
 #[test]
 fn more_than_the_connections_window_ends_the_connection() {
     for (length, good) in [(1023, true), (1024, true), (1025, false)] {
-        let mut connection = Connection::with(|shared| shared.limits.h2_connection_window_bytes = 100_000);
+        let mut connection = Connection::with(|shared| {
+            shared.limits.h2_connection_window_bytes = 100_000;
+            (shared.limits.h2_window_bytes, shared.limits.h2_window_most_bytes) = (256 * 1024, 0);
+        });
         connection.reads = false;
         connection.hear(&[request(1, POST, &[]), request(3, POST, &[])].concat());
         send(&mut connection, 1, 100_000 - 1024);
@@ -94,10 +103,54 @@ fn more_than_the_connections_window_ends_the_connection() {
 }
 
 #[test]
+fn bodies_that_nobody_reads_leave_every_other_its_own_window() {
+    let mut connection = Connection::greeted();
+    connection.reads = false;
+    let mut view = PeerView { connection: WINDOW, sent: 0 };
+    let mut windows = vec![0; 257];
+    let mut read = 0;
+    let hear = |connection: &mut Connection, windows: &mut [i64], view: &mut PeerView| {
+        let said = connection.take();
+        view.connection += increments(&said, 0);
+        for (stream, window) in windows.iter_mut().enumerate().skip(1) {
+            *window += increments(&said, stream as u32);
+        }
+    };
+    // The first has a reader that keeps up, and then no more; of the others every third has one that reads a little.
+    for stream in (1..256u32).step_by(2) {
+        windows[stream as usize] += 32 * 1024;
+        connection.hear(&request(stream, POST, &[]));
+        let mut reads = if stream == 1 { 40 } else { i64::from(stream % 3 == 0) };
+        loop {
+            hear(&mut connection, &mut windows, &mut view);
+            let all = std::mem::take(&mut windows[stream as usize]);
+            assert!(
+                view.connection - view.sent >= all,
+                "{stream}: {all} of its own, less of the connection's"
+            );
+            send(&mut connection, stream, all as usize);
+            view.sent += all;
+            if reads == 0 {
+                break;
+            }
+            reads -= 1;
+            let more = if stream == 1 { all } else { 20_000 };
+            connection.receive.read(stream, more as usize, &connection.shared, 0);
+            read += more;
+        }
+    }
+    assert_eq!((connection.fault(), connection.receive.streams()), (None, 128));
+    let most = WINDOW + connection.shared.limits.h2_window_most_bytes as i64;
+    assert!(view.connection - view.sent >= 0 && view.sent > most, "{}", view.sent);
+    // What may wait is bounded all the same.
+    assert!(view.sent - read <= most, "{} bytes wait", view.sent - read);
+}
+
+#[test]
 fn no_way_in_which_a_stream_ends_keeps_some_of_the_connections_window() {
     let mut connection = Connection::greeted();
     connection.reads = false;
-    let mut view = PeerView { connection: 1 << 20, sent: 0 };
+    let mut view = PeerView { connection: WINDOW, sent: 0 };
     for round in 0..400u32 {
         connection.now = 10_000 * u64::from(round);
         let id = 2 * round + 1;
@@ -134,7 +187,7 @@ fn no_way_in_which_a_stream_ends_keeps_some_of_the_connections_window() {
         view.connection += increments(&connection.take(), 0);
         assert!(connection.fault().is_none(), "{round}: {:?}", connection.events.last());
         let left = view.connection - view.sent;
-        assert!(left >= 1 << 19, "round {round}: {left} of a window are left");
+        assert!(left >= WINDOW / 2, "round {round}: {left} of a window are left");
     }
 }
 
@@ -167,7 +220,7 @@ fn a_stream_counts_until_its_call_is_over() {
 #[test]
 fn a_client_that_still_sends_is_told_that_it_need_not() {
     let mut connection = Connection::greeted();
-    connection.hear(&request(1, POST, &[]));
+    connection.hear(&request(1, POST, &[("content-length", "100")]));
     assert_eq!(connection.answer(1, b"no"), 2);
     let said = connection.take();
     assert_eq!(said, ["HEADERS 1 0x4 1", "DATA 1 0x1 2", "RST_STREAM 1 NO_ERROR"]);
@@ -275,7 +328,10 @@ fn what_nobody_asks_for_is_not_slow() {
 
 #[test]
 fn a_body_is_not_slow_while_another_holds_the_connections_window() {
-    let mut connection = Connection::with(|shared| shared.limits.h2_connection_window_bytes = 65_535);
+    let mut connection = Connection::with(|shared| {
+        shared.limits.h2_connection_window_bytes = 65_535;
+        (shared.limits.h2_window_bytes, shared.limits.h2_window_most_bytes) = (256 * 1024, 0);
+    });
     connection.reads = false;
     connection.hear(&[request(1, POST, &[]), request(3, POST, &[])].concat());
     send(&mut connection, 1, 65_535);

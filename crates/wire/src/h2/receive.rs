@@ -24,7 +24,7 @@ use super::event::{Event, Request};
 use super::fault::{self, Wrong};
 use super::frame::{self, Frame, HEAD, Kind};
 use super::request::Asked;
-use super::settings::{self, FIRST_WINDOW, LARGEST_WINDOW};
+use super::settings::{self, FIRST_WINDOW};
 use super::streams::Streams;
 use super::windows::Window;
 use crate::Millis;
@@ -98,6 +98,8 @@ pub struct Receive {
     repeated: Option<Box<headers::Repeated>>,
     streams: Streams,
     window: Window,
+    /// What the windows of live streams have beyond what all begin with.
+    grown: u64,
     /// When content came last, on whichever stream.
     heard: Millis,
     budget: Budget,
@@ -123,8 +125,7 @@ impl Receive {
         let limits = &shared.limits;
         let mut output = Vec::with_capacity(64);
         settings::write_ours(limits, connect, &mut output);
-        let window =
-            limits.h2_connection_window_bytes.clamp(u64::from(FIRST_WINDOW), u64::from(LARGEST_WINDOW));
+        let window = settings::connection_window(limits);
         if let Ok(more @ 1..) = u32::try_from(window - u64::from(FIRST_WINDOW)) {
             frame::window_update(0, more, &mut output);
         }
@@ -135,6 +136,7 @@ impl Receive {
             repeated: None,
             streams: Streams::default(),
             window: Window::new(window, now),
+            grown: 0,
             heard: now,
             budget: Budget::new(now),
             output,

@@ -89,6 +89,11 @@ pub fn window(limits: &Limits) -> u64 {
     limits.h2_window_bytes.min(u64::from(LARGEST_WINDOW))
 }
 
+/// The connection's window when it begins; the protocol's own first one is the least.
+pub fn connection_window(limits: &Limits) -> u64 {
+    limits.h2_connection_window_bytes.clamp(u64::from(FIRST_WINDOW), u64::from(LARGEST_WINDOW))
+}
+
 /// The largest frame as we announce it: within what may be announced.
 pub fn frame_size(limits: &Limits) -> u32 {
     limits.h2_frame_bytes.clamp(0x4000, 0xff_ffff) as u32

@@ -37,6 +37,8 @@ pub struct Stream {
     pub id: u32,
     pub state: State,
     pub window: Window,
+    /// What its window has beyond what all begin with.
+    pub grown: u64,
     /// What `content-length` says.
     pub expected: Option<u64>,
     pub received: u64,
@@ -195,6 +197,7 @@ mod tests {
             id,
             state: State::Open,
             window: Window::new(100, 0),
+            grown: 0,
             expected: None,
             received: 0,
             since: 0,

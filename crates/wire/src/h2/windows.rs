@@ -6,6 +6,9 @@
 //! ```text
 //!   size = left (may come) + waiting (has come, nobody has read it) + owed (was read, not given back yet)
 //! ```
+//!
+//! The connection's has the size of all of its streams' together, and a rest that need not be given back yet. So it is
+//! used up by none of them, however little their readers read: what holds up a stream is its own reader alone.
 
 use super::settings::LARGEST_WINDOW;
 use crate::Millis;
@@ -25,6 +28,28 @@ pub struct Window {
 impl Window {
     pub fn new(size: u64, now: Millis) -> Self {
         Self { size, left: size, owed: 0, since: now }
+    }
+
+    /// What it is when nothing waits.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Enlarges it, of which the peer is to be told.
+    pub fn grow(&mut self, more: u64) {
+        self.size += more;
+        self.left += more;
+    }
+
+    /// Gives back what was read where little is left, though it is less than half, unless it is less than `least`; by how much
+    /// the peer's is to be enlarged.
+    pub fn give_back_early(&mut self, least: u64) -> Option<u32> {
+        if self.owed < least || self.left >= self.size / 4 {
+            return None;
+        }
+        let owed = std::mem::take(&mut self.owed);
+        self.left += owed;
+        u32::try_from(owed).ok()
     }
 
     /// What may come.
@@ -102,6 +127,21 @@ mod tests {
         let all = window.left();
         assert!(window.take(all));
         assert_eq!(window.read(all, 1000, 5000), Some(350), "a slow reader");
+    }
+
+    #[test]
+    fn where_little_is_left_less_than_half_is_given_back() {
+        const EARLY: u64 = 1000;
+        let mut window = Window::new(8 * EARLY, 0);
+        assert!(window.take(6 * EARLY));
+        assert_eq!(window.read(EARLY, 0, 0), None);
+        assert_eq!(window.give_back_early(EARLY), None, "a quarter is left");
+        assert!(window.take(1));
+        assert_eq!(window.give_back_early(EARLY), Some(EARLY as u32));
+        assert_eq!((window.left(), window.waiting()), (3 * EARLY - 1, 5 * EARLY + 1));
+        assert!(window.take(2 * EARLY));
+        assert_eq!(window.read(EARLY - 1, 0, 0), None);
+        assert_eq!(window.give_back_early(EARLY), None, "too little is owed");
     }
 
     #[test]

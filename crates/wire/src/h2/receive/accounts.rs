@@ -4,9 +4,13 @@ use super::{Event, Receive, State, Step};
 use crate::Millis;
 use crate::h2::fault::{self, Wrong};
 use crate::h2::frame;
+use crate::h2::settings::{self, LARGEST_WINDOW};
 use crate::h2::streams::State as StreamState;
 use crate::http1::Shared;
 use crate::limits::Limits;
+
+/// A body may begin in a window of so many times the size that all streams have.
+const FIRST_GROWTH: u64 = 8;
 
 impl Receive {
     /// A frame that serves no request, or one of a peer that breaks a rule.
@@ -46,30 +50,83 @@ impl Receive {
     /// So much of the connection's window was read.
     pub(super) fn give_back(&mut self, length: u64, limits: &Limits, now: Millis) {
         let was_closed = self.window.left() == 0;
-        if let Some(increment) = self.window.read(length, limits.h2_window_most_bytes, now) {
+        // It grows with its streams' alone.
+        if let Some(increment) = self.window.read(length, 0, now) {
             frame::window_update(0, increment, &mut self.output);
-            if was_closed {
-                self.streams.live_mut().iter_mut().for_each(|stream| stream.resume(now));
-            }
         }
+        self.give_back_early(limits);
+        if was_closed && self.window.left() > 0 {
+            self.streams.live_mut().iter_mut().for_each(|stream| stream.resume(now));
+        }
+    }
+
+    /// Little is left of the connection's window, as much waits for readers: what was read of others is given back now.
+    pub(super) fn give_back_early(&mut self, limits: &Limits) {
+        if let Some(increment) = self.window.give_back_early(u64::from(settings::frame_size(limits))) {
+            frame::window_update(0, increment, &mut self.output);
+        }
+    }
+
+    /// A stream's window has grown: with it the connection's, so that all streams together never need more than it has.
+    fn note_growth(&mut self, more: u64, limits: &Limits) {
+        self.grown += more;
+        let wanted = (settings::connection_window(limits) + self.grown).min(u64::from(LARGEST_WINDOW));
+        let more = wanted.saturating_sub(self.window.size());
+        if let Ok(increment @ 1..) = u32::try_from(more) {
+            self.window.grow(more);
+            frame::window_update(0, increment, &mut self.output);
+        }
+    }
+
+    /// By how much windows of streams may still grow.
+    fn growth_left(&self, limits: &Limits) -> u64 {
+        limits.h2_window_most_bytes.saturating_sub(self.grown)
+    }
+
+    /// A body begins, for which the window that all begin with is small.
+    pub(super) fn expect_body(&mut self, stream: u32, limits: &Limits) {
+        let (first, left) = (settings::window(limits), self.growth_left(limits));
+        let Some(live) = self.streams.get(stream) else { return };
+        let wanted = live.expected.unwrap_or(u64::MAX).min(first.saturating_mul(FIRST_GROWTH));
+        let more = wanted.saturating_sub(live.window.size()).min(left);
+        if let Ok(increment @ 1..) = u32::try_from(more) {
+            live.window.grow(more);
+            live.grown += more;
+            frame::window_update(stream, increment, &mut self.output);
+            self.note_growth(more, limits);
+        }
+    }
+
+    /// A stream has begun with a larger window than all shall have, as its peer did not know better.
+    pub(super) fn note_first_window(&mut self, stream: u32, limits: &Limits) {
+        let Some(live) = self.streams.get(stream) else { return };
+        live.grown = live.window.size().saturating_sub(settings::window(limits));
+        let more = live.grown;
+        self.note_growth(more, limits);
     }
 
     /// The application has read so much of a body: the peer may send more.
     pub fn read(&mut self, stream: u32, length: usize, shared: &Shared, now: Millis) {
-        let most = shared.limits.h2_window_most_bytes;
+        let left = self.growth_left(&shared.limits);
         let Some(live) = self.streams.get(stream) else { return };
         let length = (length as u64).min(live.window.waiting());
-        let was_closed = live.window.left() == 0;
+        let (was_closed, before) = (live.window.left() == 0, live.window.size());
+        // Whoever has sent all needs no more room.
+        let most = if live.state == StreamState::Open { before.saturating_add(left) } else { 0 };
         let increment = live.window.read(length, most, now);
+        let more = live.window.size() - before;
+        live.grown += more;
         if live.window.waiting() == 0 {
             live.small = 0;
         }
         if was_closed && increment.is_some() {
             live.resume(now);
         }
-        // Whoever has sent all needs no more room.
         if let Some(increment) = increment.filter(|_| live.state == StreamState::Open) {
             frame::window_update(stream, increment, &mut self.output);
+        }
+        if more > 0 {
+            self.note_growth(more, &shared.limits);
         }
         self.give_back(length, &shared.limits, now);
     }
@@ -87,6 +144,7 @@ impl Receive {
     pub fn release(&mut self, stream: u32, shared: &Shared, now: Millis) {
         self.drop_waiting(stream, &shared.limits, now);
         let Some(gone) = self.streams.remove(stream) else { return };
+        self.grown -= gone.grown;
         match gone.state {
             StreamState::Open | StreamState::Unwanted => {
                 frame::reset(stream, fault::Code::NoError, &mut self.output);

@@ -42,6 +42,7 @@ impl Receive {
         if !self.window.take(length) {
             return Err(fault::CONNECTION_WINDOW);
         }
+        self.give_back_early(&shared.limits);
         self.heard = now;
         if frame.length == 0 && !end {
             // CVE-2019-9518.

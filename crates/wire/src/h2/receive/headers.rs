@@ -209,6 +209,9 @@ impl Receive {
         if let Some(stream) = self.streams.get(block.stream) {
             stream.is_tunnel = asked.protocol.is_some();
         }
+        if !block.end && asked.protocol.is_none() {
+            self.expect_body(block.stream, &shared.limits);
+        }
         Ok(Some(Event::Request(request(block.stream, asked, block.end))))
     }
 
@@ -233,6 +236,7 @@ impl Receive {
             id: block.stream,
             state,
             window: Window::new(window, now),
+            grown: 0,
             expected,
             received: 0,
             since: now,
@@ -242,6 +246,7 @@ impl Receive {
             is_tunnel: false,
             is_refused: false,
         });
+        self.note_first_window(block.stream, &shared.limits);
     }
 
     /// The fields behind the content: judged as they would be in HTTP/1, and dropped.
