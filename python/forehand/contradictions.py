@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from forehand import tls_options
 from forehand.certificates import speaks_https
-from forehand.listen import GATEWAYS
+from forehand.listen import GATEWAYS, kind_and_place
 from forehand.settings import DEFAULT, FILE, OPTIONS, Settings
 
 #: What an address for a web server's own protocol begins with.
@@ -40,6 +40,9 @@ def _together(settings: Settings, one: str, other: str) -> bool:
 
 
 def _addresses(settings: Settings) -> str:
+    for address in settings["bind"]:
+        # What is wrong with an address itself is told before what other settings want of it.
+        kind_and_place(address)
     for name in ("host", "port"):
         if settings.ranks[name] >= FILE and _together(settings, "bind", name):
             return f"bind and {name} both say where to listen: name one of them ({settings.sources[name]})"
@@ -60,7 +63,8 @@ def _tls(settings: Settings) -> str:
     if found:
         return found
     for name in ("tls_client_verify", "tls_client_crl"):
-        if _said(settings, name) and not settings["tls_client_ca"]:
+        # Also where it says what it would be anyway: whoever writes it wants clients to be asked.
+        if settings.ranks[name] != DEFAULT and settings[name] and not settings["tls_client_ca"]:
             # Without it nobody would be asked for anything.
             return f"{name} is about clients' certificates: name those who have issued them with tls_client_ca"
     for name in OPTIONS:

@@ -95,6 +95,8 @@ def kind_and_place(address: str) -> tuple[str, str]:
         if not place or "://" in place and not place.startswith("fd://"):
             raise _bad(address)
         return word, place
+    if colon and word in KINDS and not place.startswith("//") and place and not place.isdigit():
+        raise Problem(errors.USAGE, f"'{address}' is not an address", hint=f"write {word}://{place}")
     scheme, colon, place = address.partition("://")
     if not colon:
         return "http", address
@@ -113,7 +115,8 @@ def kind_and_place(address: str) -> tuple[str, str]:
 def secured(address: str) -> str:
     """The same place for HTTPS, unless the address says what is spoken there: where certificates are named, HOST:PORT
     means HTTPS, as with other servers."""
-    says = "://" in address or address.startswith(("unix:", *(f"{word}:" for word in GATEWAYS)))
+    word, _, place = address.partition(":")
+    says = "://" in address or word in ("unix", *GATEWAYS) or word in KINDS and not place.isdigit()
     return address if says else f"https://{address}"
 
 

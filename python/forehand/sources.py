@@ -126,6 +126,9 @@ def as_toml(settings: Settings) -> str:
     left_out = {"bind"} if single else {"host", "port"}
     if settings.ranks["port"] == DEFAULT:
         left_out.add("port")
+    if not settings["tls_client_ca"]:
+        # Where nobody is asked it would be a contradiction.
+        left_out.add("tls_client_verify")
     for group in dict.fromkeys(option.group for option in OPTIONS.values()):
         lines += ["", f"# {group}"] if lines else [f"# {group}"]
         for name, option in OPTIONS.items():

@@ -62,6 +62,7 @@ FOREIGN = [
     (["--http1-header-read-timeout", "500"], "`--header-timeout 0.5` here"),
     (["--no-control-socket"], "gunicorn's --no-control-socket is `--control none` here"),
     (["--access-logformat", "%(h)s"], "gunicorn's --access-logformat"),
+    (["--http2"], "clients choose it at https:// addresses"),
     (["--paste", "x.ini"], "PasteDeploy files are not read"),
     (["--daemon"], "let systemd run it"),
     (["--header", "A:b"], "let the application or the proxy add headers"),
@@ -108,6 +109,12 @@ CONTRADICTIONS = [
     (["--workers", "0", "--preload"], "with --workers 0 there are none"),
     (["--workers", "0", "--max-requests", "5"], "with --workers 0 there are none"),
     (["--application", "echo"], "the application is named twice"),
+    (["--bind", "htps://localhost:0", "--tls-self-signed"], "nothing here speaks 'htps'"),
+    (["--bind", "https:localhost:8443", "--tls-self-signed"], "write https://localhost:8443"),
+    (
+        ["--bind", "127.0.0.1:0", "--tls-client-verify", "required"],
+        "name those who have issued them with tls_client_ca",
+    ),
 ]
 
 

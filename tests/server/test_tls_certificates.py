@@ -111,7 +111,13 @@ def test_what_cannot_be_used_is_named_before_the_start(authority: Authority, tmp
     chain.write_text(authority.file.read_text() + Path(good[0]).read_text())
     broken = tmp_path / "broken.pem"
     broken.write_text(Path(good[0]).read_text()[:-30])
+    old = tmp_path / "old.pem"
+    request = authority.folder / "good.csr"
+    openssl("x509", "-req", "-in", request, "-signkey", good[1], "-days", "2", "-out", old)
     for words, said in (
+        (options((str(old), good[1])), f"{old}: the certificate is of version 1"),
+        (("--tls-cert", good[0]), f"{good[0]}: there is a certificate in it and no private key: name the file"),
+        (options((good[1], good[0])), f"{good[1]}: there is no certificate in it: it has a private key"),
         (options((good[0], other[1])), f"{other[1]}: this private key does not belong to the certificate in {good[0]}"),
         (options((str(empty), good[1])), f"{empty}: there is no certificate in it"),
         (options((good[0], str(empty))), f"{empty}: there is no private key in it"),

@@ -198,6 +198,7 @@ def test_a_client_cannot_say_who_it_is_by_headers(serve: Serve, authority: Autho
 def test_a_list_without_an_authority_is_refused_at_the_start(authority: Authority, own: tuple[str, ...]) -> None:
     from test_tls_certificates import refused as said
 
-    assert "tls_client_ca" in said(*HTTPS, *own[:4], "--tls-client-verify", "optional")
+    for wanted in ("optional", "required"):
+        assert "tls_client_ca" in said(*HTTPS, *own[:4], "--tls-client-verify", wanted)
     assert "tls_client_ca" in said(*HTTPS, *own[:4], "--tls-client-crl", str(authority.file))
     assert "no certificate in it" in said(*HTTPS, *own[:4], "--tls-client-ca", own[3])

@@ -24,6 +24,8 @@ const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 /// A certificate, in parts that point into it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate<'a> {
+    /// 1 to 3. Only those of version 3 have extensions, names of hosts among them.
+    pub version: u8,
     /// As it stands there: big-endian, with a zero in front where it would be negative.
     pub serial: &'a [u8],
     /// Names, each the content of its sequence.
@@ -41,8 +43,11 @@ impl<'a> Certificate<'a> {
     pub fn read(der: &'a [u8]) -> Option<Self> {
         let mut certificate = of(SEQUENCE, &mut &*der)?;
         let mut tbs = of(SEQUENCE, &mut certificate)?;
+        let mut version = 1;
         if tbs.first() == Some(&VERSION) {
-            of(VERSION, &mut tbs)?;
+            // It counts from zero.
+            let number = of(INTEGER, &mut of(VERSION, &mut tbs)?)?;
+            version = number.last()?.saturating_add(1);
         }
         let serial = of(INTEGER, &mut tbs)?;
         of(SEQUENCE, &mut tbs)?;
@@ -58,7 +63,7 @@ impl<'a> Certificate<'a> {
                 dns_names = names_in(content)?;
             }
         }
-        Some(Self { serial, issuer, subject, not_before, not_after, dns_names })
+        Some(Self { version, serial, issuer, subject, not_before, not_after, dns_names })
     }
 }
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 STATIC = "route, folder, index and age are one value here: `--static '/static=FOLDER;index=FILE;max-age=SECONDS'`"
 METRICS = "there is no metrics endpoint; `forehand status` shows the server's counters"
-HTTP2 = "HTTP/2 is spoken without TLS, with a proxy in front, and needs no option (docs/http2.md)"
+HTTP2 = (
+    "HTTP/2 needs no option: clients choose it at https:// addresses, and at h2c:// it is without TLS (docs/http2.md)"
+)
 LOOP = "each worker has one loop; there is nothing to choose"
 
 

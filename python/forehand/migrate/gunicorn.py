@@ -25,7 +25,9 @@ SYNC = ("sync", "gunicorn.workers.sync.SyncWorker", "egg:gunicorn#sync")
 THREADS = ("gthread", "gunicorn.workers.gthread.ThreadWorker", "egg:gunicorn#gthread")
 
 TLS = "OpenSSL is not used, so that a function has nothing to change: tls_cert and its neighbours say what there is"
-NO_HTTP2 = "HTTP/2 is spoken without TLS, with a proxy in front, and needs no option (docs/http2.md)"
+NO_HTTP2 = (
+    "HTTP/2 needs no option: clients choose it at https:// addresses, and at h2c:// it is without TLS (docs/http2.md)"
+)
 NO_DIRTY = "there are no workers of a second kind; use a task queue"
 LOGGING = "log_config gives the server's own lines to Python's logging; your application's logging is its own as before"
 STATSD = (

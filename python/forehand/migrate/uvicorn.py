@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from forehand.migrate.outcome import Rule
 
 
+HTTP2 = (
+    "HTTP/2 needs no option: clients choose it at https:// addresses, and at h2c:// it is without TLS (docs/http2.md)"
+)
+
+
 def _unix(outcome: Outcome, origin: str, value: Any) -> None:
     outcome.put("bind", f"unix:{value}" if "$" in str(value) else [f"unix:{value}"], origin)
 
@@ -38,7 +43,7 @@ RULES: dict[str, Rule] = {
     "--workers": same("workers"),
     "--loop": asgi.loop,
     "--http": not_needed("there is one parser, written in Rust"),
-    "--http2": unsupported("HTTP/2 is spoken without TLS, with a proxy in front, and needs no option (docs/http2.md)"),
+    "--http2": not_needed(HTTP2),
     "--ws": asgi.sockets,
     "--ws-max-size": asgi.message_size,
     "--ws-max-queue": same("limit_ws_queue"),

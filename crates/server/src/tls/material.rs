@@ -50,6 +50,13 @@ struct Part<'a> {
     bytes: &'a [u8],
 }
 
+impl Part<'_> {
+    /// These words stand in it.
+    fn has(&self, words: &[u8]) -> bool {
+        self.bytes.windows(words.len()).any(|window| window == words)
+    }
+}
+
 /// A configuration, and what people should know of it.
 #[derive(Debug)]
 pub struct Material {
@@ -144,13 +151,20 @@ fn certified(
     let ders = certificates(chain)?;
     let signing = provider
         .key_provider
-        .load_private_key(private_key(key)?)
+        .load_private_key(private_key(key, label)?)
         .map_err(|error| BadMaterial(format!("{}: this private key cannot be used: {error}", key.label)))?;
     let whole = CertifiedKey::new(ders, signing);
     if let Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) = whole.keys_match() {
         return Err(mismatch(&whole, label, key.label));
     }
     let parsed: Option<Vec<Certificate<'_>>> = whole.cert.iter().map(|der| Certificate::read(der)).collect();
+    if parsed.as_ref().is_some_and(|all| all[0].version < 3) {
+        return Err(BadMaterial(format!(
+            "{label}: the certificate is of version {}, which says of no host that it is for it: have one of version 3 made, \
+             such as by `openssl req -x509 -addext subjectAltName=DNS:localhost`",
+            parsed.map_or(1, |all| all[0].version)
+        )));
+    }
     let Some(all) = parsed.filter(|_| whole.keys_match().is_ok()) else {
         return Err(BadMaterial(format!("{label}: what is between its lines of PEM is no certificate")));
     };
@@ -191,26 +205,29 @@ fn certificates(part: &Part<'_>) -> Result<Vec<CertificateDer<'static>>, BadMate
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(part.bytes).collect();
     let all = read.map_err(|error| BadMaterial(format!("{}: {error}", part.label)))?;
     if all.is_empty() {
-        return Err(BadMaterial(format!(
-            "{}: there is no certificate in it: it should have lines from -----BEGIN CERTIFICATE----- on",
-            part.label
-        )));
+        let instead = match part.has(b"PRIVATE KEY-----") {
+            true => "it has a private key, which is to be named by tls_key",
+            false => "it should have lines from -----BEGIN CERTIFICATE----- on",
+        };
+        return Err(BadMaterial(format!("{}: there is no certificate in it: {instead}", part.label)));
     }
     Ok(all)
 }
 
-/// The first key: PKCS#8, PKCS#1 or SEC1.
-fn private_key(part: &Part<'_>) -> Result<PrivateKeyDer<'static>, BadMaterial> {
+/// The first key: PKCS#8, PKCS#1 or SEC1. `chain`: where its certificate is.
+fn private_key(part: &Part<'_>, chain: &str) -> Result<PrivateKeyDer<'static>, BadMaterial> {
     let label = part.label;
-    let has = |words: &[u8]| part.bytes.windows(words.len()).any(|window| window == words);
     // PKCS#8 says so in its first line, the older forms behind it (RFC 1421 §4.6.1.1).
-    if has(b"BEGIN ENCRYPTED PRIVATE KEY") || has(b"Proc-Type: 4,ENCRYPTED") {
+    if part.has(b"BEGIN ENCRYPTED PRIVATE KEY") || part.has(b"Proc-Type: 4,ENCRYPTED") {
         return Err(BadMaterial(format!(
             "{label}: the private key is encrypted, and nobody is there to ask for its password: `openssl pkey -in \
              {label} -out FILE` writes it without one"
         )));
     }
     PrivateKeyDer::from_pem_slice(part.bytes).map_err(|error| match error {
+        rustls::pki_types::pem::Error::NoItemsFound if label == chain => BadMaterial(format!(
+            "{label}: there is a certificate in it and no private key: name the file of its key with tls_key"
+        )),
         rustls::pki_types::pem::Error::NoItemsFound => {
             BadMaterial(format!("{label}: there is no private key in it (PKCS#8, PKCS#1 or SEC1, in PEM)"))
         }
