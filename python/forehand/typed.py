@@ -177,6 +177,7 @@ class Options(TypedDict, total=False):
     ws_close_timeout: float | str
     limit_handshakes: int
     handshake_timeout: float | str
+    handshake_hold: float | str
     linger_timeout: float | str
     graceful_timeout: float | str
     timeout_graceful_shutdown: float | str
