@@ -25,7 +25,8 @@ pub fn made(hosts: Vec<String>) -> Result<(String, String), rcgen::Error> {
     Ok((pem("CERTIFICATE", certificate.der()), pem("PRIVATE KEY", &key.serialize_der())))
 }
 
-fn pem(label: &str, bytes: &[u8]) -> String {
+/// Bytes as RFC 7468 has them in files.
+pub fn pem(label: &str, bytes: &[u8]) -> String {
     let text = STANDARD.encode(bytes);
     let lines: Vec<&str> =
         (0..text.len()).step_by(LINE).map(|from| &text[from..text.len().min(from + LINE)]).collect();

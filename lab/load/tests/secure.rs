@@ -2,7 +2,8 @@
 
 mod serving;
 
-use forehand_load::certificate::made;
+use forehand_load::certificate::{made, pem};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -15,21 +16,38 @@ use std::sync::Arc;
 
 type Secured = StreamOwned<ServerConnection, TcpStream>;
 
-/// The server's half, and the certificate that a client needs to know.
+/// The server's half, and the certificate that a client needs to know: the server's own.
 fn terms(alpn: &[&str]) -> (Arc<ServerConfig>, String) {
     let (certificate, key) = made(Vec::new()).expect("a certificate");
-    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("our own")];
+    let shown = CertificateDer::from_pem_slice(certificate.as_bytes()).expect("our own");
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("our own");
+    (server(alpn, shown, key), certificate)
+}
+
+fn server(alpn: &[&str], shown: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Arc<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")
         .with_no_client_auth()
-        .with_single_cert(chain, key)
+        .with_single_cert(vec![shown], key)
         .expect("the key is the certificate's");
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     config.ticketer = rustls::crypto::ring::Ticketer::new().expect("tickets");
-    (Arc::new(config), certificate)
+    Arc::new(config)
+}
+
+/// A server whose certificate, of these names, an authority has signed; and the authority's.
+fn signed(names: &[&str]) -> (Arc<ServerConfig>, String) {
+    let key = KeyPair::generate().expect("a key");
+    let mut wanted = CertificateParams::new(Vec::new()).expect("no names");
+    wanted.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(wanted, key).expect("an authority");
+    let key = KeyPair::generate().expect("a key");
+    let wanted = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let shown = wanted.expect("names").signed_by(&key, &authority).expect("a certificate");
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    (server(&[], shown.der().clone(), key), pem("CERTIFICATE", authority.der()))
 }
 
 fn secured(config: &Arc<ServerConfig>, peer: Peer) -> Secured {
@@ -130,23 +148,37 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_that_is_wanted() {
     let result = asked(address, json!({"ca": other}), few.clone());
     assert_eq!(result["errors"], json!({"tls_failed": 5}));
     assert_eq!(result["totals"]["connections"]["opened"], 0);
-    let result = asked(address, json!({"insecure": true}), few);
+    let result = asked(address, json!({"insecure": true}), few.clone());
     assert_eq!((&result["totals"]["replies"], &result["errors"]), (&json!(5), &json!({})));
+    // One that an authority of the plan has signed is as good, and only for the host that it is of.
+    for (names, errors) in [(["127.0.0.1"], json!({})), (["elsewhere.example"], json!({"tls_failed": 5}))] {
+        let (config, authority) = signed(&names);
+        let result = asked(serve_secured(config, pong), json!({"ca": authority}), few.clone());
+        assert_eq!(result["errors"], errors, "{names:?}");
+    }
+    // The server's own certificate is not believed for another host either.
+    let key = KeyPair::generate().expect("a key");
+    let wanted = CertificateParams::new(vec!["elsewhere.example".to_string()]).expect("a name");
+    let shown = wanted.self_signed(&key).expect("a certificate");
+    let ca = pem("CERTIFICATE", shown.der());
+    let config = server(&[], shown.der().clone(), PrivateKeyDer::Pkcs8(key.serialize_der().into()));
+    let result = asked(serve_secured(config, pong), json!({"ca": ca}), few);
+    assert_eq!(result["errors"], json!({"tls_failed": 5}));
 }
 
 #[test]
 fn what_is_no_tls_is_said_to_be_none_and_silence_is_a_timeout() {
     let (_, ca) = terms(&[]);
-    let few = json!({
-        "load": {"kind": "open", "rate": 100, "count": 5}, "timeouts": {"connect_s": 0.5},
-    });
+    let few = json!({"load": {"kind": "open", "rate": 100, "count": 5}});
     let plain = serve(|mut peer| {
         peer.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
         peer.keep_silent();
     });
     assert_eq!(asked(plain, json!({"ca": ca}), few.clone())["errors"], json!({"tls_failed": 5}));
     let silent = serve(Peer::keep_silent);
-    assert_eq!(asked(silent, json!({"ca": ca}), few.clone())["errors"], json!({"connect_timeout": 5}));
+    let mut hasty = few.clone();
+    hasty["timeouts"] = json!({"connect_s": 0.5});
+    assert_eq!(asked(silent, json!({"ca": ca}), hasty)["errors"], json!({"connect_timeout": 5}));
     let ending = serve(|mut peer| {
         // The first words of TLS are read, so that the end is no reset.
         let _ = peer.stream.read(&mut [0; 4096]);

@@ -152,7 +152,7 @@ fn what_happens_to_a_stream_is_counted_and_its_neighbours_go_on() {
         "url": format!("http://{address}/"), "http": "2",
         "load": {"kind": "closed", "connections": 2, "streams": 4, "count": 500},
         "duration_s": 20, "threads": 1,
-        "timeouts": {"connect_s": 5, "first_byte_s": 1.0, "body_s": 1.0},
+        "timeouts": {"connect_s": 5, "first_byte_s": 3.0, "body_s": 3.0},
         "requests": [{"expect": {"body": "Pong!"}}],
     }));
     assert!(
