@@ -199,7 +199,7 @@ def test_a_url_where_nobody_listens_is_one_line(surroundings: dict[str, str], tm
 @pytest.mark.parametrize(
     "words, said",
     [
-        (("--url", "https://127.0.0.1/"), "without TLS"),
+        (("--url", "https://127.0.0.1/"), "TLS is for servers that the lab starts"),
         (("--url", "127.0.0.1:9000"), "a URL is like http://"),
         (("--url", "http://127.0.0.1:9000/", "--servers", "forehand"), "what would they serve?"),
         (("--url", "a=http://h/x", "--url", "b=http://h/y"), "the paths differ"),
