@@ -157,17 +157,25 @@ def test_nothing_can_be_changed_and_what_names_paths_is_private(serve: Serve, tm
     server.says("  status       http://0.0.0.0:")
     port = int(re.findall(r"status       http://0.0.0.0:(\d+)", server.log())[0])
 
-    def ask(path: str, fields: str = "", method: str = "GET") -> int:
+    def answer(path: str, fields: str = "", method: str = "GET") -> str:
         with socket.create_connection(("127.0.0.1", port), PATIENCE) as sock:
             sock.sendall(f"{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n".encode())
-            return int(read_all(sock).split()[1])
+            return read_all(sock).decode()
+
+    def ask(path: str, fields: str = "", method: str = "GET") -> int:
+        return int(answer(path, fields, method).split()[1])
 
     server.until(lambda: ask("/livez") == 200)
     assert [ask("/metrics", method=method) for method in ("HEAD", "POST", "DELETE")] == [200, 405, 405]
-    assert ask("/status.json") == 403
     assert ask("/status.json", "Authorization: Bearer a long secre\r\n") == 403
-    assert ask("/status.json?token=a%20long%20secret") == 403
-    assert ask("/status.json", "Authorization: Bearer a long secret\r\n") == 200
+    assert server.raw(GET.format("/fail/hidden", "a", "Connection: close\r\n").encode()).startswith(b"HTTP/1.1 500")
+    settled(server, statistics(server), 1)
+    right = "Authorization: Bearer a long secret\r\n"
+    for path, fields, shown in (("", "", False), ("?token=a%20long%20secret", "", False), ("", right, True)):
+        text = answer(f"/status.json{path}", fields)
+        found = json.loads(text.partition("\r\n\r\n")[2])
+        assert (found["contents"], "ended" in found, "hidden" in text) == (shown, shown, shown)
+        assert found["requests"] == found["failed"] == 1, "numbers are everybody's"
 
 
 def test_the_process_that_answers_comes_back_and_goes_with_its_server(serve: Serve, tmp_path: Path) -> None:
@@ -211,3 +219,30 @@ def test_status_json_has_the_whole(serve: Serve, tmp_path: Path) -> None:
     assert found["phases"]["app"]["count"] == 3 and 0.019 <= found["phases"]["app"]["p50"] < 1
     assert found["routes"]["GET /sleep/0.02/*"]["requests"] == 2
     assert found["counters"]["requests_total"] == 3
+    # What a program, or the page, needs in order to tell what has come between two answers.
+    for phase in found["phases"].values():
+        assert sum(count for _, count in phase["buckets"]) == phase["count"]
+        assert [end for end, _ in phase["buckets"]] == sorted(end for end, _ in phase["buckets"])
+    assert found["health"] == {"live": True, "ready": True, "started": True, "supervised": True, "stuck": 0}
+    assert (found["failed"], found["errors"], found["exits"], found["limits"]) == (0, {}, {}, [])
+    assert found["build"]["target"] == "phases:application" and found["slow_request"] == 5
+    assert [one["request"] for one in found["ended"]] == ["GET /sleep/0.02/17"] * len(found["ended"])
+    assert found["ended"][-1]["phases"]["app"] >= 0.0199 and found["ended"][-1]["status"] == 200
+
+
+def test_status_json_tells_what_is_inside_and_which_limits_were_reached(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", "--threads", "1", "--queue-timeout", "0.2")
+    with watched.server.connect() as stuck:
+        stuck.sendall(GET.format("/sleep/600/17?secret=1", "a", "").encode())
+        watched.server.until(lambda: json.loads(watched.ask("/status.json")[1])["inside"] == 1)
+        assert watched.view("/quick") == 503
+        settled_at = watched.server.until(
+            lambda: (found := json.loads(watched.ask("/status.json")[1]))["errors"].get("queue_timeout") and found
+        )
+        [running] = settled_at["workers"][0]["running"]
+        assert running["request"] == "GET /sleep/600/17" and 0 < running["inside"] <= running["seconds"] < 600
+        assert settled_at["failed"] == 1
+        limits = {one["option"]: one for one in settled_at["limits"]}
+        assert limits["--queue-timeout"]["counters"] == {"requests_waited_too_long": 1}
+        assert "503" in limits["--queue-timeout"]["answer"]
+        assert settled_at["ended"][-1]["error"] == "queue_timeout"

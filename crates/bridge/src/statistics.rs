@@ -12,7 +12,7 @@ use pyo3::types::PyDict;
 use reactor::sys::{Access, duplicate_file, monotonic_ns};
 use server::counters;
 use server::statistics::layout::Meta;
-use server::statistics::phase;
+use server::statistics::phase::{self, Phase};
 use server::statistics::records::Record;
 use server::statistics::segment::{SERVER_NAMES, Segment};
 use server::statistics::snapshot::Snapshot;
@@ -110,6 +110,7 @@ impl Statistics {
         all.set_item("requests", found.meta(Meta::Ended))?;
         all.set_item("died_inside", found.meta(Meta::DiedInside))?;
         all.set_item("inside", found.inside())?;
+        all.set_item("failed", found.failures().1)?;
         let counted = PyDict::new(py);
         for (name, count) in counters::names().iter().zip(&found.counters).filter(|(_, count)| **count > 0) {
             counted.set_item(name, count)?;
@@ -122,6 +123,9 @@ impl Statistics {
             phases.set_item(name, (count, sum, quantile(0.5), quantile(0.95), quantile(0.99)))?;
         }
         all.set_item("phases", phases)?;
+        let total = &found.phases[Phase::Total as usize];
+        let buckets: Vec<(f64, u64)> = total.filled().map(|(end, count)| (seconds(end), count)).collect();
+        all.set_item("buckets", buckets)?;
         let routes = PyDict::new(py);
         for (name, route) in &found.routes {
             let cpu = (route.measured > 0).then(|| seconds(route.cpu_of_all()));

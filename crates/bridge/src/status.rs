@@ -26,7 +26,7 @@ const STACK_BYTES: usize = 256 << 10;
 /// Serves until the process ends. `listeners`: a descriptor each, and whether it is a loopback address and whether only
 /// processes of this machine reach it; without one only statsd is sent to. `shared`: descriptors of the statistics and of
 /// the scoreboard. `settings`: `token`,
-/// `stall_ms`, `deadlines`, `build`, `application`, `statsd_host`, `statsd_prefix`,
+/// `stall_ms`, `slow_ms`, `deadlines`, `build`, `application`, `statsd_host`, `statsd_prefix`,
 /// `statsd_interval_ms`, `dogstatsd_tags`.
 pub fn serve(
     py: Python<'_>,
@@ -41,6 +41,7 @@ pub fn serve(
         private: listeners.iter().map(|one| one.2).collect(),
         stall: get(settings, "stall_ms", 0)?,
         deadlines: get(settings, "deadlines", false)?,
+        slow: get(settings, "slow_ms", 0)?,
         build: get(settings, "build", Vec::new())?,
         application: get(settings, "application", None)?,
     };

@@ -166,8 +166,8 @@ def _interval(value: float) -> None:
 
 def _looking_inside(make: Any) -> Iterator[Any]:
     yield make("status_bind", "list", [], "Looking inside",
-               "answer /metrics, /livez, /readyz, /startupz and /status.json there, in a process of its own; HOST:PORT "
-               "or unix:PATH; may be repeated",
+               "answer /metrics, /livez, /readyz, /startupz, /status.json and a page for people there, in a process of "
+               "its own; HOST:PORT or unix:PATH; may be repeated",
                metavar="ADDRESS")  # fmt: skip
     yield make("status_token_file", "str", "", "Looking inside",
                "a file with a token: who sends it (Authorization: Bearer) gets what names paths from other machines "

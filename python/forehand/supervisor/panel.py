@@ -43,7 +43,7 @@ class Panel:
         self.deadline = 0.0
         if not self.token and not all(_is_private(one) for one in self.listeners):
             log.write(
-                "info", "status: other machines get /metrics and probes and no /status.json, as there is no "
+                "info", "status: other machines get numbers, and no paths or routes in /status.json, as there is no "
                 "--status-token-file",
             )  # fmt: skip
 
@@ -142,6 +142,7 @@ def _run(panel: Panel) -> None:
             "stall_ms": round(settings["liveness_stall"] * 1000),
             "application": children.statistics.metrics or None,
             "deadlines": bool(limits["request_timeout"]),
+            "slow_ms": settings["engine"]["slow_request"],
             "statsd_host": settings["statsd_host"],
             "statsd_interval_ms": round(settings["statsd_interval"] * 1000),
             "statsd_prefix": _dotted(settings["statsd_prefix"]),

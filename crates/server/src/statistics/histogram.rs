@@ -173,6 +173,21 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
+    /// The buckets that have something: the longest time of each, in nanoseconds, and how many it has. The last one's
+    /// time is that of the bucket below, as it has no end.
+    pub fn filled(&self) -> impl Iterator<Item = (u64, u64)> {
+        let upper = &scale().upper;
+        let end = move |place: usize| match upper[place] {
+            u64::MAX => place.checked_sub(1).map_or(0, |below| upper[below]),
+            end => end,
+        };
+        self.counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+            .map(move |(place, count)| (end(place), *count))
+    }
+
     /// How many took at most as long as each of [`BOUNDS`].
     pub fn below(&self) -> [u64; BOUNDS.len()] {
         BOUNDS.map(|bound| self.counts.iter().take(bucket_of(bound) + 1).sum())
@@ -266,6 +281,15 @@ mod tests {
     fn what_took_no_time_is_counted() {
         let read = observed(&[0, 0, 7]);
         assert_eq!((read.count(), read.sum, read.below()[0]), (3, 7, 3));
+    }
+
+    #[test]
+    fn buckets_that_have_something_are_told_with_their_ends() {
+        let found = observed(&[0, 3_000_000, 3_000_001, u64::MAX]);
+        let filled: Vec<_> = found.filled().collect();
+        assert_eq!(filled.iter().map(|one| one.1).collect::<Vec<_>>(), [1, 2, 1]);
+        assert!(filled[1].0 > 3_000_000 && filled[1].0 < 3_300_000, "{filled:?}");
+        assert_eq!(filled[2].0, 512_000_000_000, "the last has no end, and tells the one below");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::histogram::Histogram;
 use super::layout::{self, BLOCKS, COUNTERS, META, Meta, PHASE_COUNT, RETIRED, Word, load};
+use super::phase::{ENDINGS, Ending};
 use super::routes::Route;
 use super::segment::Segment;
 use super::series::{Key, Series};
@@ -118,6 +119,25 @@ impl Snapshot {
 
     pub fn meta(&self, what: Meta) -> u64 {
         self.meta[what as usize]
+    }
+
+    /// Requests that did not end as their application wanted, by what `error_type` says of them where that is not the
+    /// status; and how many have failed: those but for clients that left, and all with a status from 500 on.
+    pub fn failures(&self) -> (Vec<(&'static str, u64)>, u64) {
+        let mut errors = ENDINGS.map(|name| (name, 0));
+        let mut failed = 0;
+        for (key, counted) in self.series.values() {
+            let Some(key) = key else { continue };
+            let count = counted.count();
+            let ending = usize::from(key.ending());
+            errors[ending.min(ENDINGS.len() - 1)].1 += count;
+            let left = ending == Ending::ClientGone as usize;
+            if key.status() >= 500 || (ending != Ending::Answered as usize && !left) {
+                failed += count;
+            }
+        }
+        let named = errors.into_iter().filter(|(name, count)| !name.is_empty() && *count > 0);
+        (named.collect(), failed)
     }
 
     /// Requests that are inside all workers.

@@ -1,18 +1,29 @@
 //! `/status.json`: the same numbers for programs that read no metrics, and for people who look once.
 //!
-//! Knows: the fields, to which more may come. Does not know: who may see them.
+//! Knows: the fields, to which more may come, and which of them name paths. Does not know: who may see those.
 
 use std::fmt::Write;
+use std::io;
 
+use reactor::sys::{monotonic_ns, wall_us};
+use wire::{LimitDoc, TABLE};
+
+use super::Told;
+use super::health::{Check, Health};
 use crate::counters;
 use crate::rows::{Field, Page, Rows};
 use crate::statistics::layout::Meta;
-use crate::statistics::phase::NAMES;
+use crate::statistics::phase::{ENDINGS, NAMES, NOT_MEASURED};
+use crate::statistics::records::Record;
 use crate::statistics::segment::{SERVER_NAMES, Segment, Server};
-use crate::statistics::snapshot::Snapshot;
+use crate::statistics::slots::Inside;
+use crate::statistics::snapshot::{Snapshot, Worker};
 
 /// Grows when a field goes, or means something else.
 const SCHEMA: u32 = 1;
+/// Of the requests that were kept so many are told, the newest: remarkable ones, and of the others.
+const REMARKABLE: usize = 100;
+const OTHERS: usize = 40;
 
 /// A text as JSON has it.
 fn quoted(text: &str) -> String {
@@ -43,8 +54,71 @@ fn seconds(ns: u64) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
+fn array(members: impl IntoIterator<Item = String>) -> String {
+    format!("[{}]", members.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+/// What is asked about, and whether who asks may see what requests are for.
+pub struct Asked<'a, P> {
+    pub segment: &'a Segment,
+    pub rows: &'a Rows<P>,
+    pub told: &'a Told,
+    pub contents: bool,
+}
+
 /// The whole.
-pub fn of<P: Page>(found: &Snapshot, segment: &Segment, rows: &Rows<P>) -> String {
+///
+/// # Errors
+/// The kernel's, where memory cannot be mapped.
+pub fn of<P: Page>(found: &Snapshot, health: Health, asked: &Asked<'_, P>) -> io::Result<String> {
+    let names = counters::names();
+    let counted = names.iter().zip(&found.counters).filter(|(_, count)| **count > 0);
+    let counted: Vec<(&str, u64)> = counted.map(|(name, count)| (name.as_str(), *count)).collect();
+    let exits = asked.segment.exits();
+    let (errors, failed) = found.failures();
+    let mut members = vec![
+        ("schema", SCHEMA.to_string()),
+        // Seconds since 1970, and those of a clock that never jumps: differences of two answers are per that.
+        ("now", seconds(wall_us() * 1000)),
+        ("monotonic", seconds(monotonic_ns())),
+        ("contents", asked.contents.to_string()),
+        ("build", object(asked.told.build.iter().map(|(name, value)| (name.as_str(), quoted(value))))),
+        ("slow_request", seconds(asked.told.slow * 1_000_000)),
+        ("health", of_health(health)),
+        ("server", of_server(asked.segment)),
+        ("exits", object(exits.iter().map(|(reason, count)| (reason.as_str(), count.to_string())))),
+        ("requests", found.meta(Meta::Ended).to_string()),
+        ("failed", failed.to_string()),
+        ("errors", object(errors.iter().map(|(name, count)| (*name, count.to_string())))),
+        ("inside", found.inside().to_string()),
+        ("died_inside", found.meta(Meta::DiedInside).to_string()),
+        ("phases", of_phases(found)),
+        ("workers", of_workers(&found.workers, asked)?),
+        ("counters", object(counted.iter().map(|(name, count)| (*name, count.to_string())))),
+        ("limits", array(TABLE.iter().filter_map(|limit| of_limit(limit, &counted)))),
+    ];
+    if asked.contents {
+        members.push(("routes", of_routes(found)));
+        members.push(("ended", of_ended(&found.workers, asked.segment)?));
+    }
+    let mut whole = object(members);
+    whole.push('\n');
+    Ok(whole)
+}
+
+fn of_health(health: Health) -> String {
+    let judged = |check| health.judged(check).0.to_string();
+    object([
+        ("live", judged(Check::Live)),
+        ("ready", judged(Check::Ready)),
+        ("started", judged(Check::Started)),
+        ("supervised", health.supervised.to_string()),
+        // Workers in which nothing goes on though requests wait.
+        ("stuck", health.stuck.to_string()),
+    ])
+}
+
+fn of_server(segment: &Segment) -> String {
     const SERVER: [Server; SERVER_NAMES.len()] = [
         Server::Pid,
         Server::Alive,
@@ -59,20 +133,28 @@ pub fn of<P: Page>(found: &Snapshot, segment: &Segment, rows: &Rows<P>) -> Strin
         Server::ReloadsDone,
         Server::ReloadsFailed,
     ];
-    let server =
-        SERVER_NAMES.iter().zip(SERVER).map(|(name, what)| (*name, segment.server(what).to_string()));
-    let phases = NAMES.iter().zip(&found.phases).map(|(name, histogram)| {
+    object(SERVER_NAMES.iter().zip(SERVER).map(|(name, what)| (*name, segment.server(what).to_string())))
+}
+
+fn of_phases(found: &Snapshot) -> String {
+    object(NAMES.iter().zip(&found.phases).map(|(name, histogram)| {
         let share = |share| histogram.quantile(share).map_or("null".into(), seconds);
+        // So that whoever asks again knows the distribution of what came meanwhile.
+        let buckets = histogram.filled().map(|(end, count)| format!("[{}, {count}]", seconds(end)));
         let members = [
             ("count", histogram.count().to_string()),
             ("seconds", seconds(histogram.sum)),
             ("p50", share(0.5)),
             ("p95", share(0.95)),
             ("p99", share(0.99)),
+            ("buckets", array(buckets)),
         ];
         (*name, object(members))
-    });
-    let routes = found.routes.iter().map(|(name, route)| {
+    }))
+}
+
+fn of_routes(found: &Snapshot) -> String {
+    object(found.routes.iter().map(|(name, route)| {
         let members = [
             ("requests", route.requests.to_string()),
             ("errors", route.errors.to_string()),
@@ -80,35 +162,99 @@ pub fn of<P: Page>(found: &Snapshot, segment: &Segment, rows: &Rows<P>) -> Strin
             ("cpu_seconds", if route.measured == 0 { "null".into() } else { seconds(route.cpu_of_all()) }),
         ];
         (name.as_str(), object(members))
+    }))
+}
+
+fn of_workers<P: Page>(workers: &[Worker], asked: &Asked<'_, P>) -> io::Result<String> {
+    let now = monotonic_ns();
+    let each = workers.iter().map(|worker| {
+        let row = |field| asked.rows.of(worker.row, field).to_string();
+        let mut inside = asked.segment.inside(worker.row, false)?;
+        inside.sort_by_key(|one| one.first);
+        Ok(object([
+            ("pid", worker.pid.to_string()),
+            ("inside", worker.inside.to_string()),
+            ("busy", row(Field::Busy)),
+            ("threads", row(Field::Threads)),
+            ("queued", row(Field::Queued)),
+            ("connections", row(Field::Connections)),
+            ("requests", row(Field::Requests)),
+            ("refused", row(Field::Refused)),
+            ("timeouts", row(Field::Timeouts)),
+            ("errors", row(Field::Errors)),
+            ("running", array(inside.iter().map(|one| of_running(one, now, asked.contents)))),
+        ]))
     });
-    let workers: Vec<String> = found
-        .workers
-        .iter()
-        .map(|worker| {
-            let row = |field| rows.of(worker.row, field).to_string();
-            object([
-                ("pid", worker.pid.to_string()),
-                ("inside", worker.inside.to_string()),
-                ("busy", row(Field::Busy)),
-                ("threads", row(Field::Threads)),
-                ("queued", row(Field::Queued)),
-                ("connections", row(Field::Connections)),
-            ])
-        })
+    Ok(array(each.collect::<io::Result<Vec<_>>>()?))
+}
+
+fn of_running(one: &Inside, now: u64, contents: bool) -> String {
+    let mut members = vec![
+        ("number", one.number.to_string()),
+        ("seconds", seconds(now.saturating_sub(one.first))),
+        ("inside", seconds(now.saturating_sub(one.begun))),
+        // More than what JavaScript's numbers hold.
+        ("thread", quoted(&one.thread.to_string())),
+    ];
+    if contents {
+        members.push(("request", quoted(&one.line)));
+    }
+    object(members)
+}
+
+/// The newest of those that have ended and were kept, the oldest first.
+fn of_ended(workers: &[Worker], segment: &Segment) -> io::Result<String> {
+    let mut all: Vec<(u64, Record)> = segment.records(None)?.into_iter().map(|record| (0, record)).collect();
+    for worker in workers {
+        all.extend(segment.records(Some(worker.row))?.into_iter().map(|record| (worker.pid, record)));
+    }
+    all.sort_by_key(|(_, record)| record.wall);
+    let (mut remarkable, mut others) = (0, 0);
+    all.reverse();
+    all.retain(|(_, record)| {
+        let (count, most) =
+            if record.remarkable { (&mut remarkable, REMARKABLE) } else { (&mut others, OTHERS) };
+        *count += 1;
+        *count <= most
+    });
+    Ok(array(all.iter().rev().map(|(pid, record)| of_record(*pid, record))))
+}
+
+fn of_record(pid: u64, record: &Record) -> String {
+    let spans = NAMES.iter().zip(record.spans).filter(|(_, span)| *span != NOT_MEASURED);
+    object([
+        // Zero: its worker is no more.
+        ("pid", pid.to_string()),
+        ("number", record.number.to_string()),
+        ("ended", seconds(record.wall * 1000)),
+        ("status", record.status.to_string()),
+        ("error", quoted(ENDINGS.get(usize::from(record.ending)).copied().unwrap_or_default())),
+        ("request", quoted(&record.line)),
+        ("id", quoted(&record.id)),
+        ("bytes", record.sent.to_string()),
+        ("remarkable", record.remarkable.to_string()),
+        ("phases", object(spans.map(|(name, span)| (*name, seconds(span))))),
+    ])
+}
+
+/// A limit that was reached since the start, under the name of its option.
+fn of_limit(limit: &LimitDoc, counted: &[(&str, u64)]) -> Option<String> {
+    let reached: Vec<(&str, u64)> = limit
+        .counter
+        .split(", ")
+        .filter_map(|name| counted.iter().find(|(known, _)| *known == name))
+        .copied()
         .collect();
-    let names = counters::names();
-    let counted = names.iter().zip(&found.counters).filter(|(_, count)| **count > 0);
-    let mut whole = object([
-        ("schema", SCHEMA.to_string()),
-        ("server", object(server)),
-        ("requests", found.meta(Meta::Ended).to_string()),
-        ("inside", found.inside().to_string()),
-        ("died_inside", found.meta(Meta::DiedInside).to_string()),
-        ("phases", object(phases)),
-        ("routes", object(routes)),
-        ("workers", format!("[{}]", workers.join(", "))),
-        ("counters", object(counted.map(|(name, count)| (name.as_str(), count.to_string())))),
-    ]);
-    whole.push('\n');
-    whole
+    if reached.is_empty() {
+        return None;
+    }
+    // As `settings.py` names them.
+    let timed = limit.kind == "milliseconds" || limit.name == "error_log_rate";
+    let option = format!("--{}{}", if timed { "" } else { "limit-" }, limit.name.replace('_', "-"));
+    Some(object([
+        ("option", quoted(&option)),
+        ("counters", object(reached.iter().map(|(name, count)| (*name, count.to_string())))),
+        ("answer", quoted(limit.answer)),
+        ("reason", quoted(limit.reason)),
+    ]))
 }

@@ -10,6 +10,7 @@ pub mod files;
 mod health;
 mod json;
 mod metrics;
+mod page;
 pub mod statsd;
 
 use std::cell::RefCell;
@@ -22,6 +23,7 @@ use wire::{Head, Limits};
 use self::application::Application;
 use self::exposition::{Form, Text};
 use self::health::{Check, Health, Seen};
+use self::json::Asked;
 use crate::app::App;
 use crate::engine::Engine;
 use crate::exchange::Exchange;
@@ -48,6 +50,8 @@ pub struct Told {
     pub stall: u64,
     /// Requests have deadlines: what is stuck ends by itself.
     pub deadlines: bool,
+    /// From so many milliseconds on a request is slow; zero: none is.
+    pub slow: u64,
     /// Labels of `forehand_build_info`.
     pub build: Vec<(String, String)>,
     /// Where the application's own metrics are.
@@ -70,6 +74,8 @@ pub struct Status<P> {
     rows: Rows<P>,
     told: Told,
     seen: Mutex<Seen>,
+    /// What a browser may do with what it gets from here.
+    policy: String,
 }
 
 thread_local! {
@@ -84,6 +90,7 @@ struct Answer {
 }
 
 const PLAIN: &[u8] = b"text/plain; charset=utf-8";
+const HTML: &[u8] = b"text/html; charset=utf-8";
 
 impl Answer {
     fn plain(status: &'static [u8], text: &str) -> Self {
@@ -105,7 +112,10 @@ impl<P: Page + Send + Sync + 'static> App for Status<P> {
                 .status(answer.status)
                 .and(head.field(b"Content-Type", answer.content_type))
                 .and(head.field(b"Cache-Control", b"no-store"))
-                .and(head.field(b"X-Content-Type-Options", b"nosniff"));
+                .and(head.field(b"X-Content-Type-Options", b"nosniff"))
+                .and(head.field(b"Referrer-Policy", b"no-referrer"))
+                .and(head.field(b"Cross-Origin-Resource-Policy", b"same-origin"))
+                .and(head.field(b"Content-Security-Policy", self.policy.as_bytes()));
             if written.is_ok() {
                 // A peer that is gone is the engine's business.
                 let _ = exchange.whole(builder, &answer.body, engine);
@@ -120,7 +130,7 @@ impl<P: Page + Send + Sync + 'static> App for Status<P> {
 
 impl<P: Page> Status<P> {
     pub fn new(segment: Segment, rows: Rows<P>, told: Told) -> Self {
-        Self { segment, rows, told, seen: Mutex::default() }
+        Self { segment, rows, told, seen: Mutex::default(), policy: page::policy() }
     }
 
     fn answer(&self, head: &Head, listener: usize) -> Answer {
@@ -136,12 +146,16 @@ impl<P: Page> Status<P> {
             b"/readyz" => self.health(Check::Ready, head),
             b"/startupz" => self.health(Check::Started, head),
             b"/metrics" => self.metrics(head),
-            b"/status.json" if !self.is_private(head, listener) => Answer::plain(
-                b"403 Forbidden",
-                "this names paths: it is for this machine, or who has the token\n",
-            ),
-            b"/status.json" => self.status(),
-            _ => Answer::plain(b"404 Not Found", "/metrics /livez /readyz /startupz /status.json\n"),
+            // It has no numbers: it asks for them as anybody does.
+            b"/" => Answer { status: b"200 OK", content_type: HTML, body: page::TEXT.into() },
+            b"/status.json" => match self.is_private(head, listener) {
+                // Who names a token and has the wrong one shall hear of it.
+                false if head.block.get("authorization").is_some() => {
+                    Answer::plain(b"403 Forbidden", "this is not the token of --status-token-file\n")
+                }
+                contents => self.status(contents),
+            },
+            _ => Answer::plain(b"404 Not Found", "/ /metrics /livez /readyz /startupz /status.json\n"),
         }
     }
 
@@ -152,10 +166,13 @@ impl<P: Page> Status<P> {
         here || given.is_some_and(|given| is_the_same(given, &self.told.token))
     }
 
-    fn health(&self, check: Check, head: &Head) -> Answer {
+    fn look(&self) -> Health {
         let mut seen = crate::sync::lock(&self.seen);
-        let found = Health::look(&self.segment, &self.rows, (&self.told, &mut seen), monotonic_ms());
-        let (good, lines) = found.judged(check);
+        Health::look(&self.segment, &self.rows, (&self.told, &mut seen), monotonic_ms())
+    }
+
+    fn health(&self, check: Check, head: &Head) -> Answer {
+        let (good, lines) = self.look().judged(check);
         let verbose = head.query().split(|byte| *byte == b'&').any(|part| part == b"verbose");
         let mut text = String::new();
         if verbose || !good {
@@ -194,13 +211,13 @@ impl<P: Page> Status<P> {
         }
     }
 
-    fn status(&self) -> Answer {
-        match Snapshot::read(&self.segment) {
-            Ok(found) => Answer {
-                status: b"200 OK",
-                content_type: b"application/json",
-                body: json::of(&found, &self.segment, &self.rows).into_bytes(),
-            },
+    /// `contents`: with what requests are for.
+    fn status(&self, contents: bool) -> Answer {
+        let asked = Asked { segment: &self.segment, rows: &self.rows, told: &self.told, contents };
+        match Snapshot::read(&self.segment).and_then(|found| json::of(&found, self.look(), &asked)) {
+            Ok(text) => {
+                Answer { status: b"200 OK", content_type: b"application/json", body: text.into_bytes() }
+            }
             Err(error) => Answer::plain(b"503 Service Unavailable", &format!("{error}\n")),
         }
     }
