@@ -356,6 +356,7 @@ def test_options_that_pages_name_exist() -> None:
     known |= set(re.findall(r"--[\w-]+", told.stdout))
     known |= set(re.findall(r'"(--[\w-]+)"', (ROOT / "python/forehand/supervisor/client.py").read_text()))
     known |= set(re.findall(r'"(--[\w-]+)"', (ROOT / "python/forehand/supervisor/request_list.py").read_text()))
+    known |= set(re.findall(r'"(--[\w-]+)"', (ROOT / "python/forehand/top/command.py").read_text()))
     for verb in (ROOT / "lab/own.py", *(ROOT / "lab/verbs").glob("*.py")):
         known |= set(re.findall(r'"(--[\w-]+)"', verb.read_text()))
     # In the gunicorn page's tables the first column is gunicorn's.

@@ -28,8 +28,9 @@ variables, then the file, then what platforms set (PORT, WEB_CONCURRENCY,
 FORWARDED_ALLOW_IPS).
 docs/settings.md has all of them with their reasons.
 
-commands for a running server: forehand status | reload | upgrade | stop | workers | stacks | tls | reopen
-(each has --help). Another server's configuration: forehand migrate FILE | 'COMMAND LINE'.
+commands for a running server: forehand status | top | requests | reload | upgrade | stop | workers | stacks |
+tls | reopen (each has --help).
+Another server's configuration: forehand migrate FILE | 'COMMAND LINE'.
 Measuring servers: forehand lab.
 
 exit statuses: {}
@@ -42,7 +43,7 @@ OTHER_COMMANDS = {
     "lab": "measure servers",
 }
 #: Commands for a running server (`supervisor/client.py`).
-COMMANDS = ("status", "requests", "reload", "upgrade", "stop", "workers", "stacks", "tls", "reopen")
+COMMANDS = ("status", "top", "requests", "reload", "upgrade", "stop", "workers", "stacks", "tls", "reopen")
 
 
 class Parser(argparse.ArgumentParser):

@@ -25,7 +25,7 @@ GENERAL = (
 )
 FOOT = """\
 
-Running servers: status requests reload upgrade stop workers stacks tls reopen
+Running: status top requests reload upgrade stop workers stacks tls reopen
 From another server: forehand migrate FILE. Measuring servers: forehand lab
 """
 COLUMN = 29

@@ -1,4 +1,4 @@
-"""`forehand status`, `reload`, `upgrade`, `stop`, `workers`, `stacks`, `reopen`.
+"""`forehand status`, `reload`, `upgrade`, `stop`, `workers`, `stacks`, `top`, `reopen`.
 
 Knows: the control socket's lines, and how to show them. Does not know: the supervisor's
 insides. A process of its own; imports what it likes.
@@ -18,6 +18,7 @@ from forehand import errors
 from forehand.errors import Problem
 from forehand.supervisor import request_list, status_text
 from forehand.supervisor.control import ask_holder, folder
+from forehand.top import command
 
 ORDERS = {
     "status": "show a running server's workers, memory, and how often limits were reached",
@@ -28,6 +29,7 @@ ORDERS = {
     "stacks": "show what every thread of every worker is doing",
     "tls": "read certificates and keys again (forehand tls reload), which also happens by itself when they change",
     "requests": "show which requests are running, and which were slow or have failed",
+    "top": "show what a running server does, again and again: routes, workers, requests, limits",
     "reopen": "open the log files again, after they were moved away",
 }
 
@@ -51,6 +53,8 @@ def main(arguments: Sequence[str]) -> int:
         parser.add_argument("--now", action="store_true", help="do not wait for running requests")
     if order == "requests":
         request_list.add_flags(parser)
+    if order == "top":
+        command.add_flags(parser)
     if order == "workers":
         # `-1` is a number here and no option.
         parser.add_argument("count", metavar="+1|-1|N")
@@ -67,6 +71,8 @@ def main(arguments: Sequence[str]) -> int:
         line += " now"
     if order == "requests":
         return request_list.show(find(given.control), given)
+    if order == "top":
+        return command.show(find(given.control), given)
     return _give(order, line, find(given.control), given)
 
 

@@ -40,8 +40,8 @@ def show(path: str, given: argparse.Namespace) -> int:
     statistics, workers = opened(path)
     ended = _ended(statistics, workers, given)
     known = {_key(one) for one in ended}
-    running = [] if given.slow or given.failed else _running(statistics, workers)
-    _print(running, ended[len(ended) - given.last :] if given.last < len(ended) else ended, as_json=given.json)
+    inside = [] if given.slow or given.failed else running(statistics, workers)
+    _print(inside, ended[len(ended) - given.last :] if given.last < len(ended) else ended, as_json=given.json)
     while given.follow:
         time.sleep(EVERY)
         try:
@@ -74,7 +74,8 @@ def opened(path: str) -> tuple[_core.Statistics, list[Row]]:
         os.close(fds[0])
 
 
-def _running(statistics: _core.Statistics, workers: list[Row]) -> list[Row]:
+def running(statistics: _core.Statistics, workers: list[Row]) -> list[Row]:
+    """Requests that are inside, the oldest of each worker first."""
     return [
         {"worker": worker["worker"], "pid": worker["pid"], "number": number, "request": line, "seconds": age,
          "inside": inside, "thread": thread}
@@ -83,18 +84,20 @@ def _running(statistics: _core.Statistics, workers: list[Row]) -> list[Row]:
     ]  # fmt: skip
 
 
-def _ended(statistics: _core.Statistics, workers: list[Row], given: argparse.Namespace) -> list[Row]:
-    """Those that are wanted of all that were kept, the oldest first."""
-    if given.running:
-        return []
+def kept(statistics: _core.Statistics, workers: list[Row]) -> list[Row]:
+    """All that have ended and were kept, the oldest first. Worker 0: it is no more."""
     dead = [{"worker": 0, "pid": 0, **record} for record in statistics.records(None)]
     living = [
         {"worker": worker["worker"], "pid": worker["pid"], **record}
         for worker in workers
         for record in statistics.records(worker["row"])
     ]
-    every = sorted([*dead, *living], key=lambda one: one["ended"])
-    return [one for one in every if _wanted(one, given)]
+    return sorted([*dead, *living], key=lambda one: one["ended"])
+
+
+def _ended(statistics: _core.Statistics, workers: list[Row], given: argparse.Namespace) -> list[Row]:
+    """Those that are wanted of them."""
+    return [] if given.running else [one for one in kept(statistics, workers) if _wanted(one, given)]
 
 
 def _wanted(one: Row, given: argparse.Namespace) -> bool:
