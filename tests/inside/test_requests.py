@@ -39,15 +39,15 @@ def test_what_is_inside_is_told_though_every_thread_is_stuck(serve: Serve, drive
     threads = ("--threads", "2") if driver == "threads" else ()
     server = serve(*DRIVERS[driver], "--workers", "1", *threads)
     with server.connect() as one, server.connect() as other:
-        for sock, path in ((one, "/sleep/5/one?token=secret"), (other, "/sleep/5/two")):
+        for sock, path in ((one, "/sleep/60/one?token=secret"), (other, "/sleep/60/two")):
             sock.sendall(GET.format(path).encode())
         found = server.until(lambda: len(told(server, "--running")) == 2 and told(server, "--running"))
-        assert [one["request"] for one in found] == ["GET /sleep/5/one", "GET /sleep/5/two"], (
+        assert [one["request"] for one in found] == ["GET /sleep/60/one", "GET /sleep/60/two"], (
             "without what may be secret"
         )
         assert all(one["state"] == "running" and 0 < one["seconds"] < 60 for one in found)
         shown = server.order("requests")[1]
-        assert re.search(r"^worker 1 \(\d+\) +running +[\d.]+ s  GET /sleep/5/one$", shown, re.M), shown
+        assert re.search(r"^worker 1 \(\d+\) +running +[\d.]+ s  GET /sleep/60/one$", shown, re.M), shown
 
 
 def test_slow_ones_and_failures_are_told_apart_and_outlive_their_worker(serve: Serve) -> None:
