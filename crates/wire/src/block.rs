@@ -60,6 +60,13 @@ pub struct Block {
 }
 
 impl Block {
+    /// One in which there is nothing.
+    pub(crate) fn without_fields(variant: u32) -> Self {
+        let (raw, fields) = (Box::default(), Box::default());
+        let (facts, attachment) = (Facts::default(), Attachment::default());
+        Self { raw, unfolded: None, fields, facts, variant, attachment }
+    }
+
     fn text(&self) -> &[u8] {
         self.unfolded.as_deref().unwrap_or(&self.raw)
     }

@@ -95,6 +95,21 @@ impl Head {
         })
     }
 
+    /// The same request without its fields: what is left of it where no more than its line is of interest, and nothing
+    /// else of it is to be held.
+    pub fn without_fields(&self) -> Self {
+        Self {
+            line: self.line.clone(),
+            parts: self.parts.clone(),
+            block: Arc::new(Block::without_fields(self.block.variant)),
+            attachment: OnceLock::new(),
+            label: AtomicU64::new(self.label.load(Ordering::Relaxed)),
+            repeated: AtomicBool::new(false),
+            found_out: AtomicU64::new(0),
+            ..*self
+        }
+    }
+
     fn part(&self, (from, to): (usize, usize)) -> &[u8] {
         &self.line[from..to]
     }

@@ -5,6 +5,7 @@
 //! under the baton. Where statistics are not kept, nothing is in it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use reactor::sys::monotonic_ns;
 
@@ -73,9 +74,11 @@ impl Connections {
         }
     }
 
-    /// The reply to a request waits for its client: it is over when that has taken it.
+    /// The reply to a request waits for its client: it is over when that has taken it. What the client has sent is not held
+    /// for so long: it may be much.
     #[cold]
-    pub fn settle_later(&mut self, replying: Replying, ended: Ended) {
+    pub fn settle_later(&mut self, replying: Replying, mut ended: Ended) {
+        ended.head = Arc::new(ended.head.without_fields());
         self.unsettled.waiting.insert(replying, ended);
     }
 
