@@ -84,7 +84,7 @@ fn verifier(tls: &Tls, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerC
 /// Certificates of the plan, and whom they vouch for.
 ///
 /// The server's own certificate, where it is among them, is believed as it is: its signature of itself would prove nothing, and to
-/// look at it is a quarter of what a handshake costs the engine.
+/// verify it costs the engine tens of microseconds in each handshake.
 #[derive(Debug)]
 struct Known {
     known: Vec<CertificateDer<'static>>,
