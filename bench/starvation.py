@@ -11,11 +11,14 @@ held against this server only, and the exit status says whether they hold.
     new       20 from the start, and after three seconds 50 of a view that nobody has asked for before
     auto      as crowd, with --threads auto, from the fifth second on
     database  50 clients of a view that waits 50 ms for one of ten connections, with --threads auto, from second 30 on
+    scraper   twenty clients ask for four fifths of what 31 threads finish, calm, and beside one that asks for four
+              times as much as is finished, with --fair-by client
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import os
 import shlex
@@ -25,7 +28,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,8 @@ AUTO = " --threads auto"
 QUICK, SLOW, DATABASE = "/", "/slow", "/database"
 #: What ten connections finish whose calls take 50 ms, in a second.
 BEST = 10 / 0.05
+#: What 31 threads finish of calls that take 50 ms, in a second.
+SLOW_RATE = 31 / 0.05
 #: For so long everything is measured, in seconds.
 SECONDS = 5
 
@@ -105,30 +110,42 @@ def threads_for_requests(pid: int) -> int:
     return max(counts)
 
 
-def play(command: str, row: Row) -> dict[str, float]:
-    """One row, once: every figure by its name."""
+@contextlib.contextmanager
+def running(command: str) -> Iterator[tuple[int, int]]:
+    """A server on CPU 0: its port and process."""
     port = free_port()
-    words = shlex.split(command.replace("{port}", str(port)) + (row.options if command == OWN else ""))
+    words = shlex.split(command.replace("{port}", str(port)))
     # A session of its own: servers whose workers outlive them are ended with these.
     process = subprocess.Popen(
         words, cwd=HERE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         preexec_fn=lambda: os.sched_setaffinity(0, {0}),
     )  # fmt: skip
-    loads: list[Load] = []
     try:
         answers(port)
+        yield port, process.pid
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def play(command: str, row: Row) -> dict[str, float]:
+    """One row, once: every figure by its name."""
+    with contextlib.ExitStack() as ends:
+        port, pid = ends.enter_context(running(command + (row.options if command == OWN else "")))
+        loads: list[Load] = []
         last = max(when for _, _, when in row.slow)
         begun = time.monotonic()
         for path, clients, when in row.loads:
             time.sleep(max(0.0, begun + when - time.monotonic()))
             loads.append(Load(plan(port, path, clients, last + row.warm - when)))
+            ends.callback(loads[-1].kill)
         counts: list[int] = []
         over = threading.Event()
 
         def count() -> None:
             while not over.wait(0.5):
                 if time.monotonic() >= begun + last + row.warm:
-                    counts.append(threads_for_requests(process.pid))
+                    counts.append(threads_for_requests(pid))
 
         counter = threading.Thread(target=count)
         counter.start()
@@ -137,11 +154,6 @@ def play(command: str, row: Row) -> dict[str, float]:
         finally:
             over.set()
             counter.join()
-    finally:
-        for load in loads:
-            load.kill()
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
     figures: dict[str, float] = {"threads": max(counts, default=0)}
     for (path, _, _), result in zip(row.loads, results, strict=True):
         percentiles = result["times"]["response"]["percentiles_us"]
@@ -171,15 +183,68 @@ def shown(name: str, row: Row, times: list[dict[str, float]], own: bool) -> bool
     return not missed
 
 
+def asks(port: int, rate: float, sources: list[str]) -> dict[str, Any]:
+    """Somebody asks for what is slow so often in a second, from these addresses."""
+    return {
+        "url": f"http://127.0.0.1:{port}{SLOW}", "cpus": [1], "sources": sources, "warmup_s": 2,
+        "duration_s": 2 + SECONDS,
+        "load": {"kind": "open", "arrivals": "poisson", "rate": rate}, "drain_s": 1.0, "requests": [{"name": SLOW}],
+        "timeouts": {"connect_s": 20.0, "first_byte_s": 20.0, "body_s": 20.0},
+    }  # fmt: skip
+
+
+def scraped(command: str, fair: str) -> dict[str, float]:
+    """The clients calm, and beside the scraper: what they are given of what they ask for, and when."""
+    figures: dict[str, float] = {}
+    clients = asks(0, 0.8 * SLOW_RATE, [f"127.0.1.{number}" for number in range(1, 21)])
+    with running(command + fair) as (port, _):
+        clients["url"] = asks(port, 0, [])["url"]
+        for name, scraper in (("calm", None), ("beside", asks(port, 4 * SLOW_RATE, ["127.0.2.1"]))):
+            beside = Load(scraper) if scraper else None
+            result = Load(clients).result()
+            if beside:
+                figures["scraper"] = given(beside.result())
+            figures[f"success {name}"] = given(result)
+            figures[f"p99 {name}"] = result["times"]["response"]["percentiles_us"]["99"] / 1000
+    return figures
+
+
+def given(result: Mapping[str, Any]) -> float:
+    """Of what was asked for, what was answered with 200."""
+    totals = result["totals"]
+    return float(totals["replies"] / max(1, totals["replies"] + totals["failed"]))
+
+
+def scraper(command: str, times: int) -> bool:
+    """Prints the row. True: its bounds hold."""
+    found = [scraped(command, " --fair-by client" if command == OWN else "") for _ in range(times)]
+    middle = {key: statistics.median(one[key] for one in found) for key in found[0]}
+    for name in ("calm", "beside"):
+        spread = [one[f"p99 {name}"] for one in found]
+        print(
+            f"scraper  {name:<10}others are given {middle[f'success {name}']:.1%}, p99 {middle[f'p99 {name}']:.1f} ms"
+            f" ({min(spread):.1f} to {max(spread):.1f})",
+            flush=True,
+        )
+    print(f"scraper  is given {middle['scraper']:.1%}")
+    held = middle["success beside"] >= 0.99 and middle["p99 beside"] <= 2 * middle["p99 calm"]
+    if not held and command == OWN:
+        print("scraper  NOT MET: others are given >= 99 %, with a p99 <= 2 x calm", flush=True)
+    return held or command != OWN
+
+
 def main() -> int:
     """Play and print; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", choices=[*ROWS, []], default=[])
+    parser.add_argument("rows", nargs="*", choices=[*ROWS, "scraper", []], default=[])
     parser.add_argument("--command", default=OWN)
     parser.add_argument("--times", type=int, default=3)
     options = parser.parse_args()
     held = True
-    for name in options.rows or ROWS:
+    for name in options.rows or [*ROWS, "scraper"]:
+        if name == "scraper":
+            held &= scraper(options.command, options.times)
+            continue
         times = [play(options.command, ROWS[name]) for _ in range(options.times)]
         held &= shown(name, ROWS[name], times, options.command == OWN)
     return 0 if held else 1

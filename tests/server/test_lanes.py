@@ -92,7 +92,7 @@ def test_quick_requests_are_answered_beside_more_slow_ones_than_there_are_thread
     served.until(lambda: f"slow: GET {path} (" in served.order("status")[1])
     assert f"1 of {THREADS} threads is kept for quick ones" in served.order("status")[1]
     # How many waited when that was logged is not known: it is said once for the same routes.
-    served.says(f"requests wait for a thread; slow: GET {path} (")
+    served.says(f" for a thread; slow: GET {path} (")
     ask(served, "/gate?open")
     assert [answer(sock) for sock in crowd] == [(200, b"ok")] * CROWD
     served.until(lambda: queued(served) == 0)
@@ -241,7 +241,7 @@ def test_who_asks_for_most_makes_room_and_has_its_turn_like_everybody(serve: Ser
 
     greedy = [of("greedy") for _ in range(SLOW_THREADS + limit)]
     served.until(lambda: queued(served) == limit)
-    # Clients have one of 64 shares by chance: of four hardly three have the same one as the other client.
+    # Clients have one of 256 shares by chance: of four hardly three have the same one as the other client.
     modest = [of(f"modest {number}") for number in range(4)]
     served.counts("requests_not_queued", 4)
     ask(served, "/gate?open")

@@ -398,11 +398,12 @@ impl Lanes {
             1 => format!("1 of {} threads is kept for quick ones", self.threads),
             kept => format!("{kept} of {} threads are kept for quick ones", self.threads),
         };
+        let waits = match waiting {
+            1 => "1 request waits".to_string(),
+            _ => format!("{waiting} requests wait"),
+        };
         let routes = slow.into_iter().take(NAMED).map(|(name, _)| name.to_string()).collect();
-        Some((
-            format!("{waiting} requests wait for a thread; slow: {}{more}; {kept}", some.join(", ")),
-            routes,
-        ))
+        Some((format!("{waits} for a thread; slow: {}{more}; {kept}", some.join(", ")), routes))
     }
 
     /// What is known of routes, for messages and tests: name, and how long calls take on average.

@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-/// So many shares are told apart: clients beyond that share one with others, by chance.
-pub const SHARES: usize = 64;
+/// So many shares are told apart, by chance: of the others one client in so many has the share of the one that asks for most.
+pub const SHARES: usize = 256;
 
 /// Those that wait, by share.
 #[derive(Debug)]
