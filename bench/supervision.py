@@ -2,6 +2,7 @@
 
     supervision.py crash     a worker is killed each second for a minute, at half load
     supervision.py stuck     endless loops and deadlocks beside others: 504 in time, others unharmed
+    supervision.py bursts    views of 40 ms of CPU, ten a second, beside others: who moves, and whom it costs what
     supervision.py overload  five times what the server can do, for half a minute
     supervision.py scale     two workers against one, on a view that burns
     supervision.py beside    a fast view beside one that burns 200 ms, with granian and gunicorn
@@ -109,6 +110,30 @@ def stuck(seconds: int) -> dict[str, Any]:
         }  # fmt: skip
     finally:
         server.kill()
+
+
+def bursts(seconds: int) -> dict[str, Any]:
+    """Views of 40 ms of CPU, ten a second, beside short requests; three times in turn with the server as it is, and
+    where no worker can give its clients to another. After each, how many have moved."""
+    options = ("--workers", "2")
+    p99: dict[str, list[float]] = {"moving": [], "staying": []}
+    moved: dict[str, list[int]] = {"moving": [], "staying": []}
+    for _ in range(3):
+        for name, env in (("moving", {}), ("staying", {"PYTHONPATH": str(HERE / "staying")})):
+            server = Serving("crowd_app", *options, cwd=HERE, env=env)
+            try:
+                url = f"http://127.0.0.1:{server.port}"
+                arrivals = {"kind": "open", "arrivals": "poisson", "rate": 10}
+                burst = [{"name": "burst", "target": "/burn?0.04"}]
+                plan = {"url": url, "load": arrivals, "requests": burst, "keep_alive": False}
+                beside = load({**plan, "duration_s": seconds / 6, "threads": 1})
+                p99[name].append(p99_beside(server, seconds / 6, rest))
+                beside.communicate()
+                moved[name].append(server.counters()["connections_taken_over"])
+            finally:
+                server.kill()
+    middle = {name: statistics.median(found) for name, found in p99.items()}
+    return {"p99_ms": p99, "moved": moved, "ratio": middle["moving"] / middle["staying"]}
 
 
 def rest() -> None:
@@ -342,7 +367,7 @@ def install(peers: Path) -> None:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("verb", choices=("crash", "stuck", "overload", "scale", "beside", "memory"))
+    parser.add_argument("verb", choices=("crash", "stuck", "bursts", "overload", "scale", "beside", "memory"))
     parser.add_argument("--seconds", type=int, default=0)
     parser.add_argument("--peers", type=Path, default=Path(tempfile.gettempdir()) / "forehand-peers")
     given = parser.parse_args()
@@ -351,6 +376,7 @@ def main() -> int:
     measured: dict[str, Callable[[], dict[str, Any]]] = {
         "crash": lambda: crash(given.seconds or 60),
         "stuck": lambda: stuck(given.seconds or 240),
+        "bursts": lambda: bursts(given.seconds or 180),
         "overload": lambda: overload(given.seconds or 30),
         "scale": lambda: scale(given.seconds or 20),
         "beside": lambda: beside(given.seconds or 20, given.peers),

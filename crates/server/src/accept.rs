@@ -79,8 +79,11 @@ impl Acceptor {
         }
         match taken {
             Ok((Accepted::Connection(socket, peer), source)) => {
-                if listener == HANDOFF && !self.listeners.are_watched() {
-                    connections.handover().pause(poller.now);
+                if listener == HANDOFF {
+                    self.sharing.came_back(connections);
+                    if !self.listeners.are_watched() {
+                        connections.handover().pause(poller.now);
+                    }
                 }
                 let tells = self.listeners.are_watched() && self.listeners.is_open();
                 if tells && !poller.is_brisk() && !connections.shutdown().has_begun() {
@@ -331,8 +334,9 @@ impl Acceptor {
         }
     }
 
-    /// Another worker is too busy for what it would have to do.
+    /// Another worker is too busy for what it would have to do, or would have its connections back.
     pub fn look_again(&mut self) {
+        self.sharing.is_called();
         if self.takes() {
             self.listeners.all_ready();
         }

@@ -42,4 +42,10 @@ pub trait App: Send + Sync + 'static {
     fn strained_until(&self) -> Millis {
         0
     }
+
+    /// The same, where that lasts for longer than is usual: clients are better off with another worker.
+    #[inline]
+    fn stuck_until(&self) -> Millis {
+        0
+    }
 }

@@ -317,8 +317,37 @@ impl Connections {
         self.engine.publish(poller.now);
     }
 
-    /// Gives a connection that can leave to another worker; given back where that cannot be now.
-    fn hand_over(&mut self, mut connection: Box<Connection>, poller: &Poller) -> Option<Box<Connection>> {
+    /// Gives up to so many idle connections back to a worker that has had them. How many have gone.
+    pub fn give_back(&mut self, most: u64, poller: &mut Poller) -> u64 {
+        let idle = self.slots.parked().filter(|(_, connection, _)| connection.can_leave());
+        let idle: Vec<u64> = idle.take(most as usize).map(|(token, _, _)| token).collect();
+        let mut given = 0;
+        for token in idle {
+            let Some(connection) = self.slots.check_out(token) else { continue };
+            if let Some(kept) = self.send_away(connection, poller) {
+                self.park(kept, poller);
+                break;
+            }
+            given += 1;
+        }
+        self.engine
+            .log
+            .debug(|| format!("has given {given} idle connections back: they were another worker's"));
+        self.engine.publish(poller.now);
+        given
+    }
+
+    /// Gives a connection that can leave to another worker, as this one is held up; given back where that cannot be
+    /// now.
+    fn hand_over(&mut self, connection: Box<Connection>, poller: &Poller) -> Option<Box<Connection>> {
+        let kept = self.send_away(connection, poller);
+        if kept.is_none() {
+            self.handover.returns().gave(poller.now);
+        }
+        kept
+    }
+
+    fn send_away(&mut self, mut connection: Box<Connection>, poller: &Poller) -> Option<Box<Connection>> {
         if !self.handover.send(&mut connection, poller) {
             return Some(connection);
         }

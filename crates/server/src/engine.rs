@@ -96,6 +96,8 @@ pub struct Engine {
     pub budget: Arc<Budget>,
     stage: AtomicU8,
     strained_until: AtomicU64,
+    /// The same, for longer than is usual.
+    stuck_until: AtomicU64,
     /// The same, as a thread has kept the interpreter from all others.
     after_held_until: AtomicU64,
     /// Until when there is taken to be no file descriptor for another connection.
@@ -143,6 +145,7 @@ impl Engine {
             log,
             stage: AtomicU8::new(Stage::Serving as u8),
             strained_until: AtomicU64::new(0),
+            stuck_until: AtomicU64::new(0),
             after_held_until: AtomicU64::new(0),
             crowded_until: AtomicU64::new(0),
             held: AtomicBool::new(false),
@@ -330,12 +333,20 @@ impl Engine {
         self.rechecks.load(Ordering::Relaxed)
     }
 
-    /// One thread holds up the others until then, or did.
+    /// One thread holds up the others until then, or did; and for longer than is usual, until `stuck`.
     #[inline]
-    pub(crate) fn strained(&self, until: u64) {
+    pub(crate) fn strained(&self, until: u64, stuck: u64) {
         if until != self.strained_until.load(Ordering::Relaxed) {
             self.strained_until.store(until, Ordering::Relaxed);
+            self.stuck_until.store(stuck, Ordering::Relaxed);
         }
+    }
+
+    /// True while one thread holds up the others for longer than is usual: clients are better off elsewhere.
+    pub(crate) fn is_stuck(&self, now: u64) -> bool {
+        [&self.stuck_until, &self.after_held_until]
+            .into_iter()
+            .any(|until| until.load(Ordering::Relaxed) > now)
     }
 
     /// True while one thread holds up the others.

@@ -13,6 +13,7 @@ use wire::Millis;
 use crate::connection::Connection;
 use crate::handover::{Way, depart};
 use crate::poller::Poller;
+use crate::returns::Returns;
 
 /// Where a connection came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,11 +75,13 @@ pub(crate) struct Handover {
     on: bool,
     /// Before then none is given away again, as nobody has taken the last ones.
     again_at: Millis,
+    /// Those that were given away because this worker was held up.
+    returns: Returns,
 }
 
 impl Handover {
     pub fn new(handoff: Option<Arc<Handoff>>) -> Self {
-        Self { handoff, on: false, again_at: 0 }
+        Self { handoff, on: false, again_at: 0, returns: Returns::default() }
     }
 
     /// True while connections that become idle are given away.
@@ -90,6 +93,11 @@ impl Handover {
     /// Gives connections away from now on, or keeps them.
     pub fn switch(&mut self, on: bool) {
         self.on = on;
+    }
+
+    /// What is away, and when it is to come back.
+    pub fn returns(&mut self) -> &mut Returns {
+        &mut self.returns
     }
 
     /// False for a while after nobody has taken what was given.

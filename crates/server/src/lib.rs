@@ -107,6 +107,7 @@ pub mod request_deadlines;
 pub mod request_id;
 #[cfg(not(loom))]
 mod requests;
+pub mod returns;
 pub mod rows;
 #[cfg(not(loom))]
 pub mod scoreboard;

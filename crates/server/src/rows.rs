@@ -44,6 +44,8 @@ pub enum Field {
     Strained,
     /// In the first row only: the rows behind this many have never been used.
     Rows,
+    /// Connections that it has given away, and would have back.
+    Wants,
 }
 
 /// The numbers of all, and the time of this worker.
@@ -153,16 +155,82 @@ impl<P: Page> Rows<P> {
         self.anybody_where(level, |field| field(Field::Strained) == 0 && field(Field::Connections) < room)
     }
 
+    /// Says that it would have so many connections back.
+    pub fn wants(&self, connections: u64) {
+        if self.at(self.row, Field::Wants).load(Ordering::Relaxed) != connections {
+            self.set(Field::Wants, connections);
+        }
+    }
+
+    /// How many of `own` connections another worker would have back: no more than make it even between the two.
+    pub fn wanted_back(&self, own: u64) -> u64 {
+        let wanted = self.others().map(|row| {
+            let read = |field| self.at(row, field).load(Ordering::SeqCst);
+            let wants =
+                if read(Field::Pid) == 0 || read(Field::Strained) != 0 { 0 } else { read(Field::Wants) };
+            wants.min(own.saturating_sub(read(Field::Connections)) / 2)
+        });
+        wanted.max().unwrap_or(0)
+    }
+
+    /// Rows that others have, or have had.
+    fn others(&self) -> impl Iterator<Item = usize> {
+        let rows = self.at(0, Field::Rows).load(Ordering::Relaxed).min(ROWS as u64);
+        let own = self.row;
+        (0..rows as usize).filter(move |&row| row != own)
+    }
+
     fn anybody(&self, level: u64, watching: Option<u64>) -> bool {
         self.anybody_where(level, |field| watching.is_none_or(|wanted| field(Field::Watching) == wanted))
     }
 
     fn anybody_where(&self, level: u64, fits: impl Fn(&dyn Fn(Field) -> u64) -> bool) -> bool {
-        let rows = self.at(0, Field::Rows).load(Ordering::Relaxed).min(ROWS as u64);
-        (0..rows as usize).filter(|&row| row != self.row).any(|row| {
+        self.others().any(|row| {
             let read = |field| self.at(row, field).load(Ordering::SeqCst);
             let fits = read(Field::Pid) != 0 && fits(&read) && read(Field::Level) < level;
             fits && (read(Field::Busy) == 0 || read(Field::Updated) + STALE_MS >= self.page.now())
         })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Numbers(Vec<AtomicU64>);
+
+    impl Page for Numbers {
+        fn numbers(&self) -> &[AtomicU64] {
+            &self.0
+        }
+
+        fn now(&self) -> Millis {
+            0
+        }
+    }
+
+    #[test]
+    fn who_has_more_gives_back_what_is_asked_for_and_no_more_than_makes_it_even() {
+        for (own, theirs, wants, strained, gives) in [
+            (10, 0, 0, 0, 0),
+            (10, 0, 3, 0, 3),
+            (10, 0, 9, 0, 5),
+            (11, 0, 9, 0, 5),
+            (10, 8, 9, 0, 1),
+            (10, 9, 9, 0, 0),
+            (10, 12, 9, 0, 0),
+            (10, 0, 9, 1, 0),
+        ] {
+            let rows = Rows::new(Numbers((0..ROWS * WIDTH).map(|_| AtomicU64::new(0)).collect()), 0);
+            rows.at(0, Field::Rows).store(3, Ordering::Relaxed);
+            // Ours is not looked at, nor one where nobody lives.
+            for (row, pid) in [(0, 1), (1, 0), (2, 2)] {
+                rows.at(row, Field::Pid).store(pid, Ordering::Relaxed);
+                rows.at(row, Field::Wants).store(if row == 2 { wants } else { 100 }, Ordering::Relaxed);
+            }
+            rows.at(2, Field::Connections).store(theirs, Ordering::Relaxed);
+            rows.at(2, Field::Strained).store(strained, Ordering::Relaxed);
+            assert_eq!(rows.wanted_back(own), gives, "{own} here, {theirs} there, {wants} wanted");
+        }
     }
 }

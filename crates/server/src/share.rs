@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::listeners::Listeners;
 use crate::load::FULL;
 use crate::poller::Poller;
+use crate::returns::ASK_MS;
 use crate::rows::Listening;
 use crate::scoreboard::Field;
 use crate::slots::NEVER;
@@ -28,6 +29,12 @@ use crate::slots::NEVER;
 const FULL_MS: Millis = 250;
 /// How often a worker that has stepped back looks whether it is needed.
 const LOOK_MS: Millis = 100;
+/// So many connections go back at a time, which is less than a millisecond's work for either side, ...
+const PORTION: u64 = 32;
+/// ... and for so long whoever gives them back leaves them to others.
+const LEAVE_MS: Millis = 20;
+/// So often a worker calls while it asks for them.
+const CALL_MS: Millis = 500;
 
 /// What one worker does about the others.
 pub(crate) struct Sharing {
@@ -38,11 +45,34 @@ pub(crate) struct Sharing {
     full_since: Millis,
     /// When connections that nobody has taken are looked for, while others watch the listeners.
     neglected_at: Millis,
+    /// It has asked for connections of its own, and takes what comes.
+    asks: bool,
+    /// When it calls those who may have them.
+    calls_at: Millis,
+    /// Another worker has called.
+    called: bool,
+    /// So many connections are another worker's, and are given back by and by, ...
+    owes: u64,
+    /// ... until then.
+    owes_until: Millis,
+    /// When there is something to ask for or to give back.
+    even_at: Millis,
 }
 
 impl Sharing {
     pub fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, level: 0, full_since: NEVER, neglected_at: NEVER }
+        Self {
+            engine,
+            level: 0,
+            full_since: NEVER,
+            neglected_at: NEVER,
+            asks: false,
+            calls_at: 0,
+            called: false,
+            owes: 0,
+            owes_until: 0,
+            even_at: NEVER,
+        }
     }
 
     /// Watches the listeners, or leaves them to others. Called before every wait.
@@ -56,6 +86,72 @@ impl Sharing {
         let level = self.engine.level(poller.now);
         if level != self.level || !listeners.are_watched() || level > 0 {
             self.reconsider(level, listeners, connections, poller);
+            self.even_at = self.even_at.min(connections.handover().returns().next());
+        }
+        if self.even_at != NEVER {
+            self.even_out(listeners, connections, poller);
+        }
+    }
+
+    /// Another worker has called: perhaps it would have its connections back.
+    pub fn is_called(&mut self) {
+        self.called = true;
+        self.even_at = 0;
+    }
+
+    /// A connection has come from another worker.
+    pub fn came_back(&mut self, connections: &mut Connections) {
+        connections.handover().returns().came();
+        self.even_at = 0;
+    }
+
+    /// When it is time: asks for connections that were given away, and gives back what others ask for.
+    #[cold]
+    fn even_out(&mut self, listeners: &mut Listeners, connections: &mut Connections, poller: &mut Poller) {
+        let now = poller.now;
+        if now >= self.even_at {
+            let engine = Arc::clone(&self.engine);
+            let Some(scoreboard) = &engine.config.scoreboard else { return };
+            let may_take = self.level < FULL && !connections.shutdown().has_begun();
+            let returns = connections.handover().returns();
+            let wanted = if may_take { returns.wanted(now) } else { 0 };
+            self.even_at = returns.next().max(now + LOOK_MS);
+            let asked = std::mem::replace(&mut self.asks, wanted > 0);
+            scoreboard.wants(wanted);
+            if wanted > 0 && !asked {
+                engine.log.debug(|| format!("would have {wanted} connections back: nothing holds it up"));
+            }
+            // Again and again: what comes too late is taken back by whoever gave it.
+            if wanted > 0 && now >= self.calls_at {
+                self.calls_at = now + CALL_MS;
+                engine.publish(now);
+                scoreboard.notify_all();
+            }
+            if wanted > 0 {
+                self.even_at = self.even_at.min(self.calls_at);
+            }
+            if std::mem::take(&mut self.called) {
+                self.owes = scoreboard.wanted_back(engine.connections());
+                self.owes_until = now + ASK_MS;
+            }
+            self.give_back(listeners, connections, poller);
+        }
+        poller.wake_by(self.even_at);
+    }
+
+    /// Gives back some of what is owed: the rest goes another time.
+    fn give_back(&mut self, listeners: &mut Listeners, connections: &mut Connections, poller: &mut Poller) {
+        if poller.now >= self.owes_until || connections.shutdown().has_begun() {
+            self.owes = 0;
+        }
+        if self.owes > 0 && !connections.handover().is_on() {
+            // First: of what is under way this worker shall not be told.
+            listeners.leave_handed_over(&poller.reactor, poller.now + LEAVE_MS);
+            poller.wake_by(poller.now + LEAVE_MS);
+            self.owes -= connections.give_back(self.owes.min(PORTION), poller);
+        }
+        if self.owes > 0 {
+            self.even_at = poller.now + LOOK_MS;
         }
     }
 
@@ -108,13 +204,26 @@ impl Sharing {
             self.full_since = poller.now;
         }
         // A worker with one thread is full at each request, which is no reason to move anybody.
-        let holds_up = level != FULL || poller.now >= self.full_since.saturating_add(FULL_MS);
+        let holds_up = match level {
+            0 => false,
+            FULL => poller.now >= self.full_since.saturating_add(FULL_MS),
+            _ if level > FULL => true,
+            _ => engine.is_stuck(poller.now),
+        };
+        if holds_up {
+            connections.handover().returns().is_held_up(poller.now);
+            if std::mem::take(&mut self.asks) {
+                self.even_at = 0;
+            }
+        }
         // Where the others stop as well, nobody might take them.
         let may_give = !connections.shutdown().has_begun() && connections.handover().may_begin(poller.now);
         let room = engine.config.limits.connections;
-        let hands_over = strained && holds_up && may_give && scoreboard.somebody_is_sound(level, room);
+        let hands_over = holds_up && may_give && scoreboard.somebody_is_sound(level, room);
         connections.handover().switch(hands_over);
-        if self.takes_new(scoreboard.stand(level, listeners.are_watched()), level, listeners, poller) {
+        // What it has asked for would wait if it stepped back.
+        let stands_at = if self.asks { 0 } else { level };
+        if self.takes_new(scoreboard.stand(stands_at, listeners.are_watched()), level, listeners, poller) {
             connections.handover().switch(false);
             return;
         }

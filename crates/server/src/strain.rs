@@ -7,9 +7,14 @@
 //! ```text
 //!          a long wait             more of them, over 30 ms
 //!   CALM ──────────────► BURNING ───────────────────────────► strained, for 200 ms after each
-//!     ▲                     │
+//!     ▲                     │      longer than is usual here
+//!     │                     ├───────────────────────────────► and stuck, for 200 ms after each
 //!     └─────────────────────┘ three short waits, and none that was long for 10 ms
 //! ```
+//!
+//! A worker that is strained is avoided by what is new; one that is stuck gives away the clients that it has. The latter costs
+//! them and whoever takes them, and is in vain where the thread is done a moment later: so what has burnt before and
+//! was done soon tells how long is usual.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -31,6 +36,10 @@ const STRAIN_AFTER_MS: Millis = 30;
 const SIGNS: u32 = 3;
 /// ... and for so long after the last sign of it.
 pub const STRAIN_MS: Millis = 200;
+/// Who burns for longer than this is stuck, whatever is usual.
+const LONGEST_USUAL_MS: Millis = 100;
+/// What was usual is forgotten by such a part with each that burns for a shorter time.
+const FORGET: Millis = 8;
 
 /// What one wait says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +67,10 @@ pub struct Strain {
     /// Shorter waits since then.
     quiet: AtomicU32,
     until: AtomicU64,
+    /// For so long threads burn that are done soon, ...
+    usual: AtomicU64,
+    /// ... and until then one has burnt for longer.
+    stuck_until: AtomicU64,
 }
 
 impl Strain {
@@ -70,6 +83,8 @@ impl Strain {
             counted: AtomicU64::new(0),
             quiet: AtomicU32::new(0),
             until: AtomicU64::new(0),
+            usual: AtomicU64::new(0),
+            stuck_until: AtomicU64::new(0),
         }
     }
 
@@ -77,6 +92,12 @@ impl Strain {
     #[inline]
     pub fn until(&self) -> Millis {
         self.until.load(Ordering::Relaxed)
+    }
+
+    /// Until when (monotonic milliseconds) this worker is stuck: strained for longer than is usual; zero: it never was.
+    #[inline]
+    pub fn stuck_until(&self) -> Millis {
+        self.stuck_until.load(Ordering::Relaxed)
     }
 
     /// False for a wait (microseconds) that [`Strain::note`] need not hear of: a short one while nobody burns.
@@ -105,6 +126,9 @@ impl Strain {
             let lasts = now >= self.since.load(Ordering::Relaxed) + STRAIN_AFTER_MS;
             if lasts && self.signs.load(Ordering::Relaxed) >= SIGNS {
                 self.until.store(now + STRAIN_MS, Ordering::Relaxed);
+                if now >= self.since.load(Ordering::Relaxed) + self.is_too_long() {
+                    self.stuck_until.store(now + STRAIN_MS, Ordering::Relaxed);
+                }
             }
             return Sign::Burns;
         }
@@ -113,7 +137,25 @@ impl Strain {
             return Sign::Unclear;
         }
         self.burning.store(false, Ordering::Relaxed);
+        self.learn(self.last.load(Ordering::Relaxed).saturating_sub(self.since.load(Ordering::Relaxed)));
         Sign::Calm
+    }
+
+    /// After so many milliseconds a thread that burns is stuck: a quarter longer than is usual.
+    fn is_too_long(&self) -> Millis {
+        let usual = self.usual.load(Ordering::Relaxed);
+        (usual + usual / 4).clamp(STRAIN_AFTER_MS, LONGEST_USUAL_MS)
+    }
+
+    /// A thread has burnt for so many milliseconds.
+    fn learn(&self, lasted: Millis) {
+        let usual = self.usual.load(Ordering::Relaxed);
+        let learnt = match lasted {
+            // Behind one that is stuck the next may be: what is usual there is not worth much.
+            _ if lasted > LONGEST_USUAL_MS => usual / 2,
+            _ => lasted.max(usual - usual / FORGET),
+        };
+        self.usual.store(learnt, Ordering::Relaxed);
     }
 }
 
@@ -187,6 +229,40 @@ mod tests {
             noted(&strain, begun);
             assert_eq!(noted(&strain, waits.clone()), sign, "{waits:?}");
         }
+    }
+
+    /// A thread burns for so long, and then nobody does for a while. True: it was stuck.
+    fn burn(strain: &Strain, at: &mut Millis, lasts: Millis) -> bool {
+        let before = strain.stuck_until();
+        noted(strain, (*at..=*at + lasts).map(|now| (now, 520)));
+        *at += lasts + 300;
+        assert_eq!(noted(strain, (0..4).map(|wait| (*at + wait, 0))), Sign::Calm);
+        strain.stuck_until() != before
+    }
+
+    #[test]
+    fn who_burns_for_longer_than_is_usual_is_stuck() {
+        let (strain, mut at) = (Strain::new(), 1000);
+        assert!(!burn(&strain, &mut at, 29));
+        assert!(burn(&strain, &mut at, 40), "36 would have been usual");
+        assert!(!burn(&strain, &mut at, 49), "40 were usual");
+        assert!(!burn(&strain, &mut at, 60));
+        assert!(burn(&strain, &mut at, 75));
+        assert!(!burn(&strain, &mut at, 92), "75 were usual");
+        assert!(burn(&strain, &mut at, 100), "never more than that is");
+        assert!(strain.until() > 0);
+    }
+
+    #[test]
+    fn what_is_usual_is_forgotten_with_shorter_ones_and_behind_one_that_is_stuck() {
+        let (strain, mut at) = (Strain::new(), 1000);
+        assert!(burn(&strain, &mut at, 80));
+        assert!(!burn(&strain, &mut at, 70));
+        (0..7).for_each(|_| assert!(!burn(&strain, &mut at, 5)));
+        assert!(burn(&strain, &mut at, 40));
+        assert!(burn(&strain, &mut at, 80));
+        assert!(burn(&strain, &mut at, 2000));
+        assert!(burn(&strain, &mut at, 52));
     }
 
     #[test]

@@ -14,10 +14,12 @@ import os
 #: The order is that of `server/rows.rs`.
 FIELDS = (
     "pid", "level", "watching", "requests", "connections", "busy", "threads", "queued", "refused", "timeouts",
-    "errors", "updated_ms", "strained", "rows",
+    "errors", "updated_ms", "strained", "rows", "wants",
 )  # fmt: skip
 #: Where the first row has how many rows have ever been used, so that nobody reads the others.
 USED = FIELDS.index("rows") * 8
+#: What stands behind that in each row.
+BEHIND = USED + 8
 ROW = 128
 ROWS = 512
 
@@ -60,6 +62,7 @@ class Scoreboard:
     def clear(self, row: int) -> None:
         """Zeros: nobody lives here, so that nobody counts on it."""
         os.pwrite(self.fd, bytes(USED), row * ROW)
+        os.pwrite(self.fd, bytes(ROW - BEHIND), row * ROW + BEHIND)
 
     def free(self, row: int) -> None:
         """Give a row back."""

@@ -27,4 +27,6 @@ pub use objects::{
     iterate, latin1, references, restore_exception, set_item, text_bytes,
 };
 pub use protocol::{Awaited, Step, quicken, quicken_done};
-pub use switch_interval::{Serving, back_at, outside_for_work, set_switch_interval, strained_until};
+pub use switch_interval::{
+    Serving, back_at, outside_for_work, set_switch_interval, strained_until, stuck_until,
+};

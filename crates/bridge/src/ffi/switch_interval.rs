@@ -70,6 +70,12 @@ pub fn strained_until() -> u64 {
     STRAIN.until()
 }
 
+/// The same, where that lasts for longer than is usual.
+#[inline]
+pub fn stuck_until() -> u64 {
+    STRAIN.stuck_until()
+}
+
 /// When the leader last had the interpreter again, in monotonic nanoseconds.
 #[inline]
 pub fn back_at() -> u64 {

@@ -28,7 +28,7 @@ use super::wait_mode::WaitMode;
 use crate::disconnect::is_from_disconnect;
 use crate::ffi::{
     Serving, attached, back_at, call_two, latin1, outside, outside_for_work, raise_in_thread, set_item,
-    strained_until, thread_ident,
+    strained_until, stuck_until, thread_ident,
 };
 use crate::{failure, request_id, told_route};
 
@@ -100,6 +100,11 @@ impl App for Wsgi {
     #[inline]
     fn strained_until(&self) -> Millis {
         strained_until()
+    }
+
+    #[inline]
+    fn stuck_until(&self) -> Millis {
+        stuck_until()
     }
 }
 
