@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 from serving import Serving, read_reply
 
 #: One request of a client of these, and another one holds the interpreter up, or the event loop, or gevent's hub.
-DRIVERS = {"threads": ("moved:wsgi", "--threads", "8")}
+DRIVERS = {"threads": ("moved:wsgi", "--threads", "8"), "asyncio": ("moved:asgi", "--loop", "asyncio")}
+if importlib.util.find_spec("gevent"):
+    DRIVERS["gevent"] = ("moved:wsgi", "--worker-class", "gevent")
 #: So many are kept: some with each of two workers.
 KEPT = 8
 

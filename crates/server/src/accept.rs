@@ -43,6 +43,11 @@ impl Acceptor {
         Self { sharing: Sharing::new(Arc::clone(&engine)), listeners, rechecks: 0, engine }
     }
 
+    /// Requests are tasks of an event loop.
+    pub fn serve_tasks(&mut self) {
+        self.sharing.serve_tasks();
+    }
+
     /// Accepts one connection of a listener that is ready, and looks at once whether its
     /// request is there: where it is, and is the only one, the set never hears of it.
     pub fn accept_one(

@@ -81,6 +81,8 @@ impl Evented {
     /// Does what is ready: requests to be begun and connections to be looked at are appended.
     pub fn turn(&mut self, requests: &mut Vec<Box<Exchange>>, wakeups: &mut Vec<Wakeup>) -> After {
         self.heartbeat.beat();
+        // It comes round: whatever has held it up is over, perhaps only for now.
+        self.turn.engine().held(false);
         if self.ended {
             return After::Ended;
         }

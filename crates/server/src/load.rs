@@ -25,7 +25,7 @@ const STEP: u64 = 2;
 const LOST: u64 = 2;
 /// ... and that one of them holds up the others more than all of these together: who sleeps costs a
 /// request nothing. Where every request burns, all workers are strained, and their number counts.
-const STRAINED: u64 = 30;
+pub(crate) const STRAINED: u64 = 30;
 
 /// What a worker does, as far as others go by it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,12 +58,13 @@ impl Engine {
     /// alike do not step back for one another.
     pub(crate) fn level(&self, now: Millis) -> u64 {
         let busy = self.in_flight();
-        // Whoever held up the others has come back where nobody is inside.
+        // Whoever held up the others has come back where nobody is inside; in a loop anything may run.
+        let inside = busy > 0 || self.config.evented;
         Doing {
             busy,
-            held: busy > 0 && self.is_held(),
+            held: inside && self.is_held(),
             full: (busy >= self.threads() || self.short_of_threads() > 0) && !self.config.evented,
-            strained: busy > 0 && self.is_strained(now),
+            strained: inside && self.is_strained(now),
             lost: self.deadlines.any_lost(),
             crowded: self.is_crowded(now),
         }

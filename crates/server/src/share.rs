@@ -18,7 +18,7 @@ use wire::Millis;
 use crate::connections::Connections;
 use crate::engine::Engine;
 use crate::listeners::Listeners;
-use crate::load::FULL;
+use crate::load::{FULL, STRAINED};
 use crate::poller::Poller;
 use crate::returns::ASK_MS;
 use crate::rows::Listening;
@@ -39,6 +39,8 @@ const CALL_MS: Millis = 500;
 /// What one worker does about the others.
 pub(crate) struct Sharing {
     engine: Arc<Engine>,
+    /// Requests are tasks of an event loop, of which any number can be under way.
+    tasks: bool,
     /// How busy this worker was when it last decided whether to watch the listeners.
     level: u64,
     /// Since when every thread is inside the application.
@@ -63,6 +65,7 @@ impl Sharing {
     pub fn new(engine: Arc<Engine>) -> Self {
         Self {
             engine,
+            tasks: false,
             level: 0,
             full_since: NEVER,
             neglected_at: NEVER,
@@ -75,6 +78,23 @@ impl Sharing {
         }
     }
 
+    /// An event loop takes part from now on: other workers see how busy it is.
+    pub fn serve_tasks(&mut self) {
+        self.tasks = true;
+        if let Some(scoreboard) = &self.engine.config.scoreboard {
+            scoreboard.enter();
+        }
+    }
+
+    /// How busy this worker is. Tasks that are under way make no difference, but where something holds up all of them.
+    #[inline]
+    fn level(&self, now: Millis) -> u64 {
+        match self.engine.level(now) {
+            level if self.tasks && level < STRAINED => 0,
+            level => level,
+        }
+    }
+
     /// Watches the listeners, or leaves them to others. Called before every wait.
     #[inline]
     pub fn update_listening(
@@ -83,7 +103,7 @@ impl Sharing {
         connections: &mut Connections,
         poller: &mut Poller,
     ) {
-        let level = self.engine.level(poller.now);
+        let level = self.level(poller.now);
         if level != self.level || !listeners.are_watched() || level > 0 {
             self.reconsider(level, listeners, connections, poller);
             self.even_at = self.even_at.min(connections.handover().returns().next());
@@ -162,7 +182,7 @@ impl Sharing {
         connections: &mut Connections,
         poller: &mut Poller,
     ) -> bool {
-        let level = self.engine.level(poller.now);
+        let level = self.level(poller.now);
         if level == 0 || !listeners.is_open() || !listeners.are_watched() {
             return false;
         }

@@ -307,6 +307,7 @@ impl Loop {
     pub(crate) fn serve_tasks(&mut self, heartbeat: Arc<Heartbeat>) {
         self.connections.tell_of_in_flight();
         self.requests.wait_in(heartbeat);
+        self.acceptor.serve_tasks();
     }
 
     /// A request that was given out has been begun: others do not wait for it.

@@ -48,6 +48,9 @@ const QUIET: u32 = 5;
 const QUIET_IN_FLIGHT: u32 = 100;
 /// A step that goes on for so many times as long as is told is told before its end.
 const ENDLESS: u64 = 10;
+/// A loop that is blocked twice within this time is so for a reason: new clients, and those that it has, are better off with
+/// another worker.
+const SOON_US: u64 = 5_000_000;
 /// Room for the interpreter, which the witness looks into from here.
 const STACK_BYTES: usize = 1 << 20;
 
@@ -206,6 +209,7 @@ impl Watchdog {
             loop_fd: driver.fileno(),
             witness,
             told: HashSet::new(),
+            blocked_until: None,
         };
         let builder = thread::Builder::new().name("forehand-watch".into()).stack_size(STACK_BYTES);
         Ok(Self(builder.spawn(move || life.live())?))
@@ -233,6 +237,8 @@ struct Life {
     witness: Box<dyn Witness>,
     /// Places that were named.
     told: HashSet<String>,
+    /// When it was blocked for too long, by the application, the last time; microseconds.
+    blocked_until: Option<u64>,
 }
 
 impl Life {
@@ -256,16 +262,25 @@ impl Life {
                 self.engine.counters.replies_relieved.add();
             }
             if pulse != before
-                && let Some(Spell { sight, told: false }) = spell.take()
+                && let Some(Spell { sight, told }) = spell.take()
             {
-                self.tell(&sight, lasted, "");
+                self.went_on(&sight, now);
+                if !told {
+                    self.tell(&sight, lasted, "");
+                }
             }
             if verdict.call {
                 self.engine.waker.wake();
             }
             if let Some(still) = verdict.blocked {
                 match &mut spell {
-                    None => spell = Some(self.see(pulse, &mut attention)),
+                    None => {
+                        let seen = self.see(pulse, &mut attention);
+                        // Once may be chance. Whoever does it again holds up the clients of this loop.
+                        let again = self.blocked_until.is_some_and(|until| now < until + SOON_US);
+                        self.engine.held(again && seen.sight != Sight::Nothing);
+                        spell = Some(seen);
+                    }
                     Some(spell) if !spell.told && still >= slow * ENDLESS => {
                         spell.told = true;
                         self.tell(&spell.sight, still, " so far");
@@ -297,6 +312,18 @@ impl Life {
         };
         if holding {
             attention.hold();
+        }
+    }
+
+    /// The loop goes on, after it was blocked for too long.
+    fn went_on(&mut self, sight: &Sight, now: u64) {
+        if *sight != Sight::Nothing {
+            self.blocked_until = Some(now);
+        }
+        if self.engine.is_held() {
+            self.engine.held(false);
+            // It looks who else has time for its clients.
+            self.engine.waker.wake();
         }
     }
 
