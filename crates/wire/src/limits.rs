@@ -276,10 +276,10 @@ limits! {
     h2_frame_bytes: "bytes" = 16 * 1024,
         "the least that RFC 9113 section 4.2 allows; larger ones save nothing",
         "GOAWAY with FRAME_SIZE_ERROR", "h2_faults{reason=\"frame-size\"}";
-    h2_window_bytes: "bytes" = 32 * 1024,
-        "of one stream's body, what may be under way or wait for the application; a body that is longer has eight times as much from its head on, as long as h2_window_most_bytes allows",
+    h2_window_bytes: "bytes" = 16 * 1024,
+        "of one stream's body, what may be under way or wait for the application; a body that is longer has sixteen times as much from its head on, as long as that is a quarter of what h2_window_most_bytes allows",
         "RST_STREAM with FLOW_CONTROL_ERROR", "h2_faults{reason=\"stream-window\"}";
-    h2_connection_window_bytes: "bytes" = 128 * 32 * 1024 + 64 * 1024,
+    h2_connection_window_bytes: "bytes" = 128 * 16 * 1024 + 64 * 1024,
         "the same of all streams together, beside what theirs have grown by: as much as h2_streams may hold and a rest, so that a body that nobody reads holds up no other",
         "GOAWAY with FLOW_CONTROL_ERROR", "h2_faults{reason=\"connection-window\"}";
     h2_window_most_bytes: "bytes" = 4 * 1024 * 1024,

@@ -15,7 +15,7 @@ struct PeerView {
 }
 
 /// The connection's window at the beginning: those of all streams, and a rest.
-const WINDOW: i64 = 128 * 32 * 1024 + 64 * 1024;
+const WINDOW: i64 = 128 * 16 * 1024 + 64 * 1024;
 
 /// Increments in frames that were sent.
 fn increments(frames: &[String], stream: u32) -> i64 {
@@ -49,7 +49,7 @@ fn what_we_say_at_first_is_what_the_limits_say() {
             .chunks(6)
             .map(|entry| (entry[1], u32::from_be_bytes(entry[2..].try_into().expect("four"))))
             .collect();
-        assert_eq!(entries[..4], [(3, 128), (4, 32 * 1024), (6, 64 * 1024), (9, 1)]);
+        assert_eq!(entries[..4], [(3, 128), (4, 16 * 1024), (6, 64 * 1024), (9, 1)]);
         assert_eq!(entries.get(4), connect.then_some(&(8, 1)));
     }
 }
@@ -60,7 +60,7 @@ fn a_window_is_given_back_as_it_is_read_and_not_before() {
     connection.reads = false;
     connection.now = 10_000;
     connection.hear(&request(1, POST, &[]));
-    let grown = 256 * 1024 - 32 * 1024;
+    let grown = 256 * 1024 - 16 * 1024;
     let said = [1, 0].map(|stream| format!("WINDOW_UPDATE {stream} {grown}"));
     assert_eq!(connection.take(), said, "a body may be long");
     send(&mut connection, 1, 256 * 1024);
@@ -118,7 +118,7 @@ fn bodies_that_nobody_reads_leave_every_other_its_own_window() {
     };
     // The first has a reader that keeps up, and then no more; of the others every third has one that reads a little.
     for stream in (1..256u32).step_by(2) {
-        windows[stream as usize] += 32 * 1024;
+        windows[stream as usize] += 16 * 1024;
         connection.hear(&request(stream, POST, &[]));
         let mut reads = if stream == 1 { 40 } else { i64::from(stream % 3 == 0) };
         loop {
@@ -134,7 +134,7 @@ fn bodies_that_nobody_reads_leave_every_other_its_own_window() {
                 break;
             }
             reads -= 1;
-            let more = if stream == 1 { all } else { 20_000 };
+            let more = if stream == 1 { all } else { 10_000 };
             connection.receive.read(stream, more as usize, &connection.shared, 0);
             read += more;
         }
@@ -144,6 +144,24 @@ fn bodies_that_nobody_reads_leave_every_other_its_own_window() {
     assert!(view.connection - view.sent >= 0 && view.sent > most, "{}", view.sent);
     // What may wait is bounded all the same.
     assert!(view.sent - read <= most, "{} bytes wait", view.sent - read);
+}
+
+#[test]
+fn of_bodies_that_nobody_has_ever_read_little_is_held() {
+    let mut connection = Connection::greeted();
+    connection.reads = false;
+    let mut sent = 0;
+    for stream in (1..256u32).step_by(2) {
+        connection.hear(&request(stream, POST, &[]));
+        let window = 16 * 1024 + increments(&connection.take(), stream) as usize;
+        send(&mut connection, stream, window);
+        sent += window as u64;
+    }
+    assert_eq!((connection.fault(), connection.receive.streams()), (None, 128));
+    let limits = &connection.shared.limits;
+    let most = limits.h2_streams * limits.h2_window_bytes + limits.h2_window_most_bytes / 4;
+    assert_eq!(sent, most);
+    assert!(most < 4 << 20, "of one connection");
 }
 
 #[test]

@@ -10,7 +10,10 @@ use crate::http1::Shared;
 use crate::limits::Limits;
 
 /// A body may begin in a window of so many times the size that all streams have.
-const FIRST_GROWTH: u64 = 8;
+const FIRST_GROWTH: u64 = 16;
+
+/// Of what windows may grow by, so much is for bodies of which nothing is read yet.
+const UNREAD_SHARE: u64 = 4;
 
 impl Receive {
     /// A frame that serves no request, or one of a peer that breaks a rule.
@@ -85,7 +88,8 @@ impl Receive {
 
     /// A body begins, for which the window that all begin with is small.
     pub(super) fn expect_body(&mut self, stream: u32, limits: &Limits) {
-        let (first, left) = (settings::window(limits), self.growth_left(limits));
+        let first = settings::window(limits);
+        let left = (limits.h2_window_most_bytes / UNREAD_SHARE).saturating_sub(self.grown);
         let Some(live) = self.streams.get(stream) else { return };
         let wanted = live.expected.unwrap_or(u64::MAX).min(first.saturating_mul(FIRST_GROWTH));
         let more = wanted.saturating_sub(live.window.size()).min(left);
