@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from serving import Serving
+from tlsfiles import Authority
 from webservers import BODY, ROWS, Front, Row, WebServer, protocols
 
 #: What is behind the web servers, by the folder of its sockets.
@@ -24,11 +25,11 @@ BACKENDS = {
 def start_backend(folder: Path, name: str) -> Serving:
     """A server with a socket in that folder for each protocol."""
     target, *options = BACKENDS[name]
-    (folder / name).mkdir(mode=0o755)
+    words = {"HTTP": "http://", "HTTPS": "https://"}
     binds = [
-        f"--bind={'' if one == 'HTTP' else f'{one.lower()}:'}unix:{folder}/{name}/{one.lower()}.sock"
-        for one in protocols()
+        f"--bind={words.get(one, f'{one.lower()}:')}unix:{folder}/{name}/{one.lower()}.sock" for one in protocols()
     ]
+    binds += [f"--tls-cert={folder}/shop.pem", f"--tls-key={folder}/shop.key"]
     limits = (f"--limit-body-bytes={BODY}", "--forwarded-headers=x-forwarded")
     return Serving(target, *options, *binds, *limits)
 
@@ -47,6 +48,12 @@ def front(request: pytest.FixtureRequest) -> Iterator[Front]:
     at fault in the end, nor the application's judge a request."""
     folder = Path(tempfile.mkdtemp(prefix="forehand-fronts-"))
     folder.chmod(0o755)
+    authority = Authority(folder, "ca")
+    authority.issue("shop", "shop.example")
+    for name in BACKENDS:
+        # Web servers look for them when they start.
+        (folder / name).mkdir(mode=0o755)
+        shutil.copy(authority.file, folder / name)
     asked = {item.callspec.params["row"].server for item in request.session.items if hasattr(item, "callspec")
              and "row" in item.callspec.params}  # fmt: skip
     with ThreadPoolExecutor(len(BACKENDS) + len(asked)) as pool:

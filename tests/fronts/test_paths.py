@@ -24,6 +24,15 @@ def test_the_root_is_the_applications_place(row: Row, kind: str, front: Front) -
         assert found.get("QUERY_STRING", found.get("query_string")) == QUERY
 
 
+def test_what_the_row_says_is_spoken(row: Row, kind: str, front: Front) -> None:
+    found = told(ask(front(row, kind), "/"))
+    version = found["http_version"] if kind == "asgi" else found["SERVER_PROTOCOL"].removeprefix("HTTP/")
+    if row.protocol.startswith("HTTP"):
+        assert (version in ("2", "2.0")) is row.protocol.startswith("HTTP/2"), version
+    secured = "tls" in found["extensions"] if kind == "asgi" else "SSL_PROTOCOL" in found
+    assert secured is row.protocol.endswith("TLS")
+
+
 @pytest.mark.parametrize("behind", ["wsgi", "asgi", "whole"])
 def test_a_prefix_is_the_applications_place(row: Row, behind: str, front: Front) -> None:
     port = front(row, behind)
@@ -68,8 +77,8 @@ def test_an_escaped_slash_is_what_the_page_says(row: Row, kind: str, front: Fron
 def test_a_nul_in_a_path_is_refused_by_every_gateway(row: Row, kind: str, front: Front) -> None:
     for prefix in ("", "/blog"):
         reply = ask(front(row, kind), f"{prefix}/a%00b")
-        # By HTTP a path is the application's, whatever it is, and Caddy passes it on.
-        if row.server.startswith("Caddy") and row.protocol.startswith("HTTP"):
+        # By HTTP a path is the application's, whatever it is, and these pass it on.
+        if row.server.startswith(("Caddy", "HAProxy")) and row.protocol.startswith("HTTP"):
             assert place(told(reply)) == (prefix, "/a\0b")
         else:
             assert reply.status in (400, 404)

