@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hpack
 import httpx
 import pytest
 from drivers import driving
-from h2client import Client
+from h2client import Client, frame
 from serving import PATIENCE, Serving, read_reply
 from tlsfiles import Authority
 
@@ -64,6 +65,24 @@ def test_curl_speaks_whichever_version_it_is_asked_for(driven: Serving, authorit
     assert got == "5000000 2"
     (tmp_path / "body").write_text("x" * 3_000_000)
     assert curl("--http2", "--data-binary", f"@{tmp_path}/body", f"{url}/upload") == "3000000 xx"
+
+
+@pytest.mark.skipif(not shutil.which("nghttp"), reason="no nghttp here (nghttp2-client)")
+def test_nghttp_gets_and_sends_what_it_is_asked_to(driven: Serving, tmp_path: Path) -> None:
+    def nghttp(*words: str) -> str:
+        command = ["nghttp", "--timeout=30", "--no-verify-peer", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0 and not done.stderr, done.stderr
+        return done.stdout
+
+    url = f"https://127.0.0.1:{driven.port}"
+    assert json.loads(nghttp(f"{url}/"))["scheme"] == "https"
+    # Several on one connection; what each of them was is in a table.
+    table = nghttp("--null-out", "--stat", f"{url}/", f"{url}/large", f"{url}/parts")
+    for path, size in (("/large", "4M"), ("/parts", "1M")):
+        assert any(line.split()[-2:] == [size, path] and " 200 " in line for line in table.splitlines()), table
+    (tmp_path / "body").write_text("x" * 300_000)
+    assert nghttp("--data", str(tmp_path / "body"), f"{url}/upload") == "300000 xx"
 
 
 @pytest.mark.skipif(not shutil.which("h2load"), reason="no h2load here (nghttp2-client)")
@@ -150,6 +169,47 @@ def test_files_are_sent_on_streams_whole(
         client.flush()
         digests = {hashlib.sha256(got).digest() for got in client.replies(streams).values()}
     assert digests == {hashlib.sha256(content).digest()}
+
+
+def test_an_idle_connection_costs_less_than_eight_kibibytes(
+    serve: Serve, pair: tuple[str, ...], authority: Authority
+) -> None:
+    served = serve("secured:application", *pair, "--bind", "https://127.0.0.1:0", "--workers", "0")
+    fields = [
+        (":method", "GET"), (":scheme", "https"), (":path", "/"), (":authority", "localhost"),
+        ("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),
+        ("accept", "text/html,application/xhtml+xml"), ("accept-language", "de,en;q=0.5"), ("cookie", "a=" + "b" * 60),
+    ]  # fmt: skip
+    # As a browser begins, whose fields the server's table keeps.
+    begin = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(4, 1, 0, b"")
+    begin += frame(1, 5, 1, hpack.Encoder().encode(fields))
+
+    def crowd(count: int) -> list[ssl.SSLSocket]:
+        socks = []
+        for _ in range(count):
+            socks.append(agreed(served, authority))
+            socks[-1].sendall(begin)
+            got = b""
+            while b'"scheme": "https"' not in got:
+                part = socks[-1].recv(65536)
+                assert part, got
+                got += part
+        return socks
+
+    def held() -> int:
+        """What the allocator has given out: pages that it keeps beside that say nothing of a connection."""
+        with Client(0, sock=agreed(served, authority)) as client:
+            return int(client.get("/allocated"))
+
+    # Between two of the steps in which the table of connections grows, at 256 and 512.
+    first = crowd(270)
+    before = held()
+    second = crowd(220)
+    grown = held() - before
+    for sock in first + second:
+        sock.close()
+    print(f"\n{grown / 220:.0f} bytes each")
+    assert grown < 8 * 1024 * 220, f"{grown / 220:.0f} bytes each"
 
 
 @pytest.fixture(scope="module")
