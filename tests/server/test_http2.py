@@ -130,6 +130,12 @@ def test_a_stream_that_waits_holds_up_no_other(serve: Serve, driver: tuple[str, 
         opens = client.ask("/open/a")
         client.flush()
         assert client.replies([waits, opens]) == {waits: b"wait", opens: b"open"}
+        # The same where all of them come together.
+        waits, *others = [client.ask(path) for path in ("/wait/b", *[f"/bytes/{number}" for number in range(31)])]
+        client.flush()
+        found = client.replies(others)
+        assert [len(found[stream]) for stream in others] == list(range(31)) and waits not in client.done
+        assert client.get("/open/b") == b"open" and client.replies([waits])[waits] == b"wait"
 
 
 @driven

@@ -243,7 +243,7 @@ impl Exchange {
     pub fn unsent_counted(&self) -> u64 {
         match &self.downstream {
             Downstream::Connection(_) => self.unsent(),
-            Downstream::Stream(stream) => self.unsent().saturating_mul(stream.shared().crowd()),
+            Downstream::Stream(stream) => stream.unsent_counted(),
         }
     }
 

@@ -6,7 +6,7 @@
 //! windows and edges.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reactor::Address;
@@ -23,7 +23,7 @@ use crate::transport::Transport;
 use crate::visits::Visits;
 
 /// As many streams as this may each hold back as much of their replies as a connection of its own.
-const FEW_STREAMS: u64 = 16;
+const FEW_STREAMS: u64 = 8;
 
 /// What is the same for all streams of a connection.
 pub struct Origin {
@@ -53,6 +53,8 @@ pub struct Multiplexed {
     loop_waits: AtomicBool,
     /// Calls into the application that are under way.
     calls: AtomicU32,
+    /// What streams hold back of replies whose exchanges are not over, in bytes.
+    held: AtomicU64,
 }
 
 #[derive(Default)]
@@ -100,6 +102,7 @@ impl Multiplexed {
             waits: AtomicBool::new(false),
             loop_waits: AtomicBool::new(false),
             calls: AtomicU32::new(0),
+            held: AtomicU64::new(0),
         })
     }
 
@@ -144,8 +147,22 @@ impl Multiplexed {
     }
 
     /// How many times as much counts what one stream holds back: so many share what a connection may.
-    pub fn crowd(&self) -> u64 {
+    fn crowd(&self) -> u64 {
         (self.half.open_streams() as u64).div_ceil(FEW_STREAMS).max(1)
+    }
+
+    /// A stream holds back so much, which was less or more before.
+    pub(crate) fn note_held(&self, before: u64, bytes: u64) {
+        self.held.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// What a stream holds back, as it counts against what one may: its share is smaller where there are many, and no more
+    /// than a few may hold all of them together, who came first with more than those behind them.
+    pub(crate) fn counted(&self, bytes: u64) -> u64 {
+        match bytes {
+            0 => 0,
+            _ => bytes.saturating_mul(self.crowd()).max(self.held.load(Ordering::Relaxed) / FEW_STREAMS),
+        }
     }
 
     /// Has the loop look at the connection.

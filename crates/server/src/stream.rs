@@ -6,6 +6,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use reactor::Address;
 use wire::h2::Priority;
@@ -32,6 +33,8 @@ pub struct Stream {
     is_called: bool,
     /// Some of its reply goes on without it.
     has_left_some: bool,
+    /// What it held back when that was counted last.
+    held: AtomicU64,
 }
 
 /// Whether what is framed is sent at once.
@@ -60,6 +63,7 @@ impl Drop for Stream {
             self.reset();
         }
         self.note_call(false);
+        self.note_held();
     }
 }
 
@@ -82,6 +86,7 @@ impl Stream {
             batching: Batching::No,
             is_called: false,
             has_left_some: false,
+            held: AtomicU64::new(0),
         }
     }
 
@@ -90,6 +95,26 @@ impl Stream {
         if std::mem::replace(&mut self.is_called, begins) != begins {
             self.shared.note_call(begins);
         }
+    }
+
+    /// What of it is in memory, and not in a file.
+    fn held_back(&self) -> u64 {
+        if self.output.sends_file() { 0 } else { self.output.left() }
+    }
+
+    /// Tells the connection what is held back now.
+    fn note_held(&self) {
+        let bytes = self.held_back();
+        let before = self.held.swap(bytes, Ordering::Relaxed);
+        if before != bytes {
+            self.shared.note_held(before, bytes);
+        }
+    }
+
+    /// What waits for the peer, as it counts against `response_buffer_bytes`.
+    pub(crate) fn unsent_counted(&self) -> u64 {
+        self.note_held();
+        self.shared.counted(self.output.left())
     }
 
     pub fn peer(&self) -> Address {
@@ -203,6 +228,12 @@ impl Stream {
     /// # Errors
     /// As [`Stream::send`], and the file's.
     pub fn flush(&mut self, limits: &Limits, now: Millis) -> io::Result<Flushed> {
+        let flushed = self.flush_some(limits, now);
+        self.note_held();
+        flushed
+    }
+
+    fn flush_some(&mut self, limits: &Limits, now: Millis) -> io::Result<Flushed> {
         let (mut asked, mut all_moved) = (false, 0);
         self.output.note_room();
         loop {
@@ -251,6 +282,7 @@ impl Stream {
             return;
         }
         let output = std::mem::take(&mut self.output);
+        self.note_held();
         if output.is_empty() {
             match trailers.is_empty() {
                 true => self.shared.half().end(self.id),

@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use super::file_wrapper::FileWrapper;
 use super::reply::{Failure, Reply};
-use super::send::{copied, finish, send_part, send_whole};
+use super::send::{add_part, copied, finish, send_whole, wait_for_reader};
 use crate::ffi::{Iteration, bytes_of, call_none, first_bytes, iterate};
 
 /// A list of parts up to this size in all is sent as one.
@@ -54,8 +54,8 @@ fn send_parts(py: Python<'_>, reply: &Reply, result: &Bound<'_, PyAny>) -> Resul
     }
     let parts = parts_of(result)?;
     while let Iteration::Item(part) = iterate(&parts)? {
-        match bytes_of(&part) {
-            Some(bytes) => send_part(py, reply, &part, bytes)?,
+        let has_room = match bytes_of(&part) {
+            Some(bytes) => add_part(py, reply, &part, bytes)?,
             None => {
                 let copy = copied(&part)?.ok_or_else(|| {
                     Failure::Wrong(format!(
@@ -63,8 +63,13 @@ fn send_parts(py: Python<'_>, reply: &Reply, result: &Bound<'_, PyAny>) -> Resul
                         described(&part)
                     ))
                 })?;
-                send_part(py, reply, copy.as_any(), copy.as_bytes())?;
+                add_part(py, reply, copy.as_any(), copy.as_bytes())?
             }
+        };
+        // What waits is a copy of ours, so that a slow peer keeps a part once and not twice.
+        drop(part);
+        if !has_room {
+            wait_for_reader(py, reply)?;
         }
     }
     finish(py, reply)

@@ -55,18 +55,27 @@ pub fn send_whole(
     }
 }
 
-/// Sends one part of a body, as the iterable gave it or `write` was given it. Waits where the
-/// peer is slower than the bound allows, with nothing borrowed: whoever holds `write` may be
-/// another thread, and the request may end meanwhile.
+/// Sends one part of a body that `write` was given, and waits where the peer is slower than the bound allows.
 pub fn send_part(
     py: Python<'_>,
     reply: &Reply,
     part: &Bound<'_, PyAny>,
     bytes: &[u8],
 ) -> Result<(), Failure> {
+    if add_part(py, reply, part, bytes)? { Ok(()) } else { wait_for_reader(py, reply) }
+}
+
+/// Sends one part of a body, or queues what the peer does not take of it. False: the peer is slower than the bound allows,
+/// and whoever writes has to wait ([`wait_for_reader`]), who need not hold the part meanwhile.
+pub fn add_part(
+    py: Python<'_>,
+    reply: &Reply,
+    part: &Bound<'_, PyAny>,
+    bytes: &[u8],
+) -> Result<bool, Failure> {
     if bytes.is_empty() {
         // The head waits for the first part that has content (PEP 3333), and can be replaced.
-        return Ok(());
+        return Ok(true);
     }
     let Some(mut draft) = reply.draft.borrow(py) else { return Err(written_elsewhere()) };
     if !draft.started {
@@ -86,16 +95,13 @@ pub fn send_part(
         }
         Ok::<_, Gone>(exchange.has_room(engine))
     });
-    drop(draft);
-    match has_room.ok_or_else(over)?? {
-        true => Ok(()),
-        false => wait_for_reader(py, reply),
-    }
+    Ok(has_room.ok_or_else(over)??)
 }
 
-/// More waits for the peer than is allowed: whoever writes waits, too.
+/// More waits for the peer than is allowed: whoever writes waits, too, with nothing borrowed: whoever holds `write` may be
+/// another thread, and the request may end meanwhile.
 #[cold]
-fn wait_for_reader(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
+pub fn wait_for_reader(py: Python<'_>, reply: &Reply) -> Result<(), Failure> {
     reply.engine.counters.reply_waits.add();
     wait_for_room(py, reply)
 }

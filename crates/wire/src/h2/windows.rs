@@ -15,19 +15,25 @@ use crate::Millis;
 
 /// A window whose half is read within this time is too small for its reader and the way there.
 const GROWS_WITHIN: Millis = 200;
+/// What was read is given back in parts of so many, so that one frame does for many. What is not given back yet cannot be
+/// under way, on the stream's window and once more on the connection's: with halves a fast sender would have but one half of
+/// the smaller in use.
+const PARTS: u64 = 8;
 
 #[derive(Debug)]
 pub struct Window {
     size: u64,
     left: u64,
     owed: u64,
-    /// When it was given back last.
+    /// So much was read ...
+    passed: u64,
+    /// ... since then.
     since: Millis,
 }
 
 impl Window {
     pub fn new(size: u64, now: Millis) -> Self {
-        Self { size, left: size, owed: 0, since: now }
+        Self { size, left: size, owed: 0, passed: 0, since: now }
     }
 
     /// What it is when nothing waits.
@@ -70,20 +76,27 @@ impl Window {
         left.is_some()
     }
 
-    /// So much of what waits was read; by how much the peer's window has to be enlarged now, if at all: in halves, so
-    /// that one frame does for many. `most`: what it may grow to.
+    /// So much of what waits was read; by how much the peer's window has to be enlarged now, if at all. `most`: what it may
+    /// grow to.
     pub fn read(&mut self, length: u64, most: u64, now: Millis) -> Option<u32> {
-        self.owed += length.min(self.waiting());
-        if self.owed == 0 || self.owed < self.size / 2 {
+        let length = length.min(self.waiting());
+        self.owed += length;
+        self.passed += length;
+        if self.owed == 0 || self.owed < self.size / PARTS {
             return None;
         }
-        let quick = now.saturating_sub(self.since) < GROWS_WITHIN;
-        let most = most.min(u64::from(LARGEST_WINDOW));
-        let growth = if quick { self.size.min(most.saturating_sub(self.size)) } else { 0 };
+        let mut growth = 0;
+        if self.passed >= self.size / 2 {
+            let most = most.min(u64::from(LARGEST_WINDOW));
+            if now.saturating_sub(self.since) < GROWS_WITHIN {
+                growth = self.size.min(most.saturating_sub(self.size));
+            }
+            (self.passed, self.since) = (0, now);
+        }
         let increment = self.owed + growth;
         self.size += growth;
         self.left += increment;
-        (self.owed, self.since) = (0, now);
+        self.owed = 0;
         u32::try_from(increment).ok()
     }
 }
@@ -102,15 +115,46 @@ mod tests {
     }
 
     #[test]
-    fn it_is_given_back_as_it_is_read_and_in_halves() {
-        let mut window = Window::new(100, 0);
-        assert!(window.take(100));
-        assert_eq!(window.read(49, 100, 1000), None);
-        assert_eq!(window.read(1, 100, 1000), Some(50));
-        assert_eq!((window.left(), window.waiting()), (50, 50));
+    fn it_is_given_back_as_it_is_read_and_in_eighths() {
+        let mut window = Window::new(80, 0);
+        assert!(window.take(80));
+        assert_eq!(window.read(9, 80, 1000), None);
+        assert_eq!(window.read(1, 80, 1000), Some(10));
+        assert_eq!((window.left(), window.waiting()), (10, 70));
         // Nobody reads what has not come.
-        assert_eq!(window.read(1_000_000, 100, 1000), Some(50));
-        assert_eq!(window.left(), 100);
+        assert_eq!(window.read(1_000_000, 80, 1000), Some(70));
+        assert_eq!(window.left(), 80);
+    }
+
+    #[test]
+    fn a_fast_sender_never_has_less_than_three_quarters_under_way() {
+        // Both windows are full of what is under way, and their parts end at different times.
+        let (mut stream, mut all) = (Window::new(800, 0), Window::new(800, 0));
+        assert!(stream.take(800) && all.take(800));
+        let mut under_way = 750;
+        let _ = all.read(50, 800, 1000);
+        for _ in 0..1000 {
+            let _ = (stream.read(10, 800, 1000), all.read(10, 800, 1000));
+            under_way -= 10;
+            let more = stream.left().min(all.left());
+            assert!(stream.take(more) && all.take(more));
+            under_way += more;
+            assert!(under_way >= 600, "{under_way}");
+        }
+    }
+
+    #[test]
+    fn its_reader_is_judged_by_a_half_of_it() {
+        let mut window = Window::new(80, 0);
+        for now in [150, 300, 450] {
+            // An eighth is quick, and a half is not.
+            assert!(window.take(10));
+            assert_eq!(window.read(10, 800, now), Some(10));
+        }
+        assert!(window.take(10));
+        assert_eq!(window.read(10, 800, 600), Some(10));
+        assert!(window.take(40));
+        assert_eq!(window.read(40, 800, 799), Some(120), "within 200 ms");
     }
 
     #[test]
