@@ -94,6 +94,8 @@ pub mod pool;
 #[cfg(not(loom))]
 pub mod preface;
 #[cfg(not(loom))]
+pub mod profile;
+#[cfg(not(loom))]
 mod proxy;
 #[cfg(not(loom))]
 mod reading;

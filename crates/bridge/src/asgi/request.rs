@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyConnectionResetError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use server::exchange::About;
+use server::statistics::phase::NO_SLOT;
 
 use super::awaitable::{Attempt, WaitFor};
 use super::conclude::conclude;
@@ -54,6 +55,18 @@ pub struct State {
 }
 
 impl State {
+    /// The slot in which the statistics say that it is inside; none once its reply is complete.
+    #[inline]
+    pub fn slot(&self) -> u16 {
+        match &self.conversation {
+            Conversation::Http(http) => http.exchange.slot(),
+            Conversation::WebSocket(socket) => {
+                socket.exchange.as_ref().map_or(NO_SLOT, |exchange| exchange.slot())
+            }
+            Conversation::Over { .. } => NO_SLOT,
+        }
+    }
+
     /// A step of the application is about to begin. True: its end is to be told. With the first one its time in the
     /// application begins: until then other tasks had their turn.
     #[inline]

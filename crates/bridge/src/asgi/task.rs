@@ -7,6 +7,7 @@
 use pyo3::exceptions::{PyKeyboardInterrupt, PyStopIteration, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
+use server::statistics::phase::NO_SLOT;
 use wire::ws::code;
 
 use super::awaitable::{stopped, thrown};
@@ -44,20 +45,23 @@ impl Request {
         drive: impl FnOnce(&Bound<'py, PyAny>) -> PyResult<Stepped<'py>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = this.py();
-        let (coroutine, measured) = {
+        let engine = &this.get().requests.shared.engine;
+        let (coroutine, measured, slot) = {
             let mut state = this.get().state.borrow(py).ok_or_else(busy)?;
             let measured = state.step_begins();
-            (state.coroutine.as_ref().map(|it| it.clone_ref(py)), measured)
+            (state.coroutine.as_ref().map(|it| it.clone_ref(py)), measured, state.slot())
         };
         let Some(coroutine) = coroutine else { return Err(stopped(None)) };
         let driven = {
             let _step = this.get().requests.shared.event_loop.heartbeat.step();
+            engine.steps(slot);
             drive(coroutine.bind(py))
         };
+        engine.steps(NO_SLOT);
         if measured && let Some(mut state) = this.get().state.borrow(py) {
             state.clock.step_ends();
         }
-        if this.get().requests.shared.engine.is_a_copy() {
+        if engine.is_a_copy() {
             match driven {
                 Ok(Stepped::Yielded(_)) => forked::would_wait(py),
                 Ok(Stepped::Returned) => forked::end_child(py, None),

@@ -13,6 +13,7 @@ use pyo3::types::PyDict;
 use server::body::Body;
 use server::evented::{Evented, Wakeup};
 use server::exchange::Exchange;
+use server::statistics::phase::NO_SLOT;
 use wire::Head;
 
 use super::waiting::Waiting;
@@ -198,6 +199,7 @@ impl GeventServer {
     /// A request begins: its greenlet runs until it ends or waits for something.
     fn begin(&self, py: Python<'_>, mut exchange: Box<Exchange>) {
         let pipelined = exchange.pipelined_replies().cloned();
+        let slot = exchange.slot();
         if let Body::Stream(_) = exchange.body {
             // Whoever reads it waits for the next of its bytes.
             self.waiting.watch(py, &mut exchange);
@@ -208,8 +210,10 @@ impl GeventServer {
         }
         let run = {
             let _step = self.event_loop.heartbeat.step();
+            self.event_loop.engine.steps(slot);
             self.run(py)
         };
+        self.event_loop.engine.steps(NO_SLOT);
         match run {
             Ok(greenlet) => {
                 if self.is_suspended(py, place, greenlet)

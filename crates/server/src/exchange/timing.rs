@@ -59,6 +59,12 @@ impl Exchange {
         statistics.begin(&self.head, &mut self.times, (self.number, back));
     }
 
+    /// Where the statistics say that it is inside; [`NO_SLOT`](crate::statistics::phase::NO_SLOT): nowhere.
+    #[inline]
+    pub fn slot(&self) -> u16 {
+        self.times.slot
+    }
+
     /// What names it, where requests have names.
     #[inline]
     pub fn id(&self) -> Option<&str> {

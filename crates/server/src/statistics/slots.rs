@@ -9,6 +9,7 @@ use super::layout::{
     self, Block, SLOT_COUNT, SLOT_WIDTH, Word, change, load, put_text, read_unchanged, store,
 };
 use super::phase::{NO_SLOT, Times};
+use super::routes;
 
 /// Where what is, behind the sequence number.
 const USED: usize = 0;
@@ -91,23 +92,40 @@ pub fn count(words: &[Word]) -> u64 {
         as u64
 }
 
-/// The requests that are inside. `dead`: nobody writes any more, so that half a slot is better than none.
-pub fn read(words: &[Word], dead: bool) -> Vec<Inside> {
-    (0..SLOT_COUNT)
-        .filter_map(|slot| {
-            let row = row(words, slot);
-            let found = |row: &[Word]| {
-                (load(&row[USED]) == 1).then(|| Inside {
-                    slot,
-                    number: load(&row[NUMBER]),
-                    first: load(&row[FIRST]),
-                    begun: load(&row[BEGUN]),
-                    thread: load(&row[THREAD]),
-                    route: load(&row[ROUTE]) as u16,
-                    line: String::from_utf8_lossy(&layout::text(&row[LINE..])).into_owned(),
-                })
-            };
-            if dead { found(row.get(1..)?) } else { read_unchanged(row, found)? }
+/// The request in a slot, by the number that [`Slots::take`] has given. `dead`: nobody writes any more, so that half of it
+/// is better than nothing.
+pub fn find(words: &[Word], slot: u16, dead: bool) -> Option<Inside> {
+    let slot = usize::from(slot.checked_sub(1)?);
+    let row = row(words, slot);
+    let found = |row: &[Word]| {
+        (load(row.get(USED)?) == 1).then(|| Inside {
+            slot,
+            number: load(&row[NUMBER]),
+            first: load(&row[FIRST]),
+            begun: load(&row[BEGUN]),
+            thread: load(&row[THREAD]),
+            route: load(&row[ROUTE]) as u16,
+            line: String::from_utf8_lossy(&layout::text(&row[LINE..])).into_owned(),
         })
-        .collect()
+    };
+    if dead { found(row.get(1..)?) } else { read_unchanged(row, found)? }
+}
+
+/// The requests that are inside.
+pub fn read(words: &[Word], dead: bool) -> Vec<Inside> {
+    (1..=SLOT_COUNT as u16).filter_map(|slot| find(words, slot, dead)).collect()
+}
+
+impl Inside {
+    /// The name of its route: the one that its worker knows, or else what would become one.
+    pub fn route_name(&self, words: &[Word]) -> String {
+        let known = (self.route != 0).then(|| routes::read(words, self.route.into())).flatten();
+        known.map_or_else(
+            || {
+                let (method, path) = self.line.split_once(' ').unwrap_or((&self.line, ""));
+                routes::template(method.as_bytes(), path.as_bytes())
+            },
+            |route| route.name,
+        )
+    }
 }
