@@ -357,6 +357,8 @@ def test_options_that_pages_name_exist() -> None:
     known |= set(re.findall(r'"(--[\w-]+)"', (ROOT / "python/forehand/supervisor/client.py").read_text()))
     known |= set(re.findall(r'"(--[\w-]+)"', (ROOT / "python/forehand/supervisor/request_list.py").read_text()))
     known |= set(re.findall(r'"(--[\w-]+)"', (ROOT / "python/forehand/top/command.py").read_text()))
+    for asked in (ROOT / "python/forehand/inside").glob("*.py"):
+        known |= set(re.findall(r'"(--[\w-]+)"', asked.read_text()))
     for verb in (ROOT / "lab/own.py", *(ROOT / "lab/verbs").glob("*.py")):
         known |= set(re.findall(r'"(--[\w-]+)"', verb.read_text()))
     # In the gunicorn page's tables the first column is gunicorn's.

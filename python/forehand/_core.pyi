@@ -111,6 +111,10 @@ class Controls:
     def reopen_access_log(self, fd: int, /) -> None:
         """Go on with another file for the access log, of which a copy is kept."""
 
+    def profile(self, fd: int, seconds: float, rate: int, running: bool, /) -> None:
+        """Look at this process's stacks for so long, so often a second at most, on a thread that never asks for the
+        interpreter; a report goes to a copy of the descriptor. `running`: only of threads that use a processor."""
+
     def abort(self) -> None:
         """End at once: connections are cut, late threads are not waited for."""
 

@@ -28,8 +28,8 @@ variables, then the file, then what platforms set (PORT, WEB_CONCURRENCY,
 FORWARDED_ALLOW_IPS).
 docs/settings.md has all of them with their reasons.
 
-commands for a running server: forehand status | top | requests | reload | upgrade | stop | workers | stacks |
-tls | reopen (each has --help).
+commands for a running server: forehand status | top | requests | profile | heap | stacks | reload | upgrade |
+stop | workers | tls | reopen (each has --help).
 Another server's configuration: forehand migrate FILE | 'COMMAND LINE'.
 Measuring servers: forehand lab.
 
@@ -43,7 +43,9 @@ OTHER_COMMANDS = {
     "lab": "measure servers",
 }
 #: Commands for a running server (`supervisor/client.py`).
-COMMANDS = ("status", "top", "requests", "reload", "upgrade", "stop", "workers", "stacks", "tls", "reopen")
+COMMANDS = (
+    "status", "top", "requests", "profile", "heap", "reload", "upgrade", "stop", "workers", "stacks", "tls", "reopen",
+)  # fmt: skip
 
 
 class Parser(argparse.ArgumentParser):

@@ -25,7 +25,8 @@ GENERAL = (
 )
 FOOT = """\
 
-Running: status top requests reload upgrade stop workers stacks tls reopen
+Running: status top requests profile heap stacks reload upgrade stop workers
+         tls reopen
 From another server: forehand migrate FILE. Measuring servers: forehand lab
 """
 COLUMN = 29

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use server::engine::Engine;
 
+use crate::profile::{self, Wanted};
 use crate::settings::material;
 
 /// How long a stop waits for lines that are still to be written.
@@ -78,6 +79,13 @@ impl Controls {
             all.set_item(name, value)?;
         }
         Ok(all)
+    }
+
+    /// Looks at this process's stacks for so many seconds, so often a second at most, on a thread that never asks for the
+    /// interpreter, and writes what it has found to a copy of the descriptor (`profile/report.rs`). `running`: threads are
+    /// looked at that use a processor, and not those that wait inside a request.
+    fn profile(&self, fd: RawFd, seconds: f64, rate: u32, running: bool) -> PyResult<()> {
+        Ok(profile::start(&self.engine, fd, Wanted { seconds, rate, running })?)
     }
 
     /// Waits a moment for log lines that are still to be written.

@@ -13,6 +13,7 @@ mod ffi;
 mod forked;
 mod hub;
 mod parent;
+mod profile;
 mod request_id;
 mod sampler;
 mod server;

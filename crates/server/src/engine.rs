@@ -7,7 +7,7 @@ mod config;
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use reactor::Waker;
 use reactor::sys::{exit_now, forks, write_stderr};
@@ -23,7 +23,7 @@ use crate::sent_file::ColdReads;
 use crate::slow_requests::SlowRequests;
 use crate::spool::Spool;
 use crate::statistics::layout;
-use crate::statistics::phase::NO_SLOT;
+use crate::statistics::slots::Stepping;
 use crate::strain::STRAIN_MS;
 use crate::tls::Porch;
 use crate::visits::Visits;
@@ -120,8 +120,8 @@ pub struct Engine {
     rechecks: AtomicU64,
     /// When the leader has had the interpreter again, in monotonic nanoseconds.
     leader_back: AtomicU64,
-    /// Under an event loop: the slot of the request of which a step runs, in the statistics.
-    step: AtomicU16,
+    /// For who looks from outside.
+    pub stepping: Stepping,
 }
 
 impl Engine {
@@ -159,20 +159,8 @@ impl Engine {
             born: forks(),
             rechecks: AtomicU64::new(0),
             leader_back: AtomicU64::new(0),
-            step: AtomicU16::new(NO_SLOT),
+            stepping: Stepping::default(),
         }
-    }
-
-    /// Under an event loop: a step of the request in that slot runs now, or none does ([`NO_SLOT`]). Who looks from outside
-    /// cannot tell by the thread, which all requests have in common.
-    #[inline]
-    pub fn steps(&self, slot: u16) {
-        self.step.store(slot, Ordering::Relaxed);
-    }
-
-    /// The slot of the request of which a step runs.
-    pub fn stepping(&self) -> u16 {
-        self.step.load(Ordering::Relaxed)
     }
 
     /// Makes room for TLS handshakes, where a listener wants them.

@@ -5,6 +5,8 @@ Knows: the driver, and the line to the supervisor. Does not know: other workers.
 
 from __future__ import annotations
 
+import os
+
 from forehand import forked
 from forehand.asgi.driver import Driver, Orders, new_loop, run
 from forehand.asgi.readiness import prove
@@ -76,6 +78,8 @@ class AsgiControl(loop_control.LoopControl, Orders):
 
     def _hear(self) -> None:
         self.server = self.driver.server
-        for word in self._words():
+        for word, text, fd in self._orders():
             if self.server is not None or word in ("retire", "stop", "quit"):
-                getattr(self, f"_{word}")()
+                self._carry_out(word, text, fd)
+            elif fd >= 0:
+                os.close(fd)

@@ -53,8 +53,8 @@ class GeventControl(loop_control.LoopControl, Orders):
 
     def _hear(self) -> None:
         self._drain_wakeups()
-        for word in self._words():
-            getattr(self, f"_{word}")()
+        for order in self._orders():
+            self._carry_out(*order)
         if not self.channel.open and self.watchers:
             # It could be read for ever; `watch_parent` ends this process in a moment.
             self.watchers[0].stop()

@@ -1,4 +1,4 @@
-"""`forehand status`, `reload`, `upgrade`, `stop`, `workers`, `stacks`, `top`, `reopen`.
+"""`forehand status`, `reload`, `upgrade`, `stop`, `workers`, `stacks`, `reopen`, and where the others begin.
 
 Knows: the control socket's lines, and how to show them. Does not know: the supervisor's
 insides. A process of its own; imports what it likes.
@@ -16,6 +16,7 @@ from typing import Any
 
 from forehand import errors
 from forehand.errors import Problem
+from forehand.inside import heap, profile
 from forehand.supervisor import request_list, status_text
 from forehand.supervisor.control import ask_holder, folder
 from forehand.top import command
@@ -28,10 +29,15 @@ ORDERS = {
     "workers": "add or remove a worker, or set their number: +1, -1, 4",
     "stacks": "show what every thread of every worker is doing",
     "tls": "read certificates and keys again (forehand tls reload), which also happens by itself when they change",
+    "profile": "look where the time of running workers goes, and draw a flame graph of it",
+    "heap": "show what is in a worker's memory, or what has grown there, and what holds it",
     "requests": "show which requests are running, and which were slow or have failed",
     "top": "show what a running server does, again and again: routes, workers, requests, limits",
     "reopen": "open the log files again, after they were moved away",
 }
+
+#: Those that do more than to pass one order on.
+SHOWN: dict[str, Any] = {"requests": request_list, "top": command, "profile": profile, "heap": heap}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -51,10 +57,8 @@ def main(arguments: Sequence[str]) -> int:
         parser.add_argument("--verbose", "-v", action="store_true", help="all counters, those at zero too")
     if order == "stop":
         parser.add_argument("--now", action="store_true", help="do not wait for running requests")
-    if order == "requests":
-        request_list.add_flags(parser)
-    if order == "top":
-        command.add_flags(parser)
+    if order in SHOWN:
+        SHOWN[order].add_flags(parser)
     if order == "workers":
         # `-1` is a number here and no option.
         parser.add_argument("count", metavar="+1|-1|N")
@@ -69,10 +73,8 @@ def main(arguments: Sequence[str]) -> int:
         line += " counters"
     elif order == "stop" and given.now:
         line += " now"
-    if order == "requests":
-        return request_list.show(find(given.control), given)
-    if order == "top":
-        return command.show(find(given.control), given)
+    if order in SHOWN:
+        return int(SHOWN[order].show(find(given.control), given))
     return _give(order, line, find(given.control), given)
 
 

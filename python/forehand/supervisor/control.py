@@ -15,6 +15,7 @@ import time
 
 from forehand import errors
 from forehand.errors import Problem
+from forehand.supervisor.channel import receive_with, send_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Client:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.order = b""
+        #: A descriptor that has come with the order.
+        self.given: list[int] = []
 
     def tell(self, **words: Any) -> None:
         """One line of the answer. A client that is gone, or reads too slowly, misses it."""
@@ -93,20 +96,17 @@ class Client:
 
     def give(self, fd: int, **words: Any) -> None:
         """One line, and a descriptor with it."""
-        import array
         import json
 
-        sock = socket.socket(fileno=self.fd)
         try:
-            given = array.array("i", [fd]).tobytes()
-            sock.sendmsg([json.dumps(words).encode() + b"\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, given)])
+            send_with(self.fd, json.dumps(words).encode() + b"\n", fd)
         except OSError:
             pass  # a client that is gone misses it
-        finally:
-            sock.detach()
 
     def close(self) -> None:
         """The answer is complete."""
+        while self.given:
+            os.close(self.given.pop())
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -162,7 +162,7 @@ class Control:
     def read(self, client: Client) -> str | None:
         """The order, when it is complete. An empty one: the client has gone."""
         try:
-            data = os.read(client.fd, LONGEST)
+            data = receive_with(client.fd, LONGEST, client.given)
         except BlockingIOError:
             return None
         except OSError:

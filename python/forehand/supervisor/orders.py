@@ -10,7 +10,7 @@ import sys
 
 from forehand import errors
 from forehand.supervisor import log, rerun
-from forehand.supervisor.decisions import rules_of
+from forehand.supervisor.decisions import LEAVING, READY, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
         StackCollection(supervisor, client).begin()
     elif word == "tls":
         _renew_tls(supervisor, client)
+    elif word in ("profile", "heap"):
+        _pass_on(supervisor, client, word, rest)
     elif word == "statistics":
         _give_statistics(supervisor, client)
     elif word == "reopen":
@@ -180,6 +182,30 @@ def _give_statistics(supervisor: Supervisor, client: Client) -> None:
         client.give(fd, ok=True, workers=workers)
     finally:
         os.close(fd)
+    supervisor.close_client(client)
+
+
+def _pass_on(supervisor: Supervisor, client: Client, word: str, rest: str) -> None:
+    """An order for one worker, which answers to the descriptor that came with it: nobody here waits for it."""
+    assert supervisor.children is not None
+    name, _, text = rest.partition(" ")
+    serving = {
+        str(one.number): one
+        for one in supervisor.children.all.values()
+        if one.pid and supervisor.state.workers[one.number].state in (READY, LEAVING)
+    }
+    child = serving.get(name)
+    if not client.given:
+        client.tell(
+            ok=False, text=f"`forehand {word}` says where the answer goes, and nothing was said", status=errors.USAGE
+        )
+    elif child is None:
+        found = f"those that do are {', '.join(serving)}" if serving else "none does"
+        client.tell(ok=False, text=f"there is no worker {name} that serves: {found}", status=errors.USAGE)
+    elif not child.channel.tell(word, text, client.given[0]):
+        client.tell(ok=False, text=f"worker {name} does not listen", status=errors.INTERNAL)
+    else:
+        client.tell(ok=True, worker=child.number, pid=child.pid)
     supervisor.close_client(client)
 
 

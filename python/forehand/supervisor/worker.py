@@ -35,7 +35,7 @@ FAILED = 1.0
 def run(inherited: Inherited, plan: dict[str, Any], application: Callable[..., Any] | None = None) -> NoReturn:
     """Serve, and end the process. `application`: where it was loaded before the fork."""
     status = errors.INTERNAL
-    channel = Channel(inherited.channel_fd)
+    channel = Channel(inherited.channel_fd, takes=True)
     try:
         title.show(plan, f"worker {inherited.number}", f"forehand-w{inherited.number}")
         descriptors.make_room(inherited.parent_pipe)

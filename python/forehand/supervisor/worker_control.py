@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from forehand.supervisor.worker_process import WorkerProcess
 
 
+#: Orders whose answer goes to a descriptor that comes with them.
+ANSWERED = ("profile", "heap")
+
+
 class WorkerControl:
     """Carries out the supervisor's orders, and waits for them where the engine has threads of its own."""
 
@@ -51,8 +55,8 @@ class WorkerControl:
             poll.poll(20 if self.leaving else None)
             forked.stay_out(self.us, "where its parent waits for orders")
             self._drain_wakeups()
-            for word in self._words():
-                getattr(self, f"_{word}")()
+            for order in self._orders():
+                self._carry_out(*order)
             self._overdue()
         # What was told to end at once does not wait for threads inside the application.
         done = self.server.join(0.2 if self.hurried else 1)
@@ -68,11 +72,30 @@ class WorkerControl:
         except OSError:
             pass  # nothing there
 
-    def _words(self) -> list[str]:
-        words, self.signals.asked = self.signals.asked, []
+    def _orders(self) -> list[tuple[str, str, int]]:
+        """Words, each with the text that belongs to it and the descriptor that the answer goes to; -1: none."""
+        asked, self.signals.asked = self.signals.asked, []
+        orders = [(word, "") for word in asked]
         if self.channel.open:
-            words += [word for word, _ in self._heard()]
-        return [word for word in words if hasattr(self, f"_{word}")]
+            orders += self._heard()
+        given = self.channel.given
+        return [
+            (word, text, given.pop(0) if word in ANSWERED and given else -1)
+            for word, text in orders
+            if hasattr(self, f"_{word}")
+        ]
+
+    def _carry_out(self, word: str, text: str, fd: int) -> None:
+        if word not in ANSWERED:
+            getattr(self, f"_{word}")()
+        elif fd >= 0:
+            try:
+                getattr(self, f"_{word}")(text, fd)
+            except Exception as error:
+                # Requests are worth more than an answer; who asked sees that there is none.
+                log.write("error", f"{word} came to nothing: {error}")
+            finally:
+                os.close(fd)
 
     def _heard(self) -> list[tuple[str, str]]:
         # The engine writes to the same socket, so that it has to stay blocking.
@@ -144,6 +167,16 @@ class WorkerControl:
         from forehand.supervisor import stacks
 
         self.channel.tell("stacks", stacks.all_threads())
+
+    def _profile(self, text: str, fd: int) -> None:
+        seconds, rate, how = text.split()
+        self.server.profile(fd, float(seconds), int(rate), how == "cpu")
+
+    def _heap(self, text: str, fd: int) -> None:
+        from forehand.inside import heap_child
+
+        seconds, how = text.split()
+        heap_child.begin(fd, float(seconds), trace=how == "trace")
 
     def _counters(self) -> None:
         counted = self.server.counters()

@@ -54,10 +54,10 @@ impl Request {
         let Some(coroutine) = coroutine else { return Err(stopped(None)) };
         let driven = {
             let _step = this.get().requests.shared.event_loop.heartbeat.step();
-            engine.steps(slot);
+            engine.stepping.set(slot);
             drive(coroutine.bind(py))
         };
-        engine.steps(NO_SLOT);
+        engine.stepping.set(NO_SLOT);
         if measured && let Some(mut state) = this.get().state.borrow(py) {
             state.clock.step_ends();
         }

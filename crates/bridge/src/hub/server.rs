@@ -210,10 +210,10 @@ impl GeventServer {
         }
         let run = {
             let _step = self.event_loop.heartbeat.step();
-            self.event_loop.engine.steps(slot);
+            self.event_loop.engine.stepping.set(slot);
             self.run(py)
         };
-        self.event_loop.engine.steps(NO_SLOT);
+        self.event_loop.engine.stepping.set(NO_SLOT);
         match run {
             Ok(greenlet) => {
                 if self.is_suspended(py, place, greenlet)

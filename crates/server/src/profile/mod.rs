@@ -33,7 +33,7 @@ pub struct Stack {
 pub fn requests(engine: &Engine) -> HashMap<u64, Inside> {
     let words = engine.config.statistics.unwrap_or_default();
     if engine.config.evented {
-        let step = engine.stepping();
+        let step = engine.stepping.get();
         let found = (step != NO_SLOT).then(|| slots::find(words, step, false)).flatten();
         return found.map(|one| (one.thread, one)).into_iter().collect();
     }

@@ -3,6 +3,8 @@
 //! Knows: a place for each of some hundred requests, and what is said there. Does not know: what becomes of them. The
 //! loop's thread writes, any process reads. Paths are written without their queries, which may hold secrets.
 
+use std::sync::atomic::{AtomicU16, Ordering};
+
 use wire::Head;
 
 use super::layout::{
@@ -40,6 +42,29 @@ pub struct Inside {
 fn row(words: &[Word], slot: usize) -> &[Word] {
     let from = layout::SLOTS + slot * SLOT_WIDTH;
     words.get(from..from + SLOT_WIDTH).unwrap_or_default()
+}
+
+/// Under an event loop: the slot of the request of which a step runs. Who looks from outside cannot tell by the thread,
+/// which all requests have in common.
+pub struct Stepping(AtomicU16);
+
+impl Default for Stepping {
+    fn default() -> Self {
+        Self(AtomicU16::new(NO_SLOT))
+    }
+}
+
+impl Stepping {
+    /// A step of the request in that slot runs now, or none does ([`NO_SLOT`]).
+    #[inline]
+    pub fn set(&self, slot: u16) {
+        self.0.store(slot, Ordering::Relaxed);
+    }
+
+    /// The slot, or [`NO_SLOT`].
+    pub fn get(&self) -> u16 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// The slots of one worker.

@@ -1,0 +1,270 @@
+"""`forehand profile`: what burns is named under its route, nobody waits for who looks, and the graph opens anywhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from forehand.inside import asking, flame
+from serving import PATIENCE, PYTHON, Serving, read_reply
+from shared import statistics
+
+Serve = Callable[..., Serving]
+APPS = Path(__file__).resolve().parent.parent / "apps"
+GET = "GET {} HTTP/1.1\r\nHost: a\r\n\r\n"
+LINES = (APPS / "inner.py").read_text().splitlines()
+DRIVERS = {"threads": ("inner:application",), "asyncio": ("inner:app", "--interface", "asgi")}
+if importlib.util.find_spec("gevent"):
+    DRIVERS["gevent"] = ("inner:application", "--worker-class", "gevent")
+#: A worker that shares its processor with many others is looked at for so long, in seconds.
+LONG = "1.5"
+
+
+@contextmanager
+def asked(server: Serving, *paths: str) -> Iterator[list[int]]:
+    """These are asked for, each on a connection of its own and again and again; the statuses of all replies."""
+    statuses: list[int] = []
+    ended = threading.Event()
+
+    def ask(path: str) -> None:
+        with server.connect() as sock:
+            buffer = bytearray()
+            while not ended.is_set():
+                sock.sendall(GET.format(path).encode())
+                statuses.append(read_reply(sock, buffer)[0])
+
+    clients = [threading.Thread(target=ask, args=(path,)) for path in paths]
+    for client in clients:
+        client.start()
+    try:
+        server.until(lambda: statuses)
+        yield statuses
+    finally:
+        ended.set()
+        for client in clients:
+            client.join(PATIENCE)
+        assert not any(client.is_alive() for client in clients), "a request was not answered"
+        assert set(statuses) == {200}
+
+
+def collapsed(server: Serving, folder: Path, *flags: str, seconds: str = LONG) -> dict[str, int]:
+    """Stacks and their milliseconds."""
+    path = folder / "profile.txt"
+    status, said = server.order("profile", "--seconds", seconds, "-f", "collapsed", "-o", str(path), *flags, timeout=90)
+    assert status == 0, said
+    assert f"written to {path}" in said
+    pairs = (line.rpartition(" ") for line in path.read_text().splitlines())
+    return {stack: int(milliseconds) for stack, _, milliseconds in pairs}
+
+
+def most(stacks: dict[str, int]) -> tuple[str, str]:
+    """Route and function of what took most by itself."""
+    sums: dict[tuple[str, str], int] = {}
+    for stack, milliseconds in stacks.items():
+        route, *_, last = stack.split(";")
+        key = (route, last.partition(" ")[0])
+        sums[key] = sums.get(key, 0) + milliseconds
+    return max(sums, key=lambda key: sums[key])
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_what_burns_is_at_the_top_and_under_its_route(serve: Serve, tmp_path: Path, driver: str) -> None:
+    server = serve(*DRIVERS[driver], "--workers", "1")
+    with asked(server, "/burn/0.2", "/quick"):
+        stacks = collapsed(server, tmp_path)
+    assert most(stacks) == ("GET /burn/0.2", "burner"), stacks
+
+
+def test_one_route_is_seen_alone_and_one_that_nobody_asked_for_is_an_error(serve: Serve, tmp_path: Path) -> None:
+    server = serve("inner:application", "--workers", "1")
+    with asked(server, "/burn/0.1", "/other/0.1"):
+        stacks = collapsed(server, tmp_path, "--route", "GET /other/0.1")
+        assert {stack.partition(";")[0] for stack in stacks} == {"GET /other/0.1"}
+        assert most(stacks)[1] == "other_burner"
+        assert {stack.partition(";")[0] for stack in collapsed(server, tmp_path, "-r", "/other/0.1")} == {
+            "GET /other/0.1"
+        }
+        status, said = server.order("profile", "--seconds", LONG, "--route", "GET /none", timeout=90)
+    assert status == 4 and "no request of GET /none was seen" in said and "GET /burn/0.1" in said, said
+
+
+def test_who_waits_is_seen_inside_a_request_and_not_among_those_that_use_a_processor(
+    serve: Serve, tmp_path: Path
+) -> None:
+    server = serve("inner:application", "--workers", "1")
+    with server.connect() as sock:
+        sock.sendall(GET.format("/sleep/60").encode())
+        shared = statistics(server)
+        server.until(lambda: shared.totals()["inside"] == 1)
+        assert most(collapsed(server, tmp_path, seconds="0.5")) == ("GET /sleep/*", "sleeper")
+        status, said = server.order("profile", "--cpu", "--seconds", "0.5", timeout=90)
+    old = tuple(map(int, server.status()["python"].split(".")[:2])) < (3, 11)
+    assert status == 4 and ("before Python 3.11" if old else "nothing else ran") in said, said
+
+
+def test_what_burns_in_a_thread_that_the_application_has_started_is_at_the_top_without_a_route(
+    serve: Serve, tmp_path: Path
+) -> None:
+    server = serve(*DRIVERS["asyncio"], "--workers", "1")
+    if tuple(map(int, server.status()["python"].split(".")[:2])) < (3, 11):
+        pytest.skip("threads that run are not told apart before Python 3.11")
+    with asked(server, "/child/burn/0.2"):
+        stacks = collapsed(server, tmp_path)
+    assert most(stacks) == (flame.NO_ROUTE, "burner"), stacks
+
+
+def test_what_keeps_the_interpreter_in_c_is_found_at_its_line(serve: Serve, tmp_path: Path) -> None:
+    server = serve("inner:application", "--workers", "1")
+    with asked(server, "/sort/0.5"):
+        stacks = collapsed(server, tmp_path, seconds="3")
+    inside = {stack: took for stack, took in stacks.items() if "sorter (" in stack}
+    top = max(inside, key=lambda stack: inside[stack])
+    found = re.search(r"sorter \(inner\.py:(\d+)\)$", top)
+    assert found and "sorted(numbers" in LINES[int(found[1]) - 1], stacks
+
+
+def test_all_workers_are_added_up_and_one_can_be_chosen(serve: Serve, tmp_path: Path) -> None:
+    server = serve("inner:application", "--workers", "2")
+    with asked(server, "/burn/0.1", "/burn/0.1", "/burn/0.1", "/burn/0.1"):
+        flags = ("profile", "--seconds", LONG, "-o", str(tmp_path / "graph.html"))
+        said = server.order(*flags, timeout=90)[1]
+        assert re.findall(r"^worker (\d) \(\d+\): \d+ looks", said, re.M) == ["1", "2"], said
+        said = server.order(*flags, "--worker", "2", timeout=90)[1]
+    assert re.findall(r"^worker (\d) \(\d+\): \d+ looks", said, re.M) == ["2"], said
+
+
+def test_what_cannot_be_done_is_said(serve: Serve, tmp_path: Path) -> None:
+    server = serve("inner:application", "--workers", "1")
+    for flags, exits, words in (
+        (("--worker", "9"), 2, "there is no worker 9 that serves: those that do are 1"),
+        (("--seconds", "0"), 2, "--seconds: 0 is not from 0.1 to 3600"),
+        (("--rate", "1001"), 2, "--rate: 1001 is not from 1 to 1000"),
+        (("--seconds", "0.1"), 4, "no request was seen"),
+    ):
+        status, said = server.order("profile", *flags, timeout=90)
+        assert status == exits and words in said, said
+    with asked(server, "/burn/0.1"):
+        to = str(tmp_path / "none" / "graph.html")
+        status, said = server.order("profile", "--seconds", "0.5", "--output", to, timeout=90)
+        assert status == 6 and f"{to} cannot be written" in said, said
+    nonsense = asking.ask(server.control, "profile", 1, "for a while")
+    server.until(lambda: nonsense.lines() is None)
+    os.close(nonsense.fd)
+    server.says("profile came to nothing: could not convert string to float")
+    server.stop()
+    status, said = server.order("profile")
+    assert status == 5 and f"no server answers at {server.control}" in said, said
+
+
+def profiling_threads(pid: int) -> list[str]:
+    names = (task.joinpath("comm").read_text().strip() for task in Path(f"/proc/{pid}/task").iterdir())
+    return [name for name in names if name == "forehand-prof"]
+
+
+def test_a_second_one_has_to_wait_and_one_that_nobody_reads_ends(serve: Serve, tmp_path: Path) -> None:
+    server = serve("inner:application", "--workers", "1")
+    worker = server.status()["workers"][0]["pid"]
+    command = [PYTHON, "-m", "forehand", "profile", "--control", server.control, "--seconds", "600"]
+    with asked(server, "/burn/0.1"):
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as first:
+            server.until(lambda: profiling_threads(worker))
+            status, said = server.order("profile", "--seconds", "0.1")
+            assert status == 4 and "a profile of this worker is under way" in said, said
+            first.send_signal(signal.SIGINT)
+            assert first.wait(PATIENCE) == 130
+        server.until(lambda: not profiling_threads(worker))
+        assert collapsed(server, tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("py-spy", path=str(Path(PYTHON).parent)) is None, reason="py-spy is not installed")
+def test_py_spy_beside_it_sees_the_same(serve: Serve, tmp_path: Path) -> None:
+    server = serve("inner:application", "--workers", "1")
+    worker = server.status()["workers"][0]["pid"]
+    out = tmp_path / "other.txt"
+    other = [str(Path(PYTHON).parent / "py-spy"), "record", "--pid", str(worker), "--format", "raw", "--nonblocking"]
+    with asked(server, "/burn/0.5"):
+        done = subprocess.run(
+            [*other, "--duration", "2", "--output", str(out)], capture_output=True, text=True, timeout=90, check=False
+        )
+        if done.returncode and "ermission" in done.stderr:
+            pytest.skip("this machine lets no process look into another")
+        assert done.returncode == 0, done.stderr
+        ours = collapsed(server, tmp_path, "--route", "GET /burn/0.5", seconds="2")
+    counted = [line.rpartition(" ") for line in out.read_text().splitlines()]
+    assert re.search(r"burner \(inner\.py:\d+\)$", max(counted, key=lambda row: int(row[2]))[0]), counted
+    assert most(ours)[1] == "burner"
+
+
+def samples() -> list[flame.Sample]:
+    frame = flame.Frame("view</script><b>", "a;b.py", 3, "/x/a;b.py")
+    inner = flame.Frame("query", "db.py", 7, "/x/db.py")
+    return [
+        flame.Sample("GET /a", (frame, inner), 3.0),
+        flame.Sample("GET /a", (frame,), 0.5),
+        flame.Sample(flame.NO_ROUTE, (), 0.5),
+    ]
+
+
+def test_each_format_has_all_of_the_time() -> None:
+    given = samples()
+    facts = ["worker 1 (2): 3 looks"]
+    text = flame.collapsed(given, "t", facts)
+    assert text.splitlines() == [
+        "(no known request);(the server) 500",
+        "GET /a;view</script><b> (a,b.py:3) 500",
+        "GET /a;view</script><b> (a,b.py:3);query (db.py:7) 3000",
+    ]
+    scope = json.loads(flame.speedscope(given, "t", facts))
+    assert [one["name"] for one in scope["profiles"]] == ["all", "GET /a", "(no known request)"]
+    assert [sum(one["weights"]) for one in scope["profiles"]] == [4.0, 3.5, 0.5]
+    assert all(len(one["samples"]) == len(one["weights"]) for one in scope["profiles"])
+    used = {number for one in scope["profiles"] for stack in one["samples"] for number in stack}
+    assert used == set(range(len(scope["shared"]["frames"])))
+    picture = ElementTree.fromstring(flame.svg(given, "t & u", facts))
+    titles = [one.text for one in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles[:3] == ["t & u", "all: 4.00 s, 100.0%", "GET /a: 3.50 s, 87.5%"]
+    assert flame.by_function(given)[0] == ("query (db.py:7)", 3.0, 3.0)
+
+
+def test_a_page_is_one_file_that_can_be_used_with_a_keyboard_and_asks_nobody(tmp_path: Path) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    page_file = tmp_path / "graph.html"
+    page_file.write_text(flame.page(samples(), "shop & <co>", ["worker 1 (2): 3 looks"]), encoding="utf-8")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    chromium = next((path for name in names if (path := shutil.which(name))), None)
+    if chromium is None:
+        pytest.skip("no chromium here")
+    with sync_api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page: Any = browser.new_page()
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: wrong.append(request.url) if request.url[:5] != "file:" else None)
+        page.goto(page_file.as_uri())
+        boxes = page.locator("#graph button")
+        assert boxes.all_inner_texts() == [
+            "all", "GET /a", "view</script><b> (a;b.py:3)", "query (db.py:7)", "(no known request)", "(the server)",
+        ]  # fmt: skip
+        assert page.title() == "shop & <co>"
+        boxes.nth(2).focus()
+        page.keyboard.press("Enter")
+        assert boxes.all_inner_texts() == ["all", "GET /a", "view</script><b> (a;b.py:3)", "query (db.py:7)"]
+        assert "75.0 % of all, 85.7 % of what is shown" in boxes.nth(3).get_attribute("title")
+        page.keyboard.press("Escape")
+        page.fill("#find", "QUERY")
+        assert page.inner_text("#share") == "75.0 % of all time is in or above what was found"
+        assert page.locator("#graph button.found").all_inner_texts() == ["query (db.py:7)"]
+        assert wrong == []
+        browser.close()
