@@ -17,7 +17,7 @@ GATEWAY_WORDS = tuple(f"{word}:" for word in GATEWAYS)
 #: What means nothing where there are no workers.
 OF_WORKERS = (
     "preload", "reload", "reload_dir", "reload_include", "reload_exclude", "max_requests",
-    "max_worker_age", "max_worker_memory", "status_bind", "statsd_host", "slow_request",
+    "max_worker_age", "max_worker_memory", "status_bind", "statsd_host", "slow_request", "shutdown_delay",
 )  # fmt: skip
 
 

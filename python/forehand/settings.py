@@ -365,6 +365,7 @@ SUPERVISED = (
     "log_file", "log_level", "log_format", "log_colors", "log_config", "log_syslog", "log_syslog_to",
     "log_syslog_facility", "log_syslog_prefix", "status_bind", "status_token_file", "liveness_stall",
     "metrics_app", "statsd_host", "statsd_interval", "statsd_prefix", "dogstatsd_tags",
+    "shutdown_delay",
 )  # fmt: skip
 
 

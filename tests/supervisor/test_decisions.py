@@ -260,3 +260,50 @@ def test_whatever_happens_the_wanted_number_comes_back(seed: int) -> None:
     assert len(ready) == story.state.rules.wanted
     assert {worker.generation for worker in ready} == {story.state.generation}
     assert story.state.coming is None
+
+
+def test_an_end_is_announced_and_served_until_it_begins() -> None:
+    story = serving(2, delay=10, graceful=30)
+    actions = story("drain")
+    assert names(actions, "announce_end") == [1, 2]
+    assert names(actions, "stop") == []
+    assert next_look(story.state, story.now) == story.now + 10
+    actions = story.died(1, after=5)
+    assert names(actions, "spawn") == [3], "it serves with as many as before"
+    assert names(story("ready", 3), "announce_end") == [3]
+    assert names(story("tick", after=4.9), "stop") == []
+    assert names(story("tick", after=0.1), "stop") == [2, 3]
+    assert story.state.phase == "stopping"
+
+
+def test_a_second_word_to_stop_ends_the_delay_and_a_third_cuts() -> None:
+    story = serving(1, delay=10)
+    story("drain")
+    assert names(story("drain", after=1), "stop") == [1]
+    assert names(story("drain", after=1), "quit") == [1]
+
+
+@pytest.mark.parametrize("event", ["stop", "quit"])
+def test_who_is_in_a_hurry_does_not_wait_for_an_announced_end(event: str) -> None:
+    story = serving(1, delay=10)
+    story("drain")
+    assert names(story(event), event) == [1]
+
+
+def test_without_a_delay_the_end_begins_at_once_and_during_a_start_too() -> None:
+    assert names(serving(1)("drain"), "stop") == [1]
+    story = Story(wanted=1, delay=10)
+    story("tick")
+    assert names(story("drain"), "kill") == [1]
+
+
+def test_a_reload_that_is_under_way_ends_while_the_end_is_awaited() -> None:
+    story = serving(1, delay=10)
+    story("reload", None)
+    story("reload", None)
+    story("drain")
+    actions = story("ready", 2)
+    assert names(actions, "announce_end") == [2]
+    assert ("reloaded", True, "generation 2 serves") in actions
+    assert names(actions, "load") == [], "what was asked for after it is too late"
+    assert story("reload", None)[0][:2] == ("reloaded", False)

@@ -44,6 +44,11 @@ impl Controls {
         self.engine.retire();
     }
 
+    /// The end will come: everybody is answered as before, and each reply is the last of its connection.
+    fn announce_end(&self) {
+        self.engine.announce_end();
+    }
+
     /// Has the listeners looked at: a connection may wait for a worker that is no more.
     fn check_listeners(&self) {
         self.engine.recheck_listeners();

@@ -96,6 +96,8 @@ pub struct Engine {
     /// What is kept for slow readers.
     pub budget: Arc<Budget>,
     stage: AtomicU8,
+    /// Connections go on after a reply, where nothing else speaks against it.
+    keeps_connections: AtomicBool,
     strained_until: AtomicU64,
     /// The same, for longer than is usual.
     stuck_until: AtomicU64,
@@ -147,6 +149,7 @@ impl Engine {
             porch: None,
             log,
             stage: AtomicU8::new(Stage::Serving as u8),
+            keeps_connections: AtomicBool::new(true),
             strained_until: AtomicU64::new(0),
             stuck_until: AtomicU64::new(0),
             after_held_until: AtomicU64::new(0),
@@ -407,22 +410,37 @@ impl Engine {
         }
     }
 
+    /// False: each reply is the last of its connection.
+    #[inline]
+    pub fn keeps_connections(&self) -> bool {
+        self.keeps_connections.load(Ordering::Relaxed)
+    }
+
+    /// The end will come: everybody is answered as before, and told with the reply to come back elsewhere.
+    pub fn announce_end(&self) {
+        self.keeps_connections.store(false, Ordering::Relaxed);
+    }
+
+    /// Goes on to a stage in which nothing new is taken.
+    fn leave_for(&self, stage: Stage) {
+        self.announce_end();
+        self.stage.fetch_max(stage as u8, Ordering::Relaxed);
+        self.waker.wake();
+    }
+
     /// Lets others go on: accepts nothing more, finishes what runs, and answers connections
     /// that are idle once more if they come back in time (limit `drain_keep_alive`).
     pub fn retire(&self) {
-        self.stage.fetch_max(Stage::Retiring as u8, Ordering::Relaxed);
-        self.waker.wake();
+        self.leave_for(Stage::Retiring);
     }
 
     /// Begins a graceful stop: what runs is finished, nothing new is taken.
     pub fn drain(&self) {
-        self.stage.fetch_max(Stage::Draining as u8, Ordering::Relaxed);
-        self.waker.wake();
+        self.leave_for(Stage::Draining);
     }
 
     /// Ends at once: connections are cut, late threads are not waited for.
     pub fn abort(&self) {
-        self.stage.fetch_max(Stage::Aborting as u8, Ordering::Relaxed);
-        self.waker.wake();
+        self.leave_for(Stage::Aborting);
     }
 }

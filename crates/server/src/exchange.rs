@@ -34,7 +34,7 @@ pub(crate) use self::notes::content_length;
 use crate::body::Body;
 use crate::connection::{After, Connection, Phase};
 use crate::downstream::Downstream;
-use crate::engine::{Engine, Stage};
+use crate::engine::Engine;
 use crate::incoming::Flow;
 use crate::lanes::Mark;
 use crate::output::Output;
@@ -317,7 +317,7 @@ impl Exchange {
             // A connection that would be closed at once is announced as closed: the next request would meet its end.
             persistent: wants_more
                 && engine.config.limits.keep_alive_timeout > 0
-                && engine.stage() == Stage::Serving
+                && engine.keeps_connections()
                 // A web server's body that nobody reads is thrown away, and its connection goes on.
                 && (matches!(form, ReplyForm::FastCgi(_)) || self.body_is_read()),
             form,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Event = tuple[Any, ...]
 
 STARTING, READY, LEAVING, KILLED = "starting", "ready", "leaving", "killed"
+#: The phase in which a server that will stop goes on serving, so that a load balancer hears of it first.
+DRAINING = "draining"
 
 #: A worker that dies before it is so old has not begun to serve: its kind may be in a loop.
 YOUNG = 0.5
@@ -44,7 +46,7 @@ QUIT_AFTER = 2.0
 class Rules:
     """What is asked of workers; times in seconds, zero stands for never."""
 
-    __slots__ = ("graceful", "max_age", "startup", "strategy", "wanted")
+    __slots__ = ("delay", "graceful", "max_age", "startup", "strategy", "wanted")
 
     def __init__(
         self,
@@ -54,12 +56,14 @@ class Rules:
         graceful: float = 30,
         strategy: str = "rolling",
         max_age: float = 0,
+        delay: float = 0,
     ) -> None:
         self.wanted = wanted
         self.startup = startup
         self.graceful = graceful
         self.strategy = strategy
         self.max_age = max_age
+        self.delay = delay
 
 
 def rules_of(settings: dict[str, Any]) -> Rules:
@@ -67,6 +71,7 @@ def rules_of(settings: dict[str, Any]) -> Rules:
     return Rules(
         wanted=settings["workers"], startup=settings["startup_timeout"], graceful=settings["graceful_timeout"],
         strategy=settings["reload_strategy"], max_age=settings["max_worker_age"],
+        delay=settings["shutdown_delay"],
     )  # fmt: skip
 
 
@@ -104,6 +109,7 @@ class State:
         self.reload_again = False
         self.coming_rules: Rules | None = None
         self.phase = "beginning"
+        #: When an end begins that has been announced.
         self.stop_at = NEVER
         self.exit = 0
         self.born = 0
@@ -135,9 +141,9 @@ def decide(state: State, event: Event, now: float) -> list[Action]:
 
     `tick`; `ready` number; `died` number, how (text), crashed, cause (status, text) or None;
     `stale` number, why; `reload` rules; `unloadable` cause (a preloaded application did not
-    come up); `wanted` count; `stop`, `quit`.
+    come up); `wanted` count; `drain` (announce the end, then `stop`), `stop`, `quit`.
 
-    Actions: `spawn` number generation; `retire` number why; `stop` number; `quit` number; `kill` number why;
+    Actions: `spawn` number generation; `announce_end` number; `retire` number why; `stop` number; `quit` number; `kill` number why;
     `load` generation (bring the application up for preloading, where that is asked for);
     `forget` generation; `say` level text; `serving`; `reloaded` ok text; `exit` status.
     """
@@ -150,6 +156,8 @@ def next_look(state: State, now: float) -> float:
     """When `tick` is due: infinity if nothing has a date."""
     times = [worker.deadline for worker in state.workers.values()]
     times += [worker.age_limit for worker in state.ready() if not worker.stale]
+    if state.phase == DRAINING:
+        times.append(state.stop_at)
     if state.spawn_at > now:
         times.append(state.spawn_at)
     return min(times, default=NEVER)
@@ -162,17 +170,18 @@ def _tick(state: State, now: float) -> Iterable[Action]:
 def _ready(state: State, now: float, number: int) -> Iterable[Action]:
     worker = state.workers.get(number)
     if worker is None or worker.state != STARTING:
-        return ()
+        return
     worker.state = READY
     worker.ready_at = now
     worker.deadline = NEVER
+    if state.phase == DRAINING:
+        yield ("announce_end", number)
     if state.rules.max_age:
         # Up to a tenth earlier, so that workers of one age do not leave together.
         worker.age_limit = now + state.rules.max_age * (1 - 0.1 * state.spread())
     if state.coming == worker.generation and not state.proven:
         waited_for = state.rules.wanted if state.rules.strategy == "together" else 1
         state.proven = sum(1 for other in state.fresh() if other.state == READY) >= waited_for
-    return ()
 
 
 def _died(
@@ -285,6 +294,23 @@ def _wanted(state: State, now: float, count: int) -> Iterable[Action]:
     yield ("say", "info", f"workers: {state.rules.wanted} are wanted now")
 
 
+def _drain(state: State, now: float) -> Iterable[Action]:
+    """The end is told before it begins, to who asks /readyz and to clients, and served until then. Asked again, it
+    begins."""
+    if state.phase != "serving" or not state.rules.delay:
+        yield from _stop(state, now)
+        return
+    state.phase = DRAINING
+    state.stop_at = now + state.rules.delay
+    state.reload_again = False
+    yield (
+        "say", "plain", f"stopping in {state.rules.delay:g} s (--shutdown-delay): /readyz says so, and requests are "
+        "answered as before (once more: begin now)",
+    )  # fmt: skip
+    for worker in state.ready():
+        yield ("announce_end", worker.number)
+
+
 def _stop(state: State, now: float) -> Iterable[Action]:
     if state.phase == "stopping":
         yield from _quit(state, now)
@@ -326,6 +352,7 @@ _BY_EVENT: dict[str, Callable[..., Iterable[Action]]] = {
     "reload": _reload,
     "unloadable": _unloadable,
     "wanted": _wanted,
+    "drain": _drain,
     "stop": _stop,
     "quit": _quit,
 }
@@ -334,6 +361,9 @@ _BY_EVENT: dict[str, Callable[..., Iterable[Action]]] = {
 def _follow_up(state: State, now: float) -> Iterable[Action]:
     """What follows from the state alone."""
     yield from _overdue(state, now)
+    if state.phase == DRAINING and now >= state.stop_at:
+        yield ("say", "plain", f"stopping: waiting up to {state.rules.graceful:g} s for running requests")
+        yield from _stop(state, now)
     if state.phase == "stopping":
         if not state.workers:
             state.phase = "ended"

@@ -132,6 +132,10 @@ def options(make: Any) -> Iterator[Any]:
                "how that is counted: pss divides shared pages among the processes that share them, rss counts "
                "them in full",
                choices=("pss", "rss"))  # fmt: skip
+    yield make("shutdown_delay", "time", 0, "Timeouts",
+               "go on serving for so long after SIGTERM or `forehand stop`, while /readyz says 503 and each reply is the "
+               "last of its connection, so that a load balancer hears of it first; then the graceful timeout begins; "
+               "once more, or Ctrl-C: begin at once")  # fmt: skip
     yield make("request_timeouts", "list", [], "Timeouts",
                "other request timeouts below a path, /PREFIX=TIME; a table in TOML; 0: none", metavar="PAIRS",
                check=_prefixes)  # fmt: skip

@@ -10,7 +10,7 @@ import sys
 
 from forehand import errors
 from forehand.supervisor import log, rerun
-from forehand.supervisor.decisions import LEAVING, READY, rules_of
+from forehand.supervisor.decisions import DRAINING, LEAVING, READY, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 def signal(supervisor: Supervisor, word: str) -> None:
     """A signal has come."""
     stopping = supervisor.state.phase == "stopping"
-    if word in ("stop", "interrupt"):
+    if word == "stop" and supervisor.state.phase == "serving" and supervisor.state.rules.delay:
+        supervisor.decide("drain")
+    elif word in ("stop", "interrupt"):
+        # Whoever sits at the terminal needs no load balancer to hear of it first.
         _say_stop(supervisor)
         supervisor.decide("stop")
     elif word == "quit":
@@ -59,6 +62,9 @@ def reload(supervisor: Supervisor, client: Client | None) -> None:
     command_line = supervisor.settings.get("command_line")
     if client is not None:
         supervisor.waiting.append(client)
+    if supervisor.state.phase in ("stopping", DRAINING):
+        supervisor.decide("reload", None)
+        return
     if command_line is None:
         # Started from Python: there is no command line to read again.
         _reload_with(supervisor, supervisor.settings)
@@ -139,7 +145,7 @@ def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
         upgrade.begin(supervisor, client)
     elif word == "stop":
         supervisor.waiting.append(client)
-        supervisor.decide("quit" if rest == "now" else "stop")
+        supervisor.decide("quit" if rest == "now" else "drain")
     elif word == "workers":
         _scale(supervisor, client, rest)
     elif word == "stacks":

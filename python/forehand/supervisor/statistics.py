@@ -53,7 +53,7 @@ class Statistics:
         say("wanted", state.rules.wanted)
         say("workers", len(workers))
         say("ready", len(current))
-        say("stopping", state.phase == "stopping")
+        say("stopping", state.phase in ("stopping", decisions.DRAINING))
         if current:
             say("up", 1)
 

@@ -216,6 +216,9 @@ class Supervisor:
         if self._tell(number, "retire") is not None:
             log.write("info", f"worker {number} leaves: {why}")
 
+    def _do_announce_end(self, number: int) -> None:
+        self._tell(number, "announce_end")
+
     def _do_stop(self, number: int) -> None:
         self._tell(number, "stop")
 

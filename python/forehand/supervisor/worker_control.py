@@ -4,6 +4,7 @@ Knows: one engine and the line to the supervisor. Does not know: other workers. 
 which sleeps while the engine's threads work: it wakes for an order from the supervisor, a signal, or a request that
 is overdue.
 
+    announce_end  an end will come: each reply is the last of its connection
     retire  others go on: finish what runs, answer idle connections once more, then end
     stop    nobody goes on: finish what runs, then end
     quit    end at once
@@ -136,6 +137,9 @@ class WorkerControl:
         self.leaving = self.hurried = True
         ending.hurry()
         self.server.abort()
+
+    def _announce_end(self) -> None:
+        self.server.announce_end()
 
     def _check_listeners(self) -> None:
         self.server.check_listeners()

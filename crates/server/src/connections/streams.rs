@@ -128,6 +128,10 @@ impl Connections {
         }
         streams.give_back(self.reader.shared(), now);
         let lives = self.read_streams(&mut connection, &mut streams, poller);
+        if !self.engine.keeps_connections() && !streams.calls.is_empty() {
+            // Its peer has asked something: that is answered, and what comes behind it goes elsewhere.
+            streams.receive.leave(now);
+        }
         let sent = if lives { self.send_streams(&mut streams, now) } else { None };
         let Some(sent) = sent else {
             self.engine.counters.requests_incomplete.add_many(u64::from(!streams.calls.is_empty()));

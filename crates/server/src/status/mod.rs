@@ -138,7 +138,8 @@ impl<P: Page> Status<P> {
             return Answer::plain(b"405 Method Not Allowed", "nothing can be changed here\n");
         }
         let loopback = self.told.loopback.get(listener).copied().unwrap_or(false);
-        if loopback && !head.host().is_some_and(is_of_this_machine) {
+        // What names no host (HTTP/1.0, as many probes) is no browser.
+        if loopback && !head.host().is_none_or(is_of_this_machine) {
             return Answer::plain(b"421 Misdirected Request", "this is not the host that listens here\n");
         }
         match head.path() {
