@@ -203,7 +203,7 @@ def test_orders_say_what_they_have_done(serve: Serve, shop: Shop) -> None:
         "forehand workers: 'few' is not a number of workers: give +1, -1 or a number\n",
     )
     code, text = server.order("status", "--json")
-    assert code == 0 and json.loads(text).keys() == {*server.status(), "counters", "limits"}
+    assert code == 0 and json.loads(text).keys() == {*server.status(), "counters", "limits", "situation"}
     code, text = server.order("status")
     assert code == 0 and "shop at http://127.0.0.1" in text and "private" in text
     assert os.stat(server.control).st_mode & 0o777 == 0o600

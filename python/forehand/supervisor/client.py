@@ -11,13 +11,14 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from forehand import errors
 from forehand.errors import Problem
 from forehand.inside import heap, profile
-from forehand.supervisor import request_list, status_text
+from forehand.supervisor import request_list, situation, status_text
 from forehand.supervisor.control import ask_holder, folder
 from forehand.top import command
 
@@ -160,10 +161,26 @@ def _give(order: str, line: str, path: str, given: argparse.Namespace) -> int:
     if order == "status":
         last.setdefault("counters", {})  # an older server has none
         last["limits"] = status_text.limits(last["counters"])
-        print(json.dumps(last, indent=2) if given.json else status_text.shown(last, verbose=given.verbose))
+        told = _situation(path, last)
+        last["situation"] = told["findings"] if told is not None else None
+        text = status_text.shown(last, told, verbose=given.verbose)
+        print(json.dumps(last, indent=2) if given.json else text)
     elif last.get("text"):
         print(last["text"])
     return errors.OK
+
+
+def _situation(path: str, status: dict[str, Any]) -> dict[str, Any] | None:
+    """What is found wrong, and what is true of all requests; None: an older server shares no numbers."""
+    try:
+        shared, workers = request_list.opened(path)
+        running, ended = request_list.running(shared, workers), request_list.kept(shared, workers)
+        return {
+            "findings": situation.findings(status, running, ended, time.time()),
+            "numbers": situation.numbers(status, shared.totals()),
+        }
+    except (Problem, OSError, KeyError):
+        return None
 
 
 def _answers(sock: socket.socket, timeout: float) -> Iterator[dict[str, Any]]:

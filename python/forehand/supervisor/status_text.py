@@ -15,8 +15,9 @@ from forehand.supervisor.decisions import LEAVING, READY
 RECENT = 60
 
 
-def shown(found: dict[str, Any], *, verbose: bool) -> str:
-    """A status as people read it."""
+def shown(found: dict[str, Any], told: dict[str, Any] | None, *, verbose: bool) -> str:
+    """A status as people read it: first what somebody needs who was called, then everything. `told`: what
+    `situation.py` makes of it; None: of an older server nothing is known but what it says by itself."""
     pss = found["memory_kib"].get("pss", 0) / 1024
     state = "reloading" if found["reloading"] else found["phase"]
     preload = ", preloaded" if found["preload"] else ""
@@ -25,6 +26,7 @@ def shown(found: dict[str, Any], *, verbose: bool) -> str:
         f"  {found['target']} at {'  '.join(found['addresses'])}",
         f"  supervisor {found['pid']} ({pss:.1f} MiB), generation {found['generation']}, "
         f"{found['wanted']} workers wanted{preload}",
+        *_situation(told),
         "",
         f"  {'worker':>6} {'pid':>8} {'gen':>4} {'state':<9}{'age':>8} {'requests':>10} {'open':>6} {'busy':>9} "
         f"{'queued':>7} {'504s':>6} {'PSS':>8} {'shared':>8} {'private':>8}  MiB",
@@ -51,6 +53,14 @@ def _notes(worker: dict[str, Any], *, verbose: bool) -> list[str]:
         for kind, notes in (("threads ", changes), ("", lanes))
         for note in notes
     ]
+
+
+def _situation(told: dict[str, Any] | None) -> list[str]:
+    if told is None:
+        return []
+    found = told["findings"]
+    lines = ["", "  all is well" if not found else "  look at this:", *(f"  - {line}" for line in found)]
+    return [*lines, "", *(f"  {name:<12} {text}" for name, text in told["numbers"])]
 
 
 def limits(counters: dict[str, int]) -> dict[str, dict[str, int]]:
