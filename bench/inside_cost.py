@@ -2,6 +2,8 @@
 
     python bench/inside_cost.py                        this build with statistics, and the same build without
     python bench/inside_cost.py --against CHECKOUT     this build as it is served, and that of another checkout
+    python bench/inside_cost.py --with '--request-id'  this build with these options, and the same build without them:
+                                                       of the worker's process alone, as others may have work with them
     python bench/inside_cost.py --rows asgi,pipelined --pairs 40 --seconds 2
 
 Of each row both servers run at the same time, one worker each, on the first processor; wrk loads one and then the
@@ -17,6 +19,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import signal
 import statistics
 import subprocess
@@ -67,9 +70,12 @@ sys.exit(cli.main())
 class Server:
     """One of the two, and the processes that it has become."""
 
-    def __init__(self, command: list[str], target: str, folder: str) -> None:
+    def __init__(self, command: list[str], target: str, folder: str, *, only: str = "") -> None:
+        #: What the names of the processes begin with that are counted.
+        self.only = only
         reader, writer = os.pipe()
-        arguments = [f"app:{target}", "--bind", "127.0.0.1:0", "--workers", "1", "--log-level", "error"]
+        command, options = (command[: command.index("--")], command[command.index("--") + 1 :])
+        arguments = [f"app:{target}", *options, "--bind", "127.0.0.1:0", "--workers", "1", "--log-level", "error"]
         arguments += ["--ready-fd", str(writer), *(["--lifespan", "off"] if target == "asgi" else [])]
         self.process = subprocess.Popen(
             [*command, *arguments], pass_fds=[writer], cwd=folder, start_new_session=True, stderr=subprocess.DEVNULL,
@@ -84,7 +90,8 @@ class Server:
         found = 0
         for status in Path("/proc").glob("[0-9]*"):
             try:
-                if os.getpgid(int(status.name)) == self.process.pid:
+                name = (status / "comm").read_text()
+                if os.getpgid(int(status.name)) == self.process.pid and name.startswith(self.only):
                     found += sum(int(task.read_text().split()[0]) for task in status.glob("task/*/schedstat"))
             except (ProcessLookupError, FileNotFoundError):
                 continue
@@ -111,7 +118,8 @@ def measured(commands: tuple[list[str], list[str]], row: str, given: argparse.Na
     _, target, options = ROWS[row]
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "app.py").write_text(APP)
-        both = [Server(command, target, folder) for command in commands]
+        only = "forehand-w" if given.options else ""
+        both = [Server(command, target, folder, only=only) for command in commands]
         try:
             pairs = []
             for number in range(given.pairs + 1):
@@ -128,14 +136,16 @@ def measured(commands: tuple[list[str], list[str]], row: str, given: argparse.Na
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--against", metavar="CHECKOUT", help="another checkout, with a .venv in which it is built")
+    parser.add_argument("--with", dest="options", metavar="OPTIONS", help="options of the server, in one text")
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of load, for each of a pair")
     given = parser.parse_args()
-    inside = [sys.executable, "-m", "forehand"]
-    without = [sys.executable, "-c", WITHOUT]
+    options = shlex.split(given.options or "")
+    inside = [sys.executable, "-m", "forehand", "--", *options]
+    without = [sys.executable, "-m", "forehand", "--"] if options else [sys.executable, "-c", WITHOUT, "--"]
     if given.against:
-        without = [str(Path(given.against).resolve() / ".venv/bin/python"), "-m", "forehand"]
+        without = [str(Path(given.against).resolve() / ".venv/bin/python"), "-m", "forehand", "--"]
     print(f"{'row':10} {'without':>9} {'inside':>9} {'median':>8} {'quartiles':>16} {'extremes':>17} {'bound':>7}")
     above = False
     for row in given.rows.split(","):
