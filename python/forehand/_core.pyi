@@ -93,6 +93,21 @@ class Statistics:
     def totals(self) -> dict[str, Any]:
         """What all workers have counted, those included that are dead."""
 
+class Spans:
+    """What workers have recorded of requests, in memory that they share with whoever exports it."""
+
+    #: So many bytes there must be behind the descriptor.
+    BYTES: int
+
+    def __init__(self, fd: int, /) -> None:
+        """Those behind a descriptor, which is copied."""
+
+    def take(self, most: int, /) -> list[dict[str, Any]]:
+        """Take spans out, of each worker at most so many, the oldest first."""
+
+    def dropped(self) -> int:
+        """Spans for which there was no room, since the memory was made."""
+
 class Controls:
     """What can be said to each server, whoever drives it."""
 
@@ -101,6 +116,9 @@ class Controls:
 
     def retire(self) -> None:
         """Let other workers go on: accept nothing more, finish what runs, answer idle connections once more."""
+
+    def announce_end(self) -> None:
+        """The end will come: answer everybody as before, and make each reply the last of its connection."""
 
     def check_listeners(self) -> None:
         """Look at the listeners: a connection may wait for a worker that is no more."""

@@ -38,6 +38,7 @@ COMMAND_ONLY = (
     "reload_strategy", "readiness", "startup_timeout", "max_requests", "max_requests_jitter", "max_worker_age",
     "max_worker_memory", "worker_memory_kind", "control", "process_name", "pid_file", "user", "group", "umask",
     "log_file", "status_bind", "status_token_file", "statsd_host", "slow_request",
+    "shutdown_delay", "trace_endpoint", "trace_sample", "server_timing",
     "on_start", "on_worker_start", "on_worker_ready", "on_worker_exit", "on_reload", "on_stop",
 )  # fmt: skip
 #: How long the first request may be waited for: an ASGI application's startup has no other bound.

@@ -8,7 +8,7 @@ which defines them. Does not know: what an option does.
 
 from __future__ import annotations
 
-from forehand import _core, lanes, sendfile, static_files, tls_options
+from forehand import _core, lanes, sendfile, static_files, tls_options, tracing_options
 from forehand.listen import secured
 from forehand.option import Option
 from forehand.supervisor import options as supervision
@@ -365,7 +365,7 @@ SUPERVISED = (
     "log_file", "log_level", "log_format", "log_colors", "log_config", "log_syslog", "log_syslog_to",
     "log_syslog_facility", "log_syslog_prefix", "status_bind", "status_token_file", "liveness_stall",
     "metrics_app", "statsd_host", "statsd_interval", "statsd_prefix", "dogstatsd_tags",
-    "shutdown_delay",
+    "shutdown_delay", "trace_endpoint",
 )  # fmt: skip
 
 
@@ -426,6 +426,10 @@ class Settings:
         said = [name for name in OPTIONS if self.ranks[name] != DEFAULT]
         return [f"setting {name} = {self[name]!r}, from {self.sources[name]}" for name in said if name != "env"]
 
+    def variables(self) -> dict[str, str]:
+        """What the application finds in its environment beside what is there."""
+        return {**self.file_variables, **dict(pair.split("=", 1) for pair in self["env"])}
+
     def is_gevent(self) -> bool:
         """True where requests run in greenlets."""
         return bool(self["worker_class"] == "gevent")
@@ -436,7 +440,7 @@ class Settings:
             "addresses": self.addresses(),
             "tls": tls_options.plan(self.values, self.addresses()),
             "socket_access": self.socket_access(),
-            "variables": {**self.file_variables, **dict(pair.split("=", 1) for pair in self["env"])},
+            "variables": self.variables(),
             "file_variables": sorted(self.file_variables),
             "backlog": self["backlog"],
             "defer_accept": self["defer_accept"],
@@ -452,6 +456,7 @@ class Settings:
             "worker_class": "gevent" if self.is_gevent() else "thread",
             "engine": self.for_engine(),
             "workers": supervision.cpus() if self["workers"] == "auto" else int(self["workers"]),
+            "tracing": tracing_options.plan(self["trace_endpoint"], self["trace_sample"], self.variables()),
             "hooks": {name: self[name] for name in OPTIONS if name.startswith("on_")},
             **{name: self[name] for name in SUPERVISED},
         }
@@ -484,6 +489,7 @@ class Settings:
         settings["max_requests"] = (self["max_requests"], self["max_requests_jitter"])
         settings["watch_routes"] = self["max_worker_memory"] > 0
         settings["request_id"] = self["request_id"]
+        settings["server_timing"] = self["server_timing"]
         settings["ask_routes"] = bool(self["status_bind"])
         settings["slow_request"] = round(self["slow_request"] * 1000)
         return settings

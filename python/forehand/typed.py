@@ -95,6 +95,7 @@ class Options(TypedDict, total=False):
     max_worker_lifetime: float | str
     max_worker_memory: int | str
     worker_memory_kind: Literal["pss", "rss"]
+    shutdown_delay: float | str
     request_timeouts: str | list[str]
     control: str
     control_socket: str
@@ -117,6 +118,10 @@ class Options(TypedDict, total=False):
     dogstatsd_tags: str
     liveness_stall: float | str
     request_id: str | bool
+    request_id_header: str | bool
+    server_timing: Literal["off", "trusted", "all"]
+    trace_endpoint: str | bool
+    trace_sample: str
     slow_request: float | str
     on_start: str
     on_worker_start: str

@@ -210,6 +210,7 @@ SPECIAL = {
     "tls_min": "1.3", "tls_client_verify": "optional",
     "interface": "asgi", "lifespan": "off", "loop": "asyncio", "worker_class": "gevent",
     "statsd_host": "127.0.0.1:1",
+    "server_timing": "trusted", "trace_endpoint": "http://127.0.0.1:1", "trace_sample": "0.5",
 }  # fmt: skip
 
 

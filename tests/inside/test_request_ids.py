@@ -62,8 +62,9 @@ def test_the_application_s_own_word_is_left_alone(serve: Serve) -> None:
 def test_failures_are_named_in_the_reply_and_in_the_log(serve: Serve) -> None:
     options = ("--request-id", "X-Request-ID", "--slow-request", "0.1", "--access-log", "json")
     server = serve("phases:application", "--workers", "1", *options)
-    status, headers, _ = ask(server, "/fail", "X-Request-ID: broken-1")
+    status, headers, body = ask(server, "/fail", "X-Request-ID: broken-1")
     assert (status, headers["x-request-id"]) == (500, "broken-1")
+    assert body.splitlines()[-1] == "request broken-1"
     server.says("GET /fail HTTP/1.1 (request 1, id broken-1, after ")
     ask(server, "/sleep/0.15", "X-Request-ID: slow-1")
     server.says("slow request: GET /sleep/0.15 (id slow-1), 200 after 0.1")
@@ -72,6 +73,22 @@ def test_failures_are_named_in_the_reply_and_in_the_log(serve: Serve) -> None:
         lambda: [json.loads(line) for line in server.order("requests", "--json", "--slow")[1].splitlines()]
     )
     assert [one["id"] for one in found] == ["slow-1"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_an_error_page_says_which_request_it_was(serve: Serve, driver: str) -> None:
+    server = serve(
+        *DRIVERS[driver], "--workers", "1", "--request-id-header", "X-Request-ID", "--request-timeout", "0.2"
+    )
+    status, headers, body = ask(server, "/sleep/30", "X-Request-ID: late-1")
+    assert (status, headers["x-request-id"]) == (504, "late-1")
+    assert body.splitlines()[-1] == "request late-1"
+    server.says("GET /sleep/30 HTTP/1.1 (id late-1): overdue after")
+    with server.connect() as sock:
+        sock.sendall(b"HEAD /sleep/30 HTTP/1.1\r\nHost: a\r\nX-Request-ID: late-2\r\n\r\n")
+        status, headers, _ = read_reply(sock, bytearray(), head=True)
+        assert (status, headers["x-request-id"], headers["content-length"]) == (504, "late-2", str(len(body)))
+        assert sock.recv(1) == b""
 
 
 def test_without_the_option_nothing_is_named(serve: Serve) -> None:

@@ -23,6 +23,7 @@ mod static_mounts;
 mod statistics;
 mod status;
 mod told_route;
+mod tracing;
 mod url;
 mod wsgi;
 
@@ -48,6 +49,8 @@ mod _core {
     use super::server::Server;
     #[pymodule_export]
     use super::statistics::Statistics;
+    #[pymodule_export]
+    use super::tracing::Spans;
     #[pymodule_export]
     use super::wsgi::{FileWrapper, Input};
 

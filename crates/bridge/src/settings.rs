@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use reactor::sys::{CloseOnFork, Handoff, ListenerFd};
 use server::access::{AccessLog, Format};
-use server::engine::{AutoThreads, Config, LOCAL, Tracebacks};
+use server::engine::{AutoThreads, Config, LOCAL, ServerTiming, Tracebacks};
 use server::lanes::{ByHand, FairBy, Lane, Priority};
 use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
@@ -22,7 +22,9 @@ use server::request_id::RequestIds;
 use server::scoreboard::Scoreboard;
 use server::sendfile::Sendfile;
 use server::statistics::segment;
+use server::statistics::spans::Writer;
 use server::tls::Material;
+use server::tracing::{Sampler, Tracing};
 use server::turn::Loop;
 use wire::{Family, Limits, Policy, Trust};
 
@@ -76,16 +78,17 @@ impl Settings {
         let trust: String = get(settings, "forwarded_allow_ips", LOCAL.into())?;
         let threads: usize = get(settings, "threads", 1)?;
         let (scoreboard, handoff) = scoreboard(settings)?;
+        let (tracing, spans) = tracing(settings)?;
         let config = Config {
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
             threads_auto: get::<Option<(u32, u64)>>(settings, "threads_auto", None)?
                 .map(|(most, memory_bytes)| AutoThreads { most, memory_bytes }),
             scoreboard,
             statistics: statistics(settings)?,
-            request_id: match get::<String>(settings, "request_id", String::new())? {
-                name if name.is_empty() => None,
-                name => Some(RequestIds::new(&name)),
-            },
+            request_id: request_id(settings)?,
+            server_timing: server_timing(settings)?,
+            tracing,
+            spans,
             ask_routes: get(settings, "ask_routes", false)?,
             slow_request: get(settings, "slow_request", 5000)?,
             https: get::<String>(settings, "url_scheme", "http".into())? == "https",
@@ -185,6 +188,29 @@ fn scoreboard(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Scoreboard>, Opt
 fn statistics(settings: &Bound<'_, PyDict>) -> PyResult<Option<&'static [AtomicU64]>> {
     let place: Option<(RawFd, usize)> = get(settings, "statistics", None)?;
     Ok(place.map(|(fd, row)| segment::join(fd, row)).transpose()?)
+}
+
+/// What names requests; none: nothing does.
+fn request_id(settings: &Bound<'_, PyDict>) -> PyResult<Option<RequestIds>> {
+    let name: String = get(settings, "request_id", String::new())?;
+    Ok((!name.is_empty()).then(|| RequestIds::new(&name)))
+}
+
+fn server_timing(settings: &Bound<'_, PyDict>) -> PyResult<ServerTiming> {
+    Ok(match get::<String>(settings, "server_timing", String::new())?.as_str() {
+        "all" => ServerTiming::All,
+        "trusted" => ServerTiming::Trusted,
+        _ => ServerTiming::Off,
+    })
+}
+
+/// Which requests are recorded, and where their spans are left: a descriptor and the row, the share of traces, and
+/// whether senders decide (`supervisor/tracing.py`).
+fn tracing(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Tracing>, Option<Arc<Writer>>)> {
+    let place: Option<(RawFd, usize, f64, bool)> = get(settings, "tracing", None)?;
+    let Some((fd, row, ratio, by_parent)) = place else { return Ok((None, None)) };
+    let writer = Arc::new(Writer::join(fd, row)?);
+    Ok((Some(Tracing::new(Sampler { ratio, by_parent })), Some(writer)))
 }
 
 /// After how many requests this worker asks to be replaced: the bound, and up to the jitter

@@ -10,6 +10,7 @@ use wire::{Head, Peer, Trust, Version};
 
 use crate::calendar;
 use crate::log::{Form, Log, push_clean};
+use crate::statistics::phase::{NAMES, NOT_MEASURED, Phase, Spans};
 
 const COMMON: &str = "%h %l %u %t \"%r\" %s %b";
 const COMBINED: &str = "%h %l %u %t \"%r\" %s %b \"%{Referer}i\" \"%{User-Agent}i\"";
@@ -203,6 +204,7 @@ impl AccessLog {
             written: reply.1,
             elapsed: 0,
             id: None,
+            inside: Inside::default(),
             notes: &[],
         });
     }
@@ -226,6 +228,37 @@ fn coloured(colour: &[u8], line: &[u8]) -> Vec<u8> {
     [colour, line.strip_suffix(b"\n").unwrap_or(line), b"\x1b[0m\n"].concat()
 }
 
+/// What is known of a request inside the server, where that was looked at.
+#[derive(Debug, Default)]
+pub struct Inside {
+    /// `GET /orders/*`
+    pub route: Option<String>,
+    /// How long its phases took until the line was written, in nanoseconds.
+    pub spans: Option<Spans>,
+    /// Its trace, and its span there.
+    pub trace: Option<(u128, u64)>,
+}
+
+impl Inside {
+    fn json(&self, line: &mut Vec<u8>) {
+        if let Some(route) = &self.route {
+            line.extend_from_slice(b",\"route\":\"");
+            push_json(line, route.as_bytes());
+            line.push(b'"');
+        }
+        if let Some(spans) = &self.spans {
+            let phases = NAMES.iter().zip(spans).take(Phase::Total as usize);
+            let told = phases.filter(|(name, ns)| **ns != NOT_MEASURED && (**name != "upstream" || **ns > 0));
+            let told: Vec<String> = told.map(|(name, ns)| format!("\"{name}\":{}", ns / 1000)).collect();
+            line.extend_from_slice(format!(",\"phases_us\":{{{}}}", told.join(",")).as_bytes());
+        }
+        if let Some((trace, span)) = self.trace {
+            let told = format!(",\"trace_id\":\"{trace:032x}\",\"span_id\":\"{span:016x}\"");
+            line.extend_from_slice(told.as_bytes());
+        }
+    }
+}
+
 /// What a line is made from.
 pub struct Facts<'a> {
     /// None where the request was refused before its head was understood.
@@ -238,6 +271,7 @@ pub struct Facts<'a> {
     pub elapsed: u64,
     /// What names it, where requests have names.
     pub id: Option<&'a str>,
+    pub inside: Inside,
     /// What the exchange has noted down; `Format::wanted` says what.
     pub notes: &'a [Vec<u8>],
 }
@@ -326,6 +360,7 @@ impl Facts<'_> {
         if let Some(id) = self.id {
             line.extend_from_slice(format!(",\"request_id\":\"{id}\"").as_bytes());
         }
+        self.inside.json(&mut line);
         line.extend_from_slice(b"}\n");
         line
     }

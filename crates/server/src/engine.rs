@@ -61,6 +61,15 @@ pub enum Tracebacks {
     Always,
 }
 
+/// Who gets `Server-Timing`: it tells strangers how much work they cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerTiming {
+    Off,
+    /// Peers whose forwarding headers are believed.
+    Trusted,
+    All,
+}
+
 /// How far the engine is on its way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -264,8 +273,12 @@ impl Engine {
 
     /// Answers requests whose deadlines have come. `now` in monotonic milliseconds.
     pub(crate) fn answer_overdue(&self, now: u64) {
-        let telling =
-            Telling { server_header: &self.config.server_header, counters: &self.counters, log: &self.log };
+        let telling = Telling {
+            server_header: &self.config.server_header,
+            request_id: self.config.request_id.as_ref(),
+            counters: &self.counters,
+            log: &self.log,
+        };
         for line in self.deadlines.look(&telling, self.config.limits.request_timeout_grace, now) {
             self.report(&line);
         }

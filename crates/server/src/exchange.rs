@@ -34,7 +34,7 @@ pub(crate) use self::notes::content_length;
 use crate::body::Body;
 use crate::connection::{After, Connection, Phase};
 use crate::downstream::Downstream;
-use crate::engine::Engine;
+use crate::engine::{Engine, ServerTiming};
 use crate::incoming::Flow;
 use crate::lanes::Mark;
 use crate::output::Output;
@@ -42,6 +42,7 @@ use crate::patience::Patience;
 use crate::pipelined::PipelinedReplies;
 use crate::reply_builder::ReplyBuilder;
 use crate::request_deadlines::RequestDeadline;
+use crate::request_id::RequestIds;
 use crate::statistics::Ended;
 use crate::statistics::phase::{Ending, Times};
 use crate::stream::{self, Stream};
@@ -266,7 +267,8 @@ impl Exchange {
         let mut bytes = Vec::new();
         wire::REQUEST_TIMEOUT.reply(ReplyBuilder::new().date(), b"", self.head.is_head(), &mut bytes);
         self.status = wire::REQUEST_TIMEOUT.status;
-        self.written = content_length(&bytes);
+        let named = self.id().map_or(0, RequestIds::page_bytes);
+        self.written = content_length(&bytes) + if self.head.is_head() { 0 } else { named };
     }
 
     pub fn status(&self) -> u16 {
@@ -324,6 +326,9 @@ impl Exchange {
         };
         if self.id().is_some() {
             self.name_reply(builder, engine);
+        }
+        if engine.config.server_timing != ServerTiming::Off {
+            self.time_reply(builder, engine);
         }
         let (head, date) = builder.head_and_date();
         let plan = head.finish(&request, known, date, &engine.config.server_header);

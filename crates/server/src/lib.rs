@@ -148,6 +148,8 @@ mod throughput;
 #[cfg(not(loom))]
 pub mod tls;
 #[cfg(not(loom))]
+pub mod tracing;
+#[cfg(not(loom))]
 pub mod transport;
 #[cfg(not(loom))]
 pub mod turn;

@@ -6,7 +6,7 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use reactor::sys::{monotonic_ms, wall_seconds};
 use wire::{DateLine, Head, Millis};
@@ -15,6 +15,7 @@ use crate::claims::{Claim, Claims, Passed};
 use crate::counters::Counters;
 use crate::downstream::{Downstream, StandIn};
 use crate::log::{Level, Log};
+use crate::request_id::RequestIds;
 use crate::sync::lock;
 
 /// Until when requests may take.
@@ -43,6 +44,8 @@ pub struct Request {
     head: Arc<Head>,
     client: StandIn,
     began: Millis,
+    /// What names it, where requests have names.
+    id: OnceLock<Box<str>>,
 }
 
 /// One request's.
@@ -56,18 +59,27 @@ impl RequestDeadline {
 }
 
 impl Request {
+    /// It has a name.
+    pub fn is_named(&self, id: &str) {
+        let _ = self.id.set(id.into());
+    }
+
     fn line(&self) -> String {
-        String::from_utf8_lossy(self.head.request_line()).into_owned()
+        let line = String::from_utf8_lossy(self.head.request_line());
+        self.id.get().map_or_else(|| line.to_string(), |id| format!("{line} (id {id})"))
     }
 
     /// Sends 504, or cuts a reply that was begun.
-    fn expire(&self, server_header: &[u8], unanswered: bool) {
+    fn expire(&self, telling: &Telling<'_>, unanswered: bool) {
         if !unanswered {
             return self.client.cut();
         }
         let mut reply = Vec::new();
         let date = DateLine::at(wall_seconds());
-        wire::REQUEST_TIMEOUT.reply(&date, server_header, self.head.is_head(), &mut reply);
+        wire::REQUEST_TIMEOUT.reply(&date, telling.server_header, self.head.is_head(), &mut reply);
+        if let (Some(id), Some(ids)) = (self.id.get(), telling.request_id) {
+            ids.name_refusal(id, self.head.is_head(), &mut reply);
+        }
         self.client.answer(&reply, wire::head_length(&reply));
     }
 }
@@ -122,7 +134,8 @@ impl RequestDeadlines {
         if time == 0 {
             return None;
         }
-        let request = Request { head: Arc::clone(head), client: downstream.stand_in(), began: now };
+        let client = downstream.stand_in();
+        let request = Request { head: Arc::clone(head), client, began: now, id: OnceLock::new() };
         Some(self.claims.issue(request, now + time))
     }
 
@@ -181,6 +194,8 @@ impl RequestDeadlines {
 pub struct Telling<'a> {
     /// The value of the Server header of a refusal.
     pub server_header: &'a [u8],
+    /// The header by which requests are named.
+    pub request_id: Option<&'a RequestIds>,
     pub counters: &'a Counters,
     pub log: &'a Log,
 }
@@ -197,7 +212,7 @@ struct Watch<'a> {
 impl Passed<Request> for Watch<'_> {
     fn overdue(&mut self, deadline: &RequestDeadline, thread: u64, unanswered: bool) {
         let request = &deadline.request;
-        request.expire(self.telling.server_header, unanswered);
+        request.expire(self.telling, unanswered);
         self.telling.counters.request_deadlines.add();
         let seconds = self.now.saturating_sub(request.began) as f64 / 1000.0;
         if thread == 0 {

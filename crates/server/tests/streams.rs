@@ -300,7 +300,8 @@ fn a_deadline_answers_its_own_stream_in_its_exchanges_place() {
     let mut open = builder();
     begun.start(&mut open, None, &engine);
     begun.write(&mut open, b"part", &engine).expect("a peer");
-    let telling = Telling { server_header: b"", counters: &engine.counters, log: &engine.log };
+    let telling =
+        Telling { server_header: b"", request_id: None, counters: &engine.counters, log: &engine.log };
     let ignored = engine.deadlines.look(&telling, 0, monotonic_ms() + 1000);
     assert_eq!(ignored, Vec::<String>::new(), "no thread is in them");
     assert!(late.whole(&mut builder(), b"too late", &engine).is_err());

@@ -26,6 +26,8 @@ pub struct Facts {
     pub forwarding: bool,
     /// A proxy says when it has had the request.
     pub request_start: bool,
+    /// The sender says which trace it belongs to.
+    pub trace_parent: bool,
     pub content_types: u8,
     pub te_lines: u8,
     pub codings: Codings,
@@ -94,6 +96,12 @@ impl Block {
     #[inline]
     pub fn has_request_start(&self) -> bool {
         self.facts.request_start
+    }
+
+    /// The sender says which trace it belongs to: `traceparent`.
+    #[inline]
+    pub fn has_trace_parent(&self) -> bool {
+        self.facts.trace_parent
     }
 
     /// There is a header by which a proxy speaks of its client.

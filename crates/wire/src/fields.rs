@@ -123,6 +123,7 @@ fn note(facts: &mut Facts, name: &[u8], value: &[u8], policy: &Policy) -> Result
             }
         }
         10 if is(name, "connection") => connection(facts, value),
+        11 if is(name, "traceparent") => facts.trace_parent = true,
         12 if is(name, "content-type") => {
             facts.content_types = facts.content_types.saturating_add(1);
             if facts.content_types > 1 {

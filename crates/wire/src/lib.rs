@@ -26,6 +26,7 @@ pub mod gateway;
 pub mod h2;
 mod head;
 mod head_cache;
+mod hex;
 pub mod hpack;
 mod http1;
 mod http_date;
@@ -42,6 +43,7 @@ mod request_line;
 mod response;
 mod sniff;
 pub mod static_path;
+mod trace_context;
 mod trust;
 pub mod ws;
 
@@ -56,6 +58,7 @@ pub use fault::{
 pub use forwarded::{Effective, Scheme, effective};
 pub use head::{Framing, Head};
 pub use head_cache::{HeadCache, Hint};
+pub use hex::{hex, hex_pair};
 pub use http_date::http_date;
 pub use http1::{BodyLeft, Event, Http1, Shared, Tick};
 pub use limits::{LimitDoc, Limits, TABLE, UnknownLimit};
@@ -68,6 +71,7 @@ pub use response::{
     head_length,
 };
 pub use sniff::looks_like;
+pub use trace_context::TraceParent;
 pub use trust::{BadTrust, Family, Peer, Trust};
 
 /// Monotonic milliseconds.

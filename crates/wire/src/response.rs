@@ -147,6 +147,19 @@ impl ResponseHead {
         Ok(())
     }
 
+    /// A header of that name was written, in whatever case.
+    pub fn has(&self, name: &[u8]) -> bool {
+        let mut rest = &self.bytes[..];
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            rest = &rest[end + 1..];
+            let found = rest.split_at_checked(name.len()).filter(|(_, behind)| behind.first() == Some(&b':'));
+            if found.is_some_and(|(found, _)| found.eq_ignore_ascii_case(name)) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// A header that is sent as it is, whatever it means.
     ///
     /// # Errors
@@ -160,6 +173,11 @@ impl ResponseHead {
         }
         self.line(name, value);
         Ok(())
+    }
+
+    /// A header of the server's own, whose name and value were judged before.
+    pub fn own(&mut self, name: &[u8], value: &[u8]) {
+        self.line(name, value);
     }
 
     /// A trailer. Those that frame, route or authenticate must not be one (RFC 9110 §6.5.1).

@@ -66,6 +66,8 @@ class Children:
         self.all: dict[int, Child] = {}
         #: Memory with what workers need for TLS (`handed_tls.py`); -1: nothing.
         self.tls_fd = -1
+        #: Memory in which spans are left (`tracing.py`); -1: nothing is traced.
+        self.spans_fd = -1
         #: Descriptors that no child may keep.
         self.private: set[int] = set()
 
@@ -97,7 +99,7 @@ class Children:
     def inherited(self, child: Child, line: int) -> Inherited:
         """What the worker is given."""
         lent = [listener.lent() for listener in self.listeners]
-        fds = (line, self.parent_pipe[0], child.stacks, self.tls_fd, self.statistics.fd)
+        fds = (line, self.parent_pipe[0], child.stacks, self.tls_fd, self.statistics.fd, self.spans_fd)
         return Inherited(child.number, child.generation, fds, self.scoreboard.place(child.row), lent)
 
     def close_supervisors_fds(self) -> None:

@@ -143,8 +143,8 @@ def decide(state: State, event: Event, now: float) -> list[Action]:
     `stale` number, why; `reload` rules; `unloadable` cause (a preloaded application did not
     come up); `wanted` count; `drain` (announce the end, then `stop`), `stop`, `quit`.
 
-    Actions: `spawn` number generation; `announce_end` number; `retire` number why; `stop` number; `quit` number; `kill` number why;
-    `load` generation (bring the application up for preloading, where that is asked for);
+    Actions: `spawn` number generation; `announce_end` number; `retire` number why; `stop` number; `quit` number;
+    `kill` number why; `load` generation (bring the application up for preloading, where that is asked for);
     `forget` generation; `say` level text; `serving`; `reloaded` ok text; `exit` status.
     """
     actions = list(_BY_EVENT[event[0]](state, now, *event[1:]))

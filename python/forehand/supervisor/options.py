@@ -6,6 +6,8 @@ table of `forehand.settings`.
 
 from __future__ import annotations
 
+from forehand import tracing_options
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,9 +135,9 @@ def options(make: Any) -> Iterator[Any]:
                "them in full",
                choices=("pss", "rss"))  # fmt: skip
     yield make("shutdown_delay", "time", 0, "Timeouts",
-               "go on serving for so long after SIGTERM or `forehand stop`, while /readyz says 503 and each reply is the "
-               "last of its connection, so that a load balancer hears of it first; then the graceful timeout begins; "
-               "once more, or Ctrl-C: begin at once")  # fmt: skip
+               "go on serving for so long after SIGTERM or `forehand stop`, while /readyz says 503 and each reply is "
+               "the last of its connection, so that a load balancer hears of it first; then the graceful timeout "
+               "begins; once more, or Ctrl-C: begin at once")  # fmt: skip
     yield make("request_timeouts", "list", [], "Timeouts",
                "other request timeouts below a path, /PREFIX=TIME; a table in TOML; 0: none", metavar="PAIRS",
                check=_prefixes)  # fmt: skip
@@ -195,7 +197,19 @@ def _looking_inside(make: Any) -> Iterator[Any]:
     yield make("request_id", "str", "", "Looking inside",
                "name each request by this header (X-Request-ID where none is named): a trusted proxy's word or one of "
                "our own, for the application, in the reply, in logs",
-               metavar="HEADER", bare="X-Request-ID", check=_field_name)  # fmt: skip
+               metavar="HEADER", aliases=("--request-id-header",), bare="X-Request-ID", check=_field_name)  # fmt: skip
+    yield make("server_timing", "choice", "off", "Looking inside",
+               "tell with each reply where its time went until then (Server-Timing): trusted proxies, or all clients, "
+               "who may learn from it what is costly",
+               choices=("off", "trusted", "all"), bare="trusted", off="off")  # fmt: skip
+    yield make("trace_endpoint", "str", "", "Looking inside",
+               "send a span of requests to this OpenTelemetry collector, by OTLP over HTTP (needs forehand[otel]); "
+               "without a value, or with OTEL_TRACES_EXPORTER=otlp in its place, OTEL_EXPORTER_OTLP_* say where",
+               metavar="URL", bare=tracing_options.FROM_VARIABLES, check=tracing_options.endpoint)  # fmt: skip
+    yield make("trace_sample", "str", "", "Looking inside",
+               "the share of traces that begin here which is recorded, from 0 to 1; trusted proxies decide for theirs; "
+               "none: as OTEL_TRACES_SAMPLER says, or all",
+               metavar="SHARE", check=tracing_options.share)  # fmt: skip
     yield make("slow_request", "time", 5, "Looking inside",
                "log a request that takes so long, with where its time went, and where its thread stood; "
                "0: none")  # fmt: skip

@@ -86,7 +86,7 @@ def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
 
     settings = marshal.loads(output[mark + 5 :])
     old = supervisor.settings
-    for name in ("addresses", "control", "pid_file", "socket_access", "status_bind"):
+    for name in ("addresses", "control", "pid_file", "socket_access", "status_bind", "trace_endpoint"):
         if settings[name] != old[name]:
             stays = ", ".join(old[name]) if isinstance(old[name], list) else str(old[name] or "none")
             text = f"{name.replace('_', ' ')} stays {stays}: a change of it needs a restart"
@@ -94,8 +94,10 @@ def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
                 text = "sockets keep their owner and mode: a change of it needs a restart"
             supervisor.not_reloaded.append(text)
             log.write("warning", f"reload: {text}")
-    for name in ("addresses", "command_line", "control", "pid_file", "socket_access", "status_bind"):
+    for name in ("addresses", "command_line", "control", "pid_file", "socket_access", "status_bind", "trace_endpoint"):
         settings[name] = old[name]
+    if supervisor.exporter is None or settings["tracing"] is None:
+        settings["tracing"] = old["tracing"]
     if supervisor.tls is not None:
         used, text = supervisor.tls.renew(settings)
         if not used:

@@ -65,6 +65,7 @@ class Loop(Supervisor):
         statistics.metrics = app_metrics.prepare(settings)
         self._hear_control()
         self.open_panel()
+        self.open_exporter()
         pidfile.write(settings["pid_file"])
         self.carry_out([("load", 1)])
         self.decide("tick")
@@ -88,6 +89,7 @@ class Loop(Supervisor):
         self.prepare()
         upgrade.adopt(self, adopted)
         self.open_panel(upgrade.panel_listeners(adopted))
+        self.open_exporter(adopted.get("spans", -1))
         self._hear_control()
         self.decide("reload", None)
         self.watch()
@@ -101,6 +103,17 @@ class Loop(Supervisor):
             panel = Panel(self, listeners)
             self.panel = panel
             self.timers.append(panel)
+
+    def open_exporter(self, left: int = -1) -> None:
+        """Export spans, where that is asked for. `left`: the descriptor of the program before."""
+        if self.settings["tracing"] is not None and self.children is not None:
+            from forehand.supervisor import tracing
+
+            self.children.spans_fd = tracing.memory(left)
+            self.exporter = tracing.Exporter(self)
+            self.timers.append(self.exporter)
+        elif left >= 0:
+            os.close(left)
 
     def watch(self) -> None:
         """Start watching files, where that is asked for."""
@@ -206,6 +219,8 @@ class Loop(Supervisor):
         self.notify.stopping()
         if self.panel is not None:
             self.panel.close()
+        if self.exporter is not None:
+            self.exporter.close()
         if self.watcher:
             send_signal(self.watcher, "SIGKILL")
         if self.children is not None:

@@ -56,6 +56,15 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """End it."""
 
+    class Exporting(Protocol):
+        """The process that exports spans."""
+
+        def dismiss(self) -> None:
+            """Have it send what it has, and end."""
+
+        def close(self) -> None:
+            """The same, and wait a moment for it."""
+
     class Collecting(Protocol):
         """Something that has asked workers a word, and waits for their answers to it."""
 
@@ -110,6 +119,8 @@ class Supervisor:
         self.events: list[tuple[Any, ...]] = []
         #: The process that answers `--status-bind`.
         self.panel: Answering | None = None
+        #: The process that exports spans.
+        self.exporter: Exporting | None = None
         #: The process that watches files; zero: none.
         self.watcher = 0
         #: What workers are handed for TLS, where an address speaks it.

@@ -184,6 +184,6 @@ def _make(
     line, stacks = fds
     Channel(line).tell("pid", str(os.getpid()))
     lent = [listener.lent() for listener in children.listeners]
-    own = (line, children.parent_pipe[0], stacks, children.tls_fd, children.statistics.fd)
+    own = (line, children.parent_pipe[0], stacks, children.tls_fd, children.statistics.fd, children.spans_fd)
     inherited = Inherited(order[0], order[1], own, children.scoreboard.place(order[2]), lent)
     worker.run(inherited, plan, application)

@@ -69,6 +69,8 @@ def _become(supervisor: Supervisor) -> None:
         os.kill(supervisor.watcher, 9)
     if supervisor.panel is not None and supervisor.panel.pid:
         os.kill(supervisor.panel.pid, 9)
+    if supervisor.exporter is not None:
+        supervisor.exporter.dismiss()
     state = _left(supervisor, kept)
     fds = [
         *kept.parent_pipe,
@@ -79,6 +81,7 @@ def _become(supervisor: Supervisor) -> None:
     fds += [fd for one in state["workers"] for fd in (one["line"], one["stacks"])]
     fds += [fd for fd in (state["control"], *state["clients"]) if fd >= 0]
     fds += [state["tls"]["fd"]] if state["tls"] else []
+    fds += [kept.spans_fd] if kept.spans_fd >= 0 else []
     note = os.memfd_create("forehand-upgrade")
     os.write(note, json.dumps(state).encode())
     for fd in [*fds, note]:
@@ -107,6 +110,7 @@ def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:
         "form": FORM, "life": list(kept.parent_pipe), "scoreboard": kept.scoreboard.fds,
         "statistics": kept.statistics.fd, "workers": workers,
         "metrics": kept.statistics.metrics,
+        "spans": kept.spans_fd,
         "panel": [
             {"fd": one.socket.fileno(), "url": one.url, "path": one.path}
             for one in (supervisor.panel.listeners if supervisor.panel else [])
@@ -184,6 +188,7 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
         *([for_tls["fd"]] if for_tls else []),
         *scoreboard,
         statistics.fd,
+        *([left["spans"]] if left.get("spans", -1) >= 0 else []),
         *(one["fd"] for one in left["listeners"]),
     ]:
         os.set_inheritable(fd, False)

@@ -98,6 +98,7 @@ def _serve(inherited: Inherited, process: WorkerProcess, application: Callable[.
         "shared_listeners": True,
         "scoreboard": inherited.scoreboard,
         "statistics": (inherited.statistics, inherited.scoreboard[1]),
+        "tracing": _tracing(inherited, plan),
         "report_fd": inherited.channel_fd,
         "access_log_fd": 1 if plan["access_log_file"] == "-" else open_log(plan["access_log_file"]),
         **logs.engine_settings(plan),
@@ -121,6 +122,13 @@ def _serve(inherited: Inherited, process: WorkerProcess, application: Callable[.
     prove(plan, application)
     _stacks_on_signal(inherited.stacks)
     return _on_threads(process, server)
+
+
+def _tracing(inherited: Inherited, plan: dict[str, Any]) -> tuple[int, int, float, bool] | None:
+    """Where spans are left, and of which requests."""
+    if inherited.spans < 0 or plan["tracing"] is None:
+        return None
+    return inherited.spans, inherited.scoreboard[1], plan["tracing"]["ratio"], plan["tracing"]["by_parent"]
 
 
 def _prepared(process: WorkerProcess, application: Callable[..., Any] | None, *, gevent: bool) -> Callable[..., Any]:

@@ -35,6 +35,7 @@ class Inherited:
         "number",
         "parent_pipe",
         "scoreboard",
+        "spans",
         "stacks",
         "statistics",
         "tls_fd",
@@ -44,13 +45,13 @@ class Inherited:
         self,
         number: int,
         generation: int,
-        fds: tuple[int, int, int, int, int],
+        fds: tuple[int, int, int, int, int, int],
         scoreboard: tuple[int, ...],
         listeners: list[Lent],
     ) -> None:
         self.number = number
         self.generation = generation
-        self.channel_fd, self.parent_pipe, self.stacks, self.tls_fd, self.statistics = fds
+        self.channel_fd, self.parent_pipe, self.stacks, self.tls_fd, self.statistics, self.spans = fds
         self.scoreboard = scoreboard
         self.listeners = listeners
 
@@ -58,7 +59,7 @@ class Inherited:
         """All descriptors."""
         page, _, *others = self.scoreboard
         own = [self.channel_fd, self.parent_pipe, self.stacks, *([self.tls_fd] if self.tls_fd >= 0 else [])]
-        own.append(self.statistics)
+        own += [self.statistics, *([self.spans] if self.spans >= 0 else [])]
         return [*own, page, *others, *(fd for fd, _, _ in self.listeners)]
 
 

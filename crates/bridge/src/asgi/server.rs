@@ -184,7 +184,7 @@ impl AsgiServer {
             return requests.hand_back(py, Http::new(exchange, builder));
         }
         let made = gateway.scope(py, &exchange, engine).and_then(|made| {
-            if let (Ok(scope), Some(_)) = (&made, exchange.id()) {
+            if let (Ok(scope), true) = (&made, exchange.has_names()) {
                 request_id::into_scope(&scope.dict, &exchange, engine)?;
             }
             Ok(made)

@@ -12,6 +12,7 @@ use super::environ::Gateway;
 use super::file_wrapper::FileWrapper;
 use super::input::Input;
 use super::wait_mode::WaitMode;
+use crate::request_id;
 use crate::settings::{Listeners, Settings, within_tls};
 use crate::url::name_and_port;
 
@@ -65,5 +66,7 @@ fn base<'py>(
         // In their places from the start, so that a copy never has to grow for them.
         base.set_item(key, "")?;
     }
+    let named = settings.config.request_id.as_ref();
+    request_id::make_room(&base, named.map(|ids| ids.variable.as_str()))?;
     Ok(base)
 }

@@ -30,7 +30,8 @@ use crate::ffi::{
     Serving, attached, back_at, call_two, latin1, outside, outside_for_work, raise_in_thread, set_item,
     strained_until, stuck_until, thread_ident,
 };
-use crate::{failure, request_id, told_route};
+use crate::request_id::Names;
+use crate::{failure, told_route};
 
 /// A WSGI application on the engine.
 pub struct Wsgi {
@@ -39,6 +40,7 @@ pub struct Wsgi {
     gateways: Vec<Gateway>,
     /// Memory by route, where it is watched.
     pub routes: Option<Routes>,
+    names: Names,
 }
 
 /// What a thread keeps from one request to the next, and how its requests wait.
@@ -111,7 +113,8 @@ impl App for Wsgi {
 impl Wsgi {
     /// `gateways`: one for each listener, in the engine's order.
     pub fn new(application: Py<PyAny>, gateways: Vec<Gateway>, watch_routes: bool) -> Self {
-        Self { application, gateways, routes: watch_routes.then(Routes::default) }
+        let routes = watch_routes.then(Routes::default);
+        Self { application, gateways, routes, names: Names::new() }
     }
 
     /// Answers one request with what the thread keeps.
@@ -206,8 +209,8 @@ impl Wsgi {
         if let Some(deadline) = &exchange.deadline {
             environ.set_item(intern!(py, "forehand.deadline"), deadline.left())?;
         }
-        if exchange.id().is_some() {
-            request_id::into_environ(&environ, exchange, engine)?;
+        if exchange.has_names() {
+            self.names.introduce(&environ, exchange, engine)?;
         }
         let responder = match space.responder.take().filter(|kept| kept.is_ours(py)) {
             Some(kept) => kept,

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use reactor::sys::{CloseOnFork, Handoff};
 use wire::{Limits, Policy, Trust};
 
-use super::Tracebacks;
+use super::{ServerTiming, Tracebacks};
 use crate::access::AccessLog;
 use crate::files::Mount;
 use crate::lanes::ByHand;
@@ -17,7 +17,9 @@ use crate::request_deadlines::RequestTimeouts;
 use crate::request_id::RequestIds;
 use crate::scoreboard::Scoreboard;
 use crate::sendfile::Sendfile;
+use crate::statistics::spans::Writer;
 use crate::tls::Material;
+use crate::tracing::Tracing;
 
 /// Peers of this machine: over loopback, and unix sockets.
 pub const LOCAL: &str = "127.0.0.0/8,::1,unix";
@@ -56,6 +58,11 @@ pub struct Config {
     pub slow_request: u64,
     /// Requests have names, by this header.
     pub request_id: Option<RequestIds>,
+    /// Who is told with a reply where its time went.
+    pub server_timing: ServerTiming,
+    /// Requests are traced, and where their spans are left.
+    pub tracing: Option<Tracing>,
+    pub spans: Option<Arc<Writer>>,
     /// Frameworks are asked for the routes of requests.
     pub ask_routes: bool,
     /// Requests are taken to have come by https.
@@ -109,6 +116,9 @@ impl Default for Config {
             statistics: None,
             slow_request: 5000,
             request_id: None,
+            server_timing: ServerTiming::Off,
+            tracing: None,
+            spans: None,
             ask_routes: false,
             https: false,
             handoff: None,

@@ -9,8 +9,7 @@ use reactor::sys::monotonic_ms;
 use wire::Head;
 
 use super::Exchange;
-use super::notes::field;
-use crate::engine::Engine;
+use crate::engine::{Engine, ServerTiming};
 use crate::reply_builder::ReplyBuilder;
 
 /// A request that may be over: `GET /x HTTP/1.1 (request 17, after 12 ms)`.
@@ -40,20 +39,28 @@ impl Exchange {
     #[cold]
     pub(super) fn name_reply(&self, builder: &mut ReplyBuilder, engine: &Engine) {
         if let (Some(id), Some(ids)) = (self.id(), &engine.config.request_id)
-            && field(builder.head.bytes(), &ids.name).is_none()
+            && !builder.head.has(ids.name.as_bytes())
         {
             // The name was judged with the options, and the id when it was taken.
-            let _ = builder.head.plain(ids.header.as_bytes(), id.as_bytes());
+            builder.head.own(ids.header.as_bytes(), id.as_bytes());
+        }
+    }
+
+    /// The head of its reply says where its time went, to who may know.
+    #[cold]
+    pub(super) fn time_reply(&self, builder: &mut ReplyBuilder, engine: &Engine) {
+        if (engine.config.server_timing == ServerTiming::All || self.is_trusted())
+            && let Some(told) = self.server_timing()
+        {
+            // Beside one of the application's own: several are one list (RFC 9110 §5.3).
+            builder.head.own(b"Server-Timing", &told);
         }
     }
 
     /// So does a refusal of ours, which is complete.
     pub(super) fn name_refusal(&self, reply: &mut Vec<u8>, engine: &Engine) {
-        if let (Some(id), Some(ids)) = (self.id(), &engine.config.request_id)
-            && let Some(end) = reply.iter().position(|byte| *byte == b'\n')
-        {
-            let line = format!("{}: {id}\r\n", ids.header);
-            reply.splice(end + 1..end + 1, line.into_bytes());
+        if let (Some(id), Some(ids)) = (self.id(), &engine.config.request_id) {
+            ids.name_refusal(id, self.head.is_head(), reply);
         }
     }
 }

@@ -3,8 +3,9 @@
 //! Knows: which notes are wanted, by their place. Does not know: how a line looks (`access.rs`).
 
 use super::Exchange;
-use crate::access::{AccessLog, Facts, Wanted, remote_address};
+use crate::access::{AccessLog, Facts, Format, Inside, Wanted, remote_address};
 use crate::engine::Engine;
+use crate::statistics::route_of;
 
 /// Values by their place. Rare, so that an exchange has a pointer to them and no more.
 #[derive(Default)]
@@ -41,8 +42,19 @@ impl Exchange {
             written: self.written(),
             elapsed: self.elapsed_us(),
             id: self.id(),
+            inside: if access.format == Format::Json { self.inside(engine) } else { Inside::default() },
             notes: self.notes(),
         });
+    }
+
+    /// What only a format with names for everything tells.
+    fn inside(&self, engine: &Engine) -> Inside {
+        let told = self.times.rare().route.as_deref();
+        Inside {
+            route: route_of(engine.config.statistics, &self.head, told, self.status()),
+            spans: self.spans_so_far(),
+            trace: self.trace().filter(|trace| trace.sampled).map(|trace| (trace.id, trace.span)),
+        }
     }
 
     /// Notes what is wanted of the reply's head, which is complete.

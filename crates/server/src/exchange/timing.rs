@@ -6,14 +6,15 @@
 use std::sync::Arc;
 
 use reactor::sys::{monotonic_ns, thread_cpu_ns};
-use wire::Trust;
 use wire::gateway::Given;
+use wire::{TraceParent, Trust};
 
 use super::Exchange;
 use crate::downstream::Downstream;
 use crate::engine::Config;
-use crate::statistics::phase::NOT_MEASURED;
+use crate::statistics::phase::{NAMES, NOT_MEASURED, Phase, Spans};
 use crate::statistics::{self, Counted, Ended, Statistics};
+use crate::tracing::{Trace, Tracing};
 
 /// The names that proxies use for the moment at which they have had a request.
 const REQUEST_START: [&str; 2] = ["x-request-start", "x-queue-start"];
@@ -25,9 +26,15 @@ impl Exchange {
     /// It is complete. `first`: the stamp of its first byte, zero: it came with an earlier one.
     #[inline]
     pub(crate) fn arrives(&mut self, statistics: &Statistics, first: u64, config: &Config) {
+        if let Some(tracing) = &config.tracing {
+            self.is_traced(tracing);
+        }
         if let Some(ids) = &config.request_id {
-            // A block is another one where its peer is trusted.
-            let id = ids.of(&self.head, self.head.block.variant & 1 == 1);
+            let trace = self.trace().filter(|trace| trace.sampled).map(|trace| trace.id);
+            let id = ids.of(&self.head, self.is_trusted(), trace);
+            if let Some(deadline) = &self.deadline {
+                deadline.request.is_named(&id);
+            }
             self.times.rare_mut().id = Some(id);
         }
         if statistics.is_on() {
@@ -41,6 +48,21 @@ impl Exchange {
             if self.head.block.has_request_start() {
                 self.came_by(statistics, &config.trust);
             }
+        }
+    }
+
+    /// Its peer is one whose forwarding headers are believed: a block is another one there.
+    #[inline]
+    pub fn is_trusted(&self) -> bool {
+        self.head.block.variant & 1 == 1
+    }
+
+    #[inline]
+    fn is_traced(&mut self, tracing: &Tracing) {
+        let block = &self.head.block;
+        let given = if block.has_trace_parent() { TraceParent::of(block) } else { None };
+        if let Some(trace) = tracing.arrives(given, self.is_trusted()) {
+            self.times.rare_mut().trace = Some(trace);
         }
     }
 
@@ -69,6 +91,18 @@ impl Exchange {
     #[inline]
     pub fn id(&self) -> Option<&str> {
         self.times.rare().id.as_deref()
+    }
+
+    /// What it is in a trace, where it is recorded in one, or its application is to be told otherwise.
+    #[inline]
+    pub fn trace(&self) -> Option<&Trace> {
+        self.times.rare().trace.as_deref()
+    }
+
+    /// Its application is told by what names it is known: its own, and its trace's.
+    #[inline]
+    pub fn has_names(&self) -> bool {
+        self.times.rare.as_ref().is_some_and(|rare| rare.id.is_some() || rare.trace.is_some())
     }
 
     /// A framework has said which route it is for.
@@ -164,6 +198,31 @@ impl Exchange {
         self.times.rare_mut().cpu = ns;
     }
 
+    /// How long its phases took until now; none where nobody looks, or no application was called.
+    #[cold]
+    pub(super) fn spans_so_far(&self) -> Option<Spans> {
+        let now = if self.times.ended == 0 { monotonic_ns() } else { self.times.ended };
+        self.is_timed().then(|| self.times.spans(now))
+    }
+
+    /// The value of `Server-Timing`, in milliseconds: where its time went until its head was made.
+    #[cold]
+    pub(super) fn server_timing(&self) -> Option<Vec<u8>> {
+        let spans = self.spans_so_far()?;
+        let mut told = Vec::with_capacity(96);
+        for phase in [Phase::Receive, Phase::Queue, Phase::Gil, Phase::App] {
+            let ns = spans[phase as usize];
+            if ns > 0 {
+                let comma: &[u8] = if told.is_empty() { b"" } else { b", " };
+                told.extend_from_slice(comma);
+                told.extend_from_slice(NAMES[phase as usize].as_bytes());
+                told.extend_from_slice(b";dur=");
+                push_milliseconds(&mut told, ns / 1000);
+            }
+        }
+        (!told.is_empty()).then_some(told)
+    }
+
     /// The last of its reply is offered to the kernel.
     #[inline]
     pub(super) fn reply_begins(&mut self) {
@@ -184,6 +243,42 @@ impl Exchange {
     pub fn was_held_up(&mut self, since: u64) {
         if self.is_timed() && self.times.reply == 0 {
             self.times.rare_mut().held_up += monotonic_ns().saturating_sub(since);
+        }
+    }
+}
+
+/// Microseconds as milliseconds with three decimals, without the formatting machinery: this is done for every reply.
+fn push_milliseconds(out: &mut Vec<u8>, mut us: u64) {
+    let mut text = [b'0'; 24];
+    let mut at = text.len();
+    while at > text.len() - 5 || us > 0 {
+        at -= 1;
+        if at == text.len() - 4 {
+            text[at] = b'.';
+            continue;
+        }
+        text[at] = b'0' + (us % 10) as u8;
+        us /= 10;
+    }
+    out.extend_from_slice(&text[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milliseconds_have_three_decimals() {
+        for (us, text) in [
+            (0, "0.000"),
+            (7, "0.007"),
+            (1000, "1.000"),
+            (41_208, "41.208"),
+            (u64::MAX, "18446744073709551.615"),
+        ] {
+            let mut out = Vec::new();
+            push_milliseconds(&mut out, us);
+            assert_eq!(String::from_utf8_lossy(&out), text);
         }
     }
 }

@@ -101,6 +101,9 @@ pub enum Meta {
     DiedInside,
     /// Content bytes of requests, by their Content-Length.
     Received,
+    /// Spans that were left for the exporter, and those for which there was no room.
+    Spans,
+    SpansDropped,
     /// Requests that have ended, however that was.
     Ended = SUMS as isize - 2,
     /// Content bytes of replies.

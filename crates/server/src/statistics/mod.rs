@@ -18,6 +18,7 @@ pub mod segment;
 pub mod series;
 pub mod slots;
 pub mod snapshot;
+pub mod spans;
 mod upstream;
 
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use self::slots::Slots;
 use crate::engine::Config;
 use crate::log::Log;
 use crate::slow_requests::SlowRequests;
+use crate::tracing::Trace;
 
 /// Calls of a route are long if they take so many nanoseconds on average.
 const LONG_NS: u64 = 100_000;
@@ -107,6 +109,8 @@ struct Block {
     requests: Arc<SlowRequests>,
     log: Log,
     next_trace: u64,
+    /// Where spans are left of requests that are recorded.
+    spans: Option<Arc<spans::Writer>>,
     /// Series that were counted lately.
     known: [Known; KNOWN],
 }
@@ -141,6 +145,7 @@ impl Statistics {
                     config.slow_request.saturating_mul(1_000_000)
                 },
                 next_trace: 0,
+                spans: config.spans.clone(),
                 known: [Known::default(); KNOWN],
             })
         });
@@ -304,6 +309,9 @@ impl Block {
         let mut reached = parts.total;
         if let Some(rare) = &times.rare {
             reached = self.settle_rare(times, rare, (&parts, route));
+            if let Some(trace) = &rare.trace {
+                self.trace(ended, trace, (sent, route, series::is_https(label)));
+            }
         }
         self.count(Meta::Ended, 1);
         self.count(Meta::Sent, ended.written);
@@ -342,6 +350,20 @@ impl Block {
             Routes::count_measured(self.words, route, (parts.app, cpu));
         }
         if rare.started == 0 { parts.total } else { rare.started.saturating_sub(times.first) }
+    }
+
+    /// It is part of a trace: where that is recorded, a span is left of it.
+    #[cold]
+    fn trace(&self, ended: &Counted<'_>, trace: &Trace, (sent, route, https): (u64, u16, bool)) {
+        let Some(spans) = self.spans.as_ref().filter(|_| trace.sampled) else { return };
+        // What a framework has said is a route, and what was made of a path is none (OpenTelemetry's http.route).
+        let told = routes::read(self.words, usize::from(route)).filter(|route| route.told);
+        let facts = (ended.number, ended.written, ended.status);
+        let mut span = spans::Span::of(ended.head, ended.times, trace, facts, sent);
+        span.https = https;
+        span.route = told.map(|told| told.name).unwrap_or_default();
+        let room = spans.put(&span, ended.head.method_and_path());
+        self.count(if room { Meta::Spans } else { Meta::SpansDropped }, 1);
     }
 
     /// Where the series of a key is.
@@ -448,6 +470,17 @@ pub fn comes_by(head: &Head, https: bool) {
 #[inline]
 pub fn is_new(head: &Head) -> bool {
     head.label.load(Ordering::Relaxed) == 0
+}
+
+/// The route that a request is counted for, or will be; none for what is not there. `words`: of its worker.
+pub fn route_of(words: Option<&[Word]>, head: &Head, told: Option<&str>, status: u16) -> Option<String> {
+    let place = (head.label.load(Ordering::Relaxed) >> ROUTE) as u16 & 0x7fff;
+    let known = || routes::read(words?, usize::from(place)).filter(|_| place != 0).map(|route| route.name);
+    match told {
+        Some(told) => Some(format!("{} {told}", String::from_utf8_lossy(head.method()))),
+        None => known()
+            .or_else(|| (!matches!(status, 404 | 405)).then(|| routes::template(head.method(), head.path()))),
+    }
 }
 
 /// Whether a framework is asked for the route of a head: it is not known for good.

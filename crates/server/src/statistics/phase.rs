@@ -9,6 +9,7 @@
 //! ```
 
 use super::layout::PHASE_COUNT;
+use crate::tracing::Trace;
 
 /// Where a request spends its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,17 +103,19 @@ pub struct Rare {
     /// What a framework has said of its route, and what names it in logs.
     pub route: Option<Box<str>>,
     pub id: Option<Box<str>>,
+    /// Which trace it is part of.
+    pub trace: Option<Box<Trace>>,
 }
 
 impl Default for Rare {
     fn default() -> Self {
-        Self { started: 0, upstream: 0, held_up: 0, cpu: NOT_MEASURED, route: None, id: None }
+        Self { started: 0, upstream: 0, held_up: 0, cpu: NOT_MEASURED, route: None, id: None, trace: None }
     }
 }
 
 /// What is said of a request without any of it.
 static NOTHING_RARE: Rare =
-    Rare { started: 0, upstream: 0, held_up: 0, cpu: NOT_MEASURED, route: None, id: None };
+    Rare { started: 0, upstream: 0, held_up: 0, cpu: NOT_MEASURED, route: None, id: None, trace: None };
 
 const _: () = assert!(size_of::<Times>() <= 64);
 

@@ -248,7 +248,8 @@ impl Segment {
 
 /// Adds the numbers of a dead worker.
 fn add_block(from: &[Word], to: &[Word]) {
-    for what in [Meta::Received, Meta::Sent, Meta::Overflow, Meta::ClockSkew, Meta::Ended] {
+    let sums = [Meta::Received, Meta::Sent, Meta::Overflow, Meta::ClockSkew, Meta::Ended];
+    for what in sums.into_iter().chain([Meta::Spans, Meta::SpansDropped]) {
         add(&to[META + what as usize], load(&from[META + what as usize]));
     }
     let phases = (SUMS..SUMS + 2 * PHASE_COUNT).chain(PHASES..PHASES + PHASE_COUNT * HISTOGRAM);

@@ -61,6 +61,12 @@ fn requests(text: &mut Text, found: &Snapshot) {
             Meta::DiedInside,
         ),
         ("forehand_clock_skew_total", "Requests whose X-Request-Start could not be right.", Meta::ClockSkew),
+        ("forehand_trace_spans_total", "Requests whose spans were left for the exporter.", Meta::Spans),
+        (
+            "forehand_trace_spans_dropped_total",
+            "Requests whose spans found no room, as the exporter did not take those before them.",
+            Meta::SpansDropped,
+        ),
         (
             "forehand_series_overflow_total",
             "Requests that were counted without their labels, as there were too many.",

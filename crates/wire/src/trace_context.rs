@@ -1,0 +1,121 @@
+//! `traceparent`: which trace a request belongs to (W3C Trace Context, level 1, §3.2).
+//!
+//! Knows: the header's grammar. Does not know: who is believed, or who samples. Pure.
+
+use crate::block::Block;
+use crate::hex::{hex, hex_pair};
+
+/// Letters of a header of version 00.
+const LENGTH: usize = 55;
+
+/// What a traceparent says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceParent {
+    /// Never zero, as is the next.
+    pub trace: u128,
+    /// The span of whoever has sent the request.
+    pub parent: u64,
+    /// The sender has recorded it.
+    pub sampled: bool,
+}
+
+impl TraceParent {
+    /// Reads a value. None: it is no traceparent, and the request begins a trace of its own (§3.2.2.3: a version that
+    /// is not known is read as far as this one goes).
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        let (head, rest) = value.split_at_checked(LENGTH)?;
+        let version = u8::try_from(number(&head[..2])?).ok()?;
+        let fits = match version {
+            0 => rest.is_empty(),
+            0xff => false,
+            _ => rest.is_empty() || rest[0] == b'-',
+        };
+        if !fits || [head[2], head[35], head[52]] != [b'-'; 3] {
+            return None;
+        }
+        let trace = number(&head[3..35])?;
+        let parent = u64::try_from(number(&head[36..52])?).ok()?;
+        let flags = number(&head[53..])?;
+        (trace != 0 && parent != 0).then_some(Self { trace, parent, sampled: flags & 1 == 1 })
+    }
+
+    /// What a header section says. Two headers contradict each other, and count for none.
+    pub fn of(block: &Block) -> Option<Self> {
+        let mut given = block.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"traceparent"));
+        let (_, value) = given.next()?;
+        if given.next().is_some() { None } else { Self::parse(value) }
+    }
+}
+
+impl TraceParent {
+    /// The value of a header of version 00.
+    pub fn text(&self) -> [u8; LENGTH] {
+        let mut text = *b"00-................................-................-00";
+        text[3..35].copy_from_slice(&hex_pair((self.trace >> 64) as u64, self.trace as u64));
+        text[36..52].copy_from_slice(&hex(self.parent));
+        text[LENGTH - 1] = b'0' + u8::from(self.sampled);
+        text
+    }
+}
+
+/// Digits and small letters only (§3.2.2.3 has no others).
+fn number(text: &[u8]) -> Option<u128> {
+    text.iter().try_fold(0_u128, |sum, byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return None,
+        };
+        Some(sum << 4 | u128::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn what_is_read_is_written_again() {
+        let found = TraceParent::parse(GOOD.as_bytes()).expect("good");
+        assert_eq!(found.trace, 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
+        assert_eq!((found.parent, found.sampled), (0xb7ad_6b71_6920_3331, true));
+        assert_eq!(found.text(), GOOD.as_bytes());
+        let small = TraceParent { trace: 1, parent: 2, sampled: false };
+        assert_eq!(TraceParent::parse(&small.text()), Some(small));
+    }
+
+    #[test]
+    fn later_versions_are_read_as_far_as_this_one_goes() {
+        for (text, sampled) in [
+            (GOOD.replace("00-", "cc-"), true),
+            (GOOD.replace("00-", "01-") + "-what-comes-later", true),
+            (GOOD.replace("-01", "-fe"), false),
+            (GOOD.replace("-01", "-ff"), true),
+        ] {
+            let found = TraceParent::parse(text.as_bytes());
+            assert_eq!(found.map(|found| found.sampled), Some(sampled), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_traceparent_is_none() {
+        let wrong = [
+            String::new(),
+            GOOD.to_uppercase(),
+            GOOD.replace("00-", "ff-"),
+            GOOD.replace("00-", "0g-"),
+            GOOD.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)),
+            GOOD.replace("b7ad6b7169203331", &"0".repeat(16)),
+            GOOD.replace('-', "_"),
+            format!("{GOOD}-more"),
+            format!("{GOOD} "),
+            GOOD.replace("00-", "01-") + "x",
+            GOOD[..LENGTH - 1].to_owned(),
+        ];
+        for text in wrong {
+            assert_eq!(TraceParent::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}
