@@ -19,6 +19,7 @@ from forehand.route import flask as tell_flask
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 urlpatterns = [path("users/<str:name>/", lambda request, name: HttpResponse(name))]
 django_wsgi = get_wsgi_application()
@@ -42,6 +43,19 @@ fastapi = FastAPI()
 @fastapi.get("/users/{name}/")
 async def fast_user(name: str) -> str:
     return name
+
+
+# Each below a path of its own: what is matched has that before it.
+fast_mounted = FastAPI()
+fast_mounted.mount("/shop/of/{owner}", fastapi)
+flask_mounted = DispatcherMiddleware(flask, {"/shop": flask})
+
+
+def django_mounted(environ, start_response):
+    """Below a path, as a front of several applications has it."""
+    assert environ["PATH_INFO"].startswith("/shop/")
+    environ["SCRIPT_NAME"], environ["PATH_INFO"] = "/shop", environ["PATH_INFO"].removeprefix("/shop")
+    return django_wsgi(environ, start_response)
 
 
 def plain(environ, start_response):

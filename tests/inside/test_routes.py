@@ -49,12 +49,23 @@ def test_under_gevent_as_well(serve: Serve, tmp_path: Path) -> None:
     assert routes(watched) == {"/users/<name>/": 1}
 
 
-def test_a_route_below_a_mount_has_the_mount_before_it(serve: Serve, tmp_path: Path) -> None:
-    watched = Watched(serve, tmp_path, "--workers", "1", target="routed:starlette")
-    for shop in range(3):
-        assert watched.view(f"/of/{shop}/users/ann") == 200
+#: Application → a path below its mount, and what stands for it.
+MOUNTED = {
+    "starlette": ("/of/{}/users/ann", "/of/*/users/{name}"),
+    "fast_mounted": ("/shop/of/{}/users/ann/", "/shop/of/*/users/{name}/"),
+    "flask_mounted": ("/shop/users/{}/", "/shop/users/<name>/"),
+    "django_mounted": ("/shop/users/{}/", "/shop/users/<str:name>/"),
+}
+
+
+@pytest.mark.parametrize("application", MOUNTED)
+def test_a_route_below_a_mount_has_the_mount_before_it(serve: Serve, tmp_path: Path, application: str) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target=f"routed:{application}")
+    path, route = MOUNTED[application]
+    for number in range(3):
+        assert watched.view(path.format(number)) == 200
     settled(watched.server, statistics(watched.server), 3)
-    assert routes(watched) == {"/of/*/users/{name}": 3}
+    assert routes(watched) == {route: 3}
 
 
 def test_an_application_can_say_it_itself(serve: Serve, tmp_path: Path) -> None:

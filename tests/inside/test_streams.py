@@ -174,6 +174,11 @@ def test_series_say_https_where_it_is(serve: Serve, tmp_path: Path) -> None:
             client.get("/quick")
     expected = {("http", "1.1"): 1, ("https", "1.1"): 3, ("https", "2"): 3}
     watched.server.until(lambda: schemes(watched.samples()) == expected)
+    # What a worker has died with came by it as well.
+    with connect("http/1.1") as sock:
+        sock.sendall(GET.format("/crash", "localhost", "").encode())
+        expected["https", "1.1"] += 1
+        watched.server.until(lambda: schemes(watched.samples()) == expected)
 
 
 def test_requests_of_many_connections_and_streams_are_all_counted(serve: Serve) -> None:

@@ -22,15 +22,20 @@ pub fn is_wanted(exchange: &Exchange, engine: &Engine) -> bool {
 }
 
 /// Takes it from `environ`, as the application has left that: `forehand.route`, which `forehand/route.py` sets for Django and
-/// Flask.
+/// Flask, behind what the application is mounted at.
 #[cold]
 pub fn from_environ(exchange: &mut Exchange, environ: &Bound<'_, PyDict>) {
-    let said = environ.get_item(intern!(environ.py(), "forehand.route")).ok().flatten();
-    exchange.is_for_route(said.and_then(|said| named(&said).ok().flatten()));
+    exchange.is_for_route(found_in_environ(environ).ok().flatten());
 }
 
-/// Takes it from `scope`, as the application has left that: `forehand.route`, or Starlette's and FastAPI's own route behind
-/// the path that it is mounted at.
+fn found_in_environ(environ: &Bound<'_, PyDict>) -> PyResult<Option<Box<str>>> {
+    let py = environ.py();
+    let Some(said) = environ.get_item(intern!(py, "forehand.route"))? else { return Ok(None) };
+    behind(environ.get_item(intern!(py, "SCRIPT_NAME"))?, &said)
+}
+
+/// Takes it from `scope`, as the application has left that: `forehand.route`, or Starlette's and FastAPI's own route, behind
+/// what the application is mounted at.
 #[cold]
 pub fn from_scope(exchange: &mut Exchange, scope: &Bound<'_, PyDict>) {
     exchange.is_for_route(found_in_scope(scope).ok().flatten());
@@ -38,24 +43,23 @@ pub fn from_scope(exchange: &mut Exchange, scope: &Bound<'_, PyDict>) {
 
 fn found_in_scope(scope: &Bound<'_, PyDict>) -> PyResult<Option<Box<str>>> {
     let py = scope.py();
-    if let Some(said) = scope.get_item(intern!(py, "forehand.route"))? {
-        return named(&said);
-    }
-    let Some(route) = scope.get_item(intern!(py, "route"))? else { return Ok(None) };
-    let Some(path) = named(&route.getattr(intern!(py, "path"))?)? else { return Ok(None) };
-    // Below a mount `root_path` grows, and this is what it was. What was matched of a mount may be a key.
-    let mounted = match scope.get_item(intern!(py, "app_root_path"))? {
-        None => String::new(),
-        Some(root) => {
-            let (root, mounted): (String, String) =
-                (root.extract()?, scope.as_any().get_item("root_path")?.extract()?);
-            template_of_path(mounted.strip_prefix(root.as_str()).unwrap_or_default().as_bytes())
-        }
+    let said = match scope.get_item(intern!(py, "forehand.route"))? {
+        Some(said) => said,
+        None => match scope.get_item(intern!(py, "route"))? {
+            Some(route) => route.getattr(intern!(py, "path"))?,
+            None => return Ok(None),
+        },
     };
-    Ok(Some(format!("{mounted}{path}").into()))
+    behind(scope.get_item(intern!(py, "root_path"))?, &said)
 }
 
-fn named(said: &Bound<'_, PyAny>) -> PyResult<Option<Box<str>>> {
+/// What was matched behind where the application is mounted. That may have a key in it, of which there is no end.
+fn behind(mounted: Option<Bound<'_, PyAny>>, said: &Bound<'_, PyAny>) -> PyResult<Option<Box<str>>> {
     let said: String = said.extract()?;
-    Ok((!said.is_empty() && said.len() <= LONGEST).then(|| said.into()))
+    if said.is_empty() {
+        return Ok(None);
+    }
+    let mounted = mounted.map_or(Ok(String::new()), |mounted| mounted.extract())?;
+    let route = format!("{}{said}", template_of_path(mounted.trim_end_matches('/').as_bytes()));
+    Ok((route.len() <= LONGEST).then(|| route.into()))
 }

@@ -234,7 +234,8 @@ impl Statistics {
         }
         self.back(back);
         let Some(block) = &mut self.block else { return };
-        let route = (head.label.load(Ordering::Relaxed) >> ROUTE) as u16 & 0x7fff;
+        let label = head.label.load(Ordering::Relaxed);
+        let route = series::route_part(label);
         if times.begun != 0 {
             // It was given out before, and put back.
             block.leave(times.slot);
@@ -244,7 +245,7 @@ impl Statistics {
             times.gil = self.gil;
         }
         times.measures = block.sampling.takes(self.stamp, block.routes.mean(route) >= LONG_NS);
-        times.slot = block.slots.take(block.words, head, times, (number, route));
+        times.slot = block.slots.take(block.words, head, times, (number, label));
         if times.slot == phase::NO_SLOT {
             block.count(Meta::Unnamed, 1);
         }
@@ -299,7 +300,7 @@ impl Block {
         let key = Key::new(label, 0, ended.status, times.ending);
         let known = self.known(key);
         series::observe(self.words, known.series.into(), parts.total);
-        let route = (label >> ROUTE) as u16 & 0x7fff;
+        let route = series::route_part(label);
         if times.begun != 0 {
             self.bursts.add((self.scale, self.words), &parts);
             self.routes.count(self.words, route, parts.app);
@@ -319,7 +320,7 @@ impl Block {
             self.count(Meta::Received, received);
         }
         if known.failed || reached >= self.slow || sent >= self.next_trace {
-            self.keep(ended, (sent, reached), (known.failed, route));
+            self.keep(ended, (sent, reached), (known, route));
         }
         // The last word: until then it was inside, also when the worker dies meanwhile.
         if times.begun != 0 {
@@ -390,7 +391,8 @@ impl Block {
 
     /// It is remarkable, or its turn to be kept has come.
     #[cold]
-    fn keep(&mut self, ended: &Counted<'_>, (sent, reached): (u64, u64), (failed, route): (bool, u16)) {
+    fn keep(&mut self, ended: &Counted<'_>, (sent, reached): (u64, u64), (known, route): (Known, u16)) {
+        let failed = known.failed;
         let (spans, slow) = (ended.times.spans(sent), reached >= self.slow);
         let id = ended.times.rare().id.as_deref();
         if failed && ended.times.begun != 0 {
@@ -411,6 +413,7 @@ impl Block {
             ending: ended.times.ending as u8,
             thread: reactor::sys::thread_id(),
             sent: ended.written,
+            series: known.key,
             spans,
             id: id.unwrap_or_default().into(),
             line: String::new(),

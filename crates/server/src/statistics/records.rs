@@ -4,8 +4,8 @@
 //! and it outlives its worker until the supervisor has looked.
 
 use super::layout::{
-    self, Meta, PHASE_COUNT, RECORD_COUNT, RECORD_WIDTH, REMARKABLE, TRACED, Word, add, change, load,
-    put_text, read_unchanged, store,
+    self, Meta, PHASE_COUNT, RECORD_WIDTH, REMARKABLE, TRACED, Word, add, change, load, put_text,
+    read_unchanged, store,
 };
 use super::phase::Spans;
 
@@ -16,7 +16,8 @@ const STATUS: usize = 2;
 const ENDING: usize = 3;
 const THREAD: usize = 4;
 const SENT: usize = 5;
-const SPANS: usize = 6;
+const SERIES: usize = 6;
+const SPANS: usize = 7;
 const ID: usize = SPANS + PHASE_COUNT;
 const ID_WORDS: usize = 5;
 const LINE: usize = ID + ID_WORDS;
@@ -33,6 +34,8 @@ pub struct Record {
     pub thread: u64,
     /// Content bytes of its reply.
     pub sent: u64,
+    /// What it was counted under (`series::Key`), by its worker's routes.
+    pub series: u64,
     /// Nanoseconds, by [`super::phase::NAMES`].
     pub spans: Spans,
     pub id: String,
@@ -62,6 +65,7 @@ pub fn put(words: &[Word], record: &Record, line: &[u8]) {
         store(&row[ENDING], u64::from(record.ending));
         store(&row[THREAD], record.thread);
         store(&row[SENT], record.sent);
+        store(&row[SERIES], record.series);
         row[SPANS..].iter().zip(record.spans).for_each(|(word, span)| store(word, span));
         put_text(&row[ID..LINE], record.id.as_bytes());
         put_text(&row[LINE..], line);
@@ -71,7 +75,11 @@ pub fn put(words: &[Word], record: &Record, line: &[u8]) {
 
 /// All records that are whole, the oldest first.
 pub fn read(words: &[Word]) -> Vec<Record> {
-    let mut all: Vec<Record> = (0..RECORD_COUNT)
+    // What was never written is not looked at, so that it takes no memory.
+    let written = |kind: Meta, room: usize| (load(&words[layout::META + kind as usize]) as usize).min(room);
+    let (remarkable, traced) = (written(Meta::Remarkable, REMARKABLE), written(Meta::Traced, TRACED));
+    let mut all: Vec<Record> = (0..remarkable)
+        .chain(REMARKABLE..REMARKABLE + traced)
         .filter_map(|place| {
             let record = row(words, place);
             if load(record.first()?) == 0 {
@@ -84,6 +92,7 @@ pub fn read(words: &[Word]) -> Vec<Record> {
                 ending: load(&row[ENDING]) as u8,
                 thread: load(&row[THREAD]),
                 sent: load(&row[SENT]),
+                series: load(&row[SERIES]),
                 spans: std::array::from_fn(|phase| load(&row[SPANS + phase])),
                 id: String::from_utf8_lossy(&layout::text(&row[ID..LINE])).into_owned(),
                 line: String::from_utf8_lossy(&layout::text(&row[LINE..])).into_owned(),
@@ -97,6 +106,7 @@ pub fn read(words: &[Word]) -> Vec<Record> {
 
 #[cfg(test)]
 mod tests {
+    use super::layout::RECORD_COUNT;
     use super::*;
 
     #[test]
@@ -109,6 +119,7 @@ mod tests {
             ending: 0,
             thread: 7,
             sent: 5,
+            series: 6,
             spans: [1, 2, 3, 4, 5, 6, 7, 8, 9],
             id: "abc".into(),
             line: String::new(),
@@ -123,6 +134,6 @@ mod tests {
         let found = read(&words);
         assert_eq!(found.len(), RECORD_COUNT);
         assert!(found.iter().all(|one| one.number >= 10 && one.line == format!("GET /{}", one.number)));
-        assert_eq!((found[0].spans, found[0].id.as_str()), (record.spans, "abc"));
+        assert_eq!((found[0].spans, found[0].id.as_str(), found[0].series), (record.spans, "abc", 6));
     }
 }

@@ -17,7 +17,7 @@ use super::layout::{
 };
 use super::phase::Ending;
 use super::records::Record;
-use super::series::{Key, METHODS, Series};
+use super::series::{Key, Series};
 use super::slots::{self, Inside};
 use super::{records, routes, series};
 
@@ -265,12 +265,13 @@ fn add_block(from: &[Word], to: &[Word]) {
             *moved = routes::fold(to, &route) as u16;
         }
     }
+    let moved = |key: Key| key.with_route(places.get(usize::from(key.route())).copied().unwrap_or(0));
     for (key, counted) in series::read(from) {
-        let key = key.map(|key| key.with_route(places.get(usize::from(key.route())).copied().unwrap_or(0)));
-        series::fold(to, key, &counted);
+        series::fold(to, key.map(moved), &counted);
     }
-    for record in records::read(from).iter().filter(|record| record.remarkable) {
-        records::put(to, record, record.line.as_bytes());
+    for mut record in records::read(from).into_iter().filter(|record| record.remarkable) {
+        record.series = Key::of_number(record.series).map_or(0, |key| moved(key).number());
+        records::put(to, &record, record.line.as_bytes());
     }
     let now = monotonic_ns();
     let inside = slots::read(from, true);
@@ -279,10 +280,8 @@ fn add_block(from: &[Word], to: &[Word]) {
         let ns = now.saturating_sub(one.first);
         let mut counted = Series { sum: ns, ..Series::default() };
         counted.buckets[series::bucket(ns)] = 1;
-        let method = one.line.split(' ').next().unwrap_or_default();
-        let method = METHODS.iter().position(|known| *known == method).unwrap_or(0) as u64;
-        let route = places.get(usize::from(one.route)).copied().unwrap_or(0);
-        series::fold(to, Some(Key::new(method | 1 << 8, route, 0, Ending::WorkerDied)), &counted);
+        let key = moved(Key::new(one.label, one.route, 0, Ending::WorkerDied));
+        series::fold(to, Some(key), &counted);
     }
     add(&to[META + Meta::DiedInside as usize], died);
     add(&to[META + Meta::Ended as usize], died);

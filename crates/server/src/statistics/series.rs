@@ -51,6 +51,17 @@ pub fn of_nobody(version: Version, https: bool) -> u64 {
     USED | version << 8 | if https { HTTPS } else { 0 }
 }
 
+/// What of a label follows from a head.
+pub fn head_part(label: u64) -> u64 {
+    label & 0xffff
+}
+
+/// The place among a worker's routes that a label has; zero: none.
+#[inline]
+pub fn route_part(label: u64) -> u16 {
+    (label >> 48) as u16 & 0x7fff
+}
+
 /// The same by https.
 pub fn by_https(known: u64) -> u64 {
     known | HTTPS
@@ -71,6 +82,11 @@ impl Key {
     /// The key itself, for tables.
     pub fn number(self) -> u64 {
         self.0
+    }
+
+    /// The key of a number that is one; none of zero.
+    pub fn of_number(number: u64) -> Option<Self> {
+        (number != 0).then_some(Self(number))
     }
 
     /// Where to look for it in a small table: route, status and method are there.
@@ -105,7 +121,7 @@ impl Key {
     }
 
     pub fn route(self) -> u16 {
-        (self.0 >> 48) as u16 & 0x7fff
+        route_part(self.0)
     }
 
     /// The same for another table of routes.

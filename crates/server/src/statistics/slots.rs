@@ -11,7 +11,7 @@ use super::layout::{
     self, Block, SLOT_COUNT, SLOT_WIDTH, Word, change, load, put_text, read_unchanged, store,
 };
 use super::phase::{NO_SLOT, Times};
-use super::routes;
+use super::{routes, series};
 
 /// Where what is, behind the sequence number.
 const USED: usize = 0;
@@ -19,7 +19,7 @@ const NUMBER: usize = 1;
 const FIRST: usize = 2;
 const BEGUN: usize = 3;
 const THREAD: usize = 4;
-const ROUTE: usize = 5;
+const LABEL: usize = 5;
 const LINE: usize = 6;
 
 /// A request that is inside.
@@ -33,7 +33,8 @@ pub struct Inside {
     pub begun: u64,
     /// As the system calls the thread that has begun it.
     pub thread: u64,
-    /// Its place among the worker's routes, if it is known.
+    /// What is known of what it is counted under, and its place among the worker's routes, if that is known.
+    pub label: u64,
     pub route: u16,
     /// `GET /path`
     pub line: String,
@@ -82,7 +83,7 @@ impl Default for Slots {
 impl Slots {
     /// Takes a slot for a request that begins; [`NO_SLOT`] where none is free.
     #[inline]
-    pub fn take(&mut self, words: &Block, head: &Head, times: &Times, (number, route): (u64, u16)) -> u16 {
+    pub fn take(&mut self, words: &Block, head: &Head, times: &Times, (number, label): (u64, u64)) -> u16 {
         let Some(slot) = self.free.pop() else { return NO_SLOT };
         let row = row(words, usize::from(slot) - 1);
         change(row, |row| {
@@ -91,7 +92,7 @@ impl Slots {
             store(&row[FIRST], times.first);
             store(&row[BEGUN], times.begun);
             store(&row[THREAD], reactor::sys::thread_id());
-            store(&row[ROUTE], u64::from(route));
+            store(&row[LABEL], label);
             put_text(&row[LINE..], head.method_and_path());
             store(&row[USED], 1);
         });
@@ -129,7 +130,8 @@ pub fn find(words: &[Word], slot: u16, dead: bool) -> Option<Inside> {
             first: load(&row[FIRST]),
             begun: load(&row[BEGUN]),
             thread: load(&row[THREAD]),
-            route: load(&row[ROUTE]) as u16,
+            label: series::head_part(load(&row[LABEL])),
+            route: series::route_part(load(&row[LABEL])),
             line: String::from_utf8_lossy(&layout::text(&row[LINE..])).into_owned(),
         })
     };

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use super::histogram::Histogram;
 use super::layout::{self, BLOCKS, COUNTERS, META, Meta, PHASE_COUNT, RETIRED, Word, load};
-use super::phase::{ENDINGS, Ending};
+use super::phase::{ENDINGS, Ending, Phase};
+use super::records::Record;
 use super::routes::Route;
 use super::segment::Segment;
-use super::series::{Key, Series};
-use super::{routes, series, slots};
+use super::series::{BUCKETS, Key, Series};
+use super::{records, routes, series, slots};
 use crate::counters;
 
 /// How often a read is begun anew because a worker died meanwhile, and the pause before that.
@@ -30,6 +31,16 @@ pub struct Worker {
     pub inside: u64,
 }
 
+/// A request that stands for others of its bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exemplar {
+    pub id: String,
+    /// How long it took.
+    pub ns: u64,
+    /// Microseconds since 1970 at its end.
+    pub wall: u64,
+}
+
 /// Everything.
 #[derive(Debug, Default)]
 pub struct Snapshot {
@@ -38,6 +49,8 @@ pub struct Snapshot {
     pub phases: [Histogram; PHASE_COUNT],
     /// By what tells them apart, and the route that a framework has told: the key, and what was counted.
     pub series: BTreeMap<(u64, String), (Option<Key>, Series)>,
+    /// By the same: of each bucket the newest request that was kept and has a name.
+    pub exemplars: BTreeMap<(u64, String), [Option<Exemplar>; BUCKETS]>,
     /// By their names.
     pub routes: BTreeMap<String, Route>,
     pub workers: Vec<Worker>,
@@ -106,14 +119,22 @@ impl Snapshot {
             sum.name.clone_from(&route.name);
             sum.add(route);
         }
-        for (key, counted) in series::read(words) {
+        let place = |key: Option<Key>| {
             let route =
                 key.and_then(|key| named.get(usize::from(key.route()))?.as_ref()).filter(|route| route.told);
             // `GET /orders/<n>` is told by two labels.
             let told = route.and_then(|route| route.name.split_once(' ')).map_or("", |(_, path)| path);
+            (key.map_or(0, |key| key.with_route(0).number()), told.to_owned())
+        };
+        for (key, counted) in series::read(words) {
             let bare = key.map(|key| key.with_route(0));
-            let place = (bare.map_or(0, Key::number), told.to_owned());
-            self.series.entry(place).or_insert((bare, Series::default())).1.add(&counted);
+            self.series.entry(place(key)).or_insert((bare, Series::default())).1.add(&counted);
+        }
+        for record in records::read(words) {
+            if !record.id.is_empty() && record.series != 0 {
+                let found = self.exemplars.entry(place(Key::of_number(record.series))).or_default();
+                stand_for(found, record);
+            }
         }
     }
 
@@ -143,5 +164,14 @@ impl Snapshot {
     /// Requests that are inside all workers.
     pub fn inside(&self) -> u64 {
         self.workers.iter().map(|worker| worker.inside).sum::<u64>() + self.meta(Meta::Unnamed)
+    }
+}
+
+/// Of two requests of a bucket the newer one stands for it.
+fn stand_for(found: &mut [Option<Exemplar>; BUCKETS], record: Record) {
+    let ns = record.spans[Phase::Total as usize];
+    let place = &mut found[series::bucket(ns)];
+    if place.as_ref().is_none_or(|known| known.wall < record.wall) {
+        *place = Some(Exemplar { id: record.id, ns, wall: record.wall });
     }
 }

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 use crate::statistics::histogram::BOUNDS;
+use crate::statistics::snapshot::Exemplar;
 
 /// Which of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,26 +148,41 @@ impl Text {
         let _ = writeln!(self.out, "{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     }
 
-    /// A distribution: how many were at most each bound, how many there were, and their sum in nanoseconds.
+    /// A distribution: how many were at most each bound, how many there were, and their sum in nanoseconds; and requests
+    /// that stand for those of each bucket, which only OpenMetrics tells. Empty: there are none.
     pub fn distribution(
         &mut self,
         labels: Labels<'_>,
         below: &[u64; BOUNDS.len()],
         (count, sum): (u64, u64),
+        exemplars: &[Option<Exemplar>],
     ) {
         if self.muted {
             return;
         }
-        for (le, below) in LE.iter().zip(below) {
+        let buckets = LE.iter().copied().zip(below.iter().copied()).chain([("+Inf", count)]);
+        for (bucket, (le, below)) in buckets.enumerate() {
             self.name("_bucket", labels, Some(("le", le)));
-            let _ = writeln!(self.out, "{below}");
+            let _ = write!(self.out, "{below}");
+            if let Some(Some(exemplar)) = exemplars.get(bucket)
+                && self.form == Form::OpenMetrics
+            {
+                self.push_exemplar(exemplar);
+            }
+            self.out.push('\n');
         }
-        self.name("_bucket", labels, Some(("le", "+Inf")));
-        let _ = writeln!(self.out, "{count}");
         self.name("_count", labels, None);
         let _ = writeln!(self.out, "{count}");
         self.name("_sum", labels, None);
         self.push_seconds(sum);
+    }
+
+    fn push_exemplar(&mut self, exemplar: &Exemplar) {
+        // A name has no character that would have to be escaped (`request_id.rs`).
+        let Exemplar { id, ns, wall } = exemplar;
+        let (seconds, part) = (ns / 1_000_000_000, ns % 1_000_000_000);
+        let (at, micros) = (wall / 1_000_000, wall % 1_000_000);
+        let _ = write!(self.out, " # {{request_id=\"{id}\"}} {seconds}.{part:09} {at}.{micros:06}");
     }
 
     pub fn finish(mut self) -> Vec<u8> {
@@ -186,7 +202,8 @@ mod tests {
         text.counter("a_total", " says \"what\\ever\"\n");
         text.sample(&[("empty", ""), ("path", "a\"b\\c\nd")], 3);
         text.histogram("b_seconds", "b");
-        text.distribution(&[], &[1; BOUNDS.len()], (2, 10_500_000_000));
+        let exemplar = Exemplar { id: "abc".into(), ns: 2_000_000, wall: 1_700_000_000_000_007 };
+        text.distribution(&[], &[1; BOUNDS.len()], (2, 10_500_000_000), &[Some(exemplar), None]);
         String::from_utf8(text.finish()).expect("text")
     }
 
@@ -203,6 +220,9 @@ mod tests {
             );
             assert!(text.contains("b_seconds_count 2\nb_seconds_sum 10.500000000\n"), "{text}");
         }
+        let exemplar = " # {request_id=\"abc\"} 0.002000000 1700000000.000007";
+        assert!(new.contains(&format!("b_seconds_bucket{{le=\"0.005\"}} 1{exemplar}\n")), "{new}");
+        let new = new.replacen(exemplar, "", 1);
         assert_eq!(new.strip_suffix("# EOF\n").map(str::len), Some(old.len() - 12 + 2));
     }
 }

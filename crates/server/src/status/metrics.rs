@@ -32,7 +32,8 @@ fn requests(text: &mut Text, found: &Snapshot) {
         "http_server_request_duration_seconds",
         "How long requests took, from their first byte to the last of the reply.",
     );
-    for ((_, route), (key, series)) in &found.series {
+    for (place, (key, series)) in &found.series {
+        let route = &place.1;
         let status = key.map_or(0, Key::status);
         let error = error_type(*key);
         let status = if status == 0 { String::new() } else { status.to_string() };
@@ -44,7 +45,8 @@ fn requests(text: &mut Text, found: &Snapshot) {
             ("http_route", route.as_str()),
             ("error_type", error.as_str()),
         ];
-        text.distribution(&labels, &below(series), (series.count(), series.sum));
+        let exemplars = found.exemplars.get(place).map_or(&[][..], |all| all);
+        text.distribution(&labels, &below(series), (series.count(), series.sum), exemplars);
     }
     text.gauge("http_server_active_requests", "Requests that are inside workers now.");
     text.sample(&[], found.inside());
@@ -101,7 +103,7 @@ fn phases(text: &mut Text, found: &Snapshot) {
         "Where requests spent their time; cpu and off are parts of app, known of a part of all requests.",
     );
     for (name, histogram) in NAMES.iter().zip(&found.phases).take(Phase::Total as usize) {
-        text.distribution(&[("phase", name)], &histogram.below(), (histogram.count(), histogram.sum));
+        text.distribution(&[("phase", name)], &histogram.below(), (histogram.count(), histogram.sum), &[]);
     }
 }
 

@@ -1,0 +1,72 @@
+"""Buckets of durations name a request that stands for the others, where requests have names."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
+from serving import Serving, read_reply
+from shared import GET, OPEN, Watched, settled, statistics
+
+Serve = Callable[..., Serving]
+DURATION = "http_server_request_duration_seconds"
+
+
+def ask(watched: Watched, path: str, name: str) -> int:
+    with watched.server.connect() as sock:
+        sock.sendall(GET.format(path, "a", f"X-Request-ID: {name}\r\n").encode())
+        return read_reply(sock, bytearray())[0]
+
+
+def exemplars(watched: Watched) -> dict[str, tuple[Any, dict[str, str]]]:
+    """By the requests' names: the exemplar, and the labels of its bucket."""
+    families = open_metrics(watched.ask("/metrics", OPEN)[1])
+    found: dict[str, tuple[Any, dict[str, str]]] = {}
+    for family in families:
+        for sample in family.samples:
+            if sample.exemplar is not None:
+                assert sample.name == f"{DURATION}_bucket"
+                found[sample.exemplar.labels["request_id"]] = (sample.exemplar, sample.labels)
+    return found
+
+
+def test_a_slow_and_a_failed_request_are_named_in_their_buckets(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", "--request-id", "--slow-request", "0.2")
+    assert ask(watched, "/sleep/0.3", "slow") == 200
+    assert ask(watched, "/fail", "failed") == 500
+    settled(watched.server, statistics(watched.server), 2)
+    found = exemplars(watched)
+    assert {"slow", "failed"} <= found.keys()
+    exemplar, labels = found["slow"]
+    assert (labels["http_response_status_code"], "error_type" in labels) == ("200", False)
+    # The parser has seen that no exemplar is longer than its bucket.
+    assert 0.3 <= exemplar.value <= float(labels["le"]) and float(labels["le"]) >= 0.5
+    assert found["failed"][1]["http_response_status_code"] == "500"
+    # The other format has no place for them, and those who read it must not meet one.
+    assert "request_id" not in watched.ask("/metrics")[1]
+
+
+def test_the_newest_stands_for_its_bucket_also_when_its_worker_is_dead(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", "--request-id", target="phases:application")
+    for name in ("first", "second"):
+        assert ask(watched, "/fail", name) == 500
+    settled(watched.server, statistics(watched.server), 2)
+    buckets = {labels["le"]: name for name, (_, labels) in exemplars(watched).items()}
+    newest = exemplars(watched)["second"][1]
+    assert buckets[newest["le"]] == "second"
+    worker = watched.server.status()["workers"][0]["pid"]
+    os.kill(worker, signal.SIGKILL)
+    ended = "forehand_worker_exits_total", frozenset({("reason", "signal:SIGKILL")})
+    watched.server.until(lambda: watched.samples().get(ended) == 1)
+    assert exemplars(watched)["second"][1] == newest
+
+
+def test_requests_without_names_are_no_exemplars(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1")
+    assert ask(watched, "/fail", "ignored") == 500
+    settled(watched.server, statistics(watched.server), 1)
+    assert exemplars(watched) == {}
