@@ -157,7 +157,16 @@ mod tests {
 
     fn inside(number: u64, first_ms: u64) -> Inside {
         let first = first_ms * 1_000_000;
-        Inside { slot: 0, number, first, begun: first, thread: 100 + number, route: 0, line: String::new() }
+        Inside {
+            slot: 0,
+            number,
+            first,
+            begun: first,
+            thread: 100 + number,
+            label: 0,
+            route: 0,
+            line: String::new(),
+        }
     }
 
     /// When somebody is looked at, in milliseconds, of all looks in a tenth of a second each.
