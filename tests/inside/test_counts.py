@@ -65,6 +65,9 @@ def grown(before: Any, after: Any) -> bool:
     """Nothing that only grows is smaller than it was, in all that totals have."""
     if isinstance(before, dict):
         return all(name in after and grown(value, after[name]) for name, value in before.items())
+    if isinstance(before, list):
+        # Buckets by their ends, of which there are more and more.
+        return grown(dict(before), dict(after))
     if isinstance(before, tuple):
         return before[0] <= after[0] and before[1] <= after[1]
     return bool(before <= after)
