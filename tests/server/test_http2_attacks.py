@@ -25,8 +25,8 @@ from torment.looking import holding
 SECONDS = float(os.environ.get("FOREHAND_ATTACK_SECONDS", "0.5"))
 #: Streams of one connection, and what it may do besides that serves no request (`h2_streams`, `h2_glitches`).
 STREAMS, GLITCHES, FORGIVEN_A_SECOND = 128, 200, 33
-#: More memory than before, at the most of it, for one connection, and in the end for all of them. 128 greenlets that wait
-#: are 1.8 MiB of that: frames, and a stack that is copied away.
+#: More memory than before, at the most of it, for one connection, and in the end for all of them. 128 greenlets that
+#: wait are 1.8 MiB of that: frames, and a stack that is copied away.
 MEMORY_KIB = 4 * 1024
 
 DRIVERS = {
