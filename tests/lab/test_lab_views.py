@@ -44,6 +44,18 @@ def test_a_point_that_the_generator_spoiled_counts_in_no_figure() -> None:
     assert found["marks"] == ["round 2: not ranked: no ports"]
 
 
+def test_handshakes_are_counted_over_rounds_and_their_times_merged() -> None:
+    rounds = [facts.point("a", number) for number in (1, 2)]
+    assert views.point(rounds)["tls"] is None, "a load in the clear has none"
+    for each, time in zip(rounds, (3000, 5000), strict=True):
+        each["result"]["totals"]["connections"] = {"opened": 60, "handshakes": 50, "resumed": 20}
+        each["result"]["times"]["handshake"] = facts.distribution(*(time,) * 50)
+    found = views.point(rounds)["tls"]
+    assert (found["handshakes"], found["resumed"]) == (100, 40)
+    assert found["times"]["50"] == pytest.approx(3000, rel=0.001)
+    assert found["times"]["max"] == pytest.approx(5000, rel=0.001)
+
+
 def test_errors_are_kept_by_kind() -> None:
     found = views.point([facts.point("a", 1, errors={"refused": 5, "truncated": 1}, failed=6)])
     assert found["errors"] == {"refused": 5, "truncated": 1}
