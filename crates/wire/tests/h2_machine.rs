@@ -147,6 +147,39 @@ fn bodies_that_nobody_reads_leave_every_other_its_own_window() {
 }
 
 #[test]
+fn a_body_that_began_before_its_peer_knew_its_window_goes_on() {
+    for (first, reads_at_first) in [(65_535, 0), (65_535, 65_535), (65_535, 10_000), (1000, 1000), (0, 0)] {
+        let mut shared = Shared::new(Limits::default(), Policy::default());
+        (shared.limits.h2_window_bytes, shared.limits.h2_window_most_bytes) = (10_000, 0);
+        let mut connection = Connection::new(shared);
+        connection.reads = false;
+        connection.hear(&[&PREFACE[..], &frame(SETTINGS, 0, 0, b""), &request(1, POST, &[])].concat());
+        // As the peer counts: by what every stream has before anything is said, and from its acknowledgement on by what was.
+        let (mut window, mut sent, mut read) = (65_535i64, 0i64, 0i64);
+        send(&mut connection, 1, first);
+        (sent, window) = (sent + first as i64, window - first as i64);
+        connection.receive.read(1, reads_at_first, &connection.shared, 1000);
+        read += reads_at_first as i64;
+        window += increments(&connection.take(), 1);
+        connection.hear(&frame(SETTINGS, 1, 0, b""));
+        window -= 65_535 - 10_000;
+        for _ in 0..100 {
+            connection.receive.read(1, (sent - read) as usize, &connection.shared, 1000);
+            read = sent;
+            window += increments(&connection.take(), 1);
+            assert!(window > 0, "{first} {reads_at_first}: {window} after {sent}");
+            send(&mut connection, 1, window as usize);
+            (sent, window) = (sent + window, 0);
+        }
+        assert_eq!(connection.fault(), None);
+        let errors = connection.events.iter().filter(|line| line.starts_with("error")).count();
+        assert_eq!(errors, 0, "{first}: no more than may come");
+        send(&mut connection, 1, 10_001);
+        assert!(connection.events.contains(&"error: 1 stream-window".to_string()), "and no less: {first}");
+    }
+}
+
+#[test]
 fn of_bodies_that_nobody_has_ever_read_little_is_held() {
     let mut connection = Connection::greeted();
     connection.reads = false;

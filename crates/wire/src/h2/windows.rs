@@ -25,6 +25,8 @@ pub struct Window {
     size: u64,
     left: u64,
     owed: u64,
+    /// So far the peer's is below zero (§6.9.2): nothing more may come before that is given back.
+    debt: u64,
     /// So much was read ...
     passed: u64,
     /// ... since then.
@@ -33,7 +35,7 @@ pub struct Window {
 
 impl Window {
     pub fn new(size: u64, now: Millis) -> Self {
-        Self { size, left: size, owed: 0, passed: 0, since: now }
+        Self { size, left: size, owed: 0, debt: 0, passed: 0, since: now }
     }
 
     /// What it is when nothing waits.
@@ -44,17 +46,33 @@ impl Window {
     /// Enlarges it, of which the peer is to be told.
     pub fn grow(&mut self, more: u64) {
         self.size += more;
-        self.left += more;
+        self.open(more);
     }
 
-    /// Gives back what was read where little is left, though it is less than half, unless it is less than `least`; by how much
+    /// Makes it smaller, as the peer has made its own.
+    pub fn shrink(&mut self, less: u64) {
+        let less = less.min(self.size);
+        let now = less.min(self.left);
+        self.left -= now;
+        self.debt += less - now;
+        self.size -= less;
+    }
+
+    /// So much more may come.
+    fn open(&mut self, more: u64) {
+        let paid = more.min(self.debt);
+        self.debt -= paid;
+        self.left += more - paid;
+    }
+
+    /// Gives back what was read where little is left, though it is less than a part, unless it is less than `least`; by how much
     /// the peer's is to be enlarged.
     pub fn give_back_early(&mut self, least: u64) -> Option<u32> {
         if self.owed < least || self.left >= self.size / 4 {
             return None;
         }
         let owed = std::mem::take(&mut self.owed);
-        self.left += owed;
+        self.open(owed);
         u32::try_from(owed).ok()
     }
 
@@ -65,7 +83,7 @@ impl Window {
 
     /// What has come and was not read.
     pub fn waiting(&self) -> u64 {
-        self.size - self.left - self.owed
+        (self.size + self.debt).saturating_sub(self.left + self.owed)
     }
 
     /// So much has come. False: more than may.
@@ -95,7 +113,7 @@ impl Window {
         }
         let increment = self.owed + growth;
         self.size += growth;
-        self.left += increment;
+        self.open(increment);
         self.owed = 0;
         u32::try_from(increment).ok()
     }
@@ -174,15 +192,15 @@ mod tests {
     }
 
     #[test]
-    fn where_little_is_left_less_than_half_is_given_back() {
+    fn where_little_is_left_less_than_a_part_is_given_back() {
         const EARLY: u64 = 1000;
-        let mut window = Window::new(8 * EARLY, 0);
-        assert!(window.take(6 * EARLY));
+        let mut window = Window::new(16 * EARLY, 0);
+        assert!(window.take(12 * EARLY));
         assert_eq!(window.read(EARLY, 0, 0), None);
         assert_eq!(window.give_back_early(EARLY), None, "a quarter is left");
         assert!(window.take(1));
         assert_eq!(window.give_back_early(EARLY), Some(EARLY as u32));
-        assert_eq!((window.left(), window.waiting()), (3 * EARLY - 1, 5 * EARLY + 1));
+        assert_eq!((window.left(), window.waiting()), (5 * EARLY - 1, 11 * EARLY + 1));
         assert!(window.take(2 * EARLY));
         assert_eq!(window.read(EARLY - 1, 0, 0), None);
         assert_eq!(window.give_back_early(EARLY), None, "too little is owed");

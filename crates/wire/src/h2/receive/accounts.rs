@@ -4,7 +4,7 @@ use super::{Event, Receive, State, Step};
 use crate::Millis;
 use crate::h2::fault::{self, Wrong};
 use crate::h2::frame;
-use crate::h2::settings::{self, LARGEST_WINDOW};
+use crate::h2::settings::{self, FIRST_WINDOW, LARGEST_WINDOW};
 use crate::h2::streams::State as StreamState;
 use crate::http1::Shared;
 use crate::limits::Limits;
@@ -98,6 +98,16 @@ impl Receive {
             live.grown += more;
             frame::window_update(stream, increment, &mut self.output);
             self.note_growth(more, limits);
+        }
+    }
+
+    /// The peer knows by now what all streams begin with: those that have begun with more have that no longer.
+    pub(super) fn correct_first_windows(&mut self, limits: &Limits) {
+        let more = u64::from(FIRST_WINDOW).saturating_sub(settings::window(limits));
+        for stream in self.streams.live_mut() {
+            stream.window.shrink(more);
+            stream.grown -= more.min(stream.grown);
+            self.grown -= more.min(self.grown);
         }
     }
 

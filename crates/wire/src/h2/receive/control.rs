@@ -84,6 +84,7 @@ impl Receive {
     fn acknowledged<'a>(&mut self, shared: &Shared, now: Millis) -> Step<'a> {
         if let Handshake::Unacknowledged(_) = self.handshake {
             self.handshake = Handshake::Done;
+            self.correct_first_windows(&shared.limits);
             self.decoder.allow(usize::try_from(shared.limits.h2_table_bytes).unwrap_or(usize::MAX));
         } else {
             self.glitch(now, &shared.limits)?;
