@@ -25,9 +25,8 @@ GENERAL = (
 )
 FOOT = """\
 
-Running: status top requests profile heap stacks reload upgrade stop workers
-         tls reopen
-From another server: forehand migrate FILE. Measuring servers: forehand lab
+Running: status top requests profile heap stacks workers reload upgrade stop
+         reopen tls. Other servers: forehand migrate FILE, forehand lab
 """
 COLUMN = 29
 

@@ -76,7 +76,8 @@ def durations(header: str) -> dict[str, float]:
 def test_server_timing_says_where_the_time_went_in_milliseconds(serve: Serve, driver: str) -> None:
     server = serve(*DRIVERS[driver], "--workers", "1", "--server-timing", "all", "--forwarded-allow-ips", "")
     found = durations(ask(server, "/sleep/0.03")["server-timing"])
-    assert set(found) <= {"receive", "queue", "gil", "app"} and 30 <= found["app"] < 10_000
+    # A loop's timers come up to a millisecond early.
+    assert set(found) <= {"receive", "queue", "gil", "app"} and 29 <= found["app"] < 10_000
 
 
 def test_strangers_are_told_nothing_unless_all_are(serve: Serve) -> None:

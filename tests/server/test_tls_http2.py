@@ -208,7 +208,6 @@ def test_an_idle_connection_costs_less_than_eight_kibibytes(
     grown = held() - before
     for sock in first + second:
         sock.close()
-    print(f"\n{grown / 220:.0f} bytes each")
     assert grown < 8 * 1024 * 220, f"{grown / 220:.0f} bytes each"
 
 

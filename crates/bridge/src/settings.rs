@@ -62,6 +62,12 @@ pub fn get<'py, T: FromPyObjectOwned<'py>>(
     }
 }
 
+/// Where the worker tells its supervisor of itself.
+fn report(settings: &Bound<'_, PyDict>) -> PyResult<Option<CloseOnFork>> {
+    let fd = get::<Option<RawFd>>(settings, "report_fd", None)?;
+    Ok(fd.map(CloseOnFork::copy_of).transpose()?)
+}
+
 impl Settings {
     /// Reads a mapping. Unknown keys are ignored: the definition in Python has checked them.
     ///
@@ -94,10 +100,7 @@ impl Settings {
             https: get::<String>(settings, "url_scheme", "http".into())? == "https",
             handoff,
             shared_listeners: get(settings, "shared_listeners", false)?,
-            report: match get::<Option<RawFd>>(settings, "report_fd", None)? {
-                Some(fd) => Some(CloseOnFork::copy_of(fd)?),
-                None => None,
-            },
+            report: report(settings)?,
             max_requests: max_requests(settings)?,
             request_timeouts: request_timeouts(settings, &limits)?,
             by_hand: by_hand(settings)?,

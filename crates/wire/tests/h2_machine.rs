@@ -65,10 +65,12 @@ fn a_window_is_given_back_as_it_is_read_and_not_before() {
     assert_eq!(connection.take(), said, "a body may be long");
     send(&mut connection, 1, 256 * 1024);
     assert_eq!(connection.take(), [""; 0], "nobody has read anything");
-    connection.receive.read(1, 128 * 1024 - 1, &connection.shared, 11_000);
+    connection.receive.read(1, 32 * 1024 - 1, &connection.shared, 11_000);
     assert_eq!(connection.take(), [""; 0]);
     connection.receive.read(1, 1, &connection.shared, 11_000);
-    assert_eq!(connection.take(), ["WINDOW_UPDATE 1 131072"]);
+    assert_eq!(connection.take(), ["WINDOW_UPDATE 1 32768"], "an eighth");
+    connection.receive.read(1, 96 * 1024, &connection.shared, 11_000);
+    assert_eq!(connection.take(), ["WINDOW_UPDATE 1 98304"], "the first half took a second");
     connection.receive.read(1, 1 << 40, &connection.shared, 11_000);
     let said = connection.take();
     assert_eq!(increments(&said, 1), 128 * 1024 + 256 * 1024, "a reader that keeps up gets a larger one");

@@ -113,7 +113,7 @@ class Profile:
     def facts(self) -> list[str]:
         """How each worker was looked at, and what that cost."""
         told = []
-        for worker, (milliseconds, looks, failed, cpu) in self.ends.items():
+        for worker, (milliseconds, looks, failed, cpu) in sorted(self.ends.items(), key=lambda end: end[0].number):
             seconds = max(milliseconds / 1000, 0.001)
             cost = f"{looks / seconds:.0f} a second, {cpu / 1e7 / seconds:.1f} % of a processor"
             more = f"; {failed} more have failed" if failed else ""

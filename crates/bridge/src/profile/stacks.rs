@@ -4,10 +4,15 @@
 //! through the kernel, which needs no right; what is freed meanwhile is an error there and no crash. Nothing is stopped
 //! for it, so that a stack may change while it is read: such a look is dropped.
 
+use std::time::{Duration, Instant};
+
 use py_spy::config::LockingStrategy;
 use py_spy::{Config, Frame, PythonSpy, StackTrace};
 use server::engine::Engine;
 use server::profile::{Place, Stack, requests, route};
+
+/// As long as a look takes where nobody else wants the processor, several times over.
+const QUICKLY: Duration = Duration::from_millis(5);
 
 /// The stacks of this process.
 pub struct Stacks {
@@ -39,9 +44,11 @@ impl Stacks {
 
     /// What they do now. The error is of this look; the next one may see something.
     pub fn look(&mut self, engine: &Engine) -> Result<Vec<Stack>, String> {
+        let begun = Instant::now();
         let before = requests(engine);
         let traces = self.spy.get_stack_traces().map_err(|error| format!("{error:#}"))?;
         let after = requests(engine);
+        let quickly = begun.elapsed() < QUICKLY;
         let mut found = Vec::new();
         for trace in traces {
             let (was, is) = (before.get(&trace.thread_id), after.get(&trace.thread_id));
@@ -51,7 +58,7 @@ impl Stacks {
                 continue;
             }
             let places = trace.frames.into_iter().map(place).collect();
-            found.push(Stack { route: route(engine, was, is), places });
+            found.push(Stack { route: route(engine, (was, is), quickly), places });
         }
         Ok(found)
     }
