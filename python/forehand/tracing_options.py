@@ -61,7 +61,7 @@ def plan(endpoint: str, sample: str, variables: dict[str, str]) -> dict[str, Any
         raise Problem(
             errors.USAGE,
             "--trace-endpoint needs OpenTelemetry's SDK and its OTLP exporter",
-            hint="install them: pip install 'forehand[otel]'",
+            hint="pip install 'PATH[otel]', where PATH is a clone of Forehand's repository",
         )
     ratio, by_parent = sampler(known)
     if sample:

@@ -45,7 +45,7 @@ def test_a_view_that_sleeps_spends_its_time_in_the_application(serve: Serve, dri
         assert ask(server, "/sleep/0.05") == 200
     found = settled(server, shared, 10)
     took = spent(found)
-    assert took["app"] >= 10 * 0.0499, took
+    assert took["app"] >= 10 * 0.049, took
     # Nothing else takes long, whatever else the machine does.
     assert took["queue"] + took["receive"] + took["send"] < took["app"], took
     assert adds_up(found), took

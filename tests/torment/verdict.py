@@ -45,6 +45,8 @@ USUAL = [
         "{} warning: {} held the event loop for {}",
         "tormented.OnPurpose: in a child",
         "{} info: refused a request from {}",
+        # Slow views and quick ones under one roof: the log tells that some wait.
+        "{} info: lanes: {}",
         # What speaks TLS to a plain port is a mistake in somebody's configuration more often than an attack.
         "{} warning: refused a request from {}: 400 what arrived is a TLS handshake, {}",
     )
