@@ -29,6 +29,11 @@ EXPLAINED = {
     "cert_notAfter": "it is good for ten days",
     "cert_serialNumberLen": "authorities of tests count from a thousand",
 }
+#: What it could not find out, and why: tests of our own do (test_tls.py).
+GAVE_UP = {
+    "sessionresumption_ticket": "its openssl says nothing and leaves, on a busy machine before the ticket comes",
+}
+COULD_NOT = "check failed because of connect problem"
 #: Some that have to be among what was looked for, and how what was found of them begins: else nothing was looked for.
 LOOKED_FOR = {
     "SSLv3": "not offered", "TLS1": "not offered", "TLS1_1": "not offered", "TLS1_2": "offered",
@@ -55,6 +60,7 @@ def test_testssl_finds_nothing_that_is_not_explained(serve: Serve, authority: Au
     )  # fmt: skip
     # Behind a name stands which certificate it is about.
     found = [(row["id"].split()[0], row["severity"], row["finding"]) for row in json.loads(told.read_text())]
+    found = [row for row in found if not (row[0] in GAVE_UP and row[2] == COULD_NOT)]
     assert [row for row in found if row[1] not in GOOD and row[0] not in EXPLAINED] == [], done.stdout
     for name, wanted in LOOKED_FOR.items():
         told_of = [text for known, _, text in found if known == name]
