@@ -21,6 +21,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from inside_cost import APP
+
 FEW, MANY, CONNECTIONS = 1600, 4800, 8
 #: Where spans are recorded, and nobody takes them out of a ring that has room for 1,024.
 FEW_NAMED, MANY_NAMED = 200, 1000
@@ -34,17 +36,6 @@ NAMED: dict[str, dict[str, Any]] = {
 }
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 BODY = b"pong\n"
-APP = """
-def wsgi(environ, start_response):
-    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "5")])
-    return [b"pong\\n"]
-
-
-async def asgi(scope, receive, send):
-    await send({"type": "http.response.start", "status": 200,
-                "headers": [(b"content-type", b"text/plain"), (b"content-length", b"5")]})
-    await send({"type": "http.response.body", "body": b"pong\\n"})
-"""
 # Without a supervisor nobody would read them, so that there are none; here they are put in.
 SERVE = """
 import os, sys

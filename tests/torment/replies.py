@@ -158,8 +158,8 @@ class Replies:
             raise Wrong(f"two framings: {head!r}")
         if reply.exact and length is not None and int(length) != asked.size:
             raise Wrong(f"{length} bytes are announced for {asked.name}, which asked for {asked.size}: {head!r}")
-        # Of a request whose head is torn nobody knows the method.
-        if asked.method == "HEAD" and not asked.torn:
+        # Of a request whose head is torn, or was too long on its way, nobody knows the method.
+        if asked.method == "HEAD" and not asked.torn and not (foreign and status == 408):
             reply.exact = False
             self._finish(reply)
             return

@@ -102,3 +102,15 @@ def test_nothing_may_come_after_the_last_reply() -> None:
     assert replies.closing
     with pytest.raises(Wrong):
         replies.feed(b"H")
+
+
+def test_a_head_that_came_late_may_be_answered_with_a_text_whatever_its_method() -> None:
+    """Of its first bytes the server knows no method, so that it cannot know that no content is wanted."""
+    text = b"408 Request Timeout: the request's head took too long\n"
+    head = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(text)
+    late = reading(Asked("1.1", method="HEAD"))
+    late.excused = True
+    late.feed(head + text)
+    assert (late.refused, late.idle, late.unfinished()) == (1, True, "")
+    with pytest.raises(Wrong):
+        reading(Asked("1.1", method="HEAD")).feed(head + text)

@@ -59,7 +59,7 @@ fn versions(tls: &Tls) -> Result<&'static [&'static SupportedProtocolVersion], S
 /// Who may vouch for the server: the certificates of the plan, or, where it says so, anybody.
 fn verifier(tls: &Tls, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Stop> {
     let text = match (&tls.ca, &tls.ca_file, tls.insecure) {
-        (None, None, true) => return Ok(Arc::new(Anybody(provider.signature_verification_algorithms))),
+        (None, None, true) => return Ok(Verifier::shared(Believed::Anybody, provider)),
         (Some(text), None, false) => text.clone().into_bytes(),
         (None, Some(path), false) => std::fs::read(path)
             .map_err(|error| Stop::Plan(format!("cannot read the certificates {path:?}: {error}")))?,
@@ -78,20 +78,36 @@ fn verifier(tls: &Tls, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerC
         known.push(certificate);
     }
     let others = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
-    Ok(Arc::new(Known { known, others: others.map_err(|error| bad(error.to_string()))? }))
+    let others = others.map_err(|error| bad(error.to_string()))?;
+    Ok(Verifier::shared(Believed::Known { known, others }, provider))
 }
 
-/// Certificates of the plan, and whom they vouch for.
-///
-/// The server's own certificate, where it is among them, is believed as it is: its signature of itself would prove nothing, and to
-/// verify it costs the engine tens of microseconds in each handshake.
+/// Who is believed to be the server.
 #[derive(Debug)]
-struct Known {
-    known: Vec<CertificateDer<'static>>,
-    others: Arc<WebPkiServerVerifier>,
+enum Believed {
+    /// Whoever shows a certificate.
+    Anybody,
+    /// Certificates of the plan, and whom they vouch for.
+    ///
+    /// The server's own certificate, where it is among them, is believed as it is: its signature of itself would prove
+    /// nothing, and to verify it costs the engine tens of microseconds in each handshake.
+    Known { known: Vec<CertificateDer<'static>>, others: Arc<WebPkiServerVerifier> },
 }
 
-impl ServerCertVerifier for Known {
+/// Looks at what a server shows. Whether it has its certificate's key is looked at in any case.
+#[derive(Debug)]
+struct Verifier {
+    believed: Believed,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl Verifier {
+    fn shared(believed: Believed, provider: &CryptoProvider) -> Arc<dyn ServerCertVerifier> {
+        Arc::new(Self { believed, algorithms: provider.signature_verification_algorithms })
+    }
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,
@@ -100,11 +116,14 @@ impl ServerCertVerifier for Known {
         stapled: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.known.contains(shown) {
-            verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
-            return Ok(ServerCertVerified::assertion());
+        match &self.believed {
+            Believed::Anybody => Ok(ServerCertVerified::assertion()),
+            Believed::Known { known, .. } if known.contains(shown) => {
+                verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            Believed::Known { others, .. } => others.verify_server_cert(shown, chain, name, stapled, now),
         }
-        self.others.verify_server_cert(shown, chain, name, stapled, now)
     }
 
     fn verify_tls12_signature(
@@ -113,7 +132,7 @@ impl ServerCertVerifier for Known {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.others.verify_tls12_signature(message, certificate, signed)
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -122,50 +141,11 @@ impl ServerCertVerifier for Known {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.others.verify_tls13_signature(message, certificate, signed)
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.others.supported_verify_schemes()
-    }
-}
-
-/// Takes every certificate. Whether the server has its key is looked at all the same.
-#[derive(Debug)]
-struct Anybody(WebPkiSupportedAlgorithms);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
+        self.algorithms.supported_schemes()
     }
 }
 
