@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from serving import Serving, read_reply
+from serving import PATIENCE, Serving, read_reply
 from test_tls_certificates import HTTPS, REQUEST, comes_again, options, refused, serial, shown
 from tlsfiles import Authority
 
 Serve = Callable[..., Serving]
+Visit = tuple[bool, ssl.SSLSession]
 
 VERSIONS = [pytest.param(ssl.TLSVersion.TLSv1_2, id="1.2"), pytest.param(ssl.TLSVersion.TLSv1_3, id="1.3")]
 #: Longer than any test, or the machine, takes.
@@ -31,6 +33,16 @@ def is_resumed(served: Serving, context: ssl.SSLContext, session: ssl.SSLSession
         sock.sendall(REQUEST)
         assert read_reply(sock, bytearray())[0] == 200
         return bool(sock.session_reused)
+
+
+def visit(served: Serving, url: str, context: ssl.SSLContext, session: ssl.SSLSession | None) -> Visit:
+    """The same at one of several addresses, with the session that comes of it."""
+    sock = socket.create_connection((served.host, int(url.rpartition(":")[2])), PATIENCE)
+    with context.wrap_socket(sock, server_hostname="localhost", session=session) as tls:
+        tls.sendall(REQUEST)
+        assert read_reply(tls, bytearray())[0] == 200
+        assert tls.session is not None
+        return bool(tls.session_reused), tls.session
 
 
 def random_file(path: Path, length: int = 80) -> str:
@@ -85,6 +97,43 @@ def test_a_ticket_of_one_host_is_good_at_another_that_has_the_same_file(
     assert is_resumed(third, context, session)
     assert not is_resumed(stranger, context, session) and not is_resumed(without, context, session)
     assert is_resumed(stranger, context, comes_again(third, context, None))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_ticket_of_one_listener_opens_nothing_at_another_and_everything_at_its_own(
+    serve: Serve, authority: Authority, version: ssl.TLSVersion
+) -> None:
+    pair = authority.issue("listeners", "localhost")
+    # One that speaks no TLS stands between them, and is counted nowhere.
+    binds = (*HTTPS, "--bind", "http://127.0.0.1:0", *HTTPS)
+    served = serve("secured:application", *binds, *options(pair), *LONG, "--workers", "2")
+    one, _, two = served.urls
+    context = client(authority, version)
+    sessions = {url: visit(served, url, context, None)[1] for url in (one, two)}
+    for order in ((), ("tls", "reload"), ("reload",), ("upgrade",)):
+        if order:
+            assert served.order(*order)[0] == 0
+        # Whichever worker it is that answers.
+        for _ in range(4):
+            assert all(visit(served, url, context, sessions[url])[0] for url in (one, two))
+            assert not visit(served, two, context, sessions[one])[0]
+            assert not visit(served, one, context, sessions[two])[0]
+
+
+def test_hosts_with_another_certificate_open_no_ticket_and_renewed_ones_do(
+    serve: Serve, authority: Authority, tmp_path: Path
+) -> None:
+    """Who is led to a server that cannot show what its client wants to see gets no further by a ticket."""
+    shared = ("--tls-ticket-keys", random_file(tmp_path / "shared.key"))
+    first = authority.issue("one", "a.test", "b.test")
+    renewed = authority.issue("renewed", "b.test", "a.test", kind="rsa")
+    served = serve("secured:application", *HTTPS, *options(first), *shared)
+    context = client(authority, ssl.TLSVersion.TLSv1_3)
+    session = comes_again(served, context, None)
+    other = authority.issue("other", "other.test")
+    for pairs, good in (((renewed,), True), ((first, other), True), ((other,), False), ((other, first), False)):
+        elsewhere = serve("secured:application", *HTTPS, *options(*pairs), *shared, "--workers", "0")
+        assert is_resumed(elsewhere, context, session) == good, pairs
 
 
 def test_hosts_that_ask_their_clients_for_something_else_open_no_ticket(

@@ -162,9 +162,12 @@ impl Acceptor {
         listener: u16,
         connections: &mut Connections,
     ) {
-        let Some(porch) = &self.engine.porch else { return connections.note_closed() };
+        let porch = self.engine.porch.as_ref();
+        let Some((porch, terms)) = porch.and_then(|porch| Some((porch, porch.terms(listener)?))) else {
+            return connections.note_closed();
+        };
         let preface = kind.preface.map(|new| Awaited::new(new, &self.engine.config.limits, 0));
-        match Encrypted::new(socket, &porch.terms()) {
+        match Encrypted::new(socket, &terms) {
             Ok(transport) => porch.take_in(Guest::new(transport, peer, listener, preface)),
             Err(error) => {
                 self.engine.log.complain(Level::Error, || format!("no TLS handshake can begin: {error}"));

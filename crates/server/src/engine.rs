@@ -190,7 +190,8 @@ impl Engine {
             )
         };
         let material = self.config.tls.take().ok_or_else(none)?;
-        self.porch = Some(Porch::new(&material, &self.config.limits, Arc::clone(&self.waker))?);
+        let kinds: Vec<_> = listeners.iter().map(|one| one.kind).collect();
+        self.porch = Some(Porch::new(&material, &kinds, &self.config.limits, Arc::clone(&self.waker))?);
         Ok(())
     }
 

@@ -60,7 +60,10 @@ impl Part<'_> {
 /// A configuration, and what people should know of it.
 #[derive(Debug)]
 pub struct Material {
-    pub terms: Terms,
+    /// Without tickets, which each listener has its own of.
+    config: ServerConfig,
+    tickets: Option<Tickets>,
+    asks_clients: bool,
     /// Sentences: a certificate that has expired, a chain in a strange order.
     pub warnings: Vec<String>,
     /// When the first of the certificates expires, in seconds since 1970.
@@ -78,6 +81,7 @@ impl Material {
         let strict = parts.iter().any(|part| part.name == "strict-sni");
         let mut resolver = Resolver::new(strict);
         let (mut warnings, mut expires) = (Vec::new(), u64::MAX);
+        let mut hosts = None;
         let mut chain = None;
         for part in &parts {
             match part.name {
@@ -87,6 +91,7 @@ impl Material {
                         chain.take().ok_or_else(|| BadMaterial("a key without a certificate".into()))?;
                     let (key, names, end) = certified(chain, part, &provider, now, &mut warnings)?;
                     resolver.add(&Arc::new(key), &names);
+                    hosts.get_or_insert(names);
                     expires = expires.min(end);
                 }
                 _ => {}
@@ -110,11 +115,18 @@ impl Material {
         config.alpn_protocols = [&b"h2"[..], b"http/1.1", b"http/1.0"].map(<[u8]>::to_vec).to_vec();
         // Clients come again by tickets alone, which every worker can open.
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        if let Some(tickets) = tickets(&parts)? {
-            config.ticketer = Arc::new(tickets);
-        }
+        let tickets = tickets(&parts, hosts.unwrap_or_default())?;
         let asks_clients = parts.iter().any(|part| part.name == "client-ca");
-        Ok(Self { terms: Terms { config: Arc::new(config), asks_clients }, warnings, expires })
+        Ok(Self { config, tickets, asks_clients, warnings, expires })
+    }
+
+    /// What handshakes are like at one listener. `place`: which it is among those for TLS.
+    pub fn terms(&self, place: u16) -> Terms {
+        let mut config = self.config.clone();
+        if let Some(tickets) = &self.tickets {
+            config.ticketer = Arc::new(tickets.at(place));
+        }
+        Terms { config: Arc::new(config), asks_clients: self.asks_clients }
     }
 }
 
@@ -281,8 +293,9 @@ fn revoked(part: &Part<'_>) -> Result<Vec<CertificateRevocationListDer<'static>>
     }
 }
 
-/// Who makes tickets; nobody where clients have to show a certificate each time.
-fn tickets(parts: &[Part<'_>]) -> Result<Option<Tickets>, BadMaterial> {
+/// Who makes tickets; nobody where clients have to show a certificate each time. `hosts`: whom the first certificate is
+/// for, which stays so when it is renewed.
+fn tickets(parts: &[Part<'_>], mut hosts: Vec<String>) -> Result<Option<Tickets>, BadMaterial> {
     let of = |name: &'static str| parts.iter().filter(move |part| part.name == name);
     let mut keys: Vec<Key> = Vec::new();
     for part in of("ticket-key-file") {
@@ -302,11 +315,13 @@ fn tickets(parts: &[Part<'_>]) -> Result<Option<Tickets>, BadMaterial> {
     if keys.is_empty() || asks && text(parts, "client-verify") != "optional" {
         return Ok(None);
     }
+    hosts.sort_unstable();
+    let asked = of("client-ca").chain(of("client-crl")).chain(of("client-verify")).map(|part| part.bytes);
     // Each with its length: what one of them has cannot be taken for part of another.
     let mut terms = Vec::new();
-    for part in of("client-ca").chain(of("client-crl")).chain(of("client-verify")) {
-        terms.extend_from_slice(&(part.bytes.len() as u64).to_be_bytes());
-        terms.extend_from_slice(part.bytes);
+    for bytes in hosts.iter().map(String::as_bytes).chain([&[][..]]).chain(asked) {
+        terms.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
+        terms.extend_from_slice(bytes);
     }
     let lifetime = text(parts, "ticket-lifetime").parse().unwrap_or(TICKET_LIFETIME);
     Ok(Some(Tickets::new(keys, &terms, lifetime)))

@@ -24,6 +24,7 @@ use wire::{Fault, Limits, Millis};
 use super::encrypted::{Encrypted, Handshake, Terms};
 use super::material::Material;
 use crate::inbox::Inbox;
+use crate::listener::Kind;
 use crate::preface::{Awaited, Verdict};
 use crate::sync::lock;
 
@@ -110,7 +111,10 @@ impl Guest {
 
 /// The place.
 pub struct Porch {
-    terms: Mutex<Terms>,
+    /// Of each listener, by its number.
+    terms: Mutex<Vec<Terms>>,
+    /// Which each listener is among those for TLS; what stands for others is never asked for.
+    places: Vec<u16>,
     arriving: Inbox<Guest>,
     done: Inbox<Arrival>,
     /// Connections between the two.
@@ -130,12 +134,22 @@ pub struct Porch {
 }
 
 impl Porch {
+    /// `listeners`: which of them are for TLS.
+    ///
     /// # Errors
     /// The kernel's, when a descriptor cannot be had.
-    pub fn new(material: &Material, limits: &Limits, loop_waker: Arc<Waker>) -> io::Result<Arc<Self>> {
+    pub fn new(
+        material: &Material,
+        listeners: &[Kind],
+        limits: &Limits,
+        loop_waker: Arc<Waker>,
+    ) -> io::Result<Arc<Self>> {
         let reactor = Reactor::new()?;
+        let place = |index| listeners[..index].iter().filter(|kind| kind.tls).count() as u16;
+        let places: Vec<u16> = (0..listeners.len()).map(place).collect();
         Ok(Arc::new(Self {
-            terms: Mutex::new(material.terms.clone()),
+            terms: Mutex::new(terms(material, &places)),
+            places,
             arriving: Inbox::default(),
             done: Inbox::default(),
             under_way: AtomicU64::new(0),
@@ -153,12 +167,12 @@ impl Porch {
 
     /// Handshakes that begin from now on have other certificates.
     pub fn renew(&self, material: &Material) {
-        *lock(&self.terms) = material.terms.clone();
+        *lock(&self.terms) = terms(material, &self.places);
     }
 
-    /// What a handshake that begins now is to be like.
-    pub fn terms(&self) -> Terms {
-        lock(&self.terms).clone()
+    /// What a handshake that begins now is to be like at this listener.
+    pub fn terms(&self, listener: u16) -> Option<Terms> {
+        lock(&self.terms).get(usize::from(listener)).cloned()
     }
 
     /// Handshakes under way, those included that are over and were not taken back.
@@ -233,6 +247,10 @@ impl Porch {
         self.done.close();
         self.waker.wake();
     }
+}
+
+fn terms(material: &Material, places: &[u16]) -> Vec<Terms> {
+    places.iter().map(|&place| material.terms(place)).collect()
 }
 
 /// What the thread has.

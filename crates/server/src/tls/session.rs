@@ -348,7 +348,7 @@ mod tests {
             .with_no_client_auth();
         let name = "localhost".try_into().expect("a name");
         let client = ClientConnection::new(Arc::new(config), name).expect("a client");
-        (client, Session::new(Arc::clone(&material.terms.config)).expect("a server"))
+        (client, Session::new(material.terms(0).config).expect("a server"))
     }
 
     /// Lets the server have bytes, so many at a time, as a transport does.

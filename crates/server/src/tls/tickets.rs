@@ -4,8 +4,11 @@
 //! Knows: keys that the supervisor hands over. Does not know: what is in a ticket. Runs on the thread of handshakes.
 //!
 //! A ticket is the name of its key, a nonce, and when it was made with what rustls wants to find again, sealed together with
-//! what it was issued under: one that was made where clients are asked for nothing opens nothing where they have to show a
-//! certificate (CVE-2025-23419).
+//! what it was issued under: which listener, whose certificate, and what clients are asked for there. One that was made where
+//! they are asked for nothing opens nothing where they have to show a certificate (CVE-2025-23419), and who is led to another
+//! server that has the same keys gets no further there than without a ticket.
+
+use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::digest::{SHA256, digest};
@@ -46,18 +49,25 @@ impl Key {
 }
 
 /// Makes tickets with the first of its keys, and opens those of all.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Tickets {
-    keys: Vec<Key>,
+    keys: Arc<[Key]>,
     terms: Vec<u8>,
     /// So many seconds a ticket is good for; clients are told.
     lifetime: u32,
 }
 
 impl Tickets {
-    /// `terms`: what clients are asked for; a ticket of others opens nothing. `lifetime` in seconds.
+    /// `terms`: what clients are asked for, and whom they meet; a ticket of others opens nothing. `lifetime` in seconds.
     pub fn new(keys: Vec<Key>, terms: &[u8], lifetime: u32) -> Self {
-        Self { keys, terms: digest(&SHA256, terms).as_ref().to_vec(), lifetime }
+        Self { keys: keys.into(), terms: digest(&SHA256, terms).as_ref().to_vec(), lifetime }
+    }
+
+    /// Those of one listener, which open none of another's. `place`: which it is among those for TLS. Not its address:
+    /// hosts that have the same keys have their own, in the same order.
+    pub fn at(&self, place: u16) -> Self {
+        let terms = [&self.terms[..], &place.to_be_bytes()].concat();
+        Self { terms: digest(&SHA256, &terms).as_ref().to_vec(), ..self.clone() }
     }
 
     /// `now` in seconds since 1970.
@@ -125,6 +135,16 @@ mod tests {
     fn a_ticket_of_other_terms_opens_nothing() {
         let ticket = tickets(&[1], b"nobody is asked").encrypt(b"state").expect("a ticket");
         assert_eq!(tickets(&[1], b"everybody is asked").decrypt(&ticket), None);
+    }
+
+    #[test]
+    fn a_ticket_of_one_listener_opens_nothing_at_another() {
+        let all = tickets(&[1], b"terms");
+        let ticket = all.at(0).encrypt(b"state").expect("a ticket");
+        assert_eq!(tickets(&[2, 1], b"terms").at(0).decrypt(&ticket).as_deref(), Some(&b"state"[..]));
+        for other in [all.at(1), tickets(&[1], b"others").at(0), all] {
+            assert_eq!(other.decrypt(&ticket), None);
+        }
     }
 
     #[test]
