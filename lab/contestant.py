@@ -88,6 +88,8 @@ class Contestant:
     serves: Serves
     # Host and port of a server that runs already, and is neither started nor ended.
     at: tuple[str, int] | None = None
+    # What that shows within TLS, in PEM; or ANYBODY.
+    certificate: str = ""
 
     @property
     def obtainable(self) -> bool:

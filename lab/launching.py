@@ -50,7 +50,7 @@ class Running:
     log: Path
     roots: list[subprocess.Popen[bytes]] = field(default_factory=list)
     host: str = "127.0.0.1"
-    # In PEM, of a server that is spoken to within TLS.
+    # In PEM, of a server that is spoken to within TLS; or ANYBODY.
     certificate: str = ""
     ready_s: float = 0.0
     pids: set[int] = field(default_factory=set)
@@ -204,7 +204,7 @@ def started(
         host, its_port = contestant.at
         if not is_open(contestant.at):
             raise StartFailed(f"nobody listens on {host}:{its_port}")
-        yield Running(contestant, its_port, Path(os.devnull), log, host=host)
+        yield Running(contestant, its_port, Path(os.devnull), log, host=host, certificate=contestant.certificate)
         return
     if port:
         port_is_free(port, setting.address)

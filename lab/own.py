@@ -11,13 +11,14 @@ import base64
 import json
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from forehand_lab import HERE, lineup
@@ -27,12 +28,15 @@ from forehand_lab.environments import Environment, obtained
 from forehand_lab.launching import surroundings
 from forehand_lab.problem import FAILED, USAGE, Problem
 from forehand_lab.scenario import INTERFACES, Answer, Request, Scenario, everything
-from forehand_lab.speaking import At, wanted
+from forehand_lab.speaking import ANYBODY, At, vouched_for, wanted
 from rich.console import Console
 from rich.markup import escape
 
 CALL_SECONDS = 120
 DEFAULT_SCENARIO = "hello"
+# How a server that runs already may be spoken to, and its port where none is named.
+DOORS = {"http": 80, "https": 443}
+ANSWER_SECONDS = 10.0
 NAME = re.compile(r"[a-z][\w-]*")
 SAID_LINES = 8
 # What a server has to hand on of an application's headers; the others may be made by either.
@@ -55,8 +59,34 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--requirements", metavar="FILE", help="a file with the packages that it needs")
     parser.add_argument(
         "--url", action="append", default=[], metavar="[NAME=]URL",
-        help="a server that runs already, as http://127.0.0.1:9000/; may be repeated",
+        help="a server that runs already, as http://127.0.0.1:9000/ or https://shop.example/; may be repeated",
     )  # fmt: skip
+    parser.add_argument(
+        "--cacert", metavar="FILE",
+        help="authorities, in PEM, one of which has issued the certificate of --url https://; default: this machine's",
+    )  # fmt: skip
+    parser.add_argument(
+        "-k", "--insecure", action="store_true", help="believe whatever certificate is shown by --url https://"
+    )
+
+
+class There(NamedTuple):
+    """Servers that run already, and who is believed to be one within TLS."""
+
+    urls: Mapping[str, str]
+    # A file; none: the authorities that this machine believes.
+    cacert: str = ""
+    insecure: bool = False
+
+    @classmethod
+    def of_command(cls, asked: argparse.Namespace) -> There:
+        """Those of a command."""
+        return cls(named_urls(asked.url), asked.cacert or "", asked.insecure)
+
+    @classmethod
+    def of_record(cls, first: Mapping[str, Any]) -> There:
+        """Those of a record."""
+        return cls(first.get("urls", {}), first.get("cacert", ""), first.get("insecure", False))
 
 
 def applied(asked: argparse.Namespace, scenario: Scenario) -> Scenario:
@@ -67,13 +97,22 @@ def applied(asked: argparse.Namespace, scenario: Scenario) -> Scenario:
                 raise Problem(
                     USAGE, f"--{word} is about an application of your own", "name it: --app DIR MODULE:ATTRIBUTE"
                 )
+    urls = named_urls(asked.url)
+    schemes = {urlsplit(url).scheme for url in urls.values()}
+    if len(schemes) > 1:
+        raise Problem(USAGE, "--url: one is spoken to within TLS, another in the clear", "a run is of one of the two")
+    if (asked.cacert or asked.insecure) and "https" not in schemes:
+        raise Problem(USAGE, "--cacert and --insecure are about the certificate of --url https://HOST/")
+    if asked.cacert and asked.insecure:
+        raise Problem(USAGE, "--cacert says who is believed, and --insecure that everybody is: leave one of them out")
+    if schemes == {"http"} and scenario.load.get("tls"):
+        raise Problem(USAGE, f"{scenario.name} is spoken within TLS: a URL for it is like https://127.0.0.1:8443/")
     if not asked.app and not asked.url:
         if asked.target:
             raise Problem(USAGE, "--target is for --app or --url: a scenario says itself what it asks for")
         return scenario
     if scenario.kind == "faults":
         raise Problem(USAGE, f"{scenario.name} asks for the faults of the lab's own application, and measures no other")
-    urls = named_urls(asked.url)
     targets = {f"{parts.path}?{parts.query}" if parts.query else parts.path for parts in map(urlsplit, urls.values())}
     if len(targets) > 1:
         raise Problem(USAGE, f"--url: the paths differ: {', '.join(sorted(targets))}", "all are asked for the same")
@@ -100,6 +139,7 @@ def applied(asked: argparse.Namespace, scenario: Scenario) -> Scenario:
         what = f"{module}:{setting.attribute}"
     return replace(
         scenario, setting=setting, requests=requests, servers=(), needs=(), history=(), letter="",
+        load={**scenario.load, "tls": True} if schemes == {"https"} else scenario.load,
         title=f"{what}, as in “{scenario.title}”",
         question=f"How is {what} served under the load of “{scenario.title}”?",
         expected="", source="an application of your own" if asked.app else "servers that ran already",
@@ -130,13 +170,11 @@ def named_urls(given: Sequence[str]) -> dict[str, str]:
             name, url = ("running" if len(given) == 1 else f"running-{number}"), text
         parts = urlsplit(url)
         try:
-            fine = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+            fine = parts.scheme in DOORS and bool(parts.hostname) and parts.port != 0
         except ValueError:
             fine = False
         if not fine:
-            raise Problem(
-                USAGE, f"--url {text}: a URL is like http://127.0.0.1:9000/ (TLS is for servers that the lab starts)"
-            )
+            raise Problem(USAGE, f"--url {text}: a URL is like http://127.0.0.1:9000/ or https://shop.example/")
         if not NAME.fullmatch(name):
             raise Problem(USAGE, f"--url {text}: a name has small letters, digits and hyphens")
         if name in found:
@@ -145,19 +183,43 @@ def named_urls(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def running(name: str, url: str) -> Contestant:
-    """A server that runs already, as a contestant."""
+def running(name: str, there: There) -> Contestant:
+    """A server that runs already, as a contestant. Raises Problem: it cannot be found, or is not believed."""
+    url = there.urls[name]
     parts = urlsplit(url)
-    host = parts.hostname or ""
+    host, port = parts.hostname or "", parts.port or DOORS[parts.scheme]
     try:
         address = socket.gethostbyname(host)
     except OSError as error:
         raise Problem(USAGE, f"--url {url}: {host}: {error.strerror}") from None
+    certificate = ""
+    if parts.scheme == "https":
+        # A certificate is of a name, which is looked up again by whoever connects.
+        address, certificate = host, believed((host, port), there)
     return Contestant(
         name=name, folder=HERE, title=f"{name} ({parts.scheme}://{parts.netloc})", flavour="process", era="today",
         note="It ran already: it was neither started nor ended here, and had the processors that it has.",
-        install=Install(), start=Start(command=()), serves=Serves(("wsgi", "asgi")), at=(address, parts.port or 80),
+        install=Install(), start=Start(command=()), serves=Serves(("wsgi", "asgi"), scheme=parts.scheme),
+        at=(address, port), certificate=certificate,
     )  # fmt: skip
+
+
+def believed(door: tuple[str, int], there: There) -> str:
+    """The certificate that a server shows, in PEM, if somebody who is believed has issued it. Raises Problem."""
+    if there.insecure:
+        return ANYBODY
+    where = f"{door[0]}:{door[1]}"
+    try:
+        return vouched_for(door, there.cacert, ANSWER_SECONDS)
+    except ssl.SSLCertVerificationError as error:
+        hint = "--cacert FILE names the authority that has issued it; --insecure (-k) believes whatever is shown"
+        raise Problem(FAILED, f"the certificate of {where} is not believed: {error.verify_message}", hint) from None
+    except ssl.SSLError as error:
+        raise Problem(FAILED, f"no TLS with {where}: {error.reason or error}") from None
+    except FileNotFoundError:
+        raise Problem(USAGE, f"--cacert {there.cacert}: there is no such file") from None
+    except OSError as error:
+        raise Problem(FAILED, f"nobody answers at {where}: {error.strerror or error}") from None
 
 
 def servers_for(scenario: Scenario) -> tuple[str, ...]:
@@ -185,10 +247,10 @@ def answered(scenario: Scenario, python: str | None, servers: Sequence[Contestan
 
 
 def lined_up(
-    scenario: Scenario, named: list[Contestant], urls: dict[str, str], python: str | None, console: Console
+    scenario: Scenario, named: list[Contestant], given: There, python: str | None, console: Console
 ) -> tuple[Scenario, list[Contestant]]:
     """The scenario with its right answers, and who takes part: those named or the scenario's, and those that run."""
-    there = [running(name, url) for name, url in urls.items()]
+    there = [running(name, given) for name in given.urls]
     scenario = answered(scenario, python, there)
     for doubt in doubts(scenario):
         console.print(escape(doubt), style="yellow")
@@ -216,7 +278,8 @@ def asked_of(scenario: Scenario, server: Contestant) -> dict[Request, Answer]:
     found = {}
     for request in scenario.requests:
         try:
-            first, second = (answers_to(At(*server.at), request) for _ in range(2))
+            at = At(*server.at, server.serves.scheme, server.certificate)
+            first, second = (answers_to(at, request) for _ in range(2))
         except (OSError, ValueError) as error:
             host, port = server.at
             why = str(error) or type(error).__name__

@@ -9,7 +9,7 @@ from typing import Any
 
 from forehand_lab.reference import right
 from forehand_lab.scenario import Profile, Request, Scenario
-from forehand_lab.speaking import wanted
+from forehand_lab.speaking import ANYBODY, wanted
 
 # A reply's expected bytes go into the plan up to this size; beyond it the length is checked, and `verify`
 # compared bytes.
@@ -123,7 +123,7 @@ class Aim:
     cpus: tuple[int, ...] = ()
     seed: int = 1
     host: str = "127.0.0.1"
-    # In PEM, of a server within TLS.
+    # In PEM, of a server within TLS; or ANYBODY.
     certificate: str = ""
 
 
@@ -135,7 +135,8 @@ def addressed(aim: Aim, load: Mapping[str, Any]) -> dict[str, Any]:
         "http": load.get("http", "1.1"),
     }
     if secure:
-        told["tls"] = {"ca": aim.certificate, "resume": bool(load.get("resume", False))}
+        believed = {"insecure": True} if aim.certificate == ANYBODY else {"ca": aim.certificate}
+        told["tls"] = {**believed, "resume": bool(load.get("resume", False))}
     return told
 
 

@@ -1,6 +1,7 @@
 """How a server is spoken to: in the clear, within TLS, or with HTTP/2 by prior knowledge. Knows no server.
 
 A certificate is made at each start of a server that needs one, by the load engine, and is believed for itself alone.
+That of a server that runs already is judged once, as other clients do it, and is believed for itself from then on.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from forehand_lab.problem import SYSTEM, Problem
 # How a server is started: as `serves.scheme` of a contestant, and as a scenario's load wants it.
 SCHEMES = {"http": "HTTP in the clear", "https": "HTTPS", "h2c": "HTTP/2 in the clear"}
 VERSIONS = ("1.0", "1.1", "2")
+# In place of a certificate: whatever is shown is believed.
+ANYBODY = "anybody"
 # RFC 9113 section 3.4: what a client begins HTTP/2 with, and settings of which there are none.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 FRAME_HEAD, SETTINGS = 9, 4
@@ -31,7 +34,7 @@ class At(NamedTuple):
     host: str
     port: int
     scheme: str = "http"
-    # In PEM, where the scheme is https.
+    # In PEM, or ANYBODY, where the scheme is https.
     certificate: str = ""
 
     @property
@@ -52,11 +55,24 @@ class At(NamedTuple):
 
 
 def context(certificate: str, protocols: Sequence[str]) -> ssl.SSLContext:
-    """TLS that believes this certificate and no other."""
+    """TLS that believes this certificate and no other, whoever has issued it."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.load_verify_locations(cadata=certificate)
+    if certificate == ANYBODY:
+        made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+    else:
+        made.load_verify_locations(cadata=certificate)
+        made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     made.set_alpn_protocols(list(protocols))
     return made
+
+
+def vouched_for(door: tuple[str, int], authorities: str, seconds: float) -> str:
+    """The certificate of a server, in PEM, which one of these authorities (a file) has issued, or of those that this
+    machine believes. Raises OSError where that is not so, or nobody answers."""
+    believing = ssl.create_default_context(cafile=authorities or None)
+    with socket.create_connection(door, seconds) as sock:
+        with believing.wrap_socket(sock, server_hostname=door[0]) as secure:
+            return ssl.DER_cert_to_PEM_cert(secure.getpeercert(binary_form=True) or b"")
 
 
 def speaks_http2(at: At, seconds: float) -> bool:

@@ -77,7 +77,7 @@ def _begun(asked: argparse.Namespace, console: Console) -> tuple[int, Path]:
     profile = judged(asked, scenario)
     if asked.threads:
         scenario = replace(scenario, setting=replace(scenario.setting, threads=asked.threads))
-    urls = own.named_urls(asked.url)
+    there = own.There.of_command(asked)
     # Names are judged before anything is installed.
     contestants = lineup.named(asked.servers, scenario) if asked.servers else []
     checkouts = asked.checkout
@@ -89,7 +89,7 @@ def _begun(asked: argparse.Namespace, console: Console) -> tuple[int, Path]:
         scenario = reachable(scenario, fleet)
         console.print(f"[bold]{escape(scenario.title)}[/]: {escape(scenario.question)}")
         console.print("installing what is missing", style="dim")
-        scenario, contestants = own.lined_up(scenario, contestants, urls, asked.python, console)
+        scenario, contestants = own.lined_up(scenario, contestants, there, asked.python, console)
         given = lineup.checkouts(checkouts, contestants)
         places = lineup.assembled(contestants, scenario, asked.python, given)
         writer = records.Writer(path)
@@ -188,7 +188,7 @@ def manifest(
         "setting": vars(scenario.setting),
         "table": dict(scenario.table),
         "requests": [vars(request) for request in scenario.requests],
-        "urls": own.named_urls(asked.url),
+        **own.There.of_command(asked)._asdict(),
         "load": dict(scenario.load),
         "profile": asked.profile,
         "points": list(profile.points),
@@ -220,8 +220,8 @@ def _resumed(asked: argparse.Namespace, console: Console) -> tuple[int, Path]:
         if named != first["scenario"]:
             raise Problem(USAGE, f"{asked.resume} is a record of {first['scenario']}, not of {asked.scenario}")
     profile = Profile(tuple(first["points"]), first["seconds"], first["rounds"], first["warmup_s"], first["drain_s"])
-    urls = first.get("urls", {})
-    names = [name for name in first["servers"] if name not in urls]
+    there = own.There.of_record(first)
+    names = [name for name in first["servers"] if name not in there.urls]
     contestants = lineup.named(",".join(names), scenario) if names else []
     given = lineup.checkouts(first["checkout"], contestants)
     was = [host["host"] for host in first.get("hosts") or ()]
@@ -235,7 +235,7 @@ def _resumed(asked: argparse.Namespace, console: Console) -> tuple[int, Path]:
                 USAGE, f"the load of {asked.resume} came from {', '.join(was)}, not from {', '.join(fleet.hosts)}"
             )
         scenario = reachable(scenario, fleet)
-        scenario, contestants = own.lined_up(scenario, contestants, urls, first["python"], console)
+        scenario, contestants = own.lined_up(scenario, contestants, there, first["python"], console)
         writer = records.Writer(path)
         places = lineup.assembled(contestants, scenario, first["python"], given)
         console.print(f"going on with {asked.resume}")
@@ -256,4 +256,5 @@ def of_record(first: dict[str, Any]) -> Scenario:
     requests = first.get("requests")
     if requests:
         scenario = replace(scenario, requests=scenarios.asked_as(requests))
-    return replace(scenario, setting=scenarios.set_as(first["setting"]), servers=tuple(first["servers"]))
+    setting, servers = scenarios.set_as(first["setting"]), tuple(first["servers"])
+    return replace(scenario, setting=setting, servers=servers, load=first.get("load", scenario.load))

@@ -113,7 +113,7 @@ def act(asked: argparse.Namespace) -> int:
     contestants = lineup.named(asked.servers, scenario) if asked.servers else []
     console = console_of(stderr=asked.json)
     console.print(f"{escape(scenario.title)}: do all servers give the same answers?")
-    scenario, contestants = own.lined_up(scenario, contestants, own.named_urls(asked.url), asked.python, console)
+    scenario, contestants = own.lined_up(scenario, contestants, own.There.of_command(asked), asked.python, console)
     given = lineup.checkouts(asked.checkout, contestants)
     places = lineup.assembled(contestants, scenario, asked.python, given)
     with tempfile.TemporaryDirectory(prefix="lab-verify-") as folder:

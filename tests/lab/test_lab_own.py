@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from wsgiref.simple_server import WSGIServer, make_server
 
@@ -22,6 +22,8 @@ from forehand_lab.own import agreed, named_urls, required
 from forehand_lab.places import Setting
 from forehand_lab.problem import Problem
 from laboratory import lab
+from serving import Serving
+from tlsfiles import Authority
 
 try:
     engine.found()
@@ -188,6 +190,37 @@ def test_a_running_server_is_measured_where_it_is_and_goes_on(
     assert fact["samples"][0]["pss_kib"] > 0 and fact["cpu_s"] > 0
 
 
+def test_a_running_server_is_measured_within_tls_where_its_certificate_is_believed(
+    serve: Callable[..., Serving], surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.issue("shop", "localhost")
+    # Its answers are the same by HTTP/1 and HTTP/2.
+    served = serve(
+        "callables:application", "--bind", "https://127.0.0.1:0", "--tls-cert", pair[0], "--tls-key", pair[1]
+    )
+    url = f"https://localhost:{served.port}/"
+    believed = ("--cacert", str(authority.file))
+    for number, words in enumerate(((*believed,), ("hello-h2", *believed), ("-k",))):
+        at = url.replace("localhost", "127.0.0.1") if words == ("-k",) else url
+        out = tmp_path / f"records/{number}"
+        told = lab(surroundings, "run", *words, "--url", at, *BRIEF, "--out", str(out))
+        assert told.returncode == 0, told.stderr
+        first, (fact,) = record_of(out)
+        assert first["load"]["tls"] is True and first["urls"] == {"running": at}
+        assert fact["result"]["totals"]["replies"] > 0 and not fact["result"]["errors"]
+        assert fact["plan"]["http"] == ("2" if "hello-h2" in words else "1.1")
+        assert fact["plan"]["tls"].get("insecure", False) == (words == ("-k",))
+    # Another's name; an authority that this machine does not know.
+    for words, said in (
+        (("--url", url.replace("localhost", "127.0.0.1"), *believed), "is not believed: IP address mismatch"),
+        (("--url", url), f"the certificate of localhost:{served.port} is not believed: "),
+    ):
+        refused = lab(surroundings, "run", *words, *BRIEF, "--out", str(tmp_path / "records/none"))
+        assert refused.returncode == 1 and said in refused.stderr and "-k" in refused.stderr, refused.stderr
+        assert "Traceback" not in refused.stderr and not (tmp_path / "records/none").exists()
+
+
 def test_a_url_where_nobody_listens_is_one_line(surroundings: dict[str, str], tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
@@ -199,7 +232,12 @@ def test_a_url_where_nobody_listens_is_one_line(surroundings: dict[str, str], tm
 @pytest.mark.parametrize(
     "words, said",
     [
-        (("--url", "https://127.0.0.1/"), "TLS is for servers that the lab starts"),
+        (("--url", "ftp://127.0.0.1/"), "a URL is like http://"),
+        (("--url", "a=https://h/", "--url", "b=http://h/"), "one is spoken to within TLS, another in the clear"),
+        (("hello-tls", "--url", "http://127.0.0.1:9000/"), "hello-tls is spoken within TLS"),
+        (("--url", "http://127.0.0.1:9000/", "--insecure"), "about the certificate of --url https://"),
+        (("--url", "https://127.0.0.1/", "-k", "--cacert", "x.pem"), "leave one of them out"),
+        (("--url", "https://127.0.0.1:1/", "--cacert", "/no/such.pem"), "--cacert /no/such.pem: there is no such file"),
         (("--url", "127.0.0.1:9000"), "a URL is like http://"),
         (("--url", "http://127.0.0.1:9000/", "--servers", "forehand"), "what would they serve?"),
         (("--url", "a=http://h/x", "--url", "b=http://h/y"), "the paths differ"),

@@ -223,10 +223,11 @@ impl Endpoint {
                 any_source: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             });
         }
-        let mut found = (url.host.as_str(), url.port).to_socket_addrs().map_err(|error| {
+        let found = (url.host.as_str(), url.port).to_socket_addrs().map_err(|error| {
             Stop::Plan(format!("cannot find the host {:?} of {}: {error}", url.host, plan.url))
         })?;
-        let Some(address) = found.next() else {
+        // As other clients try one after the other, a server of `localhost` need not be at both of its addresses.
+        let Some(address) = found.min_by_key(SocketAddr::is_ipv6) else {
             return wrong(format!("the host {:?} has no address", url.host));
         };
         let mut sources = Vec::new();
