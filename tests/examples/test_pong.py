@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+import ssl
 import subprocess
+from collections.abc import Callable
 from html.parser import HTMLParser
 
+import pytest
 import requests
-from conftest import Start
+from conftest import EXAMPLES, Start
+from serving import Serving
 
 
 class Outside(HTMLParser):
@@ -35,6 +41,19 @@ def test_the_page_needs_nothing_from_elsewhere(example: Start) -> None:
     outside = Outside()
     outside.feed(requests.get(server.url, timeout=10).text)
     assert outside.found == []
+
+
+@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
+def test_the_page_says_how_to_try_https_and_what_it_says_works(serve: Callable[..., Serving]) -> None:
+    said = re.search(r"<code>forehand (.*?)</code>", (EXAMPLES / "pong/page.html").read_text())
+    assert said
+    *words, target = said[1].split()
+    served = serve(target, *(word.replace(":8443", ":0") for word in words), cwd=EXAMPLES / "pong")
+    shown = hashlib.sha256(ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(("127.0.0.1", served.port)))).hexdigest()
+    told = served.log().partition("self-signed, SHA-256 ")[2].split()[0]
+    assert told.replace(":", "").lower() == shown, "it can be compared with what a browser shows"
+    page = requests.get(f"https://localhost:{served.port}/", timeout=10, verify=False)
+    assert "<th>wsgi.url_scheme</th><td>https</td>" in page.text
 
 
 def test_ping_is_answered(example: Start) -> None:
