@@ -30,7 +30,9 @@ def worker(server: Serving) -> int:
 
 
 def stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    """Each of its threads."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 def at_once(server: Serving, *sendings: tuple[socket.socket, bytes]) -> None:
@@ -50,17 +52,21 @@ def is_silent(sock: socket.socket) -> bool:
 def test_a_finished_reply_does_not_wait_for_another_connection_s_step(
     server: Serving, request: pytest.FixtureRequest
 ) -> None:
+    # On threads it is the watchdog who sends, and there are others who lead meanwhile.
+    on_threads = "threads" in request.node.callspec.id
     with server.connect() as quick, server.connect() as slow:
         buffers = {quick: bytearray(), slow: bytearray()}
-        for sock in (quick, slow):
-            sock.sendall(get("/warm"))
-            read_reply(sock, buffers[sock])
-        at_once(server, (quick, get("/quick")), (slow, get(f"/block/{BLOCKS}")))
-        assert read_reply(quick, buffers[quick])[::2] == (200, b"/quick ")
-        assert is_silent(slow), "it came together with the other one"
-        assert read_reply(slow, buffers[slow])[0] == 200
-        # On threads it is the watchdog who sends, and there are others who lead meanwhile.
-        on_threads = "threads" in request.node.callspec.id
+        for _ in range(5):
+            for sock in (quick, slow):
+                sock.sendall(get("/warm"))
+                read_reply(sock, buffers[sock])
+            at_once(server, (quick, get("/quick")), (slow, get(f"/block/{BLOCKS}")))
+            assert read_reply(quick, buffers[quick])[::2] == (200, b"/quick ")
+            assert is_silent(slow), "it came together with the other one"
+            assert read_reply(slow, buffers[slow])[0] == 200
+            if on_threads or server.counters()["replies_relieved"]:
+                break
+            # A machine that is busy elsewhere made a step look long: the reply was not held back at all.
         assert (server.counters()["replies_relieved"] > 0) != on_threads
         # What was sent in the middle of a batch leaves nothing behind: both go on.
         for sock in (quick, slow):

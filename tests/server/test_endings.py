@@ -106,7 +106,7 @@ def test_a_worker_that_is_replaced_ends_everything_in_order(serve: Serve, kind: 
 def test_what_does_not_end_is_named_and_left_behind(
     serve: Serve, kind: str, workers: str, stuck: str, said: str, tmp_path: Path
 ) -> None:
-    server = start(serve, kind, tmp_path, "--workers", workers, "--graceful-timeout", "600ms", STUCK=stuck)
+    server = start(serve, kind, tmp_path, "--workers", workers, "--graceful-timeout", "1200ms", STUCK=stuck)
     _, child = begin(server)
     assert server.stop() == 1
     # What would have ended it, multiprocessing's callback, was not reached.

@@ -368,19 +368,20 @@ def test_a_worker_that_leaves_answers_idle_connections_once_more(serve: Serve, s
 
 
 def test_idle_connections_of_a_leaving_worker_are_closed_after_their_time(serve: Serve, shop: Shop) -> None:
-    server = serve("shop", "--drain-keep-alive", "500ms", cwd=shop())
+    server = serve("shop", "--drain-keep-alive", "500ms", "--no-request-buffering", cwd=shop())
     first = server.workers[0]
-    with server.connect() as silent:
+    with server.connect() as silent, server.connect() as running:
         silent.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         read_reply(silent, bytearray())
-        # What runs keeps the worker, so that it can be asked.
-        running = ask(server, "/sleep?4")
+        # What runs keeps the worker, so that it can be asked: it waits for the rest of its body.
+        running.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na")
         server.until(lambda: busy(server) == 1)
         server.counts("connections_drained", 0)
         assert server.order("reload")[0] == 0
         assert silent.recv(1) == b""
         server.counts("connections_drained", 1)
-        assert answer(running)[0] == 200
+        running.sendall(b"b")
+        assert read_reply(running, bytearray())[0] == 200
     server.until(lambda: all(worker["pid"] != first for worker in server.status()["workers"]))
 
 
