@@ -19,7 +19,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -path '*/status/page/*.*') Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test test-debug sanitize miri h2spec attacks check lint loom fuzz race torment autobahn bench bench-load docs interpreters clean load lab
+.PHONY: build serve test test-built debug-built test-debug sanitize miri h2spec attacks check lint lint-rust lint-python loom fuzz race torment autobahn bench bench-load docs interpreters clean load lab
 
 build: .venv/built
 
@@ -53,12 +53,20 @@ test: .venv/built .venv/tested-with load
 	cargo test --workspace --exclude bridge
 	$(BIN)/python tools/interpreters.py --beside $(PYTEST) tests
 
+# The crates' tests, built and not run.
+test-built: .venv/ready
+	cargo test --workspace --exclude bridge --no-run
+
 interpreters: .venv/built
 	$(BIN)/python tools/interpreters.py
 
-lint: .venv/built .venv/tested-with
+lint: lint-rust lint-python
+
+lint-rust: .venv/ready
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
+
+lint-python: .venv/built .venv/tested-with
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -74,7 +82,7 @@ lab: .venv/built .venv/with-lab load
 	$(BIN)/forehand lab report latest
 
 loom:
-	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=4 cargo test --release -p server --test loom --target-dir target/loom
+	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=4 cargo test --profile quick -p server --test loom --target-dir target/loom
 
 # Servers under valgrind, while other threads hold what is lent of a request.
 sanitize: .venv/built .venv/tested-with
@@ -94,6 +102,9 @@ attacks: .venv/built .venv/tested-with
 
 # Tests against a build that ends where somebody would wait with the interpreter, the baton or a lock in hand.
 DEBUG_TESTS ?= tests/wsgi tests/greenlets/test_greenlets.py tests/asgi/test_http.py tests/supervisor/test_deadlines.py tests/server/test_tls.py
+debug-built: .venv/ready
+	tools/checked.sh true
+
 test-debug: .venv/built .venv/tested-with
 	tools/checked.sh $(PYTEST) -q $(DEBUG_TESTS)
 

@@ -111,7 +111,7 @@ def _build(minor: int, path: str, before: list[str]) -> list[str]:
     _environment(path, venv)
     wheels = venv / "wheel"
     shutil.rmtree(wheels, ignore_errors=True)
-    maturin = [*before, str(ROOT / ".venv/bin/maturin"), "build", "--profile", "interpreters", "--quiet", "-i", python]
+    maturin = [*before, str(ROOT / ".venv/bin/maturin"), "build", "--profile", "quick", "--quiet", "-i", python]
     # One target folder: only the bindings are built anew for each.
     _do([*maturin, "-o", str(wheels), "--target-dir", str(ROOT / "target/interpreters")], PYO3_PYTHON=python)
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
