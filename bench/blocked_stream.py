@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import certificate
 import h2.connection
 import h2.events
 
@@ -108,12 +109,7 @@ def main() -> int:
     missed = False
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        made = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-             "-subj", "/CN=localhost", *made],
-            check=True, capture_output=True,
-        )  # fmt: skip
+        certificate.make(folder)
         for driver, words in DRIVERS.items():
             with serving(folder, words) as port:
                 client = Client(port)

@@ -30,6 +30,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import certificate
+
 HERE = Path(__file__).resolve().parent
 MIB = 1024 * 1024
 SERVER, CLIENT, PORT = "10.231.7.1", "10.231.7.2", 8443
@@ -113,12 +115,7 @@ def way(delay: float) -> Iterator[list[str]]:
 
 def prepare(folder: Path, options: argparse.Namespace) -> None:
     """A certificate with its key, a file to be got and one to be sent."""
-    made = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", *made],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    certificate.make(folder)
     (folder / "down").write_bytes(os.urandom(MIB) * options.down)
     (folder / "up").write_bytes(os.urandom(MIB) * options.up)
 

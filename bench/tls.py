@@ -38,6 +38,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import certificate
 from beside_raw import answers, cpu, free_port, pss
 from bystander import DRIVERS, alone
 from shares import sharing, tree
@@ -75,12 +76,7 @@ FOREHAND = [sys.executable, "-m", "forehand", "--workers", "0", "--log-level", "
 
 def prepare(folder: Path) -> None:
     """A certificate with its key, and a file to be sent."""
-    made = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", *made],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    certificate.make(folder)
     (folder / "files").mkdir()
     (folder / "files" / "100k.bin").write_bytes(os.urandom(100 * 1024))
 

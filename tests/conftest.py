@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from browsing import browser as browser
 from serving import RUNNING, SHOWN_OF_LOG, Serving
 
 #: Folders whose files share servers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 from collections.abc import Callable
@@ -16,7 +17,20 @@ from serving import PATIENCE, Serving, read_all, read_reply
 GET = "GET {} HTTP/1.1\r\nHost: {}\r\n{}\r\n"
 Serve = Callable[..., Serving]
 OPEN = "Accept: application/openmetrics-text; version=1.0.0\r\n"
+#: The lines of an application that has something to be found.
+INNER = (Path(__file__).resolve().parent.parent / "apps" / "inner.py").read_text().splitlines()
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def applications(name: str) -> dict[str, tuple[str, ...]]:
+    """How to serve the applications of a module under each driver: `application` by WSGI, `app` by ASGI."""
+    found: dict[str, tuple[str, ...]] = {
+        "threads": (f"{name}:application",),
+        "asyncio": (f"{name}:app", "--interface", "asgi"),
+    }
+    if importlib.util.find_spec("gevent"):
+        found["gevent"] = (f"{name}:application", "--worker-class", "gevent")
+    return found
 
 
 def statistics(server: Serving) -> _core.Statistics:
@@ -41,6 +55,18 @@ def settled(server: Serving, shared: _core.Statistics, requests: int) -> dict[st
 
     found: dict[str, Any] = server.until(reached)
     return found
+
+
+def spent(found: dict[str, Any]) -> dict[str, float]:
+    """Seconds in each phase, of all requests together."""
+    return {name: numbers[1] for name, numbers in found["phases"].items()}
+
+
+def adds_up(found: dict[str, Any]) -> bool:
+    """What phases took is what their requests took."""
+    took = spent(found)
+    whole = sum(took[phase] for phase in ("receive", "queue", "gil", "app", "send"))
+    return abs(whole - took["total"]) <= 0.01 * took["total"] + 5e-6 * found["requests"]
 
 
 class Watched:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import threading
@@ -14,14 +13,11 @@ from typing import Any
 import pytest
 from forehand.inside import asking
 from serving import PATIENCE, Serving, read_reply
+from shared import GET, INNER, applications
 
 Serve = Callable[..., Serving]
 APPS = Path(__file__).resolve().parent.parent / "apps"
-GET = "GET {} HTTP/1.1\r\nHost: a\r\n\r\n"
-LINES = (APPS / "inner.py").read_text().splitlines()
-DRIVERS = {"threads": ("inner:application",), "asyncio": ("inner:app", "--interface", "asgi")}
-if importlib.util.find_spec("gevent"):
-    DRIVERS["gevent"] = ("inner:application", "--worker-class", "gevent")
+DRIVERS = applications("inner")
 
 
 @contextmanager
@@ -34,7 +30,7 @@ def leaking(server: Serving) -> Iterator[None]:
         with server.connect() as sock:
             buffer = bytearray()
             while not ended.wait(0.01):
-                sock.sendall(GET.format("/leak/5").encode())
+                sock.sendall(GET.format("/leak/5", "a", "").encode())
                 statuses.append(read_reply(sock, buffer)[0])
 
     client = threading.Thread(target=ask)
@@ -78,7 +74,7 @@ def test_the_line_that_allocates_is_named_where_that_is_traced_and_only_meanwhil
     with leaking(server):
         found = heap(server, "--diff", "--seconds", "1", "--trace")
         file, _, line = found["allocated"][0]["place"].rpartition(":")
-        assert file.endswith("/inner.py") and "CACHE.append" in LINES[int(line) - 1], found["allocated"]
+        assert file.endswith("/inner.py") and "CACHE.append" in INNER[int(line) - 1], found["allocated"]
         again = server.until(lambda: heap(server))
     assert again["allocated"] == [], "nothing is traced any more"
     assert again["before"] == [0, 0] and again["objects"] > 10_000
@@ -87,7 +83,7 @@ def test_the_line_that_allocates_is_named_where_that_is_traced_and_only_meanwhil
 def test_what_is_there_is_shown_for_people(serve: Serve) -> None:
     server = serve("inner:application", "--workers", "2")
     with server.connect() as sock:
-        sock.sendall(GET.format("/leak/300").encode())
+        sock.sendall(GET.format("/leak/300", "a", "").encode())
         assert read_reply(sock, bytearray())[0] == 200
     status, said = server.order("heap", timeout=120)
     assert status == 0 and "which stood still for" in said, said

@@ -4,9 +4,7 @@ others."""
 from __future__ import annotations
 
 import gzip
-import os
 import re
-import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -14,26 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import needs_chromium
 from serving import PATIENCE, Serving
 from shared import GET, settled, statistics
 
 sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+pytestmark = needs_chromium
 Serve = Callable[..., Serving]
 VIEWS = ("overview", "time", "workers", "requests", "limits")
 HOSTILE = "/fail/<script>document.title='obeyed'</script>\"'&amp;"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield opened
-        opened.close()
 
 
 def ask(server: Serving, path: str) -> None:

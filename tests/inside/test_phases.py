@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from serving import Serving, read_reply
-from shared import settled, statistics
+from shared import adds_up, applications, settled, spent, statistics
 
 Serve = Callable[..., Serving]
 GET = "GET {} HTTP/1.1\r\nHost: a\r\n{}\r\n"
-DRIVERS = {"threads": ("phases:application",), "asyncio": ("phases:app", "--interface", "asgi")}
-if importlib.util.find_spec("gevent"):
-    DRIVERS["gevent"] = ("phases:application", "--worker-class", "gevent")
+DRIVERS = applications("phases")
 
 
 def ask(server: Serving, path: str, fields: str = "") -> int:
     with server.connect() as sock:
         sock.sendall(GET.format(path, fields).encode())
         return read_reply(sock, bytearray())[0]
-
-
-def spent(found: dict[str, Any]) -> dict[str, float]:
-    """Seconds in each phase, of all requests together."""
-    return {name: numbers[1] for name, numbers in found["phases"].items()}
-
-
-def adds_up(found: dict[str, Any]) -> bool:
-    took = spent(found)
-    whole = sum(took[phase] for phase in ("receive", "queue", "gil", "app", "send"))
-    return abs(whole - took["total"]) <= 0.01 * took["total"] + 5e-6 * found["requests"]
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

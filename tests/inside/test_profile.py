@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -19,15 +18,12 @@ from xml.etree import ElementTree
 import pytest
 from forehand.inside import asking, flame
 from serving import PATIENCE, PYTHON, Serving, read_reply
-from shared import statistics
+from shared import INNER, applications, statistics
 
 Serve = Callable[..., Serving]
 APPS = Path(__file__).resolve().parent.parent / "apps"
 GET = "GET {} HTTP/1.1\r\nHost: a\r\n\r\n"
-LINES = (APPS / "inner.py").read_text().splitlines()
-DRIVERS = {"threads": ("inner:application",), "asyncio": ("inner:app", "--interface", "asgi")}
-if importlib.util.find_spec("gevent"):
-    DRIVERS["gevent"] = ("inner:application", "--worker-class", "gevent")
+DRIVERS = applications("inner")
 #: A worker that shares its processor with many others is looked at for so long, in seconds.
 LONG = "1.5"
 
@@ -132,7 +128,7 @@ def test_what_keeps_the_interpreter_in_c_is_found_at_its_line(serve: Serve, tmp_
     inside = {stack: took for stack, took in stacks.items() if "sorter (" in stack}
     top = max(inside, key=lambda stack: inside[stack])
     found = re.search(r"sorter \(inner\.py:(\d+)\)$", top)
-    assert found and "sorted(numbers" in LINES[int(found[1]) - 1], stacks
+    assert found and "sorted(numbers" in INNER[int(found[1]) - 1], stacks
 
 
 def test_all_workers_are_added_up_and_one_can_be_chosen(serve: Serve, tmp_path: Path) -> None:

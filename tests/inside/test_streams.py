@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import socket
 import threading
 import time
@@ -13,31 +12,18 @@ from typing import Any
 import pytest
 from h2client import CANCEL, Client
 from serving import Serving, read_reply
-from shared import GET, Watched, settled, statistics
+from shared import GET, Watched, adds_up, applications, settled, spent, statistics
 from tlsfiles import Authority
 
 Serve = Callable[..., Serving]
 REQUESTS = "http_server_request_duration_seconds_count"
-APPLICATIONS = {"threads": ("phases:application",), "asyncio": ("phases:app", "--interface", "asgi")}
-if importlib.util.find_spec("gevent"):
-    APPLICATIONS["gevent"] = ("phases:application", "--worker-class", "gevent")
+APPLICATIONS = applications("phases")
 driven = pytest.mark.parametrize("driver", APPLICATIONS.values(), ids=APPLICATIONS)
 WINDOW = 65_535
 
 
 def at(serve: Serve, driver: tuple[str, ...], *options: str) -> Serving:
     return serve(*driver, "--workers=1", "--bind=h2c://127.0.0.1:0", *options)
-
-
-def spent(found: dict[str, Any]) -> dict[str, float]:
-    """Seconds in each phase, of all requests together."""
-    return {name: numbers[1] for name, numbers in found["phases"].items()}
-
-
-def adds_up(found: dict[str, Any]) -> bool:
-    took = spent(found)
-    whole = sum(took[phase] for phase in ("receive", "queue", "gil", "app", "send"))
-    return abs(whole - took["total"]) <= 0.01 * took["total"] + 5e-6 * found["requests"]
 
 
 @driven

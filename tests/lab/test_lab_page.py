@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import facts
 import pytest
+from browsing import needs_chromium
 from forehand_lab import page
 
 sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+pytestmark = needs_chromium
 
 
 def record() -> list[dict]:
@@ -51,15 +47,6 @@ def record() -> list[dict]:
                 lines.append(made)
     lines.append({"kind": "lost", "at": 1.0, "round": 2, "server": "beta", "why": "it died", "log": "x\n ^^^^\nEnd"})
     return [*lines, {"kind": "end", "at": 2.0, "how": "complete"}]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

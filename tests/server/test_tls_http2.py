@@ -9,13 +9,14 @@ import shutil
 import signal
 import ssl
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import hpack
 import httpx
 import pytest
+from browsing import needs_chromium
 from drivers import driving
 from h2client import Client, frame
 from serving import PATIENCE, Serving, read_reply
@@ -24,9 +25,6 @@ from tlsfiles import Authority
 Serve = Callable[..., Serving]
 
 DRIVEN = driving("secured")
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
 PICTURES = 100
 #: The smallest picture that browsers show (GIF, one pixel).
 PICTURE = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
@@ -211,16 +209,6 @@ def test_an_idle_connection_costs_less_than_eight_kibibytes(
     assert grown < 8 * 1024 * 220, f"{grown / 220:.0f} bytes each"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield opened
-        opened.close()
-
-
 PAGE = """<!doctype html><title>pictures</title><script>
 const socket = new WebSocket(`wss://${location.host}/`);
 socket.onopen = () => socket.send("hello");
@@ -228,7 +216,7 @@ socket.onmessage = (event) => document.title = event.data;
 </script>"""
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+@needs_chromium
 def test_a_browser_gets_a_hundred_pictures_and_a_websocket_over_http_2(
     serve: Serve, pair: tuple[str, ...], browser: Any, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ impl Comparison {
 }
 
 /// The newest comparison, for all threads: what is read while the sequence is odd, or changes, is not used.
+#[derive(Default)]
 #[repr(align(64))]
 struct Shown {
     sequence: AtomicU64,
@@ -221,13 +222,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_comparison_says_nothing() {
-        let shown = Shown {
-            sequence: AtomicU64::new(0),
-            ticks: AtomicU64::new(0),
-            ns: AtomicU64::new(0),
-            rate: AtomicU64::new(0),
-            trusted: AtomicU64::new(0),
-        };
+        let shown = Shown::default();
         let time = Cell::new(MS);
         let clock = |step: u64| {
             time.set(time.get() + step);
@@ -242,13 +237,7 @@ mod tests {
 
     #[test]
     fn what_is_read_while_it_changes_is_never_half_of_it() {
-        let shown = Shown {
-            sequence: AtomicU64::new(0),
-            ticks: AtomicU64::new(0),
-            ns: AtomicU64::new(0),
-            rate: AtomicU64::new(0),
-            trusted: AtomicU64::new(0),
-        };
+        let shown = Shown::default();
         let (time, ended) = (AtomicU64::new(0), AtomicBool::new(false));
         let now = || time.load(Ordering::SeqCst);
         std::thread::scope(|scope| {
