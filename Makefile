@@ -14,6 +14,8 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup --no-loadscope-reorder
 MATURIN := PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet
+# Python's part, compiled as pip does it for an installed package: else each start does it, where nobody may write it down.
+COMPILED := $(BIN)/python -m compileall -q python tests/apps
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 # With the pieces of the status page, which are compiled in.
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -path '*/status/page/*.*') Cargo.toml Cargo.lock
@@ -33,6 +35,7 @@ build: .venv/built
 	@tools/needs.sh >/dev/null
 	@echo "building: a minute or two the first time"
 	$(MATURIN)
+	@$(COMPILED)
 	@touch $@
 
 # What tests need is the extra `test` of pyproject.toml.
@@ -49,8 +52,9 @@ build: .venv/built
 serve: build
 	$(BIN)/forehand pong:application --chdir examples/pong --bind $(ADDRESS) $(OPTIONS)
 
+# Tests of crates wait more than they work, as well.
 test: .venv/built .venv/tested-with load
-	cargo test --workspace --exclude bridge
+	RUST_TEST_THREADS=4 cargo test --workspace --exclude bridge
 	$(BIN)/python tools/interpreters.py --beside $(PYTEST) tests
 
 # The crates' tests, built and not run.
