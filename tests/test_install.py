@@ -22,7 +22,7 @@ from serving import Serving
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = {
-    "MATURIN_PEP517_ARGS": "--profile interpreters",
+    "MATURIN_PEP517_ARGS": "--profile quick",
     "CARGO_TARGET_DIR": str(ROOT / "target" / "interpreters"),
     "FOREHAND_WITHOUT_ENGINE": "1",
 }

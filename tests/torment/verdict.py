@@ -39,6 +39,7 @@ USUAL = [
         "{} info: worker {} leaves: a new generation has taken its place",
         "forehand: stopping: {}",
         "forehand: a forked child came back into its parent's loop: it ends here",
+        "forehand: a forked child waits for a lock of its parent: it ends here",
         "{} warning: worker {} was ended by signal 9 (SIGKILL) {}",
         # In a child that was forked in a hub, where other greenlets go on as well.
         "{} <Greenlet at {}: <bound method Thread._bootstrap of {}>>> failed with KeyError",
