@@ -12,6 +12,10 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -40,6 +44,40 @@ def unhurried() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if came:
         raise KeyboardInterrupt
+
+
+class Once:
+    """A block in which Ctrl-C is raised once: those that come later wait for the block's end.
+
+    It is for blocks that end what they have started in a `finally`, which says `over = True` before anything else: from
+    then on nothing is raised. Python looks for signals at calls and at jumps back, so that none comes between the end
+    of what was tried and that line.
+    """
+
+    def __init__(self) -> None:
+        self.over = False
+        self._raised = False
+        self._later = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        if not (_waiting or ignored) and threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._came)
+        return self
+
+    def _came(self, number: int, frame: object) -> None:
+        if self.over or self._raised:
+            self._later = True
+        else:
+            self._raised = True
+            raise KeyboardInterrupt
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        if self._later and kind is None:
+            raise KeyboardInterrupt
 
 
 def in_child(cpus: frozenset[int] = frozenset()) -> None:

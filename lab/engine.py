@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from forehand_lab import HERE
-from forehand_lab.children import in_child, unhurried
+from forehand_lab.children import Once, in_child, unhurried
 from forehand_lab.problem import FAILED, MISSING, Problem
 
 # What the engine may take beyond its plan: starting, reading bodies, writing the result.
@@ -123,13 +123,14 @@ def loading(plan: Mapping[str, Any], *, live: bool = False) -> Iterator[Load]:
 def all_of(plans: Sequence[Mapping[str, Any]], *, live: bool = False) -> Iterator[list[Load]]:
     """Loads beside one another, of which the first may be live; all are gone when the block is left."""
     loads: list[Load] = []
-    try:
-        for plan in plans:
-            with unhurried():
-                loads.append(Load(plan, live=live and not loads))
-        yield loads
-    finally:
-        with unhurried():
+    with Once() as once:
+        try:
+            for plan in plans:
+                with unhurried():
+                    loads.append(Load(plan, live=live and not loads))
+            yield loads
+        finally:
+            once.over = True
             for load in loads:
                 load.kill()
 

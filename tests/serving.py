@@ -44,7 +44,12 @@ class Serving:
         self.process = subprocess.Popen(
             command,
             cwd=cwd,
-            env={**{k: v for k, v in os.environ.items() if not k.startswith("FOREHAND_")}, **(env or {})},
+            # Applications that are written anew within a second would be taken from what was compiled before.
+            env={
+                **{k: v for k, v in os.environ.items() if not k.startswith("FOREHAND_")},
+                "PYTHONDONTWRITEBYTECODE": "1",
+                **(env or {}),
+            },
             stdout=self._log,
             stderr=self._log,
             pass_fds=[writer],

@@ -15,6 +15,8 @@ from forehand_lab.children import in_child, unhurried
 
 # Interrupts whoever started it at the first moment that it can, and would then stay for long.
 HASTY = "#!/bin/sh\nkill -INT $PPID\nexec sleep 600\n"
+# The same, from somebody who does not wait for what comes of it.
+IMPATIENT = "#!/bin/sh\nwhile kill -INT $PPID; do :; done\n"
 PLAN = {"duration_s": 1.0}
 
 
@@ -65,12 +67,13 @@ def test_a_child_heeds_interruptions_that_the_lab_was_told_to_ignore(deaf: None)
         assert child.wait(20) == -signal.SIGINT
 
 
-@pytest.mark.parametrize("time", range(20))
+@pytest.mark.parametrize("script", [HASTY, IMPATIENT], ids=["once", "again and again"])
+@pytest.mark.parametrize("time", range(10))
 def test_an_engine_that_is_being_started_is_ended(
-    time: int, interruptible: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    time: int, script: str, interruptible: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hasty = tmp_path / "forehand-load"
-    hasty.write_text(HASTY)
+    hasty.write_text(script)
     hasty.chmod(0o755)
     monkeypatch.setenv("FOREHAND_LOAD", str(hasty))
     before = {child.pid for child in psutil.Process().children()}

@@ -90,7 +90,7 @@ def test_three_hosts_share_one_load_and_nothing_is_lost(
     assert all("forehand-load" in host["engine"] and host["uncertainty_s"] < 0.005 for host in first["hosts"])
     assert first["setting"]["address"] == net.own
     found = points(out)
-    assert [fact["point"] for fact in found] == [61.0, 301.0]
+    assert [fact["point"] for fact in found] == [61.0, 301.0], told.stdout + told.stderr
     for fact in found:
         result, hosts = fact["result"], fact["result"]["hosts"]
         totals = result["totals"]
