@@ -9,7 +9,7 @@ RACE_SECONDS ?= 60
 TORMENT_SECONDS ?= 3600
 ATTACK_SECONDS ?= 10
 # How many processes share the tests, which wait more than they work. tests/conftest.py says which of them stay together.
-TESTERS ?= 5
+TESTERS ?= 6
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup --no-loadscope-reorder

@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Which tests run in one process, where several share them (`-n 4 --dist loadgroup`).
+    """Which tests run in one process, where several share them (`-n N --dist loadgroup`).
 
     Those of a file do, one after the other, as they share servers, and so do those of a folder that does; but not in
     files whose tests are marked `apart`: they are long, share nothing, and begin first. Then what is long and stays

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from forehand_lab import engine
-from forehand_lab.children import in_child, unhurried
+from forehand_lab.children import Once, in_child, unhurried
 
 # Interrupts whoever started it at the first moment that it can, and would then stay for long.
 HASTY = "#!/bin/sh\nkill -INT $PPID\nexec sleep 600\n"
@@ -60,6 +60,25 @@ def test_where_interruptions_are_ignored_a_block_changes_nothing(deaf: None) -> 
     with unhurried():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_of_two_interruptions_the_second_does_not_disturb_the_end_of_what_was_started(interruptible: None) -> None:
+    done: list[str] = []
+    with pytest.raises(KeyboardInterrupt), Once() as once:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("not reached")
+        finally:
+            once.over = True
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("ended")
+    assert done == ["ended"]
+    with pytest.raises(KeyboardInterrupt), Once() as once:
+        once.over = True
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append("ended as well")
+    assert done[1:] == ["ended as well"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_child_heeds_interruptions_that_the_lab_was_told_to_ignore(deaf: None) -> None:
