@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 GATEWAYS = ("uwsgi", "scgi", "fastcgi")
 KINDS = ("http", "https", "h2c", *GATEWAYS)
 PROXY = ("v1", "v2", "any")
+HIGHEST_PORT = 65535
+#: Who holds a port, where it is this process.
+OURSELVES = "this server"
 
 
 class Listener:
@@ -56,17 +59,19 @@ class Listener:
         self.socket.close()
 
 
-def listen(plan: dict[str, Any]) -> list[Listener]:
-    """A listener for each of the plan's addresses. Raises Problem, and then none is left open."""
+def listen(plan: dict[str, Any], option: str = "--bind") -> list[Listener]:
+    """A listener for each of the plan's addresses, which `option` names. Raises Problem, and then none is left open."""
     if not plan["addresses"]:
         raise Problem(errors.USAGE, "there is no address to listen on", hint="such as --bind 127.0.0.1:8000")
     listeners: list[Listener] = []
     try:
         for address in plan["addresses"]:
             listeners += _open(address, plan)
-    except BaseException:
+    except BaseException as error:
         for listener in listeners:
             listener.close()
+        if isinstance(error, Problem):
+            error.hint = error.hint.replace("--bind", option)
         raise
     return listeners
 
@@ -170,17 +175,33 @@ def split(address: str) -> tuple[str, int]:
 
 
 def _port(text: str, address: str) -> int:
-    if not text.isdigit() or int(text) > 65535:
+    if not text.isdigit():
         raise _bad(address)
+    if int(text) > HIGHEST_PORT:
+        hint = f"ports end at {HIGHEST_PORT}; 0 is any that is free"
+        raise Problem(errors.USAGE, f"'{address}' is not an address: there is no port {text}", hint=hint)
     return int(text)
+
+
+def judge(address: str) -> None:
+    """Whether an address can be understood; nothing is opened or looked up. Raises Problem."""
+    place = kind_and_place(address)[1]
+    if place.startswith("unix:"):
+        if place == "unix:":
+            raise _bad(address)
+    elif place.startswith("fd://"):
+        if not place[5:].isdigit():
+            raise _bad(address)
+    else:
+        split(address)
 
 
 def _bad(address: str) -> Problem:
     return Problem(
         errors.USAGE,
         f"'{address}' is not an address",
-        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, also behind http://, https://, fastcgi:, "
-        "uwsgi: or scgi:",
+        hint="an address is HOST:PORT, [V6]:PORT, :PORT, unix:PATH or fd://N, also behind http://, https://, h2c://, "
+        "fastcgi:, uwsgi: or scgi:",
     )
 
 
@@ -226,6 +247,12 @@ def _inet(host: str, port: int, backlog: int, defer: bool) -> Listener:
 def _refused(where: str, port: int, error: OSError) -> Problem:
     if error.errno == errno.EADDRINUSE:
         holder = _holder(port)
+        if holder == OURSELVES:
+            return Problem(
+                errors.ADDRESS,
+                f"{where} is in use by this server itself, which was told to listen there twice",
+                hint="name another port with --bind, or leave one of them out",
+            )
         return Problem(
             errors.ADDRESS,
             f"{where} is in use{f' by {holder}' if holder else ''}",
@@ -247,7 +274,7 @@ def _refused(where: str, port: int, error: OSError) -> Problem:
 
 
 def _holder(port: int) -> str:
-    """Who listens on a port: `process 123 (python manage.py …)`, if the system tells us."""
+    """Who listens on a port: `process 123 (python manage.py …)`, if the system tells us, or OURSELVES."""
     inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -264,6 +291,8 @@ def _holder(port: int) -> str:
         try:
             for fd in os.listdir(f"/proc/{pid}/fd"):
                 if os.readlink(f"/proc/{pid}/fd/{fd}") in wanted:
+                    if int(pid) == os.getpid():
+                        return OURSELVES
                     with open(f"/proc/{pid}/cmdline", "rb") as file:
                         command = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
                     return f"process {pid} ({command[:80]})"

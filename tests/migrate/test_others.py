@@ -214,6 +214,8 @@ def test_a_dockerfile_and_a_script() -> None:
         ("granian --interface wsgi a:b --workers 2 --blocking-threads 8 --workers-max-rss 300",
          {"interface": "wsgi", "workers": 2, "threads": 8, "max_worker_memory": 300 << 20,
           "bind": ["127.0.0.1:8000"]}, "a:b"),
+        ("granian --interface wsgi a:b --metrics --metrics-port 9100 --metrics-scrape-interval 5",
+         {"status_bind": ["127.0.0.1:9100"], "interface": "wsgi", "bind": ["127.0.0.1:8000"]}, "a:b"),
         ("GRANIAN_WORKERS=3 granian --interface wsgi a:b --reload --no-reload-ignore-worker-failure",
          {"interface": "wsgi", "reload": True, "workers": 3, "bind": ["127.0.0.1:8000"]}, "a:b"),
         ("waitress-serve --listen=*:81 --listen=[::1]:82 --threads=8 --call a:make",

@@ -150,7 +150,15 @@ def test_options_of_plugins_have_their_answers(tmp_path: Path) -> None:
                    "harakiri-graceful-timeout = 3\nharakiri-queue-threshold = 4\nprocname = shop\n")  # fmt: skip
     assert outcome.settings["request_timeout_grace"] == 3
     assert outcome.settings["process_name"] == "shop"
-    assert "metrics" in outcome.about("carbon")[0].reason
+    assert "status_bind answers Prometheus" in outcome.about("carbon")[0].reason
+
+
+def test_statsd_goes_on_to_be_told(tmp_path: Path) -> None:
+    outcome = made(tmp_path, "module = a\nhttp = :1\nstats-push = statsd:127.0.0.1:8125,shop\nstats = 127.0.0.1:9191\n")
+    assert outcome.settings["statsd_host"] == "127.0.0.1:8125" and outcome.settings["statsd_prefix"] == "shop"
+    assert "/status.json" in outcome.about("stats")[0].reason
+    outcome = made(tmp_path, "module = a\nhttp = :1\nstats-push = mongodb:127.0.0.1:1\n")
+    assert "statsd_host" not in outcome.settings and "status_bind" in outcome.about("stats-push")[0].reason
     assert not [remark for remark in outcome.remarks if "no option of uWSGI's" in remark.reason]
 
 

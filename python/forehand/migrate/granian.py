@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from forehand.migrate.outcome import Rule
 
 STATIC = "route, folder, index and age are one value here: `--static '/static=FOLDER;index=FILE;max-age=SECONDS'`"
-METRICS = "there is no metrics endpoint; `forehand status` shows the server's counters"
+METRICS = "for Prometheus at /metrics, with names of our own, in a process of its own (docs/looking-inside.md)"
+#: Where granian's metrics are, unless something else is said.
+METRICS_AT = {"--metrics-address": "127.0.0.1", "--metrics-port": "9090"}
 HTTP2 = (
     "HTTP/2 needs no option: clients choose it at https:// addresses, and at h2c:// it is without TLS (docs/http2.md)"
 )
@@ -50,6 +52,18 @@ def _keep_alive(outcome: Outcome, origin: str, value: Any) -> None:
         outcome.not_needed(origin, value, "connections are kept")
     else:
         outcome.put("keep_alive_timeout", 0, origin)
+
+
+def _metrics(outcome: Outcome, origin: str, value: Any) -> None:
+    """The endpoint: granian says host and port in two options, which may be one of them alone."""
+    if value is False:
+        outcome.not_needed(origin, value, "there are none unless status_bind names an address")
+        return
+    at = {**METRICS_AT, **({origin: str(value)} if origin in METRICS_AT else value if isinstance(value, dict) else {})}
+    host, port = at["--metrics-address"], at["--metrics-port"]
+    outcome.put("status_bind", f"[{host}]:{port}" if ":" in host else f"{host}:{port}", origin)
+    if outcome.took("status_bind", origin):
+        outcome.differs(origin, "", METRICS)
 
 
 RULES: dict[str, Rule] = {
@@ -111,9 +125,9 @@ RULES: dict[str, Rule] = {
         ("--static-path-route", "--static-path-mount", "--static-path-dir-to-file", "--static-path-expires"),
         unsupported(STATIC),
     ),
-    **dict.fromkeys(
-        ("--metrics", "--metrics-scrape-interval", "--metrics-address", "--metrics-port"), switch(unsupported(METRICS))
-    ),
+    # Read together in `translate`.
+    **dict.fromkeys(("--metrics", *METRICS_AT), _metrics),
+    "--metrics-scrape-interval": not_needed("numbers are those of the moment at which they are asked for"),
     "--reload": switch(same("reload")),
     "--reload-paths": same("reload_dir"),
     **dict.fromkeys(
@@ -153,8 +167,14 @@ def translate(outcome: Outcome, command: Command) -> None:
             given.append((flag, text))
         else:
             outcome.unsupported(variable, text, "only variables for options with a value are read here")
+    where = {flag: str(value) for flag, value in given if flag in METRICS_AT}
     for flag, value in given:
-        if not flag.startswith("--static-path-"):
+        if flag == "--metrics" and value:
+            outcome.take(RULES[flag], flag, where)
+        elif flag in METRICS_AT:
+            taken = ("--metrics", True) in given
+            outcome.not_needed(flag, value, "`status_bind` has it" if taken else "without --metrics nothing is there")
+        elif not flag.startswith("--static-path-"):
             outcome.take(RULES[flag], flag, value)
     _static(outcome, [(flag, str(value)) for flag, value in given if flag.startswith("--static-path-")])
     flags = {flag for flag, _ in given}

@@ -115,8 +115,10 @@ RULES: dict[str, Rule] = {
     "--service-user": unsupported("run it as a service of its own"),
     "--service-group": unsupported("run it as a service of its own"),
     "--service-log-file": unsupported("run it as a service of its own"),
-    "--server-metrics": switch(unsupported("`forehand status` shows the server's counters")),
-    "--server-status": switch(unsupported("`forehand status` shows the server's counters")),
+    **dict.fromkeys(
+        ("--server-metrics", "--server-status"),
+        switch(unsupported("`forehand status` and `forehand top` show them; status_bind answers over HTTP")),
+    ),
     "--disable-reloading": not_needed("nothing is reloaded unless `reload` says so"),
     "--isatty": not_needed("nothing depends on a terminal"),
     "--lang": unsupported("set LANG in the environment"),

@@ -10,7 +10,7 @@ import re
 import shlex
 
 from forehand.errors import Problem
-from forehand.listen import kind_and_place, split
+from forehand.listen import judge
 from forehand.settings import OPTIONS
 
 TYPE_CHECKING = False
@@ -208,13 +208,12 @@ def in_shell(value: str) -> str:
 
 def _check_members(name: str, value: Any) -> None:
     """What the table of options leaves to the start: addresses, and pairs of variables. ValueError."""
-    for member in value if name in ("bind", "env") else []:
+    for member in value if name in ("bind", "status_bind", "env") else []:
         if name == "env" and not member.partition("=")[1]:
             raise ValueError(f"'{member}' is not NAME=VALUE")
-        if name == "bind":
+        if name != "env":
             try:
-                if not kind_and_place(member)[1].startswith(("unix:", "fd://")):
-                    split(member)
+                judge(member)
             except Problem as problem:
                 raise ValueError(problem.args[0]) from None
 

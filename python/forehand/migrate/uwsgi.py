@@ -15,7 +15,7 @@ from forehand.listen import GATEWAYS
 from forehand.migrate import asgi, uwsgi_static
 from forehand.migrate.mod_wsgi import script_target
 from forehand.migrate.outcome import Outcome, differs, not_needed, same, switch, unsupported
-from forehand.migrate.uwsgi_families import PROTOCOL, SYSTEMD, reason
+from forehand.migrate.uwsgi_families import PROTOCOL, STATS, SYSTEMD, reason
 from forehand.migrate.uwsgi_log import access_format
 
 TYPE_CHECKING = False
@@ -104,6 +104,20 @@ def _gevent(outcome: Outcome, origin: str, value: Any) -> None:
     outcome.put("worker_connections", number(value), origin)
     if outcome.took("worker_connections", origin):
         outcome.put("worker_class", "gevent", origin)
+
+
+def _stats_push(outcome: Outcome, origin: str, value: Any) -> None:
+    """`statsd:HOST:PORT,PREFIX`; its other pushers have no counterpart."""
+    kind, _, place = str(value).partition(":")
+    address, _, prefix = place.partition(",")
+    if kind != "statsd":
+        outcome.unsupported(origin, value, STATS)
+        return
+    outcome.put("statsd_host", address, origin)
+    if prefix:
+        outcome.put("statsd_prefix", prefix, origin)
+    if outcome.took("statsd_host", origin):
+        outcome.differs(origin, value, "the names are others, and begin with `forehand.` (docs/looking-inside.md)")
 
 
 def _home(outcome: Outcome, origin: str, value: Any) -> None:
@@ -296,7 +310,8 @@ RULES: dict[str, Rule] = {
     "threaded-logger": switch(not_needed("no worker waits for a log")),
     **dict.fromkeys(("ignore-sigpipe", "ignore-write-errors", "disable-write-exception", "write-errors-tolerance",
                      "write-errors-exception-only"), not_needed("a client that leaves is no error")),
-    "stats": unsupported("`forehand status` shows the server's counters"),
+    "stats": unsupported(STATS),
+    "stats-push": _stats_push,
     "show-config": switch(not_needed("`forehand --print-config` does it")),
     "gevent": _gevent,
     "gevent-monkey-patch": switch(not_needed("with worker_class gevent everything is patched")),

@@ -6,6 +6,10 @@ Knows: beginnings of names, and the reason for all that begin so. Does not know:
 from __future__ import annotations
 
 TLS = "not taken over: write https:// before an address in bind, and name tls_cert and tls_key (docs/tls.md)"
+STATS = (
+    "`forehand status` (--json) and `forehand top` show what uwsgitop would; status_bind answers /metrics and "
+    "/status.json over HTTP (docs/looking-inside.md)"
+)
 STATIC = "folders are served by `static` (docs/static-files.md), which has no such word"
 INSIDE = "there is no module `uwsgi` to import here: what the application uses of it has to be replaced"
 SYSTEMD = "systemd does this: deploy/forehand.service"
@@ -20,7 +24,8 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         """
         carbon nagios rrdtool
         """,
-        "no metrics are sent: `forehand status` shows the server's counters",
+        "this protocol of metrics is not spoken: statsd_host sends to statsd, and status_bind answers Prometheus "
+        "(docs/looking-inside.md)",
     ),
     (
         """
@@ -85,7 +90,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
         """
         stats memory-report
         """,
-        "`forehand status` shows the server's counters",
+        STATS,
     ),
     (
         """
