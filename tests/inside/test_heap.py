@@ -88,6 +88,8 @@ def test_what_is_there_is_shown_for_people(serve: Serve) -> None:
     status, said = server.order("heap", timeout=120)
     assert status == 0 and "which stood still for" in said, said
     assert any("inner.CACHE (list)" in server.order("heap", "--worker", one, timeout=120)[1] for one in "12")
+    # What Python puts into every module is not shown.
+    assert "__builtins__" not in said and "__annotations__" not in said
 
 
 def test_what_cannot_be_done_is_said(serve: Serve) -> None:

@@ -61,7 +61,7 @@ def test_a_person_on_call_reads_first_what_is_wrong(serve: Callable[..., Serving
         server.until(reached)
         return shown[0]
 
-    assert "1 workers wanted\n\n  all is well\n\n  requests     " in said("busiest      GET /quick 100 %", "/quick")
+    assert "1 worker wanted\n\n  all is well\n\n  requests     " in said("busiest      GET /quick 100 %", "/quick")
     found = json.loads(server.order("status", "--json")[1])
     assert found["situation"] == []
     assert "look at this:\n  - 1 request has failed in the last 5 minutes, 1 by 500 of GET /fail" in said(

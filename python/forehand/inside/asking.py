@@ -62,6 +62,16 @@ def ask(path: str, word: str, worker: int, text: str) -> Worker:
     return Worker(told["worker"], told["pid"], reader)
 
 
+def unanswered(path: str, error: Exception) -> Problem:
+    """What is said where nobody answers at a control socket."""
+    status = errors.PERMISSION if isinstance(error, PermissionError) else errors.ADDRESS
+    return Problem(
+        status,
+        f"no server answers at {path}: {getattr(error, 'strerror', None) or error}",
+        hint="is it running, and as your user? It prints the path of its control socket when it starts",
+    )
+
+
 def _told(path: str, order: str, given: int) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         try:
@@ -75,9 +85,7 @@ def _told(path: str, order: str, given: int) -> dict[str, Any]:
             with sock.makefile("rb") as answer:
                 lines = answer.readlines()
         except OSError as error:
-            code = errors.PERMISSION if isinstance(error, PermissionError) else errors.ADDRESS
-            hint = "is it running, and as your user? It prints the path of its control socket when it starts"
-            raise Problem(code, f"no server answers at {path}: {error.strerror or error}", hint=hint) from None
+            raise unanswered(path, error) from None
     told: dict[str, Any] = json.loads(lines[-1]) if lines else {"ok": False, "text": "the server ended meanwhile"}
     if not told["ok"]:
         raise Problem(int(told.get("status", errors.APPLICATION)), str(told.get("text", "it was refused")))

@@ -157,7 +157,8 @@ def containers() -> dict[str, list[Any]]:
     for module, names in holders.modules():
         if module.partition(".")[0] in sys.stdlib_module_names:
             continue
-        for key, value in [pair for pair in names.items() if pair[0] != "__all__"]:
+        # What Python itself puts into every module (`__builtins__`, `__annotations__`) is nobody's doing.
+        for key, value in [pair for pair in names.items() if not (pair[0][:2] == pair[0][-2:] == "__")]:
             try:
                 look_into(f"{module}.{key}", module, value)
             except Exception:

@@ -125,7 +125,8 @@ class _Search:
             below = self.down[id(one)]
             text += _step(one, below, is_namespace=one is top and id(one) in self.names)
             one = below
-        return text
+        # Nothing is known of the last step, and what holds it is said.
+        return text.removesuffix(" > ")
 
 
 def _step(holder: Any, held: Any, *, is_namespace: bool) -> str:

@@ -51,6 +51,7 @@ def show(path: str, given: argparse.Namespace) -> int:
         raise Problem(errors.USAGE, f"--seconds: {given.seconds:g} is not from 0.1 to 3600")
     if not 1 <= given.rate <= 1000:
         raise Problem(errors.USAGE, f"--rate: {given.rate} is not from 1 to 1000")
+    _judge_output(given.output)
     found = asking.status(path)
     numbers = [given.worker] if given.worker is not None else [row["worker"] for row in asking.serving(found)]
     how = "cpu" if given.cpu else "wall"
@@ -155,6 +156,18 @@ def _write(made: Any, samples: list[flame.Sample], about: tuple[str, list[str]],
             errors.PERMISSION, f"{path} cannot be written: {error.strerror}", hint="choose another place: --output FILE"
         ) from None
     return path
+
+
+def _judge_output(output: str) -> None:
+    """Whether it can be written, before anybody waits for it. Raises Problem."""
+    if output == "-":
+        return
+    folder = os.path.dirname(os.path.abspath(output or "x"))
+    if os.path.isdir(output) or not os.access(folder, os.W_OK | os.X_OK):
+        why = "it is a folder" if os.path.isdir(output) else f"nothing can be written in {folder}"
+        raise Problem(
+            errors.PERMISSION, f"--output: {output or 'a file here'}: {why}", hint="choose another place: --output FILE"
+        )
 
 
 def _many(count: int, what: str) -> str:

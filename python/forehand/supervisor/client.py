@@ -17,7 +17,7 @@ from typing import Any
 
 from forehand import errors
 from forehand.errors import Problem
-from forehand.inside import heap, profile
+from forehand.inside import asking, heap, profile
 from forehand.supervisor import request_list, situation, status_text
 from forehand.supervisor.control import ask_holder, folder
 from forehand.top import command
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         # `-1` is a number here and no option.
         parser.add_argument("count", metavar="+1|-1|N")
     if order == "tls":
-        parser.add_argument("what", choices=("reload",))
+        parser.add_argument("what", choices=("reload",), metavar="reload", help="read certificates and keys again")
     words = list(arguments[1:])
     given = parser.parse_args([f" {word}" if word[:1] == "-" and word[1:].isdigit() else word for word in words])
     line = order
@@ -142,12 +142,7 @@ def _give(order: str, line: str, path: str, given: argparse.Namespace) -> int:
         try:
             sock.connect(path)
         except OSError as error:
-            status = errors.PERMISSION if isinstance(error, PermissionError) else errors.ADDRESS
-            raise Problem(
-                status,
-                f"no server answers at {path}: {error.strerror or error}",
-                hint="is it running, and as your user? It prints the path of its control socket when it starts",
-            ) from None
+            raise asking.unanswered(path, error) from None
         sock.sendall(line.encode() + b"\n")
         last: dict[str, Any] = {}
         for last in _answers(sock, given.timeout):

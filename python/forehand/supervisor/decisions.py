@@ -291,7 +291,7 @@ def _unloadable(state: State, now: float, generation: int, cause: tuple[int, str
 
 def _wanted(state: State, now: float, count: int) -> Iterable[Action]:
     state.rules.wanted = min(MOST, max(1, count))
-    yield ("say", "info", f"workers: {state.rules.wanted} are wanted now")
+    yield ("say", "info", f"workers: {state.rules.wanted} wanted now")
 
 
 def _drain(state: State, now: float) -> Iterable[Action]:

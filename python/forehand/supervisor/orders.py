@@ -222,8 +222,14 @@ def _scale(supervisor: Supervisor, client: Client, rest: str) -> None:
     try:
         count = now + int(rest) if rest[:1] in "+-" else int(rest)
     except ValueError:
-        client.tell(ok=False, text=f"'{rest}' is not a number of workers: give +1, -1 or a number")
+        text = f"'{rest}' is not a number of workers: give +1, -1 or a number"
+        client.tell(ok=False, text=text, status=errors.USAGE)
     else:
         supervisor.decide("wanted", count)
-        client.tell(ok=True, text=f"{supervisor.state.rules.wanted} workers are wanted now; there were {now}")
+        wanted = supervisor.state.rules.wanted
+        # What was asked for is not always what may be.
+        bound = " (there is always one: `forehand stop` ends the server)" if count < wanted else ""
+        bound = " (there are never more)" if count > wanted else bound
+        are = "worker is" if wanted == 1 else "workers are"
+        client.tell(ok=True, text=f"{wanted} {are} wanted now{bound}; there {'was' if now == 1 else 'were'} {now}")
     supervisor.close_client(client)

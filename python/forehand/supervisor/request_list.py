@@ -16,6 +16,7 @@ from typing import Any
 
 from forehand import _core, errors
 from forehand.errors import Problem
+from forehand.inside import asking
 
 #: How often `--follow` looks, in seconds.
 EVERY = 0.5
@@ -62,7 +63,7 @@ def opened(path: str) -> tuple[_core.Statistics, list[Row]]:
             sock.sendall(b"statistics\n")
             data, fds, _, _ = socket.recv_fds(sock, 1 << 20, 1)
         except OSError as error:
-            raise Problem(errors.ADDRESS, f"no server answers at {path}: {error.strerror or error}") from None
+            raise asking.unanswered(path, error) from None
     told = json.loads(data or b"{}")
     if not fds:
         raise Problem(errors.APPLICATION, f"this server shares no statistics: {told.get('text', 'it is older')}")

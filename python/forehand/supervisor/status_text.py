@@ -25,7 +25,7 @@ def shown(found: dict[str, Any], told: dict[str, Any] | None, *, verbose: bool) 
         f"Forehand {found['version']}, Python {found['python']}: {state} for {_span(found['uptime'])}",
         f"  {found['target']} at {'  '.join(found['addresses'])}",
         f"  supervisor {found['pid']} ({pss:.1f} MiB), generation {found['generation']}, "
-        f"{found['wanted']} workers wanted{preload}",
+        f"{found['wanted']} worker{'s' if found['wanted'] != 1 else ''} wanted{preload}",
         *_situation(told),
         "",
         f"  {'worker':>6} {'pid':>8} {'gen':>4} {'state':<9}{'age':>8} {'requests':>10} {'open':>6} {'busy':>9} "

@@ -12,8 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from forehand import errors
-from forehand.errors import Problem
+from forehand.inside import asking
 from forehand.supervisor import request_list
 
 #: A supervisor answers at once, or on a machine that has much to do within some seconds.
@@ -87,8 +86,7 @@ def _status(path: str) -> dict[str, Any]:
             with sock.makefile("r", encoding="utf-8") as lines:
                 found: dict[str, Any] = json.loads(lines.readline())
         except (OSError, ValueError) as error:
-            text = getattr(error, "strerror", None) or str(error)
-            raise Problem(errors.ADDRESS, f"no server answers at {path}: {text}") from None
+            raise asking.unanswered(path, error) from None
     return found
 
 
