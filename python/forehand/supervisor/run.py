@@ -120,7 +120,7 @@ class Loop(Supervisor):
         if self.settings["reload"] and self.children is not None:
             from forehand.supervisor import watch
 
-            self.watcher = watch.start(self.children, self.settings)
+            self.watcher = watch.start(self.children, self.settings, self.started)
 
     # The loop.
 

@@ -14,10 +14,14 @@ from forehand.supervisor import log, title
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, NoReturn
 
     from forehand.supervisor.children import Children
 
+#: The watcher looks round after so many milliseconds in which nothing has changed: at its first look all folders are
+#: watched.
+LOOK_MS = 1000
 ENDINGS = (".py", ".toml", ".ini", ".cfg", ".env", ".html", ".jinja", ".jinja2", ".j2")
 
 
@@ -46,17 +50,34 @@ def is_watched(path: str, roots: list[str], plan: dict[str, Any]) -> bool:
     )
 
 
-def start(children: Children, plan: dict[str, Any]) -> int:
-    """Start the watcher; its process id."""
+def start(children: Children, plan: dict[str, Any], since: float) -> int:
+    """Start the watcher; its process id. `since`: a time before workers began to load the application, in seconds since
+    1970: what has changed after it may not be loaded."""
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         children.close_supervisors_fds()
-        _watch(children, plan, parent)
+        _watch(children, plan, parent, since)
     return pid
 
 
-def _watch(children: Children, plan: dict[str, Any], parent: int) -> NoReturn:
+def changed_since(folders: list[str], since: float, *, left_out: tuple[str, ...]) -> Iterator[str]:
+    """Files below the folders that were written, or put there, after a time. Folders of the names `left_out` are not
+    looked into."""
+    for folder in folders:
+        for place, inner, files in os.walk(folder):
+            inner[:] = [name for name in inner if name not in left_out]
+            for name in files:
+                path = os.path.join(place, name)
+                try:
+                    # A file that is moved there keeps the time at which it was written.
+                    if os.stat(path).st_ctime >= since:
+                        yield path
+                except OSError:
+                    continue  # gone meanwhile
+
+
+def _watch(children: Children, plan: dict[str, Any], parent: int, since: float) -> NoReturn:
     import signal
 
     try:
@@ -66,7 +87,7 @@ def _watch(children: Children, plan: dict[str, Any], parent: int) -> NoReturn:
             signal.signal(getattr(signal, name), signal.SIG_DFL)
         _core.watch_parent(children.parent_pipe[0], 0)
         title.show(plan, "watches files", "forehand-watch")
-        from watchfiles import DefaultFilter, watch
+        from watchfiles import Change, DefaultFilter, watch
 
         folders = plan["reload_dir"] or [plan["folder"]]
         roots = [os.path.realpath(os.path.join(plan["folder"], folder)) for folder in folders]
@@ -77,8 +98,21 @@ def _watch(children: Children, plan: dict[str, Any], parent: int) -> NoReturn:
             def __call__(self, change: Any, path: str) -> bool:
                 return is_watched(path, roots, plan) and super().__call__(change, path)
 
-        for changes in watch(*folders, watch_filter=Sources(), raise_interrupt=False):
-            names = sorted({os.path.relpath(path, plan["folder"]) for _, path in changes})
+        sources = Sources()
+        looks = watch(
+            *folders, watch_filter=sources, raise_interrupt=False, rust_timeout=LOOK_MS, yield_on_timeout=True
+        )
+        unseen = True
+        for changes in looks:
+            paths = {path for _, path in changes}
+            if unseen:
+                # What has changed while workers loaded it, before anybody watched.
+                found = changed_since(roots, since, left_out=tuple(DefaultFilter.ignore_dirs))
+                paths.update(path for path in found if sources(Change.modified, path))
+                unseen = False
+            if not paths:
+                continue
+            names = sorted({os.path.relpath(path, plan["folder"]) for path in paths})
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             log.write("info", f"{', '.join(names[:3])}{more} changed: reloading")
             os.kill(parent, signal.SIGHUP)
