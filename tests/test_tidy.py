@@ -328,8 +328,10 @@ def test_files_that_comments_and_pages_name_exist() -> None:
 
 def test_every_page_of_the_documentation_is_in_its_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
+    front = (ROOT / "README.md").read_text()
     for page in (ROOT / "docs").glob("*.md"):
         assert page.name == "README.md" or f"({page.name})" in index, page.name
+        assert page.name == "README.md" or f"(docs/{page.name})" in front, page.name
 
 
 def test_the_page_of_settings_is_what_the_code_says() -> None:
