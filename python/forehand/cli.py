@@ -12,6 +12,7 @@ import os
 import sys
 
 from forehand import __version__, errors
+from forehand.commands import COMMANDS, OTHER_COMMANDS, OTHERS_VERBS
 from forehand.errors import Problem, near
 
 TYPE_CHECKING = False
@@ -35,17 +36,6 @@ Measuring servers: forehand lab.
 
 exit statuses: {}
 """
-
-
-#: Subcommands that concern no running server.
-OTHER_COMMANDS = {
-    "migrate": "translate another server's configuration into a forehand.toml",
-    "lab": "measure servers",
-}
-#: Commands for a running server (`supervisor/client.py`).
-COMMANDS = (
-    "status", "top", "requests", "profile", "heap", "reload", "upgrade", "stop", "workers", "stacks", "tls", "reopen",
-)  # fmt: skip
 
 
 class Parser(argparse.ArgumentParser):
@@ -125,7 +115,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]
     grammar = parser()
     known, unknown = grammar.parse_known_args(arguments)
     if unknown:
-        raise _unknown(unknown, grammar)
+        raise _unknown(unknown, grammar, known.target)
     given: dict[str, Any] = {}
     for name, option in OPTIONS.items():
         value = getattr(known, name)
@@ -142,7 +132,10 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]
             else:
                 given[name] = value if option.kind == "bool" else option.parse(value)
         except ValueError as error:
-            raise Problem(errors.USAGE, f"{option.flag}: {error}", hint=option.help) from None
+            from forehand.migrate import other_servers
+
+            known_there = other_servers.choice(option, value, toml=False)
+            raise Problem(errors.USAGE, known_there or f"{option.flag}: {error}", hint=option.help) from None
     return known, given
 
 
@@ -154,13 +147,15 @@ def _is_value(option: Option, text: str) -> bool:
     return True
 
 
-def _unknown(words: list[str], grammar: Parser) -> Problem:
+def _unknown(words: list[str], grammar: Parser, target: str | None) -> Problem:
     """What to say of words that are no option of ours: the first of them."""
     from forehand.migrate import other_servers
 
     word, equals, value = words[0].partition("=")
     if not word.startswith("-"):
-        return Problem(errors.USAGE, f"there is one target, and '{word}' is another word")
+        what = f"there is one target, '{target}', and '{word}' is another word"
+        hint = f"the application alone is enough: forehand {word}" if target in OTHERS_VERBS else ""
+        return Problem(errors.USAGE, what, hint=hint)
     following = words[1] if len(words) > 1 and not words[1].startswith("-") else None
     known = other_servers.flag(word, value if equals else following)
     return Problem(
@@ -215,6 +210,8 @@ def _main(arguments: Sequence[str]) -> int:
         return errors.OK
     from forehand.sources import as_toml, gather
 
+    if asked.ready_fd is not None:
+        _judge_descriptor(asked.ready_fd)
     settings = gather(given, asked.config, given.get("chdir") or ".")
     if asked.print_config:
         print(as_toml(settings), end="")
@@ -230,6 +227,17 @@ def _main(arguments: Sequence[str]) -> int:
     from forehand.run import launch
 
     return launch(plan)
+
+
+def _judge_descriptor(fd: int) -> None:
+    try:
+        os.fstat(fd)
+    except (OSError, OverflowError):
+        raise Problem(
+            errors.USAGE,
+            f"--ready-fd {fd}: this process has no descriptor of that number",
+            hint="whoever starts it passes one on, such as a shell: forehand app --ready-fd 3 3>FILE",
+        ) from None
 
 
 def _lab(arguments: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from forehand import tls_options
 from forehand.certificates import speaks_https
-from forehand.listen import GATEWAYS, kind_and_place
+from forehand.listen import GATEWAYS, judge, kind_and_place
 from forehand.settings import DEFAULT, FILE, OPTIONS, Settings
 
 #: What an address for a web server's own protocol begins with.
@@ -41,9 +41,14 @@ def _together(settings: Settings, one: str, other: str) -> bool:
 
 
 def _addresses(settings: Settings) -> str:
-    for address in settings["bind"]:
+    for address in (*settings.addresses(), *settings["status_bind"]):
         # What is wrong with an address itself is told before what other settings want of it.
-        kind_and_place(address)
+        judge(address)
+    for address in settings["status_bind"]:
+        if kind_and_place(address)[0] != "http":
+            return (
+                f"the status endpoint speaks plain HTTP, and status_bind says '{address}': name HOST:PORT or unix:PATH"
+            )
     for name in ("host", "port"):
         if settings.ranks[name] >= FILE and _together(settings, "bind", name):
             return f"bind and {name} both say where to listen: name one of them ({settings.sources[name]})"

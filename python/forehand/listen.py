@@ -183,6 +183,12 @@ def _port(text: str, address: str) -> int:
     return int(text)
 
 
+def check_port(value: float) -> None:
+    """ValueError: there is no such port."""
+    if value > HIGHEST_PORT:
+        raise ValueError(f"there is no port {value}: ports end at {HIGHEST_PORT}")
+
+
 def judge(address: str) -> None:
     """Whether an address can be understood; nothing is opened or looked up. Raises Problem."""
     place = kind_and_place(address)[1]

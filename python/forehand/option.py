@@ -104,6 +104,8 @@ class Option:
         if self.bare and isinstance(value, bool):
             value = self.bare if value else self.off
         good = isinstance(value, expected) and (self.kind == "bool" or not isinstance(value, bool))
+        if not good and self.kind == "list" and isinstance(value, (int, float)) and not isinstance(value, bool):
+            raise ValueError(f'{value!r} is a number, and text is wanted: "{value}"')
         if not good:
             raise ValueError(f"{value!r} is not {WORDS[self.kind]}")
         if self.kind in ("int", "size", "time", "count", "workers") and value < 0:

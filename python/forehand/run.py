@@ -57,6 +57,9 @@ def launch(plan: dict[str, Any]) -> int:
     if plan["worker_class"] == "gevent":
         greenlets.check(application, plan["target"], plan["interface"])
     if plan["check"]:
+        from forehand import checking
+
+        checking.prove(plan)
         _prove(application, plan)
         print(f"forehand: {plan['target']} loads, and all settings can be used")
         return errors.OK

@@ -9,7 +9,7 @@ which defines them. Does not know: what an option does.
 from __future__ import annotations
 
 from forehand import _core, lanes, sendfile, static_files, tls_options, tracing_options
-from forehand.listen import secured
+from forehand.listen import check_port, secured
 from forehand.option import Option
 from forehand.supervisor import options as supervision
 
@@ -168,7 +168,8 @@ def _addresses() -> Iterator[Option]:
         brief="HOST:PORT, unix:PATH or fd://N; repeatable",
     )  # fmt: skip
     yield Option("host", "str", "", "Address", "the host of a single address, with --port; in place of --bind")
-    yield Option("port", "int", 0, "Address", "the port of a single address, with --host; in place of --bind")
+    yield Option("port", "int", 0, "Address", "the port of a single address, with --host; in place of --bind",
+                 check=check_port)  # fmt: skip
     yield Option(
         "socket_mode", "str", "666", "Address",
         "permissions of unix sockets, octal: 666 lets every user connect, a proxy's too, 660 the owner and the group; "

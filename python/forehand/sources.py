@@ -103,17 +103,25 @@ def _put(settings: Settings, path: str, key: str, value: Any, taken: dict[str, s
     try:
         settings.put(option.name, option.validated(value), where, FILE)
     except ValueError as error:
-        raise Problem(errors.CONFIG, f"{where}: {key}: {error}", hint=option.help) from None
+        from forehand.migrate import other_servers
+
+        known_there = other_servers.choice(option, value, toml=True)
+        raise Problem(errors.CONFIG, f"{where}: {known_there or f'{key}: {error}'}", hint=option.help) from None
 
 
 def _line(path: str, key: str) -> int:
-    """The line of a key, for messages; tomllib does not tell."""
-    section = os.path.basename(path) != "pyproject.toml"
+    """The line of a key, or of its table, for messages; tomllib does not tell."""
+    ours = "tool.forehand." if os.path.basename(path) == "pyproject.toml" else ""
+    table = ""
     for number, line in enumerate(toml.read(path).splitlines(), 1):
         text = line.strip()
         if text.startswith("["):
-            section = text == "[tool.forehand]" or os.path.basename(path) != "pyproject.toml"
-        elif section and text.partition("=")[0].strip().strip("\"'") == key:
+            table = text.strip("[]").partition("]")[0].strip() + "."
+            names = table
+        else:
+            names = table + text.partition("=")[0].strip()
+        first = names.removeprefix(ours).partition(".")[0].strip().strip("\"'")
+        if names.startswith(ours) and first == key:
             return number
     return 1
 

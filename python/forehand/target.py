@@ -108,6 +108,10 @@ def _import(name: str, target: str) -> ModuleType:
 def _not_found(name: str, missing: str, target: str) -> Problem:
     places = "\n".join(f"  {path or '.'}" for path in sys.path)
     found = near(name, _modules())
+    if not found and target == name:
+        from forehand.commands import meant
+
+        found = meant(name)
     message = f"there is no module '{missing}' (for the target '{target}'){found}"
     return Problem(
         errors.APPLICATION,

@@ -113,6 +113,8 @@ def contradiction(settings: Any) -> str:
         return "tls_self_signed makes a certificate, and tls_cert names one: leave one of them out"
     if settings["tls_ticket_keys"] and not settings["tls_ticket_lifetime"]:
         return "tls_ticket_keys names keys of tickets, and tls_ticket_lifetime says that none are given out"
+    if settings["tls_key"] and not settings["tls_cert"]:
+        return "tls_key names a key, and there is no certificate for it: name that with tls_cert"
     if len(settings["tls_key"]) > len(settings["tls_cert"]):
         return "there are more keys in tls_key than certificates in tls_cert: each is for the certificate at its place"
     return ""

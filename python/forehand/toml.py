@@ -20,8 +20,10 @@ def read(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Problem(errors.CONFIG, f"the configuration file {path} cannot be read: {error}") from None
+    except OSError as error:
+        raise Problem(errors.CONFIG, f"the configuration file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Problem(errors.CONFIG, f"the configuration file {path} is not TOML, which is UTF-8: {error}") from None
 
 
 def table(path: str, text: str) -> dict[str, Any] | None:
@@ -37,6 +39,13 @@ def table(path: str, text: str) -> dict[str, Any] | None:
     if os.path.basename(path) == "pyproject.toml":
         table = document.get("tool", {}).get("forehand")
         return dict(table) if isinstance(table, dict) else None
+    for name, inner in (("forehand", document.get("forehand")), ("tool.forehand", document.get("tool"))):
+        if isinstance(inner, dict):
+            raise Problem(
+                errors.CONFIG,
+                f"{path}: options stand at the top of this file, and not below [{name}]",
+                hint="take that line out; [tool.forehand] is for pyproject.toml",
+            )
     return document
 
 

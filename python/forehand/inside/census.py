@@ -149,7 +149,8 @@ def containers() -> dict[str, list[Any]]:
         if isinstance(value, type):
             if value.__dict__.get("__module__") == module:
                 for attribute, one in list(value.__dict__.items()):
-                    look(f"{name}.{attribute}", one)
+                    if not _is_pythons(attribute):
+                        look(f"{name}.{attribute}", one)
         elif kind.__module__ != "builtins":
             for attribute, one in holders.attributes(value):
                 look(f"{name}.{attribute}", one)
@@ -157,13 +158,17 @@ def containers() -> dict[str, list[Any]]:
     for module, names in holders.modules():
         if module.partition(".")[0] in sys.stdlib_module_names:
             continue
-        # What Python itself puts into every module (`__builtins__`, `__annotations__`) is nobody's doing.
-        for key, value in [pair for pair in names.items() if not (pair[0][:2] == pair[0][-2:] == "__")]:
+        for key, value in [pair for pair in names.items() if not _is_pythons(pair[0])]:
             try:
                 look_into(f"{module}.{key}", module, value)
             except Exception:
                 continue  # what objects say of themselves is their own affair
     return found
+
+
+def _is_pythons(name: str) -> bool:
+    """Whether it is what Python itself puts into modules and classes, such as `__builtins__` and `__annotations__`."""
+    return name[:2] == name[-2:] == "__"
 
 
 def length_of(value: Any) -> int | None:

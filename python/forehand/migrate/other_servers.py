@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from forehand.migrate.command_lines import Grammar
+    from forehand.option import Option
 
 GRAMMARS: dict[str, Grammar] = {
     "gunicorn": gunicorn_flags.GRAMMAR,
@@ -27,6 +28,8 @@ GRAMMARS: dict[str, Grammar] = {
 }
 RULES = {"uvicorn": uvicorn.RULES, "granian": granian.RULES, "hypercorn": hypercorn.RULES, "daphne": daphne.RULES}
 
+#: gunicorn's names of workers that are not ours; others are the path of a class.
+WORKER_CLASSES = ("asgi", "eventlet", "gevent_pywsgi", "gevent_wsgi", "tornado")
 #: What an option of TLS is said to be among: alone none of them means anything.
 BESIDE: dict[str, Any] = {"certfile": "cert.pem", "ca_certs": "ca.pem", "cert_reqs": 2}
 BESIDE_AS = {"certfile": "certificate", "ca_certs": "authorities", "cert_reqs": "verify"}
@@ -56,6 +59,17 @@ def key(name: str, value: Any) -> str:
         outcome = _outcome("gunicorn", name, value)
         return _sentence(f"gunicorn's '{name}'", outcome, name, toml=True)
     return flag("--" + name.replace("_", "-"), str(value))
+
+
+def choice(option: Option, value: Any, *, toml: bool) -> str:
+    """A sentence for a value that gunicorn knows of an option which we have too, such as its worker classes; empty: it
+    is none of those, or one of ours."""
+    if option.name != "worker_class" or not isinstance(value, str):
+        return ""
+    if value not in WORKER_CLASSES and "." not in value and ":" not in value:
+        return ""
+    who = f"gunicorn's {option.name if toml else option.flag} {value}"
+    return _sentence(who, _outcome("gunicorn", option.name, value), option.name, toml=toml)
 
 
 def _outcome(server: str, name: str, value: Any) -> Outcome:

@@ -34,7 +34,7 @@ class Panel:
     def __init__(self, supervisor: Supervisor, listeners: list[Listener] | None = None) -> None:
         settings = supervisor.settings
         self.supervisor = supervisor
-        self.token = _token(settings["status_token_file"])
+        self.token = token(settings["status_token_file"])
         self.listeners = listeners or _listen(settings)
         assert supervisor.children is not None
         # No worker answers here.
@@ -87,14 +87,15 @@ class Panel:
 def _listen(settings: dict[str, Any]) -> list[Listener]:
     if not settings["status_bind"]:
         return []
-    return listen({**settings, "addresses": settings["status_bind"], "defer_accept": False})
+    return listen({**settings, "addresses": settings["status_bind"], "defer_accept": False}, "--status-bind")
 
 
 def _dotted(prefix: str) -> str:
     return f"{prefix}." if prefix and not prefix.endswith(".") else prefix
 
 
-def _token(path: str) -> bytes:
+def token(path: str) -> bytes:
+    """What `--status-token-file` has; nothing where there is no file. Raises Problem."""
     if not path:
         return b""
     try:

@@ -1,0 +1,135 @@
+"""What somebody is told who types something wrong on the first day, before anything is served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from forehand import cli
+from forehand.errors import Problem
+from forehand.listen import listen
+from serving import Serving
+from test_command import run
+
+Told = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
+    """Exit status and everything printed of a command that is refused before a process of its own begins."""
+    monkeypatch.chdir(tmp_path)
+
+    def ask(*words: str) -> tuple[int, str]:
+        status = cli.main(words)
+        shown = capsys.readouterr()
+        return status, shown.out + shown.err
+
+    return ask
+
+
+WRONG = [
+    (["app", "--port", "80800"], "--port: there is no port 80800: ports end at 65535"),
+    (["app", "--check", "--bind", "127.0.0.1:99999"], "'127.0.0.1:99999' is not an address: there is no port 99999"),
+    (["app", "--check", "--bind", "unix:"], "'unix:' is not an address"),
+    (["app", "--check", "--bind", "fd://three"], "'fd://three' is not an address"),
+    (["app", "--check", "--status-bind", "x:y"], "'x:y' is not an address"),
+    (["app", "--check", "--status-bind", "https://127.0.0.1:9100"], "the status endpoint speaks plain HTTP"),
+    (["app", "--check", "--ready-fd", "777"], "--ready-fd 777: this process has no descriptor of that number"),
+    (["app", "--tls-key", "key.pem"], "there is no certificate for it: name that with tls_cert"),
+    (["app", "-k", "uvicorn.workers.UvicornWorker"], "uvicorn.workers.UvicornWorker is `--interface asgi` here"),
+    (["app", "-k", "tornado"], "gunicorn's --worker-class tornado has no counterpart here: requests run in threads"),
+    (["app", "-k", "geven"], "did you mean 'gevent'?"),
+    (["run", "app"], "the application alone is enough: forehand app"),
+    (["app", "--metrics"], "granian's --metrics is `--status-bind 127.0.0.1:9090` here"),
+]
+
+
+@pytest.mark.parametrize(("words", "answer"), WRONG, ids=[" ".join(words) for words, _ in WRONG])
+def test_what_cannot_be_used_is_said_before_anything_is_tried(told: Told, words: list[str], answer: str) -> None:
+    status, text = told(*words)
+    assert (status, answer in text) == (2, True), text
+    assert "Traceback" not in text
+
+
+FILES = [
+    ('application = "app"\n\n[lanes]\n"export" = "slow"\n', "forehand.toml:3: lanes: 'export=slow' is not"),
+    ('application = "app"\nlanes."export" = "slow"\n', "forehand.toml:2: lanes: 'export=slow' is not"),
+    ('[lanes]\nthreads = "slow"\n[request_timeouts]\n"/x" = "y"\n', "forehand.toml:1: lanes: 'threads=slow' is not"),
+    ('[tool.forehand]\napplication = "app"\n', "options stand at the top of this file, and not below [tool.forehand]"),
+    ('[forehand]\napplication = "app"\n', "options stand at the top of this file, and not below [forehand]"),
+    ('application = "app"\nbind = 8000\n', 'forehand.toml:2: bind: 8000 is a number, and text is wanted: "8000"'),
+    ('worker_class = "eventlet"\n', "forehand.toml:1: gunicorn's worker_class eventlet has no counterpart here"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "answer"), FILES, ids=[answer.partition(": ")[2] or answer for _, answer in FILES])
+def test_a_file_that_cannot_be_used_is_told_with_the_line(told: Told, tmp_path: Path, text: str, answer: str) -> None:
+    (tmp_path / "forehand.toml").write_text(text)
+    status, said = told("--check")
+    assert (status, answer in said) == (3, True), said
+
+
+def test_a_table_of_pyproject_is_found_at_its_line(told: Told, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nlanes = "x"\n[tool.forehand]\n[tool.forehand.lanes]\n"x" = "y"\n'
+    )
+    status, said = told("--check")
+    assert (status, "pyproject.toml:4: lanes: 'x=y' is not" in said) == (3, True), said
+
+
+def test_a_platform_s_port_is_judged_as_well(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORT", "80800")
+    status, said = told("app", "--check")
+    assert (status, "the variable PORT: there is no port 80800" in said) == (2, True), said
+
+
+@pytest.mark.parametrize("words", [("status",), ("requests",), ("top", "--once"), ("heap",), ("profile",)])
+def test_a_server_that_is_not_there_is_told_with_what_to_do(told: Told, tmp_path: Path, words: tuple[str, ...]) -> None:
+    status, said = told(*words, "-C", str(tmp_path / "none.sock"))
+    assert status == 5
+    assert "none.sock: No such file or directory" in said and "is it running, and as your user?" in said
+
+
+def test_a_profile_that_could_not_be_written_is_not_begun(told: Told, tmp_path: Path) -> None:
+    # Whether there is a server is looked at later.
+    status, said = told("profile", "--output", str(tmp_path / "no" / "x.html"), "-C", str(tmp_path / "none.sock"))
+    assert (status, "nothing can be written in" in said) == (6, True), said
+    assert "it is a folder" in told("profile", "--output", str(tmp_path), "-C", str(tmp_path / "none.sock"))[1]
+
+
+def test_a_command_that_is_misspelt_is_guessed(tmp_path: Path) -> None:
+    status, said = run("statsu", cwd=tmp_path)
+    assert (status, "did you mean the command 'forehand status'?" in said) == (4, True), said
+
+
+def test_a_check_finds_what_a_start_would_find_later(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def app(environ, start_response): ...\n")
+    status, said = run("app", "--check", "--on-stop", "app:nothing", cwd=tmp_path)
+    assert (status, "the module 'app' has no attribute 'nothing'" in said) == (4, True), said
+    endpoint = ("--status-bind", "127.0.0.1:0", "--status-token-file", "none")
+    status, said = run("app", "--check", *endpoint, cwd=tmp_path)
+    assert (status, "--status-token-file: none: No such file" in said) == (2, True), said
+
+
+def test_an_address_that_is_named_twice_is_not_somebody_else_s() -> None:
+    plan: dict[str, Any] = {"addresses": ["127.0.0.1:0"], "backlog": 1, "defer_accept": False}
+    [first] = listen(plan)
+    try:
+        plan["addresses"] = [first.url.removeprefix("http://")]
+        with pytest.raises(Problem, match="in use by this server itself") as refused:
+            listen(plan, "--status-bind")
+    finally:
+        first.close()
+    assert "another port with --status-bind" in refused.value.hint
+
+
+def test_there_is_always_a_worker_and_it_is_said_so(serve: Callable[..., Serving]) -> None:
+    server = serve("echo")
+    status, said = server.order("workers", "0")
+    assert (status, said) == (
+        0,
+        "1 worker is wanted now (there is always one: `forehand stop` ends the server); there was 1\n",
+    )
+    assert server.order("workers", "many")[0] == 2
