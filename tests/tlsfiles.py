@@ -20,6 +20,13 @@ def openssl(*words: str | Path, data: str | None = None) -> str:
     return done.stdout
 
 
+def _kind(name: str) -> str:
+    """What a certificate calls such a name."""
+    if "@" in name:
+        return "email"
+    return "IP" if name.replace(".", "").isdigit() else "DNS"
+
+
 class Authority:
     """An authority with a folder of its own, in which there are its certificate and those that it has signed."""
 
@@ -47,7 +54,7 @@ class Authority:
         key, request, made = (self.folder / f"{name}.{end}" for end in ("key", "csr", "pem"))
         self._make_key(key, kind)
         openssl("req", "-new", "-key", key, "-subj", subject or f"/CN={hosts[0] if hosts else name}", "-out", request)
-        names = ",".join(f"{'IP' if host.replace('.', '').isdigit() else 'DNS'}:{host}" for host in hosts)
+        names = ",".join(f"{_kind(host)}:{host}" for host in hosts)
         text = f"extendedKeyUsage={usage}\n" + (f"subjectAltName={names}\n" if hosts else "")
         # As RFC 5280 asks, and Python from 3.13 on.
         text += "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\nbasicConstraints=CA:FALSE\n"

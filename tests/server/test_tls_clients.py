@@ -74,6 +74,8 @@ def test_an_application_is_told_who_the_client_is(
         return
     serial = openssl("x509", "-in", alice[0], "-noout", "-serial").strip().partition("=")[2]
     dates = openssl("x509", "-in", alice[0], "-noout", "-dates").splitlines()
+    # Of ten days a second may be over.
+    assert told.pop("SSL_CLIENT_V_REMAIN") in ("9", "10")
     assert told == {
         "scheme": "https", "HTTPS": "on", "SERVER_PORT": str(served.port),
         "SSL_PROTOCOL": "TLSv1.3", "SSL_CIPHER": "TLS_AES_256_GCM_SHA384", "SSL_TLS_SNI": "localhost",
@@ -84,6 +86,24 @@ def test_an_application_is_told_who_the_client_is(
         "SSL_CLIENT_I_DN": "CN=authority,O=Tests", "SSL_CLIENT_I_DN_O": "Tests", "SSL_CLIENT_I_DN_CN": "authority",
         "SSL_CLIENT_M_SERIAL": serial, "SSL_CLIENT_V_START": dates[0].partition("=")[2],
         "SSL_CLIENT_V_END": dates[1].partition("=")[2], "SSL_CLIENT_CERT": Path(alice[0]).read_text(),
+        # OpenSSL sends the issuers that it knows along.
+        "SSL_CLIENT_M_VERSION": "3",
+        "SSL_CLIENT_CERT_CHAIN_0": authority.file.read_text(),
+    }  # fmt: skip
+
+
+def test_every_name_of_a_client_and_its_issuers_are_told(
+    serve: Serve, authority: Authority, own: tuple[str, ...], tmp_path: Path
+) -> None:
+    names = ("one.example", "alice@a.example", "two.example", "192.0.2.1", "a@b.example")
+    cert, key = authority.issue("named", *names, subject="/CN=named", usage="clientAuth")
+    chain = tmp_path / "chain.pem"
+    chain.write_text(Path(cert).read_text() + authority.file.read_text())
+    told = ask(serve("secured:application", *HTTPS, *own), context(authority, (str(chain), key)))[1]
+    assert {name: value for name, value in told.items() if "_SAN_" in name or "_CHAIN_" in name} == {
+        "SSL_CLIENT_SAN_DNS_0": "one.example", "SSL_CLIENT_SAN_DNS_1": "two.example",
+        "SSL_CLIENT_SAN_Email_0": "alice@a.example", "SSL_CLIENT_SAN_Email_1": "a@b.example",
+        "SSL_CLIENT_CERT_CHAIN_0": authority.file.read_text(),
     }  # fmt: skip
 
 

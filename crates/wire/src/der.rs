@@ -16,7 +16,8 @@ const SET: u8 = 0x31;
 /// `[0]`: the version; `[3]`: extensions.
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
-/// `dNSName [2] IA5String` of a GeneralName.
+/// `rfc822Name [1] IA5String` and `dNSName [2] IA5String` of a GeneralName.
+const EMAIL: u8 = 0x81;
 const DNS_NAME: u8 = 0x82;
 /// id-ce-subjectAltName, 2.5.29.17.
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
@@ -34,8 +35,9 @@ pub struct Certificate<'a> {
     /// Seconds since 1970 in UTC.
     pub not_before: u64,
     pub not_after: u64,
-    /// The names of hosts that it is for.
+    /// The names of hosts that it is for, and addresses of whom it is for.
     pub dns_names: Vec<&'a str>,
+    pub emails: Vec<&'a str>,
 }
 
 impl<'a> Certificate<'a> {
@@ -56,14 +58,14 @@ impl<'a> Certificate<'a> {
         let (not_before, not_after) = (time(&mut validity)?, time(&mut validity)?);
         let subject = of(SEQUENCE, &mut tbs)?;
         of(SEQUENCE, &mut tbs)?;
-        let mut dns_names = Vec::new();
+        let (mut dns_names, mut emails) = (Vec::new(), Vec::new());
         while !tbs.is_empty() {
             let (tag, content) = element(&mut tbs)?;
             if tag == EXTENSIONS {
-                dns_names = names_in(content)?;
+                (dns_names, emails) = names_in(content)?;
             }
         }
-        Some(Self { version, serial, issuer, subject, not_before, not_after, dns_names })
+        Some(Self { version, serial, issuer, subject, not_before, not_after, dns_names, emails })
     }
 }
 
@@ -117,9 +119,9 @@ fn time(input: &mut &[u8]) -> Option<u64> {
     seconds((year, part(0), part(1)), [part(2), part(3), part(4)])
 }
 
-/// The names of hosts in a certificate's extensions.
-fn names_in(mut extensions: &[u8]) -> Option<Vec<&str>> {
-    let mut names = Vec::new();
+/// The names of hosts and the addresses of people in a certificate's extensions.
+fn names_in(mut extensions: &[u8]) -> Option<(Vec<&str>, Vec<&str>)> {
+    let (mut names, mut emails) = (Vec::new(), Vec::new());
     let mut all = of(SEQUENCE, &mut extensions)?;
     while !all.is_empty() {
         let mut one = of(SEQUENCE, &mut all)?;
@@ -136,12 +138,15 @@ fn names_in(mut extensions: &[u8]) -> Option<Vec<&str>> {
         let mut listed = of(SEQUENCE, &mut value)?;
         while !listed.is_empty() {
             let (tag, content) = element(&mut listed)?;
-            if tag == DNS_NAME {
-                names.extend(std::str::from_utf8(content).ok().filter(|name| name.is_ascii()));
+            let text = std::str::from_utf8(content).ok().filter(|text| text.is_ascii());
+            match tag {
+                DNS_NAME => names.extend(text),
+                EMAIL => emails.extend(text),
+                _ => {}
             }
         }
     }
-    Some(names)
+    Some((names, emails))
 }
 
 /// One part of a name: the type's object identifier, and the value.

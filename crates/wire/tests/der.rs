@@ -23,6 +23,7 @@ fn names_serial_and_validity_are_read() {
     );
     assert_eq!(read.not_after - read.not_before, 10 * 86_400);
     assert_eq!(read.dns_names, ["a.example", "*.b.example"]);
+    assert!(read.emails.is_empty());
     assert_eq!(read.issuer, read.subject, "it has signed itself");
     let parts = name_parts(read.subject);
     let texts: Vec<String> = parts.iter().map(|part| part.text()).collect();

@@ -35,8 +35,10 @@ pub fn introduce(environ: &Bound<'_, PyDict>, tls: &Encrypted) -> PyResult<()> {
         let key = PyString::intern(py, &format!("SSL_CLIENT_{name}"));
         set_item(environ, &key, &PyString::new(py, value))?;
     }
-    match client.chain.first() {
-        Some(own) => set_item(environ, intern!(py, "SSL_CLIENT_CERT"), &PyString::new(py, own)),
-        None => Ok(()),
+    let Some((own, issuers)) = client.chain.split_first() else { return Ok(()) };
+    for (number, one) in issuers.iter().enumerate() {
+        let key = PyString::intern(py, &format!("SSL_CLIENT_CERT_CHAIN_{number}"));
+        set_item(environ, &key, &PyString::new(py, one))?;
     }
+    set_item(environ, intern!(py, "SSL_CLIENT_CERT"), &PyString::new(py, own))
 }

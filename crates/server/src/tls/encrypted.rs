@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
 use reactor::file::read_some;
+use reactor::sys::wall_seconds;
 use reactor::{PIECES, PollFor, Reactor, Read, Sent, Socket};
 use rustls::ServerConfig;
 
@@ -77,7 +78,8 @@ impl Encrypted {
     /// Takes note of what a handshake that is complete has shown.
     pub fn learn(&mut self) {
         if self.asks {
-            self.client = ClientCertificate::of(lock(&self.session).facts().peer_certificates());
+            let session = lock(&self.session);
+            self.client = ClientCertificate::of(session.facts().peer_certificates(), wall_seconds());
         }
     }
 

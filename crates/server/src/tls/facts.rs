@@ -77,8 +77,8 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// Of a chain, its own first. None: there is none.
-    pub fn of(chain: Option<&[CertificateDer<'_>]>) -> Option<Box<Self>> {
+    /// Of a chain, its own first. None: there is none. `now`: seconds since 1970.
+    pub fn of(chain: Option<&[CertificateDer<'_>]>, now: u64) -> Option<Box<Self>> {
         let chain = chain?;
         let read = Certificate::read(chain.first()?)?;
         let (subject, issuer) = (distinguished_name(read.subject), distinguished_name(read.issuer));
@@ -86,9 +86,15 @@ impl ClientCertificate {
             ("S_DN".to_string(), subject.clone()),
             ("I_DN".to_string(), issuer.clone()),
             ("M_SERIAL".to_string(), serial(read.serial)),
+            ("M_VERSION".to_string(), read.version.to_string()),
             ("V_START".to_string(), time(read.not_before)),
             ("V_END".to_string(), time(read.not_after)),
+            ("V_REMAIN".to_string(), (read.not_after.saturating_sub(now) / 86_400).to_string()),
         ];
+        for (kind, names) in [("DNS", &read.dns_names), ("Email", &read.emails)] {
+            let numbered = names.iter().enumerate();
+            told.extend(numbered.map(|(n, name)| (format!("SAN_{kind}_{n}"), (*name).to_string())));
+        }
         for (whose, name) in [("S_DN", read.subject), ("I_DN", read.issuer)] {
             told.extend(variables(name).into_iter().map(|(part, value)| (format!("{whose}_{part}"), value)));
         }

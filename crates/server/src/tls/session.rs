@@ -318,7 +318,7 @@ fn write(
 #[cfg(test)]
 mod tests {
     use rustls::pki_types::CertificateDer;
-    use rustls::{ClientConfig, ClientConnection, RootCertStore};
+    use rustls::{ClientConfig, ClientConnection, NamedGroup, RootCertStore};
     use wire::pem::pem;
 
     use super::*;
@@ -409,6 +409,15 @@ mod tests {
                 session.seal(said).expect("keys");
                 assert!(to_client(&mut client, &mut session) == said);
             }
+        }
+    }
+
+    #[test]
+    fn keys_are_agreed_on_that_no_quantum_computer_will_find_later() {
+        let (client, session) = shaken(usize::MAX);
+        for group in [client.negotiated_key_exchange_group(), session.facts().negotiated_key_exchange_group()]
+        {
+            assert_eq!(group.map(|group| group.name()), Some(NamedGroup::X25519MLKEM768));
         }
     }
 
