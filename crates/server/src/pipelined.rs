@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reactor::Sent;
@@ -34,6 +34,9 @@ fn send_from(transport: &Transport, ring: &mut VecDeque<u8>, most: usize) -> io:
 pub struct PipelinedReplies {
     transport: Arc<Transport>,
     replies: Mutex<Unsent>,
+    /// How many bytes wait, for who only looks, which several do for each request: a lock costs more than the rest of a
+    /// look. Written by who has the lock, so that nothing waits where it says so: the kernel has had all.
+    left: AtomicUsize,
     /// An event loop's watchdog knows of it (`heartbeat.rs`, whose lock this belongs to).
     noted: AtomicBool,
 }
@@ -68,6 +71,7 @@ impl PipelinedReplies {
         Arc::new(Self {
             transport: Arc::clone(transport),
             replies: Mutex::default(),
+            left: AtomicUsize::new(0),
             noted: AtomicBool::new(false),
         })
     }
@@ -75,28 +79,40 @@ impl PipelinedReplies {
     /// Adds the pieces of a reply, if no more than `bound` bytes wait then. Sends what waits
     /// already where that makes room.
     pub fn add(&self, pieces: &[&[u8]], bound: usize) -> bool {
-        let mut replies = lock(&self.replies);
-        let room = bound.saturating_sub(pieces.iter().map(|piece| piece.len()).sum());
-        if replies.waiting.len() > room {
-            // An error shows again when the connection is back.
-            let _ = replies.send(&self.transport);
-        }
-        if replies.waiting.len() > room {
-            return false;
-        }
-        for piece in pieces {
-            replies.waiting.extend(*piece);
-        }
-        true
+        self.change(|replies| {
+            let room = bound.saturating_sub(pieces.iter().map(|piece| piece.len()).sum());
+            if replies.waiting.len() > room {
+                // An error shows again when the connection is back.
+                let _ = replies.send(&self.transport);
+            }
+            if replies.waiting.len() > room {
+                return false;
+            }
+            for piece in pieces {
+                replies.waiting.extend(*piece);
+            }
+            true
+        })
     }
 
+    /// Works on what waits, and shows how much that is then.
+    #[inline]
+    fn change<R>(&self, work: impl FnOnce(&mut Unsent) -> R) -> R {
+        let mut replies = lock(&self.replies);
+        let result = work(&mut replies);
+        self.left.store(replies.waiting.len(), Ordering::Release);
+        result
+    }
+
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.waiting() == 0
     }
 
-    /// Bytes that wait.
+    /// Bytes that wait: no fewer than those of whoever owns the connection, and looks.
+    #[inline]
     pub fn waiting(&self) -> usize {
-        lock(&self.replies).waiting.len()
+        self.left.load(Ordering::Acquire)
     }
 
     /// Sends what waits, as far as the socket takes it. The order is safe: the owner sends
@@ -105,7 +121,7 @@ impl PipelinedReplies {
     /// # Errors
     /// The socket's.
     pub fn send(&self) -> io::Result<Flushed> {
-        lock(&self.replies).send(&self.transport)
+        self.change(|replies| replies.send(&self.transport))
     }
 
     /// How much was sent since the last time, by whomever.

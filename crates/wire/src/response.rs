@@ -11,7 +11,7 @@ mod prepared;
 pub use field::{FieldName, HeadError};
 use field::{Meaning, meaning};
 pub use form::ReplyForm;
-use form::VERSION;
+use form::{USUAL, USUAL_STATUS, VERSION};
 
 use crate::bytes::{decimal, is_token, is_value, trim_ows};
 use crate::date::DateLine;
@@ -89,6 +89,11 @@ impl ResponseHead {
     /// [`HeadError`], for what is no final status.
     #[inline]
     pub fn status(&mut self, line: &[u8]) -> Result<(), HeadError> {
+        if line == USUAL_STATUS {
+            self.code = 200;
+            self.bytes.extend_from_slice(USUAL);
+            return Ok(());
+        }
         let (code, phrase) = match line {
             [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] => {
                 let digit = |byte: u8| u16::from(byte - b'0');

@@ -39,7 +39,8 @@ pub struct Loan<T> {
     lent: Cell<Option<NonNull<T>>>,
     /// Somebody uses it.
     busy: Cell<bool>,
-    /// Whoever lent it, and waits for that use to end.
+    /// Whoever lent it waits for that use to end: who that is stands in `owner`.
+    awaited: Cell<bool>,
     owner: Cell<Option<Thread>>,
 }
 
@@ -60,6 +61,7 @@ impl<T> Drop for Ends<'_, T> {
             // Another thread has let go of the interpreter while it uses the value. Nothing of
             // ours does so; should something, it is waited for and not trusted to be quick.
             self.0.owner.set(Some(thread::current()));
+            self.0.awaited.set(true);
             outside(|_| {
                 will_wait(Wait::For("the use of a loan"));
                 thread::park();
@@ -70,7 +72,18 @@ impl<T> Drop for Ends<'_, T> {
 
 impl<T> Loan<T> {
     pub fn new() -> Self {
-        Self { lent: Cell::new(None), busy: Cell::new(false), owner: Cell::new(None) }
+        Self {
+            lent: Cell::new(None),
+            busy: Cell::new(false),
+            awaited: Cell::new(false),
+            owner: Cell::new(None),
+        }
+    }
+
+    /// Something is lent, and nobody uses it.
+    #[inline]
+    pub fn is_there(&self, _py: Python<'_>) -> bool {
+        self.lent.get().is_some() && !self.busy.get()
     }
 
     /// Lends a value while `work` runs, on a thread that is attached.
@@ -97,14 +110,23 @@ impl<T> Loan<T> {
     }
 }
 
+impl<T> Loan<T> {
+    #[cold]
+    fn tell_owner(&self) {
+        if let Some(owner) = self.owner.take() {
+            owner.unpark();
+        }
+    }
+}
+
 /// Ends a use when dropped, also when the use panics.
 struct Frees<'a, T>(&'a Loan<T>);
 
 impl<T> Drop for Frees<'_, T> {
     fn drop(&mut self) {
         self.0.busy.set(false);
-        if let Some(owner) = self.0.owner.take() {
-            owner.unpark();
+        if self.0.awaited.take() {
+            self.0.tell_owner();
         }
     }
 }

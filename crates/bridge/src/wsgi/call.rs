@@ -120,9 +120,11 @@ impl Wsgi {
     /// Answers one request with what the thread keeps.
     #[inline]
     fn answer(&self, py: Python<'_>, exchange: &mut Exchange, engine: &Arc<Engine>) {
-        let mut space = WORKSPACE.take();
-        self.answer_at(py, exchange, engine, &mut space);
-        WORKSPACE.set(space);
+        WORKSPACE.with(|kept| match kept.try_borrow_mut() {
+            Ok(mut space) => self.answer_at(py, exchange, engine, &mut space),
+            // A call of this thread is under way already, and has what it keeps.
+            Err(_) => self.answer_at(py, exchange, engine, &mut Workspace::default()),
+        });
     }
 
     /// Answers one request. Where requests are suspended, the exchange is not on the stack:

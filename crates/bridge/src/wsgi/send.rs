@@ -33,26 +33,37 @@ pub fn send_whole(
     }
     let builder = &mut draft.builder;
     let engine = &reply.engine;
-    if reply.exchange.with(py, |exchange| !exchange.is_unanswered()).ok_or_else(written_elsewhere)? {
-        // `write` has begun the reply.
-        drop(draft);
-        send_part(py, reply, only, bytes)?;
-        return finish(py, reply);
-    }
     let sent = reply.exchange.with(py, |exchange| {
+        if !exchange.is_unanswered() {
+            return Ok(Sent::Begun);
+        }
         match only.cast_exact::<PyBytes>() {
             Ok(kept) if bytes.len() >= KEEP_BYTES => {
                 exchange.whole_kept(builder, KeptBytes::boxed(kept), engine)
             }
             _ => exchange.whole(builder, bytes, engine),
         }?;
-        Ok::<_, Gone>(exchange.may_be_left(engine))
+        Ok::<_, Gone>(if exchange.may_be_left(engine) { Sent::All } else { Sent::Kept })
     });
     drop(draft);
     match sent.ok_or_else(written_elsewhere)?? {
-        true => Ok(()),
-        false => wait_until_kept(py, reply),
+        Sent::All => Ok(()),
+        Sent::Kept => wait_until_kept(py, reply),
+        Sent::Begun => {
+            send_part(py, reply, only, bytes)?;
+            finish(py, reply)
+        }
     }
+}
+
+/// What has become of a body that is whole.
+enum Sent {
+    /// It is sent, or may wait for its peer.
+    All,
+    /// More is kept for slow readers than may be.
+    Kept,
+    /// Nothing: `write` has begun the reply, of which it is another part.
+    Begun,
 }
 
 /// Sends one part of a body that `write` was given, and waits where the peer is slower than the bound allows.

@@ -73,7 +73,9 @@ impl Starts for Starter {
         let headers = listed(*headers)?;
         let headers = headers.as_borrowed();
         let reply = this.get().reply.get();
-        reply.exchange.with(py, |_| ()).ok_or_else(over)?;
+        if !reply.exchange.is_there(py) {
+            return Err(over());
+        }
         let mut draft = reply.draft.borrow(py).ok_or_else(over)?;
         let exc_info = exc_info.as_ref().filter(|given| !given.is_none());
         if draft.started {
@@ -173,10 +175,8 @@ fn add_header(draft: &mut Draft, pair: &Bound<'_, PyAny>) -> PyResult<()> {
             &made
         }
     };
-    if pair.len() != 2 {
-        return Err(wrong());
-    }
-    let (name, value) = (pair.get_borrowed_item(0)?, pair.get_borrowed_item(1)?);
+    let [name, value] = pair.as_slice() else { return Err(wrong()) };
+    let (name, value) = (name.as_borrowed(), value.as_borrowed());
     let head = &mut draft.builder.head;
     let named = draft
         .names

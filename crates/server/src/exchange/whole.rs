@@ -40,8 +40,8 @@ impl Exchange {
             }
             if let Some(buffer) = &mut self.batched
                 && let Downstream::Connection(connection) = &self.downstream
-                && connection.sending.is_empty()
                 && connection.pending.is_empty()
+                && connection.sending.is_empty()
             {
                 builder.head.swap(buffer);
                 return Ok(());

@@ -53,8 +53,9 @@ impl ReplyForm {
 /// What a status line begins with.
 pub(super) const VERSION: &[u8] = b"HTTP/1.1 ";
 
-/// The status that is meant where none is said (RFC 3875 §6.3.3).
-const USUAL: &[u8] = b"HTTP/1.1 200 OK\r\n";
+/// The status of most replies, which is meant where none is said (RFC 3875 §6.3.3), and its line.
+pub(super) const USUAL_STATUS: &[u8] = b"200 OK";
+pub(super) const USUAL: &[u8] = b"HTTP/1.1 200 OK\r\n";
 
 /// True where a web server takes a reply with these lines for `200 OK` without being told, and does nothing else of its own:
 /// a place would be a redirection (RFC 3875 §6.2.3), and Apache holds validators against what the client has asked for.
