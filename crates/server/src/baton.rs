@@ -71,9 +71,13 @@ pub trait Lead {
 
 /// Who does the jobs.
 pub trait Run<J> {
+    /// A job is about to be done. Under the baton, as [`Run::is_back`].
+    fn begins(&self) {}
     /// Does a job, start to end, on this thread.
     fn run(&self, job: &mut J);
-    /// Somebody else leads: what was left for the loop to do with a finished job is done now.
+    /// This thread has done a job, and leads again.
+    fn is_back(&self) {}
+    /// In its place, without the baton: somebody else leads: what was left for the loop to do with a finished job is done now.
     fn late(&self, job: &mut J);
     /// Runs something that waits, while others may use the interpreter.
     fn outside<R>(&self, wait: impl FnOnce() -> R) -> R;
@@ -210,6 +214,7 @@ impl<L: Lead> Baton<L> {
         pool: &impl Pool,
     ) -> Option<TriedGuard<'a, L>> {
         let mine = self.now_running(pool);
+        runner.begins();
         drop(work);
         runner.run(&mut job);
         let Some(mut work) = try_lock(&self.held) else {
@@ -217,6 +222,7 @@ impl<L: Lead> Baton<L> {
             self.leave(job, pool);
             return None;
         };
+        runner.is_back();
         self.now_leading(&mut work, Some(mine));
         work.take_back(job);
         Some(work)

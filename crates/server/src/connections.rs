@@ -40,6 +40,8 @@ pub(crate) struct Connections {
     /// The way on which idle ones go to other workers.
     handover: Handover,
     shutdown: Shutdown,
+    /// The connection whose earlier replies wait for the request that was begun last.
+    held_up: Option<u64>,
     /// Who makes room for another connection.
     evictable: EvictionQueue,
     /// One has been closed since this was last asked.
@@ -57,6 +59,7 @@ impl Connections {
             storing: Storing::new(Arc::clone(&engine.spool), Arc::clone(&engine.waker)),
             handover: Handover::new(engine.config.handoff.clone()),
             shutdown: Shutdown::default(),
+            held_up: None,
             evictable: EvictionQueue::default(),
             one_closed: false,
             opened: VecDeque::new(),
@@ -166,6 +169,30 @@ impl Connections {
         connection.answered(now);
     }
 
+    /// A request is begun: replies to earlier ones of its connection may wait for it.
+    #[inline]
+    pub fn begins(&mut self, exchange: &Exchange) {
+        if let Some(replies) = exchange.pipelined_replies() {
+            let token = exchange.token();
+            self.slots.note_pipelined(token, replies);
+            self.held_up = Some(token);
+        }
+    }
+
+    /// Whoever was waited for is back.
+    #[inline]
+    pub fn nobody_is_held_up(&mut self) {
+        self.held_up = None;
+    }
+
+    /// Whoever is waited for takes long: what waits for it is sent.
+    pub fn relieve(&mut self) {
+        if let Some(replies) = self.held_up.take().and_then(|token| self.slots.take_pipelined(token)) {
+            // An error shows again when the connection comes back.
+            let _ = replies.send();
+        }
+    }
+
     /// Those whose bodies have been written come back.
     pub fn fetch_stored(&mut self) {
         self.storing.fetch();
@@ -228,6 +255,10 @@ impl Connections {
     /// Puts a connection into the table, where an edge or a deadline will find it.
     #[inline]
     fn park(&mut self, mut connection: Box<Connection>, poller: &mut Poller) {
+        if self.handover.is_on() {
+            // What is known of it here would keep it from leaving.
+            self.slots.take_pipelined(connection.token);
+        }
         if self.handover.is_on() && connection.can_leave() {
             match self.hand_over(connection, poller) {
                 Some(kept) => connection = kept,

@@ -15,6 +15,7 @@ use reactor::sys::{exit_now, forks, write_stderr};
 use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::disk::DiskThreads;
+use crate::in_flight::InFlight;
 use crate::listener::Listener;
 use crate::log::Log;
 use crate::request_deadlines::{RequestDeadlines, Telling};
@@ -117,7 +118,7 @@ pub struct Engine {
     /// One thread keeps the interpreter, and those that were called cannot have it.
     held: AtomicBool,
     /// Threads inside the application.
-    in_flight: AtomicU32,
+    pub(crate) inside: InFlight,
     /// How many may be.
     threads: AtomicU32,
     queued: AtomicU32,
@@ -164,7 +165,7 @@ impl Engine {
             after_held_until: AtomicU64::new(0),
             crowded_until: AtomicU64::new(0),
             held: AtomicBool::new(false),
-            in_flight: AtomicU32::new(0),
+            inside: InFlight::default(),
             queued: AtomicU32::new(0),
             limited: AtomicU32::new(0),
             max_requests_told: AtomicBool::new(false),
@@ -223,17 +224,7 @@ impl Engine {
     /// Threads inside the application.
     #[inline]
     pub fn in_flight(&self) -> u32 {
-        self.in_flight.load(Ordering::Relaxed)
-    }
-
-    /// A thread enters the application, or leaves it.
-    #[inline]
-    pub(crate) fn count_in_flight(&self, enters: bool) {
-        if enters {
-            self.in_flight.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.inside.count()
     }
 
     /// How many threads may be inside the application at a time.

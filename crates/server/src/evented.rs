@@ -98,7 +98,7 @@ impl Evented {
             match self.turn.next() {
                 Next::Ready(exchange) => {
                     self.turn.has_begun();
-                    self.turn.engine().count_in_flight(true);
+                    self.turn.engine().inside.begins();
                     if let Some(pipelined) = exchange.pipelined_replies() {
                         self.heartbeat.note(pipelined);
                     }
@@ -177,7 +177,7 @@ impl Evented {
     /// A finished exchange comes back. True: something is ready by it, so turn soon.
     pub fn take_back(&mut self, mut exchange: Box<Exchange>) -> bool {
         exchange.ends_now();
-        self.turn.engine().count_in_flight(false);
+        self.turn.engine().inside.is_back();
         self.heartbeat.work();
         if self.ended {
             exchange.send_batched(self.turn.engine());

@@ -54,6 +54,8 @@ pub mod handoff;
 pub mod handover;
 #[cfg(not(loom))]
 pub mod heartbeat;
+#[cfg(not(loom))]
+mod in_flight;
 pub mod inbox;
 #[cfg(not(loom))]
 pub mod incoming;

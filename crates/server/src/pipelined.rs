@@ -129,3 +129,36 @@ impl PipelinedReplies {
         std::mem::take(&mut lock(&self.replies).taken)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use reactor::Socket;
+
+    use super::*;
+
+    #[test]
+    fn who_only_looks_sees_that_something_waits_until_the_kernel_has_all() {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+        let socket = Socket::from_owned(OwnedFd::from(ours)).expect("a socket");
+        let replies = PipelinedReplies::new(&Arc::new(socket.into()));
+        assert!(replies.is_empty());
+        // More than a socket takes at once.
+        let large = vec![b'x'; 4 << 20];
+        assert!(replies.add(&[b"one", b"two"], usize::MAX) && replies.add(&[&large], usize::MAX));
+        assert_eq!(replies.waiting(), 6 + large.len());
+        let (mut read, mut room) = (0, vec![0; 1 << 20]);
+        while replies.send().expect("a peer") == Flushed::Full {
+            assert!(!replies.is_empty());
+            read += theirs.read(&mut room).expect("some of it");
+        }
+        assert!(replies.is_empty() && read < 6 + large.len());
+        assert_eq!(replies.take_count(), 6 + large.len() as u64);
+        while read < 6 + large.len() {
+            read += theirs.read(&mut room).expect("the rest of it");
+        }
+    }
+}

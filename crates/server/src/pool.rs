@@ -259,9 +259,18 @@ struct PoolThread<'a, A: App>(&'a Arc<Threads<A>>);
 
 impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
     #[inline]
+    fn begins(&self) {
+        self.0.engine.inside.begins();
+    }
+
+    #[inline]
+    fn is_back(&self) {
+        self.0.engine.inside.is_back();
+    }
+
+    #[inline]
     fn run(&self, exchange: &mut Box<Exchange>) {
         let (app, engine) = (&*self.0.app, &self.0.engine);
-        engine.count_in_flight(true);
         let cpu = exchange.call_begins();
         let call = std::panic::AssertUnwindSafe(|| {
             app.call(exchange, engine);
@@ -275,10 +284,10 @@ impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
             exchange.fail(engine);
         }
         exchange.call_ended(cpu);
-        engine.count_in_flight(false);
     }
 
     fn late(&self, exchange: &mut Box<Exchange>) {
+        self.0.engine.inside.is_back_late();
         exchange.send_batched(&self.0.engine);
         self.0.engine.show_level();
     }

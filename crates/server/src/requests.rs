@@ -26,7 +26,6 @@ use crate::files::Files;
 use crate::heartbeat::Heartbeat;
 use crate::inbox::Inbox;
 use crate::lanes::{ByHand, Lanes, Queues};
-use crate::pipelined::PipelinedReplies;
 use crate::poller::Poller;
 use crate::reply::Reply;
 use crate::statistics::phase::Ending;
@@ -45,8 +44,6 @@ pub(crate) struct Requests {
     finished: VecDeque<Box<Exchange>>,
     /// Requests of streams whose connections have their share of threads (`held.rs`).
     held: VecDeque<Box<Exchange>>,
-    /// Replies that wait for the exchange that was begun last.
-    held_up: Option<Arc<PipelinedReplies>>,
     throughput: Throughput,
     lanes: Lanes,
     /// Requests that are not known to be quick and wait, and how fast the slow ones are done.
@@ -83,7 +80,6 @@ impl Requests {
             batch: Batch::default(),
             finished: VecDeque::new(),
             held: VecDeque::new(),
-            held_up: None,
             throughput: Throughput::default(),
         })
     }
@@ -176,9 +172,6 @@ impl Requests {
         if next.has_stream() {
             return self.stream_may_begin(poller);
         }
-        if let Some(pipelined) = next.pipelined_replies() {
-            self.held_up = Some(Arc::clone(pipelined));
-        }
         true
     }
 
@@ -214,12 +207,6 @@ impl Requests {
             exchange.cut();
             self.finished.push_back(exchange);
         }
-    }
-
-    /// Whoever was waited for is back. Kept longer, it would keep a closed socket open.
-    #[inline]
-    pub fn nobody_is_held_up(&mut self) {
-        self.held_up = None;
     }
 
     /// One that was begun has come back from its thread. `looked`: when the last look was.
@@ -385,10 +372,6 @@ impl Requests {
 
     /// A call takes long: what waits for it is sent, and nothing waits for those after it for a while.
     pub fn relieve(&mut self) {
-        if let Some(pipelined) = self.held_up.take() {
-            // An error shows again when the connection comes back.
-            let _ = pipelined.send();
-        }
         self.batch.relieve();
     }
 

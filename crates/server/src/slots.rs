@@ -4,10 +4,12 @@
 //! edge. Does not know: what a connection does. Runs under the baton.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use wire::Millis;
 
 use crate::connection::Connection;
+use crate::pipelined::PipelinedReplies;
 
 /// Tokens of listeners have this bit; a slot's generation never reaches it.
 pub const LISTENER: u64 = 1 << 63;
@@ -27,12 +29,14 @@ pub enum Place {
     InFlight {
         missed: bool,
         hung_up: bool,
+        /// Where its replies to earlier pipelined requests wait, once a request of it has held some up.
+        pipelined: Option<Arc<PipelinedReplies>>,
     },
 }
 
 impl Place {
     /// With a thread from now on.
-    const IN_FLIGHT: Self = Self::InFlight { missed: false, hung_up: false };
+    const IN_FLIGHT: Self = Self::InFlight { missed: false, hung_up: false, pipelined: None };
 }
 
 /// A connection that is in flight and shall be looked at.
@@ -172,7 +176,7 @@ impl Slots {
     #[inline]
     pub fn deliver_missed_edges(&mut self, connection: &mut Connection) {
         if let Some(row) = self.get(connection.token)
-            && let Place::InFlight { missed, hung_up } = &mut row.place
+            && let Place::InFlight { missed, hung_up, .. } = &mut row.place
         {
             connection.note_edge(std::mem::take(missed), std::mem::take(hung_up));
         }
@@ -188,6 +192,26 @@ impl Slots {
                 row.place = other;
                 None
             }
+        }
+    }
+
+    /// Replies of a connection wait for a request of it that is begun now. They are the same from its first request to
+    /// its last, so that they are noted once.
+    #[inline]
+    pub fn note_pipelined(&mut self, token: u64, replies: &Arc<PipelinedReplies>) {
+        if let Some(row) = self.get(token)
+            && let Place::InFlight { pipelined, .. } = &mut row.place
+            && !pipelined.as_ref().is_some_and(|known| Arc::ptr_eq(known, replies))
+        {
+            *pipelined = Some(Arc::clone(replies));
+        }
+    }
+
+    /// What [`Slots::note_pipelined`] has noted, taken away.
+    pub fn take_pipelined(&mut self, token: u64) -> Option<Arc<PipelinedReplies>> {
+        match &mut self.get(token)?.place {
+            Place::InFlight { pipelined, .. } => pipelined.take(),
+            Place::Free | Place::Parked(_) => None,
         }
     }
 
@@ -222,7 +246,7 @@ impl Slots {
     /// late for one that is gone.
     pub fn miss_edge(&mut self, token: u64, readable: bool, ended: bool) {
         if let Some(row) = self.get(token)
-            && let Place::InFlight { missed, hung_up } = &mut row.place
+            && let Place::InFlight { missed, hung_up, .. } = &mut row.place
         {
             *missed |= readable;
             *hung_up |= ended;
@@ -275,6 +299,25 @@ mod tests {
         while slots.next_resumed().is_some() {}
         slots.resume(successor);
         assert_eq!(slots.resuming(), 1);
+    }
+
+    #[test]
+    fn replies_that_wait_for_a_connection_are_known_no_longer_than_its_flight() {
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        let socket = reactor::Socket::from_owned(ours.into()).expect("a socket");
+        let replies = PipelinedReplies::new(&Arc::new(socket.into()));
+        let mut slots = Slots::default();
+        let token = slots.take();
+        let goes = |slots: &mut Slots| {
+            (0..2).for_each(|_| slots.note_pipelined(token, &replies));
+            assert_eq!(Arc::strong_count(&replies), 2, "once, however often");
+        };
+        goes(&mut slots);
+        assert!(slots.take_pipelined(token).is_some_and(|known| Arc::ptr_eq(&known, &replies)));
+        assert!(slots.take_pipelined(token).is_none() && Arc::strong_count(&replies) == 1);
+        goes(&mut slots);
+        slots.free(token);
+        assert_eq!(Arc::strong_count(&replies), 1, "a closed socket is not kept open");
     }
 
     #[test]

@@ -313,7 +313,7 @@ impl Loop {
     /// A request that was given out has been begun: others do not wait for it.
     #[inline]
     pub(crate) fn has_begun(&mut self) {
-        self.requests.nobody_is_held_up();
+        self.connections.nobody_is_held_up();
     }
 
     /// An exchange has been answered. True: something is ready by it, so look soon.
@@ -407,6 +407,7 @@ impl Lead for Loop {
                 if self.requests.may_begin(&mut self.poller)
                     && let Some(mut next) = self.requests.take(self.poller.now)
                 {
+                    self.connections.begins(&next);
                     next.begins(&mut self.poller.statistics, self.engine.leader_back());
                     return Next::Ready(next);
                 }
@@ -458,7 +459,7 @@ impl Lead for Loop {
     // Always: it is done for each request.
     #[inline(always)]
     fn take_back(&mut self, mut exchange: Box<Exchange>) {
-        self.requests.nobody_is_held_up();
+        self.connections.nobody_is_held_up();
         self.poller.statistics.note(exchange.times.ended);
         self.requests.came_back(&mut exchange, self.poller.looked);
         self.requests.finish_later(exchange);
@@ -466,6 +467,7 @@ impl Lead for Loop {
 
     fn relieved(&mut self) {
         self.poller.statistics.refresh();
+        self.connections.relieve();
         self.requests.relieve();
     }
 
