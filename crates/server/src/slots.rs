@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn replies_that_wait_for_a_connection_are_known_no_longer_than_its_flight() {
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
-        let socket = reactor::Socket::from_owned(ours.into()).expect("a socket");
+        let socket = reactor::Socket::from_owned(std::os::fd::OwnedFd::from(ours)).expect("a socket");
         let replies = PipelinedReplies::new(&Arc::new(socket.into()));
         let mut slots = Slots::default();
         let token = slots.take();
