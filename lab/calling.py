@@ -135,14 +135,27 @@ async def all_by_asgi(application: Any, requests: list[dict[str, Any]]) -> list[
     return found
 
 
+def _imported(name: str) -> Any:
+    """A module; where it is not there, that is said, and what its own imports lack is told with their traceback."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if not missing or (name != missing and not name.startswith(f"{missing}.")):
+            raise
+        sys.exit(f"there is no module '{missing}' in {os.getcwd()}")
+
+
 def main(source: str, target: str) -> None:
     """Asks, and writes down what was said."""
     with open(source) as file:
         asked = json.load(file)
     sys.path[0] = os.getcwd()
-    module = importlib.import_module(asked["module"])
+    module = _imported(asked["module"])
     if asked["prepare"]:
         getattr(module, asked["prepare"])()
+    if not hasattr(module, asked["attribute"]):
+        sys.exit(f"the module '{asked['module']}' has no attribute '{asked['attribute']}'")
     application = getattr(module, asked["attribute"])
     asgi = is_asgi(application) if asked["interface"] == "auto" else asked["interface"] == "asgi"
     if asgi:

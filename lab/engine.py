@@ -45,7 +45,10 @@ def found() -> str:
             return str(path)
     path_found = shutil.which("forehand-load")
     if not path_found:
-        hint = "`make build` builds it; or name it in $FOREHAND_LOAD"
+        hint = (
+            "pip install 'PATH[lab]' brings it, where PATH is a clone of Forehand's repository, in which `make load` "
+            "builds it; or name it in $FOREHAND_LOAD"
+        )
         raise Problem(MISSING, "the load engine forehand-load is not here", hint)
     return path_found
 

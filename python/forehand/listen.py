@@ -167,10 +167,12 @@ def split(address: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon:
         return text, 8000
-    if ":" in host:
+    if ":" in host and "." not in host:
         raise Problem(
             errors.USAGE, f"the address '{address}' is ambiguous", hint=f"write an IPv6 address as [{host}]:{port}"
         )
+    if ":" in host:
+        raise _bad(address)
     return host or "0.0.0.0", _port(port, address)
 
 

@@ -111,7 +111,7 @@ def _process(plan: dict[str, Any]) -> None:
     if plan["umask"]:
         os.umask(int(plan["umask"], 8))
     if plan["log_file"] != "-" or plan["access_log_file"] != "-":
-        log_files.open_own(plan, first=True)
+        log_files.open_own(plan, first=True, tried=plan["check"])
     for line in plan["sources"]:
         log.write("debug", line)
 

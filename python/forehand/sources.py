@@ -42,13 +42,17 @@ def gather(given: dict[str, Any], config: str | None, folder: str) -> Settings:
 PLATFORMS = {"WEB_CONCURRENCY": "workers", "PORT": "port", "FORWARDED_ALLOW_IPS": "forwarded_allow_ips"}
 
 
+#: Variables of the lab and of the build, which somebody may have set for good.
+OF_OTHERS = ("FOREHAND_LAB_", "FOREHAND_LOAD", "FOREHAND_WITHOUT_ENGINE", "FOREHAND_WITH_SYMBOLS")
+
+
 def _from_environment(settings: Settings, environment: Mapping[str, str]) -> None:
     known = {f"FOREHAND_{key.upper()}": option for option in OPTIONS.values() for key in option.keys}
     for variable, name in PLATFORMS.items():
         if environment.get(variable):
             _put_text(settings, OPTIONS[name], environment, variable, PLATFORM)
     for variable in sorted(environment):
-        if not variable.startswith("FOREHAND_"):
+        if not variable.startswith("FOREHAND_") or variable.startswith(OF_OTHERS):
             continue
         option = known.get(variable)
         if option is None:

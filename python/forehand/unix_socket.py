@@ -13,6 +13,9 @@ import stat
 from forehand import errors
 from forehand.errors import Problem
 
+#: What `sockaddr_un` has room for, in bytes, on Linux.
+LONGEST_PATH = 107
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -33,11 +36,24 @@ def listen(path: str, backlog: int, access: dict[str, Any]) -> socket.socket:
     except OSError as error:
         sock.close()
         status = errors.PERMISSION if error.errno in (errno.EACCES, errno.EPERM) else errors.ADDRESS
-        raise Problem(status, f"the unix socket {path} cannot be bound: {error.strerror or error}") from None
+        text = f"the unix socket {path} cannot be bound: {error.strerror or error}"
+        raise Problem(status, text, hint=_remedy(path, error)) from None
     except Problem:
         sock.close()
         raise
     return sock
+
+
+def _remedy(path: str, error: OSError) -> str:
+    """What to do where a path cannot be bound."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if error.errno == errno.ENOENT:
+        return f"there is no folder {folder}: make it for the user who starts the server (install -d -o USER {folder})"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"whoever starts the server has to be able to write in {folder}"
+    if error.errno is None:
+        return f"the system allows {LONGEST_PATH} bytes; a relative path is shorter"
+    return "choose another path"
 
 
 def _bind(sock: socket.socket, path: str, access: dict[str, Any]) -> None:

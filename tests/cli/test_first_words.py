@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from forehand import cli
+from forehand import cli, unix_socket
 from forehand.errors import Problem
 from forehand.listen import listen
-from serving import Serving
+from serving import HERE, Serving
 from test_command import run
 
 Told = Callable[..., tuple[int, str]]
@@ -32,6 +37,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 WRONG = [
     (["app", "--port", "80800"], "--port: there is no port 80800: ports end at 65535"),
     (["app", "--check", "--bind", "127.0.0.1:99999"], "'127.0.0.1:99999' is not an address: there is no port 99999"),
+    (["app", "--check", "--bind", "127.0.0.1:80:81"], "'127.0.0.1:80:81' is not an address"),
     (["app", "--check", "--bind", "unix:"], "'unix:' is not an address"),
     (["app", "--check", "--bind", "fd://three"], "'fd://three' is not an address"),
     (["app", "--check", "--status-bind", "x:y"], "'x:y' is not an address"),
@@ -85,6 +91,15 @@ def test_a_platform_s_port_is_judged_as_well(told: Told, monkeypatch: pytest.Mon
     assert (status, "the variable PORT: there is no port 80800" in said) == (2, True), said
 
 
+def test_variables_of_the_lab_and_of_the_build_are_in_nobody_s_way(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def app(environ, start_response): ...\n")
+    told = "".join(page.read_text() for page in (HERE.parent / "docs").glob("*.md"))
+    names = set(re.findall(r"FOREHAND_(?:LAB_\w+|LOAD|WITH\w+)", told))
+    assert {"FOREHAND_LAB_HOME", "FOREHAND_LOAD", "FOREHAND_WITHOUT_ENGINE"} <= names
+    status, said = run("app", "--check", cwd=tmp_path, env=dict.fromkeys(names, "x"))
+    assert status == 0, said
+
+
 @pytest.mark.parametrize("words", [("status",), ("requests",), ("top", "--once"), ("heap",), ("profile",)])
 def test_a_server_that_is_not_there_is_told_with_what_to_do(told: Told, tmp_path: Path, words: tuple[str, ...]) -> None:
     status, said = told(*words, "-C", str(tmp_path / "none.sock"))
@@ -111,6 +126,37 @@ def test_a_check_finds_what_a_start_would_find_later(tmp_path: Path) -> None:
     endpoint = ("--status-bind", "127.0.0.1:0", "--status-token-file", "none")
     status, said = run("app", "--check", *endpoint, cwd=tmp_path)
     assert (status, "--status-token-file: none: No such file" in said) == (2, True), said
+
+
+def test_a_check_says_what_is_wrong_where_it_was_asked_and_not_in_the_log(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("1 / 0\n")
+    status, said = run("app", "--check", "--log-file", "error.log", cwd=tmp_path)
+    assert (status, "ZeroDivisionError" in said) == (4, True), said
+    assert (tmp_path / "error.log").read_text() == ""
+
+
+def test_who_starts_a_server_in_a_terminal_is_told_where_its_lines_go(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("1 / 0\n")
+    ours, its = pty.openpty()
+    words = [sys.executable, "-m", "forehand", "app", "--log-file", "error.log", "--bind", "127.0.0.1:0"]
+    done = subprocess.run(words, cwd=tmp_path, stdout=its, stderr=its, timeout=20, check=False)
+    os.close(its)
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        said = terminal.read(4096).decode()
+    assert (done.returncode, said) == (4, f"forehand: what the server says goes to {tmp_path}/error.log\r\n")
+    assert "ZeroDivisionError" in (tmp_path / "error.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "why", "remedy"),
+    [("nowhere/x.sock", "No such file", "there is no folder {here}/nowhere: make it"),
+     ("x" * 200, "path too long", "the system allows 107 bytes")],
+)  # fmt: skip
+def test_a_unix_socket_that_cannot_be_made_says_what_to_do(tmp_path: Path, path: str, why: str, remedy: str) -> None:
+    access = {"mode": 0o666, "user": "", "group": ""}
+    with pytest.raises(Problem, match=why) as refused:
+        unix_socket.listen(str(tmp_path / path), 1, access)
+    assert remedy.format(here=tmp_path) in refused.value.hint
 
 
 def test_an_address_that_is_named_twice_is_not_somebody_else_s() -> None:

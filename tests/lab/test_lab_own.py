@@ -354,3 +354,18 @@ def test_the_caller_needs_nothing_of_the_lab(site: Path, tmp_path: Path) -> None
     subprocess.run([*words, str(tmp_path / "asked.json"), str(tmp_path / "told.json")], cwd=site, check=True)
     told = json.loads((tmp_path / "told.json").read_text())
     assert told["interface"] == "wsgi" and len(told["told"][0]) == 2 and os.path.exists(site)
+
+
+@pytest.mark.parametrize(
+    ("module", "attribute", "said"),
+    [("mine.nowhere", "app", "there is no module 'mine.nowhere' in "),
+     ("mine.wsgi", "app", "the module 'mine.wsgi' has no attribute 'app'")],
+)  # fmt: skip
+def test_what_is_not_there_to_be_called_is_one_line(
+    site: Path, tmp_path: Path, module: str, attribute: str, said: str
+) -> None:
+    asked = {"module": module, "attribute": attribute, "interface": "auto", "prepare": "", "requests": []}
+    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    words = [sys.executable, "-S", "-E", str(Path(own.__file__).with_name("calling.py"))]
+    done = subprocess.run([*words, str(tmp_path / "asked.json"), "x"], cwd=site, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith(said) and done.stderr.count("\n") == 1, done.stderr

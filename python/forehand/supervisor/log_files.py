@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def open_own(settings: dict[str, Any], *, first: bool = False) -> None:
-    """Open the log files (again). Raises Problem the first time; later it is told."""
+def open_own(settings: dict[str, Any], *, first: bool = False, tried: bool = False) -> None:
+    """Open the log files (again). Raises Problem the first time; later it is told. `tried`: all that matters is whether
+    they can be opened, and lines go where they went."""
     for name in ("log_file", "access_log_file"):
         path = settings[name]
         if path == "-":
@@ -31,7 +32,10 @@ def open_own(settings: dict[str, Any], *, first: bool = False) -> None:
                 raise
             log.write("error", f"continuing with the old file: {error}")
             continue
-        if name == "log_file":
+        if name == "log_file" and not tried:
+            if first and os.isatty(2):
+                # Somebody looks here for what is said next, such as why it does not start.
+                os.write(2, f"forehand: what the server says goes to {os.path.abspath(path)}\n".encode())
             os.dup2(fd, 2)
         os.close(fd)
 

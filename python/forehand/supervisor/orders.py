@@ -89,7 +89,8 @@ def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
     for name in ("addresses", "control", "pid_file", "socket_access", "status_bind", "trace_endpoint"):
         if settings[name] != old[name]:
             stays = ", ".join(old[name]) if isinstance(old[name], list) else str(old[name] or "none")
-            text = f"{name.replace('_', ' ')} stays {stays}: a change of it needs a restart"
+            shown = "bind" if name == "addresses" else name.replace("_", " ")
+            text = f"{shown} stays {stays}: a change of it needs a restart"
             if name == "socket_access":
                 text = "sockets keep their owner and mode: a change of it needs a restart"
             supervisor.not_reloaded.append(text)
