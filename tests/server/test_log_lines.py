@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import requests
 from serving import HERE, PYTHON, Serving
 
 CLOSE = b"Host: a\r\nConnection: close\r\n"
@@ -214,3 +216,32 @@ def test_lines_go_to_syslog(serve: Callable[..., Serving], tmp_path: Path) -> No
             [PYTHON, "-m", "forehand", "echo", *words, "--check"], cwd=HERE / "apps", capture_output=True, text=True
         )
         assert done.returncode == status, done.stderr
+
+
+def test_a_log_that_has_no_room_is_told_of_at_once_and_goes_on_with_whole_lines(
+    serve: Callable[..., Serving], tmp_path: Path
+) -> None:
+    access = tmp_path / "access.log"
+    # Longer than the server's own log, which the bound below leaves alone.
+    access.write_text("an earlier line\n" * 10_000)
+    before = access.stat().st_size
+    server = serve("echo", "--access-log", "common", "--access-log-file", str(access))
+    assert requests.get(f"{server.url}/first", timeout=20).status_code == 200
+    line = server.until(lambda: access.stat().st_size - before)
+    # A line and a half have room, as where a disk is nearly full.
+    worker = server.workers[0]
+    unbounded = resource.prlimit(worker, resource.RLIMIT_FSIZE)
+    resource.prlimit(worker, resource.RLIMIT_FSIZE, (before + line * 5 // 2, unbounded[1]))
+    try:
+        for _ in range(2):
+            assert requests.get(f"{server.url}/first", timeout=20).status_code == 200
+        server.says("access log: it cannot be written: File too large")
+    finally:
+        resource.prlimit(worker, resource.RLIMIT_FSIZE, unbounded)
+    assert requests.get(f"{server.url}/again", timeout=20).status_code == 200
+    server.until(lambda: "GET /again" in access.read_text())
+    *_, cut, last = access.read_text().splitlines()
+    assert 0 < len(cut) < line - 1 and last.count("HTTP/1.1") == 1, (cut, last)
+    # The line that was cut, and not the one that went out with it.
+    server.says("access log: 1 lines were lost")
+    assert server.log().count("it cannot be written") == 1

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Error, ErrorKind, Write};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -324,6 +324,9 @@ impl Log {
 impl Shared {
     /// The log thread's life.
     fn write(&self, mut file: File, form: Form) {
+        // The end of the file is half a line: what follows begins with a new one.
+        let mut torn = false;
+        let mut failing = false;
         loop {
             let (lines, lost, next, losses) = {
                 let mut queue = lock(&self.queue);
@@ -338,22 +341,50 @@ impl Shared {
             };
             if let Some(next) = next {
                 file = next;
+                torn = false;
             }
             let count = lines.len() as u64;
-            let mut batch: Vec<u8> = lines.into_iter().flatten().collect();
+            let before = u64::from(torn);
+            let mut batch: Vec<u8> = if torn { vec![b'\n'] } else { Vec::new() };
+            batch.extend(lines.into_iter().flatten());
             let words = || format!("{lost} lines were lost: the log was not read, or could not be written");
             if lost > 0 && losses.is_none() {
                 batch.extend_from_slice(&form.line(Level::Warning, &words()));
             }
-            // A log that cannot be written (disk full, reader gone) must not stop anything. How
-            // many lines that cost is said when it can be written again.
-            if file.write_all(&batch).is_err() {
-                lock(&self.queue).lost += lost + count;
+            // A log that cannot be written (disk full, reader gone) must not stop anything. That it
+            // cannot is said elsewhere, and how many lines that cost when it can be written again.
+            let (taken, failure) = put(&mut file, &batch);
+            if let Some(last) = taken.checked_sub(1) {
+                torn = batch[last] != b'\n';
+            }
+            if let Some(error) = &failure {
+                let ends = batch[..taken].iter().filter(|&&byte| byte == b'\n').count() as u64;
+                lock(&self.queue).lost += lost + count - ends.saturating_sub(before).min(count);
+                if let (false, Some(other)) = (failing, losses) {
+                    other.warn(format!(
+                        "access log: it cannot be written: {error}; lines are lost until it can be"
+                    ));
+                }
             } else if let (1.., Some(other)) = (lost, losses) {
                 other.warn(format!("access log: {}", words()));
             }
+            failing = failure.is_some();
         }
     }
+}
+
+/// Writes as much as the file takes: how much that was, and why it was not all.
+fn put(file: &mut File, batch: &[u8]) -> (usize, Option<Error>) {
+    let mut taken = 0;
+    while taken < batch.len() {
+        match file.write(&batch[taken..]) {
+            Ok(0) => return (taken, Some(ErrorKind::WriteZero.into())),
+            Ok(more) => taken += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return (taken, Some(error)),
+        }
+    }
+    (taken, None)
 }
 
 /// Appends text with control characters shown as escapes, so that no peer writes lines of
