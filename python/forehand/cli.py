@@ -38,6 +38,10 @@ exit statuses: {}
 """
 
 
+#: What a shell tells of a program that SIGPIPE has ended.
+NOBODY_READS = 141
+
+
 class Parser(argparse.ArgumentParser):
     """argparse with our exit status and the nearest option."""
 
@@ -168,10 +172,16 @@ def _unknown(words: list[str], grammar: Parser, target: str | None) -> Problem:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; the exit status."""
     try:
-        return _main(sys.argv[1:] if arguments is None else arguments)
+        status = _main(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+        return status
     except Problem as problem:
         sys.stderr.write(problem.text() + "\n")
         return problem.status
+    except BrokenPipeError:
+        # Who read it has seen enough (`| head`); what is left is written at the end, and must find somebody.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return NOBODY_READS
     except KeyboardInterrupt:
         return 130
 

@@ -114,6 +114,16 @@ def test_a_profile_that_could_not_be_written_is_not_begun(told: Told, tmp_path: 
     assert "it is a folder" in told("profile", "--output", str(tmp_path), "-C", str(tmp_path / "none.sock"))[1]
 
 
+@pytest.mark.parametrize("words", [("--print-config",), ("--version",), ("migrate", "uvicorn a:b")])
+def test_output_that_nobody_reads_to_its_end_is_no_failure_of_ours(tmp_path: Path, words: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "forehand", *words]
+    done = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, timeout=20, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_a_command_that_is_misspelt_is_guessed(tmp_path: Path) -> None:
     status, said = run("statsu", cwd=tmp_path)
     assert (status, "did you mean the command 'forehand status'?" in said) == (4, True), said
