@@ -107,6 +107,12 @@ def test_a_server_that_is_not_there_is_told_with_what_to_do(told: Told, tmp_path
     assert "none.sock: No such file or directory" in said and "is it running, and as your user?" in said
 
 
+def test_an_interval_that_is_no_number_is_told_in_words(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        told("top", "--interval", "x")
+    assert (ended.value.code, "'x' is not a number of seconds" in capsys.readouterr().err) == (2, True)
+
+
 def test_a_profile_that_could_not_be_written_is_not_begun(told: Told, tmp_path: Path) -> None:
     # Whether there is a server is looked at later.
     status, said = told("profile", "--output", str(tmp_path / "no" / "x.html"), "-C", str(tmp_path / "none.sock"))

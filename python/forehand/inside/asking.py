@@ -68,7 +68,8 @@ def unanswered(path: str, error: Exception) -> Problem:
     return Problem(
         status,
         f"no server answers at {path}: {getattr(error, 'strerror', None) or error}",
-        hint="is it running, and as your user? It prints the path of its control socket when it starts",
+        hint="is it running, and as your user? It prints the path of its control socket when it starts; with "
+        "--workers 0 or --control none it has none",
     )
 
 

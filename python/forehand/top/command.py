@@ -28,7 +28,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _interval(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds") from None
     if not 0.1 <= seconds <= 3600:
         raise argparse.ArgumentTypeError(f"{seconds:g} s is not between 0.1 s and an hour")
     return seconds
