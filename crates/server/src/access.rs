@@ -183,7 +183,7 @@ pub fn remote_address(head: &Head, peer: Address, trust: &Trust) -> String {
         Address::Unix => (Peer::Unix, "-".to_string()),
     };
     match wire::effective(head, &peer, trust) {
-        Ok(Some(effective)) => effective.addr.unwrap_or(own),
+        Ok(Some(effective)) => effective.addr.map_or(own, |address| address.to_string()),
         _ => own,
     }
 }

@@ -78,7 +78,7 @@ impl Block {
     }
 
     /// Names as sent and values without blanks around them, in order.
-    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub fn fields(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
         self.fields.iter().map(|field| (self.part(field.name), self.part(field.value)))
     }
 

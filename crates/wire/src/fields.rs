@@ -10,7 +10,7 @@ use crate::bytes::{decimal, is_token, is_value, trim_ows};
 use crate::fault::{self, Fault};
 use crate::policy::{Policy, Underscore};
 use crate::request_line::is_authority;
-use crate::trust::is_forwarding;
+use crate::trust::Forwarding;
 
 /// Parses a section that ends in its empty line; line endings have been judged already.
 ///
@@ -136,7 +136,7 @@ fn note(facts: &mut Facts, name: &[u8], value: &[u8], policy: &Policy) -> Result
         17 if is(name, "transfer-encoding") => return codings(facts, value, policy),
         _ => {}
     }
-    if matches!(name.len(), 9 | 11..=20) && is_forwarding(name) {
+    if matches!(name.len(), 9 | 11..=20) && Forwarding::of(name).is_some() {
         facts.forwarding = true;
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::bytes::{is_token, is_visible, trim_ows};
 use crate::fault::{self, Fault};
 use crate::head::Head;
 use crate::request_line::is_authority;
-use crate::trust::{Peer, Trust};
+use crate::trust::{Forwarding, Peer, Trust};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
@@ -23,7 +23,7 @@ pub enum Scheme {
 /// What is true of a request behind its proxies, where they have said it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effective {
-    pub addr: Option<String>,
+    pub addr: Option<IpAddr>,
     pub port: Option<u16>,
     pub scheme: Option<Scheme>,
     pub host: Option<Vec<u8>>,
@@ -41,43 +41,62 @@ pub fn effective(head: &Head, peer: &Peer, trust: &Trust) -> Result<Option<Effec
     if !head.block.has_forwarding() || !trust.trusts(peer) {
         return Ok(None);
     }
-    let mut found = Effective::default();
-    let all = |name: &'static str| {
-        head.block
-            .fields()
-            .filter(move |(known, _)| {
-                trust.lets_through(known, true) && known.eq_ignore_ascii_case(name.as_bytes())
-            })
-            .map(|(_, value)| value)
-    };
-    let chain: Vec<&[u8]> =
-        all("x-forwarded-for").flat_map(|value| value.split(|&byte| byte == b',')).map(trim_ows).collect();
-    if let Some(client) = client(chain.iter().rev().map(|member| node(member)), trust)? {
-        found.addr = Some(client.0);
-        found.port = client.1;
+    let said = Said::of(head, trust);
+    let mut found = Effective { scheme: scheme(&said)?, ..Effective::default() };
+    if said.has(Forwarding::For) {
+        let lines = lines(head, Forwarding::For).rev();
+        let chain = lines.flat_map(|value| value.rsplit(|&byte| byte == b','));
+        if let Some((address, port)) = client(chain.map(|member| node(trim_ows(member))), trust)? {
+            (found.addr, found.port) = (Some(address), port);
+        }
     }
-    found.scheme = scheme(&all)?;
-    if let Some(host) = last(all("x-forwarded-host")) {
+    if let Some(host) = said.nearest(Forwarding::Host) {
         found.host = Some(good_host(host)?.to_vec());
     }
-    if let Some(port) = last(all("x-forwarded-port")) {
+    if let Some(port) = said.nearest(Forwarding::Port) {
         let port = crate::bytes::decimal(port).and_then(|port| u16::try_from(port).ok());
         found.server_port = Some(port.ok_or(fault::FORWARDED)?);
     }
-    if let Some(prefix) = last(all("x-forwarded-prefix")) {
+    if let Some(prefix) = said.nearest(Forwarding::Prefix) {
         found.prefix = Some(good_prefix(prefix)?.to_vec());
     }
-    standard(all("forwarded"), trust, &mut found)?;
+    if said.has(Forwarding::Standard) {
+        standard(lines(head, Forwarding::Standard), trust, &mut found)?;
+    }
     Ok(Some(found))
 }
 
-/// The last member of the last line: what the nearest proxy has said.
-fn last<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
-    let value = values.last()?;
-    value.rsplit(|&byte| byte == b',').next().map(trim_ows).filter(|member| !member.is_empty())
+/// Of each header that is believed the last line.
+struct Said<'a>([Option<&'a [u8]>; Forwarding::KINDS]);
+
+impl<'a> Said<'a> {
+    fn of(head: &'a Head, trust: &Trust) -> Self {
+        let mut last = [None; Forwarding::KINDS];
+        for (name, value) in head.block.fields() {
+            if let Some(kind) = Forwarding::of(name).filter(|&kind| trust.accepts(kind)) {
+                last[kind as usize] = Some(value);
+            }
+        }
+        Self(last)
+    }
+
+    fn has(&self, kind: Forwarding) -> bool {
+        self.0[kind as usize].is_some()
+    }
+
+    /// The last member of the last line: what the nearest proxy has said.
+    fn nearest(&self, kind: Forwarding) -> Option<&'a [u8]> {
+        let member = self.0[kind as usize]?.rsplit(|&byte| byte == b',').next().map(trim_ows);
+        member.filter(|member| !member.is_empty())
+    }
 }
 
-type Node = (String, Option<u16>);
+/// All lines of a header, in order.
+fn lines(head: &Head, kind: Forwarding) -> impl DoubleEndedIterator<Item = &[u8]> {
+    head.block.fields().filter(move |(name, _)| Forwarding::of(name) == Some(kind)).map(|(_, value)| value)
+}
+
+type Node = (IpAddr, Option<u16>);
 
 /// The first from the right that is not a trusted proxy; the left-most where all are.
 fn client(chain: impl Iterator<Item = Option<Node>>, trust: &Trust) -> Result<Option<Node>, Fault> {
@@ -86,7 +105,7 @@ fn client(chain: impl Iterator<Item = Option<Node>>, trust: &Trust) -> Result<Op
         // A name of a proxy's own (`unknown`, `_hidden`) or no address: it cannot be trusted,
         // so that the chain ends here, with the address to its right.
         let Some(node) = node else { return Ok(nearest) };
-        let is_proxy = node.0.parse::<IpAddr>().is_ok_and(|ip| trust.has(ip)) && !trust.all;
+        let is_proxy = trust.has(node.0) && !trust.all;
         nearest = Some(node);
         if !is_proxy && !trust.all {
             break;
@@ -99,26 +118,24 @@ fn client(chain: impl Iterator<Item = Option<Node>>, trust: &Trust) -> Result<Op
 fn node(text: &[u8]) -> Option<Node> {
     let text = std::str::from_utf8(text).ok()?;
     if let Ok(ip) = text.parse::<IpAddr>() {
-        return Some((ip.to_string(), None));
+        return Some((ip, None));
     }
     if let Ok(socket) = text.parse::<SocketAddr>() {
-        return Some((socket.ip().to_string(), Some(socket.port())));
+        return Some((socket.ip(), Some(socket.port())));
     }
     let inner = text.strip_prefix('[')?.strip_suffix(']')?;
-    inner.parse::<Ipv6Addr>().ok().map(|ip| (ip.to_string(), None))
+    inner.parse::<Ipv6Addr>().ok().map(|ip| (IpAddr::V6(ip), None))
 }
 
 /// The scheme, from all headers that name it: they must agree.
-fn scheme<'a, I: Iterator<Item = &'a [u8]>>(
-    all: &impl Fn(&'static str) -> I,
-) -> Result<Option<Scheme>, Fault> {
+fn scheme(said: &Said<'_>) -> Result<Option<Scheme>, Fault> {
     let mut found = None;
-    for name in ["x-forwarded-proto", "x-forwarded-protocol", "x-forwarded-scheme"] {
-        if let Some(value) = last(all(name)) {
+    for kind in [Forwarding::Proto, Forwarding::Protocol, Forwarding::Scheme] {
+        if let Some(value) = said.nearest(kind) {
             agree(&mut found, scheme_of(value)?)?;
         }
     }
-    if let Some(value) = last(all("x-forwarded-ssl")) {
+    if let Some(value) = said.nearest(Forwarding::Ssl) {
         let scheme = if value.eq_ignore_ascii_case(b"on") { Scheme::Https } else { Scheme::Http };
         agree(&mut found, scheme)?;
     }

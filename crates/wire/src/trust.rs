@@ -77,18 +77,18 @@ impl Trust {
         self
     }
 
-    fn accepts(&self, family: Family) -> bool {
-        self.ignored != Some(family)
+    /// Of a trusted proxy this header is believed.
+    pub(crate) fn accepts(&self, kind: Forwarding) -> bool {
+        self.ignored != Some(kind.family())
     }
 
     /// Does a header of a peer reach the application? Forwarding headers do where nobody is
     /// trusted at all, and where this peer is trusted with their family.
     pub fn lets_through(&self, name: &[u8], trusted: bool) -> bool {
-        if self.is_none() || !is_forwarding(name) {
-            return true;
+        match Forwarding::of(name) {
+            Some(kind) if !self.is_none() => trusted && self.accepts(kind),
+            _ => true,
         }
-        let standard = name.eq_ignore_ascii_case(b"forwarded");
-        trusted && self.accepts(if standard { Family::Forwarded } else { Family::XForwarded })
     }
 
     /// True where nobody is trusted: forwarding headers then are headers like others.
@@ -137,21 +137,52 @@ fn within(ip: IpAddr, network: IpAddr, bits: u8) -> bool {
     }
 }
 
-/// Headers by which a proxy speaks of its client. From anyone else they must not get through.
-pub fn is_forwarding(name: &[u8]) -> bool {
-    const NAMES: [&str; 11] = [
-        "forwarded",
-        "x-forwarded-for",
-        "x-forwarded-proto",
-        "x-forwarded-host",
-        "x-forwarded-port",
-        "x-forwarded-prefix",
-        "x-forwarded-ssl",
-        "x-forwarded-protocol",
-        "x-forwarded-scheme",
-        "x-real-ip",
-        "x-forwarded-by",
+/// A header by which a proxy speaks of its client. From anyone else it must not get through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Forwarding {
+    Standard,
+    For,
+    Proto,
+    Host,
+    Port,
+    Prefix,
+    Ssl,
+    Protocol,
+    Scheme,
+    RealIp,
+    By,
+}
+
+impl Forwarding {
+    /// How many there are.
+    pub(crate) const KINDS: usize = 11;
+
+    const NAMES: [(&str, Self); Self::KINDS] = [
+        ("forwarded", Self::Standard),
+        ("x-forwarded-for", Self::For),
+        ("x-forwarded-proto", Self::Proto),
+        ("x-forwarded-host", Self::Host),
+        ("x-forwarded-port", Self::Port),
+        ("x-forwarded-prefix", Self::Prefix),
+        ("x-forwarded-ssl", Self::Ssl),
+        ("x-forwarded-protocol", Self::Protocol),
+        ("x-forwarded-scheme", Self::Scheme),
+        ("x-real-ip", Self::RealIp),
+        ("x-forwarded-by", Self::By),
     ];
-    matches!(name.first(), Some(b'f' | b'F' | b'x' | b'X'))
-        && NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+
+    /// Which one a name means, in whatever case; none: it is a header like others.
+    #[inline]
+    pub(crate) fn of(name: &[u8]) -> Option<Self> {
+        if !matches!(name.first(), Some(b'f' | b'F' | b'x' | b'X')) {
+            return None;
+        }
+        // Nearly all names are told apart by their length.
+        let is = |known: &str| known.len() == name.len() && name.eq_ignore_ascii_case(known.as_bytes());
+        Self::NAMES.iter().find(|(known, _)| is(known)).map(|&(_, kind)| kind)
+    }
+
+    fn family(self) -> Family {
+        if self == Self::Standard { Family::Forwarded } else { Family::XForwarded }
+    }
 }

@@ -22,7 +22,7 @@ fn from_proxy(headers: &str, trusted: &str) -> Result<Option<Effective>, &'stati
 
 fn client(headers: &str) -> (Option<String>, Option<u16>) {
     let found = from_proxy(headers, "10.0.0.0/8").expect(headers).expect(headers);
-    (found.addr, found.port)
+    (found.addr.map(|address| address.to_string()), found.port)
 }
 
 #[test]
@@ -188,7 +188,8 @@ fn the_family_that_proxies_do_not_set_is_the_clients_and_is_not_heeded() {
     };
     let trust = Trust::parse("10.0.0.0/8").expect("a list");
     let meant = |trust: &Trust| effective(&head, &peer("10.0.0.1"), trust).expect("agrees").expect("is said");
-    assert_eq!(meant(&trust).addr.as_deref(), Some("6.6.6.6"));
+    let named = Some(IpAddr::from([6, 6, 6, 6]));
+    assert_eq!(meant(&trust).addr, named);
     let only = trust.clone().only(Family::XForwarded);
     assert_eq!(
         (meant(&only).addr, meant(&only).scheme, meant(&only).host),
@@ -196,6 +197,18 @@ fn the_family_that_proxies_do_not_set_is_the_clients_and_is_not_heeded() {
     );
     assert!(only.lets_through(b"X-Forwarded-Proto", true) && !only.lets_through(b"Forwarded", true));
     let other = trust.only(Family::Forwarded);
-    assert_eq!((meant(&other).addr.as_deref(), meant(&other).scheme), (Some("6.6.6.6"), None));
+    assert_eq!((meant(&other).addr, meant(&other).scheme), (named, None));
     assert!(Trust::none().only(Family::Forwarded).lets_through(b"X-Real-IP", false), "nobody is trusted");
+}
+
+#[test]
+fn of_several_lines_the_last_is_the_nearest_proxys() {
+    let lines =
+        "X-Forwarded-For: 1.1.1.1\r\nx-forwarded-for: 2.2.2.2, 10.0.0.7\r\nX-FORWARDED-FOR: 10.0.0.8\r\n";
+    assert_eq!(client(lines), (Some("2.2.2.2".into()), None));
+    let lines = "X-Forwarded-Proto: https\r\nX-Forwarded-For: 3.3.3.3\r\nX-Forwarded-Proto: http\r\n";
+    let found = from_proxy(lines, "10.0.0.0/8").expect("believed").expect("said");
+    assert_eq!((found.addr, found.scheme), (Some(IpAddr::from([3, 3, 3, 3])), Some(Scheme::Http)));
+    let empty = from_proxy("X-Forwarded-Proto: https\r\nX-Forwarded-Proto:\r\n", "10.0.0.0/8");
+    assert_eq!(empty.map(|found| found.and_then(|found| found.scheme)), Ok(None), "it says nothing");
 }

@@ -277,12 +277,12 @@ impl Gateway {
         (head, websocket): (&Head, bool),
     ) -> PyResult<()> {
         let py = dict.py();
-        if let Some(address) = &found.addr {
+        if let Some(address) = found.addr {
             // The port that we see is the proxy's; zero says that the client's is not known.
             set_item(
                 dict,
                 intern!(py, "client"),
-                &(address.as_str(), found.port.unwrap_or(0)).into_pyobject(py)?,
+                &(address.to_string(), found.port.unwrap_or(0)).into_pyobject(py)?,
             )?;
         }
         if let Some(scheme) = found.scheme {

@@ -111,12 +111,12 @@ impl Gateway {
             given::introduce_client(&environ, given)?;
         }
         if trusted && head.block.has_forwarding() {
-            let peer = match exchange.peer() {
+            let sender = match exchange.peer() {
                 Address::Ip(ip, port) => Peer::Ip(ip, port),
                 Address::Unix => Peer::Unix,
             };
-            match effective(head, &peer, &engine.config.trust) {
-                Ok(Some(found)) => self.forward(&environ, head, &found)?,
+            match effective(head, &sender, &engine.config.trust) {
+                Ok(Some(found)) => self.forward(&environ, head, &found, peer)?,
                 Ok(None) => {}
                 Err(fault) => return Ok(Err(fault)),
             }
@@ -216,13 +216,20 @@ impl Gateway {
     }
 
     /// What a trusted proxy says of the client.
-    fn forward(&self, environ: &Bound<'_, PyDict>, head: &Head, found: &Effective) -> PyResult<()> {
+    fn forward(
+        &self,
+        environ: &Bound<'_, PyDict>,
+        head: &Head,
+        found: &Effective,
+        peer: &mut PeerStrings,
+    ) -> PyResult<()> {
         let py = environ.py();
         let set = |key: &Bound<'_, PyString>, bytes: &[u8]| set_item(environ, key, &latin1(py, bytes)?);
-        if let Some(address) = &found.addr {
-            set(intern!(py, "REMOTE_ADDR"), address.as_bytes())?;
+        if let Some(address) = found.addr {
+            let address = kept_address(py, &mut peer.forwarded, address);
+            set_item(environ, intern!(py, "REMOTE_ADDR"), address.bind(py))?;
             match found.port {
-                Some(port) => set(intern!(py, "REMOTE_PORT"), port.to_string().as_bytes())?,
+                Some(port) => set_item(environ, intern!(py, "REMOTE_PORT"), port_string(py, port).bind(py))?,
                 // The port that we see is the proxy's, which is nobody's business here.
                 None => environ.del_item(intern!(py, "REMOTE_PORT"))?,
             }
@@ -240,7 +247,12 @@ impl Gateway {
             set(intern!(py, "HTTP_HOST"), host)?;
         }
         if let Some(port) = port {
-            set(intern!(py, "SERVER_PORT"), port.to_string().as_bytes())?;
+            let text = match port {
+                80 => intern!(py, "80").clone(),
+                443 => intern!(py, "443").clone(),
+                other => port_string(py, other).into_bound(py),
+            };
+            set_item(environ, intern!(py, "SERVER_PORT"), &text)?;
         }
         if let Some(prefix) = &found.prefix {
             let whole = [prefix.as_slice(), &self.script_name].concat();
@@ -294,6 +306,8 @@ const KEPT_PORTS: usize = 256;
 #[derive(Default)]
 pub struct PeerStrings {
     address: Option<(IpAddr, Py<PyString>)>,
+    /// That of the client that a proxy named last.
+    forwarded: Option<(IpAddr, Py<PyString>)>,
     ports: Vec<Option<(u16, Py<PyString>)>>,
     server: ServerStrings,
 }
@@ -310,12 +324,8 @@ impl PeerStrings {
             return set_item(environ, intern!(py, "REMOTE_PORT"), empty);
         };
         if standing != Some(ip) {
-            if !matches!(&self.address, Some((known, _)) if *known == ip) {
-                self.address = Some((ip, PyString::new(py, &ip.to_string()).unbind()));
-            }
-            if let Some((_, address)) = &self.address {
-                set_item(environ, intern!(py, "REMOTE_ADDR"), address.bind(py))?;
-            }
+            let address = kept_address(py, &mut self.address, ip);
+            set_item(environ, intern!(py, "REMOTE_ADDR"), address.bind(py))?;
         }
         if self.ports.is_empty() {
             self.ports.resize_with(KEPT_PORTS, || None);
@@ -327,6 +337,18 @@ impl PeerStrings {
         };
         set_item(environ, intern!(py, "REMOTE_PORT"), kept.bind(py))
     }
+}
+
+/// An address as a string: the one that is kept, if it is that one's.
+fn kept_address<'a>(
+    py: Python<'_>,
+    kept: &'a mut Option<(IpAddr, Py<PyString>)>,
+    ip: IpAddr,
+) -> &'a Py<PyString> {
+    if kept.as_ref().is_some_and(|(known, _)| *known != ip) {
+        *kept = None;
+    }
+    &kept.get_or_insert_with(|| (ip, PyString::new(py, &ip.to_string()).unbind())).1
 }
 
 /// A port in decimal, without the formatting machinery: this runs for most requests.
