@@ -9,7 +9,7 @@ mod named;
 mod prepared;
 
 pub use field::{FieldName, HeadError};
-use field::{Meaning, meaning};
+use field::{Meaning, meaning, wants_status};
 pub use form::ReplyForm;
 use form::{USUAL, USUAL_STATUS, VERSION};
 
@@ -61,6 +61,8 @@ pub struct ResponseHead {
     server: bool,
     dropped: bool,
     file: bool,
+    /// A header was written beside which a web server wants to be told the status.
+    wants_status: bool,
 }
 
 /// Memory beyond this is given back after a response.
@@ -80,7 +82,7 @@ impl ResponseHead {
         }
         (self.code, self.length) = (0, None);
         (self.close, self.date, self.server) = (false, false, false);
-        (self.dropped, self.file) = (false, false);
+        (self.dropped, self.file, self.wants_status) = (false, false, false);
     }
 
     /// The status line from `200 OK`.
@@ -217,6 +219,7 @@ impl ResponseHead {
         if name.meaning != Meaning::Plain && !self.special(name.meaning, value)? {
             return Ok(());
         }
+        self.wants_status |= name.wants_status;
         self.bytes.reserve(name.line.len() + value.len() + 2);
         self.bytes.extend_from_slice(&name.line);
         self.bytes.extend_from_slice(value);
@@ -318,7 +321,7 @@ impl ResponseHead {
         if request.form != ReplyForm::Http1 {
             // What carries it has its own word for how it goes on.
             self.bytes.extend_from_slice(b"\r\n");
-            request.form.write_status(&mut self.bytes);
+            request.form.write_status(&mut self.bytes, self.wants_status);
             let keep_alive = match request.form {
                 ReplyForm::Stream => true,
                 ReplyForm::FastCgi(_) => request.persistent,

@@ -56,6 +56,7 @@ pub struct FieldName {
     /// As it is sent, with colon and blank.
     pub(super) line: Box<[u8]>,
     pub(super) meaning: Meaning,
+    pub(super) wants_status: bool,
 }
 
 impl FieldName {
@@ -65,8 +66,17 @@ impl FieldName {
     /// [`HeadError::Name`] for what is no token.
     pub fn new(name: &[u8]) -> Result<Self, HeadError> {
         let meaning = meaning(name)?;
-        Ok(Self { line: [name, b": "].concat().into_boxed_slice(), meaning })
+        let line = [name, b": "].concat().into_boxed_slice();
+        Ok(Self { line, meaning, wants_status: wants_status(name) })
     }
+}
+
+/// True where a web server that is told no status does something of its own about a header of this name: of a place it makes
+/// a redirection (RFC 3875 §6.2.3), and Apache holds validators against what the client has asked for.
+#[inline]
+pub(super) fn wants_status(name: &[u8]) -> bool {
+    matches!(name.first(), Some(b'l' | b'L' | b'e' | b'E'))
+        && [&b"location"[..], b"etag", b"last-modified"].iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 pub(super) fn meaning(name: &[u8]) -> Result<Meaning, HeadError> {

@@ -2,13 +2,14 @@
 //!
 //! Knows: lines. Does not know: what they are about. Runs for each reply with a file.
 
-use super::{ResponseHead, VERSION};
+use super::{ResponseHead, VERSION, wants_status};
 
 impl ResponseHead {
     /// Begins anew with `200 OK` and lines that are ready, each with its line end.
     pub fn prepared(&mut self, lines: &[u8]) {
         self.clear();
-        self.code = 200;
+        // Those of files have validators.
+        (self.code, self.wants_status) = (200, true);
         self.bytes.reserve(VERSION.len() + lines.len() + 160);
         self.bytes.extend_from_slice(VERSION);
         self.bytes.extend_from_slice(b"200 OK\r\n");
@@ -31,6 +32,7 @@ impl ResponseHead {
     /// One line, whose name and value were judged before.
     #[inline]
     pub fn line(&mut self, name: &[u8], value: &[u8]) {
+        self.wants_status |= wants_status(name);
         self.bytes.reserve(name.len() + value.len() + 4);
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(b": ");
