@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from drivers import driving
 from gatewayrequests import CLIENT, SAME, WRITERS, exchange, parsed, place, unframed, variables
-from proxyheaders import v2
+from proxyheaders import v1, v2
 from serving import PATIENCE, Serving, read_all
 
 Serve = Callable[..., Serving]
@@ -241,6 +241,50 @@ def test_another_protocol_is_refused_and_the_log_says_what_was_expected_and_seen
         assert reply == b"" if protocol == "fastcgi" else parsed(reply)[0] == 400
         served.until(lambda seen=seen: f"expected {expected}, got {seen}: " in served.log())
         assert ask(served, protocol)["body"][0] == 0, "nothing else is harmed"
+
+
+@pytest.mark.parametrize("driver", driving("doors", "checked", unbuffered=False))
+def test_at_an_address_for_http_the_log_says_what_else_has_come(serve: Serve, driver: tuple[str, ...]) -> None:
+    target, *more = driver
+    served = serve(target, *more)
+    with served.connect() as kept:
+        kept.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert kept.recv(12) == b"HTTP/1.1 200"
+        for sent, seen in [
+            *(
+                (WRITERS[name](variables()), f"a{'n' * (name == 'scgi')} {word} request")
+                for name, word in NAMES.items()
+            ),
+            (v1(), "a PROXY v1 header"),
+            (v2(), "a PROXY v2 header"),
+        ]:
+            # At once: nothing is waited for that would make a request of it.
+            assert parsed(exchange(served, sent))[0] == 400, seen
+            served.until(lambda seen=seen: f"expected an HTTP request, got {seen}: " in served.log())
+        assert served.log().count("refused a connection from ") == 5
+
+
+NAMES = {"uwsgi": "uwsgi", "scgi": "SCGI", "fastcgi": "FastCGI"}
+
+
+@each
+def test_a_proxy_header_of_each_version_may_come_before_it(serve: Serve, protocol: str, tmp_path: Any) -> None:
+    served = serve(
+        "doors:checked", *(f"--bind={protocol}:127.0.0.1:0?proxy={version}" for version in ("v1", "v2", "any")),
+        f"--bind={protocol}:unix:{tmp_path}/sock?proxy=v2", "--gateway-allow", "192.0.2.0/24",
+    )  # fmt: skip
+    request = WRITERS[protocol](variables(more={"REMOTE_ADDR": "203.0.113.9"}))
+    for number, (right, wrong) in enumerate([([v1], [v2]), ([v2], [v1]), ([v1, v2], [])]):
+        for header in right:
+            found = json.loads(parsed(exchange(served, header() + request, number))[2])
+            assert found["REMOTE_ADDR"] == "203.0.113.9", "the web server's own client"
+        for sent in (*(header() + request for header in wrong), request):
+            assert exchange(served, sent, number) == b""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(PATIENCE)
+        sock.connect(f"{tmp_path}/sock")
+        sock.sendall(v2() + request)
+        assert json.loads(parsed(read_all(sock))[2])["REMOTE_ADDR"] == "203.0.113.9"
 
 
 @each

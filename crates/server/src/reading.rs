@@ -28,6 +28,8 @@ pub(crate) enum Step {
     /// What has been received of a body goes to its file before more is read.
     Store,
     Refuse(Fault),
+    /// The same of what is no request of HTTP/1, and looks like that.
+    Mistaken(Fault, &'static str),
     /// It speaks HTTP/2 by prior knowledge, and may.
     Streams,
     /// The peer has ended.
@@ -185,7 +187,7 @@ impl Reader {
                     *input = &[];
                     return Step::Streams;
                 }
-                Event::Fault(fault) => return Step::Refuse(fault),
+                Event::Fault(fault) => return refusal(connection, fault, input),
             }
         }
     }
@@ -374,4 +376,14 @@ impl Reader {
 #[inline]
 fn is_misdirected(connection: &Connection, head: &Head) -> bool {
     connection.transport.tls().is_some_and(|tls| tls.is_misdirected(head.host()))
+}
+
+/// What comes in the place of a first request may be another protocol, whose name says more than what is wrong with it.
+#[cold]
+fn refusal(connection: &Connection, fault: Fault, input: &[u8]) -> Step {
+    let is_line = matches!(fault, wire::NOT_HTTP | wire::VERSION | wire::REQUEST_LINE);
+    match wire::another_protocol(input).filter(|_| is_line && !connection.machine.was_used()) {
+        Some(seen) => Step::Mistaken(fault, seen),
+        None => Step::Refuse(fault),
+    }
 }

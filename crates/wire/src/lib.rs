@@ -51,9 +51,9 @@ pub use block::{Attachment, Block};
 pub use date::{DateLine, MONTHS, civil};
 pub use fault::{
     BODIES_DISK, BODIES_MEMORY, CONCURRENCY, Fault, GATEWAY_ABORTED, GATEWAY_FORMAT, GATEWAY_MODIFIER,
-    GATEWAY_PEER, HTTP_ON_TLS, INCOMPLETE, INTERNAL_ERROR, MISDIRECTED, NO_STORAGE, OVERLOADED,
+    GATEWAY_PEER, HTTP_ON_TLS, INCOMPLETE, INTERNAL_ERROR, MISDIRECTED, NO_STORAGE, NOT_HTTP, OVERLOADED,
     PRIOR_KNOWLEDGE, PROXY_EXPECTED, PROXY_HEADER, PROXY_PEER, PROXY_TOO_LONG, QUEUE_FULL, QUEUE_TIMEOUT,
-    REASONS, REQUEST_TIMEOUT, STOPPING, TLS_ON_HTTP, WS_KEY, WS_VERSION, Whose,
+    REASONS, REQUEST_LINE, REQUEST_TIMEOUT, STOPPING, TLS_ON_HTTP, VERSION, WS_KEY, WS_VERSION, Whose,
 };
 pub use forwarded::{Effective, Scheme, effective};
 pub use head::{Framing, Head};
@@ -70,7 +70,7 @@ pub use response::{
     BodyPlan, FieldName, HeadError, LAST_CHUNK, Plan, ReplyForm, RequestFacts, ResponseHead, chunk_prefix,
     head_length,
 };
-pub use sniff::looks_like;
+pub use sniff::{another_protocol, looks_like};
 pub use trace_context::TraceParent;
 pub use trust::{BadTrust, Family, Peer, Trust};
 

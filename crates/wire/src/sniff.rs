@@ -8,21 +8,29 @@ use crate::proxy::SIGNATURE;
 
 /// A few words for people: `a TLS handshake`, `an HTTP request`.
 pub fn looks_like(bytes: &[u8]) -> &'static str {
-    match bytes {
-        [] => "nothing",
+    match another_protocol(bytes) {
+        Some(name) => name,
+        None if bytes.is_empty() => "nothing",
+        None if is_http(bytes) => "an HTTP request",
+        None => "something unknown",
+    }
+}
+
+/// The same of what is known and no request of HTTP/1; none: it is one, or something unknown.
+pub fn another_protocol(bytes: &[u8]) -> Option<&'static str> {
+    Some(match bytes {
         [0x16, 0x03, ..] => "a TLS handshake",
         _ if bytes.starts_with(&SIGNATURE[..5]) => "a PROXY v2 header",
         _ if bytes.starts_with(b"PROXY ") => "a PROXY v1 header",
         _ if bytes.starts_with(b"PRI * HTTP/2") => "HTTP/2 without TLS",
         _ if bytes.starts_with(b"SSH-") => "SSH",
-        _ if is_http(bytes) => "an HTTP request",
         // Version 1, BEGIN_REQUEST, its id, a body of eight bytes (FastCGI 1.0 §3.3).
         [1, 1, _, _, 0, 8, ..] => "a FastCGI request",
         // modifier1, the size of the variables, modifier2, the first one's name.
         [0, _, _, 0, 1..128, 0, b'A'..=b'Z', ..] => "a uwsgi request",
         _ if is_scgi(bytes) => "an SCGI request",
-        _ => "something unknown",
-    }
+        _ => return None,
+    })
 }
 
 /// A token, a blank, a path or a URL.
@@ -33,7 +41,7 @@ fn is_http(bytes: &[u8]) -> bool {
 }
 
 /// A netstring whose first variable is the one that has to be first.
-fn is_scgi(bytes: &[u8]) -> bool {
+pub(crate) fn is_scgi(bytes: &[u8]) -> bool {
     let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (1..8).contains(&digits) && bytes[digits..].starts_with(b":CONTENT_LENGTH\0")
 }

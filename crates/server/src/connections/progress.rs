@@ -58,6 +58,7 @@ impl Connections {
                             return None;
                         }
                         Step::Refuse(fault) => self.refuse(&mut connection, &fault, poller),
+                        Step::Mistaken(fault, seen) => self.mistaken(&mut connection, (&fault, seen), poller),
                         Step::Streams => {}
                         Step::Discarded | Step::Ended => connection.phase = Phase::Flushing(After::Close),
                     }
@@ -259,8 +260,6 @@ impl Connections {
 
     /// Answers with a refusal; nothing that follows is read as a request.
     pub fn refuse(&mut self, connection: &mut Connection, fault: &Fault, poller: &mut Poller) {
-        let now = poller.now;
-        self.engine.counters.refused(fault);
         let strange = matches!(*fault, GATEWAY_FORMAT | GATEWAY_MODIFIER | HTTP_ON_TLS | TLS_ON_HTTP);
         self.engine.log.complain(if strange { Level::Warning } else { Level::Info }, || {
             let (peer, status, text) = (connection.shown_peer(), fault.status, fault.text);
@@ -271,6 +270,23 @@ impl Connections {
                 None => format!("refused a request from {peer}: {status} {text}"),
             }
         });
+        self.turn_away(connection, fault, poller);
+    }
+
+    /// [`Connections::refuse`] for another protocol than HTTP/1.
+    #[cold]
+    fn mistaken(&mut self, connection: &mut Connection, (fault, seen): (&Fault, &str), poller: &mut Poller) {
+        self.engine.log.complain(Level::Warning, || {
+            let (peer, text) = (connection.shown_peer(), fault.text);
+            format!("refused a connection from {peer}: expected an HTTP request, got {seen}: {text}")
+        });
+        self.turn_away(connection, fault, poller);
+    }
+
+    /// The same where the log has its line.
+    fn turn_away(&mut self, connection: &mut Connection, fault: &Fault, poller: &mut Poller) {
+        let now = poller.now;
+        self.engine.counters.refused(fault);
         let date = wire::DateLine::at(reactor::sys::wall_seconds());
         let mut reply = Vec::new();
         fault.reply(&date, &self.engine.config.server_header, false, &mut reply);

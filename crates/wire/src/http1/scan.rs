@@ -7,6 +7,7 @@ use crate::fault::{self, Fault};
 use crate::limits::Limits;
 use crate::policy::Policy;
 use crate::request_line;
+use crate::sniff::is_scgi;
 
 /// How far the lines of a head have been looked at.
 #[derive(Default)]
@@ -62,6 +63,9 @@ impl Scan {
             && !is_tchar(byte)
         {
             return Err(not_http(byte));
+        }
+        if is_scgi(text) {
+            return Err(fault::NOT_HTTP);
         }
         if text.len() as u64 > limits.request_line_bytes {
             return Err(fault::REQUEST_LINE_TOO_LONG);
@@ -123,6 +127,8 @@ impl Scan {
                 // TLS, SSH and noise have no line ending to wait for.
                 match line {
                     [b'\r'] | [] => {}
+                    // Its first digits might be a method, and no line ends.
+                    [b'0'..=b'9', ..] if is_scgi(line) => return Err(fault::NOT_HTTP),
                     [byte, ..] if is_tchar(*byte) => {}
                     [byte, ..] => return Err(not_http(*byte)),
                 }
