@@ -1,13 +1,19 @@
 """What nginx speaks to the server behind it: Forehand by uwsgi beside uWSGI, by FastCGI beside its own HTTP/1.
 
     doors.py [--only uwsgi,fastcgi] [--shapes 1x8,2x1,2x8] [--rounds 5] [--seconds 4]
+    doors.py --share 0.2        the same of servers that have a fifth of a processor each (needs root)
 
 Both servers of a pair stand behind the same nginx at a unix socket, as the lab starts them (lab/BIAS.md says how), with
-the same number of processes and threads (`--shapes PROCESSESxTHREADS`). The server has processor 0; nginx and the load
-engine have processor 1. In each round both have a turn, the first of one round being the second of the next, with two
-loads: as many requests as it answers over 64 connections (rate, CPU of the server's processes per request), and then a
-fixed rate, half of what the other one answered at the beginning (percentiles of response time). The ratio of a round is
-the figure; printed is the median with the least and the greatest.
+the same number of processes and threads (`--shapes PROCESSESxTHREADS`); where connections are kept, nginx is set up as
+docs/behind-nginx.md says. The server has processor 0; nginx and the load engine have processor 1. In each round both
+have a turn, the first of one round being the second of the next, with two loads: as many requests as it answers over
+64 connections (rate, CPU of the server's processes per request), and then a fixed rate, half of what the other one
+answered at the beginning (percentiles of response time). The ratio of a round is the figure; printed is the median with
+the least and the greatest.
+
+`busy` says how much of its processor a server used: where that is not nearly all, the rate is nginx's and not the
+server's. With `--share` the kernel gives each server no more than that part of its processor (cpu.cfs_quota_us, in
+periods of 10 ms), so that the rate is the server's; percentiles are then those of waiting for the next period.
 
 Needs the lab (`make build load`, extra `lab`), nginx, and a C compiler for uWSGI, which comes from the package index.
 """
@@ -33,6 +39,7 @@ from forehand_lab.environments import obtained
 from forehand_lab.launching import Running, started
 from forehand_lab.places import Setting
 from forehand_lab.problem import Problem
+from shares import sharing
 
 CONNECTIONS = 64
 WARMUP_S = 0.5
@@ -59,10 +66,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one turn: requests/s, microseconds of processor per request, percentiles of response time in microseconds."""
+    """Of one turn: requests/s, microseconds of processor per request, processors used, percentiles of response time in
+    microseconds.
+    """
 
     rate: float
     cpu_us: float
+    busy: float
     p50: float
     p99: float
 
@@ -90,8 +100,8 @@ def fastcgi(shapes: Sequence[str]) -> list[Pair]:
 
 
 @contextlib.contextmanager
-def behind_nginx(name: str, threads: int) -> Iterator[Running]:
-    """The contestant on its processor, nginx on the load's."""
+def behind_nginx(name: str, threads: int, share: float) -> Iterator[Running]:
+    """The contestant on its part of its processor, nginx on the load's."""
     contestant = asked_for(name)
     environment = obtained(contestant)
     with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +109,8 @@ def behind_nginx(name: str, threads: int) -> Iterator[Running]:
         with started(contestant, environment, Setting(threads=threads), log, SERVER_CPU) as running:
             for process in family(running.roots[1].pid):
                 process.cpu_affinity([LOAD_CPU])
-            yield running
+            with sharing(running.roots[0].pid, share):
+                yield running
 
 
 def family(pid: int) -> list[psutil.Process]:
@@ -131,24 +142,25 @@ def closed(running: Running, seconds: float) -> tuple[float, float]:
     return totals["replies_per_s"], (cpu_s(running) - before) / totals["replies"] * 1e6
 
 
-def turn(name: str, threads: int, rate: float, seconds: float) -> Figures:
+def turn(name: str, threads: int, rate: float, options: argparse.Namespace) -> Figures:
     """A server's turn of a round."""
-    with behind_nginx(name, threads) as running:
+    seconds = options.seconds
+    with behind_nginx(name, threads, options.share) as running:
         most, cpu_us = closed(running, seconds)
         shape = {"kind": "open", "arrivals": "poisson", "rate": rate, "max_connections": CONNECTIONS}
         told = load(running.port, shape, seconds)["times"]["response"]["percentiles_us"]
-        return Figures(most, cpu_us, told["50"], told["99"])
+        return Figures(most, cpu_us, most * cpu_us / 1e6, told["50"], told["99"])
 
 
 def measured(pair: Pair, options: argparse.Namespace) -> list[Row]:
     """All rounds of a pair, as lines of the table."""
-    with behind_nginx(pair.other, pair.threads) as running:
+    with behind_nginx(pair.other, pair.threads, options.share) as running:
         rate = round(closed(running, options.seconds)[0] * SHARE, -2)
     found: dict[str, list[Figures]] = {pair.ours: [], pair.other: []}
     for number in range(options.rounds):
         names = (pair.ours, pair.other) if number % 2 == 0 else (pair.other, pair.ours)
         for name in names:
-            found[name].append(turn(name, pair.threads, rate, options.seconds))
+            found[name].append(turn(name, pair.threads, rate, options))
         print(f"{pair.what}: round {number + 1} of {options.rounds}", file=sys.stderr)
 
     def compared(what: str, key: str, least: float | None, most: float | None) -> Row:
@@ -162,6 +174,7 @@ def measured(pair: Pair, options: argparse.Namespace) -> list[Row]:
     rows = [
         compared("requests/s", "rate", pair.least, None),
         compared("CPU µs a request", "cpu_us", None, pair.most),
+        compared("busy", "busy", None, None),
         compared(f"p50 µs at {rate:.0f}/s", "p50", None, None),
         compared(f"p99 µs at {rate:.0f}/s", "p99", None, pair.most),
     ]
@@ -179,6 +192,7 @@ def main() -> int:
     parser.add_argument("--shapes", default=",".join(SHAPES), help="processes and threads (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each load (default: 4)")
+    parser.add_argument("--share", type=float, default=1, help="of its processor, for each server (default: all of it)")
     options = parser.parse_args()
     if not SERVER_CPU | {LOAD_CPU} <= os.sched_getaffinity(0):
         raise SystemExit("two processors are needed: one for the server, one for nginx and the load")
