@@ -6,6 +6,7 @@ The configurations under data/ are written for this test in the manner of publis
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -113,3 +114,13 @@ def test_what_a_configuration_says_cannot_leave_its_comment(tmp_path: Path) -> N
     text = page("evil.conf.py", str(tmp_path), {})
     table = toml.table("forehand.toml", text)
     assert table is not None and "bind" not in table
+
+
+def test_the_first_of_the_two_steps_is_what_migrate_writes_and_an_address_for_later(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "from-uwsgi.md").read_text()
+    found = re.search(r"^## In two steps.*?^```toml\n(.*?)^```", text, re.S | re.M)
+    assert found
+    settings = loads(found[1], tmp_path)
+    by_migrate = recognised("uwsgi --socket /run/shop/uwsgi.sock -w shop.wsgi", ".", {}).settings
+    assert settings["bind"] == [*by_migrate["bind"], "unix:/run/shop/http.sock"]
+    assert settings["forwarded_headers"] == "x-forwarded"
