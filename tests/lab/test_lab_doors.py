@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import laboratory
@@ -26,6 +27,23 @@ def test_what_nginx_speaks_to_a_contestant_is_in_its_configuration(name: str) ->
     protocol = upstream.removesuffix("-kept")
     assert f" {'proxy' if protocol == 'http' else protocol}_pass " in text
     assert ("keepalive " in text) == upstream.endswith("-kept"), "kept connections stand in the name"
+
+
+@pytest.mark.parametrize("upstream, speaks", [("http-kept", "proxy_pass"), ("fastcgi-kept", "fastcgi_pass")])
+def test_kept_connections_are_set_up_as_the_page_about_nginx_says(upstream: str, speaks: str) -> None:
+    """So that what is measured is what users are advised to have, with the same word about the client by each door."""
+    page = (contestant.HERE.parent / "docs" / "behind-nginx.md").read_text()
+    advised, ours = (
+        {" ".join(line.partition("#")[0].split()) for line in text.splitlines() if speaks not in line}
+        for text in (located(page, speaks), located((FRONTS / f"nginx-{upstream}.conf").read_text(), speaks))
+    )
+    assert ours == advised
+
+
+def located(text: str, speaks: str) -> str:
+    """What a configuration has for all paths, where it speaks that."""
+    found = re.findall(r"^ +location / \{(.*?)^ +\}", text, re.S | re.M)
+    return next(each for each in found if speaks in each)
 
 
 @pytest.mark.parametrize(

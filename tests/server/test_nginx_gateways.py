@@ -61,7 +61,14 @@ KEPT = """
       fastcgi_pass kept; include /etc/nginx/fastcgi_params;
       fastcgi_param PATH_INFO $document_uri; fastcgi_param SCRIPT_NAME /told;
     }}
+    location /all {{ fastcgi_pass kept; fastcgi_keep_conn on; }}
+    location /few {{ fastcgi_pass kept; fastcgi_keep_conn on; {few} }}
 """
+#: The variables that the page about nginx has in place of nginx's own file of them.
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "behind-nginx.md"
+FEW = " ".join(line.strip() for line in PAGE.read_text().splitlines() if line.startswith("        fastcgi_param "))
+#: What that file has beside them.
+NGINX_OWN = {"DOCUMENT_ROOT", "DOCUMENT_URI", "REDIRECT_STATUS", "SERVER_ADDR"}
 
 each = pytest.mark.parametrize("protocol", sorted(WRITERS))
 driven = pytest.mark.parametrize("driver", DRIVEN)
@@ -86,7 +93,7 @@ def front() -> Iterator[Front]:
             config.write_text(
                 CONFIG.format(
                     user=f"user {user};" if os.geteuid() == 0 else "", folder=folder, port=port, protocol=protocol,
-                    address=f"{host}:{backend}", more=KEPT.format() if protocol == "fastcgi" else "",
+                    address=f"{host}:{backend}", more=KEPT.format(few=FEW) if protocol == "fastcgi" else "",
                 )
             )  # fmt: skip
             env = {**os.environ, "NGINX": f"{listener.fileno()};"}
@@ -271,6 +278,39 @@ def test_at_a_reload_no_request_is_lost_where_connections_are_kept(serve: Serve,
         for one in crowd:
             one.join(PATIENCE)
     assert set(replies) == {(200, b"one,two,three")}
+
+
+@driven
+def test_the_variables_that_the_page_names_are_all_that_is_needed(
+    serve: Serve, front: Front, driver: tuple[str, ...]
+) -> None:
+    target, *more = driver
+    served = serve(target, *more, "--bind=fastcgi://127.0.0.1:0")
+    url = front(served, "fastcgi")
+    for method, body in (("GET", None), ("POST", b"hello")):
+        few, usual = (
+            json.loads(requests.request(method, url + path, data=body, timeout=PATIENCE).text.replace(path[:4], ""))
+            for path in ("/few/a%20b%C3%A9?c=d", "/all/a%20b%C3%A9?c=d")
+        )
+        if "path" in few:
+            told = usual["extensions"]["forehand.gateway"]
+            assert told.keys() - few["extensions"].pop("forehand.gateway").keys() >= NGINX_OWN - {"DOCUMENT_URI"}
+            del usual["extensions"]["forehand.gateway"]
+            # A port of its own for each of nginx's connections.
+            few["client"][1] = usual["client"][1]
+            hosts = [dict(found["headers"]).pop("host") for found in (few, usual)]
+            for found in (few, usual):
+                found["headers"] = [pair for pair in found["headers"] if pair[0] != "host"]
+        else:
+            hosts = [found.pop("HTTP_HOST") for found in (few, usual)]
+            few["REMOTE_PORT"] = usual["REMOTE_PORT"]
+            few["SERVER_SOFTWARE"] = usual["SERVER_SOFTWARE"]
+            usual = {name: value for name, value in usual.items() if name not in NGINX_OWN}
+        assert few == usual
+        # Of the client's own word for it nginx's file says nothing, or, as Debian has it, the same as the page.
+        assert hosts[0] == "127.0.0.1" and hosts[1] in (hosts[0], url.removeprefix("http://"))
+    assert served.stop() == 0
+    assert "AssertionError" not in served.log(), "wsgiref.validate"
 
 
 def test_a_place_that_nginx_says_twice_is_the_last_one(serve: Serve, front: Front) -> None:
