@@ -192,6 +192,7 @@ class Options(TypedDict, total=False):
     timeout: float | str
     request_timeout_grace: float | str
     queue_timeout: float | str
+    newest_first_after: float | str
     limit_queue: int
     limit_concurrency: int
     slow_callback_duration: float | str

@@ -1,5 +1,5 @@
 """Views that take as long as they are told, or wait for a file, or at a gate that a quick view opens; another tells how
-many wait."""
+many wait, and another in which order they began."""
 
 import os
 import threading
@@ -7,6 +7,7 @@ import time
 
 GATE = threading.Event()
 INSIDE = []
+BEGUN = []
 
 
 def application(environ, start_response):
@@ -16,8 +17,11 @@ def application(environ, start_response):
         (GATE.set if query == "open" else GATE.clear)()
     elif path == "/inside":
         text = str(len(INSIDE)).encode()
+    elif path == "/begun":
+        text = " ".join(BEGUN).encode()
     else:
         INSIDE.append(path)
+        BEGUN.append(path.rpartition("/")[2])
         if query.startswith("/"):
             while not os.path.exists(query):
                 time.sleep(0.01)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -248,6 +249,51 @@ def test_who_asks_for_most_makes_room_and_has_its_turn_like_everybody(serve: Ser
     answered = [status for status, _ in replies_of(modest)].count(200)
     assert answered >= 2
     assert [status for status, _ in replies_of(greedy)].count(503) == answered
+
+
+#: One slow request is inside at a time: the only thread's, that which is not kept, as many as its route may have
+#: inside, or as the hub runs.
+ONE_INSIDE = {
+    "one thread": ("--threads", "1"),
+    "a slow lane": ("--threads", "2", "--lanes", "/report=slow"),
+    "a limited route": ("--threads", str(THREADS), "--route-limits", "/report=1"),
+    "gevent": ("--worker-class", "gevent", "--worker-connections", "1"),
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "after", "order"),
+    [*((where, "20ms", "0 6 1 5 2 4 3") for where in ONE_INSIDE), ("a slow lane", "0s", "0 1 2 3 4 5 6")],
+)
+def test_the_newest_and_the_oldest_begin_in_turn_where_the_oldest_has_waited_too_long(
+    serve: Serve, tmp_path: Path, where: str, after: str, order: str
+) -> None:
+    """Whoever comes while a queue does not move is served in time, and nobody is left behind; 0: as they came."""
+    go = tmp_path / "go"
+    options = (*ONE_INSIDE[where], *FOR_EVER, "--newest-first-after", after)
+    served = serve("lanes:application", "--workers", "1", *options)
+    crowd = [asked(served, f"/report/0?{go}")]
+    served.until(lambda: served.status()["workers"][0]["busy"] == 1)
+    for number in range(1, 7):
+        crowd.append(asked(served, f"/report/{number}?{go}"))
+        served.until(lambda number=number: queued(served) == number)
+    last = time.monotonic()
+    served.until(lambda: time.monotonic() > last + 0.05)
+    go.touch()
+    assert {answer(sock)[0] for sock in crowd} == {200}
+    assert ask(served, "/begun").decode() == order
+    served.counts("requests_newest_first", 3 if after != "0s" else 0)
+
+
+def test_it_is_told_that_the_newest_and_the_oldest_begin_in_turn(serve: Serve) -> None:
+    """Once, and by which option that is decided."""
+    served = taught(serve, "--newest-first-after", "50ms")
+    crowd = crowd_of(served, "/report")
+    words = "the oldest has waited for more than 0.05 s (--newest-first-after): the newest and the oldest begin in turn"
+    served.says(words)
+    served.until(lambda: words in served.order("status")[1])
+    ask(served, "/gate?open")
+    assert {answer(sock)[0] for sock in crowd} == {200}
 
 
 def test_those_that_are_refused_together_are_told_to_come_back_at_different_times(serve: Serve) -> None:

@@ -58,6 +58,8 @@ pub struct Batch {
     wary: u32,
     /// All that wait are next requests of connections that have just been answered, and nobody has overtaken them.
     all_are_next: bool,
+    /// The first has come later than others.
+    is_newest_first: bool,
 }
 
 impl Batch {
@@ -94,7 +96,7 @@ impl Batch {
     /// The next request to be answered.
     #[inline]
     pub fn take(&mut self) -> Option<Box<Exchange>> {
-        let mut exchange = self.requests.pop_front()?;
+        let mut exchange = self.take_oldest()?;
         self.lend(&mut exchange);
         Some(exchange)
     }
@@ -113,7 +115,24 @@ impl Batch {
 
     /// Puts one back at its place.
     pub fn put_back(&mut self, place: usize, exchange: Box<Exchange>) {
+        self.is_newest_first |=
+            place == 0 && self.oldest().is_some_and(|next| next.arrived() < exchange.arrived());
         self.requests.insert(place.min(self.requests.len()), exchange);
+    }
+
+    /// The request that came last begins next.
+    #[cold]
+    pub fn put_newest_first(&mut self) {
+        if let Some(newest) = self.requests.pop_back() {
+            self.put_back(0, newest);
+        }
+    }
+
+    /// None begins now: the first is the one that came first.
+    pub fn put_in_order(&mut self) {
+        if std::mem::take(&mut self.is_newest_first) {
+            self.requests.make_contiguous().sort_by_key(|exchange| exchange.arrived());
+        }
     }
 
     #[inline]
@@ -124,7 +143,9 @@ impl Batch {
     }
 
     /// The oldest request, which is not begun.
+    #[inline]
     pub fn take_oldest(&mut self) -> Option<Box<Exchange>> {
+        self.is_newest_first = false;
         self.requests.pop_front()
     }
 

@@ -195,6 +195,8 @@ counters! {
     request_deadlines_ignored
     /// Requests that were not begun because they had waited too long (`queue_timeout`).
     requests_waited_too_long
+    /// Requests that were begun before older ones, as the oldest had waited for too long (`newest_first_after`).
+    requests_newest_first
     /// Requests that were refused because too many waited (`queue`).
     requests_not_queued
     /// Requests refused because as many ran in the event loop as may (limit `concurrency`).

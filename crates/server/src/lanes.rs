@@ -11,7 +11,8 @@
 //!
 //! A request that is not known to be quick begins only while fewer of its kind are inside than there are threads that are
 //! not kept: so the last thread leads, and plays what is quick. Nothing else changes: within a lane first come, first
-//! served, and lanes that can go on take turns, so that none starves; what is unknown need not wait behind what is slow.
+//! served (but in overload: `lanes/order.rs`), and lanes that can go on take turns, so that none starves; what is unknown need
+//! not wait behind what is slow.
 //! A call that was begun as a quick one and takes as long as slow ones do counts as slow from then on.
 //!
 //! Nothing is measured while nothing is slow: lanes are asleep until a call has taken some milliseconds or half of the
@@ -20,6 +21,7 @@
 mod by_hand;
 mod fair;
 mod inside;
+mod order;
 mod pattern;
 mod queues;
 mod routes;
@@ -29,6 +31,7 @@ use by_hand::RouteLimits;
 pub use by_hand::{Below, ByHand, FairBy, Priority};
 use inside::Inside;
 pub use inside::Ticket;
+pub use order::{End, Order, Waits};
 pub use queues::Queues;
 use queues::lane_at;
 use routes::Routes;
@@ -237,7 +240,7 @@ impl Lanes {
 
     /// Who begins, of those that may.
     #[inline]
-    pub fn pick<T>(&mut self, any_in_front: bool, queues: &Queues<T>) -> Pick {
+    pub fn pick<T: Waits>(&mut self, any_in_front: bool, queues: &Queues<T>) -> Pick {
         match self.beside(queues) {
             None if any_in_front => Pick::Front,
             None => Pick::Nobody,
@@ -255,12 +258,12 @@ impl Lanes {
 
     /// True: somebody who waits beside the front may begin.
     #[inline]
-    pub fn admits_any<T>(&self, queues: &Queues<T>) -> bool {
+    pub fn admits_any<T: Waits>(&self, queues: &Queues<T>) -> bool {
         !queues.is_empty() && self.beside(queues).is_some()
     }
 
     /// The next queue that may go on: they take turns.
-    fn beside<T>(&self, queues: &Queues<T>) -> Option<usize> {
+    fn beside<T: Waits>(&self, queues: &Queues<T>) -> Option<usize> {
         if queues.is_empty() || !self.admits_others() {
             return None;
         }

@@ -25,7 +25,7 @@ use crate::exchange::{Back, Exchange};
 use crate::files::Files;
 use crate::heartbeat::Heartbeat;
 use crate::inbox::Inbox;
-use crate::lanes::{ByHand, Lanes, Queues};
+use crate::lanes::{ByHand, End, Lanes, Queues};
 use crate::poller::Poller;
 use crate::reply::Reply;
 use crate::statistics::phase::Ending;
@@ -49,6 +49,8 @@ pub(crate) struct Requests {
     /// Requests that are not known to be quick and wait, and how fast the slow ones are done.
     lined_up: Queues<Box<Exchange>>,
     slow_throughput: Throughput,
+    /// Which end of the front the last one was taken from that began while its oldest had waited for too long.
+    front_end: End,
     told: Told,
     /// When somebody was chosen the last time, in microseconds, while there are lanes.
     chosen_us: u64,
@@ -74,6 +76,7 @@ impl Requests {
             lanes: Lanes::new(engine.threads(), &engine.config.by_hand),
             lined_up: Queues::default(),
             slow_throughput: Throughput::default(),
+            front_end: End::Oldest,
             told: Told::default(),
             chosen_us: 0,
             engine,
@@ -160,6 +163,9 @@ impl Requests {
         }
         if has_lanes || self.batch.is_wary() {
             poller.look_at_clock();
+            if !has_lanes {
+                self.turn_front(poller.now);
+            }
             if !self.is_worth_beginning(poller.now) {
                 return false;
             }

@@ -4,6 +4,7 @@
 
 use super::Lane;
 use super::fair::Fair;
+use super::order::{End, Order, Waits};
 
 /// A queue for each lane but the front.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub(super) fn lane_at(place: usize) -> Lane {
     }
 }
 
-impl<T> Queues<T> {
+impl<T: Waits> Queues<T> {
     fn lane(&mut self, lane: Lane) -> &mut Fair<T> {
         let place = place(lane);
         if self.queues.len() <= place {
@@ -48,13 +49,13 @@ impl<T> Queues<T> {
     /// One that has come last of its share; everybody's is zero where clients do not take turns.
     pub fn push(&mut self, lane: Lane, share: u8, one: T) {
         self.waiting += 1;
-        self.lane(lane).push(share, one);
+        self.lane(lane).push(share, one, false);
     }
 
-    /// One that was taken, and comes next.
+    /// One that was taken, and goes back to its place.
     pub fn put_back(&mut self, lane: Lane, share: u8, one: T) {
         self.waiting += 1;
-        self.lane(lane).put_back(share, one);
+        self.lane(lane).push(share, one, true);
     }
 
     /// Makes room for one of a share: the last of a larger one goes.
@@ -65,13 +66,18 @@ impl<T> Queues<T> {
     }
 
     /// How many go before one of a share that comes now.
-    pub fn before(&self, lane: Lane, share: u8) -> usize {
-        self.queues.get(place(lane)).map_or(0, |queue| queue.before(share))
+    pub fn before(&self, lane: Lane, share: u8, order: Order) -> usize {
+        self.queues.get(place(lane)).map_or(0, |queue| queue.before(share, order))
     }
 
-    /// The next of a lane.
-    pub fn pop(&mut self, lane: Lane) -> Option<T> {
-        let next = self.lane(lane).pop();
+    /// True: some that wait for a thread have waited so long that newer ones go before others.
+    pub fn is_overload(&self, order: Order) -> bool {
+        self.queues.iter().take(2).any(|queue| queue.is_overload(order))
+    }
+
+    /// The next of a lane, and which end of its queue it was at.
+    pub fn pop(&mut self, lane: Lane, order: Order) -> Option<(End, T)> {
+        let next = self.lane(lane).pop(order);
         self.waiting -= usize::from(next.is_some());
         next
     }
@@ -109,6 +115,12 @@ impl<T> Queues<T> {
 mod tests {
     use super::*;
 
+    const CALM: Order = Order { now: 0, after: 1_000 };
+
+    fn next(queues: &mut Queues<u64>, lane: Lane) -> Option<u64> {
+        queues.pop(lane, CALM).map(|(_, one)| one)
+    }
+
     #[test]
     fn first_come_first_served_in_each_lane() {
         let mut queues = Queues::default();
@@ -117,22 +129,32 @@ mod tests {
             queues.push(lane, 0, one);
         }
         assert_eq!((queues.len(), queues.waiting(Lane::Slow), queues.waiting(Lane::Unknown)), (3, 2, 1));
-        assert_eq!(queues.pop(Lane::Slow), Some(1));
+        assert_eq!(next(&mut queues, Lane::Slow), Some(1));
         queues.put_back(Lane::Slow, 0, 1);
         assert_eq!(queues.pop_if(|one| *one == 2), Some(2));
         assert_eq!(queues.pop_if(|one| *one == 3), None, "it is not the next");
-        assert_eq!((queues.pop(Lane::Slow), queues.pop(Lane::Slow)), (Some(1), Some(3)));
-        assert!(queues.is_empty() && queues.pop(Lane::Limited(3)).is_none() && queues.is_empty());
+        assert_eq!((next(&mut queues, Lane::Slow), next(&mut queues, Lane::Slow)), (Some(1), Some(3)));
+        assert!(queues.is_empty() && next(&mut queues, Lane::Limited(3)).is_none() && queues.is_empty());
     }
 
     #[test]
     fn each_lane_has_a_queue_of_its_own() {
         let lanes = [Lane::Unknown, Lane::Slow, Lane::Limited(0), Lane::Limited(9)];
         let mut queues = Queues::default();
-        lanes.iter().for_each(|&lane| queues.push(lane, 0, lane));
-        for lane in lanes {
+        lanes.iter().zip(1..).for_each(|(&lane, one)| queues.push(lane, 0, one));
+        for (lane, one) in lanes.into_iter().zip(1..) {
             assert_eq!(lane_at(place(lane)), lane);
-            assert_eq!((queues.waiting(lane), queues.pop(lane)), (1, Some(lane)));
+            assert_eq!((queues.waiting(lane), next(&mut queues, lane)), (1, Some(one)));
+        }
+    }
+
+    #[test]
+    fn who_waits_for_others_of_its_route_is_no_sign_of_overload() {
+        let late = Order { now: 2_000, after: 1_000 };
+        for (lane, is_overload) in [(Lane::Limited(0), false), (Lane::Slow, true), (Lane::Unknown, true)] {
+            let mut queues = Queues::default();
+            queues.push(lane, 0, 5);
+            assert_eq!(queues.is_overload(late), is_overload, "{lane:?}");
         }
     }
 }

@@ -4,9 +4,9 @@ use super::*;
 
 const MS: Micros = 1_000;
 
-fn waiting(lanes: &[Lane]) -> Queues<()> {
+fn waiting(lanes: &[Lane]) -> Queues<u64> {
     let mut queues = Queues::default();
-    lanes.iter().for_each(|&lane| queues.push(lane, 0, ()));
+    lanes.iter().for_each(|&lane| queues.push(lane, 0, 1));
     queues
 }
 

@@ -8,7 +8,7 @@ use wire::{Head, Millis};
 
 use super::{LATE_MS, Requests};
 use crate::exchange::Exchange;
-use crate::lanes::{Lane, Lanes, Pick};
+use crate::lanes::{End, Lane, Lanes, Pick};
 use crate::log::Level;
 use crate::poller::Poller;
 
@@ -27,6 +27,8 @@ pub(super) struct Told {
     at: Millis,
     logged: Millis,
     routes: Vec<String>,
+    /// When it may be logged again that the oldest has waited for too long.
+    overload: Millis,
 }
 
 impl Requests {
@@ -40,7 +42,10 @@ impl Requests {
         let begins = loop {
             self.clear_front();
             match self.lanes.pick(!self.batch.is_empty(), &self.lined_up) {
-                Pick::Front => break true,
+                Pick::Front => {
+                    self.turn_front(now_us / 1000);
+                    break true;
+                }
                 Pick::Nobody => break false,
                 Pick::Next(lane) => {
                     if self.bring_to_front(lane) {
@@ -69,10 +74,14 @@ impl Requests {
 
     /// The next of a lane comes to the front. False: it has to wait elsewhere, as its route has a limit.
     fn bring_to_front(&mut self, lane: Lane) -> bool {
-        let Some(next) = self.lined_up.pop(lane) else { return false };
+        let order = self.order(self.chosen_us / 1000);
+        let Some((end, next)) = self.lined_up.pop(lane, order) else { return false };
         if let limited @ Lane::Limited(_) = self.lanes.place(&next.lane) {
             self.lined_up.push(limited, next.lane.share, next);
             return false;
+        }
+        if end == End::Newest && self.lined_up.waiting(lane) > 0 {
+            self.engine.counters.requests_newest_first.add();
         }
         self.batch.put_back(0, next);
         true
@@ -157,16 +166,28 @@ impl Requests {
 
     /// Says why requests wait: to the supervisor now and then, to the log when it is about other routes than before.
     fn tell_of_lanes(&mut self, now: Millis) {
-        if now < self.told.at {
+        let order = self.order(now);
+        let overload = self.lined_up.is_overload(order);
+        let is_news = overload && now >= self.told.overload;
+        if now < self.told.at && !is_news {
             return;
         }
         self.told.at = now + TELL_MS;
-        let Some((words, routes)) = self.lanes.words(self.lined_up.len()) else { return };
+        let Some((mut words, routes)) = self.lanes.words(self.lined_up.len()) else { return };
+        if overload {
+            let after = order.after as f64 / 1000.0;
+            words.push_str(&format!(
+                "; the oldest has waited for more than {after} s (--newest-first-after): the newest and the oldest begin in turn"
+            ));
+        }
         self.engine.report(&format!("lanes {words}"));
-        if routes != self.told.routes || now >= self.told.logged + LOG_MS {
+        if routes != self.told.routes || is_news || now >= self.told.logged + LOG_MS {
             self.engine.log.say(Level::Info, &format!("lanes: {words} (docs/workers.md)"));
             self.told.routes = routes;
             self.told.logged = now;
+            if overload {
+                self.told.overload = now + LOG_MS;
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 //! A request is refused at once when it would wait longer than is allowed, going by how fast
 //! the last ones were done: a client that hears so within milliseconds can try elsewhere, and
 //! what is worked on is still wanted when it is done. That is so in each lane: a slow one that is full refuses nobody else.
+//! Where those in front have waited for too long all the same, the newest and the oldest begin in turn (`lanes/order.rs`).
 
 use std::net::Ipv6Addr;
 
@@ -15,7 +16,7 @@ use super::Requests;
 use super::express::judged;
 use crate::access::remote_address;
 use crate::exchange::Exchange;
-use crate::lanes::{FairBy, Lane};
+use crate::lanes::{End, FairBy, Lane, Order, Waits};
 use crate::reply_builder::ReplyBuilder;
 use crate::statistics::phase::Ending;
 use crate::throughput::Throughput;
@@ -30,7 +31,7 @@ impl Requests {
         judged(&mut exchange, &mut self.lanes);
         match self.lanes.place(&exchange.lane) {
             lane if lane != Lane::Express => self.line_up(lane, exchange),
-            _ if self.is_in_time(self.batch.len(), &self.throughput, &exchange)
+            _ if self.is_in_time(self.before_at_front(&exchange), &self.throughput, &exchange)
                 && (self.batch.len() as u64) < self.engine.config.limits.queue =>
             {
                 let waiting = self.batch.len();
@@ -47,7 +48,7 @@ impl Requests {
         exchange.send_pipelined();
         let share = self.share_of(&exchange);
         exchange.lane.share = share;
-        let before = self.lined_up.before(lane, share);
+        let before = self.lined_up.before(lane, share, self.order(exchange.arrived()));
         let in_time = match lane {
             Lane::Slow => self.is_in_time(before, &self.slow_throughput, &exchange),
             // How fast those of one route are done is not measured.
@@ -67,6 +68,38 @@ impl Requests {
         self.engine.log.debug(|| format!("a request waits for its turn: {before} before it"));
         self.lanes.wake();
         self.lined_up.push(lane, share, exchange);
+    }
+
+    /// By what it is decided at a moment which end of a queue is next.
+    pub(super) fn order(&self, now: Millis) -> Order {
+        Order { now, after: self.engine.config.limits.newest_first_after }
+    }
+
+    /// How many go before one that comes to the front now.
+    fn before_at_front(&self, exchange: &Exchange) -> usize {
+        let since = self.batch.oldest().map(Exchange::arrived);
+        self.order(exchange.arrived()).behind(since, self.batch.len())
+    }
+
+    /// Whoever begins next of the front comes first there: where its oldest has waited for too long, each second time the newest.
+    pub(super) fn turn_front(&mut self, now: Millis) {
+        let order = self.order(now);
+        let Some(oldest) = self.batch.oldest() else { return };
+        if !order.is_overload(oldest.arrived()) {
+            return;
+        }
+        self.front_end = order.next(oldest.arrived(), self.front_end);
+        let last = self.batch.len() - 1;
+        if self.front_end == End::Oldest || last == 0 {
+            return;
+        }
+        if let Some(newest) = self.batch.at(last) {
+            judged(newest, &mut self.lanes);
+            if self.lanes.place(&newest.lane) == Lane::Express {
+                self.batch.put_newest_first();
+                self.engine.counters.requests_newest_first.add();
+            }
+        }
     }
 
     /// The share that a request's client has of a lane.
@@ -103,6 +136,7 @@ impl Requests {
 
     /// Where no watchdog comes by: what was read together may be more than is allowed to wait.
     pub fn shorten(&mut self) {
+        self.batch.put_in_order();
         while self.batch.len() as u64 > self.engine.config.limits.queue
             && let Some(newest) = self.batch.take_newest()
         {
@@ -138,6 +172,7 @@ impl Requests {
     /// Refuses those that have waited too long.
     pub fn refuse_those_that_waited(&mut self, now: Millis) {
         let patience = self.engine.config.limits.queue_timeout;
+        self.batch.put_in_order();
         while self.batch.oldest().is_some_and(|oldest| !may_begin(oldest, now, patience)) {
             self.reject_oldest();
         }
@@ -183,6 +218,12 @@ impl Requests {
         }
         self.engine.counters.requests_waited_too_long.add();
         self.turn_away(exchange, &wire::QUEUE_TIMEOUT);
+    }
+}
+
+impl Waits for Box<Exchange> {
+    fn since(&self) -> Millis {
+        self.arrived()
     }
 }
 
