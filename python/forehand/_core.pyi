@@ -46,6 +46,9 @@ def release(fd: int) -> None:
 def set_title(text: str, /) -> bool:
     """Show a text instead of the command line in `ps`, cut to that line's length. False: it cannot be done here."""
 
+def give_back_memory() -> None:
+    """Give back what this process needed only to begin: free memory, and code, which comes back when it is called."""
+
 def become_subreaper() -> bool:
     """Become the parent of descendants whose parents have ended. False: there is no such thing here."""
 

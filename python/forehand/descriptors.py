@@ -9,7 +9,6 @@ busy, for which whoever accepts connections stands still.
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 #: So many descriptors have room from the start: 32 KiB of the kernel's memory. Whoever has more grows as before.
@@ -22,5 +21,7 @@ def make_room(one: int) -> None:
     try:
         os.fstat(last)  # it is in use: the table reaches to it
     except OSError:
-        with contextlib.suppress(OSError):  # then it grows as it must
+        try:
             os.close(os.dup2(one, last, inheritable=False))
+        except OSError:
+            pass  # then it grows as it must

@@ -74,7 +74,7 @@ impl EventLoop {
     /// of them blocks it.
     pub fn start(&self, server: &Bound<'_, PyAny>, tasks_of: Option<Py<PyAny>>) -> PyResult<()> {
         let py = server.py();
-        reactor::sys::trim_heap();
+        reactor::sys::give_back_memory();
         self.next.borrow(py).ok_or_else(in_use)?.call =
             Some(server.getattr(intern!(py, "turn_again"))?.unbind());
         let driver = self.driver.borrow(py).ok_or_else(in_use)?;

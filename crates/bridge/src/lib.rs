@@ -89,6 +89,12 @@ mod _core {
         reactor::sys::set_title(text).is_ok()
     }
 
+    /// Gives back memory that this process needed only to begin.
+    #[pyfunction]
+    fn give_back_memory() {
+        reactor::sys::give_back_memory();
+    }
+
     /// Makes this process the parent of its descendants whose parents have ended. False: the
     /// system has no such thing.
     #[pyfunction]

@@ -55,7 +55,7 @@ impl Server {
 
     /// Starts the threads; returns at once.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
-        reactor::sys::trim_heap();
+        reactor::sys::give_back_memory();
         crate::ffi::set_switch_interval(py)?;
         if self.threads.engine.config.limits.concurrency > 0 {
             self.threads.engine.log.warn(

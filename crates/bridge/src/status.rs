@@ -65,7 +65,7 @@ pub fn serve(
     let config =
         Config { limits: limits(), shared_listeners: true, threads: THREADS as u32, ..Config::default() };
     let threads = Threads::new(status, Loop::new(config, Log::none(), sockets)?, THREADS);
-    reactor::sys::trim_heap();
+    reactor::sys::give_back_memory();
     py.detach(|| {
         threads.start()?;
         threads.join(None);

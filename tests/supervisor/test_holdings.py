@@ -1,0 +1,53 @@
+"""What a server's processes hold for as long as they run, and what they needed only to begin."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from asking import children, get  # type: ignore[import-not-found]
+from serving import PATIENCE, PYTHON, Serving
+
+pytestmark = pytest.mark.interpreters
+
+#: What a command line, TOML, certificates and status pages need; each is some hundred kilobytes.
+FOR_OTHERS = {
+    "argparse", "ast", "collections", "contextlib", "dataclasses", "email", "enum", "functools", "http", "inspect",
+    "json", "logging", "pathlib", "re", "shutil", "signal", "socket", "ssl", "subprocess", "tempfile", "threading",
+    "tomllib", "traceback", "typing", "urllib",
+}  # fmt: skip
+
+
+def modules(imported: str) -> set[str]:
+    """All modules of an interpreter that has imported these."""
+    code = f"import sys{imported}\nprint(*sys.modules)"
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    return set(done.stdout.split())
+
+
+def test_a_supervisor_holds_no_module_that_only_others_need() -> None:
+    """What it imports it holds for months, and each worker with it."""
+    held = modules(", forehand.reexec, forehand.run, forehand.supervisor.run") - modules("")
+    assert "forehand.supervisor.decisions" in held
+    assert not held & FOR_OTHERS
+
+
+def kib_of_code(pid: int) -> int:
+    """KiB of our module's code and constants that a process holds (proc(5), smaps)."""
+    parts = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", Path(f"/proc/{pid}/smaps").read_text(), flags=re.M)
+    ours = [part for part in parts if "/_core." in part.split("\n")[0] and part.split()[1] in ("r-xp", "r--p")]
+    assert ours, "the module is loaded"
+    return sum(int(found[1]) for part in ours if (found := re.search(r"^Rss:\s+(\d+)", part, re.M)))
+
+
+def test_a_supervisor_does_not_hold_the_code_that_it_began_with(
+    serve: Callable[..., Serving], shop: Callable[..., Path]
+) -> None:
+    """Beside a worker it needs next to nothing of it."""
+    server = serve("shop", cwd=shop())
+    get(server, "/")
+    worker = children(server.pid)[0]
+    assert kib_of_code(server.pid) <= kib_of_code(worker) / 2
