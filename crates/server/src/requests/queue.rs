@@ -16,7 +16,7 @@ use super::Requests;
 use super::express::judged;
 use crate::access::remote_address;
 use crate::exchange::Exchange;
-use crate::lanes::{End, FairBy, Lane, Order, Waits};
+use crate::lanes::{End, FairBy, Lane, Order, Priority, Waits};
 use crate::reply_builder::ReplyBuilder;
 use crate::statistics::phase::Ending;
 use crate::throughput::Throughput;
@@ -120,13 +120,12 @@ impl Requests {
 
     /// True: behind so many, which are done so fast, a request is begun in time.
     fn is_in_time(&self, before: usize, throughput: &Throughput, exchange: &Exchange) -> bool {
-        let patience = self.engine.config.limits.queue_timeout;
-        let by_hand = &self.engine.config.by_hand;
-        let part = by_hand.priority(exchange.head.path()).part_of_patience();
+        let config = &self.engine.config;
         // Where threads are free and only the interpreter is held, throughput says nothing.
-        patience == 0
-            || self.engine.is_held()
-            || throughput.wait_of(before).is_none_or(|wait| wait <= patience / part)
+        self.engine.is_held()
+            || throughput.wait_of(before).is_none_or(|wait| {
+                is_patient(wait, config.limits.queue_timeout, config.by_hand.priority(exchange.head.path()))
+            })
     }
 
     fn refuse_newcomer(&mut self, exchange: Box<Exchange>) {
@@ -232,6 +231,11 @@ fn may_begin(exchange: &Exchange, now: Millis, patience: Millis) -> bool {
     !(exchange.is_overdue() || is_too_long(now.saturating_sub(exchange.arrived()), patience))
 }
 
+/// A request that matters so much may be expected to wait for so long; a patience of zero has no end.
+fn is_patient(wait: Millis, patience: Millis, priority: Priority) -> bool {
+    patience == 0 || wait <= patience / priority.part_of_patience()
+}
+
 /// Longer than may be waited (limit `queue_timeout`); zero: nothing is too long.
 fn is_too_long(waited: Millis, patience: Millis) -> bool {
     patience > 0 && waited > patience
@@ -245,5 +249,14 @@ mod tests {
     fn a_request_may_wait_as_long_as_the_limit_says_and_no_longer() {
         assert_eq!([999, 1000, 1001].map(|waited| is_too_long(waited, 1000)), [false, false, true]);
         assert!(!is_too_long(Millis::MAX, 0), "no bound");
+    }
+
+    #[test]
+    fn what_matters_less_is_refused_for_a_shorter_wait() {
+        for (priority, longest) in [(Priority::Low, 250), (Priority::Normal, 500), (Priority::High, 1000)] {
+            let found = [longest - 1, longest, longest + 1].map(|wait| is_patient(wait, 1000, priority));
+            assert_eq!(found, [true, true, false], "{priority:?}");
+            assert!(is_patient(Millis::MAX, 0, priority), "no bound");
+        }
     }
 }
