@@ -10,7 +10,6 @@ import os
 import sys
 import time
 
-from forehand import _core
 from forehand.listen import listen
 from forehand.supervisor import app_metrics, children, decisions, hooks, log, orders, pidfile, title
 from forehand.supervisor.children import Children
@@ -74,6 +73,8 @@ class Loop(Supervisor):
 
     def prepare(self) -> None:
         """What any beginning needs."""
+        from forehand import _core
+
         title.show(self.settings, "supervisor", "forehand")
         self.signals = Signals()
         self.add_reader(self.signals.reader, self._on_signal)
@@ -126,8 +127,6 @@ class Loop(Supervisor):
     def run(self) -> int:
         """The loop, until an action ends it; the exit status."""
         assert self.children is not None
-        # What it has taken to begin is not held for as long as the server runs.
-        _core.give_back_memory()
         while self.status is None:
             now = time.monotonic()
             due = min(decisions.next_look(self.state, now), self.notify.alive(now), self.next_memory)

@@ -10,7 +10,7 @@ import os
 import select
 import time
 
-from forehand import errors
+from forehand import _core, errors
 from forehand.errors import Problem
 from forehand.supervisor import banner, children, decisions, hooks, log, statistics
 from forehand.supervisor.control import Client, Control, path_for
@@ -262,6 +262,8 @@ class Supervisor:
             status = [one.url for one in self.panel.listeners] if self.panel is not None else []
             banner.tell(self.settings, self.children, self.state.rules.wanted, control, status)
         self.notify.ready(f"{self.state.rules.wanted} workers serve")
+        # What it has taken to begin is not held for as long as the server runs.
+        _core.give_back_memory()
 
     def _do_reloaded(self, ok: bool, text: str, status: int = errors.APPLICATION) -> None:
         if self.children is not None:
