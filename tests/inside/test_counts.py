@@ -5,60 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from crowd import GET, Crowd, died_inside, ready
 from serving import Serving, read_reply
 from shared import settled, statistics
 
 Serve = Callable[..., Serving]
-GET = "GET {} HTTP/1.1\r\nHost: a\r\n\r\n"
-
-
-class Crowd:
-    """Clients that ask for paths of which none comes twice, one at a time each."""
-
-    def __init__(self, server: Serving, clients: int) -> None:
-        self.server = server
-        self.replied: set[str] = set()
-        self.lost: set[str] = set()
-        self.over = threading.Event()
-        self.threads = [threading.Thread(target=self._ask, args=(number,)) for number in range(clients)]
-
-    def __enter__(self) -> Crowd:
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.over.set()
-        for thread in self.threads:
-            thread.join()
-
-    def _ask(self, client: int) -> None:
-        count = 0
-        while not self.over.is_set():
-            with self.server.connect() as sock:
-                count = self._ask_on(sock, client, count)
-
-    def _ask_on(self, sock: socket.socket, client: int, count: int) -> int:
-        buffer = bytearray()
-        while not self.over.is_set():
-            # Some take long enough to be inside when their worker dies.
-            path = f"/sleep/0.01/{client}/{count}" if count % 5 == 0 else f"/quick/{client}/{count}"
-            count += 1
-            try:
-                sock.sendall(GET.format(path).encode())
-                _, fields, _ = read_reply(sock, buffer)
-            except (OSError, AssertionError):
-                self.lost.add(path)
-                return count
-            self.replied.add(path)
-            if fields.get("connection") == "close":
-                return count
-        return count
 
 
 def grown(before: Any, after: Any) -> bool:
@@ -71,11 +25,6 @@ def grown(before: Any, after: Any) -> bool:
     if isinstance(before, tuple):
         return before[0] <= after[0] and before[1] <= after[1]
     return bool(before <= after)
-
-
-def ready(server: Serving) -> list[int]:
-    workers = [one for one in server.status()["workers"] if one["state"] == "ready"]
-    return [one["pid"] for one in workers] if len(workers) >= 2 else []
 
 
 def test_what_is_counted_is_what_clients_got_through_kills_and_a_reload(serve: Serve) -> None:
@@ -101,11 +50,7 @@ def test_what_is_counted_is_what_clients_got_through_kills_and_a_reload(serve: S
                 os.kill(server.until(lambda: ready(server))[0], signal.SIGKILL)
                 server.until(lambda: look() or ready(server))
         server.until(lambda: ready(server))
-    named = {
-        path
-        for line in re.findall(r"while it worked on: (.*)", server.log())
-        for path in re.findall(r"GET (\S+) for", line)
-    }
+    named = died_inside(server)
     assert named <= crowd.replied | crowd.lost, "nobody has asked for what the log names"
     found = settled(server, shared, len(crowd.replied | named))
     assert found["died_inside"] == len(named)
