@@ -83,6 +83,22 @@ def test_following_tells_each_once_and_ends_with_the_server(serve: Serve) -> Non
         assert following.wait(20) == 0
 
 
+def test_following_what_runs_tells_each_once(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1")
+    command = [PYTHON, "-m", "forehand", "requests", "--control", server.control, "--running", "--follow", "--json"]
+    with server.connect() as one, server.connect() as other:
+        one.sendall(GET.format("/sleep/60/one").encode())
+        server.until(lambda: told(server, "--running"))
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+            assert following.stdout is not None
+            assert json.loads(following.stdout.readline())["request"] == "GET /sleep/60/one"
+            other.sendall(GET.format("/sleep/60/two").encode())
+            assert json.loads(following.stdout.readline())["request"] == "GET /sleep/60/two"
+            server.order("stop", "--now")
+            assert following.stdout.read() == ""
+            assert following.wait(20) == 0
+
+
 def test_a_slow_request_is_logged_with_where_its_time_went_and_where_its_thread_stood(serve: Serve) -> None:
     server = serve("phases:application", "--workers", "1", "--slow-request", "0.4")
     assert view(server, "/sleep/0.39") == 200

@@ -32,7 +32,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--slow", action="store_true", help="only those that took long (--slow-request of the server)")
     which.add_argument("--failed", action="store_true", help="only those with a status from 500 on, cut or refused")
     parser.add_argument("--last", type=int, default=LAST, metavar="N", help=f"so many that have ended ({LAST})")
-    parser.add_argument("--follow", "-f", action="store_true", help="go on with those that end from now on")
+    word = "go on with those that end from now on, or with --running those that begin"
+    parser.add_argument("--follow", "-f", action="store_true", help=word)
     parser.add_argument("--json", action="store_true", help="an object a line, for programs")
 
 
@@ -40,8 +41,8 @@ def show(path: str, given: argparse.Namespace) -> int:
     """Show them; the exit status. Raises Problem."""
     statistics, workers = opened(path)
     ended = _ended(statistics, workers, given)
-    known = {_key(one) for one in ended}
     inside = [] if given.slow or given.failed else running(statistics, workers)
+    known, begun = {_key(one) for one in ended}, {_place(one) for one in inside}
     _print(inside, ended[len(ended) - given.last :] if given.last < len(ended) else ended, as_json=given.json)
     while given.follow:
         time.sleep(EVERY)
@@ -51,7 +52,9 @@ def show(path: str, given: argparse.Namespace) -> int:
             break  # the server has ended
         new = [one for one in _ended(statistics, workers, given) if _key(one) not in known]
         known |= {_key(one) for one in new}
-        _print([], new, as_json=given.json)
+        inside = running(statistics, workers) if given.running else []
+        _print([one for one in inside if _place(one) not in begun], new, as_json=given.json)
+        begun = {_place(one) for one in inside}
     return errors.OK
 
 
@@ -111,6 +114,10 @@ def _wanted(one: Row, given: argparse.Namespace) -> bool:
 def _key(one: Row) -> tuple[float, int, str]:
     # Of a worker that has died the same record is told as one of the dead.
     return one["ended"], one["number"], one["request"]
+
+
+def _place(one: Row) -> tuple[int, int]:
+    return one["pid"], one["number"]
 
 
 def _print(running: list[Row], ended: list[Row], *, as_json: bool) -> None:
