@@ -372,7 +372,9 @@ def test_options_that_pages_name_exist() -> None:
 
 
 # Options of other programs that pages mention, and of our own that measure.
-FOREIGN = {"--command", "--header-map", "--secure-scheme-headers", "--http2", "--http2-prior-knowledge"}
+FOREIGN = {
+    "--command", "--header-map", "--secure-scheme-headers", "--http2", "--http2-prior-knowledge", "--enable-feature",
+}  # fmt: skip
 
 
 def test_no_file_names_a_machine() -> None:

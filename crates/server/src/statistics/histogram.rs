@@ -29,10 +29,13 @@ pub const BOUNDS: [u64; 14] = [
     7_500_000_000,
     10_000_000_000,
 ];
-/// Buckets for each doubling.
-const STEPS: usize = 8;
+/// Each doubling has so many buckets, to the power of two.
+pub const SCALE: i32 = 3;
+const STEPS: usize = 1 << SCALE;
 /// The doublings: from 2^LOW seconds to 2^HIGH.
 const LOW: i32 = -20;
+/// The end of the first bucket, which begins at zero.
+pub const ZERO_SECONDS: f64 = 1.0 / (1 << -LOW) as f64;
 const HIGH: i32 = 9;
 /// Where the buckets of all doublings end.
 const ENDS: usize = (HIGH - LOW) as usize * STEPS + 1;
@@ -131,6 +134,15 @@ pub fn count(scale: &Scale, words: &[Word; STRIDE], phase: Phase, (ns, requests)
     add(&words[place], requests);
 }
 
+/// A distribution as exponential histograms have it, in which no bucket is two.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Exponential {
+    /// How many took [`ZERO_SECONDS`] at most.
+    pub zero: u64,
+    /// Those that have something, from below: by the place of each, 2^(place/8) seconds is its end.
+    pub buckets: Vec<(i32, u64)>,
+}
+
 /// A distribution that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
@@ -186,6 +198,26 @@ impl Histogram {
             .enumerate()
             .filter(|(_, count)| **count > 0)
             .map(move |(place, count)| (end(place), *count))
+    }
+
+    /// The same without [`BOUNDS`]. What is in the last bucket, which has no end, is in the next eighth.
+    pub fn exponential(&self) -> Exponential {
+        let Scale { upper, between, .. } = scale();
+        let mut all = Exponential::default();
+        let mut place = LOW * STEPS as i32;
+        for (count, end) in self.counts.iter().zip(upper) {
+            match all.buckets.last_mut() {
+                _ if *count == 0 => {}
+                _ if place == LOW * STEPS as i32 => all.zero += count,
+                Some((last, sum)) if *last == place => *sum += count,
+                _ => all.buckets.push((place, *count)),
+            }
+            // Two buckets with a bound between them are one eighth.
+            if !between.contains(end) {
+                place += 1;
+            }
+        }
+        all
     }
 
     /// How many took at most as long as each of [`BOUNDS`].
@@ -290,6 +322,23 @@ mod tests {
         assert_eq!(filled.iter().map(|one| one.1).collect::<Vec<_>>(), [1, 2, 1]);
         assert!(filled[1].0 > 3_000_000 && filled[1].0 < 3_300_000, "{filled:?}");
         assert_eq!(filled[2].0, 512_000_000_000, "the last has no end, and tells the one below");
+    }
+
+    #[test]
+    fn eighths_of_doublings_are_told_without_the_bounds_among_them() {
+        // 5 ms lies within the eighth that ends at 2^(-61/8) s.
+        let found =
+            observed(&[0, 900, 960, 4_900_000, 5_000_000, 5_000_001, 1_000_000_000, u64::MAX]).exponential();
+        let buckets = vec![(-159, 1), (-61, 3), (0, 1), (73, 1)];
+        assert_eq!(found, Exponential { zero: 2, buckets });
+        for ns in [1_000, 30_000, 1_234_567, 50_000_000, 51_000_000, 9_000_000_000_u64] {
+            let [(place, 1)] = observed(&[ns]).exponential().buckets[..] else {
+                panic!("{ns} is in no bucket")
+            };
+            let end = (f64::from(place) / 8.0).exp2() * 1e9;
+            assert!(ns as f64 <= end && ns as f64 > end / 2_f64.powf(0.125), "{ns} is not below {end}");
+        }
+        assert_eq!(Histogram::default().exponential(), Exponential::default());
     }
 
     #[test]

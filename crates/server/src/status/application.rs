@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::Path;
 
-use super::exposition::Text;
+use super::exposition::Exposition;
 use super::files::{Entry, Merge, Name, entries};
+use super::samples::Kind;
 
 /// A sample's name and labels.
 type Place = (String, Pairs);
@@ -15,9 +16,9 @@ type Place = (String, Pairs);
 type Pairs = Vec<(String, String)>;
 
 /// What has one name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Family {
-    kind: String,
+    kind: Kind,
     help: String,
     samples: BTreeMap<Place, Entry>,
 }
@@ -43,19 +44,26 @@ impl Application {
                 all.add(&name, key, entry);
             }
         }
-        all.families.values_mut().filter(|family| family.kind == "histogram").for_each(Family::accumulate);
+        all.families
+            .values_mut()
+            .filter(|family| family.kind == Kind::Histogram)
+            .for_each(Family::accumulate);
         all
     }
 
     fn add(&mut self, name: &Name<'_>, key: &[u8], entry: Entry) {
-        let Some((metric, sample, mut labels, help)) = Json(key).key() else { return };
+        let (Some(kind), Some((metric, sample, mut labels, help))) =
+            (Kind::named(name.kind), Json(key).key())
+        else {
+            return;
+        };
         if name.merge == Merge::Apart {
             labels.push(("pid".into(), name.process.into()));
         }
         labels.sort();
-        let family = self.families.entry(metric).or_default();
-        family.kind = name.kind.into();
-        family.help = help;
+        let new = || Family { kind, help: String::new(), samples: BTreeMap::new() };
+        let family = self.families.entry(metric).or_insert_with(new);
+        (family.kind, family.help) = (kind, help);
         match family.samples.entry((sample, labels)) {
             std::collections::btree_map::Entry::Vacant(place) => {
                 place.insert(entry);
@@ -72,9 +80,9 @@ impl Application {
     }
 
     /// Writes them all.
-    pub fn write(&self, text: &mut Text) {
+    pub fn write(&self, text: &mut Exposition) {
         for (name, family) in &self.families {
-            text.family(name, &family.kind, &family.help);
+            text.family(name, family.kind, &family.help);
             let mut samples: Vec<_> = family.samples.iter().collect();
             // Buckets of one histogram stand together, in the order of their bounds.
             samples.sort_by(|a, b| {

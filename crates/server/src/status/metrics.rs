@@ -3,7 +3,8 @@
 //! Knows: names, help, labels. Does not know: how they are written (`exposition.rs`), where numbers come from
 //! (`statistics`).
 
-use super::exposition::{Labels, Text};
+use super::exposition::Exposition;
+use super::samples::{Distribution, Labels};
 use crate::counters;
 use crate::rows::{Field, Page, Rows};
 use crate::statistics::layout::Meta;
@@ -14,7 +15,7 @@ use crate::statistics::snapshot::Snapshot;
 
 /// Everything that there is to be said.
 pub fn write<P: Page>(
-    text: &mut Text,
+    text: &mut Exposition,
     found: &Snapshot,
     (segment, rows): (&Segment, &Rows<P>),
     build: &[(String, String)],
@@ -27,7 +28,7 @@ pub fn write<P: Page>(
     counted(text, found);
 }
 
-fn requests(text: &mut Text, found: &Snapshot) {
+fn requests(text: &mut Exposition, found: &Snapshot) {
     text.histogram(
         "http_server_request_duration_seconds",
         "How long requests took, from their first byte to the last of the reply.",
@@ -46,8 +47,15 @@ fn requests(text: &mut Text, found: &Snapshot) {
             ("error_type", error.as_str()),
         ];
         let exemplars = found.exemplars.get(place).map_or(&[][..], |all| all);
-        text.distribution(&labels, &below(series), (series.count(), series.sum), exemplars);
+        let (count, sum) = (series.count(), series.sum);
+        let told = Distribution { below: below(series), count, sum, exemplars, fine: None };
+        text.distribution(&labels, &told);
     }
+    text.histogram(
+        "forehand_request_seconds",
+        "The same of all requests of which a head was read, in finer buckets where the scraper takes native histograms.",
+    );
+    text.distribution(&[], &Distribution::of(&found.phases[Phase::Total as usize]));
     text.gauge("http_server_active_requests", "Requests that are inside workers now.");
     text.sample(&[], found.inside());
     for (name, help, what) in [
@@ -97,19 +105,19 @@ fn below(series: &Series) -> [u64; crate::statistics::histogram::BOUNDS.len()] {
     })
 }
 
-fn phases(text: &mut Text, found: &Snapshot) {
+fn phases(text: &mut Exposition, found: &Snapshot) {
     text.histogram(
         "forehand_request_phase_seconds",
         "Where requests spent their time; cpu and off are parts of app, known of a part of all requests.",
     );
     for (name, histogram) in NAMES.iter().zip(&found.phases).take(Phase::Total as usize) {
-        text.distribution(&[("phase", name)], &histogram.below(), (histogram.count(), histogram.sum), &[]);
+        text.distribution(&[("phase", name)], &Distribution::of(histogram));
     }
 }
 
-fn routes(text: &mut Text, found: &Snapshot) {
+fn routes(text: &mut Exposition, found: &Snapshot) {
     let mut family =
-        |name, help, value: &dyn Fn(&mut Text, Labels<'_>, &crate::statistics::routes::Route)| {
+        |name, help, value: &dyn Fn(&mut Exposition, Labels<'_>, &crate::statistics::routes::Route)| {
             text.counter(name, help);
             for (route, counted) in &found.routes {
                 value(text, &[("route", route)], counted);
@@ -144,7 +152,7 @@ fn routes(text: &mut Text, found: &Snapshot) {
     );
 }
 
-fn load<P: Page>(text: &mut Text, found: &Snapshot, rows: &Rows<P>) {
+fn load<P: Page>(text: &mut Exposition, found: &Snapshot, rows: &Rows<P>) {
     let sum = |field| found.workers.iter().map(|worker| rows.of(worker.row, field)).sum::<u64>();
     let (busy, most) = (sum(Field::Busy), sum(Field::Threads));
     text.gauge(
@@ -159,7 +167,7 @@ fn load<P: Page>(text: &mut Text, found: &Snapshot, rows: &Rows<P>) {
     text.sample(&[], sum(Field::Connections));
 }
 
-fn server(text: &mut Text, segment: &Segment, build: &[(String, String)]) {
+fn server(text: &mut Exposition, segment: &Segment, build: &[(String, String)]) {
     let say = |what| segment.server(what);
     text.gauge(
         "forehand_workers",
@@ -188,7 +196,7 @@ fn server(text: &mut Text, segment: &Segment, build: &[(String, String)]) {
 }
 
 /// Every counter of the engine under its own name.
-fn counted(text: &mut Text, found: &Snapshot) {
+fn counted(text: &mut Exposition, found: &Snapshot) {
     for ((name, help), count) in counters::TABLE.iter().zip(&found.counters) {
         let bare = name.strip_suffix("_total").unwrap_or(name);
         text.counter(&format!("forehand_{bare}_total"), help);
@@ -210,7 +218,7 @@ fn counted(text: &mut Text, found: &Snapshot) {
 }
 
 /// Those that have happened.
-fn by_reason(text: &mut Text, reasons: &[&str], counts: &[u64]) {
+fn by_reason(text: &mut Exposition, reasons: &[&str], counts: &[u64]) {
     for (reason, count) in reasons.iter().zip(counts) {
         if *count > 0 {
             text.sample(&[("reason", reason)], *count);

@@ -5,13 +5,17 @@
 //! can be changed over HTTP. Runs on the threads of an engine of its own, which runs no Python.
 
 mod application;
-pub mod exposition;
+mod exposition;
 pub mod files;
+mod form;
 mod health;
 mod json;
 mod metrics;
 mod page;
+mod protobuf;
+mod samples;
 pub mod statsd;
+mod text;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -21,7 +25,8 @@ use reactor::sys::monotonic_ms;
 use wire::{Head, Limits};
 
 use self::application::Application;
-use self::exposition::{Form, Text};
+use self::exposition::Exposition;
+use self::form::Form;
 use self::health::{Check, Health, Seen};
 use self::json::Asked;
 use crate::app::App;
@@ -188,16 +193,11 @@ impl<P: Page> Status<P> {
     }
 
     fn metrics(&self, head: &Head) -> Answer {
-        let accept = head.block.get("accept").unwrap_or_default();
-        let form = if accept.windows(28).any(|part| part == b"application/openmetrics-text") {
-            Form::OpenMetrics
-        } else {
-            Form::Prometheus
-        };
+        let form = Form::asked(head.block.get("accept").unwrap_or_default());
         let folder = self.told.application.as_deref();
         match Snapshot::read_with(&self.segment, || folder.map(Application::read)) {
             Ok((found, application)) => {
-                let mut text = Text::new(form);
+                let mut text = Exposition::new(form);
                 if let Some(application) = &application {
                     // What has the name of one of ours is what its author means by it.
                     text.leave_to_others(application.names());
