@@ -165,9 +165,8 @@ def _judge_output(output: str) -> None:
     folder = os.path.dirname(os.path.abspath(output or "x"))
     if os.path.isdir(output) or not os.access(folder, os.W_OK | os.X_OK):
         why = "it is a folder" if os.path.isdir(output) else f"nothing can be written in {folder}"
-        raise Problem(
-            errors.PERMISSION, f"--output: {output or 'a file here'}: {why}", hint="choose another place: --output FILE"
-        )
+        path = os.path.abspath(output) if output else "a file here"
+        raise Problem(errors.PERMISSION, f"{path} cannot be written: {why}", hint="choose another place: --output FILE")
 
 
 def _many(count: int, what: str) -> str:
