@@ -162,7 +162,7 @@ def test_an_asgi_application_is_found_out_and_called_within_its_lifespan(
     [
         (("mine.wsgi:broken",), 1, "RuntimeError: it was always broken"),
         (("mine.wsgi:absent",), 1, "has no attribute 'absent'"),
-        (("nowhere:application",), 1, "No module named 'nowhere'"),
+        (("nowhere:application",), 1, "there is no module 'nowhere'"),
         (("mine wsgi",), 2, "MODULE:ATTRIBUTE"),
     ],
 )
