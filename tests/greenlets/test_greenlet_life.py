@@ -73,7 +73,7 @@ def test_the_other_names_mean_threads(plain: Callable[..., Serving], name: str) 
     [
         (("greenlets", "-k", "gevent", "--threads", "4"), "threads has no meaning with worker_class gevent"),
         (("echo", "--worker-connections", "4"), "worker_connections belongs to worker_class gevent"),
-        (("echo", "-k", "eventlet"), "'eventlet' is none of thread, gevent, sync, gthread; did you mean 'gevent'?"),
+        (("echo", "-k", "eventlet"), "no eventlet: requests run in threads"),
         (("echo", "-k", "gevent", "--worker-connections", "0"), "0 is not between 1 and 1000000"),
         (("greenlets:asynchronous", "-k", "gevent"), "is for WSGI, and 'greenlets:asynchronous' is an ASGI"),
         (("greenlets:asynchronous", "-k", "gevent", "--check"), "is for WSGI, and 'greenlets:asynchronous' is an ASGI"),
