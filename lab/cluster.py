@@ -29,8 +29,9 @@ from forehand_lab.problem import MISSING, SYSTEM, USAGE, Problem
 # Scheduler and hosts are waited for so long, unless $FOREHAND_LAB_HOSTS_WAIT says otherwise.
 WAIT_SECONDS = 10.0
 PLACE_SECONDS = 60.0
-# From the order to the planned moment: dask's way to the hosts, their clocks, the start of their engines.
-LEAD_SECONDS = 1.5
+# From the order to the planned moment: dask's way to the hosts, their clocks, the start of their engines, on machines
+# that have other work as well.
+LEAD_SECONDS = 3.0
 # A host that is not there so long after that moment does not come.
 LATEST_SECONDS = 2.0
 LOOK_SECONDS = 0.05

@@ -68,7 +68,7 @@ def test_a_socket_that_was_handed_down_may_have_its_scheme() -> None:
         ("://127.0.0.1:0", ["nothing here speaks ''"]),
         ("http://", ["'http://' is not an address"]),
         ("http://unix:", ["'http://unix:' is not an address"]),
-        ("http://http://127.0.0.1:0", ["'http://http://127.0.0.1:0' is ambiguous"]),
+        ("http://http://127.0.0.1:0", ["'http://http://127.0.0.1:0' is not an address"]),
     ],
 )
 def test_a_scheme_that_nobody_speaks_is_refused_with_those_that_are(address: str, words: list[str]) -> None:

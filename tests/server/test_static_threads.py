@@ -36,7 +36,7 @@ AT_ONCE = re.compile(
 #: A question whether bytes are in memory, bytes that a thread for the disk has read, and bytes that were sent.
 ASKED = re.compile(r"preadv2\(.*, (\d+), RWF_NOWAIT\) += (\d+)$")
 READ = re.compile(r"pread64\(.*, (\d+)\) += (\d+)$")
-SENT = re.compile(r"sendfile\(.*, \[(\d+)\] => \[\d+\], \d+\) += (\d+)$")
+SENT = re.compile(r"sendfile\(.*, \[(\d+)\] +=> \[\d+\], \d+\) += (\d+)$")
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
 

@@ -127,7 +127,7 @@ def test_what_cannot_be_used_is_named_before_the_start(authority: Authority, tmp
         (options((str(tmp_path / "none.pem"), good[1])), f"{tmp_path / 'none.pem'} cannot be read: No such file"),
         ((), "there is no certificate"),
         ((*options(good), "--tls-self-signed"), "leave one of them out"),
-        (("--tls-key", good[1], "--tls-self-signed"), "more keys"),
+        (("--tls-key", good[1], "--tls-self-signed"), "there is no certificate for it"),
     ):
         for workers in ("0", "1"):
             assert said in refused(*HTTPS, "--workers", workers, *words)

@@ -199,7 +199,7 @@ def test_orders_say_what_they_have_done(serve: Serve, shop: Shop) -> None:
     assert server.order("workers", "1")[0] == 0
     server.until(lambda: len(pids(server)) == 1)
     assert server.order("workers", "few") == (
-        5 - 1,
+        2,
         "forehand workers: 'few' is not a number of workers: give +1, -1 or a number\n",
     )
     code, text = server.order("status", "--json")
