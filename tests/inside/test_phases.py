@@ -109,6 +109,7 @@ def test_a_reader_that_is_slow_is_sent_to_and_not_worked_for(serve: Serve, drive
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         sock.connect((server.host, server.port))
         sock.sendall(GET.format("/large", "").encode())
+        assert sock.recv(1, socket.MSG_PEEK), "sending has begun"
         time.sleep(0.3)  # this is what is measured
         assert len(read_reply(sock, bytearray())[2]) == 8_000_000
     found = settled(server, shared, 1)
