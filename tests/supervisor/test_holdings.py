@@ -11,8 +11,6 @@ import pytest
 from asking import children, get  # type: ignore[import-not-found]
 from serving import PATIENCE, PYTHON, Serving
 
-pytestmark = pytest.mark.interpreters
-
 #: What a command line, TOML, certificates and status pages need; each is some hundred kilobytes.
 FOR_OTHERS = {
     "argparse", "ast", "collections", "contextlib", "dataclasses", "email", "enum", "functools", "http", "inspect",
@@ -28,6 +26,7 @@ def modules(imported: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.interpreters
 def test_a_supervisor_holds_no_module_that_only_others_need() -> None:
     """What it imports it holds for months, and each worker with it."""
     held = modules(", forehand.reexec, forehand.run, forehand.supervisor.run") - modules("")
@@ -50,7 +49,9 @@ def kib_of_code(pid: int) -> int:
 def test_a_supervisor_does_not_hold_the_code_that_it_began_with(
     serve: Callable[..., Serving], shop: Callable[..., Path]
 ) -> None:
-    """Beside a worker it needs next to nothing of it."""
+    """Beside a worker it needs next to nothing of it: in a build as users have it, which lies in memory by what is used
+    together. Other interpreters are tested in quick builds.
+    """
     server = serve("shop", cwd=shop())
     get(server, "/")
     worker = children(server.pid)[0]
