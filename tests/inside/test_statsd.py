@@ -37,6 +37,8 @@ def test_differences_are_sent_and_add_up(serve: Serve, tmp_path: Path, kind: str
         server = serve("phases:application", "--workers", "2", *options, "--dogstatsd-tags", "env:test")
         counted: Counter[str] = Counter()
         gauges: dict[str, float] = {}
+        # Each is of the time between two datagrams, into which requests fall as the machine has time for them.
+        highest: dict[str, float] = {}
 
         def receive() -> None:
             for line in collector.recv(65536).decode().splitlines():
@@ -46,6 +48,7 @@ def test_differences_are_sent_and_add_up(serve: Serve, tmp_path: Path, kind: str
                     counted[found[1]] += int(found[2])
                 else:
                     gauges[found[1]] = float(found[2])
+                    highest[found[1]] = max(highest.get(found[1], 0), float(found[2]))
 
         # What was counted before the first datagram is not sent.
         receive()
@@ -58,7 +61,7 @@ def test_differences_are_sent_and_add_up(serve: Serve, tmp_path: Path, kind: str
             1,
         )
         server.until(lambda: receive() or counted["requests_total"] == 4)
-        assert 45 <= gauges["request.duration.p99"] < 1000
+        assert 45 <= highest["request.duration.p99"] < 1000
         server.until(lambda: receive() or gauges["workers"] == 2)
         receive()
         assert counted["requests"] == 4, "nothing is sent twice"
