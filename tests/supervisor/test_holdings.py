@@ -11,6 +11,8 @@ import pytest
 from asking import children, get  # type: ignore[import-not-found]
 from serving import PATIENCE, PYTHON, Serving
 
+pytestmark = pytest.mark.interpreters
+
 #: What a command line, TOML, certificates and status pages need; each is some hundred kilobytes.
 FOR_OTHERS = {
     "argparse", "ast", "collections", "contextlib", "dataclasses", "email", "enum", "functools", "http", "inspect",
@@ -26,7 +28,6 @@ def modules(imported: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.interpreters
 def test_a_supervisor_holds_no_module_that_only_others_need() -> None:
     """What it imports it holds for months, and each worker with it."""
     held = modules(", forehand.reexec, forehand.run, forehand.supervisor.run") - modules("")
@@ -49,8 +50,9 @@ def kib_of_code(pid: int) -> int:
 def test_a_supervisor_does_not_hold_the_code_that_it_began_with(
     serve: Callable[..., Serving], shop: Callable[..., Path]
 ) -> None:
-    """Beside a worker it needs little of it; the kernel maps neighbours of what is needed as well, as it sees fit."""
+    """Beside a worker it needs next to nothing of it."""
     server = serve("shop", cwd=shop())
     get(server, "/")
     worker = children(server.pid)[0]
-    assert kib_of_code(server.pid) < kib_of_code(worker)
+    # Whoever waits for the server hears that it serves before the supervisor gives anything back.
+    server.until(lambda: kib_of_code(server.pid) <= kib_of_code(worker) / 2)
