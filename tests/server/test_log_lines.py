@@ -243,5 +243,5 @@ def test_a_log_that_has_no_room_is_told_of_at_once_and_goes_on_with_whole_lines(
     *_, cut, last = access.read_text().splitlines()
     assert 0 < len(cut) < line - 1 and last.count("HTTP/1.1") == 1, (cut, last)
     # The line that was cut, and not the one that went out with it.
-    server.says("access log: 1 lines were lost")
+    server.says("access log: 1 line was lost")
     assert server.log().count("it cannot be written") == 1

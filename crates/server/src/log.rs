@@ -347,7 +347,8 @@ impl Shared {
             let before = u64::from(torn);
             let mut batch: Vec<u8> = if torn { vec![b'\n'] } else { Vec::new() };
             batch.extend(lines.into_iter().flatten());
-            let words = || format!("{lost} lines were lost: the log was not read, or could not be written");
+            let lines_were = if lost == 1 { "line was" } else { "lines were" };
+            let words = || format!("{lost} {lines_were} lost: the log was not read, or could not be written");
             if lost > 0 && losses.is_none() {
                 batch.extend_from_slice(&form.line(Level::Warning, &words()));
             }
