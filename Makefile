@@ -10,6 +10,8 @@ TORMENT_SECONDS ?= 3600
 ATTACK_SECONDS ?= 10
 # How many processes share the tests, which wait more than they work. tests/conftest.py says which of them stay together.
 TESTERS ?= 6
+# Which tests .venv's Python runs.
+PYTHON_TESTS ?= tests
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup --no-loadscope-reorder
@@ -21,7 +23,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -path '*/status/page/*.*') Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test test-built debug-built test-debug sanitize miri h2spec attacks check lint lint-rust lint-python loom fuzz race torment autobahn bench bench-load docs interpreters clean load lab
+.PHONY: build serve test test-rust test-python test-built debug-built test-debug sanitize miri h2spec attacks check lint lint-rust lint-python loom fuzz race torment autobahn bench bench-load docs interpreters interpreters-built clean load lab
 
 build: .venv/built
 
@@ -52,10 +54,17 @@ build: .venv/built
 serve: build
 	$(BIN)/forehand pong:application --chdir examples/pong --bind $(ADDRESS) $(OPTIONS)
 
-# Tests of crates wait more than they work, as well.
 test: .venv/built .venv/tested-with load
+	$(MAKE) test-rust
+	$(MAKE) test-python
+
+# Tests of crates wait more than they work, as well.
+test-rust: .venv/ready
 	RUST_TEST_THREADS=4 cargo test --workspace --exclude bridge
-	$(BIN)/python tools/interpreters.py --beside $(PYTEST) tests
+
+# Other interpreters' tests beside those of .venv's: so nobody waits while a processor has nothing to do.
+test-python: .venv/built .venv/tested-with load
+	$(BIN)/python tools/interpreters.py --beside $(PYTEST) $(PYTHON_TESTS)
 
 # The crates' tests, built and not run.
 test-built: .venv/ready
@@ -63,6 +72,9 @@ test-built: .venv/ready
 
 interpreters: .venv/built
 	$(BIN)/python tools/interpreters.py
+
+interpreters-built: .venv/built
+	$(BIN)/python tools/interpreters.py --build
 
 lint: lint-rust lint-python
 

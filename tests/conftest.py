@@ -13,8 +13,11 @@ from serving import RUNNING, SHOWN_OF_LOG, Serving
 
 #: Folders whose files share servers.
 SHARING = ("tests/fronts",)
-#: Files that build something, or wait for most of a minute.
-LONG = ("tests/test_install.py", "tests/lab/test_lab_hosts.py", "tests/asgi/test_autobahn.py")
+#: Files that build something, or take most of a minute: nobody shall wait for the last of them alone.
+LONG = (
+    "tests/test_install.py", "tests/lab/test_lab_hosts.py", "tests/asgi/test_autobahn.py", "tests/inside/test_page.py",
+    "tests/server/test_testssl.py", "tests/inside/test_profile.py",
+)  # fmt: skip
 
 # A script's background ignores Ctrl-C, and whatever is started there as well: servers that tests end by it must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

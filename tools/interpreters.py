@@ -1,31 +1,39 @@
 """Builds and tests on every other Python from 3.10 on that this machine has.
 
 Looks in PATH, among pyenv's versions, and in /opt/pythons/usr/bin, where distributions' newer ones are unpacked. Each
-minor version is built, with little optimisation, and installed into `.venvs/3.X`, and runs the tests marked
-`interpreters`: builds one after the other, as they share what does not differ, and tests of as many at a time as there
-are processors. What is skipped, and why, is printed. `--list` only says what would be done; `--only 3.X` does one;
-`--beside COMMAND…` builds while that command runs, whose tests wait more than they work, and tests after it.
+minor version is built, with little optimisation, and installed into `.venvs/3.X`, and runs the tests that are marked
+`interpreters` and not `once`: builds one after the other, as they share what does not differ, and tests of as many at a
+time as there are processors, each as soon as it is built. What has been built since anything changed is not built
+again. What is skipped, and why, is printed. `--list` only says what would be done; `--only 3.X` does one; `--build`
+tests nothing; `--beside COMMAND…` does all this while that command runs, whose tests wait more than they work.
 """
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST, NEWEST = 10, 15
 ASK = "import sys, sysconfig; print(sys.version_info[1], sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
-TESTS = ("tests/wsgi", "tests/asgi", "tests/greenlets", "tests/cli", "tests/server", "tests/supervisor")
+#: What is built is made of these.
+SOURCES = ("crates/**/*.rs", "crates/**/Cargo.toml", "crates/**/page/*", "python/**/*.py", "Cargo.*", "pyproject.toml")
 UNPACKED = "/opt/pythons/usr/bin"
 #: Three processes for each, as tests wait more than they work; which tests share one, tests/conftest.py says.
 SHARED = ("-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder")
+#: Builds beside others: they are wanted later.
+STEP_BACK = ["nice", "-n", "10"]
 #: What the tests need everywhere, and what they do without where there is no wheel of it.
 NEEDED = ("pytest", "pytest-xdist", "tomli", "watchfiles", "python-dotenv", "requests", "httpx", "h2")
 WELCOME = ("gevent",)
@@ -33,6 +41,10 @@ WELCOME = ("gevent",)
 
 class Failed(Exception):
     """What was tried and has failed, with what it has said."""
+
+
+#: Set when nobody asks for results any more: what has not begun does not.
+over = threading.Event()
 
 
 def _candidates() -> list[str]:
@@ -106,6 +118,9 @@ def _build(minor: int, path: str, before: list[str]) -> list[str]:
 
     `before`: words before the command that builds.
     """
+    if (known := _built(minor)) is not None:
+        return known
+    begun = time.time()
     venv = ROOT / ".venvs" / f"3.{minor}"
     python = str(venv / "bin" / "python")
     _environment(path, venv)
@@ -123,7 +138,35 @@ def _build(minor: int, path: str, before: list[str]) -> list[str]:
             _do([*install, "--only-binary", ":all:", package])
         except Failed:
             missing.append(package)
+    (venv / "built").write_text(" ".join(missing))
+    # What changed meanwhile may not be in it.
+    os.utime(venv / "built", (begun, begun))
     return missing
+
+
+def _built(minor: int) -> list[str] | None:
+    """What tests have to do without on an interpreter that has been built since anything changed; else None."""
+    made = ROOT / ".venvs" / f"3.{minor}" / "built"
+    sources = [Path(__file__), *(path for part in SOURCES for path in ROOT.glob(part))]
+    if not made.exists() or made.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+        return None
+    return made.read_text().split()
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """While no other of this program builds here, as CI's has begun long before its tests."""
+    folder = ROOT / ".venvs"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def marked() -> list[str]:
+    """The files with tests for every interpreter: others need not be imported."""
+    files = sorted((ROOT / "tests").glob("*/test_*.py"))
+    return [str(path.relative_to(ROOT)) for path in files if "pytest.mark.interpreters" in path.read_text()]
 
 
 def _test(minor: int) -> str:
@@ -131,8 +174,10 @@ def _test(minor: int) -> str:
     python = str(ROOT / ".venvs" / f"3.{minor}" / "bin" / "python")
     # Beside others, so that a folder of temporary files is not cleared by another's run.
     base = str(ROOT / ".venvs" / f"3.{minor}" / "tmp")
-    options = ("-q", "-p", "no:cacheprovider", "-m", "interpreters", "--basetemp", base, *SHARED)
-    return _do([python, "-m", "pytest", *options, *TESTS])
+    options = ("-q", "-p", "no:cacheprovider", "-m", "interpreters and not once", "--basetemp", base, *SHARED)
+    if over.is_set():
+        raise Failed("not tested: another command has failed\n")
+    return _do([python, "-m", "pytest", *options, *marked()])
 
 
 def _tell(minor: int, running: Future[str]) -> bool:
@@ -145,48 +190,66 @@ def _tell(minor: int, running: Future[str]) -> bool:
     return True
 
 
-def _build_all(chosen: dict[int, str], beside: list[str]) -> tuple[int, dict[int, list[str] | Failed]]:
-    """Build for all that were chosen while a command runs, if one is given: its exit status, and what came of each."""
-    command = subprocess.Popen(beside, cwd=ROOT) if beside else None
-    before = ["nice", "-n", "19"] if beside else []
-    built: dict[int, list[str] | Failed] = {}
+def _build_all(chosen: dict[int, str], before: list[str]) -> Iterator[tuple[int, list[str] | Failed]]:
+    """Build for all that were chosen, one after the other: what came of each."""
     for minor, path in chosen.items():
+        if over.is_set():
+            return
         begun = time.monotonic()
+        if (known := _built(minor)) is not None:
+            yield minor, known
+            continue
         try:
-            built[minor] = _build(minor, path, before)
+            with _alone():
+                missing = _build(minor, path, before)
         except Failed as failure:
-            built[minor] = failure
-        if command and command.poll():
-            break  # it has failed: nobody will test what is built
-        if not command:
-            print(f"Python 3.{minor}: built in {time.monotonic() - begun:.0f} s", flush=True)
-    return (command.wait() if command else 0), built
+            yield minor, failure
+        else:
+            print(f"Python 3.{minor}: built after {time.monotonic() - begun:.0f} s", flush=True)
+            yield minor, missing
+
+
+def build(chosen: dict[int, str]) -> int:
+    """Build for all that were chosen; the exit status."""
+    failed = [(minor, it) for minor, it in _build_all(chosen, STEP_BACK) if isinstance(it, Failed)]
+    for minor, failure in failed:
+        print(f"Python 3.{minor}:\n{failure}", flush=True)
+    return 1 if failed else 0
 
 
 def test(chosen: dict[int, str], beside: list[str]) -> int:
-    """Build for all that were chosen, and run their tests; the exit status."""
+    """Build for all that were chosen, and run their tests, beside a command if one is given; the exit status."""
     begun = time.monotonic()
-    status, built = _build_all(chosen, beside)
-    if status:
-        return status
-    if beside:
-        print(f"other interpreters: built meanwhile: {', '.join(f'3.{minor}' for minor in built)}", flush=True)
-        begun = time.monotonic()
-    with ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)))) as pool:
+    command = subprocess.Popen(beside, cwd=ROOT) if beside else None
+    with ThreadPoolExecutor(1) as builder, ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)))) as pool:
         running: dict[int, Future[str]] = {}
-        for minor, missing in built.items():
-            if isinstance(missing, Failed):
-                print(f"Python 3.{minor}:\n{missing}", flush=True)
-                status = 1
-                continue
-            for package in missing:
-                print(f"Python 3.{minor}: tests with {package} are skipped: there is no wheel of it", flush=True)
-            running[minor] = pool.submit(_test, minor)
-        for minor, one in running.items():
-            if not _tell(minor, one):
-                status = 1
+
+        def all_built() -> None:
+            for minor, missing in _build_all(chosen, STEP_BACK if beside else []):
+                running[minor] = pool.submit(_outcome, minor, missing)
+
+        building = builder.submit(all_built)
+        try:
+            status = command.wait() if command else 0
+            if status:
+                over.set()
+            building.result()
+            for minor, one in running.items():
+                if not _tell(minor, one):
+                    status = status or 1
+        except BaseException:
+            over.set()
+            raise
     print(f"other interpreters: {time.monotonic() - begun:.0f} s", flush=True)
     return status
+
+
+def _outcome(minor: int, missing: list[str] | Failed) -> str:
+    """What the tests of one have said. Raises Failed."""
+    if isinstance(missing, Failed):
+        raise missing
+    said = _test(minor)
+    return "".join(f"tests with {package} are skipped: there is no wheel of it\n" for package in missing) + said
 
 
 def main(arguments: list[str]) -> int:
@@ -209,7 +272,9 @@ def main(arguments: list[str]) -> int:
             print(f"Python 3.{minor}: skipped: {skipped.get(minor, 'not on this machine')}", flush=True)
     if not any("free-threaded" in why for why in skipped.values()):
         print("free-threaded Python: skipped: no such build on this machine", flush=True)
-    return 0 if "--list" in arguments else test(chosen, beside)
+    if "--list" in arguments:
+        return 0
+    return build(chosen) if "--build" in arguments else test(chosen, beside)
 
 
 if __name__ == "__main__":

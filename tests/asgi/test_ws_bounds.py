@@ -137,6 +137,7 @@ def test_who_does_not_listen_stops_its_client_and_loses_nothing(serve: Callable[
         assert client.receive()[1] == b"10001"
 
 
+@pytest.mark.once
 def test_a_million_pings_are_passed_over_but_for_the_last(alone: Serving) -> None:  # W9
     with Client(alone, "/echo") as client:
         before = forget_peak(alone)
@@ -155,6 +156,7 @@ def test_a_million_pings_are_passed_over_but_for_the_last(alone: Serving) -> Non
         assert client.receive() == (0x81, b"alive")
 
 
+@pytest.mark.once
 def test_a_million_empty_fragments_are_not_kept(alone: Serving) -> None:  # W9
     with Client(alone, "/echo") as client:
         before = forget_peak(alone)
@@ -166,6 +168,7 @@ def test_a_million_empty_fragments_are_not_kept(alone: Serving) -> None:  # W9
     assert peak(alone) - before < 4 * MIB
 
 
+@pytest.mark.once
 def test_a_megabyte_that_would_become_a_gigabyte_is_stopped(alone: Serving) -> None:  # W10
     squeeze = zlib.compressobj(wbits=-15)
     bomb = (squeeze.compress(bytes(MIB)) + squeeze.flush(zlib.Z_FULL_FLUSH)) * 1024
@@ -179,6 +182,7 @@ def test_a_megabyte_that_would_become_a_gigabyte_is_stopped(alone: Serving) -> N
     assert ask(alone, "/hello")[0] == 200
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("size, whole", [(99_999, True), (100_000, True), (100_001, False)])
 @pytest.mark.parametrize("deflated", [False, True])
 def test_a_message_is_measured_as_it_becomes(
@@ -194,6 +198,7 @@ def test_a_message_is_measured_as_it_becomes(
     server.counts("ws_faults", int(not whole))
 
 
+@pytest.mark.once
 def test_fragments_are_counted(serve: Callable[..., Serving]) -> None:
     server = serve("asgi_sockets:app", "--limit-ws-fragments", "3")
     with Client(server, "/echo") as client:
@@ -207,6 +212,7 @@ def test_fragments_are_counted(serve: Callable[..., Serving]) -> None:
     server.counts("ws_faults", 1)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("window", range(9, 16))
 def test_a_reader_with_a_small_window_can_read(serve: Callable[..., Serving], window: int) -> None:
     server = serve("asgi_sockets:app")

@@ -167,6 +167,8 @@ def test_a_reload_waits_for_what_runs_and_the_next_are_served_by_others(serve: C
         assert read_reply(sock, bytearray())[2] == b"slept"
 
 
+# Renewing is the same without load on other interpreters: the tests around this one.
+@pytest.mark.once
 @pytest.mark.parametrize("options", [(), ("--preload",)], ids=["plain", "preloaded"])
 def test_nothing_is_lost_while_the_server_is_renewed(options: tuple[str, ...]) -> None:
     sys.path.insert(0, str(BENCH))

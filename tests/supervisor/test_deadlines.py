@@ -137,6 +137,7 @@ def test_a_reply_that_was_begun_is_cut_and_never_looks_complete(serve: Serve, sh
     assert not raw.endswith(b"0\r\n\r\n")
 
 
+@pytest.mark.once
 def test_a_request_that_waited_too_long_is_not_begun(serve: Serve, shop: Shop) -> None:
     server = serve("shop", "--queue-timeout", "300ms", "--threads", "1", cwd=shop())
     first = ask(server, "/sleep?3")
@@ -150,6 +151,7 @@ def test_a_request_that_waited_too_long_is_not_begun(serve: Serve, shop: Shop) -
     server.counts("requests_waited_too_long", 1)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("waiting", "refused"), [(2, 0), (3, 0), (4, 1)])
 def test_so_many_wait_and_the_next_is_refused_at_once(serve: Serve, shop: Shop, waiting: int, refused: int) -> None:
     # limit-queue at limit - 1, limit, limit + 1.
@@ -168,6 +170,7 @@ def test_so_many_wait_and_the_next_is_refused_at_once(serve: Serve, shop: Shop, 
     server.counts("requests_not_queued", refused)
 
 
+@pytest.mark.once
 def test_a_request_whose_client_has_left_is_not_begun(serve: Serve, shop: Shop) -> None:
     extra = "SEEN = []"
     folder = shop(extra=extra)
@@ -184,6 +187,7 @@ def test_a_request_whose_client_has_left_is_not_begun(serve: Serve, shop: Shop) 
     server.counts("requests_abandoned", 5)
 
 
+@pytest.mark.once
 def test_with_every_thread_busy_timeouts_and_refusals_go_on(serve: Serve, shop: Shop) -> None:
     server = serve("shop", "--threads", "1", "--header-timeout", "300ms", cwd=shop())
     first = ask(server, "/sleep?2")
@@ -243,6 +247,7 @@ def test_a_worker_that_one_thread_holds_up_gives_its_clients_to_another(serve: S
         sock.close()
 
 
+@pytest.mark.once
 def test_a_worker_where_many_sleep_is_better_than_one_that_a_thread_holds_up(serve: Serve, shop: Shop) -> None:
     server = serve("shop", "--workers", "2", "--threads", "16", cwd=shop())
     kept: dict[bytes, list[socket.socket]] = {}
@@ -293,6 +298,7 @@ def worker_of(sock: socket.socket) -> str:
     return body.split()[1].decode()
 
 
+@pytest.mark.once
 def test_idle_connections_leave_a_worker_that_is_held_up_before_they_ask(serve: Serve, shop: Shop) -> None:
     """More than can be under way at a time; each keeps the patience of one that has asked before."""
     server = serve("shop", "--workers", "2", "--keep-alive", "60s", "--first-byte-timeout", "1s", cwd=shop())
@@ -313,6 +319,7 @@ def test_idle_connections_leave_a_worker_that_is_held_up_before_they_ask(serve: 
         sock.close()
 
 
+@pytest.mark.once
 def test_idle_connections_leave_a_worker_that_has_had_no_free_thread_for_a_while(serve: Serve, shop: Shop) -> None:
     server = serve("shop", "--workers", "2", "--threads", "2", cwd=shop())
     kept = [ask(server, "/sleep?0.2") for _ in range(8)]
@@ -330,6 +337,7 @@ def test_idle_connections_leave_a_worker_that_has_had_no_free_thread_for_a_while
         sock.close()
 
 
+@pytest.mark.once
 def test_a_worker_that_has_become_free_takes_the_next_connection(serve: Serve, shop: Shop) -> None:
     """The kernel may wake the one that is busy: it leaves the connection to the other."""
     server = serve("shop", "--workers", "2", cwd=shop())
@@ -367,6 +375,7 @@ def test_a_worker_that_leaves_answers_idle_connections_once_more(serve: Serve, s
         assert idle.recv(1) == b""
 
 
+@pytest.mark.once
 def test_idle_connections_of_a_leaving_worker_are_closed_after_their_time(serve: Serve, shop: Shop) -> None:
     server = serve("shop", "--drain-keep-alive", "500ms", "--no-request-buffering", cwd=shop())
     first = server.workers[0]
