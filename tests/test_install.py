@@ -37,7 +37,7 @@ urlpatterns = [path("where/", lambda request: HttpResponse(forehand.__file__))]
 
 def run(*command: str, cwd: Path, **env: str) -> str:
     """What a command has printed; it must succeed."""
-    # A build waits for those of other interpreters in the same folder, which step back for everybody else.
+    # A build waits for those of other interpreters in the same folder.
     done = subprocess.run(
         command, cwd=cwd, env={**os.environ, **env}, text=True, timeout=600,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,

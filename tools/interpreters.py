@@ -32,8 +32,6 @@ SOURCES = ("crates/**/*.rs", "crates/**/Cargo.toml", "crates/**/page/*", "python
 UNPACKED = "/opt/pythons/usr/bin"
 #: Three processes for each, as tests wait more than they work; which tests share one, tests/conftest.py says.
 SHARED = ("-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder")
-#: Builds beside others: they are wanted later.
-STEP_BACK = ["nice", "-n", "10"]
 #: What the tests need everywhere, and what they do without where there is no wheel of it.
 NEEDED = ("pytest", "pytest-xdist", "tomli", "watchfiles", "python-dotenv", "requests", "httpx", "h2")
 WELCOME = ("gevent",)
@@ -113,11 +111,8 @@ def _environment(path: str, venv: Path) -> None:
         _do([sys.executable, "-m", "virtualenv", "-q", "-p", path, str(venv)])
 
 
-def _build(minor: int, path: str, before: list[str]) -> list[str]:
-    """Build and install the module and what its tests need; what they have to do without. Raises Failed.
-
-    `before`: words before the command that builds.
-    """
+def _build(minor: int, path: str) -> list[str]:
+    """Build and install the module and what its tests need; what they have to do without. Raises Failed."""
     if (known := _built(minor)) is not None:
         return known
     begun = time.time()
@@ -126,7 +121,8 @@ def _build(minor: int, path: str, before: list[str]) -> list[str]:
     _environment(path, venv)
     wheels = venv / "wheel"
     shutil.rmtree(wheels, ignore_errors=True)
-    maturin = [*before, str(ROOT / ".venv/bin/maturin"), "build", "--profile", "quick", "--quiet", "-i", python]
+    # Not stepping back for others: a test that builds in the same folder waits for it.
+    maturin = [str(ROOT / ".venv/bin/maturin"), "build", "--profile", "quick", "--quiet", "-i", python]
     # One target folder: only the bindings are built anew for each.
     _do([*maturin, "-o", str(wheels), "--target-dir", str(ROOT / "target/interpreters")], PYO3_PYTHON=python)
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
@@ -190,7 +186,7 @@ def _tell(minor: int, running: Future[str]) -> bool:
     return True
 
 
-def _build_all(chosen: dict[int, str], before: list[str]) -> Iterator[tuple[int, list[str] | Failed]]:
+def _build_all(chosen: dict[int, str]) -> Iterator[tuple[int, list[str] | Failed]]:
     """Build for all that were chosen, one after the other: what came of each."""
     for minor, path in chosen.items():
         if over.is_set():
@@ -201,7 +197,7 @@ def _build_all(chosen: dict[int, str], before: list[str]) -> Iterator[tuple[int,
             continue
         try:
             with _alone():
-                missing = _build(minor, path, before)
+                missing = _build(minor, path)
         except Failed as failure:
             yield minor, failure
         else:
@@ -211,7 +207,7 @@ def _build_all(chosen: dict[int, str], before: list[str]) -> Iterator[tuple[int,
 
 def build(chosen: dict[int, str]) -> int:
     """Build for all that were chosen; the exit status."""
-    failed = [(minor, it) for minor, it in _build_all(chosen, STEP_BACK) if isinstance(it, Failed)]
+    failed = [(minor, it) for minor, it in _build_all(chosen) if isinstance(it, Failed)]
     for minor, failure in failed:
         print(f"Python 3.{minor}:\n{failure}", flush=True)
     return 1 if failed else 0
@@ -225,7 +221,7 @@ def test(chosen: dict[int, str], beside: list[str]) -> int:
         running: dict[int, Future[str]] = {}
 
         def all_built() -> None:
-            for minor, missing in _build_all(chosen, STEP_BACK if beside else []):
+            for minor, missing in _build_all(chosen):
                 running[minor] = pool.submit(_outcome, minor, missing)
 
         building = builder.submit(all_built)
