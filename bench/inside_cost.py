@@ -4,6 +4,8 @@
     python bench/inside_cost.py --against CHECKOUT     this build as it is served, and that of another checkout
     python bench/inside_cost.py --with '--request-id'  this build with these options, and the same build without them:
                                                        of the worker's process alone, as others may have work with them
+    python bench/inside_cost.py --names                names of requests, one of a hundred traced, and all of them: this
+                                                       build with and without each, likewise of the worker alone
     python bench/inside_cost.py --rows asgi,pipelined --pairs 40 --seconds 2
 
 Of each row both servers run at the same time, one worker each, on the first processor; wrk loads one and then the
@@ -11,12 +13,16 @@ other from the last one, every other pair in the other order. What is counted is
 a server's processes, the kernel's part included, divided by the requests that wrk has had answers to. Shown are the
 medians, and of the ratios within pairs the median, the quartiles and the extremes. Exit status 1: a median is above its
 bound.
+
+Nobody can export as many spans as wrk has requests answered, and a ring that is full costs less than one that is
+written. So the exporter is stopped, and who measures says every millisecond that all has been read.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import mmap
 import os
 import re
 import shlex
@@ -25,6 +31,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -37,6 +44,14 @@ ROWS: dict[str, tuple[float, str, list[str]]] = {
     "asgi": (0.02, "asgi", []),
     "pipelined": (0.06, "wsgi", ["-s", str(HERE / "pipeline.lua")]),
 }
+#: What names and traces may cost the worker, and the options that switch them on.
+NAMES: dict[str, tuple[float, list[str]]] = {
+    "request id": (0.03, ["--request-id"]),
+    "traced, 1 %": (0.01, ["--trace-endpoint", "http://127.0.0.1:9", "--trace-sample", "0.01"]),
+    "traced, all": (0.06, ["--trace-endpoint", "http://127.0.0.1:9"]),
+}
+#: Of rings of spans (`server/statistics/spans.rs`): bytes of a row's counts, and how many rows are looked at.
+COUNTS_BYTES, COUNTS_ROWS = 64, 4
 APP = """
 def wsgi(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "5")])
@@ -113,13 +128,44 @@ class Server:
         self.process.wait()
 
 
-def measured(commands: tuple[list[str], list[str]], row: str, given: argparse.Namespace) -> list[tuple[float, float]]:
-    """Pairs of what a request takes: without, and inside."""
+class Reader:
+    """Takes the place of the exporter of a server, if that has one: says of each span that it was read."""
+
+    def __init__(self, server: Server) -> None:
+        self.over, self.exporter = threading.Event(), 0
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+        for pid in map(int, children.read_text().split()):
+            if Path(f"/proc/{pid}/comm").read_text().strip() == "forehand-traces":
+                self.exporter = pid
+        self.thread = threading.Thread(target=self._read, args=(server.process.pid,))
+        if self.exporter:
+            os.kill(self.exporter, signal.SIGSTOP)
+            self.thread.start()
+
+    def _read(self, pid: int) -> None:
+        [fd] = [one for one in Path(f"/proc/{pid}/fd").iterdir() if "forehand-spans" in os.readlink(one)]
+        with fd.open("r+b") as file, mmap.mmap(file.fileno(), COUNTS_BYTES * COUNTS_ROWS) as counts:
+            while not self.over.wait(0.001):
+                for row in range(0, len(counts), COUNTS_BYTES):
+                    counts[row + 8 : row + 16] = counts[row : row + 8]
+
+    def end(self) -> None:
+        """Let it go on."""
+        self.over.set()
+        if self.exporter:
+            self.thread.join()
+            os.kill(self.exporter, signal.SIGCONT)
+
+
+def measured(
+    commands: tuple[list[str], list[str]], row: str, given: argparse.Namespace, only: str
+) -> list[tuple[float, float]]:
+    """Pairs of what a request takes: without, and inside. `only`: what processes are called that are counted."""
     _, target, options = ROWS[row]
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "app.py").write_text(APP)
-        only = "forehand-w" if given.options else ""
         both = [Server(command, target, folder, only=only) for command in commands]
+        readers = [Reader(server) for server in both]
         try:
             pairs = []
             for number in range(given.pairs + 1):
@@ -129,34 +175,53 @@ def measured(commands: tuple[list[str], list[str]], row: str, given: argparse.Na
             # The first warms both up.
             return pairs[1:]
         finally:
+            for reader in readers:
+                reader.end()
             for server in both:
                 server.end()
+
+
+def arms(given: argparse.Namespace) -> list[tuple[str, float, str, tuple[list[str], list[str]]]]:
+    """What is compared: a name, its bound, the row, and the commands without and with it."""
+    usual = [sys.executable, "-m", "forehand", "--"]
+    rows = given.rows.split(",") if given.rows else ["keepalive"] if given.names else list(ROWS)
+    if given.names:
+        return [
+            (f"{name}, {row}", bound, row, (usual, [*usual, *options]))
+            for row in rows
+            for name, (bound, options) in NAMES.items()
+        ]
+    if given.options:
+        without, inside = usual, [*usual, *shlex.split(given.options)]
+    elif given.against:
+        without = [str(Path(given.against).resolve() / ".venv/bin/python"), "-m", "forehand", "--"]
+        inside = usual
+    else:
+        without, inside = [sys.executable, "-c", WITHOUT, "--"], usual
+    return [(row, ROWS[row][0], row, (without, inside)) for row in rows]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--against", metavar="CHECKOUT", help="another checkout, with a .venv in which it is built")
     parser.add_argument("--with", dest="options", metavar="OPTIONS", help="options of the server, in one text")
-    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--names", action="store_true", help="what names of requests and traces cost")
+    parser.add_argument("--rows", default="", help=f"of {','.join(ROWS)}; without it all, and keepalive with --names")
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of load, for each of a pair")
     given = parser.parse_args()
-    options = shlex.split(given.options or "")
-    inside = [sys.executable, "-m", "forehand", "--", *options]
-    without = [sys.executable, "-m", "forehand", "--"] if options else [sys.executable, "-c", WITHOUT, "--"]
-    if given.against:
-        without = [str(Path(given.against).resolve() / ".venv/bin/python"), "-m", "forehand", "--"]
-    print(f"{'row':10} {'without':>9} {'inside':>9} {'median':>8} {'quartiles':>16} {'extremes':>17} {'bound':>7}")
+    only = "forehand-w" if given.options or given.names else ""
+    print(f"{'row':22} {'without':>9} {'inside':>9} {'median':>8} {'quartiles':>16} {'extremes':>17} {'bound':>7}")
     above = False
-    for row in given.rows.split(","):
-        pairs = measured((without, inside), row, given)
+    for name, bound, row, commands in arms(given):
+        pairs = measured(commands, row, given, only)
         off, on = (statistics.median(pair[at] for pair in pairs) for at in (0, 1))
         ratios = sorted(after / before - 1 for before, after in pairs)
-        middle, bound = statistics.median(ratios), ROWS[row][0]
+        middle = statistics.median(ratios)
         low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
         above |= middle > bound
         print(
-            f"{row:10} {off:6.2f} us {on:6.2f} us {middle:+8.1%} {low:+7.1%} {high:+7.1%}  {ratios[0]:+7.1%} "
+            f"{name:22} {off:6.2f} us {on:6.2f} us {middle:+8.1%} {low:+7.1%} {high:+7.1%}  {ratios[0]:+7.1%} "
             f"{ratios[-1]:+7.1%}  {bound:6.1%}{'  above' if middle > bound else ''}",
             flush=True,
         )
