@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +48,39 @@ def test_what_is_no_name_is_replaced_by_one_of_our_own(serve: Serve, driver: str
         assert body == f"{headers['x-request-id']} {headers['x-request-id']}"
         names.add(body)
     assert len(names) == 5
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_name_of_our_own_is_the_same_wherever_it_is_told(serve: Serve, driver: str) -> None:
+    options = ("--request-id", "X-Request-ID", "--access-log", "json", "--slow-request", "0.05")
+    server = serve(*DRIVERS[driver], "--workers", "1", *options, "--request-timeout", "0.3")
+    with server.connect() as sock:
+        sock.sendall(b"GET /id HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
+        buffer = bytearray()
+        replies = [read_reply(sock, buffer) for _ in range(3)]
+    names = [headers["x-request-id"] for _, headers, _ in replies]
+    assert [body.decode() for _, _, body in replies] == [f"{name} {name}" for name in names]
+    _, headers, _ = ask(server, "/sleep/0.1")
+    names.append(headers["x-request-id"])
+    server.says(f"slow request: GET /sleep/0.1 (id {names[-1]}), 200")
+    status, headers, body = ask(server, "/sleep/30")
+    names.append(headers["x-request-id"])
+    assert (status, body.splitlines()[-1]) == (504, f"request {names[-1]}")
+    server.says(f"GET /sleep/30 HTTP/1.1 (id {names[-1]}): overdue after")
+    assert len(set(names)) == 5 and all(OWN.fullmatch(name) for name in names)
+    for name in names[:4]:
+        server.says(f'"request_id":"{name}"')
+
+
+def test_workers_that_were_forked_from_one_process_name_no_two_requests_alike(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1", "--preload", "--request-id")
+    first = ask(server, "/quick")[1]["x-request-id"]
+    old = server.workers[0]
+    os.kill(old, signal.SIGKILL)
+    server.until(
+        lambda: [one["pid"] for one in server.status()["workers"] if one["state"] == "ready"] not in ([], [old])
+    )
+    assert ask(server, "/quick")[1]["x-request-id"][:16] != first[:16]
 
 
 def test_strangers_do_not_name_requests(serve: Serve) -> None:

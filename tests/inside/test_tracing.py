@@ -6,7 +6,10 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,9 +57,12 @@ def test_a_span_says_which_request_it_was_and_where_its_time_went(
 ) -> None:
     server = serve(*DRIVERS[driver], "--workers", "1", "--trace-endpoint", collector.url, "--status-bind",
                    "127.0.0.1:0", env=env())  # fmt: skip
+    asked = time.time_ns()
     status, told = ask(server, "/sleep/0.05?secret=1")
     assert status == 200
     span = one(server, collector, "/sleep/0.05")
+    # Clocks that are compared ten times a second may be apart by some microseconds.
+    assert asked - 1_000_000 <= span.span.start_time_unix_nano <= span.span.end_time_unix_nano <= time.time_ns()
     assert collector.paths == {"/v1/traces"}
     assert (span.name, span.span.kind, span.parent) == ("GET /sleep/{seconds}", SERVER, "")
     assert told == f"00-{span.trace}-{span.id}-01", "the application's spans are children of this one"
@@ -73,6 +79,8 @@ def test_a_span_says_which_request_it_was_and_where_its_time_went(
     begun, replied = span.events["app"], span.events["send"]
     assert span.span.start_time_unix_nano <= span.events["complete"] <= begun
     assert begun + 50_000_000 <= replied <= span.span.end_time_unix_nano
+    unsampled = f"00-{TRACE}-{SPAN}-00"
+    assert ask(server, "/unsampled", f"traceparent: {unsampled}")[1] == unsampled, "its sender has decided otherwise"
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -123,6 +131,47 @@ def test_failures_are_errors_and_named_as_the_metrics_name_them(serve: Serve, co
     assert (late.span.status.code, late.attributes["error.type"]) == (ERROR, "timeout")
     assert failed.attributes["forehand.request_id"] == failed.trace, "one name for both, where nobody gives another"
     server.says(f'"trace_id":"{failed.trace}","span_id":"{failed.id}"')
+
+
+def test_a_name_that_was_given_is_an_attribute_and_a_request_without_has_its_trace_s(
+    serve: Serve, collector: Collector
+) -> None:
+    given = "0f8fad5b-d9cb-469f-a165-70867728950e/checkout.eu-west-1+a"
+    server = serve("traced:application", "--workers", "1", "--request-id", "--trace-endpoint", collector.url, env=env())
+    ask(server, "/given", f"X-Request-ID: {given}")
+    ask(server, "/own")
+    ask(server, "/sent", f"traceparent: 00-{TRACE}-{SPAN}-01")
+    named, own, sent = (one(server, collector, path) for path in ("/given", "/own", "/sent"))
+    assert named.attributes["forehand.request_id"] == given
+    assert own.attributes["forehand.request_id"] == own.trace
+    assert (sent.attributes["forehand.request_id"], sent.trace) == (TRACE, TRACE)
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def test_a_name_and_a_span_ask_nothing_of_the_kernel(serve: Serve, collector: Collector, tmp_path: Path) -> None:
+    server = serve("traced:application", "--workers", "1", "--request-id", "--trace-endpoint", collector.url, env=env())
+    with server.connect() as sock:
+        buffer = bytearray()
+
+        def asks(count: int) -> None:
+            for _ in range(count):
+                sock.sendall(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+                assert read_reply(sock, buffer)[0] == 200
+
+        asks(3)
+        worker, log = server.workers[0], tmp_path / "calls"
+        calls = "trace=getpid,gettid,getrandom,clock_gettime,sendto"
+        tracer = subprocess.Popen(["strace", "-f", "-qq", "-o", str(log), "-e", calls, "-p", str(worker)])
+        tasks = [task / "status" for task in Path(f"/proc/{worker}/task").iterdir()]
+        server.until(lambda: tracer.poll() is not None or all("TracerPid:\t0" not in one.read_text() for one in tasks))
+        if tracer.poll() is not None:
+            pytest.skip("strace cannot look at another process here")
+        asks(20)
+        tracer.send_signal(signal.SIGINT)
+        tracer.wait(PATIENCE)
+    names = re.findall(r"\b(\w+)\(", log.read_text())
+    assert names.count("sendto") >= 20, "it has seen the replies"
+    assert not {"getpid", "gettid", "getrandom"} & set(names), names
 
 
 def test_a_share_is_recorded_and_all_of_those_arrive(serve: Serve, collector: Collector) -> None:
@@ -229,8 +278,6 @@ def test_what_finds_no_room_is_dropped_and_counted(serve: Serve, collector: Coll
         asked = ["curl", "-s", "--unix-socket", f"{tmp_path}/status", "http://localhost/metrics"]
 
         def metrics() -> dict[str, Any]:
-            import subprocess
-
             text = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
             return {name: float(value) for name, value in re.findall(r"^(forehand_trace\w+) (\d+)$", text, re.M)}
 

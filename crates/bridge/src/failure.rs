@@ -39,7 +39,10 @@ pub fn answer(py: Python<'_>, exchange: &mut Exchange, engine: &Engine, error: &
     let page = py
         .import(intern!(py, "forehand.development"))
         .and_then(|module| {
-            module.call_method1(intern!(py, "page"), (exchange.about().to_string(), whole(py, error)))
+            module.call_method1(
+                intern!(py, "page"),
+                (exchange.about(&engine.config).to_string(), whole(py, error)),
+            )
         })
         .and_then(|page| page.extract::<Vec<u8>>());
     let mut builder = ReplyBuilder::new();

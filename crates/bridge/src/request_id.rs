@@ -5,80 +5,128 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
-use server::engine::Engine;
+use server::engine::Config;
 use server::exchange::Exchange;
+use server::request_id::{RequestId, RequestIds};
+use wire::Block;
 
-use crate::ffi::{latin1, set_item};
+use crate::ffi::{ascii, latin1, set_item};
 
 /// The header that says which trace a request is part of, as ASGI has it.
-const TRACE_PARENT: &str = "traceparent";
+const TRACE_PARENT: &[u8] = b"traceparent";
 
-/// What an application's requests are named by: the key of that header, as `environ` has it.
+/// What an application's requests are named by: that header, as `environ` and `scope` have it.
 pub struct Names {
-    variable: PyOnceLock<Py<PyString>>,
+    variable: Py<PyString>,
+    header: Py<PyBytes>,
+    trace_parent: Py<PyBytes>,
 }
 
 impl Names {
-    pub fn new() -> Self {
-        Self { variable: PyOnceLock::new() }
+    pub fn new(py: Python<'_>, config: &Config) -> Self {
+        let (variable, header) =
+            config.request_id.as_ref().map_or(("", ""), |ids| (&ids.variable, &ids.name));
+        Self {
+            variable: PyString::intern(py, variable).unbind(),
+            header: PyBytes::new(py, header.as_bytes()).unbind(),
+            trace_parent: PyBytes::new(py, TRACE_PARENT).unbind(),
+        }
     }
 
     /// Into `environ`: the headers, whatever the client has sent, and `forehand.request_id`.
-    #[cold]
+    #[inline]
     pub fn introduce(
         &self,
         environ: &Bound<'_, PyDict>,
         exchange: &Exchange,
-        engine: &Engine,
+        config: &Config,
     ) -> PyResult<()> {
         let py = environ.py();
-        if let (Some(id), Some(ids)) = (exchange.id(), &engine.config.request_id) {
-            let variable = self.variable.get_or_init(py, || PyString::intern(py, &ids.variable).unbind());
-            let id = latin1(py, id.as_bytes())?;
-            set_item(environ, variable.bind(py), &id)?;
+        if let Some(id) = exchange.id(config) {
+            let id = text(py, &id)?;
+            set_item(environ, self.variable.bind(py), &id)?;
             set_item(environ, intern!(py, "forehand.request_id"), &id)?;
         }
-        if let Some(trace) = exchange.trace() {
-            let told = latin1(py, &trace.told().text())?;
+        if let Some(told) = exchange.told(config) {
+            let told = ascii(py, &told.text())?;
             set_item(environ, intern!(py, "HTTP_TRACEPARENT"), &told)?;
+        }
+        Ok(())
+    }
+
+    /// Into `scope`: the same headers among the others, and `scope["forehand"]["request_id"]`.
+    pub fn introduce_to_scope(
+        &self,
+        scope: &Bound<'_, PyDict>,
+        exchange: &Exchange,
+        config: &Config,
+    ) -> PyResult<()> {
+        let py = scope.py();
+        // This request's own.
+        let headers = scope.as_any().get_item(intern!(py, "headers"))?;
+        let headers = headers.cast::<PyList>()?;
+        let block = &exchange.head.block;
+        if let (Some(id), Some(ids)) = (exchange.id(config), &config.request_id) {
+            let ours = PyDict::new(py);
+            set_item(&ours, intern!(py, "request_id"), &text(py, &id)?)?;
+            set_item(scope, intern!(py, "forehand"), &ours)?;
+            replace(headers, self.header.bind(py), id.as_bytes(), ids.is_in(block))?;
+        }
+        if let Some(told) = exchange.told(config) {
+            let told = told.text();
+            replace(headers, self.trace_parent.bind(py), &told, block.has_trace_parent())?;
         }
         Ok(())
     }
 }
 
-/// Keys of `environ` that each request of this engine has, in their places from the start, so that a copy never has to
-/// grow for them.
-pub fn make_room(base: &Bound<'_, PyDict>, variable: Option<&str>) -> PyResult<()> {
-    if let Some(variable) = variable {
-        base.set_item(variable, "")?;
-        base.set_item("forehand.request_id", "")?;
+#[inline]
+fn text<'py>(py: Python<'py>, id: &RequestId<'_>) -> PyResult<Bound<'py, PyString>> {
+    match id {
+        RequestId::Own(digits) => ascii(py, digits),
+        RequestId::Given(word) => latin1(py, word.as_bytes()),
     }
-    Ok(())
 }
 
-/// Into `scope`: the same headers among the others, and `scope["forehand"]["request_id"]`.
-#[cold]
-pub fn into_scope(scope: &Bound<'_, PyDict>, exchange: &Exchange, engine: &Engine) -> PyResult<()> {
-    let py = scope.py();
-    // This request's own.
-    let headers = scope.as_any().get_item(intern!(py, "headers"))?;
-    let headers = headers.cast::<PyList>()?;
-    if let (Some(id), Some(ids)) = (exchange.id(), &engine.config.request_id) {
-        replace(headers, &ids.name, id.as_bytes(), exchange.head.block.get(&ids.name).is_some())?;
-        let ours = PyDict::new(py);
-        set_item(&ours, intern!(py, "request_id"), &latin1(py, id.as_bytes())?)?;
-        set_item(scope, intern!(py, "forehand"), &ours)?;
+/// Keys of `environ` that [`Names::introduce`] sets for each request.
+pub struct OwnKeys {
+    always: Vec<Py<PyString>>,
+    /// The trace of each request that has come without one is told, too.
+    traces_all: bool,
+}
+
+impl OwnKeys {
+    pub fn new(py: Python<'_>, config: &Config) -> Self {
+        let ours = || intern!(py, "forehand.request_id").clone().unbind();
+        let named = |ids: &RequestIds| vec![PyString::intern(py, &ids.variable).unbind(), ours()];
+        Self {
+            always: config.request_id.as_ref().map_or_else(Vec::new, named),
+            traces_all: config.tracing.as_ref().is_some_and(|tracing| tracing.takes_all()),
+        }
     }
-    if let Some(trace) = exchange.trace() {
-        replace(headers, TRACE_PARENT, &trace.told().text(), exchange.head.block.has_trace_parent())?;
+
+    /// Puts them into what requests with the same header block have in common, so that a copy never has to grow for them.
+    /// They are those objects that are looked for later, so that none is compared by its letters.
+    pub fn make_room(&self, environ: &Bound<'_, PyDict>, block: &Block) -> PyResult<()> {
+        let py = environ.py();
+        for key in &self.always {
+            set_item(environ, key.bind(py), intern!(py, ""))?;
+        }
+        if self.traces_all && !block.has_trace_parent() {
+            set_item(environ, intern!(py, "HTTP_TRACEPARENT"), intern!(py, ""))?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Puts a header in the place of those that the client has sent, if it has.
-fn replace(headers: &Bound<'_, PyList>, name: &str, value: &[u8], given: bool) -> PyResult<()> {
+fn replace(
+    headers: &Bound<'_, PyList>,
+    name: &Bound<'_, PyBytes>,
+    value: &[u8],
+    given: bool,
+) -> PyResult<()> {
     let py = headers.py();
     if given {
         for at in (0..headers.len()).rev() {
@@ -88,5 +136,5 @@ fn replace(headers: &Bound<'_, PyList>, name: &str, value: &[u8], given: bool) -
             }
         }
     }
-    headers.append(PyTuple::new(py, [PyBytes::new(py, name.as_bytes()), PyBytes::new(py, value)])?)
+    headers.append(PyTuple::new(py, [name, &PyBytes::new(py, value)])?)
 }

@@ -15,6 +15,7 @@ use pyo3::types::PyDict;
 use server::pool::Threads;
 
 use crate::controls::Controls;
+use crate::request_id::Names;
 use crate::settings::{Listeners, Settings};
 use crate::wsgi::{Wsgi, gateways};
 
@@ -42,12 +43,12 @@ impl Server {
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<PyClassInitializer<Self>> {
         let settings = Settings::read(settings)?;
-        let gateways = gateways(py, &listeners, &settings)?;
+        let called_with = (gateways(py, &listeners, &settings)?, Names::new(py, &settings.config));
         let (threads, watch_routes) = (settings.threads, settings.watch_routes);
         let turn = settings.into_loop(&listeners)?;
         let fileno = turn.fileno();
         let wakeup = turn.engine().deadlines.listen()?;
-        let wsgi = Wsgi::new(application, gateways, watch_routes);
+        let wsgi = Wsgi::new(application, called_with, watch_routes);
         let controls = Controls::new(turn.engine());
         let server = Self { threads: Threads::new(wsgi, turn, threads), fileno, wakeup };
         Ok(PyClassInitializer::from(controls).add_subclass(server))

@@ -26,6 +26,7 @@ use server::statistics::spans::Writer;
 use server::tls::Material;
 use server::tracing::{Sampler, Tracing};
 use server::turn::Loop;
+use server::unique::Unique;
 use wire::{Family, Limits, Policy, Trust};
 
 /// Listeners as Python tells of them (`forehand.listen`): a descriptor, which Python keeps open, its URL,
@@ -84,14 +85,16 @@ impl Settings {
         let trust: String = get(settings, "forwarded_allow_ips", LOCAL.into())?;
         let threads: usize = get(settings, "threads", 1)?;
         let (scoreboard, handoff) = scoreboard(settings)?;
-        let (tracing, spans) = tracing(settings)?;
+        // The name of a request is that of its trace.
+        let unique = Unique::new();
+        let (tracing, spans) = tracing(settings, unique)?;
         let config = Config {
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
             threads_auto: get::<Option<(u32, u64)>>(settings, "threads_auto", None)?
                 .map(|(most, memory_bytes)| AutoThreads { most, memory_bytes }),
             scoreboard,
             statistics: statistics(settings)?,
-            request_id: request_id(settings)?,
+            request_id: request_id(settings, unique)?,
             server_timing: server_timing(settings)?,
             tracing,
             spans,
@@ -194,9 +197,9 @@ fn statistics(settings: &Bound<'_, PyDict>) -> PyResult<Option<&'static [AtomicU
 }
 
 /// What names requests; none: nothing does.
-fn request_id(settings: &Bound<'_, PyDict>) -> PyResult<Option<RequestIds>> {
+fn request_id(settings: &Bound<'_, PyDict>, unique: Unique) -> PyResult<Option<RequestIds>> {
     let name: String = get(settings, "request_id", String::new())?;
-    Ok((!name.is_empty()).then(|| RequestIds::new(&name)))
+    Ok((!name.is_empty()).then(|| RequestIds::new(&name, unique)))
 }
 
 fn server_timing(settings: &Bound<'_, PyDict>) -> PyResult<ServerTiming> {
@@ -209,11 +212,11 @@ fn server_timing(settings: &Bound<'_, PyDict>) -> PyResult<ServerTiming> {
 
 /// Which requests are recorded, and where their spans are left: a descriptor and the row, the share of traces, and
 /// whether senders decide (`supervisor/tracing.py`).
-fn tracing(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Tracing>, Option<Arc<Writer>>)> {
+fn tracing(settings: &Bound<'_, PyDict>, unique: Unique) -> PyResult<(Option<Tracing>, Option<Arc<Writer>>)> {
     let place: Option<(RawFd, usize, f64, bool)> = get(settings, "tracing", None)?;
     let Some((fd, row, ratio, by_parent)) = place else { return Ok((None, None)) };
     let writer = Arc::new(Writer::join(fd, row)?);
-    Ok((Some(Tracing::new(Sampler { ratio, by_parent })), Some(writer)))
+    Ok((Some(Tracing::new(Sampler { ratio, by_parent }, unique)), Some(writer)))
 }
 
 /// After how many requests this worker asks to be replaced: the bound, and up to the jitter

@@ -10,6 +10,7 @@ use pyo3::types::PyDict;
 use reactor::sys::duplicate_file;
 use server::statistics::phase::{ENDINGS, NAMES, NOT_MEASURED};
 use server::statistics::spans::{Rings, Span};
+use wire::Version;
 
 /// Rings of spans.
 #[pyclass(frozen, module = "forehand._core")]
@@ -48,10 +49,16 @@ fn shown<'py>(py: Python<'py>, span: &Span) -> PyResult<Bound<'py, PyDict>> {
     one.set_item("parent", span.trace.parent)?;
     one.set_item("link", span.trace.link)?;
     one.set_item("began", span.began)?;
-    one.set_item("status", span.status)?;
-    one.set_item("error", ENDINGS.get(usize::from(span.ending)).copied().unwrap_or_default())?;
-    one.set_item("version", span.version)?;
-    one.set_item("https", span.https)?;
+    let answer = span.answer;
+    one.set_item("status", answer.status)?;
+    one.set_item("error", ENDINGS.get(usize::from(answer.ending)).copied().unwrap_or_default())?;
+    let version = match answer.version {
+        Version::Http10 => 10,
+        Version::Http11 => 11,
+        Version::Http2 => 20,
+    };
+    one.set_item("version", version)?;
+    one.set_item("https", answer.https)?;
     one.set_item("number", span.number)?;
     one.set_item("process", span.process)?;
     one.set_item("sent", span.sent)?;

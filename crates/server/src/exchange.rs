@@ -249,11 +249,11 @@ impl Exchange {
     }
 
     /// The reply is about to go out. False: its deadline was first.
-    fn claim(&mut self) -> bool {
+    fn claim(&mut self, engine: &Engine) -> bool {
         match &self.deadline {
             Some(deadline) if !deadline.claim() => {
                 self.keep_alive = false;
-                self.was_answered_for();
+                self.was_answered_for(engine);
                 self.reply = Reply::Broken;
                 false
             }
@@ -263,11 +263,11 @@ impl Exchange {
 
     /// Its deadline's refusal is what its client got.
     #[cold]
-    fn was_answered_for(&mut self) {
+    fn was_answered_for(&mut self, engine: &Engine) {
         let mut bytes = Vec::new();
         wire::REQUEST_TIMEOUT.reply(ReplyBuilder::new().date(), b"", self.head.is_head(), &mut bytes);
         self.status = wire::REQUEST_TIMEOUT.status;
-        let named = self.id().map_or(0, RequestIds::page_bytes);
+        let named = self.id(&engine.config).as_ref().map_or(0, RequestIds::page_bytes);
         self.written = content_length(&bytes) + if self.head.is_head() { 0 } else { named };
     }
 
@@ -324,8 +324,8 @@ impl Exchange {
                 && (matches!(form, ReplyForm::FastCgi(_)) || self.body_is_read()),
             form,
         };
-        if self.id().is_some() {
-            self.name_reply(builder, engine);
+        if let Some(ids) = &engine.config.request_id {
+            self.name_reply(builder, ids, &engine.config);
         }
         if engine.config.server_timing != ServerTiming::Off {
             self.time_reply(builder, engine);
@@ -376,7 +376,7 @@ impl Exchange {
         if self.head_is_sent() && !self.names_file() {
             return self.cut();
         }
-        if !self.claim() {
+        if !self.claim(engine) {
             return;
         }
         let mut bytes = Vec::new();
@@ -404,7 +404,7 @@ impl Exchange {
             if deadline.is_overdue() {
                 self.times.ending = Ending::Timeout;
                 if self.reply == Reply::Nothing {
-                    self.was_answered_for();
+                    self.was_answered_for(engine);
                 }
                 self.keep_alive = false;
                 self.downstream.drop_waiting();

@@ -156,6 +156,8 @@ pub mod transport;
 #[cfg(not(loom))]
 pub mod turn;
 #[cfg(not(loom))]
+pub mod unique;
+#[cfg(not(loom))]
 pub mod visits;
 #[cfg(not(loom))]
 pub mod watchdog;

@@ -15,7 +15,7 @@ use crate::claims::{Claim, Claims, Passed};
 use crate::counters::Counters;
 use crate::downstream::{Downstream, StandIn};
 use crate::log::{Level, Log};
-use crate::request_id::RequestIds;
+use crate::request_id::{RequestId, RequestIds};
 use crate::sync::lock;
 
 /// Until when requests may take.
@@ -45,7 +45,7 @@ pub struct Request {
     client: StandIn,
     began: Millis,
     /// What names it, where requests have names.
-    id: OnceLock<Box<str>>,
+    id: OnceLock<RequestId<'static>>,
 }
 
 /// One request's.
@@ -60,8 +60,8 @@ impl RequestDeadline {
 
 impl Request {
     /// It has a name.
-    pub fn is_named(&self, id: &str) {
-        let _ = self.id.set(id.into());
+    pub fn is_named(&self, id: RequestId<'_>) {
+        let _ = self.id.set(id.into_owned());
     }
 
     fn line(&self) -> String {

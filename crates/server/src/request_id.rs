@@ -3,61 +3,145 @@
 //! Knows: which words can be names, and how one is made that nobody else has. Does not know: where it is written. Any
 //! thread.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::borrow::Cow;
+use std::fmt;
 
-use wire::{Head, hex_pair};
+use wire::{Block, NameMark, hex, hex_pair, put_digits};
 
-/// Odd, and its multiples are far apart: 2^64 divided by the golden ratio.
-pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+use crate::unique::Unique;
+
 /// A proxy's word is no longer.
 const LONGEST: usize = 128;
+/// What is known of a header block: a client names no request, or not so that it can be used, or it does.
+const NOTHING: u8 = 1;
+const UNFIT: u8 = 2;
+const FIT: u8 = 3;
 
 /// The header that names requests, and where our own names come from.
+#[derive(Debug, Clone)]
 pub struct RequestIds {
     /// As it is sent.
     pub header: String,
     /// In small letters.
     pub name: String,
+    pub mark: NameMark,
     /// What WSGI calls it.
     pub variable: String,
-    /// Differs from process to process, as the system's randomness does.
-    worker: u64,
-    /// The last of a row of numbers that differ, and look as if they did by chance.
-    last: AtomicU64,
+    /// What a reply's line with a name of our own begins with.
+    pub(crate) line: Box<[u8]>,
+    unique: Unique,
 }
 
-impl RequestIds {
-    pub fn new(header: &str) -> Self {
-        let variable = format!("HTTP_{}", header.to_ascii_uppercase().replace('-', "_"));
-        let worker = RandomState::new().hash_one((std::process::id(), reactor::sys::wall_us()));
-        let (header, name) = (header.to_owned(), header.to_ascii_lowercase());
-        let last = AtomicU64::new(RandomState::new().hash_one(worker));
-        Self { header, name, variable, worker, last }
-    }
+/// What names a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestId<'a> {
+    /// A trusted proxy's word.
+    Given(Cow<'a, str>),
+    /// Our own: 32 hexadecimal digits, as W3C's trace ids have them.
+    Own([u8; 32]),
+}
 
-    /// The name of a request. `trusted`: what its peer says is believed. `trace`: of the trace that it is recorded in.
-    pub fn of(&self, head: &Head, trusted: bool, trace: Option<u128>) -> Box<str> {
-        let given = if trusted { head.block.get(&self.name) } else { None };
-        match given.filter(|given| is_name(given)).map(str::from_utf8) {
-            Some(Ok(given)) => given.into(),
-            _ => trace.map_or_else(|| self.own(), |trace| named(((trace >> 64) as u64, trace as u64))),
+impl RequestId<'_> {
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Given(word) => word.as_bytes(),
+            Self::Own(digits) => digits,
         }
     }
 
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// For longer than its request.
+    pub fn into_owned(self) -> RequestId<'static> {
+        match self {
+            Self::Given(word) => RequestId::Given(word.into_owned().into()),
+            Self::Own(digits) => RequestId::Own(digits),
+        }
+    }
+
+    /// That of a trace.
+    #[inline]
+    pub fn of_trace(trace: u128) -> Self {
+        Self::Own(hex_pair((trace >> 64) as u64, trace as u64))
+    }
+}
+
+impl fmt::Display for RequestId<'_> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.as_str())
+    }
+}
+
+impl RequestIds {
+    /// `unique`: the worker's.
+    pub fn new(header: &str, unique: Unique) -> Self {
+        let (header, name) = (header.to_owned(), header.to_ascii_lowercase());
+        Self {
+            variable: format!("HTTP_{}", header.to_ascii_uppercase().replace('-', "_")),
+            line: [header.as_bytes(), b": ", unique.digits()].concat().into(),
+            mark: NameMark::of(name.as_bytes()),
+            header,
+            name,
+            unique,
+        }
+    }
+
+    /// The name that a proxy who is trusted has given, if it is one.
+    #[inline]
+    pub fn given<'a>(&self, block: &'a Block) -> Option<&'a str> {
+        if self.found(block) != FIT {
+            return None;
+        }
+        block.get(&self.name).and_then(|given| std::str::from_utf8(given).ok())
+    }
+
+    /// The client has sent such a header, whether or not it can be used.
+    #[inline]
+    pub fn is_in(&self, block: &Block) -> bool {
+        self.found(block) != NOTHING
+    }
+
+    #[inline]
+    fn found(&self, block: &Block) -> u8 {
+        block.once(|block| match block.get(&self.name) {
+            None => NOTHING,
+            Some(given) if is_name(given) => FIT,
+            Some(_) => UNFIT,
+        })
+    }
+
+    /// Our own name of a request.
+    #[inline]
+    pub fn own(&self, number: u64) -> RequestId<'static> {
+        let mut digits = [0; 32];
+        put_digits(&mut digits, 0, *self.unique.digits());
+        put_digits(&mut digits, 16, hex(self.unique.lower(number)));
+        RequestId::Own(digits)
+    }
+
+    /// The end of the line of a reply that has it: what no other of this worker has, and the line's end.
+    #[inline]
+    pub(crate) fn own_end(&self, number: u64) -> [u8; 18] {
+        let mut end = *b"................\r\n";
+        put_digits(&mut end, 0, hex(self.unique.lower(number)));
+        end
+    }
+
     /// How much longer a name makes the page of a refusal.
-    pub fn page_bytes(id: &str) -> u64 {
-        "request \n".len() as u64 + id.len() as u64
+    pub fn page_bytes(id: &RequestId<'_>) -> u64 {
+        ("request \n".len() + id.as_bytes().len()) as u64
     }
 
     /// Names a refusal of ours, which is complete: a header, and a line of its page. `head_only`: the page is not sent.
     #[cold]
-    pub fn name_refusal(&self, id: &str, head_only: bool, reply: &mut Vec<u8>) {
+    pub fn name_refusal(&self, id: &RequestId<'_>, head_only: bool, reply: &mut Vec<u8>) {
         let whole = String::from_utf8_lossy(reply);
         let Some((head, page)) = whole.split_once("\r\n\r\n") else { return };
         let more = format!("request {id}\n");
-        let mut named = String::with_capacity(reply.len() + 2 * id.len() + 64);
+        let mut named = String::with_capacity(reply.len() + 2 * id.as_bytes().len() + 64);
         for (at, line) in head.split("\r\n").enumerate() {
             match line.strip_prefix("Content-Length: ").and_then(|length| length.parse::<usize>().ok()) {
                 Some(length) => named.push_str(&format!("Content-Length: {}\r\n", length + more.len())),
@@ -74,24 +158,6 @@ impl RequestIds {
         }
         *reply = named.into_bytes();
     }
-
-    /// 32 hexadecimal digits, as W3C's trace ids have them.
-    fn own(&self) -> Box<str> {
-        named((self.worker, mixed(self.last.fetch_add(STEP, Ordering::Relaxed))))
-    }
-}
-
-/// The halves of a number as a name.
-fn named((high, low): (u64, u64)) -> Box<str> {
-    std::str::from_utf8(&hex_pair(high, low)).unwrap_or_default().into()
-}
-
-/// Another number for each, in which no order shows (SplitMix64).
-#[inline]
-pub(crate) fn mixed(number: u64) -> u64 {
-    let mixed = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
 }
 
 /// Letters, digits and what needs no quotes: it stands in logs and headers as it is.
@@ -118,22 +184,26 @@ mod tests {
     fn a_refusal_says_its_name_in_its_head_and_on_its_page() {
         let refusal =
             b"HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 9\r\nConnection: close\r\n\r\ntoo late\n";
-        let ids = RequestIds::new("X-Request-ID");
+        let ids = RequestIds::new("X-Request-ID", Unique::new());
         for (head_only, page) in [(false, "too late\nrequest abc\n"), (true, "too late\n")] {
             let mut reply = refusal.to_vec();
-            ids.name_refusal("abc", head_only, &mut reply);
+            ids.name_refusal(&RequestId::Given("abc".into()), head_only, &mut reply);
             let head = "HTTP/1.1 504 Gateway Timeout\r\nX-Request-ID: abc\r\nContent-Length: 21\r\nConnection: close";
             assert_eq!(String::from_utf8_lossy(&reply), format!("{head}\r\n\r\n{page}"));
         }
     }
 
     #[test]
-    fn our_own_names_are_never_the_same() {
-        let (one, other) = (RequestIds::new("X-Request-ID"), RequestIds::new("X-Request-ID"));
-        let mut all: Vec<_> = (0..1000).flat_map(|_| [one.own(), other.own()]).collect();
+    fn our_own_names_are_never_the_same_and_a_reply_s_line_has_the_whole() {
+        let new = || RequestIds::new("X-Request-ID", Unique::new());
+        let (one, other) = (new(), new());
+        let all: Vec<_> = (0..1000).flat_map(|number| [one.own(number), other.own(number)]).collect();
+        let mut all: Vec<_> = all.iter().map(RequestId::as_str).collect();
         assert!(all.iter().all(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())));
-        all.sort();
+        all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 2000);
+        let line = [&one.line[..], &one.own_end(7)].concat();
+        assert_eq!(String::from_utf8_lossy(&line), format!("X-Request-ID: {}\r\n", one.own(7)));
     }
 }

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Something that a layer above hangs on a head or block, to find it at the next request
 /// with the same bytes.
@@ -59,6 +60,8 @@ pub struct Block {
     /// Blocks of different variants are never shared (a listener, trust in a peer).
     pub variant: u32,
     pub attachment: Attachment,
+    /// What was found out about it; zero: nothing yet.
+    pub(crate) found_out: AtomicU8,
 }
 
 impl Block {
@@ -66,7 +69,7 @@ impl Block {
     pub(crate) fn without_fields(variant: u32) -> Self {
         let (raw, fields) = (Box::default(), Box::default());
         let (facts, attachment) = (Facts::default(), Attachment::default());
-        Self { raw, unfolded: None, fields, facts, variant, attachment }
+        Self { raw, unfolded: None, fields, facts, variant, attachment, found_out: AtomicU8::new(0) }
     }
 
     fn text(&self) -> &[u8] {
@@ -85,6 +88,19 @@ impl Block {
     /// The first field of a name, in whatever case.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.fields().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
+    }
+
+    /// What was found out about it the first time, by whoever asks: a number that is not zero and follows from the block.
+    #[inline]
+    pub fn once(&self, find_out: impl FnOnce(&Self) -> u8) -> u8 {
+        match self.found_out.load(Ordering::Relaxed) {
+            0 => {
+                let found = find_out(self);
+                self.found_out.store(found, Ordering::Relaxed);
+                found
+            }
+            found => found,
+        }
     }
 
     /// As received.

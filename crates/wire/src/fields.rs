@@ -3,6 +3,7 @@
 //! Knows: what each header means for framing. Does not know: the request line, so that a
 //! block can be shared between requests of different paths and versions. Pure.
 
+use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, OnceLock};
 
 use crate::block::{Block, Facts, Field};
@@ -42,6 +43,7 @@ pub fn parse(raw: &[u8], variant: u32, policy: &Policy) -> Result<Arc<Block>, Fa
         facts,
         variant,
         attachment: OnceLock::new(),
+        found_out: AtomicU8::new(0),
         unfolded: unfolded.map(Vec::into_boxed_slice),
     }))
 }

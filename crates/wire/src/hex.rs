@@ -8,15 +8,12 @@ const ONES: u64 = u64::MAX / 255;
 /// Sixteen digits, zeros first.
 #[inline]
 pub fn hex(number: u64) -> [u8; 16] {
-    let mut text = [0; 16];
-    text[..8].copy_from_slice(&eight((number >> 32) as u32));
-    text[8..].copy_from_slice(&eight(number as u32));
-    text
+    (u128::from(eight((number >> 32) as u32)) << 64 | u128::from(eight(number as u32))).to_be_bytes()
 }
 
-/// Eight digits, all of them at once in a word.
+/// Eight digits, all of them at once in a word, the first in its highest byte.
 #[inline]
-fn eight(number: u32) -> [u8; 8] {
+fn eight(number: u32) -> u64 {
     // Each half of a byte into a byte of its own.
     let mut halves = u64::from(number);
     halves = (halves << 16 | halves) & 0x0000_ffff_0000_ffff;
@@ -24,16 +21,24 @@ fn eight(number: u32) -> [u8; 8] {
     halves = (halves << 4 | halves) & 0x0f0f_0f0f_0f0f_0f0f;
     // Those from ten on carry into the upper half of their byte when six is added: they are letters.
     let letters = (halves + 6 * ONES) >> 4 & ONES;
-    (halves + u64::from(b'0') * ONES + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
+    halves + u64::from(b'0') * ONES + letters * u64::from(b'a' - b'0' - 10)
 }
 
 /// Thirty-two digits, of which these are the halves.
 #[inline]
 pub fn hex_pair(high: u64, low: u64) -> [u8; 32] {
     let mut text = [0; 32];
-    text[..16].copy_from_slice(&hex(high));
-    text[16..].copy_from_slice(&hex(low));
+    put_digits(&mut text, 0, hex(high));
+    put_digits(&mut text, 16, hex(low));
     text
+}
+
+/// Puts digits into a text: as a move of registers, where a copy of slices would be a call.
+#[inline]
+pub fn put_digits<const TEXT: usize>(text: &mut [u8; TEXT], at: usize, digits: [u8; 16]) {
+    if let Some(place) = text.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *place = digits;
+    }
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub use fault::{
 pub use forwarded::{Effective, Scheme, effective};
 pub use head::{Framing, Head};
 pub use head_cache::{HeadCache, Hint};
-pub use hex::{hex, hex_pair};
+pub use hex::{hex, hex_pair, put_digits};
 pub use http_date::http_date;
 pub use http1::{BodyLeft, Event, Http1, Shared, Tick};
 pub use limits::{LimitDoc, Limits, TABLE, UnknownLimit};
@@ -67,8 +67,8 @@ pub use policy::{Policy, REFUSABLE, RELAXABLE, Underscore, UnknownName};
 pub use reason::reason_phrase;
 pub use request_line::Version;
 pub use response::{
-    BodyPlan, FieldName, HeadError, LAST_CHUNK, Plan, ReplyForm, RequestFacts, ResponseHead, chunk_prefix,
-    head_length,
+    BodyPlan, FieldName, HeadError, LAST_CHUNK, NameMark, Plan, ReplyForm, RequestFacts, ResponseHead,
+    chunk_prefix, head_length,
 };
 pub use sniff::{another_protocol, looks_like};
 pub use trace_context::TraceParent;

@@ -6,10 +6,11 @@
 mod field;
 mod form;
 mod named;
+mod own;
 mod prepared;
 
-pub use field::{FieldName, HeadError};
-use field::{Meaning, meaning, wants_status};
+pub use field::{FieldName, HeadError, NameMark};
+use field::{Meaning, NameMarks, meaning, wants_status};
 pub use form::ReplyForm;
 use form::{USUAL, USUAL_STATUS, VERSION};
 
@@ -63,6 +64,8 @@ pub struct ResponseHead {
     file: bool,
     /// A header was written beside which a web server wants to be told the status.
     wants_status: bool,
+    /// Names of headers that were written.
+    names: NameMarks,
 }
 
 /// Memory beyond this is given back after a response.
@@ -83,6 +86,7 @@ impl ResponseHead {
         (self.code, self.length) = (0, None);
         (self.close, self.date, self.server) = (false, false, false);
         (self.dropped, self.file, self.wants_status) = (false, false, false);
+        self.names = NameMarks::default();
     }
 
     /// The status line from `200 OK`.
@@ -154,19 +158,6 @@ impl ResponseHead {
         Ok(())
     }
 
-    /// A header of that name was written, in whatever case.
-    pub fn has(&self, name: &[u8]) -> bool {
-        let mut rest = &self.bytes[..];
-        while let Some(end) = memchr::memchr(b'\n', rest) {
-            rest = &rest[end + 1..];
-            let found = rest.split_at_checked(name.len()).filter(|(_, behind)| behind.first() == Some(&b':'));
-            if found.is_some_and(|(found, _)| found.eq_ignore_ascii_case(name)) {
-                return true;
-            }
-        }
-        false
-    }
-
     /// A header that is sent as it is, whatever it means.
     ///
     /// # Errors
@@ -180,11 +171,6 @@ impl ResponseHead {
         }
         self.line(name, value);
         Ok(())
-    }
-
-    /// A header of the server's own, whose name and value were judged before.
-    pub fn own(&mut self, name: &[u8], value: &[u8]) {
-        self.line(name, value);
     }
 
     /// A trailer. Those that frame, route or authenticate must not be one (RFC 9110 §6.5.1).
@@ -220,6 +206,7 @@ impl ResponseHead {
             return Ok(());
         }
         self.wants_status |= name.wants_status;
+        self.names.add(name.mark);
         self.bytes.reserve(name.line.len() + value.len() + 2);
         self.bytes.extend_from_slice(&name.line);
         self.bytes.extend_from_slice(value);

@@ -3,7 +3,7 @@
 //! Knows: the header's grammar. Does not know: who is believed, or who samples. Pure.
 
 use crate::block::Block;
-use crate::hex::{hex, hex_pair};
+use crate::hex::{hex, put_digits};
 
 /// Letters of a header of version 00.
 const LENGTH: usize = 55;
@@ -49,10 +49,12 @@ impl TraceParent {
 
 impl TraceParent {
     /// The value of a header of version 00.
+    #[inline]
     pub fn text(&self) -> [u8; LENGTH] {
         let mut text = *b"00-................................-................-00";
-        text[3..35].copy_from_slice(&hex_pair((self.trace >> 64) as u64, self.trace as u64));
-        text[36..52].copy_from_slice(&hex(self.parent));
+        put_digits(&mut text, 3, hex((self.trace >> 64) as u64));
+        put_digits(&mut text, 19, hex(self.trace as u64));
+        put_digits(&mut text, 36, hex(self.parent));
         text[LENGTH - 1] = b'0' + u8::from(self.sampled);
         text
     }

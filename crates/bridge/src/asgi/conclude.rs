@@ -24,7 +24,7 @@ pub fn conclude(py: Python<'_>, http: &mut Http, engine: &Engine, error: Option<
         }
         Some(error) if broken && is_from_disconnect(py, error) => exchange.lose(engine),
         Some(error) => {
-            failure::tell(py, &exchange.about(), error);
+            failure::tell(py, &exchange.about(&engine.config), error);
             failure::answer(py, exchange, engine, error);
         }
         // Nobody is left who could miss the response.
@@ -36,7 +36,7 @@ pub fn conclude(py: Python<'_>, http: &mut Http, engine: &Engine, error: Option<
                 "before its response was complete"
             };
             let error = PyRuntimeError::new_err(format!("the application returned {what} (ASGI)"));
-            failure::tell(py, &exchange.about(), &error);
+            failure::tell(py, &exchange.about(&engine.config), &error);
             failure::answer(py, exchange, engine, &error);
         }
     }

@@ -154,7 +154,10 @@ pub fn busy() -> PyErr {
 impl Request {
     pub fn new(requests: Arc<Requests>, conversation: Conversation) -> Self {
         let about = match &conversation {
-            Conversation::WebSocket(socket) => socket.exchange.as_ref().map(|exchange| exchange.about()),
+            Conversation::WebSocket(socket) => {
+                let config = &requests.shared.engine.config;
+                socket.exchange.as_ref().map(|exchange| exchange.about(config))
+            }
             _ => None,
         };
         let state = State {
@@ -394,7 +397,7 @@ fn finish(requests: &Requests, py: Python<'_>, state: &mut State) -> Vec<Py<PyAn
         http.exchange.used_cpu(used);
     }
     let gone = http.exchange.is_broken();
-    state.about = Some(http.exchange.about());
+    state.about = Some(http.exchange.about(&requests.shared.engine.config));
     if let Conversation::Http(http) = std::mem::replace(&mut state.conversation, Conversation::Over { gone })
     {
         requests.hand_back(py, *http);

@@ -25,8 +25,9 @@ use super::websocket::WebSocket;
 use crate::controls::{Controls, in_use};
 use crate::event_loop::{EventLoop, Turn};
 use crate::ffi::{call_three, latin1, make_with, quicken, quicken_done, receive_send_functions};
+use crate::request_id::Names;
 use crate::settings::{Listeners, Settings};
-use crate::{request_id, told_route};
+use crate::told_route;
 
 /// What stands for the thread of a request with a deadline: the event loop's.
 const EVENT_LOOP: u64 = 1;
@@ -38,6 +39,7 @@ const PREFIX: usize = "Request-".len();
 pub struct AsgiServer {
     application: Py<PyAny>,
     gateways: Vec<Gateway>,
+    names: Names,
     requests: Arc<Requests>,
 }
 
@@ -73,6 +75,7 @@ impl AsgiServer {
             let limits = &settings.config.limits;
             gateways.push(Gateway::new(address(py, url)?, texts, trust.clone(), common, limits));
         }
+        let names = Names::new(py, &settings.config);
         let driver = Evented::new(settings.into_loop(&listeners)?)?;
         let call_soon = event_loop.getattr("call_soon")?.unbind();
         quicken_done::<Done>(py);
@@ -80,7 +83,7 @@ impl AsgiServer {
         let constants = Constants::new(&event_loop)?;
         let shared = Shared::new(EventLoop::new(driver, call_soon, on_end), constants);
         let controls = Controls::new(&shared.engine);
-        let server = Self { application, gateways, requests: Arc::new(Requests::new(shared)) };
+        let server = Self { application, gateways, names, requests: Arc::new(Requests::new(shared)) };
         Ok(PyClassInitializer::from(controls).add_subclass(server))
     }
 
@@ -184,8 +187,8 @@ impl AsgiServer {
             return requests.hand_back(py, Http::new(exchange, builder));
         }
         let made = gateway.scope(py, &exchange, engine).and_then(|made| {
-            if let (Ok(scope), true) = (&made, exchange.has_names()) {
-                request_id::into_scope(&scope.dict, &exchange, engine)?;
+            if let (Ok(scope), true) = (&made, exchange.has_names(&engine.config)) {
+                self.names.introduce_to_scope(&scope.dict, &exchange, &engine.config)?;
             }
             Ok(made)
         });

@@ -23,8 +23,8 @@ pub use frames::keep_frames;
 pub use gil::{attached, outside, raise_in_thread, tell_who_has_the_interpreter, thread_ident};
 pub use loan::{GilCell, Loan};
 pub use objects::{
-    Iteration, KEEP_BYTES, KeptBytes, bytes_filled, bytes_of, call_none, call_two, copy_dict, first_bytes,
-    iterate, latin1, references, restore_exception, set_item, text_bytes,
+    Iteration, KEEP_BYTES, KeptBytes, ascii, bytes_filled, bytes_of, call_none, call_two, copy_dict,
+    first_bytes, iterate, latin1, references, restore_exception, set_item, text_bytes,
 };
 pub use protocol::{Awaited, Step, quicken, quicken_done};
 pub use switch_interval::{

@@ -47,6 +47,29 @@ pub fn latin1<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyStrin
     }
 }
 
+/// A string of as many ASCII letters.
+///
+/// # Errors
+/// Python's: memory. Letters that are not ASCII are a fault of the caller's, and a panic.
+#[inline]
+pub fn ascii<'py, const LETTERS: usize>(
+    py: Python<'py>,
+    letters: &[u8; LETTERS],
+) -> PyResult<Bound<'py, PyString>> {
+    // All at once, which is less than to look at each.
+    let together = letters.iter().fold(0, |together, letter| together | letter);
+    assert!(together < 128, "a string was said to have no others");
+    // SAFETY: a new string, which nobody else has yet, or null with an exception set. One whose largest code point is 127
+    // has a byte for each, and was made for that many; what is copied there has none beyond it.
+    unsafe {
+        let made = ffi::PyUnicode_New(LETTERS as ffi::Py_ssize_t, 127);
+        let made = Bound::from_owned_ptr_or_err(py, made)?;
+        let room = ffi::PyUnicode_1BYTE_DATA(made.as_ptr());
+        std::ptr::copy_nonoverlapping(letters.as_ptr(), room, LETTERS);
+        Ok(made.cast_into_unchecked())
+    }
+}
+
 /// Hands the latin-1 bytes of a string to `look`. Not a string, or a character beyond U+00FF:
 /// an exception that says what it is.
 #[inline]

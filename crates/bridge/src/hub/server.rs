@@ -20,6 +20,7 @@ use super::waiting::Waiting;
 use crate::controls::{Controls, in_use};
 use crate::event_loop::{EventLoop, Turn};
 use crate::ffi::{GilCell, call_two, keep_frames};
+use crate::request_id::Names;
 use crate::settings::{Listeners, Settings};
 use crate::slab::Slab;
 use crate::wsgi::{Scheduler, WaitMode, Workspace, Wsgi, gateways};
@@ -79,14 +80,14 @@ impl GeventServer {
     ) -> PyResult<PyClassInitializer<Self>> {
         let settings = Settings::read(settings)?;
         let (hub, on_overdue, on_end) = life;
-        let gateways = gateways(py, &listeners, &settings)?;
+        let called_with = (gateways(py, &listeners, &settings)?, Names::new(py, &settings.config));
         let most = settings.config.threads;
         let driver = Evented::bounded(settings.into_loop(&listeners)?, most)?;
         let run_callback = hub.getattr("loop")?.getattr("run_callback")?.unbind();
         let event_loop = Arc::new(EventLoop::new(driver, run_callback, on_end));
         let controls = Controls::new(&event_loop.engine);
         let server = Self {
-            wsgi: Wsgi::new(application, gateways, false),
+            wsgi: Wsgi::new(application, called_with, false),
             waiting: Arc::new(Waiting::new(&hub, Arc::clone(&event_loop))?),
             event_loop,
             hub: Hub {

@@ -6,13 +6,13 @@ use std::os::fd::RawFd;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
 use super::environ::Gateway;
 use super::file_wrapper::FileWrapper;
 use super::input::Input;
 use super::wait_mode::WaitMode;
-use crate::request_id;
+use crate::request_id::OwnKeys;
 use crate::settings::{Listeners, Settings, within_tls};
 use crate::url::name_and_port;
 
@@ -22,12 +22,18 @@ pub fn gateways(py: Python<'_>, listeners: &Listeners, settings: &Settings) -> P
         let trust = settings.config.trust.clone();
         Ok(Gateway::new(
             base(py, (url, kind), settings)?,
+            OwnKeys::new(py, &settings.config),
             &settings.script_name,
             trust,
             &settings.config.limits,
         ))
     };
     listeners.iter().map(gateway).collect()
+}
+
+/// Sets a key to the object of that name that all code has in common, so that nobody who looks for it compares letters.
+fn set<'py>(base: &Bound<'py, PyDict>, key: &str, value: impl IntoPyObject<'py>) -> PyResult<()> {
+    base.set_item(PyString::intern(base.py(), key), value)
 }
 
 /// The keys of `environ` that no request changes (PEP 3333; RFC 3875 §4.1).
@@ -40,33 +46,32 @@ fn base<'py>(
     let scheme = settings.scheme_of(kind);
     let (name, port) = name_and_port(url);
     let stderr = py.import(intern!(py, "sys"))?.getattr(intern!(py, "stderr"))?;
-    base.set_item("wsgi.version", (1, 0))?;
-    base.set_item("wsgi.url_scheme", scheme)?;
+    set(&base, "wsgi.version", (1, 0))?;
+    set(&base, "wsgi.url_scheme", scheme)?;
     if within_tls(kind) {
         // As CGI has it from web servers that speak TLS themselves.
-        base.set_item("HTTPS", "on")?;
+        set(&base, "HTTPS", "on")?;
     }
-    base.set_item("wsgi.errors", stderr)?;
-    base.set_item("wsgi.multithread", settings.threads > 1)?;
-    base.set_item("wsgi.multiprocess", settings.multiprocess)?;
-    base.set_item("wsgi.run_once", false)?;
-    base.set_item("wsgi.input_terminated", true)?;
-    base.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
+    set(&base, "wsgi.errors", stderr)?;
+    set(&base, "wsgi.multithread", settings.threads > 1)?;
+    set(&base, "wsgi.multiprocess", settings.multiprocess)?;
+    set(&base, "wsgi.run_once", false)?;
+    set(&base, "wsgi.input_terminated", true)?;
+    set(&base, "wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
     // A request without a body shares this one: there is nothing in it to be changed.
-    base.set_item(
+    set(
+        &base,
         "wsgi.input",
         Bound::new(py, Input::new(server::body::Body::Empty, (0, &WaitMode::Blocking)))?,
     )?;
-    base.set_item("SERVER_SOFTWARE", concat!("Forehand/", env!("CARGO_PKG_VERSION")))?;
-    base.set_item("GATEWAY_INTERFACE", "CGI/1.1")?;
-    base.set_item("SERVER_NAME", name)?;
-    base.set_item("SERVER_PORT", port)?;
-    base.set_item("SCRIPT_NAME", &settings.script_name)?;
+    set(&base, "SERVER_SOFTWARE", concat!("Forehand/", env!("CARGO_PKG_VERSION")))?;
+    set(&base, "GATEWAY_INTERFACE", "CGI/1.1")?;
+    set(&base, "SERVER_NAME", name)?;
+    set(&base, "SERVER_PORT", port)?;
+    set(&base, "SCRIPT_NAME", &settings.script_name)?;
     for key in ["REMOTE_ADDR", "REMOTE_PORT", "REQUEST_METHOD", "PATH_INFO", "QUERY_STRING"] {
         // In their places from the start, so that a copy never has to grow for them.
-        base.set_item(key, "")?;
+        set(&base, key, "")?;
     }
-    let named = settings.config.request_id.as_ref();
-    request_id::make_room(&base, named.map(|ids| ids.variable.as_str()))?;
     Ok(base)
 }

@@ -112,9 +112,9 @@ impl App for Wsgi {
 
 impl Wsgi {
     /// `gateways`: one for each listener, in the engine's order.
-    pub fn new(application: Py<PyAny>, gateways: Vec<Gateway>, watch_routes: bool) -> Self {
+    pub fn new(application: Py<PyAny>, (gateways, names): (Vec<Gateway>, Names), watch_routes: bool) -> Self {
         let routes = watch_routes.then(Routes::default);
-        Self { application, gateways, routes, names: Names::new() }
+        Self { application, gateways, routes, names }
     }
 
     /// Answers one request with what the thread keeps.
@@ -211,8 +211,8 @@ impl Wsgi {
         if let Some(deadline) = &exchange.deadline {
             environ.set_item(intern!(py, "forehand.deadline"), deadline.left())?;
         }
-        if exchange.has_names() {
-            self.names.introduce(&environ, exchange, engine)?;
+        if exchange.has_names(&engine.config) {
+            self.names.introduce(&environ, exchange, &engine.config)?;
         }
         let responder = match space.responder.take().filter(|kept| kept.is_ours(py)) {
             Some(kept) => kept,
@@ -275,7 +275,7 @@ impl Wsgi {
             engine.counters.refused(&fault);
             return exchange.refuse(&fault, &mut ReplyBuilder::new(), engine);
         }
-        failure::tell(py, &exchange.about(), &error);
+        failure::tell(py, &exchange.about(&engine.config), &error);
         failure::answer(py, exchange, engine, &error);
     }
 }

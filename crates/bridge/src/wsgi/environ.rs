@@ -22,11 +22,13 @@ use super::given;
 use super::proxied::{ServerStrings, introduce};
 use super::secured;
 use crate::ffi::{GilCell, copy_dict, latin1, set_item};
+use crate::request_id::OwnKeys;
 use crate::url::percent_decoded;
 
 /// What is the same for every request of one listener.
 pub struct Gateway {
     base: Py<PyDict>,
+    own: OwnKeys,
     script_name: Vec<u8>,
     /// A trusted-proxy mode is on: forwarding headers of others do not get through.
     trust: Trust,
@@ -53,10 +55,17 @@ impl Template {
 }
 
 impl Gateway {
-    /// `base`: the keys that no request changes.
-    pub fn new(base: Bound<'_, PyDict>, script_name: &str, trust: Trust, limits: &Limits) -> Self {
+    /// `base`: the keys that no request changes. `own`: those that each request sets.
+    pub fn new(
+        base: Bound<'_, PyDict>,
+        own: OwnKeys,
+        script_name: &str,
+        trust: Trust,
+        limits: &Limits,
+    ) -> Self {
         Self {
             base: base.unbind(),
+            own,
             script_name: script_name.as_bytes().to_vec(),
             trust,
             names: GilCell::new(NameCache::new(limits.cached_names)),
@@ -172,6 +181,7 @@ impl Gateway {
                 }
             }
         }
+        self.own.make_room(&environ, block)?;
         Ok(environ)
     }
 

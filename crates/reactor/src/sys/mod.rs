@@ -3,7 +3,7 @@
 //! A port to another system writes these names again:
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
-//! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `monotonic_ns` and `compare_clocks`, `wall_seconds`, `SharedNumbers` and `forget_numbers` (memory between processes), `thread_id`,
+//! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `monotonic_ns` and `compare_clocks`, `wall_seconds`, `random` (what nobody knows before), `SharedNumbers` and `forget_numbers` (memory between processes), `thread_id`,
 //! `set_title`, `become_subreaper`, `exit_now`, `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
 //! (what a forked child never has), and the module `file` (files below a folder; `file/portable.rs` has what any POSIX system can do).
 
@@ -15,6 +15,7 @@ pub mod file;
 mod handoff;
 mod memory;
 mod process;
+mod random;
 mod socket;
 mod ticks;
 mod timer;
@@ -31,6 +32,7 @@ pub use memory::{container_memory, give_back_memory, resident_bytes};
 pub use process::{
     Access, SharedNumbers, become_subreaper, exit_now, forget_numbers, stacks_signal, thread_id, write_stderr,
 };
+pub use random::random;
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
     is_readable,

@@ -9,8 +9,9 @@ use reactor::sys::monotonic_ms;
 use wire::Head;
 
 use super::Exchange;
-use crate::engine::{Engine, ServerTiming};
+use crate::engine::{Config, Engine, ServerTiming};
 use crate::reply_builder::ReplyBuilder;
+use crate::request_id::{RequestId, RequestIds};
 
 /// A request that may be over: `GET /x HTTP/1.1 (request 17, after 12 ms)`.
 pub struct About {
@@ -19,30 +20,36 @@ pub struct About {
     number: u64,
     /// When it had arrived, in monotonic milliseconds.
     arrived: u64,
-    id: Option<Box<str>>,
+    id: Option<RequestId<'static>>,
 }
 
 impl Exchange {
     /// Which request it is, for as long as somebody wants to say so.
-    pub fn about(&self) -> About {
+    pub fn about(&self, config: &Config) -> About {
         About {
             head: Arc::clone(&self.head),
             number: self.number,
             arrived: self.arrived,
-            id: self.id().map(Into::into),
+            id: self.id(config).map(RequestId::into_owned),
         }
     }
 }
 
 impl Exchange {
-    /// The head of its reply names it, unless the application has said how.
-    #[cold]
-    pub(super) fn name_reply(&self, builder: &mut ReplyBuilder, engine: &Engine) {
-        if let (Some(id), Some(ids)) = (self.id(), &engine.config.request_id)
-            && !builder.head.has(ids.name.as_bytes())
-        {
-            // The name was judged with the options, and the id when it was taken.
-            builder.head.own(ids.header.as_bytes(), id.as_bytes());
+    /// The head of its reply names it, unless the application has said how. The header was judged with the options, and a
+    /// name that a proxy has given when it was taken.
+    #[inline]
+    pub(super) fn name_reply(&self, builder: &mut ReplyBuilder, ids: &RequestIds, config: &Config) {
+        let head = &mut builder.head;
+        if head.has(ids.name.as_bytes(), ids.mark) {
+            return;
+        }
+        match &self.times.rare {
+            None => head.own_line(&ids.line, &ids.own_end(self.number)),
+            Some(_) => {
+                let id = self.times.id(ids, config.tracing.as_ref(), self.number);
+                head.own(ids.header.as_bytes(), id.as_bytes());
+            }
         }
     }
 
@@ -59,8 +66,8 @@ impl Exchange {
 
     /// So does a refusal of ours, which is complete.
     pub(super) fn name_refusal(&self, reply: &mut Vec<u8>, engine: &Engine) {
-        if let (Some(id), Some(ids)) = (self.id(), &engine.config.request_id) {
-            ids.name_refusal(id, self.head.is_head(), reply);
+        if let (Some(id), Some(ids)) = (self.id(&engine.config), &engine.config.request_id) {
+            ids.name_refusal(&id, self.head.is_head(), reply);
         }
     }
 }

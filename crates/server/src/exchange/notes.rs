@@ -5,6 +5,7 @@
 use super::Exchange;
 use crate::access::{AccessLog, Facts, Format, Inside, Wanted, remote_address};
 use crate::engine::Engine;
+use crate::request_id::RequestId;
 use crate::statistics::route_of;
 
 /// Values by their place. Rare, so that an exchange has a pointer to them and no more.
@@ -41,7 +42,7 @@ impl Exchange {
             status: self.status(),
             written: self.written(),
             elapsed: self.elapsed_us(),
-            id: self.id(),
+            id: self.id(&engine.config).as_ref().map(RequestId::as_str),
             inside: if access.format == Format::Json { self.inside(engine) } else { Inside::default() },
             notes: self.notes(),
         });
@@ -53,7 +54,10 @@ impl Exchange {
         Inside {
             route: route_of(engine.config.statistics, &self.head, told, self.status()),
             spans: self.spans_so_far(),
-            trace: self.trace().filter(|trace| trace.sampled).map(|trace| (trace.id, trace.span)),
+            trace: self
+                .trace(&engine.config)
+                .filter(|trace| trace.sampled)
+                .map(|trace| (trace.id, trace.span)),
         }
     }
 

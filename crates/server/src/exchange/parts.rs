@@ -36,7 +36,7 @@ impl Exchange {
         if builder.head.names_file() && self.is_named(builder, engine) {
             return;
         }
-        if !self.claim() {
+        if !self.claim(engine) {
             return;
         }
         let plan = self.end_head(builder, known, engine);

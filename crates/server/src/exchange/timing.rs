@@ -12,6 +12,7 @@ use wire::{TraceParent, Trust};
 use super::Exchange;
 use crate::downstream::Downstream;
 use crate::engine::Config;
+use crate::request_id::{RequestId, RequestIds};
 use crate::statistics::phase::{NAMES, NOT_MEASURED, Phase, Spans};
 use crate::statistics::{self, Counted, Ended, Statistics};
 use crate::tracing::{Trace, Tracing};
@@ -30,12 +31,7 @@ impl Exchange {
             self.is_traced(tracing);
         }
         if let Some(ids) = &config.request_id {
-            let trace = self.trace().filter(|trace| trace.sampled).map(|trace| trace.id);
-            let id = ids.of(&self.head, self.is_trusted(), trace);
-            if let Some(deadline) = &self.deadline {
-                deadline.request.is_named(&id);
-            }
-            self.times.rare_mut().id = Some(id);
+            self.has_name(ids, config);
         }
         if statistics.is_on() {
             statistics.arrived(&mut self.times, first);
@@ -60,9 +56,26 @@ impl Exchange {
     #[inline]
     fn is_traced(&mut self, tracing: &Tracing) {
         let block = &self.head.block;
-        let given = if block.has_trace_parent() { TraceParent::of(block) } else { None };
-        if let Some(trace) = tracing.arrives(given, self.is_trusted()) {
-            self.times.rare_mut().trace = Some(trace);
+        match if block.has_trace_parent() { TraceParent::of(block) } else { None } {
+            None => self.times.traced = tracing.begins(self.number),
+            Some(given) => {
+                if let Some(trace) = tracing.follows(given, self.is_trusted(), self.number) {
+                    self.times.rare_mut().trace = Some(trace);
+                }
+            }
+        }
+    }
+
+    /// Only what somebody else has named is noted: our own names follow from its number.
+    #[inline]
+    fn has_name(&mut self, ids: &RequestIds, config: &Config) {
+        if self.is_trusted()
+            && let Some(given) = ids.given(&self.head.block)
+        {
+            self.times.rare_mut().id = Some(given.into());
+        }
+        if let Some(deadline) = &self.deadline {
+            deadline.request.is_named(self.times.id(ids, config.tracing.as_ref(), self.number));
         }
     }
 
@@ -89,20 +102,31 @@ impl Exchange {
 
     /// What names it, where requests have names.
     #[inline]
-    pub fn id(&self) -> Option<&str> {
-        self.times.rare().id.as_deref()
+    pub fn id(&self, config: &Config) -> Option<RequestId<'_>> {
+        let ids = config.request_id.as_ref()?;
+        Some(self.times.id(ids, config.tracing.as_ref(), self.number))
     }
 
     /// What it is in a trace, where it is recorded in one, or its application is to be told otherwise.
     #[inline]
-    pub fn trace(&self) -> Option<&Trace> {
-        self.times.rare().trace.as_deref()
+    pub fn trace(&self, config: &Config) -> Option<Trace> {
+        config.tracing.as_ref().and_then(|tracing| self.times.trace(tracing, self.number))
+    }
+
+    /// What its application is told of that.
+    #[inline]
+    pub fn told(&self, config: &Config) -> Option<TraceParent> {
+        let tracing = config.tracing.as_ref()?;
+        match self.times.traced {
+            true => Some(tracing.root(self.number).told()),
+            false => self.times.rare().trace.as_deref().map(Trace::told),
+        }
     }
 
     /// Its application is told by what names it is known: its own, and its trace's.
     #[inline]
-    pub fn has_names(&self) -> bool {
-        self.times.rare.as_ref().is_some_and(|rare| rare.id.is_some() || rare.trace.is_some())
+    pub fn has_names(&self, config: &Config) -> bool {
+        config.request_id.is_some() || config.tracing.is_some() && self.times.has_trace()
     }
 
     /// A framework has said which route it is for.

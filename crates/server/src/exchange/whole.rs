@@ -25,7 +25,7 @@ impl Exchange {
         if builder.head.names_file() && self.is_named(builder, engine) {
             return Ok(());
         }
-        if !self.claim() {
+        if !self.claim(engine) {
             return Err(Gone);
         }
         let plan = self.end_head(builder, Some(body.len() as u64), engine);
@@ -66,7 +66,7 @@ impl Exchange {
         if builder.head.names_file() && self.is_named(builder, engine) {
             return Ok(());
         }
-        if !self.claim() {
+        if !self.claim(engine) {
             return Err(Gone);
         }
         let bytes = (*body).as_ref();

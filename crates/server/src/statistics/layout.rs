@@ -132,12 +132,18 @@ pub fn put_text(words: &[Word], text: &[u8]) {
     let Some((length, rest)) = words.split_first() else { return };
     let text = &text[..text.len().min(rest.len() * 8)];
     store(length, text.len() as u64);
+    put_bytes(rest, text);
+}
+
+/// Writes as much of a text into words as there is room for, without its length.
+#[inline]
+pub fn put_bytes(words: &[Word], text: &[u8]) {
     let (whole, tail) = text.as_chunks::<8>();
-    for (word, bytes) in rest.iter().zip(whole) {
+    for (word, bytes) in words.iter().zip(whole) {
         store(word, u64::from_ne_bytes(*bytes));
     }
     if !tail.is_empty()
-        && let Some(word) = rest.get(whole.len())
+        && let Some(word) = words.get(whole.len())
     {
         store(word, u64::from_ne_bytes(padded(tail)));
     }
@@ -164,9 +170,14 @@ fn padded(bytes: &[u8]) -> [u8; 8] {
 /// The text that [`put_text`] has written.
 pub fn text(words: &[Word]) -> Vec<u8> {
     let Some((length, rest)) = words.split_first() else { return Vec::new() };
-    let length = usize::try_from(load(length)).unwrap_or(0).min(rest.len() * 8);
+    bytes_of(rest, usize::try_from(load(length)).unwrap_or(0))
+}
+
+/// As many bytes as that, of which [`put_bytes`] has written the words.
+pub fn bytes_of(words: &[Word], length: usize) -> Vec<u8> {
+    let length = length.min(words.len() * 8);
     let mut bytes: Vec<u8> =
-        rest.iter().take(length.div_ceil(8)).flat_map(|word| load(word).to_ne_bytes()).collect();
+        words.iter().take(length.div_ceil(8)).flat_map(|word| load(word).to_ne_bytes()).collect();
     bytes.truncate(length);
     bytes
 }

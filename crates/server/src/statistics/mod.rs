@@ -9,6 +9,7 @@
 
 mod bursts;
 pub mod histogram;
+mod kept;
 pub mod layout;
 pub mod phase;
 pub mod records;
@@ -37,13 +38,12 @@ use self::series::Key;
 use self::slots::Slots;
 use crate::engine::Config;
 use crate::log::Log;
+use crate::request_id::RequestIds;
 use crate::slow_requests::SlowRequests;
-use crate::tracing::Trace;
+use crate::tracing::Tracing;
 
 /// Calls of a route are long if they take so many nanoseconds on average.
 const LONG_NS: u64 = 100_000;
-/// So often (nanoseconds) one request of all is kept in the recorder.
-const TRACE_EVERY_NS: u64 = 100_000_000;
 /// A label in which the route is the last word: it is not looked for again.
 const FINAL: u64 = 1 << 47;
 const ROUTE: u32 = 48;
@@ -109,8 +109,9 @@ struct Block {
     requests: Arc<SlowRequests>,
     log: Log,
     next_trace: u64,
-    /// Where spans are left of requests that are recorded.
-    spans: Option<Arc<spans::Writer>>,
+    /// How requests are named, which of them are recorded, and where their spans are left.
+    ids: Option<RequestIds>,
+    tracing: Option<(Tracing, Arc<spans::Writer>)>,
     /// Series that were counted lately.
     known: [Known; KNOWN],
 }
@@ -145,7 +146,8 @@ impl Statistics {
                     config.slow_request.saturating_mul(1_000_000)
                 },
                 next_trace: 0,
-                spans: config.spans.clone(),
+                ids: config.request_id.clone(),
+                tracing: config.tracing.zip(config.spans.clone()),
                 known: [Known::default(); KNOWN],
             })
         });
@@ -310,9 +312,9 @@ impl Block {
         let mut reached = parts.total;
         if let Some(rare) = &times.rare {
             reached = self.settle_rare(times, rare, (&parts, route));
-            if let Some(trace) = &rare.trace {
-                self.trace(ended, trace, (sent, route, series::is_https(label)));
-            }
+        }
+        if times.has_trace() {
+            self.trace(ended, &parts, (route, series::is_https(label)));
         }
         self.count(Meta::Ended, 1);
         self.count(Meta::Sent, ended.written);
@@ -353,20 +355,6 @@ impl Block {
         if rare.started == 0 { parts.total } else { rare.started.saturating_sub(times.first) }
     }
 
-    /// It is part of a trace: where that is recorded, a span is left of it.
-    #[cold]
-    fn trace(&self, ended: &Counted<'_>, trace: &Trace, (sent, route, https): (u64, u16, bool)) {
-        let Some(spans) = self.spans.as_ref().filter(|_| trace.sampled) else { return };
-        // What a framework has said is a route, and what was made of a path is none (OpenTelemetry's http.route).
-        let told = routes::read(self.words, usize::from(route)).filter(|route| route.told);
-        let facts = (ended.number, ended.written, ended.status);
-        let mut span = spans::Span::of(ended.head, ended.times, trace, facts, sent);
-        span.https = https;
-        span.route = told.map(|told| told.name).unwrap_or_default();
-        let room = spans.put(&span, ended.head.method_and_path());
-        self.count(if room { Meta::Spans } else { Meta::SpansDropped }, 1);
-    }
-
     /// Where the series of a key is.
     #[inline]
     fn known(&mut self, key: Key) -> Known {
@@ -387,39 +375,6 @@ impl Block {
             self.known[key.spread() % KNOWN] = known;
         }
         known
-    }
-
-    /// It is remarkable, or its turn to be kept has come.
-    #[cold]
-    fn keep(&mut self, ended: &Counted<'_>, (sent, reached): (u64, u64), (known, route): (Known, u16)) {
-        let failed = known.failed;
-        let (spans, slow) = (ended.times.spans(sent), reached >= self.slow);
-        let id = ended.times.rare().id.as_deref();
-        if failed && ended.times.begun != 0 {
-            Routes::count_failed(self.words, route);
-        }
-        if slow {
-            let mut request = String::from_utf8_lossy(ended.head.method_and_path()).into_owned();
-            if let Some(id) = id {
-                request = format!("{request} (id {id})");
-            }
-            self.log.warn(self.requests.line(&request, ended.number, (ended.status, reached, &spans)));
-        }
-        self.next_trace = sent + TRACE_EVERY_NS;
-        let record = records::Record {
-            number: ended.number,
-            wall: wall_us(),
-            status: ended.status,
-            ending: ended.times.ending as u8,
-            thread: reactor::sys::thread_id(),
-            sent: ended.written,
-            series: known.key,
-            spans,
-            id: id.unwrap_or_default().into(),
-            line: String::new(),
-            remarkable: failed || slow,
-        };
-        records::put(self.words, &record, ended.head.method_and_path());
     }
 
     /// A request is inside no more.

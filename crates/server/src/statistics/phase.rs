@@ -9,7 +9,8 @@
 //! ```
 
 use super::layout::PHASE_COUNT;
-use crate::tracing::Trace;
+use crate::request_id::{RequestId, RequestIds};
+use crate::tracing::{Trace, Tracing};
 
 /// Where a request spends its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +88,8 @@ pub struct Times {
     pub measures: bool,
     /// Whoever handed it on says that it came by https.
     pub https: bool,
+    /// A trace begins with it, and is recorded.
+    pub traced: bool,
     pub ending: Ending,
 }
 
@@ -100,10 +103,10 @@ pub struct Rare {
     /// Its thread waited for the client to take more of the reply.
     pub held_up: u64,
     pub cpu: u64,
-    /// What a framework has said of its route, and what names it in logs.
+    /// What a framework has said of its route, and by what a proxy has named it.
     pub route: Option<Box<str>>,
     pub id: Option<Box<str>>,
-    /// Which trace it is part of.
+    /// Which trace it is part of, where that has begun elsewhere.
     pub trace: Option<Box<Trace>>,
 }
 
@@ -135,6 +138,41 @@ impl Times {
         self.rare.get_or_insert_default()
     }
 
+    /// It is part of a trace of which somebody is told.
+    #[inline]
+    pub fn has_trace(&self) -> bool {
+        self.traced || self.rare.as_ref().is_some_and(|rare| rare.trace.is_some())
+    }
+
+    /// What it is in a trace. `number`: which request of its worker it is.
+    #[inline]
+    pub fn trace(&self, tracing: &Tracing, number: u64) -> Option<Trace> {
+        if self.traced { Some(tracing.root(number)) } else { self.rare().trace.as_deref().copied() }
+    }
+
+    /// What names it, where requests have names: a proxy's word, its trace's where that is recorded, or our own.
+    #[inline]
+    pub fn id(&self, ids: &RequestIds, tracing: Option<&Tracing>, number: u64) -> RequestId<'_> {
+        match &self.rare {
+            Some(rare) => self.rare_id(rare, (ids, tracing), number),
+            // A trace that begins here has that number, too.
+            None => ids.own(number),
+        }
+    }
+
+    fn rare_id<'a>(
+        &'a self,
+        rare: &'a Rare,
+        (ids, tracing): (&RequestIds, Option<&Tracing>),
+        number: u64,
+    ) -> RequestId<'a> {
+        let trace = || tracing.and_then(|tracing| self.trace(tracing, number)).filter(|trace| trace.sampled);
+        match &rare.id {
+            Some(given) => RequestId::Given(given.as_ref().into()),
+            None => trace().map_or_else(|| ids.own(number), |trace| RequestId::of_trace(trace.id)),
+        }
+    }
+
     /// The phases of a request whose last byte the kernel has had at `sent`. They add up to the last of them: what was
     /// never begun has only waited.
     #[inline]
@@ -159,10 +197,8 @@ impl Times {
 
     /// All of them.
     pub fn spans(&self, sent: u64) -> Spans {
-        let (parts, rare) = (self.parts(sent), self.rare());
-        let (cpu, off) = parts.processor(rare.cpu).unwrap_or((NOT_MEASURED, NOT_MEASURED));
-        let Parts { receive, queue, gil, app, send, total } = parts;
-        [rare.upstream, receive, queue, gil, app, cpu, off, send, total]
+        let rare = self.rare();
+        self.parts(sent).spans(rare.upstream, rare.cpu)
     }
 }
 
@@ -189,6 +225,13 @@ impl Parts {
             (Phase::Send, self.send),
             (Phase::Total, self.total),
         ]
+    }
+
+    /// All of them, with those that few requests have.
+    pub fn spans(&self, upstream: u64, cpu: u64) -> Spans {
+        let (cpu, off) = self.processor(cpu).unwrap_or((NOT_MEASURED, NOT_MEASURED));
+        let Self { receive, queue, gil, app, send, total } = *self;
+        [upstream, receive, queue, gil, app, cpu, off, send, total]
     }
 
     /// What of the application's time was spent on a processor and off it, by what its thread has used.

@@ -163,6 +163,16 @@ pub fn read(words: &[Word], route: usize) -> Option<Route> {
     })
 }
 
+/// The words of a route's name, where a framework has said it: to be copied as they are.
+#[inline]
+pub fn told(words: &[Word], route: usize) -> &[Word] {
+    let row = row(words, route);
+    match row.get(Number::Told as usize) {
+        Some(told) if load(told) == 1 => &row[..NAME],
+        _ => &[],
+    }
+}
+
 /// Adds a dead worker's route to those of a block; its place there, zero where there is no room.
 pub fn fold(words: &[Word], route: &Route) -> usize {
     let mut free = 0;

@@ -3,6 +3,8 @@
 //! Knows: how a span lies in memory. Does not know: who wants it. One writes and one reads, so that two counts are all
 //! that they need. A ring outlives its worker: who comes next in its row goes on behind what was left there. Where it is
 //! full, spans are dropped and counted, as nobody waits for an exporter.
+//!
+//! What is written is what is at hand: numbers, and texts as they are. Everything else is done by whoever reads.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -10,10 +12,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use reactor::sys::{Access, SharedNumbers, monotonic_ns, wall_us};
-use wire::{Framing, Head, Version};
+use wire::Version;
 
-use super::layout::{PHASE_COUNT, Word, add, load, put_text, store, text};
-use super::phase::{Spans, Times};
+use super::layout::{Word, add, bytes_of, load, put_bytes, store};
+use super::phase::{Parts, Spans};
+use crate::request_id::RequestId;
 use crate::rows::ROWS;
 use crate::tracing::Trace;
 
@@ -30,27 +33,72 @@ const RING: usize = ROOM * WIDTH;
 
 /// The last word of the header: who maps spans that lie otherwise would read nonsense.
 const VERSION_AT: usize = HEADER - 1;
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 const _: () = assert!(ROWS * LINE < HEADER && RING.is_multiple_of(8 * 1024));
 
-/// Where what is in a span.
-const TRACE: usize = 0;
-const SPAN: usize = 2;
-const PARENT: usize = 3;
-const LINK: usize = 4;
-const BEGAN: usize = 7;
-const FACTS: usize = 8;
-const NUMBER: usize = 9;
-const PROCESS: usize = 10;
-const SENT: usize = 11;
-const RECEIVED: usize = 12;
-const SPANS: usize = 13;
-const ID: usize = SPANS + PHASE_COUNT;
-const ROUTE: usize = ID + 6;
-const REQUEST: usize = ROUTE + 16;
+/// Where what is in a span: its numbers, one behind the other, then its texts, each from a word of its own on. What most have
+/// comes first, so that few lines of a cache are touched.
+const NUMBERS: usize = 18;
+const LINK: usize = WIDTH - 3;
+/// Words that texts may take: the request line, the route, and what is left of its name.
+const LINE_WORDS: usize = 19;
+const ROUTE_WORDS: usize = 15;
+const ID_WORDS: usize = LINK - NUMBERS - LINE_WORDS - ROUTE_WORDS;
 
-/// A request that has ended, and was recorded.
+/// Bits of a span's facts beside status, ending and version, and where the lengths of its texts are.
+const HTTPS: u64 = 1 << 32;
+const LINKED: u64 = 1 << 33;
+/// It has the name of its trace.
+const NAMED_BY_TRACE: u64 = 1 << 34;
+const LENGTHS_AT: u32 = 40;
+
+const _: () = assert!(LINE_WORDS * 8 < 256 && ROUTE_WORDS * 8 < 256 && ID_WORDS * 8 < 256);
+
+/// A request that has ended and was recorded, as its worker has it at hand.
+pub struct Ended<'a> {
+    /// The halves of its trace's number, its span, and its sender's.
+    pub ids: [u64; 4],
+    /// What a sender says who is not trusted.
+    pub link: Option<(u128, u64)>,
+    /// Monotonic nanoseconds of its first byte.
+    pub first: u64,
+    pub parts: &'a Parts,
+    /// Nanoseconds in front of the server, and of a processor (`NOT_MEASURED`: nobody knows).
+    pub upstream: u64,
+    pub cpu: u64,
+    pub answer: Answer,
+    /// Which request of its worker it was.
+    pub number: u64,
+    /// Content bytes of the reply, and of the request, by its Content-Length.
+    pub bytes: (u64, u64),
+    pub name: Name<'a>,
+    /// What a framework has said, with the method before it, as the routes of the statistics have it; empty: nothing.
+    pub route: &'a [Word],
+    /// `GET /path`
+    pub line: &'a [u8],
+}
+
+/// What names it beside its trace.
+pub enum Name<'a> {
+    Nothing,
+    /// A proxy's word.
+    Given(&'a str),
+    /// The same as its trace.
+    Trace,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Zero: nobody was answered.
+    pub status: u16,
+    pub ending: u8,
+    pub version: Version,
+    pub https: bool,
+}
+
+/// The same, as the exporter gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     pub trace: Trace,
@@ -58,53 +106,16 @@ pub struct Span {
     pub began: u64,
     /// Nanoseconds, by `statistics::phase::NAMES`.
     pub spans: Spans,
-    /// Zero: nobody was answered.
-    pub status: u16,
-    pub ending: u8,
-    /// 10, 11 or 20.
-    pub version: u8,
-    pub https: bool,
-    /// Which request of its process it was.
+    pub answer: Answer,
     pub number: u64,
     pub process: u64,
-    /// Content bytes of the reply, and of the request, by its Content-Length.
     pub sent: u64,
     pub received: u64,
     /// What names it; empty: nothing does.
     pub id: String,
-    /// What a framework has said, with the method before it; empty: nothing.
+    /// Empty: no framework has said one.
     pub route: String,
-    /// `GET /path`
     pub line: String,
-}
-
-impl Span {
-    /// Of a request that has ended. `told`: which of its worker's it was, content bytes of its reply, its status.
-    #[cold]
-    pub fn of(head: &Head, times: &Times, trace: &Trace, told: (u64, u64, u16), sent: u64) -> Self {
-        let first = if times.first == 0 { sent } else { times.first };
-        let (number, written, status) = told;
-        Self {
-            trace: *trace,
-            began: wall_us().saturating_mul(1000).saturating_sub(monotonic_ns().saturating_sub(first)),
-            spans: times.spans(sent),
-            status,
-            ending: times.ending as u8,
-            version: match head.version {
-                Version::Http10 => 10,
-                Version::Http11 => 11,
-                Version::Http2 => 20,
-            },
-            https: false,
-            number,
-            process: u64::from(std::process::id()),
-            sent: written,
-            received: if let Framing::Length(length) = head.framing { length } else { 0 },
-            id: times.rare().id.as_deref().unwrap_or_default().into(),
-            route: String::new(),
-            line: String::new(),
-        }
-    }
 }
 
 fn counts(header: &[Word], row: usize) -> &[Word] {
@@ -116,66 +127,115 @@ fn place(ring: &[Word], count: u64) -> &[Word] {
     ring.get(from..from + WIDTH).unwrap_or_default()
 }
 
-fn write(words: &[Word], span: &Span, line: &[u8]) {
-    let Some(words) = words.first_chunk::<WIDTH>() else { return };
-    let (trace, link) = (span.trace, span.trace.link.unwrap_or_default());
-    let halves = |number: u128| [(number >> 64) as u64, number as u64];
-    let facts = u64::from(span.status)
-        | u64::from(span.ending) << 16
-        | u64::from(span.version) << 24
-        | u64::from(span.https) << 32;
-    let [high, low] = halves(trace.id);
-    let [link_high, link_low] = halves(link.0);
-    let numbers = [
-        high,
-        low,
-        trace.span,
-        trace.parent,
-        link_high,
-        link_low,
-        link.1,
-        span.began,
-        facts,
-        span.number,
-        span.process,
-        span.sent,
-        span.received,
-    ];
-    words[TRACE..].iter().zip(numbers).for_each(|(word, number)| store(word, number));
-    words[SPANS..].iter().zip(span.spans).for_each(|(word, ns)| store(word, ns));
-    put_text(&words[ID..ROUTE], span.id.as_bytes());
-    put_text(&words[ROUTE..REQUEST], span.route.as_bytes());
-    put_text(&words[REQUEST..], line);
+#[inline]
+fn halves(number: u128) -> [u64; 2] {
+    [(number >> 64) as u64, number as u64]
 }
 
-fn read(words: &[Word]) -> Option<Span> {
+#[inline]
+fn write(words: &[Word; WIDTH], ended: &Ended<'_>, process: u64) {
+    let Ended { ids, parts, answer, .. } = ended;
+    let line = ended.line.get(..LINE_WORDS * 8).unwrap_or(ended.line);
+    let (route, route_length) = match ended.route.split_first() {
+        Some((length, text)) => (text, load(length).min(ROUTE_WORDS as u64 * 8)),
+        None => (&[][..], 0),
+    };
+    let (id, named_by_trace): (&[u8], u64) = match ended.name {
+        Name::Nothing => (&[], 0),
+        Name::Trace => (&[], NAMED_BY_TRACE),
+        Name::Given(word) => (word.as_bytes().get(..ID_WORDS * 8).unwrap_or(word.as_bytes()), 0),
+    };
+    let version = match answer.version {
+        Version::Http10 => 10,
+        Version::Http11 => 11,
+        Version::Http2 => 20,
+    };
+    let facts = u64::from(answer.status)
+        | u64::from(answer.ending) << 16
+        | version << 24
+        | if answer.https { HTTPS } else { 0 }
+        | if ended.link.is_some() { LINKED } else { 0 }
+        | named_by_trace
+        | (line.len() as u64 | route_length << 8 | (id.len() as u64) << 16) << LENGTHS_AT;
+    let [high, low, span, parent] = *ids;
+    let numbers: [u64; NUMBERS] = [
+        high,
+        low,
+        span,
+        parent,
+        facts,
+        ended.first,
+        ended.number,
+        process,
+        ended.bytes.0,
+        ended.bytes.1,
+        ended.upstream,
+        parts.receive,
+        parts.queue,
+        parts.gil,
+        parts.app,
+        parts.send,
+        parts.total,
+        ended.cpu,
+    ];
+    numbers.iter().enumerate().for_each(|(at, number)| store(&words[at], *number));
+    let mut at = NUMBERS;
+    put_bytes(&words[at..], line);
+    at += line.len().div_ceil(8);
+    if route_length > 0 {
+        let length = route_length.div_ceil(8) as usize;
+        words[at..].iter().zip(&route[..length]).for_each(|(word, text)| store(word, load(text)));
+        at += length;
+    }
+    if !id.is_empty() {
+        put_bytes(&words[at..], id);
+    }
+    if let Some((stranger, span)) = ended.link {
+        let [high, low] = halves(stranger);
+        words[LINK..].iter().zip([high, low, span]).for_each(|(word, number)| store(word, number));
+    }
+}
+
+/// `ahead`: how far the wall's clock is ahead of the monotonic one, in nanoseconds.
+fn read(words: &[Word], ahead: u64) -> Option<Span> {
     let words = words.first_chunk::<WIDTH>()?;
-    let at = |place: usize| load(&words[place]);
-    let number = |place| u128::from(at(place)) << 64 | u128::from(at(place + 1));
-    let told = |from, to| String::from_utf8_lossy(&text(&words[from..to])).into_owned();
-    let facts = at(FACTS);
-    let link = (number(LINK), at(LINK + 2));
+    let numbers: [u64; NUMBERS] = std::array::from_fn(|at| load(&words[at]));
+    let [high, low, span, parent, facts, first, number, process, sent, received, upstream, rest @ ..] =
+        numbers;
+    let [receive, queue, gil, app, send, total, cpu] = rest;
+    let parts = Parts { receive, queue, gil, app, send, total };
+    let joined = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
+    let link = || (joined(load(&words[LINK]), load(&words[LINK + 1])), load(&words[LINK + 2]));
+    let mut at = NUMBERS;
+    let mut text = |which: u32| {
+        let length = (facts >> (LENGTHS_AT + 8 * which)) as usize & 0xff;
+        let bytes = bytes_of(words.get(at..)?, length);
+        at += length.div_ceil(8);
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let (line, route, given) = (text(0)?, text(1)?, text(2)?);
+    let id = joined(high, low);
     Some(Span {
-        trace: Trace {
-            id: number(TRACE),
-            span: at(SPAN),
-            parent: at(PARENT),
-            sampled: true,
-            link: (link.0 != 0).then_some(link),
+        trace: Trace { id, span, parent, sampled: true, link: (facts & LINKED != 0).then(link) },
+        began: first.saturating_add(ahead),
+        spans: parts.spans(upstream, cpu),
+        answer: Answer {
+            status: facts as u16,
+            ending: (facts >> 16) as u8,
+            version: match (facts >> 24) as u8 {
+                10 => Version::Http10,
+                20 => Version::Http2,
+                _ => Version::Http11,
+            },
+            https: facts & HTTPS != 0,
         },
-        began: at(BEGAN),
-        spans: std::array::from_fn(|phase| at(SPANS + phase)),
-        status: facts as u16,
-        ending: (facts >> 16) as u8,
-        version: (facts >> 24) as u8,
-        https: facts >> 32 & 1 == 1,
-        number: at(NUMBER),
-        process: at(PROCESS),
-        sent: at(SENT),
-        received: at(RECEIVED),
-        id: told(ID, ROUTE),
-        route: told(ROUTE, REQUEST),
-        line: told(REQUEST, WIDTH),
+        number,
+        process,
+        sent,
+        received,
+        id: if facts & NAMED_BY_TRACE != 0 { RequestId::of_trace(id).to_string() } else { given },
+        route,
+        line,
     })
 }
 
@@ -184,6 +244,8 @@ pub struct Writer {
     header: SharedNumbers,
     ring: SharedNumbers,
     row: usize,
+    /// Which process this is, which is not asked for each span, as that would be a system call.
+    process: u64,
 }
 
 impl Writer {
@@ -197,30 +259,33 @@ impl Writer {
         }
         let header = SharedNumbers::map_part(fd, (0, HEADER), Access::Write)?;
         let ring = SharedNumbers::map_part(fd, (HEADER + row * RING, RING), Access::Write)?;
-        Ok(Self { header, ring, row })
+        Ok(Self { header, ring, row, process: u64::from(std::process::id()) })
     }
 
     /// Leaves a span there. False: there is no room.
-    pub fn put(&self, span: &Span, line: &[u8]) -> bool {
-        put(counts(self.header.numbers(), self.row), self.ring.numbers(), span, line)
+    #[inline]
+    pub fn put(&self, ended: &Ended<'_>) -> bool {
+        put(counts(self.header.numbers(), self.row), self.ring.numbers(), ended, self.process)
     }
 }
 
-fn put(counts: &[Word], ring: &[Word], span: &Span, line: &[u8]) -> bool {
+#[inline]
+fn put(counts: &[Word], ring: &[Word], ended: &Ended<'_>, process: u64) -> bool {
     let written = load(&counts[WRITTEN]);
+    let Some(place) = place(ring, written).first_chunk() else { return false };
     if written.wrapping_sub(counts[READ].load(Ordering::Acquire)) >= ROOM as u64 {
         add(&counts[DROPPED], 1);
         return false;
     }
-    write(place(ring, written), span, line);
+    write(place, ended, process);
     counts[WRITTEN].store(written + 1, Ordering::Release);
     true
 }
 
-fn take(counts: &[Word], ring: &[Word], most: usize) -> Vec<Span> {
+fn take(counts: &[Word], ring: &[Word], most: usize, ahead: u64) -> Vec<Span> {
     let (written, from) = (counts[WRITTEN].load(Ordering::Acquire), load(&counts[READ]));
     let until = written.min(from.saturating_add(most as u64));
-    let found = (from..until).filter_map(|count| read(place(ring, count))).collect();
+    let found = (from..until).filter_map(|count| read(place(ring, count), ahead)).collect();
     counts[READ].store(until.max(from), Ordering::Release);
     found
 }
@@ -258,6 +323,8 @@ impl Rings {
     /// The kernel's.
     pub fn take(&self, most: usize) -> io::Result<Vec<Span>> {
         let mut found = Vec::new();
+        // Of spans that have waited while the wall's clock was set the times are by its new setting.
+        let ahead = wall_us().saturating_mul(1000).saturating_sub(monotonic_ns());
         for (row, ring) in self.rings.iter().enumerate() {
             let counts = counts(self.header.numbers(), row);
             if load(&counts[WRITTEN]) == load(&counts[READ]) {
@@ -269,7 +336,7 @@ impl Rings {
                 let _ = ring.set(mapped);
             }
             if let Some(ring) = ring.get() {
-                found.extend(take(counts, ring.numbers(), most));
+                found.extend(take(counts, ring.numbers(), most, ahead));
             }
         }
         Ok(found)
@@ -283,60 +350,117 @@ impl Rings {
 
 #[cfg(test)]
 mod tests {
+    use super::super::phase::NOT_MEASURED;
     use super::*;
 
     fn words(count: usize) -> Vec<Word> {
         (0..count).map(|_| Word::new(0)).collect()
     }
 
+    const TOLD: &str = "GET /orders/{number}";
+    const LINE_TEXT: &str = "GET /orders/17";
+    const GIVEN: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+
+    fn route() -> Vec<Word> {
+        let row = words(16);
+        super::super::layout::put_text(&row, TOLD.as_bytes());
+        row
+    }
+
+    fn trace() -> Trace {
+        Trace { id: 7 << 64 | 8, span: 9, parent: 10, sampled: true, link: Some((11 << 64 | 12, 13)) }
+    }
+
+    fn ended(number: u64, route: &[Word]) -> Ended<'_> {
+        Ended {
+            ids: [7, 8, 9, 10],
+            link: trace().link,
+            first: 14,
+            parts: &Parts { receive: 1, queue: 2, gil: 3, app: 4, send: 5, total: 15 },
+            upstream: 6,
+            cpu: 3,
+            answer: Answer { status: 503, ending: 3, version: Version::Http2, https: true },
+            number,
+            bytes: (16, 17),
+            name: Name::Given(GIVEN),
+            route,
+            line: LINE_TEXT.as_bytes(),
+        }
+    }
+
     fn span(number: u64) -> Span {
         Span {
-            trace: Trace {
-                id: 7 << 64 | 8,
-                span: 9,
-                parent: 10,
-                sampled: true,
-                link: Some((11 << 64 | 12, 13)),
-            },
-            began: 14,
-            spans: [1, 2, 3, 4, 5, 6, 7, 8, u64::MAX],
-            status: 503,
-            ending: 3,
-            version: 20,
-            https: true,
+            trace: trace(),
+            began: 1014,
+            spans: [6, 1, 2, 3, 4, 3, 1, 5, 15],
+            answer: Answer { status: 503, ending: 3, version: Version::Http2, https: true },
             number,
             process: 15,
             sent: 16,
             received: 17,
-            id: "0f8fad5b-d9cb-469f-a165-70867728950e".into(),
-            route: "GET /orders/{number}".into(),
-            line: "GET /orders/17".into(),
+            id: GIVEN.into(),
+            route: TOLD.into(),
+            line: LINE_TEXT.into(),
         }
+    }
+
+    /// What comes out of a ring into which this was put.
+    fn through(ended: &Ended<'_>) -> Span {
+        let (counts, ring) = (words(LINE), words(RING));
+        assert!(put(&counts, &ring, ended, 15));
+        let found = take(&counts, &ring, 9, 1000);
+        assert_eq!(take(&counts, &ring, 9, 1000), []);
+        assert_eq!(found.len(), 1);
+        found.into_iter().next().expect("one")
     }
 
     #[test]
     fn a_span_comes_out_as_it_went_in() {
-        let (counts, ring) = (words(LINE), words(RING));
-        assert!(put(&counts, &ring, &span(1), b"GET /orders/17"));
-        assert_eq!(take(&counts, &ring, 9), [span(1)]);
-        assert_eq!(take(&counts, &ring, 9), []);
-        let bare = Span { trace: Trace { link: None, ..span(2).trace }, ..span(2) };
-        assert!(put(&counts, &ring, &bare, b"GET /orders/17"));
-        assert_eq!(take(&counts, &ring, 9), [bare]);
+        let route = route();
+        assert_eq!(through(&ended(1, &route)), span(1));
+        let bare = Trace { link: None, ..trace() };
+        let found = through(&Ended { link: None, route: &[], name: Name::Nothing, ..ended(2, &route) });
+        let expected = Span { trace: bare, route: String::new(), id: String::new(), ..span(2) };
+        assert_eq!(found, expected);
+        for version in [Version::Http10, Version::Http11] {
+            let answer = Answer { version, https: false, ..ended(1, &route).answer };
+            assert_eq!(through(&Ended { answer, ..ended(1, &route) }).answer, answer);
+        }
+        let found = through(&Ended { cpu: NOT_MEASURED, ..ended(3, &route) });
+        assert_eq!(found.spans, [6, 1, 2, 3, 4, NOT_MEASURED, NOT_MEASURED, 5, 15]);
+    }
+
+    #[test]
+    fn a_name_of_our_own_is_that_of_the_trace_and_takes_no_room() {
+        let found = through(&Ended { name: Name::Trace, ..ended(1, &[]) });
+        assert_eq!(found.id, format!("{:032x}", trace().id));
+    }
+
+    #[test]
+    fn texts_are_cut_where_their_room_ends_and_none_takes_that_of_another() {
+        let long = vec![b'x'; 1000];
+        let route = words(64);
+        super::super::layout::put_text(&route, &long);
+        let name = "y".repeat(128);
+        let all = Ended { name: Name::Given(&name), line: &long, ..ended(1, &route) };
+        let found = through(&all);
+        assert_eq!((found.line, found.route), ("x".repeat(LINE_WORDS * 8), "x".repeat(ROUTE_WORDS * 8)));
+        assert_eq!((found.id, found.trace), ("y".repeat(ID_WORDS * 8), trace()));
     }
 
     #[test]
     fn a_ring_that_is_full_drops_and_counts_and_goes_on_where_there_is_room() {
         let (counts, ring) = (words(LINE), words(RING));
+        let put = |number| put(&counts, &ring, &ended(number, &[]), 1);
         for number in 0..ROOM as u64 {
-            assert!(put(&counts, &ring, &span(number), b""));
+            assert!(put(number));
         }
-        assert!(!put(&counts, &ring, &span(5000), b"") && !put(&counts, &ring, &span(5001), b""));
+        assert!(!put(5000) && !put(5001));
         assert_eq!(load(&counts[DROPPED]), 2);
-        let first = take(&counts, &ring, 3);
+        let first = take(&counts, &ring, 3, 0);
         assert_eq!(first.iter().map(|span| span.number).collect::<Vec<_>>(), [0, 1, 2]);
-        assert!(put(&counts, &ring, &span(6000), b""));
-        let rest = take(&counts, &ring, ROOM);
+        assert!(put(6000));
+        let rest = take(&counts, &ring, ROOM, 0);
         assert_eq!((rest.len(), rest.last().map(|span| span.number)), (ROOM - 2, Some(6000)));
     }
 }

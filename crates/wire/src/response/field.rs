@@ -57,6 +57,38 @@ pub struct FieldName {
     pub(super) line: Box<[u8]>,
     pub(super) meaning: Meaning,
     pub(super) wants_status: bool,
+    pub(super) mark: NameMark,
+}
+
+/// A bit that stands for a name, whatever its case: names of which the bits differ are not the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NameMark(u64);
+
+impl NameMark {
+    #[inline]
+    pub fn of(name: &[u8]) -> Self {
+        let letter = |byte: Option<&u8>| usize::from(byte.copied().unwrap_or_default() | 0x20);
+        Self(1 << ((name.len() + 7 * letter(name.first()) + 13 * letter(name.last())) % 64))
+    }
+}
+
+/// Names of which some are known, by their marks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct NameMarks(u64);
+
+impl NameMarks {
+    /// Any name.
+    pub(super) const ALL: Self = Self(u64::MAX);
+
+    #[inline]
+    pub(super) fn add(&mut self, name: NameMark) {
+        self.0 |= name.0;
+    }
+
+    #[inline]
+    pub(super) fn may_have(self, name: NameMark) -> bool {
+        self.0 & name.0 != 0
+    }
 }
 
 impl FieldName {
@@ -67,7 +99,8 @@ impl FieldName {
     pub fn new(name: &[u8]) -> Result<Self, HeadError> {
         let meaning = meaning(name)?;
         let line = [name, b": "].concat().into_boxed_slice();
-        Ok(Self { line, meaning, wants_status: wants_status(name) })
+        let (wants_status, mark) = (wants_status(name), NameMark::of(name));
+        Ok(Self { line, meaning, wants_status, mark })
     }
 }
 

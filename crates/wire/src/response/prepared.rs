@@ -2,6 +2,7 @@
 //!
 //! Knows: lines. Does not know: what they are about. Runs for each reply with a file.
 
+use super::field::{NameMark, NameMarks};
 use super::{ResponseHead, VERSION, wants_status};
 
 impl ResponseHead {
@@ -14,6 +15,7 @@ impl ResponseHead {
         self.bytes.extend_from_slice(VERSION);
         self.bytes.extend_from_slice(b"200 OK\r\n");
         self.bytes.extend_from_slice(lines);
+        self.names = NameMarks::ALL;
     }
 
     /// Replaces the status line: `206`, and `206 Partial Content`.
@@ -33,6 +35,7 @@ impl ResponseHead {
     #[inline]
     pub fn line(&mut self, name: &[u8], value: &[u8]) {
         self.wants_status |= wants_status(name);
+        self.names.add(NameMark::of(name));
         self.bytes.reserve(name.len() + value.len() + 4);
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(b": ");

@@ -1,0 +1,93 @@
+//! What is kept of single requests: a span of one that is traced; a record, and a line of the log, of one that is remarkable.
+//!
+//! Knows: what is at hand when a request has ended. Does not know: how spans and records lie in memory, or which request is
+//! remarkable. Runs where requests are settled.
+
+use reactor::sys::{thread_id, wall_us};
+use wire::Framing;
+
+use super::layout::Meta;
+use super::phase::Parts;
+use super::routes::{self, Routes};
+use super::{Block, Counted, Known, records, spans};
+
+/// So often (nanoseconds) one request of all is kept in the recorder.
+const TRACE_EVERY_NS: u64 = 100_000_000;
+
+impl Block {
+    /// It is part of a trace: where that is recorded, a span is left of it.
+    #[inline(never)]
+    pub(super) fn trace(&self, ended: &Counted<'_>, parts: &Parts, (route, https): (u16, bool)) {
+        let Some((tracing, spans)) = &self.tracing else { return };
+        let (times, head, number, rare) = (ended.times, ended.head, ended.number, ended.times.rare());
+        let (ids, link) = match &rare.trace {
+            Some(trace) if !trace.sampled => return,
+            Some(trace) => (trace.ids(), trace.link),
+            None => (tracing.root(number).ids(), None),
+        };
+        let room = spans.put(&spans::Ended {
+            ids,
+            link,
+            first: times.first,
+            parts,
+            upstream: rare.upstream,
+            cpu: rare.cpu,
+            answer: spans::Answer {
+                status: ended.status,
+                ending: times.ending as u8,
+                version: head.version,
+                https,
+            },
+            number,
+            bytes: (ended.written, if let Framing::Length(length) = head.framing { length } else { 0 }),
+            name: match &rare.id {
+                Some(given) => spans::Name::Given(given),
+                None if self.ids.is_some() => spans::Name::Trace,
+                None => spans::Name::Nothing,
+            },
+            // What a framework has said is a route, and what was made of a path is none (OpenTelemetry's http.route).
+            route: routes::told(self.words, usize::from(route)),
+            line: head.method_and_path(),
+        });
+        self.count(if room { Meta::Spans } else { Meta::SpansDropped }, 1);
+    }
+
+    /// It is remarkable, or its turn to be kept has come.
+    #[cold]
+    pub(super) fn keep(
+        &mut self,
+        ended: &Counted<'_>,
+        (sent, reached): (u64, u64),
+        (known, route): (Known, u16),
+    ) {
+        let failed = known.failed;
+        let (spans, slow) = (ended.times.spans(sent), reached >= self.slow);
+        let tracing = self.tracing.as_ref().map(|(tracing, _)| tracing);
+        let id = self.ids.as_ref().map(|ids| ended.times.id(ids, tracing, ended.number));
+        if failed && ended.times.begun != 0 {
+            Routes::count_failed(self.words, route);
+        }
+        if slow {
+            let mut request = String::from_utf8_lossy(ended.head.method_and_path()).into_owned();
+            if let Some(id) = &id {
+                request = format!("{request} (id {id})");
+            }
+            self.log.warn(self.requests.line(&request, ended.number, (ended.status, reached, &spans)));
+        }
+        self.next_trace = sent + TRACE_EVERY_NS;
+        let record = records::Record {
+            number: ended.number,
+            wall: wall_us(),
+            status: ended.status,
+            ending: ended.times.ending as u8,
+            thread: thread_id(),
+            sent: ended.written,
+            series: known.key,
+            spans,
+            id: id.map_or_else(String::new, |id| id.to_string()),
+            line: String::new(),
+            remarkable: failed || slow,
+        };
+        records::put(self.words, &record, ended.head.method_and_path());
+    }
+}
