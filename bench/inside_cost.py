@@ -5,7 +5,9 @@
     python bench/inside_cost.py --with '--request-id'  this build with these options, and the same build without them:
                                                        of the worker's process alone, as others may have work with them
     python bench/inside_cost.py --names                names of requests, one of a hundred traced, and all of them: this
-                                                       build with and without each, likewise of the worker alone
+                                                       build with and without each, likewise of the worker alone; and
+                                                       first the same without any of them twice, which shows how far
+                                                       this machine can be believed (six minutes)
     python bench/inside_cost.py --rows asgi,pipelined --pairs 40 --seconds 2
 
 Of each row both servers run at the same time, one worker each, on the first processor; wrk loads one and then the
@@ -35,6 +37,8 @@ import threading
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+#: The servers' processor, and that of all that loads them.
+FIRST, LAST = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
 PAIRS, SECONDS, CONNECTIONS = 20, 2, 64
 #: What a row may cost, as a part of what it costs without; the application; what wrk is told.
 ROWS: dict[str, tuple[float, str, list[str]]] = {
@@ -44,8 +48,10 @@ ROWS: dict[str, tuple[float, str, list[str]]] = {
     "asgi": (0.02, "asgi", []),
     "pipelined": (0.06, "wsgi", ["-s", str(HERE / "pipeline.lua")]),
 }
-#: What names and traces may cost the worker, and the options that switch them on.
+#: What names and traces may cost the worker, and the options that switch them on. The first differs by nothing: on a
+#: machine that is quiet enough to judge the others, its median is well below one percent.
 NAMES: dict[str, tuple[float, list[str]]] = {
+    "off, twice": (0.01, []),
     "request id": (0.03, ["--request-id"]),
     "traced, 1 %": (0.01, ["--trace-endpoint", "http://127.0.0.1:9", "--trace-sample", "0.01"]),
     "traced, all": (0.06, ["--trace-endpoint", "http://127.0.0.1:9"]),
@@ -94,7 +100,7 @@ class Server:
         arguments += ["--ready-fd", str(writer), *(["--lifespan", "off"] if target == "asgi" else [])]
         self.process = subprocess.Popen(
             [*command, *arguments], pass_fds=[writer], cwd=folder, start_new_session=True, stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}),
+            preexec_fn=lambda: os.sched_setaffinity(0, {FIRST}),
         )  # fmt: skip
         os.close(writer)
         with os.fdopen(reader) as ready:
@@ -114,8 +120,7 @@ class Server:
 
     def loaded(self, options: list[str], seconds: int) -> float:
         """Microseconds of a processor for each request."""
-        last = max(os.sched_getaffinity(0))
-        command = ["taskset", "-c", str(last), "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", *options]
+        command = ["taskset", "-c", str(LAST), "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", *options]
         before = self.used()
         said = subprocess.run([*command, f"http://127.0.0.1:{self.port}/"], capture_output=True, text=True).stdout
         found = re.search(r"(\d+) requests in", said)
@@ -211,6 +216,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of load, for each of a pair")
     given = parser.parse_args()
     only = "forehand-w" if given.options or given.names else ""
+    # Who reads spans beside a server takes nothing of its processor.
+    os.sched_setaffinity(0, {LAST})
     print(f"{'row':22} {'without':>9} {'inside':>9} {'median':>8} {'quartiles':>16} {'extremes':>17} {'bound':>7}")
     above = False
     for name, bound, row, commands in arms(given):
