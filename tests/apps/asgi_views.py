@@ -387,6 +387,18 @@ async def view_vast_path(scope, receive, send):
         await send({"type": "http.response.pathsend", "path": file.name})
 
 
+async def view_held(scope, receive, send):
+    """Holds the event loop for a second, then answers: a few bytes, or a large file."""
+    if scope["query_string"] == b"file":
+        with vast() as file:
+            time.sleep(1)
+            await send({"type": "http.response.start", "status": 200, "headers": TEXT})
+            await send({"type": "http.response.pathsend", "path": file.name})
+        return
+    time.sleep(1)
+    await reply(send, b"held")
+
+
 async def view_vast_copy(scope, receive, send):
     with vast() as file:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"16000000")]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,25 +16,34 @@ WAYS = ["wsgi file_wrapper", "wsgi body", "asgi pathsend", "asgi zerocopysend", 
 PATHS = {"asgi pathsend": "/vast-path", "asgi zerocopysend": "/vast-copy", "asgi parts": "/vast-parts"}
 
 
+OPTIONS = ("--write-timeout", "800ms", "--keep-alive", "1m")
+
+
 @pytest.fixture(params=WAYS)
 def reader(request: pytest.FixtureRequest, serve: Callable[..., Serving], tmp_path: Path) -> Iterator[socket.socket]:
     """Somebody with a small window who has asked for 16 MB, on a connection that was idle for long before that."""
-    options = ("--write-timeout", "800ms", "--keep-alive", "1m")
     if request.param.startswith("wsgi"):
         (tmp_path / "vast").write_bytes(EXPECTED)
-        server = serve("behaviours", *options, env={"TEST_FILE": str(tmp_path / "vast")})
+        server = serve("behaviours", *OPTIONS, env={"TEST_FILE": str(tmp_path / "vast")})
     else:
-        server = serve("asgi_views:app", *options)
+        server = serve("asgi_views:app", *OPTIONS)
     path = PATHS.get(request.param, "/file?0" if "file" in request.param else "/read-file")
+    with small_window(server) as sock:
+        # Longer than the patience that begins with the reply.
+        time.sleep(1)
+        sock.sendall(b"GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % path.encode())
+        yield sock
+
+
+@contextmanager
+def small_window(server: Serving) -> Iterator[socket.socket]:
+    """A connection that takes little at a time and has had its first reply."""
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
         sock.settimeout(PATIENCE)
         sock.connect(("127.0.0.1", server.port))
         sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
         assert sock.recv(65536).startswith(b"HTTP/1.1 200")
-        # Longer than the patience that begins with the reply.
-        time.sleep(1)
-        sock.sendall(b"GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % path.encode())
         yield sock
 
 
@@ -62,3 +72,31 @@ def test_a_reader_that_stops_is_cut(reader: socket.socket) -> None:
     time.sleep(2.5)
     body = rest(reader, got)
     assert len(body) < len(EXPECTED) and EXPECTED.startswith(body)
+
+
+def test_the_time_of_a_slow_reader_begins_with_its_reply_and_not_before_a_view_that_held_the_event_loop(
+    serve: Callable[..., Serving],
+) -> None:
+    server = serve("asgi_views:app", *OPTIONS)
+    with small_window(server) as sock:
+        sock.sendall(b"GET /held?file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        got = bytearray()
+        for _ in range(20):
+            got += sock.recv(8 * 1024)
+            time.sleep(0.02)
+        assert rest(sock, got) == EXPECTED
+
+
+def test_the_time_of_an_idle_client_begins_with_its_reply_and_not_before_a_view_that_held_the_event_loop(
+    serve: Callable[..., Serving],
+) -> None:
+    server = serve("asgi_views:app", "--keep-alive", "800ms")
+    with small_window(server) as sock:
+        sock.sendall(b"GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert sock.recv(65536).endswith(b"held")
+        # Every other client makes the server look at what is over.
+        for _ in range(3):
+            with small_window(server):
+                time.sleep(0.1)
+        sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert sock.recv(65536).startswith(b"HTTP/1.1 200")

@@ -320,6 +320,8 @@ impl Loop {
     #[inline]
     pub(crate) fn finish(&mut self, exchange: Box<Exchange>) -> bool {
         let kept = exchange.keeps().then(|| (exchange.token(), None));
+        // A task may have held the event loop since the last look: the time that its peer has begins now.
+        self.poller.look_at_clock();
         let next = self.requests.finish(exchange, &mut self.connections, &mut self.poller);
         self.requests.add(next);
         self.take_opened();
