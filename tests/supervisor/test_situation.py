@@ -14,6 +14,8 @@ NOW = 1_000_000.0
 READY = {"worker": 1, "state": "ready", "threads": 4, "busy": 1, "queued": 0}
 WELL = {"phase": "serving", "wanted": 1, "workers": [READY]}
 INSIDE = {"worker": 1, "request": "GET /report", "inside": 0.1}
+DIED = {"worker": 3, "pid": 47, "at": NOW - 40, "how": "was ended by signal 11 (SIGSEGV)",
+        "inside": ["GET /a for 2 ms", "GET /b for 1.20 s"]}  # fmt: skip
 FAILED = {"ended": NOW - 60, "status": 500, "error": "", "request": "GET /orders"}
 
 
@@ -36,6 +38,13 @@ FAILED = {"ended": NOW - 60, "status": 500, "error": "", "request": "GET /orders
         (WELL, [{**INSIDE, "inside": 4.9}], [], []),
         (WELL, [], [FAILED, FAILED, {**FAILED, "status": 200, "error": "client_gone"}],
          ["3 requests have failed in the last 5 minutes, 2 by 500 of GET /orders"]),
+        ({**WELL, "deaths": [{**DIED, "at": NOW - 3601}]}, [], [], []),
+        ({**WELL, "deaths": [DIED]}, [], [],
+         ["worker 3 (process 47) was ended by signal 11 (SIGSEGV) 40 s ago, while it worked on GET /a for 2 ms and 1 "
+          "more (the log)"]),
+        ({**WELL, "deaths": [DIED, {**DIED, "at": NOW - 600, "inside": []}]}, [], [],
+         ["2 workers have died in the last hour, the last one: worker 3 (process 47) was ended by signal 11 (SIGSEGV) "
+          "10 min ago (the log)"]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_and_nothing_else(status: Any, running: Any, ended: Any, said: list[str]) -> None:

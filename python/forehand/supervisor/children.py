@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Child:
     """One worker's process: its line, its row on the scoreboard, the file that its stacks go to."""
 
-    __slots__ = ("channel", "generation", "notes", "number", "pid", "row", "stacks", "told")
+    __slots__ = ("channel", "generation", "killed", "notes", "number", "pid", "row", "stacks", "told")
 
     def __init__(self, number: int, generation: int, line: int, row: int, stacks: int) -> None:
         self.number = number
@@ -36,6 +36,8 @@ class Child:
         self.channel = Channel(line)
         self.row = row
         self.stacks = stacks
+        #: Whether SIGKILL was sent to it from here, and why, for people; None: it was not.
+        self.killed: str | None = None
         #: What it said of its failure: (exit status, text).
         self.told: tuple[int, str] | None = None
         #: What it has said of its threads and lanes, the last of each kind, with when.

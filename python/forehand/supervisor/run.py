@@ -11,7 +11,7 @@ import sys
 import time
 
 from forehand.listen import listen
-from forehand.supervisor import app_metrics, children, decisions, hooks, log, orders, pidfile, title
+from forehand.supervisor import app_metrics, decisions, hooks, log, orders, pidfile, title
 from forehand.supervisor.children import Children
 from forehand.supervisor.scoreboard import Scoreboard
 from forehand.supervisor.signals import Signals
@@ -138,6 +138,7 @@ class Loop(Supervisor):
                     reader()
             self._reap()
             now = time.monotonic()
+            self.oom_killer.look(now)
             for timer in list(self.timers):
                 timer.look(now)
             if now >= self.next_memory:
@@ -181,7 +182,7 @@ class Loop(Supervisor):
         assert self.children is not None
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -191,11 +192,11 @@ class Loop(Supervisor):
                 # Its last words may still be in the line.
                 if child.channel.open and child.channel.fd in self.readers:
                     self.on_child(child)
-                self.gone(child, *children.described(status))
+                self.gone(child, *self.how_ended(status, used.ru_maxrss, child.killed is not None))
             elif pid in self.other_processes:
                 self.other_processes.pop(pid)(status)
             else:
-                self.template_gone(pid, status)
+                self.template_gone(pid, status, used.ru_maxrss)
 
     def _look_at_memory(self, now: float) -> None:
         from forehand.supervisor import memory

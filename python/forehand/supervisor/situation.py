@@ -16,6 +16,8 @@ from forehand.supervisor.decisions import LEAVING, READY
 LONG = 5.0
 #: How far back failures are looked for, in seconds.
 RECENT = 300.0
+#: How far back workers that have died are told of, in seconds: somebody has to wake up first.
+DIED = 3600.0
 #: Routes that are named.
 NAMED = 3
 #: Phases that make up the whole, and how they are called.
@@ -26,8 +28,8 @@ Row = dict[str, Any]
 def findings(status: Row, running: list[Row], ended: list[Row], now: float) -> list[str]:
     """What is not as it should be, the gravest first; none: all is well. `running` and `ended` as `forehand requests`
     has them, `now` in seconds since 1970."""
-    return [line for line in (_phase(status), _workers(status), _full(status, running), _stuck(running),
-                              _failed(ended, now)) if line]  # fmt: skip
+    return [line for line in (_phase(status), _workers(status), died(status, now), _full(status, running),
+                              _stuck(running), _failed(ended, now)) if line]  # fmt: skip
 
 
 def _phase(status: Row) -> str:
@@ -41,6 +43,20 @@ def _workers(status: Row) -> str:
     if serve >= status["wanted"] or status["phase"] != "serving":
         return ""
     return f"{serve} of {status['wanted']} workers serve: the log says why the others do not"
+
+
+def died(status: Row, now: float) -> str:
+    """Which worker has died lately, of what, and what it worked on; empty: none has."""
+    lately = [one for one in status.get("deaths", []) if one["at"] >= now - DIED]
+    if not lately:
+        return ""
+    last = lately[-1]
+    many = f"{len(lately)} workers have died in the last hour, the last one: " if len(lately) > 1 else ""
+    ago = now - last["at"]
+    when = f"{ago:.0f} s" if ago < 120 else f"{ago / 60:.0f} min"
+    more = f" and {len(last['inside']) - 1} more" if len(last["inside"]) > 1 else ""
+    on = f", while it worked on {last['inside'][0]}{more}" if last["inside"] else ""
+    return f"{many}worker {last['worker']} (process {last['pid']}) {last['how']} {when} ago{on} (the log)"
 
 
 def _full(status: Row, running: list[Row]) -> str:

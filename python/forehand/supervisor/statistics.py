@@ -80,8 +80,11 @@ class Statistics:
 
 def reason(how: str, stale: str) -> str:
     """Why a worker has ended, in a word or two for a label: the signal, the status, or why it was to go."""
+    if how.startswith("was ended by the OOM killer"):
+        return "oom"
     if "by signal" in how:
-        return f"signal:{how.rpartition('(')[2].rstrip(')') or how.rpartition(' ')[2]}"
+        number, _, name = how.partition("by signal ")[2].partition(" ")
+        return f"signal:{name.partition(')')[0].lstrip('(') or number}"
     if "with status 0" not in how:
         return "status:" + how.rpartition(" ")[2] if "with status" in how else "never_began"
     for word in ("max_requests", "max_worker_memory", "max_worker_age", "deadline"):

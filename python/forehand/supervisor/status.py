@@ -47,4 +47,5 @@ def status(supervisor: Supervisor) -> dict[str, Any]:
         "uptime": round(time.time() - supervisor.started, 1),
         "addresses": [one.url for one in supervisor.children.listeners],
         "memory_kib": memory.read(os.getpid()), "workers": workers,
+        "deaths": supervisor.deaths,
     }  # fmt: skip

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import select
 import time
+from _signal import SIGKILL
 
 from forehand import _core, errors
 from forehand.errors import Problem
-from forehand.supervisor import banner, children, decisions, hooks, log, statistics
+from forehand.supervisor import banner, children, decisions, hooks, log, oom, statistics
 from forehand.supervisor.control import Client, Control, path_for
 from forehand.supervisor.notify import Notify
 from forehand.supervisor.template import TemplateProcess
@@ -74,6 +75,8 @@ if TYPE_CHECKING:
             """Take one worker's answer."""
 
 
+#: Workers that have died and are told of by `forehand status`.
+DEATHS = 8
 #: What workers say now and then, for `forehand status`: by its word, how much of it is kept.
 NOTES = {"threads": 10, "lanes": 1}
 
@@ -123,6 +126,9 @@ class Supervisor:
         self.exporter: Exporting | None = None
         #: The process that watches files; zero: none.
         self.watcher = 0
+        #: The last workers that have ended though nobody has told them to, oldest first.
+        self.deaths: list[dict[str, Any]] = []
+        self.oom_killer = oom.OomKiller()
         #: What workers are handed for TLS, where an address speaks it.
         self.tls: Handed | None = None
 
@@ -244,6 +250,7 @@ class Supervisor:
         if why:
             log.write("error", f"worker {number} (process {child.pid}) is killed: {why}")
         if child.pid:
+            child.killed = why
             send_signal(child.pid, "SIGKILL")
         else:
             # Out of a template process that has not made it yet: without its line it ends by itself.
@@ -348,13 +355,29 @@ class Supervisor:
         self.children.statistics.shared.count_exit(statistics.reason(how, worker.stale if worker else ""))
         if crashed and inside:
             log.write("error", statistics.crash_report(child.number, child.pid, how, inside))
+        # Whom this server has killed without a reason to tell was not wanted any more, and what failed before it was
+        # ready ends the start or the reload that it was part of.
+        has_served = worker is not None and worker.ready_at > 0
+        if crashed and child.killed != "" and (has_served or "with status" not in how):
+            self._note_death(child, f"was killed: {child.killed}" if child.killed else how, inside)
         # A connection whose waking that worker has taken with it is looked for by the others.
         for other in self.children.all.values():
             other.channel.tell("check_listeners")
         pid = f" (process {child.pid})" if child.pid else ""
         self.decide("died", child.number, f"{how}{pid}", crashed, child.told)
 
-    def template_gone(self, pid: int, status: int) -> None:
+    def _note_death(self, child: Child, how: str, inside: list[str]) -> None:
+        one = {"worker": child.number, "pid": child.pid, "at": time.time(), "how": how, "inside": inside}
+        self.deaths = [*self.deaths, one][-DEATHS:]
+
+    def how_ended(self, status: int, peak_kib: int, by_us: bool) -> tuple[str, bool]:
+        """A wait status in words, and whether it was a failure. `by_us`: what SIGKILL has ended was sent it by us."""
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == SIGKILL and not by_us:
+            killed = self.oom_killer.has_killed(time.monotonic())
+            return oom.told(killed, peak_kib, self.oom_killer.allowed()), True
+        return children.described(status)
+
+    def template_gone(self, pid: int, status: int, peak_kib: int) -> None:
         if self.children is not None:
             self.children.statistics.fold_metrics(pid)
         for template in list(self.templates.values()):
@@ -362,7 +385,7 @@ class Supervisor:
                 if template.channel.open and template.channel.fd in self.readers:
                     self.on_template(template)
                 self.templates.pop(template.generation, None)
-                how, crashed = children.described(status)
+                how, crashed = self.how_ended(status, peak_kib, by_us=False)
                 if crashed and not template.loaded:
                     cause = (errors.APPLICATION, f"the process that preloads the application {how}")
                     self.decide("unloadable", template.generation, cause)

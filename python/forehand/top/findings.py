@@ -6,6 +6,7 @@ Knows: what follows from two looks. Does not know: how it is shown.
 from __future__ import annotations
 
 from forehand.settings import COUNTED, LIMITS
+from forehand.supervisor import situation
 from forehand.top.numbers import Between, Look
 from forehand.top.words import span
 
@@ -28,7 +29,8 @@ def _server(now: Look) -> list[str]:
     found = [] if status["phase"] == "serving" else [f"the server is {status['phase']}"]
     if ready < status["wanted"]:
         found.append(f"{ready} of {status['wanted']} workers serve")
-    return found
+    died = situation.died(status, now.wall)
+    return [*found, died] if died else found
 
 
 def _threads(now: Look) -> list[str]:
