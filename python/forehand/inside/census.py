@@ -22,6 +22,8 @@ MOST = 15
 #: Of so many types it is looked what holds them, by so many objects of each.
 TRACED, LOOKED_AT = 5, 10
 CONTAINERS = (list, dict, set, collections.deque)
+#: Types whose objects refer to no others.
+LEAVES = frozenset((str, bytes, bytearray, int, float, complex, bool))
 CACHE = type(functools.lru_cache(lambda: None))
 OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -89,24 +91,27 @@ class Census:
         self.earlier = earlier
         self.seen: set[int] = set()
         self._kinds: dict[type, Sum] = {}
-        #: Of each type some that are new, the newest last; with what refers to them where the collector does not.
-        self._new: dict[type, collections.deque[tuple[Any, Any]]] = {}
+        #: Of each type some that are new, the newest last; each with the way down to it from what the collector knows.
+        self._new: dict[type, collections.deque[holders.Sample]] = {}
         own = {id(one) for one in (self, self.__dict__, earlier, self.seen, self._kinds, self._new)}
         for thing in gc.get_objects():
             if id(thing) not in own:
-                self._count(thing, None)
+                self._count(thing, ())
                 self._count_below(thing)
 
     def _count_below(self, tracked: Any) -> None:
         """What the collector does not know is found by what refers to it, which it knows."""
-        waiting = [tracked]
+        waiting: list[tuple[Any, ...]] = [(tracked,)]
         while waiting:
-            for one in gc.get_referents(waiting.pop()):
+            way = waiting.pop()
+            for one in gc.get_referents(way[-1]):
                 if not gc.is_tracked(one) and id(one) not in self.seen and not isinstance(one, type):
-                    self._count(one, tracked)
-                    waiting.append(one)
+                    self._count(one, way)
+                    # Dictionaries and tuples of nothing but numbers and texts are among what it does not know.
+                    if type(one) not in LEAVES:
+                        waiting.append((*way, one))
 
-    def _count(self, thing: Any, holder: Any) -> None:
+    def _count(self, thing: Any, way: tuple[Any, ...]) -> None:
         kind = type(thing)
         known = self._kinds.get(kind)
         if known is None:
@@ -116,7 +121,7 @@ class Census:
         known[1] += size_of(thing)
         self.seen.add(id(thing))
         if id(thing) not in self.earlier:
-            self._new[kind].append((thing, holder))
+            self._new[kind].append((thing, way))
 
     def types(self) -> dict[str, Sum]:
         """Objects and bytes of each type, by its name."""
@@ -127,7 +132,7 @@ class Census:
             both[1] += known[1]
         return sums
 
-    def newest(self, name: str) -> list[tuple[Any, Any]]:
+    def newest(self, name: str) -> list[holders.Sample]:
         """Some objects of the types of that name."""
         return [both for kind, some in self._new.items() if name_of(kind) == name for both in some]
 

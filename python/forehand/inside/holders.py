@@ -17,6 +17,9 @@ from typing import Any
 HIGHEST, WIDEST = 12, 2000
 #: Of the ways that lead to objects of a type so many are told.
 TOLD = 3
+#: An object, and where the collector does not know it itself the way down to it: from one that it knows to the one that
+#: refers to it.
+Sample = tuple[Any, tuple[Any, ...]]
 
 
 def modules() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -33,23 +36,22 @@ def attributes(thing: Any) -> list[tuple[str, Any]]:
     return list(held.items()) if type(held) is dict else []
 
 
-def of(samples: list[tuple[Any, Any]]) -> list[tuple[str, int]]:
-    """What holds some objects, and how many of them. They come with what refers to them, where the collector does not
-    know them itself."""
+def of(samples: list[Sample]) -> list[tuple[str, int]]:
+    """What holds some objects, and how many of them."""
     return Counter(_Search(samples).ways().values()).most_common(TOLD)
 
 
 class _Search:
     """The way up from some objects, all at a time: what refers to them, to that, and so on."""
 
-    def __init__(self, numbered: list[tuple[Any, Any]]) -> None:
+    def __init__(self, numbered: list[Sample]) -> None:
         self.numbered = numbered
         self.names = {id(held): name for name, held in modules()}
         #: By id: the object that comes next on the way down.
         self.down: dict[int, Any] = {}
         #: Who is never part of a way: this search, its lists and frames.
         self.own: set[int] = {id(self), id(numbered), id(self.down), id(self.__dict__)}
-        self.own |= {id(one) for one in numbered}
+        self.own |= {id(one) for sample in numbered for one in (sample, sample[1])}
 
     def ways(self) -> dict[int, str]:
         """By the samples' numbers."""
@@ -57,10 +59,10 @@ class _Search:
         #: Objects of this level: each with the numbers of the samples that it leads to.
         level: list[Any] = []
         leads: dict[int, set[int]] = {}
-        for number, (thing, holder) in enumerate(self.numbered):
-            start = thing if holder is None else holder
-            if holder is not None:
-                self.down.setdefault(id(holder), thing)
+        for number, (thing, way) in enumerate(self.numbered):
+            start = way[0] if way else thing
+            for holder, held in zip(way, (*way, thing)[1:], strict=True):
+                self.down[id(holder)] = held
             if id(start) not in leads:
                 level.append(start)
             leads.setdefault(id(start), set()).add(number)

@@ -192,7 +192,7 @@ class Loop(Supervisor):
                 # Its last words may still be in the line.
                 if child.channel.open and child.channel.fd in self.readers:
                     self.on_child(child)
-                self.gone(child, *self.how_ended(status, used.ru_maxrss, child.killed is not None))
+                self.gone(child, *self.how_ended(status, used.ru_maxrss, child))
             elif pid in self.other_processes:
                 self.other_processes.pop(pid)(status)
             else:

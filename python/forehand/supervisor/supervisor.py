@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import select
 import time
-from _signal import SIGKILL
+from _signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV
 
 from forehand import _core, errors
 from forehand.errors import Problem
-from forehand.supervisor import banner, children, decisions, hooks, log, oom, statistics
+from forehand.supervisor import banner, children, decisions, hooks, last_words, log, oom, statistics
 from forehand.supervisor.control import Client, Control, path_for
 from forehand.supervisor.notify import Notify
 from forehand.supervisor.template import TemplateProcess
@@ -75,6 +75,8 @@ if TYPE_CHECKING:
             """Take one worker's answer."""
 
 
+#: Signals that a process brings upon itself.
+FAULTS = (SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV)
 #: Workers that have died and are told of by `forehand status`.
 DEATHS = 8
 #: What workers say now and then, for `forehand status`: by its word, how much of it is kept.
@@ -370,12 +372,17 @@ class Supervisor:
         one = {"worker": child.number, "pid": child.pid, "at": time.time(), "how": how, "inside": inside}
         self.deaths = [*self.deaths, one][-DEATHS:]
 
-    def how_ended(self, status: int, peak_kib: int, by_us: bool) -> tuple[str, bool]:
-        """A wait status in words, and whether it was a failure. `by_us`: what SIGKILL has ended was sent it by us."""
-        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == SIGKILL and not by_us:
+    def how_ended(self, status: int, peak_kib: int, child: Child | None) -> tuple[str, bool]:
+        """A wait status in words, and whether it was a failure; of a worker where it stood as well, if it was one of
+        its own."""
+        how, failed = children.described(status)
+        signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        if signal == SIGKILL and (child is None or child.killed is None):
             killed = self.oom_killer.has_killed(time.monotonic())
-            return oom.told(killed, peak_kib, self.oom_killer.allowed()), True
-        return children.described(status)
+            how = oom.told(killed, peak_kib, self.oom_killer.allowed())
+        elif signal in FAULTS and child is not None:
+            how += last_words.place(last_words.read(child.stacks))
+        return how, failed
 
     def template_gone(self, pid: int, status: int, peak_kib: int) -> None:
         if self.children is not None:
@@ -385,7 +392,7 @@ class Supervisor:
                 if template.channel.open and template.channel.fd in self.readers:
                     self.on_template(template)
                 self.templates.pop(template.generation, None)
-                how, crashed = self.how_ended(status, peak_kib, by_us=False)
+                how, crashed = self.how_ended(status, peak_kib, None)
                 if crashed and not template.loaded:
                     cause = (errors.APPLICATION, f"the process that preloads the application {how}")
                     self.decide("unloadable", template.generation, cause)

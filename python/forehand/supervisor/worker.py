@@ -179,3 +179,7 @@ def _stacks_on_signal(fd: int) -> None:
     import faulthandler
 
     faulthandler.register(_core.STACKS_SIGNAL, file=fd, all_threads=True)
+    # And that of the thread that a fault in C ends, for the supervisor's line about it (`last_words.py`); what the
+    # application or PYTHONFAULTHANDLER wants goes first.
+    if not faulthandler.is_enabled():
+        faulthandler.enable(file=fd, all_threads=False)
