@@ -2,6 +2,7 @@
 
     python bench/inside_cost.py                        this build with statistics, and the same build without
     python bench/inside_cost.py --against CHECKOUT     this build as it is served, and that of another checkout
+    python bench/inside_cost.py --against CHECKOUT --off   this build without statistics, and that of another checkout
     python bench/inside_cost.py --with '--request-id'  this build with these options, and the same build without them:
                                                        of the worker's process alone, as others may have work with them
     python bench/inside_cost.py --names                names of requests, one of a hundred traced, and all of them: this
@@ -13,8 +14,9 @@
 Of each row both servers run at the same time, one worker each, on the first processor; wrk loads one and then the
 other from the last one, every other pair in the other order. What is counted is the processor's time of all threads of
 a server's processes, the kernel's part included, divided by the requests that wrk has had answers to. Shown are the
-medians, and of the ratios within pairs the median, the quartiles and the extremes. Exit status 1: a median is above its
-bound.
+medians, and of the ratios within pairs the median, the quartiles and the extremes. Bounds are what statistics may
+cost; beside another checkout a hundredth more, as all else that lies between them may cost so much, and with --off that
+alone. Exit status 1: a median is above its bound. 20 pairs of two seconds take a minute and a half for each row.
 
 Nobody can export as many spans as wrk has requests answered, and a ring that is full costs less than one that is
 written. So the exporter is stopped, and who measures says every millisecond that all has been read.
@@ -40,13 +42,14 @@ HERE = Path(__file__).resolve().parent
 #: The servers' processor, and that of all that loads them.
 FIRST, LAST = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
 PAIRS, SECONDS, CONNECTIONS = 20, 2, 64
-#: What a row may cost, as a part of what it costs without; the application; what wrk is told.
+#: What a row may cost, as a part of what it costs without; the application and options; what wrk is told.
 ROWS: dict[str, tuple[float, str, list[str]]] = {
     "keepalive": (0.02, "wsgi", []),
     "browser": (0.02, "wsgi", ["-s", str(HERE / "browser.lua")]),
     "close": (0.01, "wsgi", ["-H", "Connection: close"]),
-    "asgi": (0.02, "asgi", []),
+    "asgi": (0.02, "asgi --lifespan off", []),
     "pipelined": (0.06, "wsgi", ["-s", str(HERE / "pipeline.lua")]),
+    "greenlets": (0.02, "wsgi --worker-class gevent", []),
 }
 #: What names and traces may cost the worker, and the options that switch them on. The first differs by nothing: on a
 #: machine that is quiet enough to judge the others, its median is well below one percent.
@@ -58,6 +61,8 @@ NAMES: dict[str, tuple[float, list[str]]] = {
 }
 #: Of rings of spans (`server/statistics/spans.rs`): bytes of a row's counts, and how many rows are looked at.
 COUNTS_BYTES, COUNTS_ROWS = 64, 4
+#: What all else may cost that lies between two checkouts.
+BETWEEN = 0.01
 APP = """
 def wsgi(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "5")])
@@ -81,7 +86,8 @@ def without(make):
     )
 
 
-_core.Server, _core.AsgiServer = without(_core.Server), without(_core.AsgiServer)
+for name in ("Server", "AsgiServer", "GeventServer"):
+    setattr(_core, name, without(getattr(_core, name)))
 sys.argv = ["forehand", *sys.argv[1:]]
 sys.orig_argv = [sys.executable, "-X"]
 sys.exit(cli.main())
@@ -96,8 +102,9 @@ class Server:
         self.only = only
         reader, writer = os.pipe()
         command, options = (command[: command.index("--")], command[command.index("--") + 1 :])
-        arguments = [f"app:{target}", *options, "--bind", "127.0.0.1:0", "--workers", "1", "--log-level", "error"]
-        arguments += ["--ready-fd", str(writer), *(["--lifespan", "off"] if target == "asgi" else [])]
+        application, *more = target.split()
+        arguments = [f"app:{application}", *more, *options, "--bind", "127.0.0.1:0", "--workers", "1"]
+        arguments += ["--log-level", "error", "--ready-fd", str(writer)]
         self.process = subprocess.Popen(
             [*command, *arguments], pass_fds=[writer], cwd=folder, start_new_session=True, stderr=subprocess.DEVNULL,
             preexec_fn=lambda: os.sched_setaffinity(0, {FIRST}),
@@ -188,7 +195,7 @@ def measured(
 
 def arms(given: argparse.Namespace) -> list[tuple[str, float, str, tuple[list[str], list[str]]]]:
     """What is compared: a name, its bound, the row, and the commands without and with it."""
-    usual = [sys.executable, "-m", "forehand", "--"]
+    usual, off = [sys.executable, "-m", "forehand", "--"], [sys.executable, "-c", WITHOUT, "--"]
     rows = given.rows.split(",") if given.rows else ["keepalive"] if given.names else list(ROWS)
     if given.names:
         return [
@@ -200,21 +207,26 @@ def arms(given: argparse.Namespace) -> list[tuple[str, float, str, tuple[list[st
         without, inside = usual, [*usual, *shlex.split(given.options)]
     elif given.against:
         without = [str(Path(given.against).resolve() / ".venv/bin/python"), "-m", "forehand", "--"]
-        inside = usual
+        bounds = [BETWEEN + (0 if given.off else ROWS[row][0]) for row in rows]
+        pair = (without, off if given.off else usual)
+        return [(row, bound, row, pair) for row, bound in zip(rows, bounds, strict=True)]
     else:
-        without, inside = [sys.executable, "-c", WITHOUT, "--"], usual
+        without, inside = off, usual
     return [(row, ROWS[row][0], row, (without, inside)) for row in rows]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--against", metavar="CHECKOUT", help="another checkout, with a .venv in which it is built")
+    parser.add_argument("--off", action="store_true", help="with --against: this build without statistics")
     parser.add_argument("--with", dest="options", metavar="OPTIONS", help="options of the server, in one text")
     parser.add_argument("--names", action="store_true", help="what names of requests and traces cost")
     parser.add_argument("--rows", default="", help=f"of {','.join(ROWS)}; without it all, and keepalive with --names")
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of load, for each of a pair")
     given = parser.parse_args()
+    if given.off and not given.against:
+        parser.error("--off wants --against CHECKOUT: this build without statistics is what is compared anyway")
     only = "forehand-w" if given.options or given.names else ""
     # Who reads spans beside a server takes nothing of its processor.
     os.sched_setaffinity(0, {LAST})
