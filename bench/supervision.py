@@ -8,7 +8,8 @@
     supervision.py beside    a fast view beside one that burns 200 ms, with granian and gunicorn
     supervision.py memory    ten preloaded Django workers against gunicorn's without preloading
 
-Peers are installed once into a folder of their own (`--peers DIR`). Prints JSON.
+Peers are installed once into a folder of their own (`--peers DIR`). Prints JSON; with bounds, where there are some, and
+whether they are met.
 """
 
 from __future__ import annotations
@@ -99,13 +100,17 @@ def stuck(seconds: int) -> dict[str, Any]:
             pairs.append((steady, p99_beside(server, turn, lambda once=once: next(once, rest)())))  # type: ignore[misc]
         always = p99_beside(server, turn, lambda: answers.extend(ask_for_stuck(server)))
         burning = p99_beside(server, turn, burn_and_rest)
+        ratio = statistics.median(beside / steady for steady, beside in pairs)
+        calm = statistics.median(steady for steady, _ in pairs)
         return {
             "stuck": len(answers), "status": sorted({status for status, _ in answers}),
             "answered_after_s": [min(after for _, after in answers), max(after for _, after in answers)],
             "p99_ms_steady_and_beside_one_of_each": pairs,
-            "ratio": statistics.median(beside / steady for steady, beside in pairs),
             "p99_ms_beside_one_after_the_other": always,
             "p99_ms_beside_another_process": burning,
+            "ratio_one_of_each": held(ratio, 1.2),
+            "ratio_one_after_the_other": held(always / calm, 1.3),
+            "ratio_another_process": burning / calm,
             "stacks": server.log().count("while True:") + server.log().count("lock.acquire()"),
         }  # fmt: skip
     finally:
@@ -133,7 +138,12 @@ def bursts(seconds: int) -> dict[str, Any]:
             finally:
                 server.kill()
     middle = {name: statistics.median(found) for name, found in p99.items()}
-    return {"p99_ms": p99, "moved": moved, "ratio": middle["moving"] / middle["staying"]}
+    return {"p99_ms": p99, "moved": moved, "ratio": held(middle["moving"] / middle["staying"], 1.0)}
+
+
+def held(figure: float, most: float) -> str:
+    """A figure beside its bound."""
+    return f"{figure:.2f}, bound {most:g}: {'met' if figure <= most else 'NOT MET'}"
 
 
 def rest() -> None:

@@ -1,10 +1,15 @@
 """What is said of routes by hand: which are slow or quick (`--lanes`), how many may be inside
 (`--route-limits`), and which are refused first (`--priorities`); and of clients, that they take turns (`--fair-by`).
 
-Knows: `/PREFIX=WORD` and `/PREFIX=N`. Does not know: lanes (`crates/server/src/lanes.rs` does).
+Knows: `/PREFIX=WORD` and `/PREFIX=N`, and which of that cannot come about. Does not know: lanes
+(`crates/server/src/lanes.rs` does).
 """
 
 from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 #: What a lane is called.
 WORDS = ("slow", "quick")
@@ -12,6 +17,10 @@ WORDS = ("slow", "quick")
 PRIORITIES = ("high", "normal", "low")
 #: More limits than these are not told apart.
 MOST = 200
+#: With fewer threads routes are not told apart (`rule::FEWEST_THREADS`).
+FEWEST_THREADS = 4
+#: What no path has before it is decoded, or what stands for something in other servers' patterns.
+NO_PATH = "?#*{<"
 
 
 def lane(text: str) -> tuple[str, bool]:
@@ -19,7 +28,7 @@ def lane(text: str) -> tuple[str, bool]:
     prefix, equals, word = text.rpartition("=")
     if not equals or not prefix.startswith("/") or word not in WORDS:
         raise ValueError(f"'{text}' is not /PREFIX=slow or /PREFIX=quick")
-    return prefix, word == "slow"
+    return _prefix(text, prefix), word == "slow"
 
 
 def limit(text: str) -> tuple[str, int]:
@@ -27,7 +36,7 @@ def limit(text: str) -> tuple[str, int]:
     prefix, equals, number = text.rpartition("=")
     if not equals or not prefix.startswith("/") or not number.isdecimal() or not 1 <= int(number) <= 1024:
         raise ValueError(f"'{text}' is not /PREFIX=N, where N requests, from 1 to 1024, may be inside at the same time")
-    return prefix, int(number)
+    return _prefix(text, prefix), int(number)
 
 
 def priority(text: str) -> tuple[str, str]:
@@ -35,7 +44,17 @@ def priority(text: str) -> tuple[str, str]:
     prefix, equals, word = text.rpartition("=")
     if not equals or not prefix.startswith("/") or word not in PRIORITIES:
         raise ValueError(f"'{text}' is not /PREFIX=high, /PREFIX=normal or /PREFIX=low")
-    return prefix, word
+    return _prefix(text, prefix), word
+
+
+def _prefix(text: str, prefix: str) -> str:
+    """The beginning of a path, if one can begin so as it is sent (RFC 9110, 4.2.3: neither a query nor a fragment;
+    RFC 3986, 2.1: everything but some ASCII is percent-encoded). ValueError says what is wrong."""
+    wrong = next((char for char in prefix if char in NO_PATH or not "!" <= char <= "~"), "")
+    if wrong:
+        how = "without patterns or a query" if wrong in NO_PATH else "percent-encoded, as clients send it"
+        raise ValueError(f"'{text}' fits no path because of '{wrong}': name the beginning of paths, {how}")
+    return prefix
 
 
 def check_priorities(values: list[str]) -> None:
@@ -67,6 +86,29 @@ def _check(prefixes: list[str]) -> None:
     for prefix in prefixes:
         if prefixes.count(prefix) > 1:
             raise ValueError(f"'{prefix}' is there twice")
+
+
+def doubts(settings: Any) -> list[str]:
+    """What is said and can have no effect with so many threads, a sentence each. It is no mistake: a file may be for
+    several servers. `settings`: those in force."""
+    threads = settings["threads_max"] if settings["threads"] == "auto" else settings["threads"]
+    if settings.is_gevent() or settings["interface"] == "asgi":
+        return []
+    found = []
+    if threads == 1:
+        said = [name for name in ("lanes", "route_limits") if settings[name]]
+        if said:
+            found.append(f"{' and '.join(said)}: without effect with one thread, as none can be left to others")
+    else:
+        for prefix, number in map(limit, settings["route_limits"]):
+            if number >= threads:
+                found.append(f"route_limits: {prefix}={number} is without effect, as a worker has {threads} threads")
+    if settings["fair_by"] and threads < FEWEST_THREADS and (threads == 1 or not settings["lanes"]):
+        found.append(
+            f"fair_by: clients take turns where slow requests are told from quick ones, which takes {FEWEST_THREADS} "
+            f"threads: a worker has {threads}"
+        )
+    return found
 
 
 def for_engine(lanes: list[str], limits: list[str], priorities: list[str]) -> dict[str, object]:

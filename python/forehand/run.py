@@ -114,6 +114,8 @@ def _process(plan: dict[str, Any]) -> None:
         log_files.open_own(plan, first=True, tried=plan["check"])
     for line in plan["sources"]:
         log.write("debug", line)
+    for line in plan["doubts"]:
+        log.write("warning", line)
 
 
 def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int:

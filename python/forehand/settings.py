@@ -448,6 +448,8 @@ class Settings:
             "access_log_file": self["access_log_file"] if self["access_log"] not in ("", "none") else "-",
             # Told with `log_level` debug alone: what came from where.
             "sources": self.told_sources() if self["log_level"] == "debug" else [],
+            # What is told in any case.
+            "doubts": lanes.doubts(self),
             "quiet": self["log_level"] in ("warning", "error", "critical"),
             "threads": self["threads_max"] if self["threads"] == "auto" else self["threads"],
             "graceful_timeout": self["graceful_timeout"],

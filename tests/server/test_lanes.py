@@ -314,6 +314,9 @@ def test_those_that_are_refused_together_are_told_to_come_back_at_different_time
         (("--lanes", "/a=fast"), "--lanes: '/a=fast' is not /PREFIX=slow or /PREFIX=quick"),
         (("--lanes", "a=slow"), "--lanes: 'a=slow' is not /PREFIX=slow or /PREFIX=quick"),
         (("--lanes", "/a=slow,/a=quick"), "--lanes: '/a' is there twice"),
+        (("--lanes", "/a?x=1=slow"), "--lanes: '/a?x=1=slow' fits no path because of '?': name the beginning of paths"),
+        (("--route-limits", "/a/*=4"), "--route-limits: '/a/*=4' fits no path because of '*'"),
+        (("--priorities", "/caf\u00e9=low"), "because of '\u00e9': name the beginning of paths, percent-encoded"),
         (("--priorities", "/a=urgent"), "--priorities: '/a=urgent' is not /PREFIX=high"),
         (("--fair-by", "cookie"), "--fair-by: 'cookie' is neither client nor header:NAME"),
         (("--fair-by", "header:"), "--fair-by: 'header:' is neither client nor header:NAME"),
@@ -328,3 +331,24 @@ def test_what_cannot_be_meant_of_routes_is_told(options: tuple[str, ...], words:
     command = [PYTHON, "-m", "forehand", "lanes:application", "--check", *options]
     done = subprocess.run(command, cwd=HERE / "apps", capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2 and words in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--threads", "1", "--lanes", "/a=slow"), "lanes: without effect with one thread"),
+        (("--threads", "8", "--route-limits", "/a=7,/b=8"), "route_limits: /b=8 is without effect, as a worker has 8"),
+        (("--threads", "3", "--fair-by", "client"), "fair_by: clients take turns where slow requests are told from"),
+        (("--threads", "4", "--fair-by", "client", "--route-limits", "/a=3", "--lanes", "/a=slow"), ""),
+    ],
+)
+def test_what_has_no_effect_with_so_many_threads_is_told_and_is_no_mistake(
+    options: tuple[str, ...], words: str
+) -> None:
+    """A file may be for several servers, some of which have fewer threads."""
+    command = [PYTHON, "-m", "forehand", "lanes:application", "--check", *options]
+    done = subprocess.run(command, cwd=HERE / "apps", capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert [line for line in lines if "warning" in line] == lines and len(lines) == (1 if words else 0), done.stderr
+    assert words in done.stderr

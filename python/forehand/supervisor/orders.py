@@ -97,6 +97,8 @@ def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
             log.write("warning", f"reload: {text}")
     for name in ("addresses", "command_line", "control", "pid_file", "socket_access", "status_bind", "trace_endpoint"):
         settings[name] = old[name]
+    for line in settings["doubts"]:
+        log.write("warning", f"reload: {line}")
     if supervisor.exporter is None or settings["tracing"] is None:
         settings["tracing"] = old["tracing"]
     if supervisor.tls is not None:
