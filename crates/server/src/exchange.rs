@@ -10,6 +10,7 @@
 
 mod about;
 mod evented;
+mod interim;
 mod named;
 mod notes;
 mod origin;

@@ -8,6 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
+use super::early_hints::EarlyHints;
 use super::environ::Gateway;
 use super::file_wrapper::FileWrapper;
 use super::input::Input;
@@ -58,6 +59,8 @@ fn base<'py>(
     set(&base, "wsgi.run_once", false)?;
     set(&base, "wsgi.input_terminated", true)?;
     set(&base, "wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
+    // For clients that read nothing before a reply; others have one of their own.
+    set(&base, "wsgi.early_hints", Bound::new(py, EarlyHints::for_nobody())?)?;
     // A request without a body shares this one: there is nothing in it to be changed.
     set(
         &base,

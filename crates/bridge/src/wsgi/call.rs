@@ -214,10 +214,13 @@ impl Wsgi {
         if exchange.has_names(&engine.config) {
             self.names.introduce(&environ, exchange, &engine.config)?;
         }
-        let responder = match space.responder.take().filter(|kept| kept.is_ours(py)) {
+        let mut responder = match space.responder.take().filter(|kept| kept.is_ours(py)) {
             Some(kept) => kept,
             None => Responder::new(py, engine, &space.mode)?,
         };
+        if exchange.takes_interim() {
+            set_item(&environ, intern!(py, "wsgi.early_hints"), &responder.hints(py)?)?;
+        }
         Ok(Ok((environ, responder)))
     }
 

@@ -5,9 +5,11 @@
 
 mod base;
 mod call;
+mod early_hints;
 mod environ;
 mod file_wrapper;
 mod given;
+mod given_headers;
 mod input;
 mod iterate;
 mod proxied;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use pyo3::Borrowed;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyConnectionResetError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use server::engine::Engine;
@@ -33,6 +33,13 @@ pub struct Draft {
     /// `start_response` has been called, and its head stands in the builder.
     pub started: bool,
     pub names: JudgedNames,
+}
+
+impl Draft {
+    /// Nothing was said.
+    pub fn new() -> Self {
+        Self { builder: ReplyBuilder::new(), started: false, names: JudgedNames::default() }
+    }
 }
 
 /// Header names that were judged before, found by the identity of their string: those of an
@@ -97,6 +104,25 @@ impl From<Gone> for Failure {
     fn from(_: Gone) -> Self {
         Self::Gone
     }
+}
+
+impl From<Failure> for PyErr {
+    /// As a function that the application has called raises it.
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Raised(error) => error,
+            Failure::Wrong(what) => PyRuntimeError::new_err(what),
+            Failure::Gone => PyConnectionResetError::new_err(crate::forked::LEFT),
+        }
+    }
+}
+
+/// What is raised where early hints would come behind what they are hints for.
+#[cold]
+pub fn too_late() -> PyErr {
+    PyRuntimeError::new_err(
+        "early hints are sent before the reply, and its head has gone: call wsgi.early_hints before the body's first part",
+    )
 }
 
 /// What is raised where a function is used when it must not be.

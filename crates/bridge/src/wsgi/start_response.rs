@@ -5,14 +5,13 @@
 use std::sync::Arc;
 
 use pyo3::Borrowed;
-use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
 use server::engine::Engine;
-use server::reply_builder::ReplyBuilder;
-use wire::HeadError;
 
-use super::reply::{Draft, Failure, JudgedNames, Reply, over};
+use super::early_hints::EarlyHints;
+use super::given_headers::{add_headers, listed, shown};
+use super::reply::{Draft, Reply, over};
 use super::send::{copied, send_part};
 use super::wait_mode::WaitMode;
 use crate::ffi::{
@@ -33,22 +32,29 @@ pub struct Responder {
     pub reply: Py<Reply>,
     pub start_response: Py<PyAny>,
     write: Py<PyAny>,
+    hints: Py<EarlyHints>,
 }
 
 impl Responder {
     pub fn new(py: Python<'_>, engine: &Arc<Engine>, mode: &WaitMode) -> PyResult<Self> {
-        let draft = GilCell::new(Draft {
-            builder: ReplyBuilder::new(),
-            started: false,
-            names: JudgedNames::default(),
-        });
-        let reply = Reply { exchange: Loan::new(), draft, engine: Arc::clone(engine), mode: mode.clone() };
+        let (exchange, draft) = (Loan::new(), GilCell::new(Draft::new()));
+        let reply = Reply { exchange, draft, engine: Arc::clone(engine), mode: mode.clone() };
         let reply = Bound::new(py, reply)?;
         let write = write_function(&reply)?;
         let reply = reply.unbind();
         let starter = Starter { reply: reply.clone_ref(py), write: write.clone_ref(py) };
         let start_response = start_function(&Bound::new(py, starter)?)?;
-        Ok(Self { reply, start_response, write })
+        let hints = Py::new(py, EarlyHints::new(reply.clone_ref(py)))?;
+        Ok(Self { reply, start_response, write, hints })
+    }
+
+    /// What the application is given for hints.
+    ///
+    /// # Errors
+    /// Python's (memory).
+    #[inline]
+    pub fn hints<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        EarlyHints::renew(py, &mut self.hints, &self.reply)
     }
 
     /// True while nobody else has kept one of the functions.
@@ -115,82 +121,7 @@ impl Writes for Reply {
                 send_part(py, reply, copy.as_any(), copy.as_bytes())
             }
         };
-        match sent {
-            Ok(()) => Ok(py.None()),
-            Err(Failure::Raised(error)) => Err(error),
-            Err(Failure::Wrong(what)) => Err(PyRuntimeError::new_err(what)),
-            Err(Failure::Gone) => Err(pyo3::exceptions::PyConnectionResetError::new_err(crate::forked::LEFT)),
-        }
+        sent?;
+        Ok(py.None())
     }
-}
-
-/// The headers as a list or tuple. PEP 3333 wants a list; servers before us took whatever can
-/// be gone through (`dict.items()`, a generator), which runs code of the application, so that it
-/// is done before anything is borrowed.
-#[inline]
-fn listed<'py>(headers: Borrowed<'_, 'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    if headers.is_instance_of::<PyList>() || headers.is_instance_of::<PyTuple>() {
-        return Ok(headers.to_owned());
-    }
-    let pairs = headers.try_iter().map_err(|_| {
-        PyTypeError::new_err(format!(
-            "the response headers must be a list of (name, value), not {}",
-            shown(headers)
-        ))
-    })?;
-    let all = PyList::empty(headers.py());
-    for pair in pairs {
-        all.append(pair?)?;
-    }
-    Ok(all.into_any())
-}
-
-/// Checks and adds the response's headers.
-fn add_headers(draft: &mut Draft, headers: Borrowed<'_, '_, PyAny>) -> PyResult<()> {
-    if let Ok(list) = headers.cast::<PyList>() {
-        for pair in list.iter() {
-            add_header(draft, &pair)?;
-        }
-        return Ok(());
-    }
-    let tuple = headers.cast::<PyTuple>()?;
-    for pair in tuple.iter() {
-        add_header(draft, &pair)?;
-    }
-    Ok(())
-}
-
-fn add_header(draft: &mut Draft, pair: &Bound<'_, PyAny>) -> PyResult<()> {
-    let wrong = || {
-        PyTypeError::new_err(format!(
-            "a response header must be a pair of two str, not {}",
-            shown(pair.as_borrowed())
-        ))
-    };
-    let made;
-    let pair = match pair.cast::<PyTuple>() {
-        Ok(pair) => pair,
-        Err(_) => {
-            made = pair.cast::<PyList>().map_err(|_| wrong())?.to_tuple();
-            &made
-        }
-    };
-    let [name, value] = pair.as_slice() else { return Err(wrong()) };
-    let (name, value) = (name.as_borrowed(), value.as_borrowed());
-    let head = &mut draft.builder.head;
-    let named = draft
-        .names
-        .with(name, |name| text_bytes(value, "a header's value", |value| head.named(name, value)))?;
-    let added = match named {
-        Ok(written) => written?,
-        Err(error) => Err(error),
-    };
-    added.map_err(|error: HeadError| {
-        PyValueError::new_err(format!("response header {}: {} refused: {error}", shown(name), shown(value)))
-    })
-}
-
-/// An object as an error message shows it.
-fn shown(object: Borrowed<'_, '_, PyAny>) -> String {
-    object.repr().map_or_else(|_| "(not showable)".into(), |text| text.to_string_lossy().into_owned())
 }

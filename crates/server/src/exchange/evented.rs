@@ -1,7 +1,7 @@
 //! An exchange under an event loop: nothing here waits.
 //!
 //! Knows: what is still to be sent, whether the peer is there, and the parts of a reply that
-//! only ASGI has (interim responses, trailers, several files). Runs on the event loop's thread.
+//! only ASGI has (trailers, several files). Runs on the event loop's thread.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -140,20 +140,6 @@ impl Exchange {
         let Reply::Open { plan, unsent: true } = self.reply else { return Ok(()) };
         self.reply = Reply::Open { plan, unsent: false };
         self.deliver(&[builder.head.bytes()], builder.head.bytes().len(), engine)
-    }
-
-    /// Sends an interim response (RFC 9110 §15.2). False: the head has gone, or the peer speaks HTTP/1.0 or is a web
-    /// server that takes one reply, which have none.
-    ///
-    /// # Errors
-    /// [`Gone`] when the peer is.
-    pub fn interim(&mut self, bytes: &[u8], engine: &Engine) -> Result<bool, Gone> {
-        let one_reply = self.downstream.form().has_one_reply();
-        if self.head_is_sent() || one_reply || self.head.version == wire::Version::Http10 {
-            return Ok(false);
-        }
-        self.deliver(&[bytes], bytes.len(), engine)?;
-        Ok(true)
     }
 
     /// Sends part of a file as part of the body, whatever the framing; the kernel copies it.
