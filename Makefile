@@ -37,6 +37,7 @@ build: .venv/built
 	@tools/needs.sh >/dev/null
 	@echo "building: a minute or two the first time"
 	$(MATURIN)
+	cargo build --quiet --release -p forehand-status
 	@$(COMPILED)
 	@touch $@
 

@@ -212,7 +212,8 @@ def test_the_layers_hold() -> None:
     assert crate("reactor") & ours == set()
     assert crate("server") & ours == {"wire", "reactor"}
     assert crate("bridge") & ours == {"wire", "reactor", "server"}
-    assert "pyo3" not in crate("wire") | crate("reactor") | crate("server"), "only the bridge knows Python"
+    assert crate("status") & ours == {"server"}
+    assert "pyo3" not in crate("wire") | crate("reactor") | crate("server") | crate("status"), "only the bridge knows Python"
     assert "libc" not in crate("wire") | crate("server"), "only reactor makes system calls"
 
 
@@ -234,7 +235,7 @@ def test_the_wire_has_no_socket_clock_or_thread() -> None:
 def test_every_dependency_has_its_reason() -> None:
     reasons = re.findall(r"^\| (\w[\w, -]*?)(?: \(.*\))? \| .+ \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.M)
     named = {name.strip() for row in reasons for name in row.split(",")}
-    apart = [dependencies(ROOT / folder / "Cargo.toml") for folder in ("fuzz", "lab/load")]
+    apart = [dependencies(ROOT / folder / "Cargo.toml") for folder in ("fuzz", "lab/load", "crates/status")]
     used = set().union(*apart, *(crate(name) for name in CRATES)) - set(CRATES)
     project = (ROOT / "pyproject.toml").read_text()
     used |= set(re.findall(r'^\s*(?:\w+ = \[)?"([\w-]+)[>=]', project, re.M))

@@ -1,4 +1,5 @@
-"""The build backend: maturin, whose wheel gets the lab and its load engine, and loses its symbols.
+"""The build backend: maturin, whose wheel gets the status endpoint's program, the lab and its load engine, and loses its
+symbols.
 
 `pip install PATH` is all there is to do. Knows where cargo puts a binary, and how a wheel lists its files (PEP 427).
 FOREHAND_WITHOUT_ENGINE=1 leaves the engine out, where the lab will never run; FOREHAND_WITH_SYMBOLS=1 keeps the names
@@ -108,6 +109,16 @@ def engine() -> Iterator[Callable[[], dict[str, bytes]]]:
             building.wait()
 
 
+def status() -> dict[str, bytes]:
+    """Build forehand-status as the module is built, with which it shares nearly all; its place in the wheel, and its
+    bytes.
+    """
+    words = os.environ.get("MATURIN_PEP517_ARGS", "").split()
+    profile = words[words.index("--profile") + 1] if "--profile" in words[:-1] else "release"
+    subprocess.run(["cargo", "build", "--profile", profile, "--locked", "-p", "forehand-status"], cwd=ROOT, check=True)
+    return {"forehand/bin/forehand-status": stripped((TARGET / profile / "forehand-status").read_bytes())}
+
+
 def lab() -> dict[str, bytes]:
     """The files of the package forehand_lab."""
     folder = ROOT / "lab"
@@ -154,16 +165,17 @@ def archive_text(entries: list[tuple[zipfile.ZipInfo, bytes]], wanted: zipfile.Z
 
 
 def build_wheel(folder: str, settings: Any = None, metadata: str | None = None) -> str:
-    """A wheel with server, lab and engine."""
+    """A wheel with server, lab and programs."""
     with engine() as built:
         name: str = maturin.build_wheel(folder, settings, metadata)
-        joined(Path(folder) / name, {**lab(), **built()})
+        joined(Path(folder) / name, {**lab(), **status(), **built()})
     return name
 
 
 def build_editable(folder: str, settings: Any = None, metadata: str | None = None) -> str:
-    """An editable install: lab and engine are found in this clone."""
+    """An editable install: lab and programs are found in this clone."""
     if os.environ.get("FOREHAND_WITHOUT_ENGINE") != "1":
         subprocess.run(ENGINE, cwd=ROOT, check=True)
+    status()
     name: str = maturin.build_editable(folder, settings, metadata)
     return name

@@ -52,7 +52,7 @@ def give_back_memory() -> None:
 def become_subreaper() -> bool:
     """Become the parent of descendants whose parents have ended. False: there is no such thing here."""
 
-def serve_status(listeners: Sequence[tuple[int, bool, bool]], shared: tuple[int, int], told: dict[str, Any], /) -> None:
+def serve_status(told: int, /) -> None:
     """Serve the status endpoint until this process ends: descriptors, whether each is a loopback address and whether
     only this machine's processes reach it; descriptors of statistics and scoreboard; token, stall_ms, deadlines, build,
     application.

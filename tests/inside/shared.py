@@ -72,9 +72,11 @@ def adds_up(found: dict[str, Any]) -> bool:
 class Watched:
     """A server and its status endpoint, on a unix socket: no port is guessed."""
 
-    def __init__(self, serve: Serve, folder: Path, *options: str, target: str = "phases:application") -> None:
+    def __init__(
+        self, serve: Serve, folder: Path, *options: str, target: str = "phases:application", **more: Any
+    ) -> None:
         self.path = str(folder / "status.sock")
-        self.server = serve(target, "--status-bind", f"unix:{self.path}", *options)
+        self.server = serve(target, "--status-bind", f"unix:{self.path}", *options, **more)
 
     def ask(self, path: str, fields: str = "", *, host: str = "localhost", method: str = "GET") -> tuple[int, str]:
         with socket.socket(socket.AF_UNIX) as sock:

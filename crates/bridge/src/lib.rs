@@ -12,7 +12,6 @@ mod failure;
 mod ffi;
 mod forked;
 mod hub;
-mod parent;
 mod profile;
 mod request_id;
 mod sampler;
@@ -21,7 +20,6 @@ mod settings;
 mod slab;
 mod static_mounts;
 mod statistics;
-mod status;
 mod told_route;
 mod tracing;
 mod url;
@@ -34,10 +32,9 @@ use pyo3::prelude::*;
 mod _core {
     use std::os::fd::RawFd;
 
-    use super::{PyModule, PyResult, exit_timer, parent, pyfunction, settings, status};
+    use super::{PyModule, PyResult, exit_timer, pyfunction, settings};
     use pyo3::exceptions::PyValueError;
     use pyo3::prelude::*;
-    use pyo3::types::PyDict;
 
     #[pymodule_export]
     use super::asgi::AsgiServer;
@@ -63,7 +60,7 @@ mod _core {
     /// Ends this process so many milliseconds after a pipe has ended: its supervisor is gone.
     #[pyfunction]
     fn watch_parent(fd: RawFd, patience_ms: u64) -> PyResult<()> {
-        Ok(parent::watch(fd, patience_ms)?)
+        Ok(::server::parent::watch(fd, patience_ms)?)
     }
 
     /// Ends this process so many milliseconds from now, whatever holds the interpreter then.
@@ -72,15 +69,10 @@ mod _core {
         Ok(exit_timer::within(patience_ms, status)?)
     }
 
-    /// Serves the status endpoint until this process ends.
+    /// Serves the status endpoint until this process ends, without the interpreter; `told`: a descriptor of what it is told.
     #[pyfunction]
-    fn serve_status(
-        py: Python<'_>,
-        listeners: Vec<(RawFd, bool, bool)>,
-        shared: (RawFd, RawFd),
-        told: &Bound<'_, PyDict>,
-    ) -> PyResult<()> {
-        status::serve(py, listeners, shared, told)
+    fn serve_status(py: Python<'_>, told: RawFd) -> PyResult<()> {
+        Ok(py.detach(|| ::server::status::process::run(told))?)
     }
 
     /// Shows a text instead of the command line in `ps`. False: the system has no such thing.

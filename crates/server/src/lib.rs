@@ -84,6 +84,8 @@ pub mod output;
 #[cfg(not(loom))]
 pub mod outside;
 #[cfg(not(loom))]
+pub mod parent;
+#[cfg(not(loom))]
 mod patience;
 #[cfg(not(loom))]
 mod pending;

@@ -271,7 +271,7 @@ impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
     #[inline]
     fn run(&self, exchange: &mut Box<Exchange>) {
         let (app, engine) = (&*self.0.app, &self.0.engine);
-        let cpu = exchange.call_begins();
+        let cpu = exchange.call_begins(engine);
         let call = std::panic::AssertUnwindSafe(|| {
             app.call(exchange, engine);
             if exchange.names_file() {
@@ -283,7 +283,7 @@ impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
             engine.counters.panics.add();
             exchange.fail(engine);
         }
-        exchange.call_ended(cpu);
+        exchange.call_ended(cpu, engine);
     }
 
     fn late(&self, exchange: &mut Box<Exchange>) {

@@ -1,8 +1,11 @@
-"""The process that answers `--status-bind`: forked off the supervisor, it runs no Python, and answers whatever happens
-to the workers.
+"""The process that answers `--status-bind`: it runs no Python, and answers whatever happens to the workers.
 
 Knows: its listeners, what it is told, and how it comes and goes. Does not know: what it answers (`server/status`). The
 supervisor's side runs on its only thread.
+
+It is a program of its own (`crates/status`): a process that is only forked off the supervisor keeps the interpreter's
+memory, which becomes its own page by page as the supervisor changes what it has. Where the program is not there, because
+only the module was built, or may not be run, the forked process answers itself.
 """
 
 from __future__ import annotations
@@ -22,10 +25,18 @@ if TYPE_CHECKING:
 
     from forehand.supervisor.supervisor import Supervisor
 
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: One that has ended is started again after so many seconds: its listeners stay open meanwhile.
 AGAIN = 1.0
 #: How often the supervisor shows a sign of life where somebody may ask for it, in seconds.
 ALIVE_EVERY = 5.0
+#: The program: in an installed package, or in a clone where `make build` has made it.
+PROGRAMS = (
+    f"{PACKAGE}/bin/forehand-status",
+    f"{os.path.dirname(os.path.dirname(PACKAGE))}/target/release/forehand-status",
+)
+#: Its environment: one heap for its few threads, and pages of a large answer go back to the system behind it.
+ENVIRONMENT = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 
 
 class Panel:
@@ -103,6 +114,8 @@ def token(path: str) -> bytes:
             token = file.read().strip()
     except OSError as error:
         raise Problem(errors.USAGE, f"--status-token-file: {path}: {error.strerror}") from None
+    if b"\0" in token:
+        raise Problem(errors.USAGE, f"--status-token-file: {path} is no text")
     if not token:
         raise Problem(errors.USAGE, f"--status-token-file: {path} is empty", hint="write a long random text into it")
     return token
@@ -131,29 +144,67 @@ def _run(panel: Panel) -> None:
         for listener in children.listeners:
             # Without its path, which is the supervisor's to remove.
             os.close(listener.socket.detach())
-        title.show(settings, "status", "forehand-status")
-        _core.watch_parent(children.parent_pipe[0], 0)
+        program = _program()
         if settings["user"] or settings["group"]:
             from forehand.supervisor import privileges
 
             privileges.drop(settings["user"], settings["group"])
-        limits = settings["engine"]["limits"]
-        told = {
-            "token": list(panel.token),
-            "stall_ms": round(settings["liveness_stall"] * 1000),
-            "application": children.statistics.metrics or None,
-            "deadlines": bool(limits["request_timeout"]),
-            "slow_ms": settings["engine"]["slow_request"],
-            "statsd_host": settings["statsd_host"],
-            "statsd_interval_ms": round(settings["statsd_interval"] * 1000),
-            "statsd_prefix": _dotted(settings["statsd_prefix"]),
-            "dogstatsd_tags": settings["dogstatsd_tags"],
-            "build": [("version", __version__), ("python", sys.version.split()[0]), ("target", settings["target"])],
-        }
-        lent = [(one.socket.fileno(), _is_loopback(one), _is_private(one)) for one in panel.listeners]
-        _core.serve_status(lent, (children.statistics.fd, children.scoreboard.fd), told)
+        shared = (children.statistics.fd, children.scoreboard.fd, children.parent_pipe[0])
+        told = _handed(_told(panel, children.statistics.metrics, shared))
+        if program >= 0:
+            for fd in (*panel.fds(), *shared):
+                os.set_inheritable(fd, True)
+            try:
+                os.execve(program, [title.shown(settings, "status"), str(told)], ENVIRONMENT)
+            except OSError:
+                pass  # a file system from which nothing is run: this process can do it, too, with more memory
+        title.show(settings, "status", "forehand-status")
+        _core.serve_status(told)
     finally:
         os._exit(status)
+
+
+def _program() -> int:
+    """A descriptor of the program that answers, opened while this process may still read it; -1: it is not here."""
+    for path in PROGRAMS:
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+    return -1
+
+
+def _told(panel: Panel, metrics: str, shared: tuple[int, int, int]) -> list[tuple[str, Any]]:
+    """What the process has to know (`server/status/process.rs`). `shared`: statistics, scoreboard, the parent's pipe."""
+    settings = panel.supervisor.settings
+    engine = settings["engine"]
+    build = {"version": __version__, "python": sys.version.split()[0], "target": settings["target"]}
+    return [
+        *(
+            ("listener", f"{one.socket.fileno()} {_is_loopback(one):d} {_is_private(one):d}")
+            for one in panel.listeners
+        ),
+        *zip(("statistics", "scoreboard", "parent"), shared, strict=True),
+        ("token", panel.token),
+        ("stall_ms", round(settings["liveness_stall"] * 1000)),
+        ("deadlines", f"{bool(engine['limits']['request_timeout']):d}"),
+        ("slow_ms", engine["slow_request"]),
+        ("application", metrics),
+        ("statsd_host", settings["statsd_host"]),
+        ("statsd_interval_ms", round(settings["statsd_interval"] * 1000)),
+        ("statsd_prefix", _dotted(settings["statsd_prefix"])),
+        ("dogstatsd_tags", settings["dogstatsd_tags"]),
+        *(("build", f"{name}={value}") for name, value in build.items()),
+    ]
+
+
+def _handed(told: list[tuple[str, Any]]) -> int:
+    """A descriptor of it, that a program which is begun here has, too: neither its command line nor its environment is a
+    place for a token."""
+    fd = os.memfd_create("forehand-told", 0)
+    for word in (word for pair in told for word in pair):
+        os.write(fd, (word if isinstance(word, bytes) else os.fsencode(str(word))) + b"\0")
+    return fd
 
 
 def _take_signals() -> None:

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 def show(plan: dict[str, Any], role: str, short: str) -> None:
     """`forehand: shop.wsgi, worker 1` as the command line, and a short name for `top`."""
     name(short)
-    _core.set_title(f"forehand: {plan['process_name'] or plan['target']}, {role}")
+    _core.set_title(shown(plan, role))
+
+
+def shown(plan: dict[str, Any], role: str) -> str:
+    """What `ps` shows."""
+    return f"forehand: {plan['process_name'] or plan['target']}, {role}"
 
 
 def name(short: str) -> None:

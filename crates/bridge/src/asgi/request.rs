@@ -78,9 +78,9 @@ impl State {
                     if let Some(exchange) = &mut socket.exchange {
                         exchange.begins_now();
                     }
-                    false
+                    (false, false)
                 }
-                Conversation::Over { .. } => false,
+                Conversation::Over { .. } => (false, false),
             };
             self.clock.start(measured);
         }
@@ -395,6 +395,9 @@ fn finish(requests: &Requests, py: Python<'_>, state: &mut State) -> Vec<Py<PyAn
     }
     if let Some(used) = clock.so_far() {
         http.exchange.used_cpu(used);
+    }
+    if let Some(bytes) = clock.grown() {
+        http.exchange.has_grown(bytes);
     }
     let gone = http.exchange.is_broken();
     state.about = Some(http.exchange.about(&requests.shared.engine.config));

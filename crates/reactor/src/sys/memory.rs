@@ -1,5 +1,9 @@
 //! What this process holds of memory, and how it gives back what it held only to begin.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+
 #[cfg(target_os = "linux")]
 use std::os::raw::{c_int, c_void};
 
@@ -7,15 +11,20 @@ use std::os::raw::{c_int, c_void};
 /// free memory of the C library's heap, and pages of this module's code. Those that are used again come back with the next
 /// call of them, out of the kernel's cache of files and sixteen at a time: a fraction of a millisecond in all, once.
 pub fn give_back_memory() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: takes no pointer; it only returns pages that hold nothing.
-    unsafe {
-        libc::malloc_trim(0)
-    };
+    trim_heap();
     #[cfg(target_os = "linux")]
     // SAFETY: the function is called before this returns, with what it is made for, and nothing is kept of it.
     unsafe {
         libc::dl_iterate_phdr(Some(give_back_code), std::ptr::null_mut())
+    };
+}
+
+/// Gives free memory of the C library's heap back to the system.
+pub fn trim_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: takes no pointer; it only returns pages that hold nothing.
+    unsafe {
+        libc::malloc_trim(0)
     };
 }
 
@@ -51,6 +60,17 @@ pub fn resident_bytes() -> u64 {
     pages * PAGE_BYTES
 }
 
+/// The same, for who asks a thousand times a second: through a descriptor that stays open, and tells of the process that
+/// has asked first. None where it is not told.
+pub fn resident_bytes_again() -> Option<u64> {
+    static STATM: OnceLock<Option<File>> = OnceLock::new();
+    let file = STATM.get_or_init(|| File::open("/proc/self/statm").ok()).as_ref()?;
+    let mut text = [0; 96];
+    let length = file.read_at(&mut text, 0).ok()?;
+    let pages: u64 = str::from_utf8(&text[..length]).ok()?.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * PAGE_BYTES)
+}
+
 /// A page, on every machine that this runs on.
 const PAGE_BYTES: u64 = 4096;
 
@@ -77,4 +97,18 @@ pub fn container_memory() -> Option<(u64, u64)> {
 
 fn number(path: &str) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_takes_is_seen_by_who_asks_again() {
+        let before = resident_bytes_again().expect("Linux tells it");
+        let taken = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let after = resident_bytes_again().expect("Linux tells it");
+        // Other tests take and give back meanwhile.
+        assert!(after > before + taken.len() as u64 / 2, "{before} {after}");
+    }
 }

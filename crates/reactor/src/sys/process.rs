@@ -73,6 +73,14 @@ impl SharedNumbers {
         // long as `self`; any bits are a number, and all access is atomic.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
+
+    /// What this process has looked at counts as its memory no more, until it looks again: the numbers stay where they are.
+    pub fn let_go(&self) {
+        let size = self.count * size_of::<AtomicU64>();
+        // SAFETY: the mapping is shared and as long as this, so that its pages stay as they are, and come back when they are
+        // touched. Where the kernel does not do it nothing has changed.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), size, libc::MADV_DONTNEED) };
+    }
 }
 
 impl Drop for SharedNumbers {

@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use reactor::sys::{monotonic_ns, thread_cpu_ns};
+use reactor::sys::{monotonic_ns, resident_bytes_again, thread_cpu_ns};
 use wire::gateway::Given;
 use wire::{TraceParent, Trust};
 
 use super::Exchange;
 use crate::downstream::Downstream;
-use crate::engine::Config;
+use crate::engine::{Config, Engine};
 use crate::request_id::{RequestId, RequestIds};
-use crate::statistics::phase::{NAMES, NOT_MEASURED, Phase, Spans};
+use crate::statistics::phase::{NAMES, NOT_MEASURED, Phase, Spans, Weighed};
 use crate::statistics::{self, Counted, Ended, Statistics};
 use crate::tracing::{Trace, Tracing};
 
@@ -185,28 +185,55 @@ impl Exchange {
 
     /// The application is about to be called on this thread: what the thread has used of a processor, if it is measured.
     #[inline]
-    pub fn call_begins(&mut self) -> u64 {
-        if self.times.measures { thread_cpu_ns() } else { NOT_MEASURED }
+    pub fn call_begins(&mut self, engine: &Engine) -> u64 {
+        if !self.times.measures {
+            return NOT_MEASURED;
+        }
+        if self.times.weighs {
+            self.weigh(engine);
+        }
+        thread_cpu_ns()
     }
 
     /// The call has come back.
     #[inline]
-    pub fn call_ended(&mut self, cpu: u64) {
+    pub fn call_ended(&mut self, cpu: u64, engine: &Engine) {
         if self.is_timed() {
             self.times.ended = monotonic_ns();
             if cpu != NOT_MEASURED {
                 self.used_cpu(thread_cpu_ns().saturating_sub(cpu));
+                if self.times.weighs {
+                    self.weigh(engine);
+                }
             }
         }
     }
 
-    /// Under an event loop: it is begun now, though it was given out earlier. True: the thread's clock is read for it.
+    /// Looks how much memory the worker has, before and after a call: what has come between is this request's, where no other
+    /// was inside meanwhile, or came.
+    #[cold]
+    fn weigh(&mut self, engine: &Engine) {
+        let alone = engine.in_flight() == 1;
+        let requests = engine.counters.requests_total.get();
+        let found = resident_bytes_again().filter(|_| alone);
+        let weighed = &mut self.times.rare_mut().weighed;
+        *weighed = match (*weighed, found) {
+            (Weighed::No, Some(resident)) => Weighed::Since { resident, requests },
+            (Weighed::Since { resident, requests: before }, Some(now)) if before == requests => {
+                Weighed::Grown(now.cast_signed() - resident.cast_signed())
+            }
+            _ => Weighed::No,
+        };
+    }
+
+    /// Under an event loop: it is begun now, though it was given out earlier. Whether the thread's clock is read for it, and
+    /// how much memory the worker has.
     #[inline]
-    pub fn begins_now(&mut self) -> bool {
+    pub fn begins_now(&mut self) -> (bool, bool) {
         if self.is_timed() {
             self.times.begun = monotonic_ns();
         }
-        self.times.measures
+        (self.times.measures, self.times.weighs)
     }
 
     /// Under an event loop: its reply is complete, or never will be.
@@ -220,6 +247,11 @@ impl Exchange {
     /// What its steps have used of a processor, in nanoseconds.
     pub fn used_cpu(&mut self, ns: u64) {
         self.times.rare_mut().cpu = ns;
+    }
+
+    /// By how many bytes its steps have made the worker grow.
+    pub fn has_grown(&mut self, bytes: i64) {
+        self.times.rare_mut().weighed = Weighed::Grown(bytes);
     }
 
     /// How long its phases took until now; none where nobody looks, or no application was called.

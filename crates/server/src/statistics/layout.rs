@@ -13,7 +13,7 @@ pub type Word = AtomicU64;
 /// `FHSTATS1`, in the order of bytes of this machine.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"FHSTATS1");
 /// Grows with each change of what follows: who maps numbers that lie otherwise would read nonsense.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// Words before the first block; pages begin behind them, also where they have 64 KiB.
 pub const HEADER: usize = 8 * 1024;
@@ -59,7 +59,7 @@ pub const SERIES: usize = PHASES + PHASE_COUNT * HISTOGRAM;
 pub const SERIES_WIDTH: usize = 18;
 pub const SERIES_COUNT: usize = 256;
 pub const ROUTES: usize = SERIES + SERIES_COUNT * SERIES_WIDTH;
-pub const ROUTE_WIDTH: usize = 24;
+pub const ROUTE_WIDTH: usize = 26;
 pub const ROUTE_COUNT: usize = 128;
 pub const SLOTS: usize = ROUTES + ROUTE_COUNT * ROUTE_WIDTH;
 pub const SLOT_WIDTH: usize = 24;

@@ -31,7 +31,7 @@ use wire::{Framing, Head, Version};
 use self::bursts::Bursts;
 use self::histogram::Scale;
 use self::layout::{Meta, Word, add, store};
-use self::phase::{Ending, Parts, Phase, Rare, Times};
+use self::phase::{Ending, Parts, Phase, Rare, Times, Weighed};
 use self::routes::Routes;
 use self::sampling::Sampling;
 use self::series::Key;
@@ -247,6 +247,7 @@ impl Statistics {
             times.gil = self.gil;
         }
         times.measures = block.sampling.takes(self.stamp, block.routes.mean(route) >= LONG_NS);
+        times.weighs = times.measures && block.sampling.weighs(self.stamp);
         times.slot = block.slots.take(block.words, head, times, (number, label));
         if times.slot == phase::NO_SLOT {
             block.count(Meta::Unnamed, 1);
@@ -351,6 +352,9 @@ impl Block {
             self.observe(Phase::Cpu, cpu);
             self.observe(Phase::Off, off);
             Routes::count_measured(self.words, route, (parts.app, cpu));
+        }
+        if let Weighed::Grown(bytes) = rare.weighed {
+            Routes::count_weighed(self.words, route, bytes);
         }
         if rare.started == 0 { parts.total } else { rare.started.saturating_sub(times.first) }
     }

@@ -84,13 +84,28 @@ pub struct Times {
     pub rare: Option<Box<Rare>>,
     /// One more than its slot; zero: it has none.
     pub slot: u16,
-    /// The thread's clock is to be read.
+    /// The thread's clock is to be read, ...
     pub measures: bool,
+    /// ... and how much memory the worker has.
+    pub weighs: bool,
     /// Whoever handed it on says that it came by https.
     pub https: bool,
     /// A trace begins with it, and is recorded.
     pub traced: bool,
     pub ending: Ending,
+}
+
+/// By how much the worker's memory has grown while a request was inside the application, and no other was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weighed {
+    /// Nobody has looked, or others were inside, too.
+    No,
+    /// So many bytes were there when its call began, and so many requests had come.
+    Since {
+        resident: u64,
+        requests: u64,
+    },
+    Grown(i64),
 }
 
 /// What is known of few requests.
@@ -103,6 +118,7 @@ pub struct Rare {
     /// Its thread waited for the client to take more of the reply.
     pub held_up: u64,
     pub cpu: u64,
+    pub weighed: Weighed,
     /// What a framework has said of its route, and by what a proxy has named it.
     pub route: Option<Box<str>>,
     pub id: Option<Box<str>>,
@@ -112,13 +128,22 @@ pub struct Rare {
 
 impl Default for Rare {
     fn default() -> Self {
-        Self { started: 0, upstream: 0, held_up: 0, cpu: NOT_MEASURED, route: None, id: None, trace: None }
+        NOTHING_RARE
     }
 }
 
 /// What is said of a request without any of it.
-static NOTHING_RARE: Rare =
-    Rare { started: 0, upstream: 0, held_up: 0, cpu: NOT_MEASURED, route: None, id: None, trace: None };
+const NOTHING_RARE: Rare = Rare {
+    started: 0,
+    upstream: 0,
+    held_up: 0,
+    cpu: NOT_MEASURED,
+    weighed: Weighed::No,
+    route: None,
+    id: None,
+    trace: None,
+};
+static NOTHING: Rare = NOTHING_RARE;
 
 const _: () = assert!(size_of::<Times>() <= 64);
 
@@ -129,7 +154,7 @@ impl Times {
     /// What few have of it.
     #[inline]
     pub fn rare(&self) -> &Rare {
-        self.rare.as_deref().unwrap_or(&NOTHING_RARE)
+        self.rare.as_deref().unwrap_or(&NOTHING)
     }
 
     /// The same, to be said.

@@ -37,9 +37,13 @@ enum Number {
     Cpu,
     /// The name is a framework's.
     Told,
+    /// Requests of which is known by how much they made the worker grow, and the sum of it in bytes: below zero, as a number
+    /// of two's complement, where they made it shrink.
+    Weighed,
+    Grown,
 }
 
-const _: () = assert!(Number::Told as usize == ROUTE_WIDTH - 1);
+const _: () = assert!(Number::Grown as usize == ROUTE_WIDTH - 1);
 
 /// What is known of a route.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,6 +58,9 @@ pub struct Route {
     pub measured: u64,
     pub measured_app: u64,
     pub cpu: u64,
+    pub weighed: u64,
+    /// Bytes.
+    pub grown: i64,
 }
 
 impl Route {
@@ -66,6 +73,16 @@ impl Route {
         self.measured += other.measured;
         self.measured_app += other.measured_app;
         self.cpu += other.cpu;
+        self.weighed += other.weighed;
+        self.grown += other.grown;
+    }
+
+    /// Bytes by which all its requests have made workers grow: those that were weighed stand for all.
+    pub fn growth(&self) -> i64 {
+        match self.weighed {
+            0 => 0,
+            weighed => (i128::from(self.grown) * i128::from(self.requests) / i128::from(weighed)) as i64,
+        }
     }
 
     /// Nanoseconds of a processor that all its requests have used: those whose clock was read stand for all.
@@ -160,6 +177,8 @@ pub fn read(words: &[Word], route: usize) -> Option<Route> {
         measured: number(Number::Measured),
         measured_app: number(Number::MeasuredApp),
         cpu: number(Number::Cpu),
+        weighed: number(Number::Weighed),
+        grown: number(Number::Grown).cast_signed(),
     })
 }
 
@@ -198,6 +217,8 @@ pub fn fold(words: &[Word], route: &Route) -> usize {
         (Number::Measured, route.measured),
         (Number::MeasuredApp, route.measured_app),
         (Number::Cpu, route.cpu),
+        (Number::Weighed, route.weighed),
+        (Number::Grown, route.grown.cast_unsigned()),
     ] {
         add(&row[number as usize], more);
     }
@@ -276,6 +297,13 @@ impl Routes {
         add(&words[from + Number::Measured as usize], 1);
         add(&words[from + Number::MeasuredApp as usize], app);
         add(&words[from + Number::Cpu as usize], cpu);
+    }
+
+    /// And by how many bytes it has made its worker grow.
+    pub fn count_weighed(words: &[Word; STRIDE], place: u16, grown: i64) {
+        let from = layout::ROUTES + usize::from(place) % ROUTE_COUNT * ROUTE_WIDTH;
+        add(&words[from + Number::Weighed as usize], 1);
+        add(&words[from + Number::Grown as usize], grown.cast_unsigned());
     }
 
     /// How long a call of a route takes, on average, in nanoseconds.
@@ -359,6 +387,10 @@ mod tests {
         let found = read(&words, 1).expect("a route");
         assert_eq!((found.name.as_str(), found.requests, found.errors, found.app), ("GET /7", 2, 1, 120));
         assert_eq!(found.cpu_of_all(), 30);
+        Routes::count_weighed(block, 1, 8192);
+        assert_eq!(read(&words, 1).expect("a route").growth(), 16_384, "one of two stands for both");
+        Routes::count_weighed(block, 1, -12_288);
+        assert_eq!(read(&words, 1).expect("a route").growth(), -4096, "it may shrink");
         assert_eq!(read(&words, 3), None);
     }
 

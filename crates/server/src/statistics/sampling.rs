@@ -1,12 +1,16 @@
-//! For which requests the thread's clock is read: for all where they are few, and for so many a second where they are many.
+//! For which requests the thread's clock is read, and for which of those how much memory there is: for all where they are few,
+//! and for so many a second where they are many.
 //!
-//! Knows: when it was read. Does not know: requests. To read it twice takes half a microsecond, a tenth of a quick request:
-//! so one of two hundred of those is measured under full load, and what that costs is bounded by time and not by requests.
+//! Knows: when they were read. Does not know: requests. To read the clock twice takes half a microsecond, a tenth of a quick
+//! request: so one of two hundred of those is measured under full load, and what that costs is bounded by time and not by
+//! requests. Memory takes three times as long.
 
 /// One long call in so many nanoseconds is measured, ...
 const LONG_NS: u64 = 100_000;
 /// ... one of the others in so many, ...
 const SHORT_NS: u64 = 1_000_000;
+/// ... of all that are measured one in so many is weighed, ...
+const WEIGHED_NS: u64 = 1_000_000;
 /// ... and more of them one after the other, as far as none was for so long.
 const SAVED_NS: u64 = 6_400_000;
 
@@ -15,6 +19,8 @@ const SAVED_NS: u64 = 6_400_000;
 pub struct Sampling {
     /// The time up to which as many were measured as may be.
     used: u64,
+    /// The same of those that were weighed.
+    weighed: u64,
 }
 
 impl Sampling {
@@ -22,13 +28,25 @@ impl Sampling {
     #[inline]
     pub fn takes(&mut self, stamp: u64, long: bool) -> bool {
         let costs = if long { LONG_NS } else { SHORT_NS };
-        let used = self.used.max(stamp.saturating_sub(SAVED_NS));
-        let takes = stamp >= used + costs;
-        if takes {
-            self.used = used + costs;
-        }
-        takes
+        spend(&mut self.used, stamp, costs)
     }
+
+    /// Whether one that is measured is weighed, too.
+    #[inline]
+    pub fn weighs(&mut self, stamp: u64) -> bool {
+        spend(&mut self.weighed, stamp, WEIGHED_NS)
+    }
+}
+
+/// Takes so many nanoseconds of what was saved since, if they are there.
+#[inline]
+fn spend(spent: &mut u64, stamp: u64, costs: u64) -> bool {
+    let used = (*spent).max(stamp.saturating_sub(SAVED_NS));
+    let takes = stamp >= used + costs;
+    if takes {
+        *spent = used + costs;
+    }
+    takes
 }
 
 #[cfg(test)]
@@ -54,6 +72,13 @@ mod tests {
         let saved = |costs| SAVED_NS / costs;
         assert!((1000..=1000 + saved(SHORT_NS)).contains(&taken(5_000, false)));
         assert!((10_000..=10_000 + saved(LONG_NS)).contains(&taken(5_000, true)));
+    }
+
+    #[test]
+    fn a_thousand_a_second_are_weighed() {
+        let mut sampling = Sampling::default();
+        let taken = (0..SECOND / 5000).filter(|call| sampling.weighs(SECOND + call * 5000)).count() as u64;
+        assert!((1000..=1000 + SAVED_NS / WEIGHED_NS).contains(&taken));
     }
 
     #[test]

@@ -130,6 +130,11 @@ impl Segment {
         Ok(place.get().map_or(&[], SharedNumbers::numbers))
     }
 
+    /// Nobody reads for a while: what was mapped counts as this process's memory no more.
+    pub fn let_go(&self) {
+        self.blocks.iter().filter_map(OnceLock::get).for_each(SharedNumbers::let_go);
+    }
+
     /// Blocks that have ever been used.
     pub fn used(&self) -> usize {
         (load(self.head(header::USED)) as usize).clamp(1, BLOCKS)

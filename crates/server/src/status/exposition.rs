@@ -90,6 +90,11 @@ impl Exposition {
         self.put(labels, Number::Whole(value));
     }
 
+    /// The same for what may be less than nothing.
+    pub fn signed(&mut self, labels: Labels<'_>, value: i64) {
+        self.put(labels, Number::Any(value as f64));
+    }
+
     /// The same for nanoseconds, in seconds.
     pub fn seconds(&mut self, labels: Labels<'_>, ns: u64) {
         self.put(labels, Number::Nanoseconds(ns));

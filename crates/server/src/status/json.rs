@@ -160,6 +160,7 @@ fn of_routes(found: &Snapshot) -> String {
             ("errors", route.errors.to_string()),
             ("seconds", seconds(route.app)),
             ("cpu_seconds", if route.measured == 0 { "null".into() } else { seconds(route.cpu_of_all()) }),
+            ("memory_growth", if route.weighed == 0 { "null".into() } else { route.growth().to_string() }),
         ];
         (name.as_str(), object(members))
     }))

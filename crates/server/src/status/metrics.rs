@@ -150,6 +150,21 @@ fn routes(text: &mut Exposition, found: &Snapshot) {
             text.sample(labels, route.measured);
         },
     );
+    family(
+        "forehand_route_memory_requests_total",
+        "Requests by route that were alone in their worker, and before and after which its memory was looked at.",
+        &|text, labels, route| {
+            text.sample(labels, route.weighed);
+        },
+    );
+    // It may shrink, so that it is no counter.
+    text.gauge(
+        "forehand_route_memory_growth_bytes",
+        "Memory by which requests have made workers grow: those that were looked at stand for all of their route.",
+    );
+    for (route, counted) in found.routes.iter().filter(|(_, counted)| counted.weighed > 0) {
+        text.signed(&[("route", route)], counted.growth());
+    }
 }
 
 fn load<P: Page>(text: &mut Exposition, found: &Snapshot, rows: &Rows<P>) {

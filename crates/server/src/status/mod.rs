@@ -12,6 +12,7 @@ mod health;
 mod json;
 mod metrics;
 mod page;
+pub mod process;
 mod protobuf;
 mod samples;
 pub mod statsd;
@@ -110,6 +111,7 @@ impl<P: Page + Send + Sync + 'static> App for Status<P> {
 
     fn call(&self, exchange: &mut Exchange, engine: &Arc<Engine>) {
         let answer = self.answer(&exchange.head, usize::from(exchange.listener()));
+        self.segment.let_go();
         BUILDER.with_borrow_mut(|builder| {
             let head = &mut builder.head;
             head.clear();

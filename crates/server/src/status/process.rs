@@ -1,0 +1,186 @@
+//! The status endpoint's process, from first to last: what it is told, and its engine.
+//!
+//! Knows: how its pieces are put together. Does not know: what it answers, or how it was begun: as a program of its own,
+//! or in a process that was forked. Runs on the thread that calls it, which does not come back.
+
+use std::ffi::OsStr;
+use std::io::{self, Read, Seek};
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+
+use reactor::sys::{Access, ListenerFd, duplicate_file, give_back_memory};
+
+use super::{Status, Told, limits, statsd};
+use crate::engine::Config;
+use crate::log::Log;
+use crate::parent;
+use crate::pool::Threads;
+use crate::scoreboard::Scoreboard;
+use crate::statistics::segment::Segment;
+use crate::turn::Loop;
+
+/// One answers while another looks.
+const THREADS: usize = 2;
+/// Of the thread that sends to statsd: it formats text.
+const STACK_BYTES: usize = 256 << 10;
+
+/// A descriptor that listens, whether its address is a loopback's, and whether only processes of this machine reach it.
+type Listener = (RawFd, bool, bool);
+
+/// What it is told.
+struct Given {
+    listeners: Vec<Listener>,
+    /// Its end is the supervisor's.
+    parent: RawFd,
+    statistics: RawFd,
+    scoreboard: RawFd,
+    told: Told,
+    statsd: statsd::Settings,
+}
+
+impl Given {
+    /// Reads pairs of a name and a value, each of which ends in a zero: no value can have one, as all have been words of a
+    /// command line, or names of files.
+    fn read(text: &[u8]) -> io::Result<Self> {
+        let words: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
+        let (pairs, rest) = words.as_chunks::<2>();
+        if rest != [b""] {
+            return Err(unreadable("a name without a value"));
+        }
+        let all = |name: &'static str| {
+            pairs.iter().filter(move |pair| pair[0] == name.as_bytes()).map(|pair| pair[1])
+        };
+        let bytes = |name: &'static str| all(name).next().unwrap_or_default();
+        let one = |name: &'static str| String::from_utf8_lossy(bytes(name)).into_owned();
+        let number = |name: &'static str| one(name).parse::<u64>().map_err(|_| unreadable(name));
+        let fd = |name: &'static str| one(name).parse::<RawFd>().map_err(|_| unreadable(name));
+        let listeners = all("listener").map(listener).collect::<io::Result<Vec<_>>>()?;
+        Ok(Self {
+            parent: fd("parent")?,
+            statistics: fd("statistics")?,
+            scoreboard: fd("scoreboard")?,
+            told: Told {
+                token: bytes("token").into(),
+                loopback: listeners.iter().map(|one| one.1).collect(),
+                private: listeners.iter().map(|one| one.2).collect(),
+                stall: number("stall_ms")?,
+                deadlines: number("deadlines")? != 0,
+                slow: number("slow_ms")?,
+                build: all("build").filter_map(pair).collect(),
+                application: Some(bytes("application"))
+                    .filter(|path| !path.is_empty())
+                    .map(|path| OsStr::from_bytes(path).into()),
+            },
+            statsd: statsd::Settings {
+                address: one("statsd_host"),
+                prefix: one("statsd_prefix"),
+                every: number("statsd_interval_ms")?,
+                tags: one("dogstatsd_tags"),
+            },
+            listeners,
+        })
+    }
+}
+
+/// `name=value`.
+fn pair(text: &[u8]) -> Option<(String, String)> {
+    let text = String::from_utf8_lossy(text);
+    text.split_once('=').map(|(name, value)| (name.into(), value.into()))
+}
+
+fn unreadable(name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("the status process was told no such thing: {name}"))
+}
+
+/// `FD LOOPBACK PRIVATE`, the last two as 0 or 1.
+fn listener(text: &[u8]) -> io::Result<Listener> {
+    let mut words = str::from_utf8(text).unwrap_or_default().split(' ');
+    let fd = words.next().and_then(|fd| fd.parse().ok()).ok_or_else(|| unreadable("listener"))?;
+    let mut is = || words.next() == Some("1");
+    Ok((fd, is(), is()))
+}
+
+/// Serves until the process ends. `told`: a descriptor of what it is told, as pairs of a name and a value.
+///
+/// # Errors
+/// The system's; `InvalidInput` for what it cannot read.
+pub fn run(told: RawFd) -> io::Result<()> {
+    let mut text = Vec::new();
+    let mut file = duplicate_file(told)?;
+    file.rewind()?;
+    file.read_to_end(&mut text)?;
+    let given = Given::read(&text)?;
+    parent::watch(given.parent, 0)?;
+    let segment = || Segment::open(duplicate_file(given.statistics)?.into(), Access::Read);
+    let statsd = given.statsd;
+    if given.listeners.is_empty() {
+        return statsd::run(&segment()?, &statsd);
+    }
+    if !statsd.address.is_empty() {
+        let segment = segment()?;
+        let name = std::thread::Builder::new().name("forehand-statsd".into()).stack_size(STACK_BYTES);
+        // Without a way to the collector there is nothing to be sent, and nothing else suffers.
+        name.spawn(move || statsd::run(&segment, &statsd).unwrap_or_default())?;
+    }
+    let status = Status::new(segment()?, Scoreboard::look(given.scoreboard)?, given.told);
+    let sockets = given.listeners.iter().map(|one| Ok(ListenerFd::new(one.0)?.into()));
+    let sockets = sockets.collect::<io::Result<_>>()?;
+    let config =
+        Config { limits: limits(), shared_listeners: true, threads: THREADS as u32, ..Config::default() };
+    let threads = Threads::new(status, Loop::new(config, Log::none(), sockets)?, THREADS);
+    give_back_memory();
+    threads.start()?;
+    threads.join(None);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn told(more: &[(&str, &str)]) -> Vec<u8> {
+        let least = [
+            ("parent", "3"),
+            ("statistics", "4"),
+            ("scoreboard", "5"),
+            ("stall_ms", "60000"),
+            ("deadlines", "0"),
+            ("slow_ms", "5000"),
+            ("statsd_interval_ms", "10000"),
+        ];
+        least.iter().chain(more).flat_map(|(name, value)| format!("{name}\0{value}\0").into_bytes()).collect()
+    }
+
+    #[test]
+    fn what_it_is_told_is_read_word_by_word() {
+        let more = [
+            ("listener", "7 1 1"),
+            ("listener", "8 0 0"),
+            ("token", "a long = secret"),
+            ("build", "target=shop.wsgi:make(a=1)"),
+            ("application", "/dev/shm/a b"),
+        ];
+        let given = Given::read(&told(&more)).expect("what it is told");
+        assert_eq!((given.parent, given.statistics, given.scoreboard), (3, 4, 5));
+        assert_eq!(given.listeners, [(7, true, true), (8, false, false)]);
+        assert_eq!((given.told.loopback, given.told.private), (vec![true, false], vec![true, false]));
+        assert_eq!((given.told.token.as_slice(), given.told.deadlines), (&b"a long = secret"[..], false));
+        assert_eq!(given.told.build, [("target".to_owned(), "shop.wsgi:make(a=1)".to_owned())]);
+        assert_eq!(given.told.application, Some(PathBuf::from("/dev/shm/a b")));
+        assert_eq!((given.told.stall, given.told.slow, given.statsd.every), (60_000, 5000, 10_000));
+    }
+
+    #[test]
+    fn what_is_missing_or_no_number_is_refused_and_not_guessed() {
+        assert!(Given::read(&told(&[])).is_ok(), "only statsd");
+        for text in [&b""[..], b"parent\x003\0", &told(&[("listener", "")]), &told(&[("listener", "x 1 1")])]
+        {
+            assert!(Given::read(text).is_err(), "{text:?}");
+        }
+        assert!(Given::read(&told(&[("slow_ms", "soon")])).is_ok(), "the first word counts");
+        let mut odd = told(&[]);
+        odd.extend(b"alone\0");
+        assert!(Given::read(&odd).is_err());
+    }
+}

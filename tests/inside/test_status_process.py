@@ -1,0 +1,70 @@
+"""The process that answers `--status-bind`: a small program of its own, and what answers where it was not built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from forehand.supervisor import panel
+from serving import Serving
+from shared import Watched
+
+Serve = Callable[..., Serving]
+#: What it may take, in KiB: its own pages, and its share of those that it has with others (proc(5), Pss).
+MOST_KIB = 3 * 1024
+built = pytest.mark.skipif(not any(map(os.path.exists, panel.PROGRAMS)), reason="make build builds forehand-status")
+
+
+def process(server: Serving) -> tuple[int, list[str]]:
+    """The one that answers: its id, and its command line."""
+    pids = map(int, Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split())
+    for pid in pids:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().rstrip("\0").split("\0")
+        if words[0].endswith(", status"):
+            return pid, words
+    raise AssertionError("nobody answers")
+
+
+@built
+def test_it_takes_three_mebibytes_at_most(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "2")
+    for _ in range(3):
+        assert {watched.ask(path)[0] for path in ("/metrics", "/", "/status.json", "/livez?verbose")} == {200}
+    pid, _ = process(watched.server)
+    told = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    kib = next(int(line.split()[1]) for line in told.splitlines() if line.startswith("Pss:"))
+    assert kib <= MOST_KIB, Path(f"/proc/{pid}/smaps").read_text()
+
+
+@built
+def test_it_has_no_interpreter_and_nothing_that_is_not_its_own(serve: Serve, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a long secret\n")
+    watched = Watched(serve, tmp_path, "--workers", "1", "--status-token-file", str(token))
+    assert watched.ask("/livez")[0] == 200
+    pid, words = process(watched.server)
+    assert "python" not in Path(f"/proc/{pid}/maps").read_text()
+    assert Path(f"/proc/{pid}/comm").read_text() == "forehand-status\n"
+    assert words[0] == "forehand: phases:application, status" and "secret" not in "".join(words)
+    assert b"secret" not in Path(f"/proc/{pid}/environ").read_bytes()
+
+    def sockets() -> int:
+        return sum("socket:" in os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir())
+
+    # Its listener, once the connection that has asked is gone, and none of the server's.
+    watched.server.until(lambda: sockets() == 1)
+
+
+def test_where_only_the_module_was_built_a_forked_process_answers(serve: Serve, tmp_path: Path) -> None:
+    package = Path(panel.PACKAGE)
+    shutil.copytree(
+        package, tmp_path / "forehand", symlinks=True, copy_function=os.symlink,
+        ignore=shutil.ignore_patterns("__pycache__", "bin"),
+    )  # fmt: skip
+    watched = Watched(serve, tmp_path, "--workers", "1", env={"PYTHONPATH": str(tmp_path)})
+    assert [watched.ask(page)[0] for page in ("/livez", "/metrics", "/readyz")] == [200, 200, 200]
+    pid, _ = process(watched.server)
+    assert "python" in Path(f"/proc/{pid}/maps").read_text()
