@@ -1,8 +1,13 @@
-"""deploy/haproxy.cfg: a real HAProxy takes a server out that stops, and nobody is lost though it hears of it late."""
+"""deploy/haproxy.cfg: a real HAProxy takes a server out that stops, and nobody is lost though it hears of it late.
+
+HAProxy and the servers have network namespaces of their own, at the addresses of the recipe, where the machine lets a
+test have them; otherwise they share its loopback. FOREHAND_WHOLE_RECIPE=1 plays the recipe with its own times.
+"""
 
 from __future__ import annotations
 
-import re
+import contextlib
+import os
 import shutil
 import signal
 import socket
@@ -10,11 +15,12 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from serving import PATIENCE, Serving, read_reply
+from namespaces import NoNamespaces, networks, within
+from serving import PATIENCE, PYTHON, Serving, read_reply
 
 Serve = Callable[..., Serving]
 HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
@@ -22,20 +28,21 @@ RECIPE = Path(__file__).resolve().parents[2] / "deploy/haproxy.cfg"
 REQUESTS = 20_000
 CLIENTS = 8
 #: The recipe's delay is 10 s, of which its balancer takes up to 5: two fifths of both.
-DELAY, EVERY = 4.0, 1.0
+DELAY, EVERY = (10.0, 2.5) if os.environ.get("FOREHAND_WHOLE_RECIPE") else (4.0, 1.0)
+ADDRESSES = ("10.0.0.11", "10.0.0.12")
 
 pytestmark = [pytest.mark.apart, pytest.mark.skipif(HAPROXY is None, reason="apt-get install haproxy")]
 
 
-def recipe(servers: list[Serving], listener: socket.socket) -> str:
-    """The configuration as it is shipped, with the addresses of these servers and two fifths of its times."""
+def recipe(places: list[tuple[tuple[str, int], int]], listener: socket.socket) -> str:
+    """The configuration as it is shipped, but for its times, and for addresses where these are others."""
     text = RECIPE.read_text()
     for given, put in (
         ("bind :80", f"bind fd@{listener.fileno()}"),
         (" port 9100 inter 2500ms", f" inter {round(EVERY * 1000)}ms"),
         *(
-            (f"server {name} 10.0.0.1{at}:8000", f"server {name} 127.0.0.1:{one.port} port {status_port(one)}")
-            for at, (name, one) in enumerate(zip(("one", "two"), servers, strict=True), 1)
+            (f"server {name} {ADDRESSES[at]}:8000", f"server {name} {place[0]}:{place[1]} port {status_port}")
+            for at, (name, (place, status_port)) in enumerate(zip(("one", "two"), places, strict=True))
         ),
     ):
         assert text.count(given) == 1, given
@@ -44,7 +51,19 @@ def recipe(servers: list[Serving], listener: socket.socket) -> str:
 
 
 def status_port(server: Serving) -> int:
-    return int(re.findall(r"status +http://127.0.0.1:(\d+)", server.log())[0])
+    """Its status endpoint's, which its log tells."""
+    return int(server.log().rpartition("status       http://")[2].splitlines()[0].rpartition(":")[2])
+
+
+@contextlib.contextmanager
+def spaces() -> Iterator[list[str]]:
+    """Namespaces of the balancer and the servers, or empty names."""
+    with contextlib.ExitStack() as stack:
+        try:
+            found = stack.enter_context(networks(*ADDRESSES))
+        except NoNamespaces:
+            found = [""] * 3
+        yield found
 
 
 class Load:
@@ -92,36 +111,50 @@ class Load:
 def measured(serve: Serve, folder: Path, delay: float, requests: int) -> tuple[Load, int]:
     """So many requests through HAProxy, of two servers one of which is stopped on the way. And how many it has answered
     after it was told to stop."""
-    words = ("--workers", "1", "--queue-timeout", "0", "--status-bind", "127.0.0.1:0", "--shutdown-delay", str(delay))
-    servers = [serve("own_pid:application", *words) for _ in range(2)]
-    for one in servers:
-        one.says("  status  ")
-    first = servers[0]
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        (folder / "haproxy.cfg").write_text(recipe(servers, listener))
+    with spaces() as (balancer, *others), socket.create_server(("127.0.0.1", 0)) as listener:
+        servers, places = [], []
+        for space, own in zip(others, ADDRESSES, strict=True):
+            host, port, status = (own, 8000, 9100) if space else ("127.0.0.1", 0, 0)
+            one = serve(
+                "own_pid:application", "--bind", f"{host}:{port}", "--workers", "1", "--queue-timeout", "0",
+                "--status-bind", f"{host}:{status}", "--shutdown-delay", str(delay),
+                "--control", str(folder / f"control-{len(servers)}"),
+                program=within(space, PYTHON, "-m", "forehand"),
+            )  # fmt: skip
+            one.says("  status  ")
+            servers.append(one)
+            places.append(((host, int(one.url.rpartition(":")[2])), status_port(one)))
+        (folder / "haproxy.cfg").write_text(recipe(places, listener))
         with (folder / "log").open("wb") as log:
-            command = [str(HAPROXY), "-db", "-f", str(folder / "haproxy.cfg")]
-            balancer = subprocess.Popen(command, pass_fds=[listener.fileno()], stdout=log, stderr=log)
+            # Whose listener is from here, where the clients are: a socket stays where it was made.
+            command = within(balancer, str(HAPROXY), "-db", "-f", str(folder / "haproxy.cfg"))
+            running = subprocess.Popen(command, pass_fds=[listener.fileno()], stdout=log, stderr=log)
         try:
-            gone = threading.Event()
-            load = Load(listener.getsockname(), lambda done: done >= requests and gone.is_set())
-            try:
-                served = str(first.workers[0])
-                first.until(lambda: load.by[served] > requests // 10)
-                first.process.send_signal(signal.SIGTERM)
-                before = load.by[served]
-                assert first.process.wait(PATIENCE) == 0
-                # And for as long as HAProxy takes to hear of one that did not announce it.
-                over = time.monotonic() + 3 * EVERY
-                first.until(lambda: time.monotonic() > over)
-            finally:
-                gone.set()
-                load.join()
-            assert balancer.poll() is None, (folder / "log").read_text()
-            return load, load.by[served] - before
+            found = loaded(servers[0], listener.getsockname(), requests)
+            assert running.poll() is None, (folder / "log").read_text()
+            return found
         finally:
-            balancer.terminate()
-            balancer.wait(PATIENCE)
+            running.terminate()
+            running.wait(PATIENCE)
+
+
+def loaded(first: Serving, address: tuple[str, int], requests: int) -> tuple[Load, int]:
+    """The load, in which that server is stopped; and how many requests it has answered from then on."""
+    gone = threading.Event()
+    load = Load(address, lambda done: done >= requests and gone.is_set())
+    try:
+        served = str(first.workers[0])
+        first.until(lambda: load.by[served] > requests // 10)
+        first.process.send_signal(signal.SIGTERM)
+        before = load.by[served]
+        assert first.process.wait(PATIENCE) == 0
+        # And for as long as HAProxy takes to hear of one that did not announce it.
+        over = time.monotonic() + 3 * EVERY
+        first.until(lambda: time.monotonic() > over)
+    finally:
+        gone.set()
+        load.join()
+    return load, load.by[served] - before
 
 
 def test_of_twenty_thousand_none_is_lost_when_the_balancer_hears_of_a_stop_late(serve: Serve, tmp_path: Path) -> None:
