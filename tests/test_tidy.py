@@ -213,7 +213,9 @@ def test_the_layers_hold() -> None:
     assert crate("server") & ours == {"wire", "reactor"}
     assert crate("bridge") & ours == {"wire", "reactor", "server"}
     assert crate("status") & ours == {"server"}
-    assert "pyo3" not in crate("wire") | crate("reactor") | crate("server") | crate("status"), "only the bridge knows Python"
+    assert "pyo3" not in crate("wire") | crate("reactor") | crate("server") | crate("status"), (
+        "only the bridge knows Python"
+    )
     assert "libc" not in crate("wire") | crate("server"), "only reactor makes system calls"
 
 

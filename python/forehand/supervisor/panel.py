@@ -180,10 +180,7 @@ def _told(panel: Panel, metrics: str, shared: tuple[int, int, int]) -> list[tupl
     engine = settings["engine"]
     build = {"version": __version__, "python": sys.version.split()[0], "target": settings["target"]}
     return [
-        *(
-            ("listener", f"{one.socket.fileno()} {_is_loopback(one):d} {_is_private(one):d}")
-            for one in panel.listeners
-        ),
+        *(("listener", f"{one.socket.fileno()} {_is_loopback(one):d} {_is_private(one):d}") for one in panel.listeners),
         *zip(("statistics", "scoreboard", "parent"), shared, strict=True),
         ("token", panel.token),
         ("stall_ms", round(settings["liveness_stall"] * 1000)),
