@@ -1,5 +1,5 @@
-"""The build backend: maturin, whose wheel gets the status endpoint's program, the lab and its load engine, and loses its
-symbols.
+"""The build backend: maturin, whose wheel gets the lab, its load engine and the status endpoint's program, and loses
+its symbols.
 
 `pip install PATH` is all there is to do. Knows where cargo puts a binary, and how a wheel lists its files (PEP 427).
 FOREHAND_WITHOUT_ENGINE=1 leaves the engine out, where the lab will never run; FOREHAND_WITH_SYMBOLS=1 keeps the names

@@ -4,7 +4,7 @@ Knows: its listeners, what it is told, and how it comes and goes. Does not know:
 supervisor's side runs on its only thread.
 
 It is a program of its own (`crates/status`): a process that is only forked off the supervisor keeps the interpreter's
-memory, which becomes its own page by page as the supervisor changes what it has. Where the program is not there, because
+memory, which becomes its own page by page as the supervisor changes what it has. Where the program is not there, as
 only the module was built, or may not be run, the forked process answers itself.
 """
 
@@ -175,7 +175,7 @@ def _program() -> int:
 
 
 def _told(panel: Panel, metrics: str, shared: tuple[int, int, int]) -> list[tuple[str, Any]]:
-    """What the process has to know (`server/status/process.rs`). `shared`: statistics, scoreboard, the parent's pipe."""
+    """What it has to know (`server/status/process.rs`). `shared`: statistics, scoreboard, the parent's pipe."""
     settings = panel.supervisor.settings
     engine = settings["engine"]
     build = {"version": __version__, "python": sys.version.split()[0], "target": settings["target"]}
@@ -196,8 +196,8 @@ def _told(panel: Panel, metrics: str, shared: tuple[int, int, int]) -> list[tupl
 
 
 def _handed(told: list[tuple[str, Any]]) -> int:
-    """A descriptor of it, that a program which is begun here has, too: neither its command line nor its environment is a
-    place for a token."""
+    """A descriptor of it, which a program that is begun here has, too: neither its command line nor its environment is
+    a place for a token."""
     fd = os.memfd_create("forehand-told", 0)
     for word in (word for pair in told for word in pair):
         os.write(fd, (word if isinstance(word, bytes) else os.fsencode(str(word))) + b"\0")
