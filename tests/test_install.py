@@ -84,6 +84,9 @@ def test_what_is_installed_is_stripped_and_listed_as_it_is(environment: Path) ->
         listed = {name: (digest, size) for name, digest, size in csv.reader(lines)}
     digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     assert listed[f"forehand/{module.name}"] == (f"sha256={digest}", str(len(data)))
+    program = module.parent / "bin/forehand-status"
+    assert os.access(program, os.X_OK)
+    assert listed["forehand/bin/forehand-status"][1] == str(program.stat().st_size)
 
 
 def test_no_page_and_no_message_names_a_package_that_no_index_has() -> None:

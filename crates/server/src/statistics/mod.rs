@@ -31,7 +31,7 @@ use wire::{Framing, Head, Version};
 use self::bursts::Bursts;
 use self::histogram::Scale;
 use self::layout::{Meta, Word, add, store};
-use self::phase::{Ending, Parts, Phase, Rare, Times, Weighed};
+use self::phase::{Ending, Parts, Phase, Rare, Times};
 use self::routes::Routes;
 use self::sampling::Sampling;
 use self::series::Key;
@@ -353,9 +353,7 @@ impl Block {
             self.observe(Phase::Off, off);
             Routes::count_measured(self.words, route, (parts.app, cpu));
         }
-        if let Weighed::Grown(bytes) = rare.weighed {
-            Routes::count_weighed(self.words, route, bytes);
-        }
+        Routes::count_weighed(self.words, route, rare.weighed);
         if rare.started == 0 { parts.total } else { rare.started.saturating_sub(times.first) }
     }
 

@@ -6,6 +6,7 @@
 //! A route is born of its second answer that is neither 404 nor 405: what scanners ask for makes none.
 
 use super::layout::{self, ROUTE_COUNT, ROUTE_WIDTH, STRIDE, Word, add, load, put_text, store};
+use super::phase::Weighed;
 
 /// Words of a route's name, its length included.
 const NAME: usize = 16;
@@ -300,7 +301,8 @@ impl Routes {
     }
 
     /// And by how many bytes it has made its worker grow.
-    pub fn count_weighed(words: &[Word; STRIDE], place: u16, grown: i64) {
+    pub fn count_weighed(words: &[Word; STRIDE], place: u16, weighed: Weighed) {
+        let Weighed::Grown(grown) = weighed else { return };
         let from = layout::ROUTES + usize::from(place) % ROUTE_COUNT * ROUTE_WIDTH;
         add(&words[from + Number::Weighed as usize], 1);
         add(&words[from + Number::Grown as usize], grown.cast_unsigned());
@@ -387,9 +389,9 @@ mod tests {
         let found = read(&words, 1).expect("a route");
         assert_eq!((found.name.as_str(), found.requests, found.errors, found.app), ("GET /7", 2, 1, 120));
         assert_eq!(found.cpu_of_all(), 30);
-        Routes::count_weighed(block, 1, 8192);
+        Routes::count_weighed(block, 1, Weighed::Grown(8192));
         assert_eq!(read(&words, 1).expect("a route").growth(), 16_384, "one of two stands for both");
-        Routes::count_weighed(block, 1, -12_288);
+        Routes::count_weighed(block, 1, Weighed::Grown(-12_288));
         assert_eq!(read(&words, 1).expect("a route").growth(), -4096, "it may shrink");
         assert_eq!(read(&words, 3), None);
     }

@@ -22,7 +22,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use reactor::sys::monotonic_ms;
+use reactor::sys::{monotonic_ms, trim_heap};
 use wire::{Head, Limits};
 
 use self::application::Application;
@@ -42,6 +42,8 @@ use crate::statistics::snapshot::Snapshot;
 const CONNECTIONS: u64 = 16;
 /// How long a head may take, in milliseconds.
 const HEAD_MS: u64 = 2000;
+/// Answers of so many bytes take several times as much while they are made.
+const LARGE: usize = 16 << 10;
 
 /// What it is told of the server that it speaks for.
 pub struct Told {
@@ -111,6 +113,7 @@ impl<P: Page + Send + Sync + 'static> App for Status<P> {
 
     fn call(&self, exchange: &mut Exchange, engine: &Arc<Engine>) {
         let answer = self.answer(&exchange.head, usize::from(exchange.listener()));
+        let large = answer.body.len() >= LARGE;
         self.segment.let_go();
         BUILDER.with_borrow_mut(|builder| {
             let head = &mut builder.head;
@@ -128,6 +131,11 @@ impl<P: Page + Send + Sync + 'static> App for Status<P> {
                 let _ = exchange.whole(builder, &answer.body, engine);
             }
         });
+        drop(answer);
+        if large {
+            // What it took to make it would stay with the process.
+            trim_heap();
+        }
     }
 
     fn outside<R>(&self, wait: impl FnOnce() -> R) -> R {
