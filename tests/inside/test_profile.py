@@ -83,6 +83,13 @@ def test_what_burns_is_at_the_top_and_under_its_route(serve: Serve, tmp_path: Pa
     assert most(stacks) == ("GET /burn/0.2", "burner"), stacks
 
 
+def test_no_right_to_look_into_processes_is_needed(serve: Serve, tmp_path: Path) -> None:
+    server = serve("undumpable:application", "--workers", "1")
+    with asked(server, "/burn/0.2"):
+        stacks = collapsed(server, tmp_path, seconds="0.5")
+    assert most(stacks) == ("GET /burn/0.2", "burner"), stacks
+
+
 def test_one_route_is_seen_alone_and_one_that_nobody_asked_for_is_an_error(serve: Serve, tmp_path: Path) -> None:
     server = serve("inner:application", "--workers", "1")
     with asked(server, "/burn/0.1", "/other/0.1"):

@@ -1,0 +1,353 @@
+"""What looking from outside costs, and how soon it is answered: what needs a quiet machine to be measured.
+
+    python bench/looking.py [ROW ...]      all rows: memory scrape scraped idle profile stacks overloaded stuck
+
+Each row prints what it found, and its bound. Servers are this checkout's, with what is named in front of each function.
+Clients run in this process, so that latencies hold their interpreter's work, too: what is compared is the same twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+APP = """
+import threading, time
+
+def slow(seconds):
+    time.sleep(seconds)
+
+{functions}
+
+def application(environ, start_response):
+    _, name, *rest = environ["PATH_INFO"].split("/")
+    if name == "sleep":
+        slow(float(rest[0]))
+    elif name == "burn":
+        end = time.thread_time() + float(rest[0])
+        while time.thread_time() < end:
+            pass
+    elif name == "at":
+        PLACES[int(rest[0])]()
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "5")])
+    return [b"pong\\n"]
+"""
+PLACES = 20
+#: Each sleeps at a line of its own, longer than a request may take.
+FUNCTIONS = "".join(f"def place_{at}():\n    time.sleep(0.6)\n\n" for at in range(PLACES))
+FUNCTIONS += f"PLACES = [{', '.join(f'place_{at}' for at in range(PLACES))}]\n"
+PAIRS, SECONDS = 20, 2.0
+
+
+class Server:
+    """A running one, its status endpoint on a unix socket, its log."""
+
+    def __init__(self, folder: Path, *options: str, status: bool = True) -> None:
+        (folder / "app.py").write_text(APP.format(functions=FUNCTIONS))
+        self.path = str(folder / f"status-{time.monotonic_ns()}.sock")
+        self.log = (folder / "log").open("w+b")
+        reader, writer = os.pipe()
+        own = ["--status-bind", f"unix:{self.path}"] if status else []
+        command = [sys.executable, "-m", "forehand", "app:application", "--bind", "127.0.0.1:0", *own, *options]
+        self.process = subprocess.Popen(
+            [*command, "--ready-fd", str(writer)], pass_fds=[writer], cwd=folder, stdout=self.log, stderr=self.log
+        )
+        os.close(writer)
+        with os.fdopen(reader) as ready:
+            told = json.loads(ready.readline())
+        self.port = int(told["listeners"][0].rpartition(":")[2])
+        self.control: str = told["control"]
+        while status and b" 200 " not in self.ask("/readyz")[:20]:
+            time.sleep(0.05)
+
+    def ask(self, path: str) -> bytes:
+        """One request to the status endpoint."""
+        with socket.socket(socket.AF_UNIX) as sock:
+            try:
+                sock.connect(self.path)
+            except (FileNotFoundError, ConnectionRefusedError):
+                return b""
+            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+            parts = []
+            while part := sock.recv(65536):
+                parts.append(part)
+        return b"".join(parts)
+
+    def view(self, path: str, sock: socket.socket) -> None:
+        """One request on a kept connection, whose reply comes in one piece."""
+        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        if not sock.recv(4096):
+            raise ConnectionError
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), 60)
+
+    def processes(self) -> dict[str, list[int]]:
+        """Its processes by what they are."""
+        found: dict[str, list[int]] = {"supervisor": [self.process.pid], "worker": [], "status": []}
+        for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
+            title = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+            found["status" if title.endswith(", status") else "worker"].append(int(pid))
+        return found
+
+
+@contextmanager
+def serving(*options: str, status: bool = True) -> Iterator[Server]:
+    """A server, which is ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(Path(folder), *options, status=status)
+        try:
+            yield server
+        finally:
+            server.process.send_signal(signal.SIGINT)
+            try:
+                server.process.wait(20)
+            except subprocess.TimeoutExpired:
+                server.process.kill()
+                server.process.wait()
+            server.log.close()
+
+
+def pss(pid: int) -> int:
+    """KiB, its share of what it has with others included."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(re.findall(r"^Pss:\s+(\d+)", text, re.M)[0])
+
+
+def routes(server: Server, count: int, rounds: int) -> None:
+    """So many routes in every worker: connections are shared among them."""
+    letters = "abcdefghij"
+    for _ in range(rounds):
+        with server.connect() as sock:
+            for route in random.sample(range(count), count):
+                server.view(f"/{letters[route // 10]}{letters[route % 10]}", sock)
+
+
+def shown(row: str, found: str, bound: str) -> None:
+    print(f"{row:11} {found}; bound {bound}", flush=True)
+
+
+def memory() -> None:
+    """A worker with fifty routes beside one that has answered as much for one; the status process."""
+    with serving("--workers", "1") as one, serving("--workers", "1") as other:
+        routes(one, 1, 2500)
+        routes(other, 50, 50)
+        for server in (one, other):
+            for path in ("/metrics", "/status.json", "/"):
+                server.ask(path)
+        few, many = (pss(server.processes()["worker"][0]) for server in (one, other))
+        shown("memory", f"a worker with 50 routes {many - few:+} KiB beside one with 1 ({few})", "+512 KiB")
+        shown("memory", f"the status process {pss(other.processes()['status'][0])} KiB", "3072 KiB")
+
+
+def scrape() -> None:
+    """Eight workers of 64 routes each."""
+    with serving("--workers", "8", "--threads", "4") as server:
+        routes(server, 64, 400)
+        took = []
+        for _ in range(200):
+            begun = time.perf_counter()
+            answer = server.ask("/metrics")
+            took.append((time.perf_counter() - begun) * 1000)
+        known = len(json.loads(server.ask("/status.json").partition(b"\r\n\r\n")[2])["routes"])
+        text = f"{known} routes, {len(answer)} bytes: median {statistics.median(took):.2f} ms, longest {max(took):.2f}"
+        shown("scrape", text, "10 ms")
+        shown("scrape", f"the status process {pss(server.processes()['status'][0])} KiB", "3072 KiB")
+
+
+def latencies(server: Server, seconds: float, clients: int = 4) -> list[float]:
+    """Of requests that come every two milliseconds on each of so many connections, in milliseconds."""
+    found: list[float] = []
+
+    def run() -> None:
+        with server.connect() as sock:
+            end = time.perf_counter() + seconds
+            while (begun := time.perf_counter()) < end:
+                server.view("/quick", sock)
+                found.append((time.perf_counter() - begun) * 1000)
+                time.sleep(0.002)
+
+    threads = [threading.Thread(target=run) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(found)
+
+
+def scraped() -> None:
+    """Requests with ten scrapes a second by curl, and without, in turn."""
+    with serving("--workers", "2") as server:
+        ratios = []
+        loop = (
+            f"while :; do curl -s -o /dev/null --unix-socket {server.path} http://localhost/metrics; sleep 0.09; done"
+        )
+        idle = "while :; do curl -s -o /dev/null file:///dev/null; sleep 0.09; done"
+        for pair in range(PAIRS):
+            took = {}
+            for with_it in (pair % 2, 1 - pair % 2):
+                # Without, the same programs run, and scrape nothing.
+                scraper = subprocess.Popen(["sh", "-c", loop if with_it else idle], start_new_session=True)
+                try:
+                    found = latencies(server, SECONDS)
+                finally:
+                    os.killpg(scraper.pid, signal.SIGKILL)
+                    scraper.wait()
+                took[with_it] = found[len(found) * 99 // 100]
+            ratios.append(took[1] / took[0] - 1)
+        shown("scraped", f"p99 {statistics.median(ratios):+.1%}, from {min(ratios):+.1%} to {max(ratios):+.1%}", "+3 %")
+
+
+def switches(pids: list[int]) -> int:
+    """How often these processes' threads have been woken."""
+    found = 0
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            text = (task / "status").read_text()
+            found += int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.M)[0])
+    return found
+
+
+def idle() -> None:
+    """Half a minute in which nothing happens, with the endpoint and without."""
+    for status in (False, True):
+        with serving("--workers", "2", status=status) as server:
+            with server.connect() as sock:
+                server.view("/quick", sock)
+            time.sleep(5)
+            before = {name: switches(pids) for name, pids in server.processes().items()}
+            time.sleep(30)
+            after = {name: switches(pids) for name, pids in server.processes().items()}
+            woken = ", ".join(f"{name} {after[name] - before[name]}" for name in after)
+            shown("idle", f"woken in 30 s {'with' if status else 'without'} --status-bind: {woken}", "none more")
+
+
+def profile() -> None:
+    """Two that burn and one that sleeps; what the thread that looks takes of a processor, by the kernel's count."""
+    with serving("--workers", "1") as server:
+        over = threading.Event()
+
+        def ask(path: str) -> None:
+            with server.connect() as sock:
+                while not over.is_set():
+                    server.view(path, sock)
+
+        clients = [threading.Thread(target=ask, args=(path,)) for path in ("/burn/0.05", "/burn/0.02", "/sleep/0.1")]
+        for client in clients:
+            client.start()
+        worker = server.processes()["worker"][0]
+        command = [sys.executable, "-m", "forehand", "profile", "--control", server.control, "--seconds", "20"]
+        asking = subprocess.Popen([*command, "--output", os.devnull], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        begun, used = 0.0, 0
+        while asking.poll() is None:
+            for task in Path(f"/proc/{worker}/task").iterdir():
+                try:
+                    if (task / "comm").read_text().startswith("forehand-prof"):
+                        begun = begun or time.monotonic()
+                        used, ended = int((task / "schedstat").read_text().split()[0]), time.monotonic()
+                except FileNotFoundError:
+                    continue
+            time.sleep(0.05)
+        over.set()
+        for client in clients:
+            client.join()
+        assert asking.stdout is not None
+        said = asking.stdout.read().decode()
+        if not used:
+            raise SystemExit(f"nobody looked:\n{said}")
+        told = re.findall(r"^worker 1 .*", said, re.M)[0]
+        shown("profile", f"{used / 1e9 / (ended - begun):.1%} of a processor; it says: {told}", "2 %")
+
+
+def stacks() -> None:
+    """Twenty slow requests, each at a line of its own; what the log says of each."""
+    lines = APP.format(functions=FUNCTIONS).splitlines()
+    with serving("--workers", "1", "--slow-request", "0.3") as server:
+
+        def ask(at: int) -> None:
+            with server.connect() as sock:
+                server.view(f"/at/{at}", sock)
+
+        for at in range(PLACES):
+            ask(at)
+        time.sleep(0.5)
+        server.log.seek(0)
+        said = server.log.read().decode()
+    right = 0
+    for at in range(PLACES):
+        wanted = next(number for number, line in enumerate(lines, 1) if line == f"def place_{at}():") + 1
+        found = re.search(rf"slow request: GET /at/{at},.*app\.py:(\d+) in place_{at}\b", said)
+        right += bool(found and int(found[1]) == wanted)
+    shown("stacks", f"the right line {right} of {PLACES}", f"{PLACES} of {PLACES}")
+
+
+def probes(server: Server, count: int = 1000) -> str:
+    """So many probes, every five milliseconds."""
+    took = []
+    for _ in range(count):
+        begun = time.perf_counter()
+        answer = server.ask("/livez")
+        took.append((time.perf_counter() - begun) * 1000)
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise SystemExit(f"a probe was told:\n{answer.decode()}")
+        time.sleep(0.005)
+    took.sort()
+    return f"p50 {took[count // 2]:.2f} ms, p99 {took[count * 99 // 100]:.2f}, longest {took[-1]:.2f}"
+
+
+def overloaded() -> None:
+    """Five times what the threads can do: eight threads that sleep 20 ms have 400 requests a second, and get 2,000."""
+    with serving("--workers", "1", "--threads", "8") as server:
+        over = threading.Event()
+
+        def send() -> None:
+            while not over.is_set():
+                try:
+                    with server.connect() as sock:
+                        server.view("/sleep/0.02", sock)
+                except OSError:
+                    continue
+
+        # Each of 100 clients waits for its answer or refusal: five times as many as are answered in time.
+        clients = [threading.Thread(target=send) for _ in range(100)]
+        for client in clients:
+            client.start()
+        time.sleep(1)
+        shown("overloaded", probes(server), "p99 10 ms")
+        over.set()
+        for client in clients:
+            client.join()
+
+
+def stuck() -> None:
+    """Every thread of every worker is inside a view that does not end."""
+    with serving("--workers", "2", "--threads", "4", "--graceful-timeout", "0.1") as server:
+        held = [server.connect() for _ in range(16)]
+        for sock in held:
+            sock.sendall(b"GET /sleep/3600 HTTP/1.1\r\nHost: a\r\n\r\n")
+        time.sleep(1)
+        shown("stuck", probes(server), "p99 10 ms")
+        for sock in held:
+            sock.close()
+
+
+ROWS: dict[str, Callable[[], None]] = {
+    one.__name__: one for one in (memory, scrape, scraped, idle, profile, stacks, overloaded, stuck)
+}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or ROWS:
+        ROWS[name]()
