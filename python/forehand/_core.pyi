@@ -53,9 +53,8 @@ def become_subreaper() -> bool:
     """Become the parent of descendants whose parents have ended. False: there is no such thing here."""
 
 def serve_status(told: int, /) -> None:
-    """Serve the status endpoint until this process ends: descriptors, whether each is a loopback address and whether
-    only this machine's processes reach it; descriptors of statistics and scoreboard; token, stall_ms, deadlines, build,
-    application.
+    """Serve the status endpoint until this process ends. `told`: a descriptor of pairs of a name and a value, each of
+    which ends in a zero (`server/status/process.rs`).
     """
 
 class Statistics:

@@ -58,13 +58,33 @@ def test_it_has_no_interpreter_and_nothing_that_is_not_its_own(serve: Serve, tmp
     watched.server.until(lambda: sockets() == 1)
 
 
-def test_where_only_the_module_was_built_a_forked_process_answers(serve: Serve, tmp_path: Path) -> None:
-    package = Path(panel.PACKAGE)
+def text(place: Path) -> None:
+    place.write_text("no program\n")
+
+
+def other(place: Path) -> None:
+    shutil.copy2(str(shutil.which("false")), place)
+
+
+#: What stands where the program is looked for, and what the log says of it.
+INSTEAD: dict[str, tuple[Callable[[Path], None], str]] = {
+    "nothing": (lambda place: None, "forehand-status was not built with the module"),
+    "no program": (text, "bin/forehand-status cannot be run: Permission denied"),
+    "one that ends": (other, "forehand-status has ended with status 1"),
+}
+
+
+@pytest.mark.parametrize("instead", INSTEAD)
+def test_where_the_program_cannot_be_begun_a_forked_process_answers(serve: Serve, tmp_path: Path, instead: str) -> None:
+    put, said = INSTEAD[instead]
     shutil.copytree(
-        package, tmp_path / "forehand", symlinks=True, copy_function=os.symlink,
+        panel.PACKAGE, tmp_path / "forehand", symlinks=True, copy_function=os.symlink,
         ignore=shutil.ignore_patterns("__pycache__", "bin"),
     )  # fmt: skip
+    (tmp_path / "forehand/bin").mkdir()
+    put(tmp_path / "forehand/bin/forehand-status")
     watched = Watched(serve, tmp_path, "--workers", "1", env={"PYTHONPATH": str(tmp_path)})
     assert [watched.ask(page)[0] for page in ("/livez", "/metrics", "/readyz")] == [200, 200, 200]
     pid, _ = process(watched.server)
     assert "python" in Path(f"/proc/{pid}/maps").read_text()
+    watched.server.says(f"{said}; a process forked off the supervisor answers")

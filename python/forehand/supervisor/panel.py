@@ -5,7 +5,7 @@ supervisor's side runs on its only thread.
 
 It is a program of its own (`crates/status`): a process that is only forked off the supervisor keeps the interpreter's
 memory, which becomes its own page by page as the supervisor changes what it has. Where the program is not there, as
-only the module was built, or may not be run, the forked process answers itself.
+only the module was built, or may not be run, or ends at once, the forked process answers itself, and the log says why.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class Panel:
         supervisor.children.private.update(self.fds())
         self.pid = 0
         self.deadline = 0.0
+        #: Why its program is not begun; nothing where it is.
+        self.without = ""
         if not self.token and not all(_is_private(one) for one in self.listeners):
             log.write(
                 "info", "status: other machines get numbers, and no paths or routes in /status.json, as there is no "
@@ -80,7 +82,10 @@ class Panel:
     def _ended(self, status: int) -> None:
         self.pid = 0
         self.deadline = time.monotonic() + AGAIN
-        if self.supervisor.state.phase == "serving":
+        if not self.without and os.WIFEXITED(status):
+            # A library that is missing, or a program of another version: nothing ends it but signals, once it answers.
+            self.without = f"forehand-status has ended with status {os.WEXITSTATUS(status)}"
+        elif self.supervisor.state.phase == "serving":
             text = f"the process for --status-bind and --statsd-host has ended (status {status}): it is started again"
             log.write("warning", text)
 
@@ -144,34 +149,36 @@ def _run(panel: Panel) -> None:
         for listener in children.listeners:
             # Without its path, which is the supervisor's to remove.
             os.close(listener.socket.detach())
-        program = _program()
+        program, path = _program()
         if settings["user"] or settings["group"]:
             from forehand.supervisor import privileges
 
             privileges.drop(settings["user"], settings["group"])
         shared = (children.statistics.fd, children.scoreboard.fd, children.parent_pipe[0])
         told = _handed(_told(panel, children.statistics.metrics, shared))
-        if program >= 0:
+        without = panel.without or ("" if program >= 0 else "forehand-status was not built with the module")
+        if not without:
             for fd in (*panel.fds(), *shared):
                 os.set_inheritable(fd, True)
             try:
                 os.execve(program, [title.shown(settings, "status"), str(told)], ENVIRONMENT)
-            except OSError:
-                pass  # a file system from which nothing is run: this process can do it, too, with more memory
+            except OSError as error:
+                without = f"{path} cannot be run: {error.strerror}"
+        log.write("info", f"status: {without}; a process forked off the supervisor answers, with a few MiB more")
         title.show(settings, "status", "forehand-status")
         _core.serve_status(told)
     finally:
         os._exit(status)
 
 
-def _program() -> int:
-    """A descriptor of the program that answers, opened while this process may still read it; -1: it is not here."""
+def _program() -> tuple[int, str]:
+    """The program that answers, opened while this process may still read it, and its path; -1: it is not here."""
     for path in PROGRAMS:
         try:
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC), path
         except OSError:
             continue
-    return -1
+    return -1, ""
 
 
 def _told(panel: Panel, metrics: str, shared: tuple[int, int, int]) -> list[tuple[str, Any]]:
