@@ -1,4 +1,4 @@
-"""The build backend: maturin, whose wheel gets the lab, its load engine and the status endpoint's program, and loses
+"""The build backend: maturin, whose wheel gets the status endpoint's program, the lab and its load engine, and loses
 its symbols.
 
 `pip install PATH` is all there is to do. Knows where cargo puts a binary, and how a wheel lists its files (PEP 427).
