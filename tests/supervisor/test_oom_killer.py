@@ -115,6 +115,8 @@ def test_what_is_known_is_said_and_no_more(killed: bool | None, words: str, reas
 def group() -> Iterator[Path]:
     """A control group with little memory, below the one that the tests are in."""
     killer = oom.OomKiller()
+    if not killer.folder:
+        pytest.skip("no control group that counts kills is seen here")
     folder = Path(killer.folder) / f"forehand-test-{os.getpid()}"
     try:
         folder.mkdir()
@@ -122,7 +124,7 @@ def group() -> Iterator[Path]:
         pytest.skip(f"no control group can be made here: {error}")
     try:
         limits = [folder / name for name in ("memory.max", "memory.limit_in_bytes") if (folder / name).exists()]
-        if not killer.folder or not limits:
+        if not limits:
             pytest.skip("control groups have no memory of their own here")
         limits[0].write_text(str(LITTLE))
         yield folder
