@@ -55,9 +55,8 @@ build: .venv/built
 serve: build
 	$(BIN)/forehand pong:application --chdir examples/pong --bind $(ADDRESS) $(OPTIONS)
 
-test: .venv/built .venv/tested-with load
-	$(MAKE) test-rust
-	$(MAKE) test-python
+# One after the other; `make -j2 test` runs both at once, as CI does.
+test: test-rust test-python
 
 # Tests of crates wait more than they work, as well.
 test-rust: .venv/ready
