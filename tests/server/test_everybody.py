@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from drivers import DRIVERS
+from drivers import DRIVERS, driving
 from serving import PATIENCE, Serving, read_reply
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -41,6 +41,24 @@ def test_a_long_pipeline_is_not_served_before_all_others(serve: Callable[..., Se
         for sock in (greedy, greedier):
             sock.sendall(GET * 2000)
         assert int(ask(other)) < 2000, "half of eight tenths of a second came first"
+
+
+@pytest.mark.parametrize("driver", driving("beside_slow", unbuffered=False))
+def test_whoever_asks_beside_a_pipeline_of_slow_requests_is_answered_before_its_next_one(
+    serve: Callable[..., Serving], driver: tuple[str, ...]
+) -> None:
+    server = serve(*driver, "--workers", "0")
+    slow = 400
+    with server.connect() as greedy:
+        ask(greedy, b"/meet?%d" % server.port)
+        greedy.sendall(GET.replace(b"/", b"/slow", 1) * slow)
+        got = bytearray()
+        for _ in range(slow):
+            assert read_reply(greedy, got)[0] == 200
+        asked, begun, answered = map(int, ask(greedy, b"/told").split())
+    # Now and then the kernel takes its time to show what was sent.
+    assert begun > asked / 2, f"{begun} of {asked} requests of another client began before the next slow one"
+    assert answered > asked / 2, f"{answered} of {asked} were answered before it ended"
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ pub struct Allowance {
     slow: u32,
     /// So many further reads, maybe of later allowances, bring less.
     crumbs: u32,
+    /// When the last turn of an event loop began for which requests waited, in microseconds; zero: none waited.
+    turned: u64,
 }
 
 impl Allowance {
@@ -71,6 +73,7 @@ impl Allowance {
             unlooked,
             slow,
             crumbs: self.crumbs,
+            turned: self.turned,
             ..Self::default()
         };
     }
@@ -101,6 +104,28 @@ impl Allowance {
         }
         self.looked = now;
         self.unlooked = if self.slow > 0 { 1 } else { REQUESTS_A_CLOCK };
+    }
+
+    /// An event loop begins a turn for which requests wait, and has begun so many since the last one. They ran after
+    /// they were given out, so that they are judged here.
+    pub fn turn_begins(&mut self, begun: usize) {
+        self.judge_turn(begun, monotonic_us());
+    }
+
+    fn judge_turn(&mut self, begun: usize, now: u64) {
+        let last = std::mem::replace(&mut self.turned, now);
+        if last != 0 && begun > 0 {
+            self.slow = match now.saturating_sub(last) > begun as u64 * SLOW_US {
+                true => REQUESTS_A_CLOCK,
+                false => self.slow.saturating_sub(1),
+            };
+        }
+    }
+
+    /// One for which none wait: the loop has perhaps slept before it.
+    #[inline]
+    pub fn quiet_turn_begins(&mut self) {
+        self.turned = 0;
     }
 
     /// True when the last requests took long each.
@@ -237,6 +262,26 @@ mod tests {
         }
         allowance.look_at_clock(2_000_000 + u64::from(REQUESTS_A_CLOCK));
         assert_eq!(allowance.unlooked, REQUESTS_A_CLOCK);
+    }
+
+    #[test]
+    fn requests_that_an_event_loop_has_begun_are_judged_when_it_comes_round() {
+        let mut allowance = renewed(0);
+        allowance.judge_turn(4, 1_000_000);
+        assert!(!allowance.is_slow(), "nobody knows what came before");
+        allowance.renew(0);
+        allowance.judge_turn(4, 1_000_000 + 4 * SLOW_US);
+        assert!(!allowance.is_slow());
+        allowance.judge_turn(4, 1_000_001 + 8 * SLOW_US);
+        assert!(allowance.is_slow());
+        for quick in 1..=u64::from(REQUESTS_A_CLOCK) {
+            assert!(allowance.is_slow(), "{quick} quick ones among them");
+            allowance.judge_turn(4, 1_000_001 + 8 * SLOW_US + quick);
+        }
+        assert!(!allowance.is_slow());
+        allowance.quiet_turn_begins();
+        allowance.judge_turn(4, 9_000_000);
+        assert!(!allowance.is_slow(), "the loop may have slept");
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Evented {
     publish_at: Millis,
     /// How many requests may be in flight at a time; more wait in the queue.
     most: u32,
+    /// How many the last turn has brought.
+    begun: usize,
     heartbeat: Arc<Heartbeat>,
 }
 
@@ -62,7 +64,7 @@ impl Evented {
     pub fn bounded(mut turn: Loop, most: u32) -> std::io::Result<Self> {
         let heartbeat = Arc::new(Heartbeat::new()?);
         turn.serve_tasks(Arc::clone(&heartbeat));
-        Ok(Self { turn, ended: false, publish_at: 0, most, heartbeat })
+        Ok(Self { turn, ended: false, publish_at: 0, most, begun: 0, heartbeat })
     }
 
     /// What its watchdog sees.
@@ -87,7 +89,7 @@ impl Evented {
             return After::Ended;
         }
         // What the last look found is told once: it comes before another look.
-        let mut looked = false;
+        let mut looked = self.turn.looks_first(std::mem::take(&mut self.begun));
         let after = loop {
             if requests.len() >= MOST {
                 break After::Again;
@@ -115,6 +117,7 @@ impl Evented {
                 }
             }
         };
+        self.begun = requests.len();
         self.turn.take_wakeups(wakeups);
         self.periodic_work();
         after

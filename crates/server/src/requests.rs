@@ -105,7 +105,7 @@ impl Requests {
 
     /// The next request of a connection that has just been answered, if there is one.
     #[inline]
-    fn add_next(&mut self, exchange: Option<Box<Exchange>>) {
+    pub fn add_next(&mut self, exchange: Option<Box<Exchange>>) {
         if let Some(exchange) = exchange {
             self.unjudged = true;
             self.batch.add_next(exchange);

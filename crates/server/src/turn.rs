@@ -310,6 +310,22 @@ impl Loop {
         self.acceptor.serve_tasks();
     }
 
+    /// A turn begins, and so many requests were begun since the last one. Where they took long and the next ones of
+    /// their connections wait, whoever has asked meanwhile goes before those. True: it was looked for them.
+    #[inline]
+    pub(crate) fn looks_first(&mut self, begun: usize) -> bool {
+        if self.requests.next_requests() == 0 {
+            self.poller.allowance.quiet_turn_begins();
+            return false;
+        }
+        self.poller.allowance.turn_begins(begun);
+        let slow = self.poller.allowance.is_slow();
+        if slow {
+            self.look_at_everybody();
+        }
+        slow
+    }
+
     /// A request that was given out has been begun: others do not wait for it.
     #[inline]
     pub(crate) fn has_begun(&mut self) {
@@ -323,7 +339,7 @@ impl Loop {
         // A task may have held the event loop since the last look: the time that its peer has begins now.
         self.poller.look_at_clock();
         let next = self.requests.finish(exchange, &mut self.connections, &mut self.poller);
-        self.requests.add(next);
+        self.requests.add_next(next);
         self.take_opened();
         if let Some(token) = kept {
             self.connections.keep_budget(token, &mut self.poller);
