@@ -352,3 +352,14 @@ def test_what_has_no_effect_with_so_many_threads_is_told_and_is_no_mistake(
     lines = done.stderr.splitlines()
     assert [line for line in lines if "warning" in line] == lines and len(lines) == (1 if words else 0), done.stderr
     assert words in done.stderr
+
+
+def test_threads_that_may_not_become_more_say_so(serve: Serve) -> None:
+    """In the log and in `forehand status`, which keeps it: whoever reads it knows which option it is about."""
+    served = serve("lanes:application", "--workers", "1", "--threads", "auto", "--threads-max", "4", *FOR_EVER)
+    crowd = [asked(served, *[f"/report?{SLOW / 4}"] * 300) for _ in range(16)]
+    served.says("--threads-max allows no more")
+    served.until(lambda: "threads 4 stay: requests wait" in served.order("status", "--verbose")[1])
+    for sock in crowd:
+        with sock:
+            assert read_reply(sock, bytearray())[0] == 200

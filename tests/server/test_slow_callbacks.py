@@ -52,6 +52,8 @@ def test_a_view_is_named_with_its_place_and_time(start: Callable[..., Serving], 
     assert not so_far or float(seconds) >= 1
     assert file.endswith("pipelines.py") and function == kind
     assert 0.25 < float(seconds) < PATIENCE
+    # Also where it was named before its end.
+    server.until(lambda: server.counters()["loop_blocked_ms"] >= 250)
 
 
 def test_a_place_is_named_once_and_others_besides(start: Callable[..., Serving]) -> None:

@@ -125,6 +125,16 @@ pub struct Growth {
     rest_ms: Millis,
     rest_until: Millis,
     idle_since: Option<Millis>,
+    /// Why it does not try more, once that was told: it is not told again before something else happens.
+    told: Option<Bound>,
+}
+
+/// What keeps it from more threads, though requests wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    /// There are as many as may be.
+    Most,
+    Memory,
 }
 
 /// A new number of threads, or the reason why the one that is tried stays.
@@ -148,6 +158,7 @@ impl Growth {
             rest_ms: REST_MS,
             rest_until: 0,
             idle_since: None,
+            told: None,
         }
     }
 
@@ -186,8 +197,9 @@ impl Growth {
             self.threads
         };
         if next == self.threads {
-            return None;
+            return self.stay(has_room);
         }
+        self.told = None;
         let why = if self.downward {
             format!("more than {} finish no more: do {next} finish as much?", self.threads)
         } else {
@@ -197,6 +209,31 @@ impl Growth {
         self.trial = Some(Trial { from: self.threads, before, after: Window::default(), begun: false });
         self.threads = next;
         Some(Change { threads: next, why })
+    }
+
+    /// Requests wait, and there cannot be more threads: says why, once.
+    fn stay(&mut self, has_room: bool) -> Option<Change> {
+        let bound = match self.downward {
+            // It has fewer threads than finish as much, and none less are tried.
+            true => return None,
+            false if self.threads >= self.most => Bound::Most,
+            false if has_room => return None,
+            false => Bound::Memory,
+        };
+        if self.told.replace(bound) == Some(bound) {
+            return None;
+        }
+        let wait_ms = self.seen.wait_ms();
+        let why = match bound {
+            Bound::Most => {
+                format!("requests wait {wait_ms:.0} ms for one, and --threads-max allows no more")
+            }
+            Bound::Memory => format!(
+                "requests wait {wait_ms:.0} ms for one, and for more there is no memory: a fifth of the container's or of \
+                 --max-worker-memory is left free"
+            ),
+        };
+        Some(Change { threads: self.threads, why })
     }
 
     fn judge(&mut self, mut trial: Trial, window: &Window, now: Millis) -> Option<Change> {
@@ -250,6 +287,7 @@ impl Growth {
         if change < -LOSS * share {
             self.downward = false;
             self.rest_until = now + self.rest_ms;
+            let what = format!("{what}; nothing else is tried for {} s", self.rest_ms / 1000);
             self.rest_ms = (self.rest_ms * 2).min(LONGEST_REST_MS);
             return self.back(trial, what);
         }
@@ -387,12 +425,44 @@ mod tests {
         assert!(play(&mut growth, &calm, 300, 0).iter().all(|&threads| threads == START));
     }
 
+    /// All that it says in so many windows.
+    fn said(growth: &mut Growth, behind: &Behind, windows: u64, has_room: bool) -> Vec<Change> {
+        let said = (0..windows)
+            .filter_map(|at| growth.look(&behind.window(growth.threads()), has_room, at * WINDOW_MS));
+        said.collect()
+    }
+
     #[test]
-    fn without_memory_it_does_not_grow() {
+    fn without_memory_it_does_not_grow_and_says_so_once() {
         let mut growth = Growth::new(128);
-        for at in 0..100 {
-            assert_eq!(growth.look(&PLENTY.window(growth.threads()), false, at * WINDOW_MS), None);
+        let told = said(&mut growth, &PLENTY, 100, false);
+        assert_eq!(told.iter().map(|change| change.threads).collect::<Vec<_>>(), [START], "{told:?}");
+        assert!(told[0].why.contains("there is no memory"), "{told:?}");
+        assert!(!said(&mut growth, &PLENTY, 10, true).is_empty(), "there is some again");
+        assert!(growth.threads() > START);
+    }
+
+    #[test]
+    fn it_says_once_that_there_are_as_many_as_may_be() {
+        for most in [8, START] {
+            let told = said(&mut Growth::new(most), &Behind { clients: 500, ..PLENTY }, 100, true);
+            assert_eq!(told.iter().map(|change| change.threads).collect::<Vec<_>>(), [most], "{told:?}");
+            assert!(told[0].why.contains("--threads-max allows no more"), "{told:?}");
         }
+        let calm = Behind { clients: 4, ..PLENTY };
+        assert_eq!(said(&mut Growth::new(8), &calm, 100, true), [], "nobody waits");
+    }
+
+    #[test]
+    fn it_says_for_how_long_it_rests() {
+        let mut growth = Growth::new(128);
+        let told = said(&mut growth, &Behind { clients: 200, places: 31, ..PLENTY }, 300, true);
+        let rests: Vec<&str> = told
+            .iter()
+            .filter_map(|change| change.why.split_once("; nothing else "))
+            .map(|it| it.1)
+            .collect();
+        assert!(rests.starts_with(&["is tried for 30 s", "is tried for 60 s"]), "{told:?}");
     }
 
     #[test]

@@ -264,7 +264,7 @@ impl Life {
             if pulse != before
                 && let Some(Spell { sight, told }) = spell.take()
             {
-                self.went_on(&sight, now);
+                self.went_on(&sight, lasted, now);
                 if !told {
                     self.tell(&sight, lasted, "");
                 }
@@ -315,10 +315,11 @@ impl Life {
         }
     }
 
-    /// The loop goes on, after it was blocked for too long.
-    fn went_on(&mut self, sight: &Sight, now: u64) {
+    /// The loop goes on, after it was blocked for too long: so many microseconds, as this thread has seen it.
+    fn went_on(&mut self, sight: &Sight, lasted: u64, now: u64) {
         if *sight != Sight::Nothing {
             self.blocked_until = Some(now);
+            self.engine.counters.loop_blocked_ms.add_many(lasted / 1000);
         }
         if self.engine.is_held() {
             self.engine.held(false);

@@ -61,11 +61,13 @@ impl AsgiServer {
         settings.config.evented = true;
         settings.config.websockets = true;
         settings.config.request_buffering = true;
-        if !settings.config.by_hand.is_empty() {
-            settings.log.warn(
-                "lanes and route_limits are about threads and do nothing for this application, which is ASGI: its \
-                 requests run in an event loop",
-            );
+        let of_threads = settings.config.by_hand.said();
+        if !of_threads.is_empty() {
+            settings.log.warn(&format!(
+                "about threads, and without effect for this application, which is ASGI, so that its requests run in an \
+                 event loop: {}. --limit-concurrency bounds how many do (docs/asgi.md)",
+                of_threads.join(", ")
+            ));
         }
         let trust = settings.config.trust.clone();
         let mut gateways = Vec::new();

@@ -54,6 +54,17 @@ impl ByHand {
         self.lanes.is_empty() && self.limits.is_empty()
     }
 
+    /// What of this is said, by the names of its options.
+    pub fn said(&self) -> Vec<&'static str> {
+        let said = [
+            (!self.lanes.is_empty(), "lanes"),
+            (!self.limits.is_empty(), "route_limits"),
+            (!self.priorities.is_empty(), "priorities"),
+            (self.fair_by.is_some(), "fair_by"),
+        ];
+        said.into_iter().filter_map(|(is, name)| is.then_some(name)).collect()
+    }
+
     /// The lane of a path, if it is said.
     pub fn lane(&self, path: &[u8]) -> Option<Lane> {
         self.lanes.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, lane)| *lane)
