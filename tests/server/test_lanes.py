@@ -363,3 +363,9 @@ def test_threads_that_may_not_become_more_say_so(serve: Serve) -> None:
     for sock in crowd:
         with sock:
             assert read_reply(sock, bytearray())[0] == 200
+
+
+def test_an_asgi_application_has_all_named_that_is_about_threads(serve: Serve) -> None:
+    """Only the application tells that it is one: it is no mistake of the command line."""
+    served = serve("moved:asgi", "--workers", "1", "--priorities", "/a=low", "--fair-by", "client")
+    served.says("its requests run in an event loop: priorities, fair_by. ")

@@ -63,7 +63,7 @@ impl AsgiServer {
         settings.config.request_buffering = true;
         let of_threads = settings.config.by_hand.said();
         if !of_threads.is_empty() {
-            settings.log.warn(&format!(
+            settings.log.warn(format!(
                 "about threads, and without effect for this application, which is ASGI, so that its requests run in an \
                  event loop: {}. --limit-concurrency bounds how many do (docs/asgi.md)",
                 of_threads.join(", ")
