@@ -1,0 +1,179 @@
+//! How many threads there are, window by window, before what the test puts behind them.
+
+use super::*;
+
+/// So long is a window of the watchdog's.
+const WINDOW_MS: Millis = 500;
+
+/// A worker and what is behind it: so many clients, whose requests take `call_ms` on one of `places` places.
+struct Behind {
+    clients: u32,
+    places: u32,
+    call_ms: u32,
+    /// With more threads than that, requests fail.
+    fails_above: u32,
+}
+
+impl Behind {
+    /// What happens in a window with so many threads, one of which is kept.
+    fn window(&self, threads: u32) -> Window {
+        let inside = self.clients.min(threads - 1);
+        let rate = f64::from(inside.min(self.places)) * 1000.0 / f64::from(self.call_ms);
+        let done = (rate * WINDOW_MS as f64 / 1000.0) as u64;
+        let waiting = self.clients - inside;
+        Window {
+            ms: WINDOW_MS,
+            done,
+            failed: if threads > self.fails_above { done / 10 } else { 0 },
+            looks: 250,
+            waits: if waiting > 0 { 250 } else { 0 },
+            waiting: u64::from(waiting) * 250,
+            busy: u64::from(inside) * 250,
+            ..Window::default()
+        }
+    }
+}
+
+const PLENTY: Behind = Behind { clients: 50, places: 10_000, call_ms: 50, fails_above: 10_000 };
+
+/// Plays it for so many seconds: how many threads there were, window by window.
+fn play(growth: &mut Growth, behind: &Behind, seconds: u64, begun: Millis) -> Vec<u32> {
+    let windows = seconds * 1000 / WINDOW_MS;
+    let play = (0..windows).map(|at| {
+        let window = behind.window(growth.threads());
+        growth.look(&window, true, begun + at * WINDOW_MS);
+        growth.threads()
+    });
+    play.collect()
+}
+
+#[test]
+fn it_grows_until_nobody_waits_within_five_seconds() {
+    let mut growth = Growth::new(128);
+    let threads = play(&mut growth, &PLENTY, 5, 0);
+    assert!(growth.threads() > 50, "{threads:?}");
+    assert_eq!(play(&mut growth, &PLENTY, 20, 5_000).last(), threads.last(), "and stays there");
+}
+
+#[test]
+fn it_does_not_grow_beyond_what_is_allowed() {
+    let mut growth = Growth::new(40);
+    let crowd = Behind { clients: 500, ..PLENTY };
+    assert!(play(&mut growth, &crowd, 60, 0).iter().all(|&threads| threads <= 40));
+    assert_eq!(growth.threads(), 40);
+    assert_eq!(Growth::new(8).threads(), 8);
+}
+
+#[test]
+fn a_database_of_ten_connections_has_hardly_more_threads_than_it_can_use() {
+    let mut growth = Growth::new(128);
+    let database = Behind { clients: 50, places: 10, ..PLENTY };
+    let threads = play(&mut growth, &database, 300, 0);
+    let settled = &threads[60..];
+    assert!(settled.iter().all(|&threads| threads <= 16), "{threads:?}");
+    // One is kept.
+    let best = settled.iter().filter(|&&threads| threads > 10).count();
+    assert!(best * 100 >= settled.len() * 90, "{threads:?}");
+}
+
+#[test]
+fn threads_in_which_all_wait_for_the_same_do_not_stay_though_nobody_waits_for_one() {
+    let mut growth = Growth::new(128);
+    let database = Behind { clients: 36, places: 10, ..PLENTY };
+    let threads = play(&mut growth, &database, 60, 0);
+    assert!(threads[100..].iter().all(|&threads| threads <= 16), "{threads:?}");
+}
+
+#[test]
+fn it_goes_back_where_more_threads_make_requests_fail() {
+    let mut growth = Growth::new(128);
+    let fragile = Behind { clients: 100, fails_above: 36, ..PLENTY };
+    let threads = play(&mut growth, &fragile, 60, 0);
+    assert!(threads.iter().skip(10).filter(|&&threads| threads > 36).count() <= 6, "{threads:?}");
+}
+
+#[test]
+fn it_stays_where_nobody_waits() {
+    let mut growth = Growth::new(128);
+    let calm = Behind { clients: 20, ..PLENTY };
+    assert!(play(&mut growth, &calm, 300, 0).iter().all(|&threads| threads == START));
+}
+
+/// All that it says in so many windows.
+fn said(growth: &mut Growth, behind: &Behind, windows: u64, has_room: bool) -> Vec<Change> {
+    let said =
+        (0..windows).filter_map(|at| growth.look(&behind.window(growth.threads()), has_room, at * WINDOW_MS));
+    said.collect()
+}
+
+#[test]
+fn without_memory_it_does_not_grow_and_says_so_once() {
+    let mut growth = Growth::new(128);
+    let told = said(&mut growth, &PLENTY, 100, false);
+    assert_eq!(told.iter().map(|change| change.threads).collect::<Vec<_>>(), [START], "{told:?}");
+    assert!(told[0].why.contains("there is no memory"), "{told:?}");
+    assert!(!said(&mut growth, &PLENTY, 10, true).is_empty(), "there is some again");
+    assert!(growth.threads() > START);
+}
+
+#[test]
+fn it_says_once_that_there_are_as_many_as_may_be() {
+    for most in [8, START] {
+        let told = said(&mut Growth::new(most), &Behind { clients: 500, ..PLENTY }, 100, true);
+        assert_eq!(told.iter().map(|change| change.threads).collect::<Vec<_>>(), [most], "{told:?}");
+        assert!(told[0].why.contains("--threads-max allows no more"), "{told:?}");
+    }
+    let calm = Behind { clients: 4, ..PLENTY };
+    assert_eq!(said(&mut Growth::new(8), &calm, 100, true), [], "nobody waits");
+}
+
+#[test]
+fn it_says_for_how_long_it_rests() {
+    let mut growth = Growth::new(128);
+    let told = said(&mut growth, &Behind { clients: 200, places: 31, ..PLENTY }, 300, true);
+    let rests: Vec<&str> =
+        told.iter().filter_map(|change| change.why.split_once("; nothing else ")).map(|it| it.1).collect();
+    assert!(rests.starts_with(&["is tried for 30 s", "is tried for 60 s"]), "{told:?}");
+}
+
+#[test]
+fn what_was_tried_for_nothing_is_tried_again_less_and_less_often() {
+    let mut growth = Growth::new(128);
+    let database = Behind { clients: 200, places: 31, ..PLENTY };
+    let mut tries = Vec::new();
+    for at in 0..7200 {
+        let before = growth.threads();
+        growth.look(&database.window(before), true, at * WINDOW_MS);
+        if growth.threads() > before && before == START {
+            tries.push(at * WINDOW_MS / 1000);
+        }
+    }
+    assert!(tries.len() <= 12, "within an hour: {tries:?}");
+    assert_eq!(growth.threads(), START);
+}
+
+#[test]
+fn threads_that_are_idle_become_fewer() {
+    let mut growth = Growth::new(128);
+    play(&mut growth, &Behind { clients: 100, ..PLENTY }, 20, 0);
+    assert!(growth.threads() >= 100);
+    let quiet = play(&mut growth, &Behind { clients: 5, ..PLENTY }, 1200, 20_000);
+    assert_eq!(quiet.last(), Some(&START), "{quiet:?}");
+    let first = quiet.iter().position(|&threads| threads < quiet[0]);
+    assert!(first.is_some_and(|at| at as u64 * WINDOW_MS >= IDLE_MS), "{first:?}");
+}
+
+#[test]
+fn a_window_says_whether_requests_wait() {
+    for (looks, waits, waiting, done, pressed) in [
+        (100, 90, 1_000, 100, true),
+        (100, 89, 1_000, 100, false),
+        (100, 100, 100, 100, true),
+        (100, 100, 100, 101, false),
+        (100, 100, 100, 0, true),
+        (0, 0, 0, 0, false),
+    ] {
+        let window = Window { ms: 500, looks, waits, waiting, done, ..Window::default() };
+        assert_eq!(window.is_pressed(), pressed, "{window:?}: {} ms", window.wait_ms());
+    }
+}
