@@ -196,9 +196,14 @@ def rates(folder: Path, options: argparse.Namespace) -> None:
     for (load, name), rows in seen.items():
         line = f"{load:<20}{name:<10}{statistics.median(row[0] for row in rows):>9.0f}/s"
         line += f"{statistics.median(row[1] for row in rows):>9.1f} us of CPU"
+        # Well below all of its share, the load is what asks for no more, and rates say little of the server.
+        used_share = statistics.median(row[0] * row[1] / 1e6 for row in rows) / options.share
+        line += f"{used_share:>6.0%} of its share"
         if name != "forehand":
-            told = ratio([row[0] for row in seen[load, "forehand"]], [row[0] for row in rows])
+            ours = seen[load, "forehand"]
+            told = ratio([row[0] for row in ours], [row[0] for row in rows])
             line += f"   forehand's rate divided by this: {told}, wanted {WANTED[load, name]}"
+            line += f"; this one's CPU by forehand's: {ratio([row[1] for row in rows], [row[1] for row in ours])}"
         print(line)
 
 
