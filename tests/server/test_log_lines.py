@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import requests
+from gatewayrequests import WRITERS, exchange, parsed, variables
+from h2client import Client
 from serving import HERE, PYTHON, Serving
 
 CLOSE = b"Host: a\r\nConnection: close\r\n"
@@ -24,8 +26,18 @@ WAYS = {
 REFUSED = [
     (b"bad\r\n\r\n", 400, "-"),
     (b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n", 414, "-"),
-    (b"GET / HTTP/1.1\r\nHost: a\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431, "-"),
-    (b"GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505, "-"),
+    (b"GET /431 HTTP/1.1\r\nHost: a\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431, "GET /431 HTTP/1.1"),
+    (b"GET /large HTTP/1.1\r\nHost: a\r\nA: " + b"b" * 70_000, 431, "GET /large HTTP/1.1"),
+    (b"GET /505 HTTP/3.0\r\nHost: a\r\n\r\n", 505, "GET /505 HTTP/3.0"),
+    (b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", 400, "GET /a b HTTP/1.1"),
+    (b'GET /a\x7f" HTTP/1.1\r\nHost: a\r\n\r\n', 400, "GET /a\\x7f\\x22 HTTP/1.1"),
+    (b"GET /lf HTTP/1.1\nHost: a\n\n", 400, "GET /lf HTTP/1.1"),
+    (b"GET /none HTTP/1.1\r\n\r\n", 400, "GET /none HTTP/1.1"),
+    (b"POST /two HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "POST /two HTTP/1.1"),
+    (b"POST /te HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "POST /te HTTP/1.0"),
+    (b"POST /who HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501, "POST /who HTTP/1.1"),
+    (b"POST /no HTTP/1.1\r\nHost: a\r\nExpect: more\r\nContent-Length: 1\r\n\r\n", 417, "POST /no HTTP/1.1"),
+    (b"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 405, "CONNECT a:443 HTTP/1.1"),
 ]
 
 
@@ -40,13 +52,70 @@ def test_each_refusal_has_its_line_with_what_was_sent(serve: Callable[..., Servi
 
 
 def test_a_body_that_is_too_large_is_logged_with_its_request(serve: Callable[..., Serving]) -> None:
-    server = serve("failures", "--access-log", "common", "--limit-body-bytes", "10", env={"FAILURE": os.devnull})
-    post = b"POST /up HTTP/1.1\r\nHost: a\r\n"
-    for rest in (b"Content-Length: 11\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n\r\n"):
-        content = server.raw(post + rest).partition(b"\r\n\r\n")[2]
-        wanted = f"413 {len(content)}"
-        server.until(lambda wanted=wanted: server.log().count(wanted))  # type: ignore[misc]
-    server.until(lambda: '"POST /up HTTP/1.1" 413' in server.log())
+    server = serve(
+        "failures", "--access-log", '%h %m %U "%r" %s %b %{User-Agent}i', "--limit-body-bytes", "10",
+        env={"FAILURE": os.devnull},
+    )  # fmt: skip
+    for path, rest in (
+        ("/length", b"Content-Length: 11\r\n\r\n"),
+        ("/chunked", b"Transfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n\r\n"),
+    ):
+        head = f"POST {path} HTTP/1.1\r\nHost: a\r\nUser-Agent: u\r\nX-Forwarded-For: 192.0.2.7\r\n".encode()
+        content = server.raw(head + rest).partition(b"\r\n\r\n")[2]
+        # With the client that a proxy names, which is trusted on this machine.
+        wanted = f'192.0.2.7 POST {path} "POST {path} HTTP/1.1" 413 {len(content)} u\n'
+        server.until(lambda wanted=wanted: wanted in server.log())  # type: ignore[misc]
+
+
+def test_a_head_that_comes_too_slowly_is_logged_with_its_line(serve: Callable[..., Serving]) -> None:
+    server = serve("failures", "--access-log", "common", "--header-timeout", "0.1", env={"FAILURE": os.devnull})
+    for begun, line in ((b"GET /slow HTTP/1.1\r\nHost: a\r\n", "GET /slow HTTP/1.1"), (b"GET /slo", "-")):
+        assert server.raw(begun).startswith(b"HTTP/1.1 408 ")
+        server.until(lambda line=line: f'"{line}" 408 ' in server.log())  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("protocol", sorted(WRITERS))
+def test_what_a_web_server_hands_on_and_is_refused_is_logged_with_its_request(
+    serve: Callable[..., Serving], protocol: str
+) -> None:
+    server = serve(
+        "failures", f"--bind={protocol}://127.0.0.1:0", "--access-log", "common", "--limit-body-bytes=10",
+        "--limit-header-lines=20", env={"FAILURE": os.devnull},
+    )  # fmt: skip
+    many = {f"HTTP_A{number}": "b" for number in range(21)}
+    for target, body, more, status in (
+        ("/large", b"x" * 11, {}, 413), ("/expect", b"", {"HTTP_EXPECT": "more"}, 417), ("/many", b"", many, 431),
+    ):  # fmt: skip
+        sent = WRITERS[protocol](variables("POST", target, body, more), body)
+        assert parsed(exchange(server, sent))[0] == status
+        line = f'"POST {target} HTTP/1.1" {status} '
+        server.until(lambda line=line: line in server.log())  # type: ignore[misc]
+    assert '"-" 4' not in server.log()
+
+
+def test_what_is_refused_on_a_stream_is_logged_with_its_request(serve: Callable[..., Serving]) -> None:
+    server = serve(
+        "failures", "--bind=h2c://127.0.0.1:0", "--access-log", '%h "%r" %s %{User-Agent}i',
+        "--limit-body-bytes=10", "--limit-header-lines=20", "--limit-h2-block-bytes=2000", env={"FAILURE": os.devnull},
+    )  # fmt: skip
+    agent = ("user-agent", "u")
+    with Client(server.port) as client:
+        for path, fields, told in (
+            ("/large", (("content-length", "11"), agent), '"POST /large HTTP/2.0" 413 u'),
+            ("/expect", (("expect", "more"), agent), '"POST /expect HTTP/2.0" 417 u'),
+            ("/many", tuple((f"a{number}", "b") for number in range(21)), '"POST /many HTTP/2.0" 431 -'),
+            ("/bytes", (("a", "b" * 3000),), '"POST /bytes HTTP/2.0" 431 -'),
+        ):
+            client.ask(path, body=True, fields=fields)
+            client.flush()
+            server.until(lambda told=told: f"{told}\n" in server.log())  # type: ignore[misc]
+
+
+def test_what_a_refusal_has_told_of_is_not_told_of_the_next(serve: Callable[..., Serving]) -> None:
+    server = serve("failures", "--access-log", "common", env={"FAILURE": os.devnull})
+    server.raw(b"GET /first HTTP/1.1\r\n\r\n")
+    server.raw(b"bad\r\n\r\n")
+    server.until(lambda: server.log().count('HTTP/1.1" 400 ') == 1 and '"-" 400 ' in server.log())
 
 
 def test_replies_of_the_server_itself_have_their_length(serve: Callable[..., Serving]) -> None:

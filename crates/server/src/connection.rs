@@ -78,6 +78,13 @@ pub struct Receiving {
     pub complete: bool,
 }
 
+impl Receiving {
+    /// A request of which the head has come.
+    pub fn told(head: Arc<Head>) -> Box<Self> {
+        Box::new(Self { head, body: BodyBuffer::new(), complete: false })
+    }
+}
+
 /// Bytes of a preface that another worker can be told of, beside the four that it is told of every connection.
 const SAID_BYTES: usize = NOTE_BYTES - 4;
 

@@ -3,8 +3,10 @@
 //! Knows: which protocol it is. Does not know: its grammar (the machines of `wire` do), the connection,
 //! the loop. Owned by the connection, or by a body that is still arriving (`incoming.rs`).
 
+use std::sync::Arc;
+
 use wire::gateway::{FastCgi, Gateway, GatewayMachine, Given};
-use wire::{Event, Fault, Http1, Limits, Millis, ReplyForm, Shared, Tick};
+use wire::{Event, Fault, Head, Http1, Limits, Millis, Policy, ReplyForm, Shared, Tick};
 
 use crate::listener::Protocol;
 
@@ -156,6 +158,14 @@ impl Machine {
     #[inline]
     pub fn deadline(&self, limits: &Limits) -> Option<Millis> {
         each!(self, machine => machine.deadline(limits), of_streams: None)
+    }
+
+    /// The request of which a part of the head is still to come, where its line is there.
+    pub fn arriving(&self, policy: &Policy) -> Option<Arc<Head>> {
+        match self {
+            Self::Http1(machine) => machine.arriving(policy),
+            Self::Gateway(_) | Self::FastCgi(_) | Self::Http2(_) => None,
+        }
     }
 
     /// Time has passed.

@@ -9,7 +9,7 @@ use reactor::Read;
 use wire::h2::PREFACE;
 use wire::{Event, Fault, Framing, Head, Millis, Shared};
 
-use crate::body::{Body, BodyBuffer};
+use crate::body::Body;
 use crate::connection::{Connection, Phase, Receiving};
 use crate::engine::Engine;
 use crate::incoming::{Flow, Incoming};
@@ -164,6 +164,7 @@ impl Reader {
             match connection.machine.advance(input, &mut self.shared, poller.now) {
                 Event::NeedMore => return Step::More,
                 Event::Request(head) if is_misdirected(connection, &head) => {
+                    connection.receiving = Some(Receiving::told(head));
                     return Step::Refuse(wire::MISDIRECTED);
                 }
                 Event::Request(head) => match head.framing {
@@ -187,7 +188,12 @@ impl Reader {
                     *input = &[];
                     return Step::Streams;
                 }
-                Event::Fault(fault) => return refusal(connection, fault, input),
+                Event::Fault(fault) => {
+                    if let Some(head) = self.shared.take_refused() {
+                        connection.receiving = Some(Receiving::told(head));
+                    }
+                    return refusal(connection, fault, input);
+                }
             }
         }
     }
@@ -221,6 +227,7 @@ impl Reader {
             && !self.engine.config.evented
             && self.engine.config.limits.lacks_disk(length, self.engine.spool.disk.used())
         {
+            connection.receiving = Some(Receiving::told(head));
             return Some(Step::Refuse(wire::BODIES_DISK));
         }
         // Buffered bodies are wanted at once; one that has begun to arrive needs no word
@@ -231,7 +238,7 @@ impl Reader {
             // What the socket does not take now goes when it does.
             let _ = connection.flush(limits, now);
         }
-        connection.receiving = Some(Box::new(Receiving { head, body: BodyBuffer::new(), complete: false }));
+        connection.receiving = Some(Receiving::told(head));
         None
     }
 

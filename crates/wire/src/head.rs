@@ -6,11 +6,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::block::{Attachment, Block};
+use crate::block::{Attachment, Block, Facts};
 use crate::fault::{self, Fault};
 use crate::limits::Limits;
 use crate::policy::Policy;
-use crate::request_line::{RequestLine, Version};
+use crate::request_line::{self, RequestLine, Version};
 
 /// How the body is delimited (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,53 @@ pub enum Framing {
     None,
     Length(u64),
     Chunked,
+}
+
+/// What follows from a line's version and a block: how the body is delimited, and what comes around it.
+struct Framed {
+    framing: Framing,
+    persistent: bool,
+    expects_continue: bool,
+}
+
+impl Default for Framed {
+    fn default() -> Self {
+        Self { framing: Framing::None, persistent: false, expects_continue: false }
+    }
+}
+
+impl Framed {
+    #[inline]
+    fn judge(facts: &Facts, version: Version, (limits, policy): (&Limits, &Policy)) -> Result<Self, Fault> {
+        // What is newer means the same by a Host, a length, an expectation (RFC 9110).
+        let is_11 = version != Version::Http10;
+        // RFC 9112 §3.2: every HTTP/1.1 request has exactly one Host, also with a whole URL.
+        if facts.hosts == 0 && is_11 {
+            return Err(fault::NO_HOST);
+        }
+        if facts.host_empty && !policy.empty_host {
+            return Err(fault::BAD_HOST);
+        }
+        let framing = match (facts.chunked, facts.length) {
+            // RFC 9112 §6.1: HTTP/1.0 has no chunked, so that its framing is in doubt.
+            (true, _) if !is_11 => return Err(fault::CHUNKED_IN_10),
+            (true, _) => Framing::Chunked,
+            (false, Some(length)) if length > limits.body_bytes => return Err(fault::BODY_TOO_LARGE),
+            (false, Some(length)) => Framing::Length(length),
+            (false, None) => Framing::None,
+        };
+        if facts.expect_unknown && is_11 && !policy.unknown_expect {
+            return Err(fault::UNKNOWN_EXPECT);
+        }
+        let persistent = match version {
+            Version::Http11 => !facts.close,
+            Version::Http2 => true,
+            Version::Http10 => facts.keep_alive == Some(true) && !policy.refuses.http10_keep_alive,
+        };
+        let has_body = !matches!(framing, Framing::None | Framing::Length(0));
+        let expects_continue = facts.expect_continue && is_11 && has_body;
+        Ok(Self { framing, persistent, expects_continue })
+    }
 }
 
 /// A whole head.
@@ -44,55 +91,46 @@ impl Head {
     /// Joins a request line and a block.
     ///
     /// # Errors
-    /// The refusals that need both: Host, and framing by version.
+    /// The refusals that need both: Host, and framing by version. With it comes the block, for whoever tells of it.
     pub fn join(
         line: &[u8],
         parts: RequestLine,
         block: Arc<Block>,
         rules: (&Limits, &Policy),
-    ) -> Result<Self, Fault> {
-        let (limits, policy) = rules;
-        let facts = &block.facts;
-        // What is newer means the same by a Host, a length, an expectation (RFC 9110).
-        let is_11 = parts.version != Version::Http10;
-        // RFC 9112 §3.2: every HTTP/1.1 request has exactly one Host, also with a whole URL.
-        if facts.hosts == 0 && is_11 {
-            return Err(fault::NO_HOST);
+    ) -> Result<Self, (Fault, Arc<Block>)> {
+        match Framed::judge(&block.facts, parts.version, rules) {
+            Ok(framed) => Ok(Self::made(line, parts, block, framed)),
+            Err(fault) => Err((fault, block)),
         }
-        if facts.host_empty && !policy.empty_host {
-            return Err(fault::BAD_HOST);
-        }
-        let framing = match (facts.chunked, facts.length) {
-            // RFC 9112 §6.1: HTTP/1.0 has no chunked, so that its framing is in doubt.
-            (true, _) if !is_11 => return Err(fault::CHUNKED_IN_10),
-            (true, _) => Framing::Chunked,
-            (false, Some(length)) if length > limits.body_bytes => return Err(fault::BODY_TOO_LARGE),
-            (false, Some(length)) => Framing::Length(length),
-            (false, None) => Framing::None,
-        };
-        if facts.expect_unknown && is_11 && !policy.unknown_expect {
-            return Err(fault::UNKNOWN_EXPECT);
-        }
-        let persistent = match parts.version {
-            Version::Http11 => !facts.close,
-            Version::Http2 => true,
-            Version::Http10 => facts.keep_alive == Some(true) && !policy.refuses.http10_keep_alive,
-        };
-        let has_body = !matches!(framing, Framing::None | Framing::Length(0));
-        let expects_continue = facts.expect_continue && is_11 && has_body;
-        Ok(Self {
+    }
+
+    /// A request that is refused, as far as it can be told of: its line, and the fields that were understood. None where
+    /// what has come is no line. `version`: what is spoken, where it is not the line that says it.
+    #[cold]
+    pub(crate) fn refused(
+        line: &[u8],
+        version: Option<Version>,
+        block: Arc<Block>,
+        policy: &Policy,
+    ) -> Option<Self> {
+        let parts = request_line::told(without_ending(line), version, policy)?;
+        Some(Self::made(line, parts, block, Framed::default()))
+    }
+
+    fn made(line: &[u8], parts: RequestLine, block: Arc<Block>, framed: Framed) -> Self {
+        Self {
             line: line.into(),
             version: parts.version,
             parts,
-            framing,
-            persistent,
-            expects_continue,
+            framing: framed.framing,
+            persistent: framed.persistent,
+            expects_continue: framed.expects_continue,
             attachment: OnceLock::new(),
             label: AtomicU64::new(0),
             repeated: AtomicBool::new(false),
             found_out: AtomicU64::new(0),
             block,
-        })
+        }
     }
 
     /// The same request without its fields: what is left of it where no more than its line is of interest, and nothing
@@ -158,8 +196,7 @@ impl Head {
 
     /// Without its line ending.
     pub fn request_line(&self) -> &[u8] {
-        let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
-        line.strip_suffix(b"\r").unwrap_or(line)
+        without_ending(&self.line)
     }
 
     pub fn raw_len(&self) -> usize {
@@ -191,4 +228,10 @@ impl Head {
             self.repeated.store(true, Ordering::Relaxed);
         }
     }
+}
+
+/// A line without its line ending.
+fn without_ending(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
 }

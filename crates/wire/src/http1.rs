@@ -25,7 +25,7 @@ use crate::head::{Framing, Head};
 use crate::head_cache::{HeadCache, Hint};
 use crate::limits::Limits;
 use crate::policy::Policy;
-use crate::request_line;
+use crate::request_line::{self, Version};
 use crate::trust::Trust;
 
 /// What the machines of one loop share.
@@ -37,6 +37,8 @@ pub struct Shared {
     pub trust: Trust,
     /// Room in which a web server's variables become the text of a head.
     text: Vec<u8>,
+    /// The request that a machine has just refused, until whoever answers asks for it.
+    refused: Option<Arc<Head>>,
 }
 
 /// Room that is kept from one request to the next: as much as most heads need.
@@ -45,13 +47,54 @@ const MOST_TEXT: usize = 4096;
 impl Shared {
     /// Where nobody's forwarding headers are believed.
     pub fn new(limits: Limits, policy: Policy) -> Self {
-        Self { heads: HeadCache::new(&limits), limits, policy, trust: Trust::none(), text: Vec::new() }
+        Self {
+            heads: HeadCache::new(&limits),
+            limits,
+            policy,
+            trust: Trust::none(),
+            text: Vec::new(),
+            refused: None,
+        }
     }
 
     /// The same where those of `trust` are.
     #[must_use]
     pub fn trusting(self, trust: Trust) -> Self {
         Self { trust, ..self }
+    }
+
+    /// The request of the fault that a machine has just told of, for the log: as far as it was understood. None where
+    /// nothing of it is a request line, or where [`Event::Request`] was told of it before.
+    pub fn take_refused(&mut self) -> Option<Arc<Head>> {
+        self.refused.take()
+    }
+
+    /// A request that is refused is told of already.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// Remembers a request that is refused; the fault again. A line that is too long is nothing to tell of.
+    #[cold]
+    pub(crate) fn refuse(
+        &mut self,
+        line: &[u8],
+        version: Option<Version>,
+        (fault, block): (Fault, Arc<Block>),
+    ) -> Fault {
+        let longest = self.limits.request_line_bytes.saturating_add(2);
+        self.refused = match line.len() as u64 <= longest {
+            true => Head::refused(line, version, block, &self.policy).map(Arc::new),
+            false => None,
+        };
+        fault
+    }
+
+    /// The same of one that is whole; the fault again.
+    #[cold]
+    pub(crate) fn refuse_whole(&mut self, head: Arc<Head>, fault: Fault) -> Fault {
+        self.refused = Some(head);
+        fault
     }
 
     /// Room for the text of a head, empty, until it is given back.
@@ -120,12 +163,21 @@ struct Partial {
     scan: Scan,
 }
 
-/// What follows the first line of another protocol is left to whoever speaks that.
+/// Keeps the line of a head that is refused before it is whole. What follows the first line of another protocol is left
+/// to whoever speaks that: `end` is where that is in the input.
 #[cold]
-fn skip_line(fault: &Fault, input: &mut &[u8], end: usize) {
-    if *fault == fault::PRIOR_KNOWLEDGE {
+fn stop(
+    fault: Fault,
+    (line, variant): (Option<&[u8]>, u32),
+    (input, end): (&mut &[u8], usize),
+    shared: &mut Shared,
+) -> Fault {
+    if fault == fault::PRIOR_KNOWLEDGE {
         *input = &input[end.min(input.len())..];
+    } else if let Some(line) = line {
+        shared.refuse(line, None, (fault, Arc::new(Block::without_fields(variant))));
     }
+    fault
 }
 
 /// The machine of one connection.
@@ -262,7 +314,11 @@ impl Http1 {
             }
             let mut scan = Scan::default();
             let found = scan.look(input, (&shared.limits, &shared.policy));
-            if let Some(end) = found.inspect_err(|fault| skip_line(fault, input, scan.at))? {
+            let stopped = |fault| {
+                let line = scan.line(input);
+                stop(fault, (line, self.variant), (input, scan.at), shared)
+            };
+            if let Some(end) = found.map_err(stopped)? {
                 let whole = &input[scan.start..end];
                 *input = &input[end..];
                 return self.parse(whole, scan.block.unwrap_or(end) - scan.start, shared, now).map(Some);
@@ -275,8 +331,12 @@ impl Http1 {
         let before = partial.bytes.len();
         partial.bytes.extend_from_slice(input);
         let found = partial.scan.look(&partial.bytes, (&shared.limits, &shared.policy));
-        let line = partial.scan.at.saturating_sub(before);
-        let Some(end) = found.inspect_err(|fault| skip_line(fault, input, line))? else {
+        let stopped = |fault| {
+            let line = partial.scan.line(&partial.bytes);
+            let end = partial.scan.at.saturating_sub(before);
+            stop(fault, (line, self.variant), (input, end), shared)
+        };
+        let Some(end) = found.map_err(stopped)? else {
             *input = &[];
             return Ok(None);
         };
@@ -310,13 +370,13 @@ impl Http1 {
         shared: &mut Shared,
         now: Millis,
     ) -> Result<Arc<Head>, Fault> {
-        let Shared { heads, limits, policy, .. } = shared;
-        if let Some(head) = heads.head(&mut self.hint, line, &block, now) {
+        if let Some(head) = shared.heads.head(&mut self.hint, line, &block, now) {
             return Ok(head);
         }
-        let parts = request_line::parse(text, policy)?;
-        let head = Arc::new(Head::join(line, parts, block, (limits, policy))?);
-        heads.keep(&mut self.hint, &head, now);
+        let parts = request_line::parse(text, &shared.policy)?;
+        let joined = Head::join(line, parts, block, (&shared.limits, &shared.policy));
+        let head = Arc::new(joined.map_err(|refused| shared.refuse(line, None, refused))?);
+        shared.heads.keep(&mut self.hint, &head, now);
         Ok(head)
     }
 
@@ -333,7 +393,9 @@ impl Http1 {
         let text = text.strip_suffix(b"\r").unwrap_or(text);
         let block = match shared.heads.block(&mut self.hint, self.variant, raw, now) {
             Some(block) => block,
-            None => fields::parse(raw, self.variant, &shared.policy)?,
+            None => fields::parse(raw, self.variant, &shared.policy).map_err(|fault| {
+                shared.refuse(line, None, (fault, Arc::new(Block::without_fields(self.variant))))
+            })?,
         };
         self.join(line, text, block, shared, now)
     }
@@ -378,6 +440,15 @@ impl Http1 {
             *heard = heard.saturating_add(span);
             self.since = self.since.saturating_add(span);
         }
+    }
+
+    /// The request of which a part of the head is still to come, for whoever refuses it.
+    #[cold]
+    pub fn arriving(&self, policy: &Policy) -> Option<Arc<Head>> {
+        let State::Head(Some(partial)) = &self.state else { return None };
+        let line = partial.scan.line(&partial.bytes)?;
+        let block = Arc::new(Block::without_fields(self.variant));
+        Head::refused(line, None, block, policy).map(Arc::new)
     }
 
     /// Time has passed.

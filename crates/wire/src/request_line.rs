@@ -104,20 +104,48 @@ pub fn judge(
         return Err(fault::TARGET);
     }
     method_allowed(&line[..method], version, policy)?;
+    let form = form(&line[..method], target, policy)?;
+    Ok(placed(line, (method, last), form, version))
+}
+
+/// Where the parts of a line are that is refused, for whoever tells of it: as they are sent, whatever they are. None where it
+/// is no line of HTTP. `version`: what is spoken, where it is not the line that says it.
+#[cold]
+pub fn told(line: &[u8], version: Option<Version>, policy: &Policy) -> Option<RequestLine> {
+    let method = memchr::memchr(b' ', line).filter(|&method| is_token(&line[..method]))?;
+    let last = memchr::memrchr(b' ', line).filter(|&last| last > method + 1)?;
+    let said = match self::version(&line[last + 1..]) {
+        Ok(said) => said,
+        // It is answered as what is spoken here.
+        Err(fault::NOT_HTTP1) => Version::Http11,
+        Err(_) => return None,
+    };
+    let target = &line[method + 1..last];
+    let form = form(&line[..method], target, policy).unwrap_or((None, (0, target.len())));
+    Some(placed(line, (method, last), form, version.unwrap_or(said)))
+}
+
+/// The places of all parts, from those of a target's authority and path in it.
+#[inline]
+fn placed(
+    line: &[u8],
+    (method, last): (usize, usize),
+    (authority, path): (Option<Part>, Part),
+    version: Version,
+) -> RequestLine {
     let start = method + 1;
-    let (authority, path) = form(&line[..method], target, policy)?;
     let shift = |(from, to): (usize, usize)| (from + start, to + start);
-    let path_bytes = &target[path.0..path.1];
+    let path_bytes = &line[start + path.0..start + path.1];
     let question = memchr::memchr(b'?', path_bytes).map_or(path.1, |at| path.0 + at);
     let query = if question < path.1 { (question + 1, path.1) } else { (path.1, path.1) };
-    Ok(RequestLine {
+    RequestLine {
         method,
         target: (start, last),
         path: shift((path.0, question)),
         query: shift(query),
         authority: authority.map(shift),
         version,
-    })
+    }
 }
 
 /// RFC 9112 §2.3: `HTTP/` DIGIT `.` DIGIT, case-sensitive.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use wire::{Millis, Tick};
 
 use super::Connections;
-use crate::connection::{Connection, Phase};
+use crate::connection::{Connection, Phase, Receiving};
 use crate::poller::Poller;
 use crate::slots::NEVER;
 
@@ -51,6 +51,28 @@ impl Connections {
         self.slots.resume(token);
     }
 
+    /// Nothing has come of a request for too long.
+    fn run_out(&mut self, mut connection: Box<Connection>, poller: &mut Poller) {
+        let engine = Arc::clone(&self.engine);
+        let arriving = connection.machine.arriving(&engine.config.policy);
+        match connection.machine.tick(poller.now, &engine.config.limits) {
+            Tick::Nothing => self.park(connection, poller),
+            Tick::Close => {
+                engine.counters.idle_timeouts.add();
+                self.close(connection);
+            }
+            Tick::Fault(fault) => {
+                engine.counters.request_timeouts.add();
+                if let Some(head) = arriving {
+                    connection.receiving = Some(Receiving::told(head));
+                }
+                self.refuse(&mut connection, &fault, poller);
+                let none = self.progress(connection, poller);
+                debug_assert!(none.is_none(), "a refused connection yields no request");
+            }
+        }
+    }
+
     fn time_out(&mut self, mut connection: Box<Connection>, poller: &mut Poller) {
         let engine = Arc::clone(&self.engine);
         match connection.phase {
@@ -64,19 +86,7 @@ impl Connections {
                 engine.counters.connections_drained.add();
                 self.close(connection);
             }
-            Phase::Reading => match connection.machine.tick(poller.now, &engine.config.limits) {
-                Tick::Nothing => self.park(connection, poller),
-                Tick::Close => {
-                    engine.counters.idle_timeouts.add();
-                    self.close(connection);
-                }
-                Tick::Fault(fault) => {
-                    engine.counters.request_timeouts.add();
-                    self.refuse(&mut connection, &fault, poller);
-                    let none = self.progress(connection, poller);
-                    debug_assert!(none.is_none(), "a refused connection yields no request");
-                }
-            },
+            Phase::Reading => self.run_out(connection, poller),
             Phase::Streams => self.time_out_streams(connection, poller),
             Phase::Preface => {
                 if connection.is_idle() {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::given::{Given, Known, Pair, Span};
 use crate::Millis;
-use crate::block::Attachment;
+use crate::block::{Attachment, Block};
 use crate::bytes::{is_token, is_value, is_variable, is_visible};
 use crate::fault::{self, Fault};
 use crate::fields;
@@ -270,9 +270,6 @@ fn judge_in(
     now: Millis,
 ) -> Result<(Arc<Head>, Verdict), Fault> {
     let sorted = sort(bytes, (pairs, has_body), text)?;
-    if sorted.fields > shared.limits.header_lines {
-        return Err(fault::TOO_MANY_HEADERS);
-    }
     let (Some(method @ [_, ..]), Some(target @ [_, ..])) = (sorted.method, sorted.target) else {
         return Err(fault::GATEWAY_VARIABLE);
     };
@@ -295,6 +292,10 @@ fn judge_in(
     }
     text.rotate_left(section);
     let (first, section) = text.split_at(text.len() - section);
+    if sorted.fields > shared.limits.header_lines {
+        let block = Arc::new(Block::without_fields(variant));
+        return Err(shared.refuse(first, None, (fault::TOO_MANY_HEADERS, block)));
+    }
     let head = match has_body && !sorted.is_sized {
         true => Arc::new(unsized_head(first, section, variant, shared)?),
         false => match shared.heads.front(hint, variant, text, now) {
@@ -308,12 +309,28 @@ fn judge_in(
 
 /// The head of a request whose body has an end and no length. It is not remembered: of two that are the same byte for
 /// byte one may have a body.
-fn unsized_head(first: &[u8], section: &[u8], variant: u32, shared: &Shared) -> Result<Head, Fault> {
-    let block = fields::parse(section, variant, &shared.policy)?;
+fn unsized_head(first: &[u8], section: &[u8], variant: u32, shared: &mut Shared) -> Result<Head, Fault> {
+    let block = block_of(first, section, variant, shared)?;
+    let mut head = joined_with(first, block, shared)?;
+    head.framing = Framing::Chunked;
+    Ok(head)
+}
+
+fn block_of(first: &[u8], section: &[u8], variant: u32, shared: &mut Shared) -> Result<Arc<Block>, Fault> {
+    fields::parse(section, variant, &shared.policy)
+        .map_err(|fault| shared.refuse(first, None, (fault, Arc::new(Block::without_fields(variant)))))
+}
+
+/// A line and a block. A connection is one request, whatever the client has agreed upon with its web server.
+fn joined_with(first: &[u8], block: Arc<Block>, shared: &mut Shared) -> Result<Head, Fault> {
     let text = first.strip_suffix(b"\r\n").unwrap_or(first);
-    let parts = request_line::parse(text, &shared.policy)?;
-    let mut head = Head::join(first, parts, block, (&shared.limits, &shared.policy))?;
-    (head.persistent, head.framing) = (false, Framing::Chunked);
+    let parts = match request_line::parse(text, &shared.policy) {
+        Ok(parts) => parts,
+        Err(fault) => return Err(shared.refuse(first, None, (fault, block))),
+    };
+    let joined = Head::join(first, parts, block, (&shared.limits, &shared.policy));
+    let mut head = joined.map_err(|refused| shared.refuse(first, None, refused))?;
+    head.persistent = false;
     Ok(head)
 }
 
@@ -342,20 +359,14 @@ fn joined(
     shared: &mut Shared,
     now: Millis,
 ) -> Result<Arc<Head>, Fault> {
-    let Shared { heads, limits, policy, .. } = shared;
-    let block = match heads.block(hint, variant, section, now) {
+    let block = match shared.heads.block(hint, variant, section, now) {
         Some(block) => block,
-        None => fields::parse(section, variant, policy)?,
+        None => block_of(first, section, variant, shared)?,
     };
-    if let Some(head) = heads.head(hint, first, &block, now) {
+    if let Some(head) = shared.heads.head(hint, first, &block, now) {
         return Ok(head);
     }
-    let text = first.strip_suffix(b"\r\n").unwrap_or(first);
-    let parts = request_line::parse(text, policy)?;
-    let mut head = Head::join(first, parts, block, (limits, policy))?;
-    // A connection is one request, whatever the client has agreed upon with its web server.
-    head.persistent = false;
-    let head = Arc::new(head);
-    heads.keep(hint, &head, now);
+    let head = Arc::new(joined_with(first, block, shared)?);
+    shared.heads.keep(hint, &head, now);
     Ok(head)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::fault::{self as wrong, Wrong};
 use super::priority::Priority;
 use crate::Millis;
+use crate::block::Block;
 use crate::bytes::{is_token, is_value, is_visible};
 use crate::fault::{self, Fault};
 use crate::fields;
@@ -135,8 +136,41 @@ fn line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 /// Makes a request of a block's fields. `end`: no content follows. `connect`: a stream may become something else.
 ///
 /// # Errors
-/// It is malformed, or is answered with a refusal.
+/// It is malformed, or is answered with a refusal: `shared` has what can be told of the request then.
 pub fn judge(
+    list: &List,
+    kind: (bool, bool),
+    (variant, hint): (u32, &mut Hint),
+    shared: &mut Shared,
+    now: Millis,
+) -> Result<Asked, Refusal> {
+    let judged = judge_fields(list, kind, (variant, hint), shared, now);
+    if let Err(Refusal::Answered(fault)) = judged {
+        tell(list, (variant, fault), shared);
+    }
+    judged
+}
+
+/// Where a request that is refused is known by its block, that is told already; else its line is.
+#[cold]
+fn tell(list: &List, (variant, fault): (u32, Fault), shared: &mut Shared) {
+    let value = |wanted: &[u8]| list.fields().find(|(name, _)| *name == wanted).map(|(_, value)| value);
+    // A tunnel has an authority in the place of a path.
+    let target = value(b":path").or_else(|| value(b":authority"));
+    if let (Some(method), Some(target)) = (value(b":method"), target)
+        && !shared.has_refused()
+    {
+        let line = line_of(method, target);
+        let block = Arc::new(Block::without_fields(variant));
+        shared.refuse(&line, Some(Version::Http2), (fault, block));
+    }
+}
+
+fn line_of(method: &[u8], target: &[u8]) -> Vec<u8> {
+    [method, b" ", target, b" HTTP/2.0\r\n"].concat()
+}
+
+fn judge_fields(
     list: &List,
     (end, connect): (bool, bool),
     (variant, hint): (u32, &mut Hint),
@@ -208,7 +242,7 @@ fn request_of(sorted: &Sorted<'_>, limits: &crate::Limits) -> Result<(Vec<u8>, S
         // RFC 9220 §3 asks for 501 where a protocol is not known.
         return Err(fault::UNKNOWN_METHOD.into());
     }
-    let line = [method, b" ", path, b" HTTP/2.0\r\n"].concat();
+    let line = line_of(method, path);
     if line.len() as u64 - 2 > limits.request_line_bytes {
         return Err(fault::REQUEST_LINE_TOO_LONG.into());
     }
@@ -255,26 +289,26 @@ fn join(
     shared: &mut Shared,
     now: Millis,
 ) -> Result<Arc<Head>, Fault> {
-    let Shared { heads, limits, policy, .. } = shared;
-    let known = heads.block(hint, variant, &text.section, now);
-    let block = known.map_or_else(|| fields::parse(&text.section, variant, policy), Ok)?;
+    let known = shared.heads.block(hint, variant, &text.section, now);
+    let block = known.map_or_else(|| fields::parse(&text.section, variant, &shared.policy), Ok)?;
     // Of two that are the same byte for byte, one may have content and the other not: only those are remembered whose
     // head says it.
     let says_length = text.end || block.facts.length.is_some();
-    if says_length && let Some(head) = heads.head(hint, &text.line, &block, now) {
+    if says_length && let Some(head) = shared.heads.head(hint, &text.line, &block, now) {
         return Ok(head);
     }
     let line = &text.line[..text.line.len() - 2];
     let places = (text.method, line.len() - b" HTTP/2.0".len());
-    let parts = request_line::judge(line, places, Version::Http2, policy)?;
-    let mut head = Head::join(&text.line, parts, block, (limits, policy))?;
+    let parts = request_line::judge(line, places, Version::Http2, &shared.policy)?;
+    let joined = Head::join(&text.line, parts, block, (&shared.limits, &shared.policy));
+    let mut head = joined.map_err(|refused| shared.refuse(&text.line, Some(Version::Http2), refused))?;
     if !says_length {
         head.framing = Framing::Chunked;
         head.expects_continue = head.block.facts.expect_continue;
     }
     let head = Arc::new(head);
     if says_length {
-        heads.keep(hint, &head, now);
+        shared.heads.keep(hint, &head, now);
     }
     Ok(head)
 }

@@ -24,6 +24,11 @@ pub struct Scan {
 }
 
 impl Scan {
+    /// The request line with its ending, once it has come.
+    pub fn line<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        self.block.and_then(|end| bytes.get(self.start..end))
+    }
+
     /// Looks at lines from where it stopped. The end of the head, behind its empty line.
     pub fn look(
         &mut self,
@@ -70,6 +75,10 @@ impl Scan {
         if text.len() as u64 > limits.request_line_bytes {
             return Err(fault::REQUEST_LINE_TOO_LONG);
         }
+        // Before it is judged: whoever tells of a refusal tells of this line.
+        if !text.is_empty() {
+            (self.start, self.block) = (start, Some(self.at));
+        }
         // RFC 9112 §2.2 allows to accept a bare LF; what is in front of us may not.
         if text.len() == line.len() && !policy.bare_lf {
             return Err(fault::BARE_LF);
@@ -83,9 +92,7 @@ impl Scan {
             };
         }
         // At once, for what is no HTTP may never send an empty line.
-        request_line::parse(text, policy)?;
-        (self.start, self.block) = (start, Some(self.at));
-        Ok(())
+        request_line::parse(text, policy).map(drop)
     }
 
     /// A header line, or the empty one that ends the section: true. `size`: bytes of the

@@ -198,7 +198,8 @@ impl Visit<'_> {
         let Some(call) = streams.call(stream) else {
             streams.shared.half().open(stream);
             streams.calls.push(Call { stream, place: Place::Over });
-            return self.answer(streams, stream, None, fault);
+            let head = self.shared.take_refused();
+            return self.answer(streams, stream, head.as_ref(), fault);
         };
         match &call.place {
             Place::Away { token, inlet } => {
@@ -250,6 +251,8 @@ impl Visit<'_> {
         if streams.ends {
             return;
         }
+        // A request that is refused by ending the connection has no reply, and no line.
+        drop(self.shared.take_refused());
         streams.ends = true;
         if wrong.reason == "idle" {
             self.engine.counters.idle_timeouts.add();

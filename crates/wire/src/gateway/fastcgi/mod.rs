@@ -352,11 +352,13 @@ impl FastCgi {
         };
         match (has_body, left) {
             // A body that was announced and does not come, or comes and was announced as none.
-            (false, Some(1..)) => return Err(fault::INCOMPLETE),
-            (true, Some(0)) => return Err(fault::GATEWAY_FORMAT),
-            (true, Some(left)) if u64::from(self.left) > left => return Err(fault::GATEWAY_FORMAT),
+            (false, Some(1..)) => return Err(shared.refuse_whole(head, fault::INCOMPLETE)),
+            (true, Some(0)) => return Err(shared.refuse_whole(head, fault::GATEWAY_FORMAT)),
+            (true, Some(left)) if u64::from(self.left) > left => {
+                return Err(shared.refuse_whole(head, fault::GATEWAY_FORMAT));
+            }
             (true, None) if u64::from(self.left) > shared.limits.body_bytes => {
-                return Err(fault::BODY_TOO_LARGE);
+                return Err(shared.refuse_whole(head, fault::BODY_TOO_LARGE));
             }
             (true, left) => self.state = State::Body { left, heard: now },
             (false, _) => {}
