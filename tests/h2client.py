@@ -119,6 +119,13 @@ class Client:
             self.machine.end_stream(stream)
         self.flush()
 
+    def is_heard(self) -> None:
+        """Until the server has read what was sent so far: it answers a PING that came behind it."""
+        self.machine.ping(b"so far..")
+        self.flush()
+        while not any(isinstance(event, h2.events.PingAckReceived) for event in self.events()):
+            assert self.lives(), self.farewells
+
     def replies(self, streams: list[int]) -> dict[int, bytes]:
         """The content of each, when all have ended."""
         while not self.done.issuperset(streams):

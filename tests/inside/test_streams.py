@@ -115,6 +115,7 @@ def test_a_body_that_comes_slowly_is_received_and_not_queued(serve: Serve) -> No
     with Client(served.port) as client:
         stream = client.ask("/body", body=True)
         client.send(stream, b"ab", end=False)
+        client.is_heard()
         time.sleep(0.3)  # this is what is measured
         client.send(stream, b"cd")
         assert client.replies([stream])[stream] == b"4"

@@ -179,7 +179,7 @@ counters! {
     replies_relieved
     /// Steps, callbacks and greenlets that held an event loop for too long (`slow_callback_duration`).
     slow_callbacks
-    /// Milliseconds in all that event loops were held up by them, so that nothing else of their workers ran.
+    /// How long in all event loops were held up by them, so that nothing else of their workers ran.
     loop_blocked_ms
     /// Places of such steps that were not named because so many were (`slow_callback_places`).
     slow_callbacks_unnamed

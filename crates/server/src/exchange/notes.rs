@@ -36,6 +36,8 @@ impl Exchange {
 
     /// Writes its line, when it is about to be handed back.
     pub(super) fn log_access(&self, access: &AccessLog, engine: &Engine) {
+        // First the phases: none of them has lasted longer than the whole, whose end is looked at afterwards.
+        let inside = if access.format == Format::Json { self.inside(engine) } else { Inside::default() };
         access.write(&Facts {
             head: Some(&self.head),
             address: self.remote_address(engine),
@@ -43,7 +45,7 @@ impl Exchange {
             written: self.written(),
             elapsed: self.elapsed_us(),
             id: self.id(&engine.config).as_ref().map(RequestId::as_str),
-            inside: if access.format == Format::Json { self.inside(engine) } else { Inside::default() },
+            inside,
             notes: self.notes(),
         });
     }

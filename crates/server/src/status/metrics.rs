@@ -213,6 +213,12 @@ fn server(text: &mut Exposition, segment: &Segment, build: &[(String, String)]) 
 /// Every counter of the engine under its own name.
 fn counted(text: &mut Exposition, found: &Snapshot) {
     for ((name, help), count) in counters::TABLE.iter().zip(&found.counters) {
+        // Prometheus wants times in seconds, and under that name.
+        if let Some(bare) = name.strip_suffix("_ms") {
+            text.counter(&format!("forehand_{bare}_seconds_total"), help);
+            text.seconds(&[], count.saturating_mul(1_000_000));
+            continue;
+        }
         let bare = name.strip_suffix("_total").unwrap_or(name);
         text.counter(&format!("forehand_{bare}_total"), help);
         text.sample(&[], *count);
