@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from forehand_lab import engine, machine, onhost, sharing
-from forehand_lab.engine import EngineFailed
+from forehand_lab.engine import BegunLate, EngineFailed
 from forehand_lab.lifeline import Lifeline
 from forehand_lab.problem import MISSING, SYSTEM, USAGE, Problem
 
@@ -30,8 +30,8 @@ from forehand_lab.problem import MISSING, SYSTEM, USAGE, Problem
 WAIT_SECONDS = 10.0
 PLACE_SECONDS = 60.0
 # From the order to the planned moment: dask's way to the hosts, their clocks, the start of their engines, on machines
-# that have other work as well.
-LEAD_SECONDS = 3.0
+# that have other work as well. Twice as long from then on where one was late, up to the most.
+LEAD_SECONDS, MOST_LEAD_SECONDS = 3.0, 12.0
 # A host that is not there so long after that moment does not come.
 LATEST_SECONDS = 2.0
 LOOK_SECONDS = 0.05
@@ -92,6 +92,7 @@ class Fleet:
         self._client = client
         self.address = address
         self.hosts: dict[str, Host] = {}
+        self._lead = LEAD_SECONDS
 
     def place(self, workers: Mapping[str, str]) -> None:
         """Put an engine on each host, and know their clocks. Raises Problem with one line for each host that cannot."""
@@ -155,11 +156,14 @@ class Fleet:
         tick: Callable[[dict[str, Any]], None] | None = None,
         begun: Callable[[], None] = lambda: None,
     ) -> list[dict[str, Any]]:
-        """Runs these loads together on all hosts, from one moment on; one result for each plan. Raises EngineFailed."""
+        """Runs these loads together on all hosts, from one moment on; one result for each plan.
+
+        Raises EngineFailed; BegunLate where a host was not ready at that moment, and has more time when tried again.
+        """
         self.present()
         orders = self._orders(plans)
         with Lifeline(self.address, orders, tick) as line:
-            start_at = time.time() + LEAD_SECONDS
+            start_at = time.time() + self._lead
             futures = {
                 host: self._submit(
                     onhost.driven,
@@ -170,14 +174,18 @@ class Fleet:
             }
             longest = max(float(plan["duration_s"]) + float(plan.get("drain_s", 5)) for plan in plans)
             try:
-                self._await(futures, line, start_at, begun, LEAD_SECONDS + longest + engine.GRACE_SECONDS)
+                self._await(futures, line, start_at, begun, self._lead + longest + engine.GRACE_SECONDS)
             finally:
                 # Before the line ends: a task that has not begun yet must not begin.
                 self._client.cancel([future for future in futures.values() if not future.done()], force=True)
         told = {host: said(future) for host, future in futures.items()}
-        wrong = [f"host {host}: {each['problem']}" for host, each in told.items() if each["problem"]]
+        wrong = {host: each for host, each in told.items() if each["problem"]}
         if wrong:
-            raise EngineFailed("; ".join(wrong))
+            why = "; ".join(f"host {host}: {each['problem']}" for host, each in wrong.items())
+            if self._lead < MOST_LEAD_SECONDS and all(each.get("late") for each in wrong.values()):
+                self._lead *= 2
+                raise BegunLate(why)
+            raise EngineFailed(why)
         return [self._joined(number, told, start_at, orders) for number in range(len(plans))]
 
     def _orders(self, plans: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -32,6 +32,10 @@ class EngineFailed(Problem):
         super().__init__(FAILED, message)
 
 
+class BegunLate(EngineFailed):
+    """It was not ready at the moment that was planned: it is worth another try."""
+
+
 def found() -> str:
     """The engine: $FOREHAND_LOAD, the one of this package, of this clone, or one in PATH. Raises Problem."""
     named = os.environ.get("FOREHAND_LOAD")

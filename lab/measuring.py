@@ -144,6 +144,9 @@ def point_of(bench: Bench, running: Running, number: int, point: float) -> dict[
     try:
         with Sampler(lambda: roots) as sampler:
             result, *beside = bench.source.driven(plans, bench.tick)
+    except engine.BegunLate:
+        # From the start, with counters that have nothing of the part that was driven in vain.
+        return point_of(bench, running, number, point)
     except engine.EngineFailed as failed:
         bench.tell("lost", round=number, server=running.contestant.name, point=point, why=str(failed), log="")
         return None

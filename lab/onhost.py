@@ -27,6 +27,8 @@ ROUND_TRIPS = 24
 LIFE_SECONDS, BEAT_SECONDS = 10.0, 0.5
 # Later than this before the planned moment and the engine would not be there in time.
 LEAST_LEAD_SECONDS = 0.1
+# The engine's word for a moment that had passed when it had begun.
+LATE = "give a moment to come"
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
@@ -176,7 +178,8 @@ def clock(lab: tuple[str, int], greeting: str) -> dict[str, Any]:
 def driven(
     lab: tuple[str, int], greeting: str, path: str, plans: list[dict[str, Any]], start_at: float
 ) -> dict[str, Any]:
-    """Runs engines with these plans from one moment of the lab's clock on; their results, and its difference."""
+    """Runs engines with these plans from one moment of the lab's clock on; their results, and its difference. `late` in
+    the answer: the moment had passed before all was ready."""
     try:
         life = Life(lab, greeting)
     except OSError as error:
@@ -186,10 +189,11 @@ def driven(
         start_here = start_at - told["offset_s"]
         left = start_here - time.time()
         if left < LEAST_LEAD_SECONDS:
-            return {"problem": f"it was told {-left:.2f} s after the planned moment, or too shortly before", **told}
+            why = f"it was told {-left:.2f} s after the planned moment, or too shortly before"
+            return {"problem": why, "late": True, **told}
         life.listen()
         results, why = engines(life, path, [{**plan, "start_at": start_here} for plan in plans])
-        return {"problem": why, "results": results, "start_here": start_here, **told}
+        return {"problem": why, "late": LATE in why, "results": results, "start_here": start_here, **told}
     except (OSError, ValueError) as error:
         return {"problem": f"it failed: {error}"}
     finally:

@@ -39,7 +39,7 @@ def run(*command: str, cwd: Path, **env: str) -> str:
     """What a command has printed; it must succeed."""
     # A build waits for those of other interpreters in the same folder.
     done = subprocess.run(
-        command, cwd=cwd, env={**os.environ, **env}, text=True, timeout=600,
+        command, cwd=cwd, env={**os.environ, **env}, text=True, timeout=1200,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"{command}:\n{done.stdout}"

@@ -121,8 +121,9 @@ def _build(minor: int, path: str) -> list[str]:
     _environment(path, venv)
     wheels = venv / "wheel"
     shutil.rmtree(wheels, ignore_errors=True)
-    # Not stepping back for others: a test that builds in the same folder waits for it.
-    maturin = [str(ROOT / ".venv/bin/maturin"), "build", "--profile", "quick", "--quiet", "-i", python]
+    # A small step back for tests that run meanwhile, and no more: one of them waits for builds in the same folder.
+    maturin = ["nice", "-n", "5", str(ROOT / ".venv/bin/maturin"), "build", "--profile", "quick", "--quiet"]
+    maturin += ["-i", python]
     # One target folder: only the bindings are built anew for each.
     _do([*maturin, "-o", str(wheels), "--target-dir", str(ROOT / "target/interpreters")], PYO3_PYTHON=python)
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]

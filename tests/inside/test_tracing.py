@@ -78,7 +78,8 @@ def test_a_span_says_which_request_it_was_and_where_its_time_went(
     assert abs(sum(phases) - took) < 1e-6
     begun, replied = span.events["app"], span.events["send"]
     assert span.span.start_time_unix_nano <= span.events["complete"] <= begun
-    assert begun + 50_000_000 <= replied <= span.span.end_time_unix_nano
+    # Timers of event loops come up to a millisecond early.
+    assert begun + 49_000_000 <= replied <= span.span.end_time_unix_nano
     unsampled = f"00-{TRACE}-{SPAN}-00"
     assert ask(server, "/unsampled", f"traceparent: {unsampled}")[1] == unsampled, "its sender has decided otherwise"
 

@@ -129,6 +129,24 @@ def test_a_closed_loop_shares_out_its_connections_and_the_report_names_the_hosts
     assert all(host in text for host in net.hosts) and "Hosts of the load" in text
 
 
+def test_hosts_that_begin_late_are_given_more_time_and_no_point_is_lost(
+    net: netspace.Net, surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    slow = tmp_path / "slow-engine"
+    # The first that shall drive a load is not ready before its moment has passed.
+    slow.write_text(
+        f'#!/bin/sh\n[ "$1" != --plan ] || mkdir {tmp_path}/once 2>&- && sleep 4\nexec {engine.found()} "$@"\n'
+    )
+    slow.chmod(0o755)
+    out = tmp_path / "records" / "r"
+    words = ("--scheduler", net.scheduler, "--points", "2", "--seconds", "1")
+    told = lab({**surroundings, "FOREHAND_LOAD": str(slow)}, "run", "C1", "--servers", "forehand", *BRIEF, *words,
+               "--out", str(out))  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    [fact] = points(out)
+    assert len(fact["result"]["hosts"]) == 2 and (tmp_path / "once").exists()
+
+
 def test_a_host_that_is_lost_makes_the_point_invalid(
     net: netspace.Net, surroundings: dict[str, str], tmp_path: Path
 ) -> None:
