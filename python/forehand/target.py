@@ -184,10 +184,13 @@ def _attribute(module: ModuleType, attribute: str, target: str, factory: bool) -
 
 
 def _candidates(module: ModuleType) -> str:
-    names = [
+    """What a target could name: what is so called as a rule, be it an object of a framework, or what was made there."""
+    names = [name for name in DEFAULTS if callable(getattr(module, name, None))]
+    names += [
         name
         for name, value in vars(module).items()
         if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+        if name not in DEFAULTS
     ]
     return f"; callable there: {', '.join(names[:8])}" if names else ""
 

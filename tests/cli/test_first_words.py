@@ -135,6 +135,13 @@ def test_a_command_that_is_misspelt_is_guessed(tmp_path: Path) -> None:
     assert (status, "did you mean the command 'forehand status'?" in said) == (4, True), said
 
 
+def test_a_wrong_attribute_is_answered_with_what_a_target_could_name(tmp_path: Path) -> None:
+    """The object of a framework first: its class is from elsewhere, and views beside it are no applications."""
+    (tmp_path / "shop.py").write_text("import functools\n\ndef view(): ...\n\napp = functools.partial(view)\n")
+    status, said = run("shop:application", "--check", cwd=tmp_path)
+    assert (status, "callable there: app, view" in said) == (4, True), said
+
+
 def test_a_check_finds_what_a_start_would_find_later(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("def app(environ, start_response): ...\n")
     status, said = run("app", "--check", "--on-stop", "app:nothing", cwd=tmp_path)

@@ -11,21 +11,9 @@ import os
 import subprocess
 from collections.abc import Iterator
 
+from iproute import ip
+
 BALANCER = "10.0.0.1"
-
-
-class NoNamespaces(Exception):
-    """This machine does not let a test have networks of its own."""
-
-
-def ip(*words: str) -> None:
-    """One order to iproute2. Raises NoNamespaces with what it said."""
-    try:
-        subprocess.run(["ip", *words], capture_output=True, text=True, check=True, timeout=20)
-    except FileNotFoundError:
-        raise NoNamespaces("there is no `ip` here (Debian: iproute2)") from None
-    except subprocess.CalledProcessError as error:
-        raise NoNamespaces(f"ip {' '.join(words)}: {error.stderr.strip()}") from None
 
 
 def within(space: str, *command: str) -> tuple[str, ...]:

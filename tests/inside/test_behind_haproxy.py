@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from namespaces import NoNamespaces, networks, within
+from iproute import NoNamespaces
+from namespaces import networks, within
 from serving import PATIENCE, PYTHON, Serving, read_reply
 
 Serve = Callable[..., Serving]

@@ -15,6 +15,7 @@ import psutil
 import pytest
 from forehand_lab import engine, histograms, records
 from forehand_lab.problem import Problem
+from iproute import NoNamespaces
 from laboratory import PATIENCE, lab
 
 pytest.importorskip("distributed", reason="load from several machines needs distributed: extra lab-cluster")
@@ -34,7 +35,7 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[netspace.Net]:
     try:
         with netspace.three_hosts(tmp_path_factory.mktemp("net")) as made:
             yield made
-    except netspace.NoNamespaces as why:
+    except NoNamespaces as why:
         sys.stderr.write(f"no network namespaces: {why}\n")
         pytest.skip(f"no network namespaces here: {why}")
 

@@ -13,9 +13,9 @@ use crate::unique::Unique;
 /// A proxy's word is no longer.
 const LONGEST: usize = 128;
 /// What is known of a header block: a client names no request, or not so that it can be used, or it does.
-const NOTHING: u8 = 1;
-const UNFIT: u8 = 2;
-const FIT: u8 = 3;
+const NOTHING: u64 = 1;
+const UNFIT: u64 = 2;
+const FIT: u64 = 3;
 
 /// The header that names requests, and where our own names come from.
 #[derive(Debug, Clone)]
@@ -105,7 +105,7 @@ impl RequestIds {
     }
 
     #[inline]
-    fn found(&self, block: &Block) -> u8 {
+    fn found(&self, block: &Block) -> u64 {
         block.once(|block| match block.get(&self.name) {
             None => NOTHING,
             Some(given) if is_name(given) => FIT,

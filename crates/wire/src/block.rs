@@ -5,7 +5,8 @@
 
 use std::any::Any;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::found_out::FoundOut;
 
 /// Something that a layer above hangs on a head or block, to find it at the next request
 /// with the same bytes.
@@ -61,7 +62,7 @@ pub struct Block {
     pub variant: u32,
     pub attachment: Attachment,
     /// What was found out about it; zero: nothing yet.
-    pub(crate) found_out: AtomicU8,
+    pub(crate) found_out: FoundOut,
 }
 
 impl Block {
@@ -69,7 +70,7 @@ impl Block {
     pub(crate) fn without_fields(variant: u32) -> Self {
         let (raw, fields) = (Box::default(), Box::default());
         let (facts, attachment) = (Facts::default(), Attachment::default());
-        Self { raw, unfolded: None, fields, facts, variant, attachment, found_out: AtomicU8::new(0) }
+        Self { raw, unfolded: None, fields, facts, variant, attachment, found_out: FoundOut::default() }
     }
 
     fn text(&self) -> &[u8] {
@@ -92,15 +93,8 @@ impl Block {
 
     /// What was found out about it the first time, by whoever asks: a number that is not zero and follows from the block.
     #[inline]
-    pub fn once(&self, find_out: impl FnOnce(&Self) -> u8) -> u8 {
-        match self.found_out.load(Ordering::Relaxed) {
-            0 => {
-                let found = find_out(self);
-                self.found_out.store(found, Ordering::Relaxed);
-                found
-            }
-            found => found,
-        }
+    pub fn once(&self, find_out: impl FnOnce(&Self) -> u64) -> u64 {
+        self.found_out.once(|| find_out(self))
     }
 
     /// As received.

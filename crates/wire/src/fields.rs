@@ -3,12 +3,12 @@
 //! Knows: what each header means for framing. Does not know: the request line, so that a
 //! block can be shared between requests of different paths and versions. Pure.
 
-use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, OnceLock};
 
 use crate::block::{Block, Facts, Field};
 use crate::bytes::{decimal, is_token, is_value, trim_ows};
 use crate::fault::{self, Fault};
+use crate::found_out::FoundOut;
 use crate::policy::{Policy, Underscore};
 use crate::request_line::is_authority;
 use crate::trust::Forwarding;
@@ -43,7 +43,7 @@ pub fn parse(raw: &[u8], variant: u32, policy: &Policy) -> Result<Arc<Block>, Fa
         facts,
         variant,
         attachment: OnceLock::new(),
-        found_out: AtomicU8::new(0),
+        found_out: FoundOut::default(),
         unfolded: unfolded.map(Vec::into_boxed_slice),
     }))
 }

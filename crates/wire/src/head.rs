@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::block::{Attachment, Block, Facts};
 use crate::fault::{self, Fault};
+use crate::found_out::FoundOut;
 use crate::limits::Limits;
 use crate::policy::Policy;
 use crate::request_line::{self, RequestLine, Version};
@@ -84,7 +85,7 @@ pub struct Head {
     pub label: AtomicU64,
     repeated: AtomicBool,
     /// What whoever keeps heads has found out about this one; zero: nothing yet.
-    found_out: AtomicU64,
+    found_out: FoundOut,
 }
 
 impl Head {
@@ -128,7 +129,7 @@ impl Head {
             attachment: OnceLock::new(),
             label: AtomicU64::new(0),
             repeated: AtomicBool::new(false),
-            found_out: AtomicU64::new(0),
+            found_out: FoundOut::default(),
             block,
         }
     }
@@ -143,7 +144,7 @@ impl Head {
             attachment: OnceLock::new(),
             label: AtomicU64::new(self.label.load(Ordering::Relaxed)),
             repeated: AtomicBool::new(false),
-            found_out: AtomicU64::new(0),
+            found_out: FoundOut::default(),
             ..*self
         }
     }
@@ -206,14 +207,7 @@ impl Head {
     /// What was found out about it the first time, by whoever asks: a number that is not zero and follows from the head.
     #[inline]
     pub fn once(&self, find_out: impl FnOnce(&Self) -> u64) -> u64 {
-        match self.found_out.load(Ordering::Relaxed) {
-            0 => {
-                let found = find_out(self);
-                self.found_out.store(found, Ordering::Relaxed);
-                found
-            }
-            found => found,
-        }
+        self.found_out.once(|| find_out(self))
     }
 
     /// True from the second request with these bytes on: worth a template of its own.

@@ -22,6 +22,7 @@ pub mod etag;
 mod fault;
 mod fields;
 mod forwarded;
+mod found_out;
 pub mod gateway;
 pub mod h2;
 mod head;
