@@ -11,6 +11,7 @@ import _socket as socket  # without the enumerations that `socket` makes of its 
 import errno
 import os
 import stat
+import sys
 
 from forehand import errors
 from forehand.errors import Problem
@@ -246,15 +247,15 @@ def _inet(host: str, port: int, backlog: int, defer: bool) -> Listener:
         sock.setblocking(False)
     except OSError as error:
         sock.close()
-        raise _refused(where, port, error) from None
+        raise _refused(where, family, name, error) from None
     bound = sock.getsockname()
     shown = f"[{bound[0]}]" if family == socket.AF_INET6 else bound[0]
     return Listener(sock, f"http://{shown}:{bound[1]}")
 
 
-def _refused(where: str, port: int, error: OSError) -> Problem:
+def _refused(where: str, family: int, name: tuple[Any, ...], error: OSError) -> Problem:
     if error.errno == errno.EADDRINUSE:
-        holder = _holder(port)
+        holder = _holder(family, name)
         if holder == OURSELVES:
             return Problem(
                 errors.ADDRESS,
@@ -281,17 +282,38 @@ def _refused(where: str, port: int, error: OSError) -> Problem:
     return Problem(errors.ADDRESS, f"{where} cannot be bound: {error.strerror}")
 
 
-def _holder(port: int) -> str:
-    """Who listens on a port: `process 123 (python manage.py …)`, if the system tells us, or OURSELVES."""
+def _in_the_way(family: int, host: str) -> dict[str, set[str] | None]:
+    """By table of the kernel's, as it writes them there: the addresses whose listeners keep others from this one, which
+    are itself and the one that stands for all. None: whichever, as this one stands for all."""
+    packed = socket.inet_pton(family, host.partition("%")[0])
+    # Words of 32 bits, in the order of this machine's bytes (proc_net_tcp of the kernel's documentation).
+    words = [packed[at : at + 4] for at in range(0, len(packed), 4)]
+    written = "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
+    every = "0" * 8
+    if family == socket.AF_INET6:
+        # It leaves the addresses of IPv4 alone (IPV6_V6ONLY).
+        return {"/proc/net/tcp6": {written, every * 4} if any(packed) else None}
+    mapped = f"{every * 2}{int.from_bytes(bytes((0, 0, 255, 255)), sys.byteorder):08X}"
+    return {
+        "/proc/net/tcp": {written, every} if any(packed) else None,
+        "/proc/net/tcp6": {every * 4, mapped + written, mapped + every},
+    }
+
+
+def _holder(family: int, name: tuple[Any, ...]) -> str:
+    """Who listens at an address: `process 123 (python manage.py …)`, if the system tells us, or OURSELVES."""
     inodes = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+    for table, addresses in _in_the_way(family, name[0]).items():
         try:
             with open(table, encoding="ascii") as file:
                 rows = [line.split() for line in file.readlines()[1:]]
         except OSError:
             continue
         # Column 1 is the local address, 3 the state (0A listens), 9 the inode.
-        inodes |= {row[9] for row in rows if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port}
+        for row in rows:
+            host, _, port = row[1].rpartition(":")
+            if row[3] == "0A" and int(port, 16) == name[1] and (addresses is None or host in addresses):
+                inodes.add(row[9])
     if not inodes:
         return ""
     wanted = {f"socket:[{inode}]" for inode in inodes}

@@ -133,6 +133,42 @@ def test_a_busy_port_names_who_holds_it(echo: Serving) -> None:
     assert "choose another port" in text
 
 
+LISTENS = """if True:
+    import socket, sys
+    host, port = sys.argv[1], int(sys.argv[2])
+    held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    held.bind((host, port))
+    held.listen()
+    print("listens", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("held", "asked", "beside"),
+    [("127.0.0.1", "127.0.0.1", "127.0.0.9"), ("0.0.0.0", "127.0.0.1", "::1"), ("127.0.0.1", "0.0.0.0", "::1"),
+     ("::1", "[::1]", "127.0.0.1"), ("::1", "[::]", "127.0.0.1"), ("::ffff:127.0.0.1", "127.0.0.1", "127.0.0.9"),
+     ("::", "127.0.0.1", None)],
+)  # fmt: skip
+def test_who_has_the_port_at_another_address_is_not_named(held: str, asked: str, beside: str | None) -> None:
+    """This process has the lower number, and is looked at first."""
+    with socket.socket(socket.AF_INET6 if beside and ":" in beside else socket.AF_INET) as other:
+        other.bind((beside or "127.0.0.1", 0))
+        port = other.getsockname()[1]
+        if beside:
+            other.listen()
+        else:
+            other.close()
+        command = [sys.executable, "-c", LISTENS, held, str(port)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+            assert holder.stdout
+            assert holder.stdout.readline() == b"listens\n"
+            status, text = run("behaviours", "--bind", f"{asked}:{port}")
+            holder.communicate(b"")
+    assert status == 5
+    assert f"{asked}:{port} is in use by process {holder.pid} (" in text
+
+
 def test_a_path_that_is_taken_is_not_removed(tmp_path: Path, serve: Callable[..., Serving]) -> None:
     (tmp_path / "file").write_text("precious")
     assert run("behaviours", f"--bind=unix:{tmp_path}/file")[0] == 5

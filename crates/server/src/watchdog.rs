@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use reactor::holding::{Wait, will_wait};
-use reactor::sys::monotonic_us;
+use reactor::sys::{ThreadWaits, monotonic_us};
 
 use crate::engine::Engine;
 use crate::evented::Evented;
@@ -177,12 +177,18 @@ impl Attention {
     }
 }
 
+/// Whether nothing would have been too slow, had its thread had a processor whenever it wanted to run. `waited`: how long
+/// it had had none before, and has had now. All in microseconds.
+fn is_starved(lasted: u64, waited: (u64, u64), slow: u64) -> bool {
+    lasted.saturating_sub(waited.1.saturating_sub(waited.0)) < slow
+}
+
 /// What a witness has seen of a loop that is blocked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sight {
     /// Where it stands (a file and line), and in words for the log: what runs, and where.
     Place { key: String, what: String, place: String },
-    /// It had gone on before the interpreter was to be had.
+    /// It had gone on before the interpreter was to be had, and it was not the machine that held it.
     TooLate,
     /// Nothing of the application's runs: the thread has no processor.
     Nothing,
@@ -207,6 +213,8 @@ impl Watchdog {
             engine: Arc::clone(driver.engine()),
             heartbeat: Arc::clone(driver.heartbeat()),
             loop_fd: driver.fileno(),
+            waits: ThreadWaits::of_this_thread(),
+            waited: None,
             witness,
             told: HashSet::new(),
             blocked_until: None,
@@ -234,6 +242,9 @@ struct Life {
     engine: Arc<Engine>,
     heartbeat: Arc<Heartbeat>,
     loop_fd: i32,
+    /// The loop's thread, and how long it had waited for a processor when it was first seen not to move; microseconds.
+    waits: ThreadWaits,
+    waited: Option<u64>,
     witness: Box<dyn Witness>,
     /// Places that were named.
     told: HashSet<String>,
@@ -257,6 +268,11 @@ impl Life {
             let signs = (pulse, self.heartbeat.done());
             let verdict = attention.look(signs, now - last, holding, self.engine.in_flight() > 0);
             last = now;
+            if pulse != before {
+                self.waited = None;
+            } else if slow > 0 && self.waited.is_none() {
+                self.waited = self.waits.micros();
+            }
             if verdict.send {
                 self.heartbeat.send();
                 self.engine.counters.replies_relieved.add();
@@ -331,12 +347,21 @@ impl Life {
     /// The loop has been blocked for too long: who does it?
     fn see(&mut self, pulse: u64, attention: &mut Attention) -> Spell {
         let (began, heartbeat) = (monotonic_us(), &self.heartbeat);
-        let sight = self.witness.look(&|| heartbeat.pulse() == pulse);
+        let mut sight = self.witness.look(&|| heartbeat.pulse() == pulse);
         attention.add(monotonic_us() - began);
+        if sight == Sight::TooLate && self.was_starved(attention.lasted()) {
+            sight = Sight::Nothing;
+        }
         if sight != Sight::Nothing {
             self.engine.counters.slow_callbacks.add();
         }
         Spell { sight, told: false }
+    }
+
+    /// Whether it has not moved for so long (microseconds) only because the machine had no processor for it.
+    fn was_starved(&self, lasted: u64) -> bool {
+        let slow = self.engine.config.limits.slow_callback_duration.saturating_mul(1000);
+        self.waited.zip(self.waits.micros()).is_some_and(|waited| is_starved(lasted, waited, slow))
     }
 
     /// Names a place, once. `lasted` in microseconds.
@@ -414,6 +439,16 @@ mod tests {
         assert_eq!(stay(&mut attention, 1, 80_000, true).blocked, None);
         assert_eq!(attention.look((1, 0), LOOK_US, false, true).blocked, Some(100_000));
         assert_eq!(attention.look((2, 0), LOOK_US, false, true).blocked, None);
+    }
+
+    #[test]
+    fn what_waited_for_a_processor_is_not_slow_by_itself() {
+        let slow = 100_000;
+        assert!(is_starved(150_000, (7, 50_008), slow));
+        assert!(!is_starved(150_000, (7, 50_007), slow));
+        assert!(!is_starved(150_000, (7, 7), slow));
+        // What the kernel tells of a thread that has the number of one that is gone.
+        assert!(!is_starved(150_000, (50_008, 7), slow));
     }
 
     #[test]

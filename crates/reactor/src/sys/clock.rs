@@ -95,3 +95,29 @@ impl ThreadClock {
         unsigned(at.tv_sec) * 1_000_000 + unsigned(at.tv_nsec) / 1000
     }
 }
+
+/// How long one thread of this process has wanted to run, and has had no processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadWaits(i32);
+
+impl ThreadWaits {
+    /// The calling thread's.
+    pub fn of_this_thread() -> Self {
+        // SAFETY: takes nothing.
+        #[cfg(target_os = "linux")]
+        return Self(unsafe { libc::gettid() });
+        #[cfg(not(target_os = "linux"))]
+        Self(0)
+    }
+
+    /// Microseconds, from any thread of the process; none where the system does not tell, or the thread is gone. Some
+    /// microseconds of work. Source: Documentation/scheduler/sched-stats.rst of the kernel, the second number.
+    pub fn micros(self) -> Option<u64> {
+        if cfg!(not(target_os = "linux")) {
+            return None;
+        }
+        let told = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", self.0)).ok()?;
+        let nanos: u64 = told.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        Some(nanos / 1000)
+    }
+}

@@ -22,8 +22,8 @@ mod timer;
 mod title;
 
 pub use clock::{
-    ThreadClock, compare_clocks, monotonic_ms, monotonic_ns, monotonic_us, thread_cpu_ns, wall_seconds,
-    wall_us,
+    ThreadClock, ThreadWaits, compare_clocks, monotonic_ms, monotonic_ns, monotonic_us, thread_cpu_ns,
+    wall_seconds, wall_us,
 };
 pub use close_on_fork::{CloseOnFork, forks, has_forked, keep_from_children, release};
 pub use epoll::{Poll, PollEvent, PollEvents};
