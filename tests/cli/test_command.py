@@ -139,7 +139,8 @@ LISTENS = """if True:
     held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     held.bind((host, port))
     held.listen()
-    print("listens", flush=True)
+    sys.stdout.write("listens\\n")
+    sys.stdout.flush()
     sys.stdin.read()
 """
 
