@@ -1,9 +1,11 @@
 """Gives hints before it replies, rightly and wrongly: a path each."""
 
+import asyncio
 import threading
 
 GATES = {}
 KEPT = []
+FLOODED = threading.Event()
 LINKS = [("Link", "</a.css>; rel=preload; as=style"), ("Link", "</b.js>; rel=preload; as=script")]
 WRONG = {
     "line": [("Link", "</a.css>\r\nSet-Cookie: a=b")],
@@ -59,6 +61,16 @@ def application(environ, start_response):
         start_response("200 OK", [("Content-Length", "4")])
         hints(LINKS)
         return [body]
+    elif path == "/floods":
+        # More than any socket takes, and then nothing.
+        for _ in range(int(query)):
+            hints([("Link", "<" + "x" * 60_000 + ">")])
+        FLOODED.set()
+        # In steps, between which a deadline can end it.
+        for _ in range(600):
+            gate("never").wait(0.05)
+    elif path == "/flooded":
+        body = str(FLOODED.is_set()).encode()
     elif path == "/fails":
         hints(LINKS)
         raise LookupError("behind hints")
@@ -72,3 +84,15 @@ def late(hints, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
     yield b"first,"
     yield tried(hints, LINKS)
+
+
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        raise ValueError("there is no lifespan")
+    if scope["path"] == "/floods":
+        for _ in range(int(scope["query_string"])):
+            await send({"type": "http.response.early_hint", "links": [b"<" + b"x" * 60_000 + b">"]})
+        FLOODED.set()
+        await asyncio.sleep(30)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": str(FLOODED.is_set()).encode()})

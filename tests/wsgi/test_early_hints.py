@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import h2.events
 import pytest
 from h2client import Client
-from serving import PATIENCE, Serving, read_reply
+from serving import PATIENCE, Serving, read_all, read_reply
 
 pytestmark = pytest.mark.interpreters
 
@@ -139,3 +140,45 @@ def test_another_thread_may_give_them(server: Serving) -> None:
         buffer = bytearray()
         assert read_reply(sock, buffer)[0] == 103
         assert read_reply(sock, buffer)[2] == b"None"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("driver", [*DRIVERS, "asyncio"])
+def test_a_deadline_that_ends_in_the_middle_of_one_cuts_it(serve: Callable[..., Serving], driver: str) -> None:
+    """What is said in place of the reply must not come between two halves of a line."""
+    target, options = ("hinting:app", ()) if driver == "asyncio" else ("hinting", DRIVERS[driver])
+    # None of it waits for its client, so that nobody is in the midst of sending when the time is over.
+    server = serve(target, *options, "--request-timeout", "3s", "--limit-response-buffer-bytes", "64M")
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.settimeout(PATIENCE)
+    sock.connect((server.host, server.port))
+    with sock:
+        sock.sendall(get("/floods?200"))
+        server.until(lambda: server.raw(get("/flooded", "1.0")).endswith(b"True"))
+        # There is room in the socket again, into which nobody sends.
+        said = b"".join(sock.recv(65536) for _ in range(200))
+        server.counts("request_deadlines", 1)
+        said += read_all(sock)
+    assert said.startswith(b"HTTP/1.1 103 ") and said.count(b"HTTP/1.1 ") == said.count(b"HTTP/1.1 103 ")
+    assert not said.endswith(b"\r\n\r\n"), "the last of them is cut"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("driver", [*DRIVERS, "asyncio"])
+def test_on_a_stream_what_is_said_in_the_replys_place_comes_behind_them(
+    serve: Callable[..., Serving], driver: str
+) -> None:
+    target, options = ("hinting:app", ()) if driver == "asyncio" else ("hinting", DRIVERS[driver])
+    server = serve(target, *options, "--request-timeout", "3s", "--limit-response-buffer-bytes", "64M")
+    with Client(server.port) as client:
+        stream = client.ask("/floods?80")
+        client.flush()
+        server.until(lambda: server.raw(get("/flooded", "1.0")).endswith(b"True"))
+        server.counts("request_deadlines", 1)
+        # h2 raises where a head has another in its middle.
+        while stream not in client.done | client.resets.keys():
+            assert client.lives()
+            client.events()
+        assert client.heads[stream][":status"] == "504"
+        assert client.get("/flooded")
