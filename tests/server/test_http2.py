@@ -19,7 +19,7 @@ from drivers import driving
 from gatewayrequests import SAME, exchange, parsed
 from h2client import CALM, CANCEL, INTERNAL_ERROR, NO_ERROR, PATIENCE, Client
 from proxyheaders import v2
-from serving import Serving
+from serving import Serving, read_reply
 
 Serve = Callable[..., Serving]
 
@@ -327,6 +327,23 @@ def test_loads_of_a_client_that_is_not_ours_are_answered_to_the_last(serve: Serv
     told = subprocess.run(fetch, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
     assert told.count(" 200 ") == 20, told
     served.counts("application_errors", 0)
+
+
+@pytest.mark.parametrize("bind", ["127.0.0.1:0", "http://127.0.0.1:0"])
+def test_nobody_is_upgraded_from_http1(serve: Serve, bind: str) -> None:
+    """RFC 9113 §3.1 has dropped it, and where a proxy passes such a request on, what follows is hidden from it."""
+    served = serve("many:application", "--bind", bind)
+    upgrade = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
+    with served.connect() as sock:
+        for length in (3, 4):
+            sock.sendall(f"GET /bytes/{length} HTTP/1.1\r\nHost: a\r\n{upgrade}".encode())
+            status, fields, body = read_reply(sock, bytearray())
+            assert (status, body) == (200, b"x" * length) and "upgrade" not in fields
+        # What a client says that believes in it is no request.
+        sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        assert read_reply(sock, bytearray())[0] in (400, 505)
+    command = ["curl", "-sS", "--http2", "-o", "/dev/null", "-w", "%{http_version}", f"{served.url}/bytes/3"]
+    assert subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE).stdout == b"1.1"
 
 
 def test_who_is_not_trusted_is_told_where_it_is_spoken(serve: Serve) -> None:
