@@ -6,7 +6,7 @@
                                               rate is theirs where wrk cannot ask for more
     tls.py handshakes [--count 2000]          CPU of a full handshake (TLS 1.3, ECDSA P-256), accept included
     tls.py beside [--rate 200]                p99 of kept requests with and without so many full handshakes a second
-    tls.py idle [--connections 2000]          memory of an idle connection that has had a request
+    tls.py idle [--connections 10000]         memory of an idle connection that has had a request, by HTTP/1 and HTTP/2
 
 `rates` needs wrk and h2load; nginx is left out where there is none, and so is granian unless `--granian` names its
 command.
@@ -54,10 +54,15 @@ WANTED = {
     (STREAMS, "nginx"): 0.9, (STREAMS, "granian"): 1.5,
 }  # fmt: skip
 #: Of CPU of a handshake divided by nginx's, of p99 beside handshakes divided by p99 without, of KiB a connection.
-HANDSHAKE, BESIDE, IDLE_KIB = 0.7, 1.5, 4.0
+HANDSHAKE, BESIDE, IDLE_KIB = 0.7, 1.5, {"http/1.1": 4.0, "h2": 8.0}
+#: Of a browser's first request by HTTP/2: what its static table does not have, and the server's keeps from then on.
+FIELDS = (
+    ("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),
+    ("accept", "text/html,application/xhtml+xml"), ("accept-language", "de,en;q=0.5"), ("cookie", "a=" + "b" * 60),
+)  # fmt: skip
 NGINX = """
 daemon off; master_process off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log;
-events {{ worker_connections 8192; }}
+events {{ worker_connections 16384; }}
 http {{
     access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000000; keepalive_timeout 600s;
     open_file_cache max=1000 inactive=60s; open_file_cache_valid 60s;
@@ -290,30 +295,62 @@ def beside(folder: Path, options: argparse.Namespace) -> None:
         )
 
 
+def asks_on_a_stream(sock: ssl.SSLSocket) -> None:
+    """The same by HTTP/2, whose connection begins with it: no window ever has to grow."""
+    frame = b"%b%c%c%b"
+    head = b"\x82\x87\x84" + b"\x41\x09localhost"
+    for name, value in FIELDS:
+        head += b"\x40%c%b%c%b" % (len(name), name.encode(), len(value), value.encode())
+    settings = frame % (bytes(3), 4, 0, bytes(4)) + frame % (bytes(3), 4, 1, bytes(4))
+    asked = frame % (len(head).to_bytes(3, "big"), 1, 5, b"\0\0\0\x01")
+    sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + asked + head)
+    got = b""
+    while not is_answered(got):
+        part = sock.recv(65536)
+        if not part:
+            raise SystemExit("a server has closed a connection of HTTP/2")
+        got += part
+
+
+def is_answered(frames: bytes) -> bool:
+    """One of the frames ends a stream."""
+    while len(frames) >= 9 and len(frames) >= (end := 9 + int.from_bytes(frames[:3], "big")):
+        if frames[3] in (0, 1) and frames[4] & 1:
+            return True
+        frames = frames[end:]
+    return False
+
+
+def held(port: int, pid: int, protocol: str, count: int) -> float:
+    """KiB more for each of so many connections; the first ones make a server get what it keeps."""
+    context = stranger()
+    context.set_alpn_protocols([protocol])
+    socks: list[ssl.SSLSocket] = []
+    seen: list[float] = []
+    for more in (200, count):
+        for _ in range(more):
+            sock = connected(port, context)
+            if sock.selected_alpn_protocol() not in (protocol, None):
+                raise SystemExit(f"{protocol} was not agreed on")
+            (asks_on_a_stream if protocol == "h2" else ask)(sock)
+            socks.append(sock)
+        time.sleep(0.5)
+        seen.append(sum(pss(one) for one in tree(pid)))
+    for sock in socks:
+        sock.close()
+    return (seen[1] - seen[0]) * 1024 / count
+
+
 def idle(folder: Path, options: argparse.Namespace) -> None:
     """KiB of an idle connection."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20_000), hard))
-    context = stranger()
-    for name, command in commands(folder, options.granian).items():
-        with serving(command) as (port, pid):
-            socks: list[ssl.SSLSocket] = []
-            seen: list[float] = []
-            for count in (200, options.connections):
-                for _ in range(count):
-                    sock = connected(port, context)
-                    ask(sock)
-                    socks.append(sock)
-                time.sleep(0.5)
-                # The first ones make it get what it keeps.
-                seen.append(sum(pss(one) for one in tree(pid)))
-            each = (seen[1] - seen[0]) * 1024 / options.connections
-            print(
-                f"an idle connection  {name:<10}{each:>9.1f} KiB"
-                + f", wanted {IDLE_KIB} at most" * (name == "forehand")
-            )
-            for sock in socks:
-                sock.close()
+    for protocol, bound in IDLE_KIB.items():
+        for name, command in commands(folder, options.granian).items():
+            with serving(command) as (port, pid):
+                each = held(port, pid, protocol, options.connections)
+            line = f"an idle connection  {protocol:<10}{name:<10}{each:>9.2f} KiB"
+            print(line + f", wanted {bound} at most" * (name == "forehand"), flush=True)
 
 
 def main() -> int:
@@ -325,7 +362,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--rate", type=float, default=200)
-    parser.add_argument("--connections", type=int, default=2000)
+    parser.add_argument("--connections", type=int, default=10_000)
     parser.add_argument("--share", type=float, default=1, help="of its processor, for each server (default: all of it)")
     parser.add_argument("--granian", default=shutil.which("granian") or "", help="granian's command")
     options = parser.parse_args()
