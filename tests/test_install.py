@@ -1,6 +1,6 @@
 """Forehand in the environment of somebody's own project: `pip install PATH`, then `forehand shop.wsgi`.
 
-Built with little optimisation, in the folder that tools/interpreters.py builds in; otherwise as a user does it.
+Built with debug assertions, in the folder that tools/interpreters.py builds in; otherwise as a user does it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from serving import Serving
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = {
-    "MATURIN_PEP517_ARGS": "--profile quick",
+    "MATURIN_PEP517_ARGS": "--profile dev",
     "CARGO_TARGET_DIR": str(ROOT / "target" / "interpreters"),
     "FOREHAND_WITHOUT_ENGINE": "1",
 }

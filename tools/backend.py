@@ -116,7 +116,9 @@ def status() -> dict[str, bytes]:
     words = os.environ.get("MATURIN_PEP517_ARGS", "").split()
     profile = words[words.index("--profile") + 1] if "--profile" in words[:-1] else "release"
     subprocess.run(["cargo", "build", "--profile", profile, "--locked", "-p", "forehand-status"], cwd=ROOT, check=True)
-    return {"forehand/bin/forehand-status": stripped((TARGET / profile / "forehand-status").read_bytes())}
+    # Cargo's own profile for development has a folder of another name.
+    built = TARGET / {"dev": "debug"}.get(profile, profile) / "forehand-status"
+    return {"forehand/bin/forehand-status": stripped(built.read_bytes())}
 
 
 def lab() -> dict[str, bytes]:

@@ -1,11 +1,12 @@
 """Builds and tests on every other Python from 3.10 on that this machine has.
 
 Looks in PATH, among pyenv's versions, and in /opt/pythons/usr/bin, where distributions' newer ones are unpacked. Each
-minor version is built, with little optimisation, and installed into `.venvs/3.X`, and runs the tests that are marked
+minor version is built, with debug assertions, and installed into `.venvs/3.X`, and runs the tests that are marked
 `interpreters` and not `once`: builds one after the other, as they share what does not differ, and tests of as many at a
-time as there are processors, each as soon as it is built. What has been built since anything changed is not built
-again. What is skipped, and why, is printed. `--list` only says what would be done; `--only 3.X` does one; `--build`
-tests nothing; `--beside COMMAND…` does all this while that command runs, whose tests wait more than they work.
+time as there are processors, each as soon as it is built. What no interpreter changes is taken from target/debug, if
+`make debug-built` or `cargo test` has compiled it. What has been built since anything changed is not built again. What
+is skipped, and why, is printed. `--list` only says what would be done; `--only 3.X` does one; `--build` tests nothing;
+`--beside COMMAND…` does all this while that command runs, whose tests wait more than they work.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ ASK = "import sys, sysconfig; print(sys.version_info[1], sysconfig.get_config_va
 #: What is built is made of these.
 SOURCES = ("crates/**/*.rs", "crates/**/Cargo.toml", "crates/**/page/*", "python/**/*.py", "Cargo.*", "pyproject.toml")
 UNPACKED = "/opt/pythons/usr/bin"
+#: Where all are built, tests/test_install.py's as well, and where it begins.
+TARGET = ROOT / "target" / "interpreters"
+COMPILED = ROOT / "target" / "debug"
 #: Three processes for each, as tests wait more than they work; which tests share one, tests/conftest.py says.
 SHARED = ("-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder")
 #: What the tests need everywhere, and what they do without where there is no wheel of it.
@@ -121,11 +125,12 @@ def _build(minor: int, path: str) -> list[str]:
     _environment(path, venv)
     wheels = venv / "wheel"
     shutil.rmtree(wheels, ignore_errors=True)
+    _begin()
     # A small step back for tests that run meanwhile, and no more: one of them waits for builds in the same folder.
-    maturin = ["nice", "-n", "5", str(ROOT / ".venv/bin/maturin"), "build", "--profile", "quick", "--quiet"]
+    maturin = ["nice", "-n", "5", str(ROOT / ".venv/bin/maturin"), "build", "--profile", "dev", "--quiet"]
     maturin += ["-i", python]
     # One target folder: only the bindings are built anew for each.
-    _do([*maturin, "-o", str(wheels), "--target-dir", str(ROOT / "target/interpreters")], PYO3_PYTHON=python)
+    _do([*maturin, "-o", str(wheels), "--target-dir", str(TARGET)], PYO3_PYTHON=python)
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     _do([*install, *NEEDED])
     _do([*install, "--force-reinstall", "--no-deps", *map(str, wheels.glob("*.whl"))])
@@ -139,6 +144,35 @@ def _build(minor: int, path: str) -> list[str]:
     # What changed meanwhile may not be in it.
     os.utime(venv / "built", (begun, begun))
     return missing
+
+
+def _compiled_in_common(folder: str, names: list[str]) -> set[str]:
+    """What a copy of COMPILED leaves out: programs of tests, and what is made of our crates bit by bit."""
+    if Path(folder) == COMPILED:
+        return set(names) - {".fingerprint", "build", "deps"}
+    if Path(folder) != COMPILED / "deps":
+        return set()
+    return {name for name in names if "." not in name}
+
+
+def _begin() -> None:
+    """Lay a copy of what has been compiled where builds begin: cargo takes what is as it would make it.
+
+    Not the folder itself: each interpreter has its bindings made anew, and so would the next `make test-debug`.
+    """
+    begins = TARGET / COMPILED.name
+    if begins.exists() or not (COMPILED / ".cargo-lock").exists():
+        return
+    part = TARGET / "part"
+    shutil.rmtree(part, ignore_errors=True)
+    # Cargo holds it while it builds there.
+    with (COMPILED / ".cargo-lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.copytree(COMPILED, part, symlinks=True, ignore=_compiled_in_common)
+    try:
+        part.rename(begins)
+    except OSError:  # somebody else has begun to build there meanwhile
+        shutil.rmtree(part)
 
 
 def _built(minor: int) -> list[str] | None:
