@@ -48,7 +48,7 @@ def application(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "5")])
     return [b"pong\\n"]
 """
-PLACES = 20
+PLACES, TOGETHER = 20, 5
 #: Each sleeps at a line of its own, longer than a request may take.
 FUNCTIONS = "".join(f"def place_{at}():\n    time.sleep(0.6)\n\n" for at in range(PLACES))
 FUNCTIONS += f"PLACES = [{', '.join(f'place_{at}' for at in range(PLACES))}]\n"
@@ -293,7 +293,7 @@ def profile() -> None:
 
 
 def stacks() -> None:
-    """Twenty slow requests, each at a line of its own; what the log says of each."""
+    """Twenty slow requests, each at a line of its own, five at a time; what the log says of each."""
     lines = APP.format(functions=FUNCTIONS).splitlines()
     with serving("--workers", "1", "--slow-request", "0.3") as server:
 
@@ -301,8 +301,12 @@ def stacks() -> None:
             with server.connect() as sock:
                 server.view(f"/at/{at}", sock)
 
-        for at in range(PLACES):
-            ask(at)
+        for first in range(0, PLACES, TOGETHER):
+            threads = [threading.Thread(target=ask, args=(at,)) for at in range(first, first + TOGETHER)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
         time.sleep(0.5)
         server.log.seek(0)
         said = server.log.read().decode()
