@@ -75,19 +75,19 @@ class Statistics:
     def count(self, name: str, /) -> None:
         """Count something that has happened to the server."""
 
-    def count_exit(self, reason: str, /) -> None:
-        """A worker has ended for that reason."""
+    def count_exit(self, reason: str, /) -> int:
+        """A worker has ended for that reason: where that stands."""
 
-    def fold(self, row: int, metrics: tuple[str, int] | None = None, /) -> None:
-        """The worker of that row has ended: its numbers become those of all dead. metrics: the folder of the
-        application's own, and the process that has ended."""
+    def fold(self, row: int, died: tuple[int, int], metrics: tuple[str, int] | None = None, /) -> None:
+        """The worker of that row has ended: its numbers become those of all dead, and what was inside is kept with its
+        number and where it stands why. metrics: the folder of the application's own, and the process that has ended."""
 
     def fold_metrics(self, folder: str, pid: int, /) -> None:
         """A process that was no worker has ended: what the application has counted in it is kept."""
 
-    def inside(self, row: int, dead: bool, /) -> list[tuple[int, str, int, float, float]]:
+    def inside(self, row: int, dead: bool, /) -> list[tuple[int, str, int, float, float, str]]:
         """Requests inside a worker, the oldest first: (number, method and path, its thread's ident, seconds since the
-        first byte, seconds since it was begun). dead: it has ended."""
+        first byte, seconds since it was begun, its name). dead: it has ended."""
 
     def records(self, row: int | None, /) -> list[dict[str, Any]]:
         """Requests that have ended in a worker and were kept, the oldest first; None: in those that are dead."""

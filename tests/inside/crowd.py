@@ -61,6 +61,11 @@ def died_inside(server: Serving) -> set[str]:
     return {path for line in told for path in re.findall(r"GET (\S+) for", line)}
 
 
+def processes(server: Serving) -> set[int]:
+    """Those of its workers that it has not yet heard of as dead."""
+    return {one["pid"] for one in server.status()["workers"]}
+
+
 def ready(server: Serving) -> list[int]:
     workers = [one for one in server.status()["workers"] if one["state"] == "ready"]
     return [one["pid"] for one in workers] if len(workers) >= 2 else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import socket
 from collections.abc import Callable
@@ -55,6 +56,13 @@ def settled(server: Serving, shared: _core.Statistics, requests: int) -> dict[st
 
     found: dict[str, Any] = server.until(reached)
     return found
+
+
+def told(server: Serving, *flags: str) -> list[dict[str, Any]]:
+    """What `forehand requests` says of each."""
+    status, text = server.order("requests", "--json", *flags)
+    assert status == 0, text
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def spent(found: dict[str, Any]) -> dict[str, float]:

@@ -8,9 +8,9 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from crowd import GET, Crowd, died_inside, ready
+from crowd import GET, Crowd, died_inside, processes, ready
 from serving import Serving, read_reply
-from shared import settled, statistics
+from shared import settled, statistics, told
 
 Serve = Callable[..., Serving]
 
@@ -47,8 +47,10 @@ def test_what_is_counted_is_what_clients_got_through_kills_and_a_reload(serve: S
             if round == 2:
                 assert server.order("reload")[0] == 0
             else:
-                os.kill(server.until(lambda: ready(server))[0], signal.SIGKILL)
-                server.until(lambda: look() or ready(server))
+                killed = server.until(lambda: ready(server))[0]
+                os.kill(killed, signal.SIGKILL)
+                # Until its supervisor has heard of it, it is as ready as before, and its requests are not lost.
+                server.until(lambda killed=killed: look() or killed not in processes(server))
         server.until(lambda: ready(server))
     named = died_inside(server)
     assert named <= crowd.replied | crowd.lost, "nobody has asked for what the log names"
@@ -70,6 +72,36 @@ def test_a_worker_that_crashes_is_told_with_what_it_worked_on(serve: Serve) -> N
         assert re.fullmatch(r"GET /sleep/60 for [\d.]+ m?s · GET /crash/1 for [\d.]+ m?s", told[1]), told[1]
         assert "secret" not in server.log()
     assert settled(server, shared, 2)["died_inside"] == 2
+
+
+def test_what_ended_with_its_worker_is_among_what_has_failed(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "2", "--threads", "2", "--request-id")
+    shared = statistics(server)
+    with server.connect() as waits, server.connect() as given:
+        waits.sendall(GET.format("/sleep/60/own?token=secret").encode())
+        given.sendall(GET.format("/sleep/61/given").replace("\r\n\r\n", "\r\nX-Request-ID: abc-1\r\n\r\n").encode())
+        server.until(lambda: shared.totals()["inside"] == 2)
+        running = sorted(told(server, "--running"), key=lambda one: one["request"])
+        assert [one["request"] for one in running] == ["GET /sleep/60/own", "GET /sleep/61/given"]
+        own = running[0]["id"]
+        assert re.fullmatch("[0-9a-f]{32}", own) and running[1]["id"] == "abc-1"
+        for pid in {one["pid"] for one in running}:
+            os.kill(pid, signal.SIGKILL)
+        server.until(lambda: shared.totals()["died_inside"] == 2)
+    for name, line in ((own, "GET /sleep/60/own"), ("abc-1", "GET /sleep/61/given")):
+        server.says(f"{line} (id {name}) for ")
+    failed = {one["request"]: one for one in told(server, "--failed")}
+    for was in running:
+        one = failed[was["request"]]
+        same = ("worker", "pid", "number", "id", "thread")
+        assert [one[name] for name in same] == [was[name] for name in same]
+        assert (one["error"], one["died"], one["status"]) == ("worker_died", "signal:SIGKILL", 0)
+        assert one["phases"]["total"] >= one["phases"]["app"] >= was["inside"]
+    assert set(failed) == {one["request"] for one in running}
+    shown = server.order("requests", "--failed")[1]
+    assert re.search(
+        r"^worker \d \(\d+\) .* --- .* GET /sleep/60/own  \(worker_died by signal:SIGKILL, app ", shown, re.M
+    ), shown
 
 
 def test_numbers_outlive_an_upgrade_of_the_program(serve: Serve) -> None:

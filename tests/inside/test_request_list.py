@@ -9,11 +9,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 from serving import PYTHON, Serving, read_reply
-from shared import settled, statistics
+from shared import settled, statistics, told
 
 Serve = Callable[..., Serving]
 APPS = Path(__file__).resolve().parent.parent / "apps"
@@ -27,12 +26,6 @@ def view(server: Serving, path: str) -> int:
     with server.connect() as sock:
         sock.sendall(GET.format(path).encode())
         return read_reply(sock, bytearray())[0]
-
-
-def told(server: Serving, *flags: str) -> list[dict[str, Any]]:
-    status, text = server.order("requests", "--json", *flags)
-    assert status == 0, text
-    return [json.loads(line) for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -56,14 +49,16 @@ def test_slow_ones_and_failures_are_told_apart_and_outlive_their_worker(serve: S
     for path in ("/quick", "/sleep/0.1", "/fail", "/sleep/0.11"):
         view(server, path)
     settled(server, statistics(server), 4)
-    assert [one["request"] for one in told(server, "--slow")] == ["GET /sleep/0.1", "GET /sleep/0.11"]
+    slow = told(server, "--slow")
+    assert [one["request"] for one in slow if "/sleep" in one["request"]] == ["GET /sleep/0.1", "GET /sleep/0.11"]
+    assert all(one["phases"]["total"] >= 0.05 and one["status"] == 200 for one in slow), slow
     assert [(one["request"], one["status"]) for one in told(server, "--failed")] == [("GET /fail", 500)]
     assert [one["request"] for one in told(server, "--slow", "--last", "1")] == ["GET /sleep/0.11"]
-    slow = told(server, "--slow")[0]
-    assert slow["phases"]["app"] >= 0.099 and slow["phases"]["total"] < 5
+    first = next(one for one in slow if one["request"] == "GET /sleep/0.1")
+    assert first["phases"]["app"] >= 0.099 and first["phases"]["total"] < 5
     assert server.order("reload")[0] == 0
     server.until(lambda: len(server.status()["workers"]) == 1)
-    assert [one["worker"] for one in told(server, "--slow")] == [0, 0]
+    assert {one["worker"] for one in told(server, "--slow")} == {0}
     assert "a former worker" in server.order("requests", "--slow")[1]
 
 
@@ -102,17 +97,18 @@ def test_following_what_runs_tells_each_once(serve: Serve) -> None:
 
 def test_a_slow_request_is_logged_with_where_its_time_went_and_where_its_thread_stood(serve: Serve) -> None:
     server = serve("phases:application", "--workers", "1", "--slow-request", "0.4")
-    assert view(server, "/sleep/0.39") == 200
+    assert view(server, "/sleep/0.3") == 200
     assert view(server, "/sleep/1.3?token=secret") == 200
     server.says("slow request: GET /sleep/1.3")
-    line = re.findall(r"slow request: .*", server.log())
-    assert len(line) == 1, "a little less is not slow"
+    lines = re.findall(r"slow request: .*", server.log())
+    slow = [one["request"] for one in told(server) if one["phases"]["total"] >= 0.4]
+    assert [line.partition(",")[0] for line in lines] == [f"slow request: {request}" for request in slow]
     found = re.fullmatch(
-        r"slow request: GET /sleep/1\.3, 200 after (1\.\d+) s \(.*application 1\.\d+, 0\.\d\d of it on a processor\): "
+        r"slow request: GET /sleep/1\.3, 200 after ([\d.]+) s \(.*application [\d.]+, 0\.\d\d of it on a processor\): "
         r"(\d) of \2 looks found its thread at \S+/phases\.py:(\d+) in application",
-        line[0],
+        lines[-1],
     )
-    assert found is not None, line[0]
+    assert found is not None and float(found[1]) >= 1.3, lines
     source = (APPS / "phases.py").read_text().splitlines()
     assert source[int(found[3]) - 1].strip() == "time.sleep(float(rest[0]))"
     assert 1 <= int(found[2]) <= 8
@@ -134,15 +130,15 @@ def test_of_slow_requests_that_run_at_the_same_time_each_is_logged_with_its_line
 def test_under_an_event_loop_a_slow_request_is_logged_as_well(serve: Serve, driver: str) -> None:
     server = serve(*DRIVERS[driver], "--workers", "1", "--slow-request", "0.2")
     assert view(server, "/sleep/0.3") == 200
-    server.says("slow request: GET /sleep/0.3, 200 after 0.3")
+    server.says("slow request: GET /sleep/0.3, 200 after ")
 
 
 def test_a_stream_is_slow_until_its_first_part_and_no_longer(serve: Serve) -> None:
-    server = serve("phases:application", "--workers", "1", "--slow-request", "0.3")
-    assert view(server, "/stream/0.1/6") == 200
-    assert view(server, "/stream/0.4/1") == 200
-    server.says("slow request: GET /stream/0.4/1")
-    assert "GET /stream/0.1/6" not in server.log()
+    server = serve("phases:application", "--workers", "1", "--slow-request", "1")
+    assert view(server, "/stream/0.1/11") == 200
+    assert view(server, "/stream/1.1/1") == 200
+    server.says("slow request: GET /stream/1.1/1")
+    assert "GET /stream/0.1/11" not in server.log()
 
 
 def test_zero_is_never_slow(serve: Serve) -> None:

@@ -19,8 +19,8 @@ use server::statistics::snapshot::Snapshot;
 use server::status::files;
 
 /// A request that is inside a worker: (number, method and path, its thread as Python names it, seconds since its first
-/// byte, seconds since it was begun).
-type Inside = (u64, String, u64, f64, f64);
+/// byte, seconds since it was begun, its name).
+type Inside = (u64, String, u64, f64, f64, String);
 
 /// Statistics that workers share.
 #[pyclass(frozen, module = "forehand._core")]
@@ -62,17 +62,18 @@ impl Statistics {
         Ok(())
     }
 
-    /// A worker has ended for that reason.
-    fn count_exit(&self, reason: &str) {
-        self.segment.count_exit(reason);
+    /// A worker has ended for that reason: where that stands.
+    fn count_exit(&self, reason: &str) -> usize {
+        self.segment.count_exit(reason)
     }
 
     /// The worker of that row has ended: its numbers become those of all dead.
-    /// `metrics`: the folder of the application's own, where that is ours, and the process that has ended.
-    #[pyo3(signature = (row, metrics = None))]
-    fn fold(&self, row: usize, metrics: Option<(PathBuf, u64)>) -> PyResult<()> {
+    /// `died`: its number, and where it stands why. `metrics`: the folder of the application's own, where that is ours, and
+    /// the process that has ended.
+    #[pyo3(signature = (row, died, metrics = None))]
+    fn fold(&self, row: usize, died: (u64, usize), metrics: Option<(PathBuf, u64)>) -> PyResult<()> {
         let mut folded = Ok(());
-        self.segment.fold(row, || {
+        self.segment.fold(row, died, || {
             if let Some((folder, pid)) = &metrics {
                 folded = files::fold(folder, *pid);
             }
@@ -93,14 +94,14 @@ impl Statistics {
         let age = |since: u64| seconds(now.saturating_sub(since));
         Ok(inside
             .into_iter()
-            .map(|one| (one.number, one.line, one.thread, age(one.first), age(one.begun)))
+            .map(|one| (one.number, one.line, one.thread, age(one.first), age(one.begun), one.id))
             .collect())
     }
 
     /// Requests that have ended in the worker of a row and were kept, the oldest first; None: in those that are dead.
     fn records<'py>(&self, py: Python<'py>, row: Option<usize>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let all = self.segment.records(row)?;
-        all.into_iter().map(|record| shown(py, &record)).collect()
+        all.into_iter().map(|record| self.shown(py, &record)).collect()
     }
 
     /// What all workers have counted, those included that are dead.
@@ -136,24 +137,32 @@ impl Statistics {
     }
 }
 
-fn shown<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyDict>> {
-    let one = PyDict::new(py);
-    one.set_item("number", record.number)?;
-    one.set_item("ended", record.wall as f64 / 1e6)?;
-    one.set_item("status", record.status)?;
-    one.set_item("error", phase::ENDINGS.get(usize::from(record.ending)).copied().unwrap_or_default())?;
-    one.set_item("request", &record.line)?;
-    one.set_item("id", &record.id)?;
-    one.set_item("thread", record.thread)?;
-    one.set_item("bytes", record.sent)?;
-    one.set_item("remarkable", record.remarkable)?;
-    let phases = PyDict::new(py);
-    for (name, span) in phase::NAMES.iter().zip(record.spans).filter(|(_, span)| *span != phase::NOT_MEASURED)
-    {
-        phases.set_item(name, seconds(span))?;
+impl Statistics {
+    fn shown<'py>(&self, py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyDict>> {
+        let one = PyDict::new(py);
+        if let Some(died) = record.died {
+            one.set_item("worker", died.worker)?;
+            one.set_item("pid", died.pid)?;
+            one.set_item("died", self.segment.exit(died.exit))?;
+        }
+        one.set_item("number", record.number)?;
+        one.set_item("ended", record.wall as f64 / 1e6)?;
+        one.set_item("status", record.status)?;
+        one.set_item("error", phase::ENDINGS.get(usize::from(record.ending)).copied().unwrap_or_default())?;
+        one.set_item("request", &record.line)?;
+        one.set_item("id", &record.id)?;
+        one.set_item("thread", record.thread)?;
+        one.set_item("bytes", record.sent)?;
+        one.set_item("remarkable", record.remarkable)?;
+        let phases = PyDict::new(py);
+        for (name, span) in
+            phase::NAMES.iter().zip(record.spans).filter(|(_, span)| *span != phase::NOT_MEASURED)
+        {
+            phases.set_item(name, seconds(span))?;
+        }
+        one.set_item("phases", phases)?;
+        Ok(one)
     }
-    one.set_item("phases", phases)?;
-    Ok(one)
 }
 
 fn place(name: &str) -> PyResult<usize> {

@@ -54,6 +54,15 @@ impl RequestId<'_> {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
+    /// A worker's own name of its request of that number.
+    #[inline]
+    pub fn own(unique: &Unique, number: u64) -> Self {
+        let mut digits = [0; 32];
+        put_digits(&mut digits, 0, *unique.digits());
+        put_digits(&mut digits, 16, hex(unique.lower(number)));
+        Self::Own(digits)
+    }
+
     /// For longer than its request.
     pub fn into_owned(self) -> RequestId<'static> {
         match self {
@@ -116,10 +125,12 @@ impl RequestIds {
     /// Our own name of a request.
     #[inline]
     pub fn own(&self, number: u64) -> RequestId<'static> {
-        let mut digits = [0; 32];
-        put_digits(&mut digits, 0, *self.unique.digits());
-        put_digits(&mut digits, 16, hex(self.unique.lower(number)));
-        RequestId::Own(digits)
+        RequestId::own(&self.unique, number)
+    }
+
+    /// What our own names follow from.
+    pub fn unique(&self) -> &Unique {
+        &self.unique
     }
 
     /// The end of the line of a reply that has it: what no other of this worker has, and the line's end.

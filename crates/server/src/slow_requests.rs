@@ -176,6 +176,7 @@ mod tests {
             thread: 100 + number,
             label: 0,
             route: 0,
+            id: String::new(),
             line: String::new(),
         }
     }

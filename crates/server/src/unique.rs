@@ -29,8 +29,17 @@ impl Unique {
     /// Those of this process, to be asked for in it: a process that was forked from one that has them would go on with the
     /// same.
     pub fn new() -> Self {
-        let [worker, seed] = random().unwrap_or_else(|_| without_the_system());
+        Self::of(random().unwrap_or_else(|_| without_the_system()))
+    }
+
+    /// Another worker's, by what it has said of itself with [`Unique::parts`].
+    pub fn of([worker, seed]: [u64; 2]) -> Self {
         Self { worker, digits: hex(worker), seed }
+    }
+
+    /// What all of its numbers follow from.
+    pub fn parts(&self) -> [u64; 2] {
+        [self.worker, self.seed]
     }
 
     /// The upper half.

@@ -124,12 +124,12 @@ class Children:
         """The child that a process is."""
         return next((child for child in self.all.values() if child.pid == pid), None)
 
-    def drop(self, child: Child) -> list[str]:
-        """Its process is no more. What it worked on, as lines."""
+    def drop(self, child: Child, exit: int = 0) -> list[str]:
+        """Its process is no more. What it worked on, as lines. `exit`: where the statistics say why it has ended."""
         self.all.pop(child.number, None)
         child.channel.close()
         os.close(child.stacks)
-        inside = self.statistics.fold(child.row, child.pid)
+        inside = self.statistics.fold(child.row, (child.number, child.pid, exit))
         self.scoreboard.free(child.row)
         return inside
 

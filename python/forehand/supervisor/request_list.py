@@ -30,7 +30,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--running", action="store_true", help="only those that are inside now")
     which.add_argument("--slow", action="store_true", help="only those that took long (--slow-request of the server)")
-    which.add_argument("--failed", action="store_true", help="only those with a status from 500 on, cut or refused")
+    which.add_argument(
+        "--failed",
+        action="store_true",
+        help="only those with a status from 500 on, cut or refused, or whose worker died",
+    )
     parser.add_argument("--last", type=int, default=LAST, metavar="N", help=f"so many that have ended ({LAST})")
     word = "go on with those that end from now on, or with --running those that begin"
     parser.add_argument("--follow", "-f", action="store_true", help=word)
@@ -82,14 +86,15 @@ def running(statistics: _core.Statistics, workers: list[Row]) -> list[Row]:
     """Requests that are inside, the oldest of each worker first."""
     return [
         {"worker": worker["worker"], "pid": worker["pid"], "number": number, "request": line, "seconds": age,
-         "inside": inside, "thread": thread}
+         "inside": inside, "thread": thread, "id": name}
         for worker in workers
-        for number, line, thread, age, inside in statistics.inside(worker["row"], False)
+        for number, line, thread, age, inside, name in statistics.inside(worker["row"], False)
     ]  # fmt: skip
 
 
 def kept(statistics: _core.Statistics, workers: list[Row]) -> list[Row]:
-    """All that have ended and were kept, the oldest first. Worker 0: it is no more."""
+    """All that have ended and were kept, the oldest first. Worker 0: it is no more; one that has ended with its worker
+    has that one's number."""
     dead = [{"worker": 0, "pid": 0, **record} for record in statistics.records(None)]
     living = [
         {"worker": worker["worker"], "pid": worker["pid"], **record}
@@ -141,4 +146,5 @@ def _worker(one: Row) -> str:
 
 def _phases(one: Row) -> str:
     told = [f"{name} {took:.3f}" for name, took in one["phases"].items() if name != "total" and took >= 0.0005]
-    return ", ".join([*([one["error"]] if one["error"] else []), *told]) or "all of it below 1 ms"
+    error = f"{one['error']} by {one['died']}" if one.get("died") else one["error"]
+    return ", ".join([*([error] if error else []), *told]) or "all of it below 1 ms"

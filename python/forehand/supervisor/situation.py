@@ -86,6 +86,8 @@ def _stuck(running: list[Row]) -> str:
 
 def _failed(ended: list[Row], now: float) -> str:
     recent = [one for one in ended if one["ended"] >= now - RECENT and (one["status"] >= 500 or one["error"])]
+    # Of a worker that has died, and of what it worked on, is told above.
+    recent = [one for one in recent if one["error"] != "worker_died"]
     if not recent:
         return ""
     kinds = Counter(f"{one['error'] or one['status']} of {one['request']}" for one in recent)

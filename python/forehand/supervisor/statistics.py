@@ -57,14 +57,16 @@ class Statistics:
         if current:
             say("up", 1)
 
-    def fold(self, row: int, pid: int) -> list[str]:
-        """The worker of that row has ended: what it has counted is kept. What it worked on, as a line each."""
+    def fold(self, row: int, died: tuple[int, int, int]) -> list[str]:
+        """The worker of that row has ended: what it has counted is kept. What it worked on, as a line each. `died`: its
+        number, its process, and where it stands why."""
+        number, pid, exit = died
         inside = self.shared.inside(row, True)
         try:
-            self.shared.fold(row, (self.metrics, pid) if self.metrics and pid else None)
+            self.shared.fold(row, (number, exit), (self.metrics, pid) if self.metrics and pid else None)
         except OSError as error:
             self._cannot_add_up(pid, error)
-        return [f"{line} for {_span(age)}" for _, line, _, age, _ in inside]
+        return [f"{line}{f' (id {name})' if name else ''} for {_span(age)}" for _, line, _, age, _, name in inside]
 
     def fold_metrics(self, pid: int) -> None:
         """A process that was no worker has ended: what the application has counted in it is kept."""

@@ -353,8 +353,8 @@ class Supervisor:
         assert self.children is not None
         self.remove_reader(child.channel.fd)
         worker = self.state.workers.get(child.number)
-        inside = self.children.drop(child)
-        self.children.statistics.shared.count_exit(statistics.reason(how, worker.stale if worker else ""))
+        reason = statistics.reason(how, worker.stale if worker else "")
+        inside = self.children.drop(child, self.children.statistics.shared.count_exit(reason))
         if crashed and inside:
             log.write("error", statistics.crash_report(child.number, child.pid, how, inside))
         # Whom this server has killed without a reason to tell was not wanted any more, and what failed before it was

@@ -87,6 +87,7 @@ impl Block {
             id: id.map_or_else(String::new, |id| id.to_string()),
             line: String::new(),
             remarkable: failed || slow,
+            died: None,
         };
         records::put(self.words, &record, ended.head.method_and_path());
     }

@@ -13,7 +13,7 @@ pub type Word = AtomicU64;
 /// `FHSTATS1`, in the order of bytes of this machine.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"FHSTATS1");
 /// Grows with each change of what follows: who maps numbers that lie otherwise would read nonsense.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 
 /// Words before the first block; pages begin behind them, also where they have 64 KiB.
 pub const HEADER: usize = 8 * 1024;
@@ -62,7 +62,7 @@ pub const ROUTES: usize = SERIES + SERIES_COUNT * SERIES_WIDTH;
 pub const ROUTE_WIDTH: usize = 26;
 pub const ROUTE_COUNT: usize = 128;
 pub const SLOTS: usize = ROUTES + ROUTE_COUNT * ROUTE_WIDTH;
-pub const SLOT_WIDTH: usize = 24;
+pub const SLOT_WIDTH: usize = 32;
 pub const SLOT_COUNT: usize = 256;
 pub const RECORDS: usize = SLOTS + SLOT_COUNT * SLOT_WIDTH;
 pub const RECORD_WIDTH: usize = 40;
@@ -81,7 +81,7 @@ pub const fn block_at(block: usize) -> usize {
 /// Words of the whole segment.
 pub const WHOLE: usize = block_at(BLOCKS);
 
-const _: () = assert!(Meta::Sent as usize == SUMS - 1 && ZEROS + PHASE_COUNT <= META_COUNT);
+const _: () = assert!(Meta::Sent as usize == SUMS - 1 && ZEROS + PHASE_COUNT + 3 <= META_COUNT);
 
 /// What a worker says of itself, in the first words of its block.
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +108,12 @@ pub enum Meta {
     Ended = SUMS as isize - 2,
     /// Content bytes of replies.
     Sent,
+    /// What the worker's own names of requests are made of (`unique.rs`), both zero where requests have none: who reads
+    /// makes the name of a request out of its number, and nothing is written for it.
+    NamesUpper = (ZEROS + PHASE_COUNT) as isize,
+    NamesSeed,
+    /// How many slots have ever been taken, the first ones: nobody looks at the others, which take no memory until then.
+    SlotsUsed,
 }
 
 /// Adds where only one thread ever writes: without a locked instruction.

@@ -35,10 +35,10 @@ use self::phase::{Ending, Parts, Phase, Rare, Times};
 use self::routes::Routes;
 use self::sampling::Sampling;
 use self::series::Key;
-use self::slots::Slots;
+use self::slots::{Begun, Slots};
 use crate::engine::Config;
 use crate::log::Log;
-use crate::request_id::RequestIds;
+use crate::request_id::{RequestId, RequestIds};
 use crate::slow_requests::SlowRequests;
 use crate::tracing::Tracing;
 
@@ -131,6 +131,11 @@ impl Statistics {
     pub fn new(config: &Config, log: &Log) -> Self {
         let slow = Arc::new(SlowRequests::new(config.slow_request, config.statistics));
         let block = config.statistics.and_then(|words| words.first_chunk()).map(|words| {
+            if let Some(ids) = &config.request_id {
+                let [upper, seed] = ids.unique().parts();
+                store(&words[layout::META + Meta::NamesUpper as usize], upper);
+                store(&words[layout::META + Meta::NamesSeed as usize], seed);
+            }
             Box::new(Block {
                 words,
                 scale: histogram::scale(),
@@ -248,7 +253,9 @@ impl Statistics {
         }
         times.measures = block.sampling.takes(self.stamp, block.routes.mean(route) >= LONG_NS);
         times.weighs = times.measures && block.sampling.weighs(self.stamp);
-        times.slot = block.slots.take(block.words, head, times, (number, label));
+        let begun = Begun { number, label, id: block.given_id(times, number) };
+        let slot = block.slots.take(block.words, head, times, &begun);
+        times.slot = slot;
         if times.slot == phase::NO_SLOT {
             block.count(Meta::Unnamed, 1);
         }
@@ -295,8 +302,18 @@ impl Block {
         histogram::count(self.scale, self.words, phase, (ns, 1));
     }
 
+    /// What names a request, where that does not follow from its number.
+    #[inline]
+    fn given_id<'a>(&self, times: &'a Times, number: u64) -> Option<RequestId<'a>> {
+        let ids = self.ids.as_ref().filter(|_| times.rare.is_some())?;
+        Some(times.id(ids, self.tracing.as_ref().map(|(tracing, _)| tracing), number))
+    }
+
     fn settle(&mut self, ended: &Counted<'_>, sent: u64) {
         let times = ended.times;
+        if times.begun != 0 {
+            self.slots.settles(self.words, times.slot);
+        }
         let parts = times.parts(sent);
         let label = self.label(ended);
         let label = if times.https { series::by_https(label) } else { label };

@@ -20,7 +20,37 @@ const SERIES: usize = 6;
 const SPANS: usize = 7;
 const ID: usize = SPANS + PHASE_COUNT;
 const ID_WORDS: usize = 5;
-const LINE: usize = ID + ID_WORDS;
+const DIED: usize = ID + ID_WORDS;
+const LINE: usize = DIED + 1;
+
+/// The worker with which a request has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Died {
+    pub worker: u64,
+    pub pid: u64,
+    /// Where it stands why ([`super::segment::Segment::exit`]).
+    pub exit: usize,
+}
+
+/// Where each lies in a word, with a bit that says that there is one.
+const DIED_BIT: u64 = 1;
+const EXIT_AT: u32 = 1;
+const PID_AT: u32 = 8;
+const WORKER_AT: u32 = 40;
+
+impl Died {
+    fn word(self) -> u64 {
+        DIED_BIT
+            | (self.exit as u64 & 0x7f) << EXIT_AT
+            | (self.pid & 0xffff_ffff) << PID_AT
+            | self.worker << WORKER_AT
+    }
+
+    fn of_word(word: u64) -> Option<Self> {
+        let (worker, pid, exit) = (word >> WORKER_AT, word >> PID_AT & 0xffff_ffff, word >> EXIT_AT & 0x7f);
+        (word & DIED_BIT != 0).then_some(Self { worker, pid, exit: exit as usize })
+    }
+}
 
 /// A request that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +72,8 @@ pub struct Record {
     /// `GET /path`
     pub line: String,
     pub remarkable: bool,
+    /// It has ended with its worker.
+    pub died: Option<Died>,
 }
 
 fn row(words: &[Word], record: usize) -> &[Word] {
@@ -67,7 +99,8 @@ pub fn put(words: &[Word], record: &Record, line: &[u8]) {
         store(&row[SENT], record.sent);
         store(&row[SERIES], record.series);
         row[SPANS..].iter().zip(record.spans).for_each(|(word, span)| store(word, span));
-        put_text(&row[ID..LINE], record.id.as_bytes());
+        put_text(&row[ID..DIED], record.id.as_bytes());
+        store(&row[DIED], record.died.map_or(0, Died::word));
         put_text(&row[LINE..], line);
     });
     add(written, 1);
@@ -94,9 +127,10 @@ pub fn read(words: &[Word]) -> Vec<Record> {
                 sent: load(&row[SENT]),
                 series: load(&row[SERIES]),
                 spans: std::array::from_fn(|phase| load(&row[SPANS + phase])),
-                id: String::from_utf8_lossy(&layout::text(&row[ID..LINE])).into_owned(),
+                id: String::from_utf8_lossy(&layout::text(&row[ID..DIED])).into_owned(),
                 line: String::from_utf8_lossy(&layout::text(&row[LINE..])).into_owned(),
                 remarkable: place < REMARKABLE,
+                died: Died::of_word(load(&row[DIED])),
             })
         })
         .collect();
@@ -124,6 +158,7 @@ mod tests {
             id: "abc".into(),
             line: String::new(),
             remarkable: false,
+            died: Some(Died { worker: 3, pid: 4_194_304, exit: 31 }),
         };
         for number in 0..REMARKABLE as u64 + 10 {
             for remarkable in [false, true] {
@@ -135,5 +170,12 @@ mod tests {
         assert_eq!(found.len(), RECORD_COUNT);
         assert!(found.iter().all(|one| one.number >= 10 && one.line == format!("GET /{}", one.number)));
         assert_eq!((found[0].spans, found[0].id.as_str(), found[0].series), (record.spans, "abc", 6));
+        assert_eq!(found[0].died, record.died);
+        put(&words, &Record { died: None, wall: 1 << 40, ..record }, b"GET /");
+        assert_eq!(
+            read(&words).last().and_then(|last| last.died),
+            None,
+            "what was written there before is gone"
+        );
     }
 }

@@ -9,14 +9,14 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use reactor::sys::{Access, SharedNumbers, forget_numbers, monotonic_ns};
+use reactor::sys::{Access, SharedNumbers, forget_numbers, monotonic_ns, wall_us};
 
 use super::layout::{
     self, BLOCKS, COUNTERS, COUNTERS_COUNT, HEADER, HISTOGRAM, MAGIC, META, Meta, PHASE_COUNT, PHASES,
     RETIRED, STRIDE, SUMS, VERSION, WHOLE, Word, add, block_at, header, load, put_text, store,
 };
-use super::phase::Ending;
-use super::records::Record;
+use super::phase::{Ending, NOT_MEASURED, Phase};
+use super::records::{Died, Record};
 use super::series::{Key, Series};
 use super::slots::{self, Inside};
 use super::{records, routes, series};
@@ -172,12 +172,12 @@ impl Segment {
         &self.header.numbers()[from..from + width]
     }
 
-    /// A worker has ended for that reason. Reasons that find no room count as the last.
-    pub fn count_exit(&self, reason: &str) {
+    /// A worker has ended for that reason: where that stands. Reasons that find no room count as the last.
+    pub fn count_exit(&self, reason: &str) -> usize {
         for place in 0..header::EXIT_COUNT {
             let (count, text) = match self.exit_row(place).split_first() {
                 Some(both) => both,
-                None => return,
+                None => break,
             };
             let known = layout::text(text);
             let last = place + 1 == header::EXIT_COUNT;
@@ -186,8 +186,16 @@ impl Segment {
             } else if known != reason.as_bytes() && !last {
                 continue;
             }
-            return add(count, 1);
+            add(count, 1);
+            return place;
         }
+        header::EXIT_COUNT - 1
+    }
+
+    /// The reason that stands there.
+    pub fn exit(&self, place: usize) -> String {
+        let text = (place < header::EXIT_COUNT).then(|| layout::text(&self.exit_row(place)[1..]));
+        String::from_utf8_lossy(&text.unwrap_or_default()).into_owned()
     }
 
     /// Why workers have ended, and how often.
@@ -233,14 +241,14 @@ impl Segment {
     }
 
     /// The worker of a row has ended: its numbers become those of all dead, and the row is empty. What it worked on is
-    /// counted as ended with it. `meanwhile`: what belongs to that.
+    /// counted and kept as ended with it. `died`: its number, and where it stands why. `meanwhile`: what belongs to that.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn fold(&self, row: usize, meanwhile: impl FnOnce()) -> io::Result<()> {
+    pub fn fold(&self, row: usize, died: (u64, usize), meanwhile: impl FnOnce()) -> io::Result<()> {
         let (from, to) = (self.block(row + 1)?, self.block(RETIRED)?);
         self.unread(|| {
-            add_block(from, to);
+            add_block(from, to, died);
             meanwhile();
             if forget_numbers(self.fd.as_raw_fd(), block_at(row + 1), STRIDE).is_err() {
                 // Where the memory cannot be given back it is emptied.
@@ -252,8 +260,8 @@ impl Segment {
 }
 
 /// Adds the numbers of a dead worker.
-fn add_block(from: &[Word], to: &[Word]) {
-    let sums = [Meta::Received, Meta::Sent, Meta::Overflow, Meta::ClockSkew, Meta::Ended];
+fn add_block(from: &[Word], to: &[Word], died: (u64, usize)) {
+    let sums = [Meta::Received, Meta::Sent, Meta::Overflow, Meta::ClockSkew];
     for what in sums.into_iter().chain([Meta::Spans, Meta::SpansDropped]) {
         add(&to[META + what as usize], load(&from[META + what as usize]));
     }
@@ -278,16 +286,41 @@ fn add_block(from: &[Word], to: &[Word]) {
         record.series = Key::of_number(record.series).map_or(0, |key| moved(key).number());
         records::put(to, &record, record.line.as_bytes());
     }
-    let now = monotonic_ns();
     let inside = slots::read(from, true);
-    let died = inside.len() as u64 + load(&from[META + Meta::Unnamed as usize]);
-    for one in &inside {
-        let ns = now.saturating_sub(one.first);
-        let mut counted = Series { sum: ns, ..Series::default() };
-        counted.buckets[series::bucket(ns)] = 1;
+    let lost = inside.len() as u64 + load(&from[META + Meta::Unnamed as usize]);
+    let pid = load(&from[META + Meta::Pid as usize]);
+    let died = Died { worker: died.0, pid, exit: died.1 };
+    for one in inside {
         let key = moved(Key::new(one.label, one.route, 0, Ending::WorkerDied));
-        series::fold(to, Some(key), &counted);
+        add_lost(to, one, (key, died));
     }
-    add(&to[META + Meta::DiedInside as usize], died);
-    add(&to[META + Meta::Ended as usize], died);
+    add(&to[META + Meta::DiedInside as usize], lost);
+    add(&to[META + Meta::Ended as usize], slots::counted(from) + lost);
+}
+
+/// Adds a request that has ended with its worker, and keeps what is known of it.
+fn add_lost(to: &[Word], one: Inside, (key, died): (Key, Died)) {
+    let now = monotonic_ns();
+    let ns = now.saturating_sub(one.first);
+    let mut counted = Series { sum: ns, ..Series::default() };
+    counted.buckets[series::bucket(ns)] = 1;
+    series::fold(to, Some(key), &counted);
+    let mut spans = [NOT_MEASURED; PHASE_COUNT];
+    spans[Phase::App as usize] = now.saturating_sub(one.begun);
+    spans[Phase::Total as usize] = ns;
+    let record = Record {
+        number: one.number,
+        wall: wall_us(),
+        status: 0,
+        ending: Ending::WorkerDied as u8,
+        thread: one.thread,
+        sent: 0,
+        series: key.number(),
+        spans,
+        id: one.id,
+        line: String::new(),
+        remarkable: true,
+        died: Some(died),
+    };
+    records::put(to, &record, one.line.as_bytes());
 }

@@ -3,15 +3,17 @@
 //! Knows: a place for each of some hundred requests, and what is said there. Does not know: what becomes of them. The
 //! loop's thread writes, any process reads. Paths are written without their queries, which may hold secrets.
 
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering, compiler_fence};
 
 use wire::Head;
 
 use super::layout::{
-    self, Block, SLOT_COUNT, SLOT_WIDTH, Word, change, load, put_text, read_unchanged, store,
+    self, Block, META, Meta, SLOT_COUNT, SLOT_WIDTH, Word, change, load, put_text, read_unchanged, store,
 };
 use super::phase::{NO_SLOT, Times};
 use super::{routes, series};
+use crate::request_id::RequestId;
+use crate::unique::Unique;
 
 /// Where what is, behind the sequence number.
 const USED: usize = 0;
@@ -21,6 +23,16 @@ const BEGUN: usize = 3;
 const THREAD: usize = 4;
 const LABEL: usize = 5;
 const LINE: usize = 6;
+const LINE_WORDS: usize = 17;
+const ID: usize = LINE + LINE_WORDS;
+
+/// Bits of the first: a request is inside, and has a name that does not follow from its number. Behind them is nothing, or,
+/// while it is counted, how many will have been when it is.
+const INSIDE: u64 = 1;
+const NAMED: u64 = 2;
+const COUNTED_AT: u32 = 2;
+
+const _: () = assert!(1 + ID + 5 <= SLOT_WIDTH);
 
 /// A request that is inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +48,20 @@ pub struct Inside {
     /// What is known of what it is counted under, and its place among the worker's routes, if that is known.
     pub label: u64,
     pub route: u16,
+    /// What names it; empty where requests have no names.
+    pub id: String,
     /// `GET /path`
     pub line: String,
+}
+
+/// A request that begins.
+pub struct Begun<'a> {
+    /// Which of its worker's it is.
+    pub number: u64,
+    /// What is known of what it is counted under.
+    pub label: u64,
+    /// What somebody else has named it.
+    pub id: Option<RequestId<'a>>,
 }
 
 fn row(words: &[Word], slot: usize) -> &[Word] {
@@ -71,32 +95,56 @@ impl Stepping {
 /// The slots of one worker.
 pub struct Slots {
     free: Vec<u16>,
+    /// The highest that was ever given.
+    highest: u16,
 }
 
 impl Default for Slots {
     fn default() -> Self {
         // The first is given first, so that few pages are ever touched. Numbers are one more than places.
-        Self { free: (1..=SLOT_COUNT as u16).rev().collect() }
+        Self { free: (1..=SLOT_COUNT as u16).rev().collect(), highest: 0 }
     }
 }
 
 impl Slots {
     /// Takes a slot for a request that begins; [`NO_SLOT`] where none is free.
     #[inline]
-    pub fn take(&mut self, words: &Block, head: &Head, times: &Times, (number, label): (u64, u64)) -> u16 {
+    pub fn take(&mut self, words: &Block, head: &Head, times: &Times, request: &Begun<'_>) -> u16 {
         let Some(slot) = self.free.pop() else { return NO_SLOT };
+        if slot > self.highest {
+            self.highest = slot;
+            store(&words[META + Meta::SlotsUsed as usize], slot.into());
+        }
         let row = row(words, usize::from(slot) - 1);
         change(row, |row| {
             let Some(row) = row.first_chunk::<{ SLOT_WIDTH - 1 }>() else { return };
-            store(&row[NUMBER], number);
+            store(&row[NUMBER], request.number);
             store(&row[FIRST], times.first);
             store(&row[BEGUN], times.begun);
             store(&row[THREAD], reactor::sys::thread_id());
-            store(&row[LABEL], label);
-            put_text(&row[LINE..], head.method_and_path());
-            store(&row[USED], 1);
+            store(&row[LABEL], request.label);
+            put_text(&row[LINE..ID], head.method_and_path());
+            match &request.id {
+                None => store(&row[USED], INSIDE),
+                Some(id) => {
+                    put_text(&row[ID..], id.as_bytes());
+                    store(&row[USED], INSIDE | NAMED);
+                }
+            }
         });
         slot
+    }
+
+    /// Its request is being counted: should the worker be killed meanwhile, who adds up what it has left can tell whether it
+    /// has counted it or was inside of it, and never takes it for both.
+    #[inline]
+    pub fn settles(&self, words: &Block, slot: u16) {
+        if let Some(used) = slot.checked_sub(1).and_then(|slot| row(words, slot.into()).get(1 + USED)) {
+            let will_be = load(&words[META + Meta::Ended as usize]) + 1;
+            store(used, load(used) | will_be << COUNTED_AT);
+            // A killed thread has done what stands before the place at which it was, and nothing behind it.
+            compiler_fence(Ordering::SeqCst);
+        }
     }
 
     /// Its request has ended.
@@ -112,10 +160,28 @@ impl Slots {
     }
 }
 
+/// Slots that have ever been taken.
+fn used(words: &[Word]) -> usize {
+    words.get(META + Meta::SlotsUsed as usize).map_or(0, |used| load(used) as usize).min(SLOT_COUNT)
+}
+
 /// How many requests are inside.
 pub fn count(words: &[Word]) -> u64 {
-    (0..SLOT_COUNT).filter(|&slot| row(words, slot).get(1 + USED).is_some_and(|used| load(used) == 1)).count()
-        as u64
+    let is_inside = |slot: usize| row(words, slot).get(1 + USED).is_some_and(|used| load(used) & INSIDE != 0);
+    (0..used(words)).filter(|slot| is_inside(*slot)).count() as u64
+}
+
+/// How many requests a worker has counted that is dead. It counts them in their series first: one of them may be counted
+/// there and not yet in the sum.
+pub fn counted(words: &[Word]) -> u64 {
+    let in_series: u64 = series::read(words).map(|(_, series)| series.count()).sum();
+    in_series.max(load(&words[META + Meta::Ended as usize]))
+}
+
+/// What its names of requests are made of.
+fn names(words: &[Word]) -> Option<Unique> {
+    let parts = [Meta::NamesUpper, Meta::NamesSeed].map(|part| load(&words[META + part as usize]));
+    (parts != [0, 0]).then(|| Unique::of(parts))
 }
 
 /// The request in a slot, by the number that [`Slots::take`] has given. `dead`: nobody writes any more, so that half of it
@@ -124,15 +190,24 @@ pub fn find(words: &[Word], slot: u16, dead: bool) -> Option<Inside> {
     let slot = usize::from(slot.checked_sub(1)?);
     let row = row(words, slot);
     let found = |row: &[Word]| {
-        (load(row.get(USED)?) == 1).then(|| Inside {
+        let used = load(row.get(USED)?);
+        let will_be = used >> COUNTED_AT;
+        let is_over = dead && will_be != 0 && counted(words) >= will_be;
+        let number = load(row.get(NUMBER)?);
+        let id = match used & NAMED {
+            0 => names(words).map(|unique| RequestId::own(&unique, number).to_string()).unwrap_or_default(),
+            _ => String::from_utf8_lossy(&layout::text(&row[ID..])).into_owned(),
+        };
+        (used & INSIDE != 0 && !is_over).then(|| Inside {
             slot,
-            number: load(&row[NUMBER]),
+            number,
             first: load(&row[FIRST]),
             begun: load(&row[BEGUN]),
             thread: load(&row[THREAD]),
             label: series::head_part(load(&row[LABEL])),
             route: series::route_part(load(&row[LABEL])),
-            line: String::from_utf8_lossy(&layout::text(&row[LINE..])).into_owned(),
+            id,
+            line: String::from_utf8_lossy(&layout::text(&row[LINE..ID])).into_owned(),
         })
     };
     if dead { found(row.get(1..)?) } else { read_unchanged(row, found)? }
@@ -140,7 +215,7 @@ pub fn find(words: &[Word], slot: u16, dead: bool) -> Option<Inside> {
 
 /// The requests that are inside.
 pub fn read(words: &[Word], dead: bool) -> Vec<Inside> {
-    (1..=SLOT_COUNT as u16).filter_map(|slot| find(words, slot, dead)).collect()
+    (1..=used(words) as u16).filter_map(|slot| find(words, slot, dead)).collect()
 }
 
 impl Inside {
@@ -154,5 +229,36 @@ impl Inside {
             },
             |route| route.name,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::phase::Ending;
+    use super::*;
+
+    #[test]
+    fn whoever_is_killed_while_it_counts_has_counted_its_request_or_was_inside_of_it() {
+        let words: Vec<Word> = (0..layout::STRIDE).map(|_| Word::new(0)).collect();
+        let block = words.first_chunk().expect("a block");
+        let place = series::place(&words, series::Key::new(1, 0, 200, Ending::Answered));
+        let ended = &words[META + Meta::Ended as usize];
+        let used = &row(&words, 0)[1 + USED];
+        store(&words[META + Meta::SlotsUsed as usize], 1);
+        let mut slots = Slots::default();
+        for requests in 1..=3 {
+            let all = || counted(&words) + read(&words, true).len() as u64;
+            assert_eq!(slots.free.pop(), Some(1));
+            store(used, INSIDE);
+            assert_eq!((all(), counted(&words)), (requests, requests - 1), "inside");
+            slots.settles(block, 1);
+            assert_eq!((all(), counted(&words)), (requests, requests - 1), "nothing of it is counted yet");
+            series::observe(block, place, 1);
+            assert_eq!((all(), counted(&words)), (requests, requests), "in its series");
+            layout::add(ended, 1);
+            assert_eq!((all(), count(&words)), (requests, 1), "counted, while its slot is taken");
+            slots.give_back(block, 1);
+            assert_eq!((all(), count(&words)), (requests, 0));
+        }
     }
 }

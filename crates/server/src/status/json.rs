@@ -198,7 +198,7 @@ fn of_running(one: &Inside, now: u64, contents: bool) -> String {
         ("thread", quoted(&one.thread.to_string())),
     ];
     if contents {
-        members.push(("request", quoted(&one.line)));
+        members.extend([("request", quoted(&one.line)), ("id", quoted(&one.id))]);
     }
     object(members)
 }
@@ -218,14 +218,16 @@ fn of_ended(workers: &[Worker], segment: &Segment) -> io::Result<String> {
         *count += 1;
         *count <= most
     });
-    Ok(array(all.iter().rev().map(|(pid, record)| of_record(*pid, record))))
+    Ok(array(all.iter().rev().map(|(pid, record)| of_record(*pid, record, segment))))
 }
 
-fn of_record(pid: u64, record: &Record) -> String {
+fn of_record(pid: u64, record: &Record, segment: &Segment) -> String {
+    let died = record.died.map(|died| segment.exit(died.exit)).unwrap_or_default();
     let spans = NAMES.iter().zip(record.spans).filter(|(_, span)| *span != NOT_MEASURED);
     object([
-        // Zero: its worker is no more.
-        ("pid", pid.to_string()),
+        // Zero: its worker is no more, unless it has ended with it.
+        ("pid", record.died.map_or(pid, |died| died.pid).to_string()),
+        ("died", quoted(&died)),
         ("number", record.number.to_string()),
         ("ended", seconds(record.wall * 1000)),
         ("status", record.status.to_string()),
