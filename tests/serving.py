@@ -88,8 +88,9 @@ class Serving:
                 sock.shutdown(socket.SHUT_WR)
             return read_all(sock)
 
-    def order(self, *words: str, timeout: float = PATIENCE) -> tuple[int, str]:
-        """Give an order over the control socket: the exit status, and what was said."""
+    def order(self, *words: str, timeout: float = 90) -> tuple[int, str]:
+        """Give an order over the control socket: the exit status, and what was said. Some begin several processes,
+        one after another, each of which takes seconds on a busy machine."""
         command = [PYTHON, "-m", "forehand", words[0], "--control", self.control, *words[1:]]
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
         return done.returncode, done.stdout + done.stderr

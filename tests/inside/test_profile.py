@@ -24,8 +24,10 @@ Serve = Callable[..., Serving]
 APPS = Path(__file__).resolve().parent.parent / "apps"
 GET = "GET {} HTTP/1.1\r\nHost: a\r\n\r\n"
 DRIVERS = applications("inner")
-#: A worker that shares its processor with many others is looked at for so long, in seconds.
-LONG = "1.5"
+#: So many looks say where the time goes, and a worker that shares its processor with many others is looked at for so
+#: long, in seconds: at first, and for twice as long each time that it has had fewer.
+ENOUGH = 10
+LONG = 1.5
 
 
 @contextmanager
@@ -55,10 +57,21 @@ def asked(server: Serving, *paths: str) -> Iterator[list[int]]:
         assert set(statuses) == {200}
 
 
-def collapsed(server: Serving, folder: Path, *flags: str, seconds: str = LONG) -> dict[str, int]:
+def profiled(server: Serving, *flags: str, seconds: float = LONG) -> tuple[int, str]:
+    """Exit status and words of `forehand profile` that has looked often enough."""
+    while True:
+        status, said = server.order("profile", "--seconds", str(seconds), *flags, timeout=90)
+        looks = [int(count) for count in re.findall(r"^worker \d+ \(\d+\): (\d+) looks", said, re.M)]
+        nothing = status == 4 and "no request was seen" in said
+        if min(looks, default=0 if nothing else ENOUGH) >= ENOUGH or seconds > PATIENCE:
+            return status, said
+        seconds *= 2
+
+
+def collapsed(server: Serving, folder: Path, *flags: str, seconds: float = LONG) -> dict[str, int]:
     """Stacks and their milliseconds."""
     path = folder / "profile.txt"
-    status, said = server.order("profile", "--seconds", seconds, "-f", "collapsed", "-o", str(path), *flags, timeout=90)
+    status, said = profiled(server, "-f", "collapsed", "-o", str(path), *flags, seconds=seconds)
     assert status == 0, said
     assert f"written to {path}" in said
     pairs = (line.rpartition(" ") for line in path.read_text().splitlines())
@@ -86,7 +99,7 @@ def test_what_burns_is_at_the_top_and_under_its_route(serve: Serve, tmp_path: Pa
 def test_no_right_to_look_into_processes_is_needed(serve: Serve, tmp_path: Path) -> None:
     server = serve("undumpable:application", "--workers", "1")
     with asked(server, "/burn/0.2"):
-        stacks = collapsed(server, tmp_path, seconds="0.5")
+        stacks = collapsed(server, tmp_path, seconds=0.5)
     assert most(stacks) == ("GET /burn/0.2", "burner"), stacks
 
 
@@ -99,7 +112,7 @@ def test_one_route_is_seen_alone_and_one_that_nobody_asked_for_is_an_error(serve
         assert {stack.partition(";")[0] for stack in collapsed(server, tmp_path, "-r", "/other/0.1")} == {
             "GET /other/0.1"
         }
-        status, said = server.order("profile", "--seconds", LONG, "--route", "GET /none", timeout=90)
+        status, said = profiled(server, "--route", "GET /none")
     assert status == 4 and "no request of GET /none was seen" in said and "GET /burn/0.1" in said, said
 
 
@@ -111,7 +124,7 @@ def test_who_waits_is_seen_inside_a_request_and_not_among_those_that_use_a_proce
         sock.sendall(GET.format("/sleep/60").encode())
         shared = statistics(server)
         server.until(lambda: shared.totals()["inside"] == 1)
-        assert most(collapsed(server, tmp_path, seconds="0.5")) == ("GET /sleep/*", "sleeper")
+        assert most(collapsed(server, tmp_path, seconds=0.5)) == ("GET /sleep/*", "sleeper")
         status, said = server.order("profile", "--cpu", "--seconds", "0.5", timeout=90)
     old = tuple(map(int, server.status()["python"].split(".")[:2])) < (3, 11)
     assert status == 4 and ("before Python 3.11" if old else "nothing else ran") in said, said
@@ -131,7 +144,7 @@ def test_what_burns_in_a_thread_that_the_application_has_started_is_at_the_top_w
 def test_what_keeps_the_interpreter_in_c_is_found_at_its_line(serve: Serve, tmp_path: Path) -> None:
     server = serve("inner:application", "--workers", "1")
     with asked(server, "/sort/0.5"):
-        stacks = collapsed(server, tmp_path, seconds="3")
+        stacks = collapsed(server, tmp_path, seconds=3)
     inside = {stack: took for stack, took in stacks.items() if "sorter (" in stack}
     top = max(inside, key=lambda stack: inside[stack])
     found = re.search(r"sorter \(inner\.py:(\d+)\)$", top)
@@ -141,10 +154,10 @@ def test_what_keeps_the_interpreter_in_c_is_found_at_its_line(serve: Serve, tmp_
 def test_all_workers_are_added_up_and_one_can_be_chosen(serve: Serve, tmp_path: Path) -> None:
     server = serve("inner:application", "--workers", "2")
     with asked(server, "/burn/0.1", "/burn/0.1", "/burn/0.1", "/burn/0.1"):
-        flags = ("profile", "--seconds", LONG, "-o", str(tmp_path / "graph.html"))
-        said = server.order(*flags, timeout=90)[1]
+        flags = ("-o", str(tmp_path / "graph.html"))
+        said = profiled(server, *flags)[1]
         assert re.findall(r"^worker (\d) \(\d+\): \d+ looks", said, re.M) == ["1", "2"], said
-        said = server.order(*flags, "--worker", "2", timeout=90)[1]
+        said = profiled(server, *flags, "--worker", "2")[1]
     assert re.findall(r"^worker (\d) \(\d+\): \d+ looks", said, re.M) == ["2"], said
 
 
@@ -204,7 +217,7 @@ def test_py_spy_beside_it_sees_the_same(serve: Serve, tmp_path: Path) -> None:
         if done.returncode and "ermission" in done.stderr:
             pytest.skip("this machine lets no process look into another")
         assert done.returncode == 0, done.stderr
-        ours = collapsed(server, tmp_path, "--route", "GET /burn/0.5", seconds="2")
+        ours = collapsed(server, tmp_path, "--route", "GET /burn/0.5", seconds=2)
     counted = [line.rpartition(" ") for line in out.read_text().splitlines()]
     assert re.search(r"burner \(inner\.py:\d+\)$", max(counted, key=lambda row: int(row[2]))[0]), counted
     assert most(ours)[1] == "burner"
