@@ -3,7 +3,7 @@
     python bench/looking.py [ROW ...]      all rows: memory scrape scraped idle profile stacks overloaded stuck
 
 Each row prints what it found, its bound, and whether that holds; the exit status is how many bounds do not. All of it
-takes four minutes. Servers are this checkout's, built by `make build`, with what is named in front of each function.
+takes five minutes. Servers are this checkout's, built by `make build`, with what is named in front of each function.
 Clients run in this process, so that latencies hold their interpreter's work, too: what is compared is the same twice.
 """
 
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,7 +53,6 @@ PLACES, TOGETHER = 20, 5
 #: Each sleeps at a line of its own, longer than a request may take.
 FUNCTIONS = "".join(f"def place_{at}():\n    time.sleep(0.6)\n\n" for at in range(PLACES))
 FUNCTIONS += f"PLACES = [{', '.join(f'place_{at}' for at in range(PLACES))}]\n"
-PAIRS, SECONDS = 20, 2.0
 #: What the process that answers may have, and routes may cost a worker, in KiB; a scrape and a probe in milliseconds.
 STATUS_KIB, ROUTES_KIB, ANSWER_MS = 3072, 512, 10.0
 #: How long nothing happens, in seconds.
@@ -181,48 +181,111 @@ def scrape() -> None:
         shown("scrape", f"the status process {taken} KiB", f"{STATUS_KIB} KiB", holds=taken <= STATUS_KIB)
 
 
-def latencies(server: Server, seconds: float, clients: int = 4) -> list[float]:
-    """Of requests that come every two milliseconds on each of so many connections, in milliseconds."""
-    found: list[float] = []
+#: A client: it asks each two milliseconds on one connection, and notes when it began (nanoseconds) and how long that
+#: took, until its standard input ends. A process of its own, so that no other client holds its interpreter.
+CLIENT = """
+import array, select, socket, sys, time
+sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+found, clock = array.array("q"), time.perf_counter_ns
+while not select.select([0], [], [], 0.002)[0]:
+    begun = clock()
+    sock.sendall(b"GET /quick HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")
+    if not sock.recv(4096):
+        break
+    found.extend((begun, clock() - begun))
+sys.stdout.buffer.write(found.tobytes())
+"""
+#: A scraper on one connection, ten times a second. In every other window of time it asks nobody, and reads what a
+#: socket of its own gives it, as many bytes as a scrape had, so that it costs as much by itself.
+SCRAPER = """
+import socket, sys, time
+path, begin, window, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+sock = socket.socket(socket.AF_UNIX)
+sock.connect(path)
+one, other = socket.socketpair()
+for end in (one, other):
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
 
-    def run() -> None:
-        with server.connect() as sock:
-            end = time.perf_counter() + seconds
-            while (begun := time.perf_counter()) < end:
-                server.view("/quick", sock)
-                found.append((time.perf_counter() - begun) * 1000)
-                time.sleep(0.002)
+def reply(ask):
+    ask.sendall(b"GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+    text = b""
+    while b"\\r\\n\\r\\n" not in text:
+        text += ask.recv(65536)
+    head, _, body = text.partition(b"\\r\\n\\r\\n")
+    length = int(head.lower().split(b"content-length:")[1].split()[0])
+    while len(body) < length:
+        body += ask.recv(65536)
+    return head + b"\\r\\n\\r\\n" + body
 
-    threads = [threading.Thread(target=run) for _ in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sorted(found)
+last, clock = reply(sock), time.perf_counter_ns
+scrapes, tick = 0, begin
+while tick < begin + window * count:
+    while clock() < tick:
+        time.sleep(max(0, (tick - clock()) / 1e9))
+    if KINDS[(tick - begin) // window]:
+        last = reply(sock)
+        scrapes += 1
+    else:
+        other.sendall(last)
+        reply(one)
+        other.recv(4096)
+    tick += 100_000_000
+print(scrapes)
+"""
+#: Windows in which it scrapes and in which it does not, in turn: how long each is, and how many there are.
+WINDOW_NS, WINDOWS = 500_000_000, 240
+
+
+def scraped_in(window: int) -> bool:
+    """In every other window, the other way round in every other four, as machines change slowly."""
+    return (window % 2 == 1) != (window // 4 % 2 == 1)
+
+
+def quantiles(took: list[int]) -> tuple[float, ...]:
+    """Half, 99 and 99.9 of a hundred took at most so many microseconds."""
+    took.sort()
+    return tuple(took[min(len(took) - 1, len(took) * share // 1000)] / 1000 for share in (500, 990, 999))
 
 
 def scraped() -> None:
-    """Requests with ten scrapes a second by curl, and without, in turn."""
+    """Requests with ten scrapes a second, and without: short windows in turn within one server's life, the latencies
+    of each kind together, and the same of each third of the time, by which the spread shows."""
     with serving("--workers", "2") as server:
-        ratios = []
-        loop = (
-            f"while :; do curl -s -o /dev/null --unix-socket {server.path} http://localhost/metrics; sleep 0.09; done"
+        routes(server, 64, 20)
+        clients = [
+            subprocess.Popen(
+                [sys.executable, "-c", CLIENT, str(server.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            for _ in range(4)
+        ]
+        begin = time.perf_counter_ns() + 1_000_000_000
+        kinds = "KINDS = " + repr([int(scraped_in(window)) for window in range(WINDOWS)])
+        arguments = [server.path, str(begin), str(WINDOW_NS), str(WINDOWS)]
+        done = subprocess.run(
+            [sys.executable, "-c", kinds + SCRAPER, *arguments], stdout=subprocess.PIPE, text=True, check=True
         )
-        idle = "while :; do curl -s -o /dev/null file:///dev/null; sleep 0.09; done"
-        for pair in range(PAIRS):
-            took = {}
-            for with_it in (pair % 2, 1 - pair % 2):
-                # Without, the same programs run, and scrape nothing.
-                scraper = subprocess.Popen(["sh", "-c", loop if with_it else idle], start_new_session=True)
-                try:
-                    found = latencies(server, SECONDS)
-                finally:
-                    os.killpg(scraper.pid, signal.SIGKILL)
-                    scraper.wait()
-                took[with_it] = found[len(found) * 99 // 100]
-            ratios.append(took[1] / took[0] - 1)
-        text = f"p99 {statistics.median(ratios):+.1%}, from {min(ratios):+.1%} to {max(ratios):+.1%}"
-        shown("scraped", text, "+3 %", holds=statistics.median(ratios) <= 0.03)
+        found = array("q")
+        for client in clients:
+            found.frombytes(client.communicate(b"\n")[0])
+    took: dict[tuple[int, bool], list[int]] = {(third, kind): [] for third in range(3) for kind in (False, True)}
+    for begun, spent in zip(found[::2], found[1::2], strict=True):
+        window = (begun - begin) // WINDOW_NS
+        if 0 <= window < WINDOWS:
+            took[window * 3 // WINDOWS, scraped_in(window)].append(spent)
+    ratios = []
+    for third in range(3):
+        without, with_it = (quantiles(took[third, kind])[1] for kind in (False, True))
+        ratios.append(with_it / without - 1)
+    whole = {kind: [one for third in range(3) for one in took[third, kind]] for kind in (False, True)}
+    for kind, name in ((False, "without"), (True, "with")):
+        half, p99, p999 = quantiles(whole[kind])
+        told = f"{name:7} {len(whole[kind])} requests: p50 {half:.0f} us, p99 {p99:.0f}, p99.9 {p999:.0f}"
+        print(f"{'scraped':11}      {told}", flush=True)
+    ratio = quantiles(whole[True])[1] / quantiles(whole[False])[1] - 1
+    thirds = ", ".join(f"{one:+.1%}" for one in ratios)
+    shown(
+        "scraped", f"p99 {ratio:+.1%}, its thirds {thirds}; {done.stdout.strip()} scrapes", "+3 %", holds=ratio <= 0.03
+    )
 
 
 def switches(pids: list[int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,6 +38,33 @@ def test_it_takes_three_mebibytes_at_most(serve: Serve, tmp_path: Path) -> None:
     told = Path(f"/proc/{pid}/smaps_rollup").read_text()
     kib = next(int(line.split()[1]) for line in told.splitlines() if line.startswith("Pss:"))
     assert kib <= MOST_KIB, Path(f"/proc/{pid}/smaps").read_text()
+
+
+def woken(pid: int) -> int:
+    """How often its threads have waited for something."""
+    texts = [task.joinpath("status").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return sum(int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for text in texts)
+
+
+@built
+def test_a_scrape_wakes_it_a_few_times_and_then_nobody_goes_on_looking(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1")
+    pid, _ = process(watched.server)
+
+    def asleep() -> bool:
+        before = woken(pid)
+        time.sleep(0.1)
+        return woken(pid) == before
+
+    watched.server.until(asleep)
+    counts = []
+    for _ in range(10):
+        before = woken(pid)
+        assert watched.ask("/metrics")[0] == 200
+        watched.server.until(asleep)
+        counts.append(woken(pid) - before)
+    # A connection, a request, the watchdog's looks at it, its end.
+    assert sorted(counts)[len(counts) // 2] <= 16, counts
 
 
 @built

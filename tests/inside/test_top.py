@@ -231,6 +231,18 @@ def test_routes_by_what_uses_the_threads_fill_the_first_view(serve: Serve) -> No
     driven(server, steps)
 
 
+def test_who_ends_it_while_it_looks_at_the_server_sees_no_mistake(planted: Serving) -> None:
+    apps = []
+
+    async def steps(app: Any, pilot: Any) -> None:
+        apps.append(app)
+        await pilot.press("q")
+
+    driven(planted, steps)
+    # What the thread that looks hands over when the screen is gone.
+    apps[0]._take(numbers.look(planted.control), "")
+
+
 def test_a_server_that_ends_is_told_and_the_screen_stays(serve: Serve) -> None:
     server = serve("phases:application", "--workers", "1")
 

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use reactor::sys::{CloseOnFork, Handoff, ListenerFd};
 use server::access::{AccessLog, Format};
-use server::engine::{AutoThreads, Config, LOCAL, ServerTiming, Tracebacks};
+use server::engine::{AutoThreads, Config, LOCAL, QUIET_LOOKS, ServerTiming, Tracebacks};
 use server::lanes::{ByHand, FairBy, Lane, Priority};
 use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
@@ -103,6 +103,7 @@ impl Settings {
             https: get::<String>(settings, "url_scheme", "http".into())? == "https",
             handoff,
             shared_listeners: get(settings, "shared_listeners", false)?,
+            quiet_looks: QUIET_LOOKS,
             report: report(settings)?,
             max_requests: max_requests(settings)?,
             request_timeouts: request_timeouts(settings, &limits)?,
@@ -127,10 +128,7 @@ impl Settings {
                 "local" => Tracebacks::Local,
                 _ => Tracebacks::Never,
             },
-            tls: match get::<Option<Vec<u8>>>(settings, "tls", None)? {
-                Some(bytes) => Some(material(&bytes)?),
-                None => None,
-            },
+            tls: get::<Option<Vec<u8>>>(settings, "tls", None)?.map(|bytes| material(&bytes)).transpose()?,
             limits,
         };
         let script_name: String = get(settings, "script_name", String::new())?;

@@ -29,7 +29,7 @@ use crate::strain::STRAIN_MS;
 use crate::tls::Porch;
 use crate::visits::Visits;
 
-pub use self::config::{AutoThreads, Config, LOCAL};
+pub use self::config::{AutoThreads, Config, LOCAL, QUIET_LOOKS};
 
 /// Requests that are not known to be quick: how many were finished, and how many of them with 500 or more.
 #[derive(Debug, Default)]

@@ -28,9 +28,6 @@ use crate::turn::Loop;
 /// Stack of a worker thread: what a main thread has, for applications recurse. Only pages
 /// that are touched cost memory.
 const STACK_BYTES: usize = 8 << 20;
-/// How long the watchdog goes on looking after the last job it has seen. Long enough that
-/// sparse traffic does not wake it for each request, short enough that idle is free.
-const QUIET_LOOKS: u32 = 32;
 /// How often the watchdog looks, and how soon again where it finds a job under way: together
 /// the longest delay that a first blocking job can cause. Two looks at different distances
 /// cost half the wake-ups of one at each millisecond (docs/performance.md), and no more delay.
@@ -152,7 +149,7 @@ impl<A: App> Threads<A> {
             quiet = if now & 1 == 0 && now == seen { quiet + 1 } else { 0 };
             seen = now;
             again = now & 1 == 1 && !again;
-            if quiet > QUIET_LOOKS && self.baton.watch_may_sleep(seen) {
+            if quiet > self.engine.config.quiet_looks && self.baton.watch_may_sleep(seen) {
                 will_wait(Wait::For("the next job"));
                 match self.engine.deadlines.next().min(self.engine.publish_by(ms)) {
                     NEVER => thread::park(),

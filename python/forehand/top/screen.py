@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import work
-from textual.app import App, ComposeResult
+from textual.app import App, ComposeResult, ScreenStackError
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.css.query import NoMatches
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Static, Tab, Tabs
 
@@ -133,7 +134,11 @@ class Top(App[None]):
         if gone and not self.gone:
             gone = f"no answer since {time.strftime('%H:%M:%S')}: {gone}"
         self.gone = gone and (self.gone or gone)
-        self._draw()
+        try:
+            self._draw()
+        except (NoMatches, ScreenStackError):
+            # It was ended while somebody looked: there is no screen any more.
+            pass
 
     def _draw(self) -> None:
         now, came = self.now, self.came

@@ -24,6 +24,10 @@ use crate::tracing::Tracing;
 /// Peers of this machine: over loopback, and unix sockets.
 pub const LOCAL: &str = "127.0.0.0/8,::1,unix";
 
+/// How long a watchdog goes on looking after the last job that it has seen. Long enough that sparse traffic does not wake it
+/// for each request, short enough that idle is free.
+pub const QUIET_LOOKS: u32 = 32;
+
 /// How an engine shall behave; fixed for its life.
 pub struct Config {
     pub limits: Limits,
@@ -71,6 +75,8 @@ pub struct Config {
     pub handoff: Option<Arc<Handoff>>,
     /// Other processes watch the same listeners.
     pub shared_listeners: bool,
+    /// So often the watchdog goes on looking after the last job that it has seen.
+    pub quiet_looks: u32,
     /// The line to the supervisor.
     pub report: Option<CloseOnFork>,
     /// After so many requests the worker asks to be replaced; zero: never.
@@ -123,6 +129,7 @@ impl Default for Config {
             https: false,
             handoff: None,
             shared_listeners: false,
+            quiet_looks: QUIET_LOOKS,
             report: None,
             max_requests: 0,
             request_timeouts: RequestTimeouts::default(),

@@ -21,6 +21,9 @@ use crate::turn::Loop;
 
 /// One answers while another looks.
 const THREADS: usize = 2;
+/// Requests are few and far between: who went on looking for the next one would take several times as much of a processor,
+/// and of the time of workers that it wakes beside, as who is woken for it.
+const QUIET_LOOKS: u32 = 1;
 /// Of the thread that sends to statsd: it formats text.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -125,8 +128,13 @@ pub fn run(told: RawFd) -> io::Result<()> {
     let status = Status::new(segment()?, Scoreboard::look(given.scoreboard)?, given.told);
     let sockets = given.listeners.iter().map(|one| Ok(ListenerFd::new(one.0)?.into()));
     let sockets = sockets.collect::<io::Result<_>>()?;
-    let config =
-        Config { limits: limits(), shared_listeners: true, threads: THREADS as u32, ..Config::default() };
+    let config = Config {
+        limits: limits(),
+        shared_listeners: true,
+        quiet_looks: QUIET_LOOKS,
+        threads: THREADS as u32,
+        ..Config::default()
+    };
     let threads = Threads::new(status, Loop::new(config, Log::none(), sockets)?, THREADS);
     give_back_memory();
     threads.start()?;

@@ -40,39 +40,45 @@ impl Text {
         let _ = write!(self.out, "# HELP {name} {help}\n# TYPE {name} {}\n", kind.name());
     }
 
-    fn name(&mut self, name: &str, labels: Labels<'_>, more: Option<(&str, &str)>) {
+    fn name(&mut self, name: &str, labels: Labels<'_>) {
         self.out.push_str(name);
-        let mut sign = '{';
-        for (name, value) in labels.iter().copied().chain(more).filter(|(_, value)| !value.is_empty()) {
+        let sign = self.labels('{', labels);
+        self.out.push_str(if sign == ',' { "} " } else { " " });
+    }
+
+    /// Those that are not empty, the first behind that sign; what comes before the next one.
+    fn labels(&mut self, mut sign: char, labels: Labels<'_>) -> char {
+        for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
             self.out.push(sign);
             sign = ',';
             self.out.push_str(name);
             self.out.push_str("=\"");
-            for one in value.chars() {
-                match one {
-                    '\\' => self.out.push_str("\\\\"),
-                    '"' => self.out.push_str("\\\""),
-                    '\n' => self.out.push_str("\\n"),
-                    one => self.out.push(one),
-                }
-            }
+            self.escaped(value);
             self.out.push('"');
         }
-        self.out.push_str(if sign == ',' { "} " } else { " " });
+        sign
     }
 
-    fn with_suffix(&mut self, suffix: &str, labels: Labels<'_>, more: Option<(&str, &str)>) {
-        self.out.push_str(&self.family);
-        self.name(suffix, labels, more);
+    fn escaped(&mut self, mut value: &str) {
+        while let Some(at) = value.find(['\\', '"', '\n']) {
+            let (plain, rest) = value.split_at(at);
+            self.out.push_str(plain);
+            self.out.push_str(match rest.as_bytes().first() {
+                Some(b'\n') => "\\n",
+                Some(b'"') => "\\\"",
+                _ => "\\\\",
+            });
+            value = &rest[1..];
+        }
+        self.out.push_str(value);
     }
 
     /// One sample of the family that was begun last, or of a name of its own.
     pub fn sample(&mut self, name: &str, labels: Labels<'_>, number: Number) {
         if name.is_empty() {
-            self.with_suffix("", labels, None);
-        } else {
-            self.name(name, labels, None);
+            self.out.push_str(&self.family);
         }
+        self.name(name, labels);
         let _ = match number {
             Number::Whole(value) => write!(self.out, "{value}"),
             Number::Nanoseconds(ns) => write!(self.out, "{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000),
@@ -85,9 +91,17 @@ impl Text {
 
     pub fn distribution(&mut self, labels: Labels<'_>, told: &Distribution<'_>) {
         let buckets = LE.iter().copied().zip(told.below.iter().copied()).chain([("+Inf", told.count)]);
+        // All that they have in common is written once, and copied.
+        let begin = self.out.len();
+        self.out.push_str(&self.family);
+        self.out.push_str("_bucket");
+        let sign = self.labels('{', labels);
+        let common = begin..self.out.len();
         for (bucket, (le, below)) in buckets.enumerate() {
-            self.with_suffix("_bucket", labels, Some(("le", le)));
-            let _ = write!(self.out, "{below}");
+            if bucket > 0 {
+                self.out.extend_from_within(common.clone());
+            }
+            let _ = write!(self.out, "{sign}le=\"{le}\"}} {below}");
             if let Some(Some(exemplar)) = told.exemplars.get(bucket)
                 && self.open
             {
