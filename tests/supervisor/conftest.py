@@ -20,6 +20,9 @@ def application(environ, start_response):
     path = environ["PATH_INFO"]
     if path == "/sleep":
         time.sleep(float(environ["QUERY_STRING"]))
+    if path == "/wait":
+        while not os.path.exists("gate"):
+            time.sleep(0.01)
     if path == "/spin":
         while True: pass
     if path == "/deadlock":
