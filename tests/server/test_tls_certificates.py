@@ -208,6 +208,12 @@ def test_a_pair_that_cannot_be_used_changes_nothing_and_is_named(
     cert.unlink()
     assert "cannot be read" in served.order("tls", "reload")[1]
     assert shown(served, authority, "localhost") == serial(good[0])
+    # Who asks by a signal has only the log.
+    told = "the certificates stay as they were: "
+    said = served.log().count(told)
+    os.kill(served.pid, signal.SIGHUP)
+    served.until(lambda: served.log().count(told) == said + 1)
+    served.until(lambda: served.log().count("generation 2 serves") == 1)
     # A reload has new workers all the same, with the certificates that could be used last.
     before = served.status()["workers"]
     status, said = served.order("reload")

@@ -59,7 +59,7 @@ class Tls:
         #: What was read and judged last.
         self.parts: list[Part] = []
         self.next_look = self.next_keys = self.deadline = 0.0
-        #: What was said last of files that cannot be used: it is said once.
+        #: What was said last of files that cannot be used: by itself it is said once.
         self.said = ""
 
     def left(self) -> dict[str, Any]:
@@ -126,8 +126,9 @@ class Tls:
             for child in self.supervisor.children.all.values():
                 child.channel.tell("renew_tls")
 
-    def renew(self, settings: dict[str, Any] | None = None) -> tuple[bool, str]:
-        """Read everything again, with other settings at a reload. Whether that is used from now on, and in words."""
+    def renew(self, settings: dict[str, Any] | None = None, *, asked: bool = True) -> tuple[bool, str]:
+        """Read everything again, with other settings at a reload. Whether that is used from now on, and in words. `asked`:
+        somebody wants it, who is told each time."""
         settings = settings or self.settings
         if settings["tls"] is None:
             return False, "certificates stay, as addresses with https:// do"
@@ -135,7 +136,7 @@ class Tls:
             self._hand_over(settings)
         except Problem as problem:
             text = f"the certificates stay as they were: {problem}"
-            if text != self.said:
+            if asked or text != self.said:
                 log.write("error", text)
             self.said = text
             return False, text
@@ -153,7 +154,7 @@ class Tls:
             self.keys = [following, certificates.ticket_key(), last]
             self._put()
         elif any(stamp(path) != known for path, known in self.stamps.items()):
-            self.renew()
+            self.renew(asked=False)
         self._rest(now)
 
 
