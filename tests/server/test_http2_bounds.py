@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import hpack
 import pytest
 from h2client import CALM, CANCEL, INTERNAL_ERROR, NO_ERROR, PATIENCE, REFUSED_STREAM, Client, frame
-from serving import Serving
+from serving import Serving, read_all
 from torment.looking import holding
 
 DATA, HEADERS, RESET, SETTINGS, PING, WINDOW, CONTINUATION = 0, 1, 3, 4, 6, 8, 9
@@ -236,6 +236,39 @@ def test_a_worker_that_stops_waits_for_a_sign_of_its_clients_no_longer_than_it_s
             assert len(said) == 2 and said[1] - said[0] > 0.25
         assert server.process.wait(PATIENCE) == 0
     finally:
+        server.kill()
+
+
+def test_while_a_farewell_is_read_nothing_is_kept_of_what_was_said() -> None:
+    options = ("--bind=h2c://127.0.0.1:0", "--bind=127.0.0.1:0", "--workers=0", "--linger-timeout=60s")
+    server = Serving("secured:application", *options)
+    # The table is filled, and then it is enough.
+    said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, b"") + frame(SETTINGS, 1, 0, b"")
+    said += frame(HEADERS, END_STREAM | END_HEADERS, 1, hpack.Encoder().encode([*_plain("/"), ("x", "y" * 3900)]))
+    ended: list[socket.socket] = []
+
+    def held() -> int:
+        port = int(server.urls[1].rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as sock:
+            sock.sendall(b"GET /allocated HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            return int(read_all(sock).rpartition(b"\r\n")[2])
+
+    def told_to_be_calm(count: int) -> None:
+        for _ in range(count):
+            ended.append(socket.create_connection(("127.0.0.1", server.port), PATIENCE))
+            ended[-1].sendall(said + frame(0xBE, 0, 0, b"unknown") * 400)
+            assert b"\0\0\0\x0b" in read_all(ended[-1]), "it ends with ENHANCE_YOUR_CALM"
+
+    try:
+        # Between two of the steps in which the table of connections grows, at 256 and 512.
+        told_to_be_calm(270)
+        before = held()
+        told_to_be_calm(200)
+        each = (held() - before) / 200
+        assert each < 1024, f"{each:.0f} bytes"
+    finally:
+        for sock in ended:
+            sock.close()
         server.kill()
 
 

@@ -21,7 +21,7 @@ use crate::connection::{Connection, Phase};
 use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
 use crate::handoff::{Handover, Source};
-use crate::listener::Kind;
+use crate::listener::{Kind, Protocol};
 use crate::patience::Patience;
 use crate::poller::Poller;
 use crate::reading::Reader;
@@ -303,8 +303,14 @@ impl Connections {
             }
             self.end_streams(*streams);
             connection.transport.shut_both();
-        } else if connection.sending.is_empty() {
-            connection.transport.end();
+        } else {
+            if connection.sending.is_empty() {
+                connection.transport.end();
+            }
+            if connection.machine.protocol() == Protocol::Http2 {
+                // Whoever answers a stream of it still may have it in hand.
+                connection.transport.shut_both();
+            }
         }
         drop(connection);
         self.note_closed();

@@ -127,8 +127,9 @@ class Tls:
                 child.channel.tell("renew_tls")
 
     def renew(self, settings: dict[str, Any] | None = None, *, asked: bool = True) -> tuple[bool, str]:
-        """Read everything again, with other settings at a reload. Whether that is used from now on, and in words. `asked`:
-        somebody wants it, who is told each time."""
+        """Read everything again, with other settings at a reload. Whether that is used from now on, and in words.
+
+        `asked`: somebody wants it, who is told each time."""
         settings = settings or self.settings
         if settings["tls"] is None:
             return False, "certificates stay, as addresses with https:// do"

@@ -152,7 +152,7 @@ impl Connections {
             let left = self.engine.config.limits.drain_bytes;
             connection.phase =
                 Phase::Flushing(if streams.peer_ended { After::Close } else { After::Linger { left } });
-            connection.put_streams(streams);
+            self.end_streams(*streams);
             return Some(connection);
         }
         // Behind a full transport nothing is read: an edge tells when it is not.
@@ -297,7 +297,8 @@ impl Connections {
         }
     }
 
-    /// Its connection is gone: whoever answers a stream of it hears so.
+    /// Its connection is gone, or waits for nothing but that its peer reads the farewell: whoever answers a stream of it
+    /// hears so, and nothing is kept of what it has said.
     pub(super) fn end_streams(&mut self, mut streams: Streams) {
         streams.shared.close();
         lose_all(&mut self.slots, &mut streams);
