@@ -69,6 +69,17 @@ def test_what_grows_is_named_with_what_holds_it(serve: Serve, driver: str) -> No
     assert len(found["pauses"]) == 2
 
 
+def test_where_nothing_grows_counting_itself_is_not_told_as_growth(serve: Serve) -> None:
+    server = serve("inner:application", "--workers", "1")
+    with server.connect() as sock:
+        sock.sendall(GET.format("/quick", "a", "").encode())
+        assert read_reply(sock, bytearray())[0] == 200
+    found = heap(server, "--diff", "--seconds", "0.2")
+    held = [name for row in found["types"] for name, _ in row["held_by"]]
+    assert not [name for name in held if name.startswith("forehand.inside")], found["types"]
+    assert sum(row["objects"] for row in found["types"]) < 100, found["types"]
+
+
 def test_the_line_that_allocates_is_named_where_that_is_traced_and_only_meanwhile(serve: Serve) -> None:
     server = serve("inner:application", "--workers", "1")
     with leaking(server):

@@ -48,11 +48,13 @@ def tell(fd: int, before: int, *, first: bool) -> None:
         return
     with os.fdopen(os.dup(before), "rb") as kept:
         kept.seek(0)
-        was, held_before = json.loads(kept.readline() or b"[{}, {}]")
+        line = kept.readline()
         addresses = array.array("Q", kept.read())
     earlier = frozenset(addresses)
     del addresses, kept
     census = Census(earlier)
+    # Not before: what is made of it would be counted, too.
+    was, held_before = json.loads(line or b"[{}, {}]")
     types = census.types()
     rows = grown_types(was, types)
     # Of all that there is, nothing in particular is held by something.

@@ -57,11 +57,11 @@ def _count_and_wait(fd: int, seconds: float, trace: bool) -> None:
     begun = trace and not tracing.is_tracing()
     before = os.memfd_create("forehand-heap")
     try:
-        if begun:
-            # What reading needs is there before, so that it is not taken for the application's.
-            import tracemalloc  # noqa: F401
-
+        if seconds > 0:
+            # What counting needs is there before the first count, so that the second does not take it for grown.
             from forehand.inside import census  # noqa: F401
+        if begun:
+            import tracemalloc  # noqa: F401
 
             tracing.start(1)
         if seconds > 0 and not _count(fd, before, first=True):
