@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -185,7 +186,11 @@ def test_what_cannot_be_done_is_said(serve: Serve, tmp_path: Path) -> None:
 
 
 def profiling_threads(pid: int) -> list[str]:
-    names = (task.joinpath("comm").read_text().strip() for task in Path(f"/proc/{pid}/task").iterdir())
+    names = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        # Threads end while they are looked at.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            names.append(task.joinpath("comm").read_text().strip())
     return [name for name in names if name == "forehand-prof"]
 
 
