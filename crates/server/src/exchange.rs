@@ -281,9 +281,11 @@ impl Exchange {
         self.written
     }
 
-    /// Microseconds since it was taken out; zero where it was not timed.
+    /// Microseconds since it was taken out; zero where it was not timed. Since it was begun, where that is the earlier stamp:
+    /// no phase of it is longer than the whole.
     pub fn elapsed_us(&self) -> u64 {
-        if self.began == 0 { 0 } else { monotonic_us().saturating_sub(self.began) }
+        let since = if self.times.begun == 0 { self.began } else { self.began.min(self.times.begun / 1000) };
+        if self.began == 0 { 0 } else { monotonic_us().saturating_sub(since) }
     }
 
     /// True while nothing of a reply has been decided.
