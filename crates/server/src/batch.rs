@@ -79,6 +79,8 @@ impl Batch {
     #[inline]
     pub fn add_next(&mut self, exchange: Box<Exchange>) {
         self.all_are_next |= self.requests.is_empty();
+        // It is answered with this batch: how long its calls take is judged by all of them.
+        self.size += u32::from(self.size > 1);
         self.requests.push_back(exchange);
     }
 

@@ -89,6 +89,14 @@ impl ResponseHead {
         self.names = NameMarks::default();
     }
 
+    /// Begins anew with all that another one has had written.
+    #[inline]
+    pub fn begin_as(&mut self, other: &Self) {
+        self.clear();
+        self.bytes.extend_from_slice(&other.bytes);
+        *self = Self { bytes: std::mem::take(&mut self.bytes), ..*other };
+    }
+
     /// The status line from `200 OK`.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 
 mod callable;
 mod calls;
+mod constants;
 mod coroutine;
 mod frames;
 mod gil;
@@ -15,6 +16,7 @@ mod protocol;
 mod switch_interval;
 
 pub use callable::{CallResult, Starts, Writes, start_function, write_function};
+pub use constants::{constants_mark, has_items, is_text};
 pub use coroutine::{
     ReceiveSend, Stepped, call_three, copy_list, get_item, is_coroutine, make_with, receive_send_functions,
     step,

@@ -44,6 +44,10 @@ fn base<'py>(
     settings: &Settings,
 ) -> PyResult<Bound<'py, PyDict>> {
     let base = PyDict::new(py);
+    // Each request sets these: who comes first is found soonest.
+    set(&base, "REMOTE_PORT", "")?;
+    // For clients that read nothing before a reply; others have one of their own.
+    set(&base, "wsgi.early_hints", Bound::new(py, EarlyHints::for_nobody())?)?;
     let scheme = settings.scheme_of(kind);
     let (name, port) = name_and_port(url);
     let stderr = py.import(intern!(py, "sys"))?.getattr(intern!(py, "stderr"))?;
@@ -59,8 +63,6 @@ fn base<'py>(
     set(&base, "wsgi.run_once", false)?;
     set(&base, "wsgi.input_terminated", true)?;
     set(&base, "wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
-    // For clients that read nothing before a reply; others have one of their own.
-    set(&base, "wsgi.early_hints", Bound::new(py, EarlyHints::for_nobody())?)?;
     // A request without a body shares this one: there is nothing in it to be changed.
     set(
         &base,
@@ -72,7 +74,7 @@ fn base<'py>(
     set(&base, "SERVER_NAME", name)?;
     set(&base, "SERVER_PORT", port)?;
     set(&base, "SCRIPT_NAME", &settings.script_name)?;
-    for key in ["REMOTE_ADDR", "REMOTE_PORT", "REQUEST_METHOD", "PATH_INFO", "QUERY_STRING"] {
+    for key in ["REMOTE_ADDR", "REQUEST_METHOD", "PATH_INFO", "QUERY_STRING"] {
         // In their places from the start, so that a copy never has to grow for them.
         set(&base, key, "")?;
     }

@@ -12,6 +12,7 @@ mod given;
 mod given_headers;
 mod input;
 mod iterate;
+mod kept_heads;
 mod proxied;
 mod reply;
 mod routes;

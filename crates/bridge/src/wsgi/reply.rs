@@ -15,6 +15,7 @@ use server::exchange::{Exchange, Gone};
 use server::reply_builder::ReplyBuilder;
 use wire::{FieldName, HeadError};
 
+use super::kept_heads::KeptHeads;
 use super::wait_mode::WaitMode;
 use crate::ffi::{GilCell, Loan, text_bytes};
 
@@ -33,12 +34,18 @@ pub struct Draft {
     /// `start_response` has been called, and its head stands in the builder.
     pub started: bool,
     pub names: JudgedNames,
+    pub kept: KeptHeads,
 }
 
 impl Draft {
     /// Nothing was said.
     pub fn new() -> Self {
-        Self { builder: ReplyBuilder::new(), started: false, names: JudgedNames::default() }
+        Self {
+            builder: ReplyBuilder::new(),
+            started: false,
+            names: JudgedNames::default(),
+            kept: KeptHeads::default(),
+        }
     }
 }
 

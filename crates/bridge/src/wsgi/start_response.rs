@@ -77,7 +77,6 @@ impl Starts for Starter {
             ));
         };
         let headers = listed(*headers)?;
-        let headers = headers.as_borrowed();
         let reply = this.get().reply.get();
         if !reply.exchange.is_there(py) {
             return Err(over());
@@ -97,11 +96,22 @@ impl Starts for Starter {
             // A reply that was begun with `write(b"")` alone is begun anew.
             draft.started = false;
         }
+        let draft = &mut *draft;
+        let sought = match draft.kept.begin((*status, &headers), &mut draft.builder.head) {
+            Ok(()) => {
+                draft.started = true;
+                return Ok(this.get().write.clone_ref(py));
+            }
+            Err(sought) => sought,
+        };
         draft.builder.head.clear();
         let written = text_bytes(*status, "the status", |line| draft.builder.head.status(line))?;
         written.map_err(|error| PyValueError::new_err(format!("status {}: {error}", shown(*status))))?;
-        add_headers(&mut draft, headers)?;
+        add_headers(draft, headers.as_borrowed())?;
         draft.started = true;
+        if let Some(sought) = sought {
+            draft.kept.keep(sought, (*status, &headers), &draft.builder.head);
+        }
         Ok(this.get().write.clone_ref(py))
     }
 }
