@@ -6,6 +6,7 @@ import importlib.util
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import h2.events
 import pytest
@@ -182,3 +183,45 @@ def test_on_a_stream_what_is_said_in_the_replys_place_comes_behind_them(
             client.events()
         assert client.heads[stream][":status"] == "504"
         assert client.get("/flooded")
+
+
+def asked(sock: socket.socket, path: str, version: str = "1.1") -> tuple[int, str]:
+    """How many hints came before the reply, and its body."""
+    sock.sendall(get(path, version))
+    buffer, hints = bytearray(), 0
+    while True:
+        status, _, body = read_reply(sock, buffer)
+        if status != 103:
+            assert status == 200 and not buffer
+            return hints, body.decode()
+        hints += 1
+
+
+def test_a_function_that_is_given_again_and_again_is_kept_by_nobody_all_the_same(server: Serving) -> None:
+    """What is the same for a request each time is copied, the function of the thread included."""
+    ended = "RuntimeError: the request that this function belongs to has ended"
+    with server.connect() as sock:
+        for _ in range(3):
+            for _ in range(40):
+                assert asked(sock, "/") == (1, "done")
+            assert asked(sock, "/keeps") == (0, "done")
+            for _ in range(40):
+                hints, body = asked(sock, "/uses-kept")
+                assert hints == 0 and body.startswith(ended)
+                assert asked(sock, "/") == (1, "done"), "the next request has its own"
+    with server.connect() as sock:
+        assert asked(sock, "/", "1.0") == (0, "done")
+
+
+def test_each_of_many_requests_at_a_time_has_its_own(server: Serving) -> None:
+    with ExitStack() as stack:
+        socks = [stack.enter_context(server.connect()) for _ in range(2)]
+        for number in range(30):
+            for sock in socks:
+                sock.sendall(get(f"/waits?3-{number}"))
+            buffers = [bytearray() for _ in socks]
+            for sock, buffer in zip(socks, buffers, strict=True):
+                assert [read_reply(sock, buffer)[1] for _ in range(2)] == [{"link": FIRST}, {"link": SECOND}]
+            assert body_of(server, f"/open?3-{number}") == "done"
+            for sock, buffer in zip(socks, buffers, strict=True):
+                assert read_reply(sock, buffer)[2] == b"done"

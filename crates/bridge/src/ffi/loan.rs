@@ -32,6 +32,11 @@ impl<T> GilCell<T> {
     pub fn borrow(&self, _py: Python<'_>) -> Option<RefMut<'_, T>> {
         self.0.try_borrow_mut().ok()
     }
+
+    /// The value, which nobody else has.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
 }
 
 /// A place where a value can be lent from the stack for the length of a call.

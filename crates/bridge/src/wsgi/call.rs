@@ -200,10 +200,18 @@ impl Wsgi {
         engine: &Arc<Engine>,
         space: &mut Workspace,
     ) -> PyResult<Result<(Bound<'py, PyDict>, Responder), Fault>> {
+        let mut responder = match space.responder.take().filter(|kept| kept.is_ours(py)) {
+            Some(kept) => kept,
+            None => Responder::new(py, engine, &space.mode)?,
+        };
+        let hints = if exchange.takes_interim() { Some(responder.hints(py)?) } else { None };
         let gateway = &self.gateways[usize::from(exchange.listener())];
-        let environ = match gateway.environ(py, exchange, engine, &mut space.peer)? {
+        let environ = match gateway.environ(py, exchange, engine, (&mut space.peer, hints.as_ref()))? {
             Ok(environ) => environ,
-            Err(fault) => return Ok(Err(fault)),
+            Err(fault) => {
+                space.responder = Some(responder);
+                return Ok(Err(fault));
+            }
         };
         if !matches!(exchange.body, Body::Empty) {
             add_body(&environ, exchange, &space.mode)?;
@@ -213,13 +221,6 @@ impl Wsgi {
         }
         if exchange.has_names(&engine.config) {
             self.names.introduce(&environ, exchange, &engine.config)?;
-        }
-        let mut responder = match space.responder.take().filter(|kept| kept.is_ours(py)) {
-            Some(kept) => kept,
-            None => Responder::new(py, engine, &space.mode)?,
-        };
-        if exchange.takes_interim() {
-            set_item(&environ, intern!(py, "wsgi.early_hints"), &responder.hints(py)?)?;
         }
         Ok(Ok((environ, responder)))
     }

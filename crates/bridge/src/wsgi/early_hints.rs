@@ -3,6 +3,8 @@
 //! Knows: the name and the form that gunicorn has given it, a function of a list of headers. Does not know: how bytes
 //! travel. Whichever thread of the application calls it.
 
+use std::sync::atomic::{AtomicIsize, Ordering};
+
 use pyo3::prelude::*;
 use server::exchange::Gone;
 
@@ -22,33 +24,43 @@ enum Reach {
 
 /// What stands in `environ`. A thread keeps one from request to request, as long as no application keeps it, too.
 #[pyclass(frozen, module = "forehand._core")]
-pub struct EarlyHints(GilCell<Reach>);
+pub struct EarlyHints {
+    reach: GilCell<Reach>,
+    /// In how many dictionaries it stands of which others are copied (`standing_hints.rs`). Each refers to it twice.
+    standing: AtomicIsize,
+}
 
 impl EarlyHints {
     /// One whose hints nobody can be sent.
     pub fn for_nobody() -> Self {
-        Self(GilCell::new(Reach::Nobody))
+        Self::reaching(Reach::Nobody)
     }
 
     /// One for the requests that are answered by `reply`.
     pub fn new(reply: Py<Reply>) -> Self {
-        Self(GilCell::new(Reach::Client(reply)))
+        Self::reaching(Reach::Client(reply))
+    }
+
+    fn reaching(reach: Reach) -> Self {
+        Self { reach: GilCell::new(reach), standing: AtomicIsize::new(0) }
+    }
+
+    /// It stands in one more dictionary of which others are copied, or in one less.
+    pub fn stands(&self, more: bool) {
+        self.standing.fetch_add(if more { 1 } else { -1 }, Ordering::Relaxed);
     }
 
     /// The one that is kept, or another where an application has kept that: it would reach the client of a later request.
     #[inline]
-    pub fn renew<'py>(
-        py: Python<'py>,
-        kept: &mut Py<Self>,
-        reply: &Py<Reply>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        if references(kept.bind(py).as_any()) > 1 {
-            if let Some(mut reach) = kept.get().0.borrow(py) {
+    pub fn renew<'py>(py: Python<'py>, kept: &mut Py<Self>, reply: &Py<Reply>) -> PyResult<Bound<'py, Self>> {
+        let ours = 1 + 2 * kept.get().standing.load(Ordering::Relaxed);
+        if references(kept.bind(py).as_any()) > ours {
+            if let Some(mut reach) = kept.get().reach.borrow(py) {
                 *reach = Reach::Over;
             }
             *kept = Py::new(py, Self::new(reply.clone_ref(py)))?;
         }
-        Ok(kept.bind(py).clone().into_any())
+        Ok(kept.bind(py).clone())
     }
 }
 
@@ -61,7 +73,7 @@ impl EarlyHints {
         let mut draft = Draft::new();
         add_headers(&mut draft, headers.as_borrowed())?;
         let lines = draft.builder.head.bytes();
-        let reply = match &*self.0.borrow(py).ok_or_else(over)? {
+        let reply = match &*self.reach.borrow(py).ok_or_else(over)? {
             Reach::Nobody => return Ok(()),
             Reach::Over => return Err(over()),
             Reach::Client(reply) => reply.clone_ref(py),

@@ -18,10 +18,12 @@ use server::exchange::Exchange;
 use wire::proxy::Proxied;
 use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
 
+use super::early_hints::EarlyHints;
 use super::given;
 use super::proxied::{ServerStrings, introduce};
 use super::secured;
-use crate::ffi::{GilCell, copy_dict, latin1, set_item};
+use super::standing_hints::StandingHints;
+use crate::ffi::{GilCell, ascii, copy_dict, latin1, set_item};
 use crate::request_id::OwnKeys;
 use crate::url::percent_decoded;
 
@@ -38,6 +40,8 @@ pub struct Gateway {
 
 /// A dictionary that hangs on a head or on a block.
 struct Template {
+    // Before the dictionary, as it says itself.
+    hints: StandingHints,
     dict: Py<PyDict>,
     /// The peer's address that stands in it already.
     address: Option<IpAddr>,
@@ -50,7 +54,7 @@ impl Template {
             Address::Ip(ip, _) => Some(ip),
             Address::Unix => None,
         };
-        Ok(Self { dict: copy_dict(environ)?.unbind(), address })
+        Ok(Self { hints: StandingHints::default(), dict: copy_dict(environ)?.unbind(), address })
     }
 }
 
@@ -82,7 +86,7 @@ impl Gateway {
         py: Python<'py>,
         exchange: &Exchange,
         engine: &Engine,
-        peer: &mut PeerStrings,
+        (peer, hints): (&mut PeerStrings, Option<&Bound<'py, EarlyHints>>),
     ) -> PyResult<Result<Bound<'py, PyDict>, Fault>> {
         let head = &*exchange.head;
         let trusted = head.block.variant & 1 == 1;
@@ -95,8 +99,13 @@ impl Gateway {
         };
         let environ = match template {
             Some(template) => {
-                let environ = copy_dict(template.dict.bind(py))?;
+                let dict = template.dict.bind(py);
+                let environ = copy_dict(dict)?;
                 peer.set(&environ, exchange.peer(), template.address)?;
+                match hints {
+                    Some(hints) => template.hints.set((dict, &environ), hints)?,
+                    None => template.hints.unset(&environ)?,
+                }
                 environ
             }
             None => self.build(py, exchange, trusted, peer)?,
@@ -118,6 +127,12 @@ impl Gateway {
                 }
             }
             given::introduce_client(&environ, given)?;
+        }
+        // Behind the making of templates, which know whose stand in them.
+        if template.is_none()
+            && let Some(hints) = hints
+        {
+            set_item(&environ, intern!(py, "wsgi.early_hints"), hints)?;
         }
         if trusted && head.block.has_forwarding() {
             let sender = match exchange.peer() {
@@ -148,7 +163,8 @@ impl Gateway {
             None => {
                 let dict = self.block(py, &head.block, trusted)?;
                 let environ = copy_dict(&dict)?;
-                let template = Template { dict: dict.unbind(), address: None };
+                let template =
+                    Template { hints: StandingHints::default(), dict: dict.unbind(), address: None };
                 let _ = head.block.attachment.set(Box::new(template));
                 environ
             }
@@ -239,7 +255,7 @@ impl Gateway {
             let address = kept_address(py, &mut peer.forwarded, address);
             set_item(environ, intern!(py, "REMOTE_ADDR"), address.bind(py))?;
             match found.port {
-                Some(port) => set_item(environ, intern!(py, "REMOTE_PORT"), port_string(py, port).bind(py))?,
+                Some(port) => set_item(environ, intern!(py, "REMOTE_PORT"), port_string(py, port)?.bind(py))?,
                 // The port that we see is the proxy's, which is nobody's business here.
                 None => environ.del_item(intern!(py, "REMOTE_PORT"))?,
             }
@@ -260,7 +276,7 @@ impl Gateway {
             let text = match port {
                 80 => intern!(py, "80").clone(),
                 443 => intern!(py, "443").clone(),
-                other => port_string(py, other).into_bound(py),
+                other => port_string(py, other)?.into_bound(py),
             };
             set_item(environ, intern!(py, "SERVER_PORT"), &text)?;
         }
@@ -343,7 +359,7 @@ impl PeerStrings {
         let place = &mut self.ports[usize::from(port) % KEPT_PORTS];
         let kept = match place {
             Some((known, text)) if *known == port => text,
-            _ => &mut place.insert((port, port_string(py, port))).1,
+            _ => &mut place.insert((port, port_string(py, port)?)).1,
         };
         set_item(environ, intern!(py, "REMOTE_PORT"), kept.bind(py))
     }
@@ -362,7 +378,7 @@ fn kept_address<'a>(
 }
 
 /// A port in decimal, without the formatting machinery: this runs for most requests.
-fn port_string(py: Python<'_>, mut port: u16) -> Py<PyString> {
+fn port_string(py: Python<'_>, mut port: u16) -> PyResult<Py<PyString>> {
     let mut digits = [0u8; 5];
     let mut at = digits.len();
     loop {
@@ -373,7 +389,9 @@ fn port_string(py: Python<'_>, mut port: u16) -> Py<PyString> {
             break;
         }
     }
-    PyString::new(py, std::str::from_utf8(&digits[at..]).unwrap_or("0")).unbind()
+    // Those that clients have are of five digits.
+    let made = if at == 0 { ascii(py, &digits) } else { latin1(py, &digits[at..]) };
+    Ok(made?.unbind())
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod reply;
 mod routes;
 mod secured;
 mod send;
+mod standing_hints;
 mod start_response;
 mod wait_mode;
 

@@ -53,7 +53,7 @@ impl Responder {
     /// # Errors
     /// Python's (memory).
     #[inline]
-    pub fn hints<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    pub fn hints<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, EarlyHints>> {
         EarlyHints::renew(py, &mut self.hints, &self.reply)
     }
 
