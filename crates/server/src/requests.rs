@@ -236,7 +236,9 @@ impl Requests {
         if let Some(exchange) = self.finished.pop_front() {
             let next = self.finish(exchange, connections, poller);
             self.add_next(next);
-        } else if let Some(next) = connections.next_stored(poller) {
+        } else if connections.any_stored()
+            && let Some(next) = connections.next_stored(poller)
+        {
             self.add(next);
         } else {
             return false;
