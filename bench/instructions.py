@@ -1,0 +1,127 @@
+"""Instructions outside the kernel that a request takes, of this build and of another checkout's.
+
+    python bench/instructions.py [--against CHECKOUT] [--rows pipelined,close,keepalive] [--functions 30]
+
+A server of one process and one worker thread runs under valgrind's callgrind. When it has answered some requests its
+counts are set to zero, and taken when it has answered 3,200 more; of its threads the one that has done most is shown.
+The clock goes slower for it (`slow_clock.c`), or all requests would be slow ones, which are answered otherwise. Another
+load changes a figure by some tens of instructions; each takes a quarter of a minute where nothing else runs.
+`--functions`: where they are, of this build with statistics. It needs valgrind, and a C compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from inside import SERVE
+from inside_cost import APP
+
+HERE = Path(__file__).resolve().parent
+#: How many connections, how many requests at a time on each, and how many come before it is counted: the first batches
+#: of a server are answered otherwise.
+ROWS = {"pipelined": (8, 16, 9600), "close": (0, 1, 1600), "keepalive": (8, 1, 1600)}
+COUNTED = 3200
+PATIENCE = 60
+
+
+def ask(port: int, row: str, socks: list[socket.socket], count: int) -> None:
+    """So many requests, each with its reply."""
+    connections, pipeline, _ = ROWS[row]
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (b"" if connections else b"Connection: close\r\n")
+    for _ in range(count // max(connections, 1) // pipeline):
+        asked = socks or [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)]
+        for sock in asked:
+            sock.sendall(request * pipeline)
+        for sock in asked:
+            got = b""
+            while got.count(b"pong\n") < pipeline:
+                got += sock.recv(65536)
+        if not socks:
+            asked[0].close()
+
+
+def counted(checkout: Path, row: str, folder: Path, *, on: bool) -> Path:
+    """What callgrind has written of the worker's thread."""
+    (folder / "app.py").write_text(APP)
+    reader, writer = os.pipe()
+    arguments = ["app:wsgi", "--bind", "127.0.0.1:0", "--workers", "0", "--threads", "1", "--ready-fd", str(writer)]
+    command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={folder}/out"]
+    command += [str(checkout / ".venv/bin/python"), "-c"]
+    code = SERVE.format(arguments=[*arguments, "--log-level", "error"], on=on, more={})
+    environ = {**os.environ, "PYTHONHASHSEED": "0", "LD_PRELOAD": str(folder / "slow_clock.so")}
+    process = subprocess.Popen([*command, code], pass_fds=[writer], cwd=folder, stderr=subprocess.DEVNULL, env=environ)
+    os.close(writer)
+    try:
+        with os.fdopen(reader) as ready:
+            port = int(json.loads(ready.readline())["listeners"][0].rpartition(":")[2])
+        connections, _, before = ROWS[row]
+        socks = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(connections)]
+        for count, order in ((before, "--zero"), (COUNTED, "--dump")):
+            ask(port, row, socks, count)
+            # What follows the last reply counts, too.
+            time.sleep(0.3)
+            subprocess.run(["callgrind_control", order, str(process.pid)], capture_output=True, check=True)
+    finally:
+        process.kill()
+        process.wait()
+    return max(folder.glob("out*-*"), key=total)
+
+
+def total(written: Path) -> int:
+    found = re.search(r"^(?:summary|totals): (\d+)", written.read_text(), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def functions(written: Path) -> collections.Counter[str]:
+    """Instructions of each function, without those that it calls."""
+    names: dict[str, str] = {}
+    counts: collections.Counter[str] = collections.Counter()
+    current, of_a_call = "", False
+    for line in written.read_text().splitlines():
+        if found := re.match(r"(c?fn)=\((\d+)\)(?: (.*))?", line):
+            if found[3]:
+                names[found[2]] = found[3]
+            if found[1] == "fn":
+                current = found[2]
+        elif line.startswith("calls="):
+            of_a_call = True
+        elif found := re.match(r"[+\-*\d]\S* (\d+)$", line):
+            counts[current] += 0 if of_a_call else int(found[1])
+            of_a_call = False
+    return collections.Counter({names[number]: count for number, count in counts.items()})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--against", metavar="CHECKOUT", help="another checkout, with a .venv in which it is built")
+    parser.add_argument("--rows", default=",".join(ROWS), help="which loads")
+    parser.add_argument("--functions", type=int, default=0, help="show so many")
+    given = parser.parse_args()
+    here = (HERE.parent, "this build")
+    arms = [(*here, False), (*here, True)]
+    if given.against:
+        arms.insert(0, (Path(given.against).resolve(), given.against, False))
+    for row in given.rows.split(","):
+        for checkout, name, on in arms:
+            with tempfile.TemporaryDirectory() as folder:
+                library = ["cc", "-O2", "-shared", "-fPIC", "-o", f"{folder}/slow_clock.so", str(HERE / "slow_clock.c")]
+                subprocess.run(library, check=True)
+                written = counted(checkout, row, Path(folder), on=on)
+                what = "with statistics" if on else "without"
+                print(f"{row:10} {name}, {what}: {total(written) / COUNTED:.0f} instructions a request", flush=True)
+                shown = functions(written).most_common(given.functions if on else 0)
+            for function, count in shown:
+                print(f"{count / COUNTED:10.1f}  {function}")
+
+
+if __name__ == "__main__":
+    main()
