@@ -19,8 +19,8 @@ MATURIN := PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --rele
 # Python's part, compiled as pip does it for an installed package: else each start does it, where nobody may write it down.
 COMPILED := $(BIN)/python -m compileall -q python tests/apps
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
-# With the pieces of the status page, which are compiled in.
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -path '*/status/page/*.*') Cargo.toml Cargo.lock
+# With the pieces of the status page, which are compiled in, and what the linker is told.
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -path '*/status/page/*.*' -o -name hot_functions.txt) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
 .PHONY: build serve test test-rust test-python test-built debug-built test-debug sanitize miri h2spec attacks check lint lint-rust lint-python loom fuzz race torment autobahn bench bench-load docs interpreters interpreters-built clean load lab

@@ -43,8 +43,9 @@ PRODUCT_LINES, PRODUCT_MEDIAN, SHARED_LINES = 500, 250, 8
 #: what is mended has to be taken out.
 STILL_CIRCULAR: set[str] = set()
 STILL_LONG: set[str] = set()
-# Whose job it is to print: the command, and programs that are run by hand or by make.
+# Whose job it is to print: the command, programs that are run by hand or by make, and what cargo listens to.
 PRINTS = (
+    "crates/bridge/build.rs",
     "python/forehand/supervisor/client.py",
     "python/forehand/cli.py",
     "python/forehand/run.py",

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use reactor::Waker;
-use reactor::sys::{exit_now, forks, write_stderr};
+use reactor::sys::{exit_now, forks, give_back_code, write_stderr};
 
 use crate::budget::Budget;
 use crate::counters::Counters;
@@ -30,6 +30,11 @@ use crate::tls::Porch;
 use crate::visits::Visits;
 
 pub use self::config::{AutoThreads, Config, LOCAL, QUIET_LOOKS};
+
+/// After so many requests, and after four times as many each time, code is given back that only some of them needed: what each
+/// of them runs comes back with the next one.
+const SETTLED_REQUESTS: u64 = 1000;
+const SETTLED_NEXT: u64 = 4;
 
 /// Requests that are not known to be quick: how many were finished, and how many of them with 500 or more.
 #[derive(Debug, Default)]
@@ -126,6 +131,8 @@ pub struct Engine {
     limited: AtomicU32,
     pub(crate) lined_up: LinedUp,
     max_requests_told: AtomicBool,
+    /// At how many requests code is given back next.
+    settled: AtomicU64,
     /// Which process it serves in (`reactor::sys::forks`).
     born: u32,
     /// How often listeners shall be looked at whether or not the kernel has told of them.
@@ -169,6 +176,7 @@ impl Engine {
             queued: AtomicU32::new(0),
             limited: AtomicU32::new(0),
             max_requests_told: AtomicBool::new(false),
+            settled: AtomicU64::new(SETTLED_REQUESTS),
             born: forks(),
             rechecks: AtomicU64::new(0),
             leader_back: AtomicU64::new(0),
@@ -299,6 +307,11 @@ impl Engine {
         let most = self.config.max_requests;
         if most > 0 && requests >= most && !self.max_requests_told.swap(true, Ordering::Relaxed) {
             self.report(&format!("stale it has served {requests} requests (--max-requests)"));
+        }
+        let settled = self.settled.load(Ordering::Relaxed);
+        if requests >= settled {
+            self.settled.store(settled.saturating_mul(SETTLED_NEXT), Ordering::Relaxed);
+            give_back_code();
         }
         let Some(scoreboard) = &self.config.scoreboard else { return };
         let counters = &self.counters;

@@ -12,10 +12,15 @@ use std::os::raw::{c_int, c_void};
 /// call of them, out of the kernel's cache of files and sixteen at a time: a fraction of a millisecond in all, once.
 pub fn give_back_memory() {
     trim_heap();
+    give_back_code();
+}
+
+/// Gives back pages of this module's code alone: for who has begun, and goes on with the part that each request runs.
+pub fn give_back_code() {
     #[cfg(target_os = "linux")]
     // SAFETY: the function is called before this returns, with what it is made for, and nothing is kept of it.
     unsafe {
-        libc::dl_iterate_phdr(Some(give_back_code), std::ptr::null_mut())
+        libc::dl_iterate_phdr(Some(give_back_pages), std::ptr::null_mut())
     };
 }
 
@@ -30,7 +35,7 @@ pub fn trim_heap() {
 
 /// Called with one object of those that are loaded. Not zero: it was this module.
 #[cfg(target_os = "linux")]
-unsafe extern "C" fn give_back_code(object: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
+unsafe extern "C" fn give_back_pages(object: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
     // SAFETY: the loader lends what it knows of an object while this is called (dl_iterate_phdr(3)).
     let (base, parts) = unsafe {
         let object = &*object;

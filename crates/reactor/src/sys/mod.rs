@@ -28,7 +28,9 @@ pub use clock::{
 pub use close_on_fork::{CloseOnFork, forks, has_forked, keep_from_children, release};
 pub use epoll::{Poll, PollEvent, PollEvents};
 pub use handoff::{Handoff, NOTE_BYTES};
-pub use memory::{container_memory, give_back_memory, resident_bytes, resident_bytes_again, trim_heap};
+pub use memory::{
+    container_memory, give_back_code, give_back_memory, resident_bytes, resident_bytes_again, trim_heap,
+};
 pub use process::{
     Access, SharedNumbers, become_subreaper, exit_now, forget_numbers, stacks_signal, thread_id, write_stderr,
 };
