@@ -10,6 +10,7 @@ goes on to return a response, the child ends there; no client hears of it.
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
@@ -26,6 +27,8 @@ _registered = False
 _any_thread = False
 #: Signals that the server has taken, and their handlers.
 _signals: dict[int, Any] = {}
+#: What a thread that forks is not to be interrupted by otherwise.
+_mask = _thread._local()
 #: The greenlet that has forked, where there are greenlets.
 _forker: Any = None
 
@@ -34,7 +37,7 @@ def when_forked(work: Callable[[], object]) -> Callable[[], None]:
     """Have something done in each forked child from now on; what is returned ends that."""
     global _registered
     if not _registered:
-        os.register_at_fork(after_in_child=_after_fork)
+        os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_go, after_in_child=_after_fork)
         _registered = True
     _in_child.append(work)
 
@@ -64,6 +67,24 @@ def _after_fork() -> None:
             # The others are to be done, and nobody is there to be told.
             continue
     _in_child.clear()
+    _let_signals_go()
+
+
+def _hold_signals() -> None:
+    """What ends a child before its signals are its own again reaches it when they are: the server's handler would run
+    in it, to no effect, and whoever waits for the child's end would do so for ever."""
+    if _signals:
+        import _signal as signal
+
+        _mask.before = signal.pthread_sigmask(signal.SIG_BLOCK, list(_signals))
+
+
+def _let_signals_go() -> None:
+    before = _mask.__dict__.pop("before", None)
+    if before is not None:
+        import _signal as signal
+
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def from_any_thread() -> None:

@@ -145,6 +145,16 @@ def test_a_child_never_runs_its_parents_event_loop(server: Serving, kind: str, p
     assert check(server, path) == status
 
 
+@pytest.mark.parametrize("workers", ["1", "0"])
+def test_a_child_that_is_terminated_at_once_dies_of_it(kind: str, workers: str, serve: Callable[..., Serving]) -> None:
+    """Before its signals are its own again nobody would hear of it: whoever waits for its end would do so for ever."""
+    target, *options = KINDS[kind]
+    server = serve(target.replace("forks:", "terminated_early:"), *options, "--workers", workers)
+    with server.connect() as sock:
+        sock.sendall(request("", close=True))
+        assert read_all(sock).endswith(f"\r\n\r\n{-signal.SIGTERM}".encode())
+
+
 @pytest.mark.parametrize("preload", ["--preload", "--no-preload"])
 @pytest.mark.parametrize("target", ["forks:application", "forks:asynchronous"])
 def test_a_fork_before_the_first_request_makes_no_second_worker(
