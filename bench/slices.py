@@ -1,11 +1,10 @@
-"""What the kernel has whoever wakes up wait for beside a thread that computes, by the length of that thread's slice.
+"""How late the kernel lets run who wakes up beside a thread that computes, by the slices that both want.
 
     slices.py [--cpu 0] [--seconds 5]
 
-One process burns on a processor, with the usual slice (sched_getattr(2)) and then with longer ones; another one on the
-same processor sleeps until a time each 3 ms, and measures how late it is awake. Linux from 6.12 on lets a thread say
-how long a slice it wants; among those that are alike a slice goes on to its end before somebody else runs, but whoever
-wants a shorter one need not wait for that. Shares stay as they are. Needs no rights, and nothing of the server.
+One process burns on a processor; another one on the same processor sleeps until a time each 3 ms, works for nothing or
+for 0.7 ms, and measures how late it is awake. Linux from 6.12 on lets a thread say how long a slice it wants
+(sched_setattr(2)). Needs no rights, and nothing of the server.
 """
 
 from __future__ import annotations
@@ -23,7 +22,10 @@ import time
 CALLS = {"x86_64": (314, 315), "aarch64": (274, 275)}
 #: `struct sched_attr` as far as it goes here: size, policy, flags, nice, priority, runtime, deadline, period.
 ATTRIBUTES = "=IIQiIQQQ"
-SLICES_MS = (0.0, 3.0, 10.0, 50.0)
+#: Slices of who burns and of who wakes up, in milliseconds; zero: the usual ones.
+CASES = ((0.0, 0.0), (3.0, 0.0), (10.0, 0.0), (0.0, 0.3), (0.3, 0.3))
+#: For so long it works each time, in seconds.
+WORKS = (0.0, 0.0007)
 #: So often it is woken, in seconds: no multiple of any slice.
 EACH = 0.0031
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -59,14 +61,18 @@ def burner(slice_ns: int) -> int:
         os._exit(1)
 
 
-def lateness(seconds: float) -> list[float]:
+def lateness(seconds: float, work: float) -> list[float]:
     """How late each waking was, in milliseconds, sorted."""
     found = []
     due = time.monotonic()
     for _ in range(round(seconds / EACH)):
-        due += EACH
+        # Where it has been very late the next ones are not late for it.
+        due = max(due, time.monotonic()) + EACH
         time.sleep(max(0.0, due - time.monotonic()))
         found.append((time.monotonic() - due) * 1000)
+        until = time.thread_time() + work
+        while work and time.thread_time() < until:
+            pass
     return sorted(found)
 
 
@@ -78,19 +84,27 @@ def main() -> int:
     options = parser.parse_args()
     os.sched_setaffinity(0, {options.cpu})
     print(f"a usual slice is {usual_slice() / 1e6:.1f} ms")
-    for slice_ms in SLICES_MS:
-        # Where that is not allowed it is told here, and not in a child.
-        wants(round(slice_ms * 1e6))
-        wants(0)
-        child = burner(round(slice_ms * 1e6))
-        try:
-            found = lateness(options.seconds)
-        finally:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        half, most = found[len(found) // 2], found[len(found) * 99 // 100]
-        named = f"{slice_ms:g} ms" if slice_ms else "usual"
-        print(f"beside slices of {named:<8} awake {half:.3f} ms late, p99 {most:.3f} ms", flush=True)
+    for work in WORKS:
+        for burns, wakes in CASES:
+            # Where that is not allowed it is told here, and not in a child.
+            wants(round(burns * 1e6))
+            wants(0)
+            child = burner(round(burns * 1e6))
+            wants(round(wakes * 1e6))
+            try:
+                found = lateness(options.seconds, work)
+            finally:
+                wants(0)
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+            half, most = found[len(found) // 2], found[len(found) * 99 // 100]
+            late = sum(1 for one in found if one > 0.5) / len(found)
+            slices = f"{burns or 'usual'} and {wakes or 'usual'}"
+            print(
+                f"slices {slices:<16} {work * 1000:.1f} ms of work: awake {half:.3f} ms late, p99 {most:.3f} ms,"
+                f" {late:.1%} more than 0.5 ms",
+                flush=True,
+            )
     return 0
 
 

@@ -413,6 +413,34 @@ def test_a_worker_that_leaves_answers_idle_connections_once_more(serve: Serve, s
 
 
 @pytest.mark.once
+def test_a_worker_that_leaves_and_waits_for_a_lost_thread_looks_ever_more_rarely(serve: Serve, shop: Shop) -> None:
+    server = serve("shop", "--graceful-timeout", "3s", cwd=shop())
+    lost = ask(server, "/deadlock")
+    server.until(lambda: busy(server) == 1)
+    [old] = [worker["pid"] for worker in server.status()["workers"]]
+    os.kill(server.pid, signal.SIGHUP)
+    server.until(lambda: any(worker["state"] == "leaving" for worker in server.status()["workers"]))
+    looks = [waits_of_main_thread(old)]
+
+    def is_gone() -> bool:
+        try:
+            looks.append(waits_of_main_thread(old))
+        except OSError:
+            return True
+        return False
+
+    server.until(is_gone)
+    # Each 20 ms it would be some 150, and each takes the interpreter as well.
+    assert looks[-1] - looks[0] < 90, looks
+    lost.close()
+
+
+def waits_of_main_thread(pid: int) -> int:
+    """How often a process's main thread has waited for something."""
+    found = Path(f"/proc/{pid}/task/{pid}/status").read_text()
+    return int(found.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
 def test_idle_connections_of_a_leaving_worker_are_closed_after_their_time(serve: Serve, shop: Shop) -> None:
     # However long a reload takes, what runs may have the rest of its body after it.
     patient = ("--no-request-buffering", "--body-grace", "60s")

@@ -17,7 +17,7 @@ use wire::Millis;
 
 use crate::controls::in_use;
 use crate::ffi::GilCell;
-use crate::sampler;
+use crate::{sampler, slices};
 
 /// The engine's driver, and how its loop is asked for something.
 pub struct EventLoop {
@@ -79,6 +79,8 @@ impl EventLoop {
             Some(server.getattr(intern!(py, "turn_again"))?.unbind());
         let driver = self.driver.borrow(py).ok_or_else(in_use)?;
         *self.watchdog.borrow(py).ok_or_else(in_use)? = Some(sampler::watch(py, &driver, tasks_of)?);
+        slices::tell(&self.engine.log);
+        slices::shorten();
         Ok(())
     }
 
@@ -88,6 +90,7 @@ impl EventLoop {
             // A forked child has no such thread.
             return;
         }
+        slices::give_back();
         self.heartbeat.end();
         let watchdog = self.watchdog.borrow(py).and_then(|mut watchdog| watchdog.take());
         if let Some(watchdog) = watchdog {

@@ -18,6 +18,7 @@ mod sampler;
 mod server;
 mod settings;
 mod slab;
+mod slices;
 mod static_mounts;
 mod statistics;
 mod told_route;

@@ -58,6 +58,7 @@ impl Server {
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         reactor::sys::give_back_memory();
         crate::ffi::set_switch_interval(py)?;
+        crate::slices::tell(&self.threads.engine.log);
         if self.threads.engine.config.limits.concurrency > 0 {
             self.threads.engine.log.warn(
                 "limit_concurrency is for ASGI applications and does nothing for this one, which is WSGI: \

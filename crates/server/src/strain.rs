@@ -41,6 +41,12 @@ const LONGEST_USUAL_MS: Millis = 100;
 /// What was usual is forgotten by such a part with each that burns for a shorter time.
 const FORGET: Millis = 8;
 
+/// One that uses more than so many percent of a processor burns alone, as several share one interpreter; or of what all of
+/// them together use, where other processes want the processors.
+const ALONE_PERCENT: u64 = 55;
+/// What threads have used within more than so many microseconds says nothing of the last few milliseconds.
+const STALE_US: u64 = 100_000;
+
 /// What one wait says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
@@ -159,9 +165,35 @@ impl Strain {
     }
 }
 
+/// True where one of several threads burns and is the only one, by what each has used of a processor within `since` microseconds.
+pub fn burns_alone(used: &[u64], since: u64) -> bool {
+    let most = since.min(used.iter().sum());
+    since <= STALE_US && used.iter().any(|&used| used > 0 && used * 100 > most * ALONE_PERCENT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_has_most_of_a_processor_burns_alone() {
+        assert!(burns_alone(&[100, 4000, 300], 5000));
+        assert!(!burns_alone(&[2500, 2400], 5000), "two burn");
+        assert!(!burns_alone(&[0, 0], 5000));
+        assert!(!burns_alone(&[], 5000));
+    }
+
+    #[test]
+    fn one_burns_alone_though_other_processes_have_the_processor_for_most_of_the_time() {
+        assert!(burns_alone(&[100, 1500, 300], 5000));
+        assert!(!burns_alone(&[800, 700, 300], 5000));
+    }
+
+    #[test]
+    fn what_threads_have_used_in_a_long_time_does_not_say_who_burns() {
+        assert!(burns_alone(&[100, 90_000], 100_000));
+        assert!(!burns_alone(&[100, 100_000], 100_001));
+    }
 
     /// Notes waits at so many milliseconds each: what it says of the last one.
     fn noted(strain: &Strain, waits: impl IntoIterator<Item = (Millis, u64)>) -> Sign {

@@ -13,6 +13,7 @@ is overdue.
 from __future__ import annotations
 
 import os
+import time
 
 from forehand import ending, errors, forked
 from forehand.errors import Problem
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from forehand.supervisor.worker_process import WorkerProcess
 
 
+#: How often a worker that leaves looks whether it is over, in milliseconds, and how rarely at the most.
+LOOK, LONGEST_LOOK = 20.0, 250.0
 #: Orders whose answer goes to a descriptor that comes with them.
 ANSWERED = ("profile", "heap")
 
@@ -42,6 +45,8 @@ class WorkerControl:
         self.signals = process.signals
         self.leaving = False
         self.hurried = False
+        #: When it has begun to leave; zero: it has not.
+        self.left_at = 0.0
         self.us = os.getpid()
 
     def wait(self) -> int:
@@ -52,8 +57,7 @@ class WorkerControl:
         for fd in (self.channel.fd, self.signals.reader, self.server.overdue_fd()):
             poll.register(fd, select.POLLIN)
         while not self.server.ended():
-            # While leaving, the end comes without a word.
-            poll.poll(20 if self.leaving else None)
+            poll.poll(self._until_a_look())
             forked.stay_out(self.us, "where its parent waits for orders")
             self._drain_wakeups()
             for order in self._orders():
@@ -66,6 +70,14 @@ class WorkerControl:
             log.write("warning", cut_message(max(cut, 1), hurried=self.hurried))
             return errors.INTERNAL
         return errors.OK
+
+    def _until_a_look(self) -> float | None:
+        """Milliseconds. While leaving, the end comes without a word: it is noticed a tenth later than it could be, as a
+        thread that never comes back may have many such workers wait for as long as they may."""
+        if not self.leaving:
+            return None
+        self.left_at = self.left_at or time.monotonic()
+        return LOOK if self.hurried else min(max(LOOK, (time.monotonic() - self.left_at) * 100), LONGEST_LOOK)
 
     def _drain_wakeups(self) -> None:
         try:

@@ -21,7 +21,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyFloat;
 use pyo3::{Python, intern};
 use reactor::sys::{ThreadClock, monotonic_ms, monotonic_ns, monotonic_us};
-use server::strain::{Sign, Strain};
+use server::strain::{Sign, Strain, burns_alone};
 use server::sync::{Guard, lock};
 
 use super::gil::{attached, outside};
@@ -34,8 +34,6 @@ const USUAL: f64 = 0.0005;
 const SHORT: f64 = 0.00005;
 /// How long threads are looked at, at least, before it is said whether one burns alone.
 const LOOK_US: u64 = 5000;
-/// One that uses more than so many percent of a processor burns alone: several share one interpreter.
-const SHARE: u64 = 55;
 
 /// Does some thread burn?
 static STRAIN: Strain = Strain::new();
@@ -99,6 +97,7 @@ pub struct Serving(Option<ThreadClock>);
 impl Serving {
     /// The calling thread.
     pub fn begin() -> Self {
+        crate::slices::shorten();
         let clock = ThreadClock::of_this_thread();
         threads().clocks.extend(clock.map(|clock| (clock, 0)));
         Self(clock)
@@ -112,7 +111,7 @@ impl Drop for Serving {
 }
 
 impl Threads {
-    /// Looks at what each has used since the last look. True: one of them most of a processor.
+    /// Looks at what each has used since the last look. True: one of them most of what they could.
     /// None where the last look was just now.
     fn look(&mut self) -> Option<bool> {
         let now = monotonic_us();
@@ -120,14 +119,13 @@ impl Threads {
         if since < LOOK_US {
             return None;
         }
-        let mut alone = false;
-        for (clock, before) in &mut self.clocks {
-            let used = clock.micros();
-            alone |= used.saturating_sub(*before) * 100 > since * SHARE;
-            *before = used;
-        }
+        let used = |(clock, before): &mut (ThreadClock, u64)| {
+            let total = clock.micros();
+            total.saturating_sub(std::mem::replace(before, total))
+        };
+        let used: Vec<u64> = self.clocks.iter_mut().map(used).collect();
         self.at = now;
-        Some(alone)
+        Some(burns_alone(&used, since))
     }
 }
 

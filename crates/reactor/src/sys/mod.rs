@@ -4,7 +4,7 @@
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
 //! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `monotonic_ns` and `compare_clocks`, `wall_seconds`, `random` (what nobody knows before), `SharedNumbers` and `forget_numbers` (memory between processes), `thread_id`,
-//! `set_title`, `become_subreaper`, `exit_now`, `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
+//! `KernelThread` (how long a slice of a processor a thread wants), `set_title`, `become_subreaper`, `exit_now`, `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
 //! (what a forked child never has), and the module `file` (files below a folder; `file/portable.rs` has what any POSIX system can do).
 
 mod clock;
@@ -16,6 +16,7 @@ mod handoff;
 mod memory;
 mod process;
 mod random;
+mod slice;
 mod socket;
 mod ticks;
 mod timer;
@@ -35,6 +36,7 @@ pub use process::{
     Access, SharedNumbers, become_subreaper, exit_now, forget_numbers, stacks_signal, thread_id, write_stderr,
 };
 pub use random::random;
+pub use slice::KernelThread;
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
     is_readable,
