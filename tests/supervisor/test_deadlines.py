@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -58,7 +59,9 @@ def test_at_the_deadline_the_client_has_504_and_the_log_has_the_line(
     assert time.monotonic() - begun > 0.55
     line = {"/spin": "while True", "/deadlock": "lock.acquire()", "/sleep?30": "time.sleep(float("}[path]
     log = server.until(lambda: server.log() if "its thread stands at" in server.log() else "")
-    assert f"GET {path} HTTP/1.1: overdue after 0.6" in log
+    overdue = re.search(rf"GET {re.escape(path)} HTTP/1\.1: overdue after ([\d.]+) s", log)
+    # Later where a busy machine has no processor for who looks.
+    assert overdue and 0.6 <= float(overdue[1]) < PATIENCE, log
     assert line in log.partition("its thread stands at")[2]
 
 

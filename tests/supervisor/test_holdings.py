@@ -47,6 +47,8 @@ def kib_of_code(pid: int) -> int:
     return held - written
 
 
+# Of the module that people use: it looks at pages of its file, and those of one that is built for tests are others.
+@pytest.mark.once
 def test_a_supervisor_does_not_hold_the_code_that_it_began_with(
     serve: Callable[..., Serving], shop: Callable[..., Path]
 ) -> None:
