@@ -1,6 +1,9 @@
 """The same answers for WSGI and ASGI: the path, and the body that came with it."""
 
 import asyncio
+import ctypes
+import errno
+import os
 import time
 
 
@@ -55,15 +58,26 @@ async def aside(path):
 
 
 def at_work(path):
-    """What an application should not do in an event loop: `/KIND/SECONDS`."""
-    kind, _, seconds = path[1:].partition("/")
+    """What an application should not do in an event loop: `/KIND/SECONDS`, or `/KIND/PATH` of a gate."""
+    kind, _, what = path[1:].partition("/")
     if kind in ("block", "burn", "compute"):
-        globals()[kind](float(seconds))
+        globals()[kind](float(what))
+    if kind in ("gate", "lock"):
+        until_opened(f"/{what}", ctypes.CDLL if kind == "gate" else ctypes.PyDLL)
 
 
 def block(seconds):
     """Waits, and lets go of the interpreter meanwhile."""
     REAL_SLEEP(seconds)
+
+
+def until_opened(path, library):
+    """Waits until somebody opens this named pipe for writing; with PyDLL nobody has the interpreter meanwhile."""
+    call = library(None, use_errno=True).open
+    while (pipe := call(path.encode(), os.O_RDONLY)) < 0 and ctypes.get_errno() == errno.EINTR:
+        pass
+    assert pipe >= 0, os.strerror(ctypes.get_errno())
+    os.close(pipe)
 
 
 def burn(seconds):

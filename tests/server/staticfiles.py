@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
+import mmap
 import os
 import random
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from serving import Serving, read_reply
+from serving import PATIENCE, Serving, read_reply
 
 #: Each way in which a worker is driven, with an application that counts what it is asked (`/count`).
 DRIVERS = {
@@ -40,6 +43,37 @@ def put(path: Path, content: bytes, modified: int = THEN) -> Path:
 def replace(path: Path, content: bytes, modified: int) -> None:
     """Another file in the place of one, as a deployment does it."""
     put(path.with_name("new." + path.name), content, modified).rename(path)
+
+
+def drop(path: Path) -> None:
+    """Ask the kernel to have nothing of a file's content in memory; it keeps what somebody holds at that moment."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(file)
+
+
+def pages_in_memory(path: Path) -> int:
+    """How many of a file's pages the kernel has: mincore(2) of a mapping that is never touched."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+        pages = (ctypes.c_ubyte * -(-len(mapped) // mmap.PAGESIZE))()
+        address = ctypes.c_char.from_buffer(mapped)
+        told = ctypes.CDLL(None).mincore(
+            ctypes.c_void_p(ctypes.addressof(address)), ctypes.c_size_t(len(mapped)), pages
+        )
+        del address  # a mapping that is pointed at cannot be closed
+    assert told == 0
+    return sum(page & 1 for page in pages)
+
+
+def forget(path: Path) -> None:
+    """The kernel has nothing of a file's content in memory: its file system has to be on a disk."""
+    end = time.monotonic() + PATIENCE
+    while drop(path) or (kept := pages_in_memory(path)):
+        assert time.monotonic() < end, f"the kernel keeps {kept} pages of {path}; is its file system one in memory?"
+        time.sleep(0.02)
 
 
 def fill(folder: Path) -> Path:

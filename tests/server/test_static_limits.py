@@ -14,7 +14,7 @@ from typing import Any
 import forehand
 import pytest
 from serving import PATIENCE, read_reply
-from staticfiles import put
+from staticfiles import drop, forget, put
 
 #: What is known of a file counts as so much beside its bytes (crates/server/src/files/shelf.rs).
 PAGE = 512
@@ -210,18 +210,8 @@ def test_what_the_kernel_drops_while_its_reader_waits_is_read_again(tmp_path: Pa
         # The head is there before any of the file is.
         while not got.partition(b"\r\n\r\n")[2]:
             got += slow.recv(1000)
-        # Most of it cannot have been sent yet.
-        forget(tmp_path / "a")
+        # Most of it cannot have been sent yet; what is on its way stays in memory.
+        drop(tmp_path / "a")
         reply = read_reply(slow, got)
     assert reply[2] == content
     assert counted.count("cold_reads") > before + 1
-
-
-def forget(path: Path) -> None:
-    """The kernel has nothing of a file in memory, but for what is being sent of it."""
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(file)
