@@ -3,7 +3,7 @@
 //! Knows: when a step begins and ends. Does not know: what it does. On the event loop's thread, whose clock it reads, for
 //! those requests that the statistics measure. Between a step's begin and its end nothing else runs on that thread.
 
-use reactor::sys::{resident_bytes_again, thread_cpu_ns};
+use reactor::sys::{own_bytes_again, thread_cpu_ns};
 
 /// One request's clock.
 pub enum StepClock {
@@ -30,7 +30,7 @@ pub struct Weight {
 impl Weight {
     /// Up to now.
     fn so_far(&self) -> i64 {
-        let now = self.since.and_then(|since| Some((since, resident_bytes_again()?)));
+        let now = self.since.and_then(|since| Some((since, own_bytes_again()?)));
         self.grown + now.map_or(0, |(since, now)| now.cast_signed() - since.cast_signed())
     }
 }
@@ -47,7 +47,7 @@ impl StepClock {
     pub fn step_begins(&mut self) -> bool {
         let Self::On { since, weight, .. } = self else { return false };
         if let Some(weight) = weight {
-            weight.since = resident_bytes_again();
+            weight.since = own_bytes_again();
         }
         *since = thread_cpu_ns();
         true

@@ -65,15 +65,18 @@ pub fn resident_bytes() -> u64 {
     pages * PAGE_BYTES
 }
 
-/// The same, for who asks a thousand times a second: through a descriptor that stays open, and tells of the process that
-/// has asked first. None where it is not told.
-pub fn resident_bytes_again() -> Option<u64> {
+/// Of these, what is no part of a file: pages of libraries that are touched for the first time, or once more, are nobody's
+/// growth. For who asks a thousand times a second: through a descriptor that stays open, and tells of the process that has
+/// asked first. None where it is not told.
+pub fn own_bytes_again() -> Option<u64> {
     static STATM: OnceLock<Option<File>> = OnceLock::new();
     let file = STATM.get_or_init(|| File::open("/proc/self/statm").ok()).as_ref()?;
     let mut text = [0; 96];
     let length = file.read_at(&mut text, 0).ok()?;
-    let pages: u64 = str::from_utf8(&text[..length]).ok()?.split(' ').nth(1)?.parse().ok()?;
-    Some(pages * PAGE_BYTES)
+    let mut fields = str::from_utf8(&text[..length]).ok()?.split(' ').skip(1);
+    let mut pages = || fields.next()?.parse::<u64>().ok();
+    let (resident, shared) = (pages()?, pages()?);
+    Some(resident.saturating_sub(shared) * PAGE_BYTES)
 }
 
 /// A page, on every machine that this runs on.
@@ -110,9 +113,9 @@ mod tests {
 
     #[test]
     fn what_a_process_takes_is_seen_by_who_asks_again() {
-        let before = resident_bytes_again().expect("Linux tells it");
+        let before = own_bytes_again().expect("Linux tells it");
         let taken = std::hint::black_box(vec![1_u8; 64 << 20]);
-        let after = resident_bytes_again().expect("Linux tells it");
+        let after = own_bytes_again().expect("Linux tells it");
         // Other tests take and give back meanwhile.
         assert!(after > before + taken.len() as u64 / 2, "{before} {after}");
     }

@@ -30,7 +30,7 @@ pub use close_on_fork::{CloseOnFork, forks, has_forked, keep_from_children, rele
 pub use epoll::{Poll, PollEvent, PollEvents};
 pub use handoff::{Handoff, NOTE_BYTES};
 pub use memory::{
-    container_memory, give_back_code, give_back_memory, resident_bytes, resident_bytes_again, trim_heap,
+    container_memory, give_back_code, give_back_memory, own_bytes_again, resident_bytes, trim_heap,
 };
 pub use process::{
     Access, SharedNumbers, become_subreaper, exit_now, forget_numbers, stacks_signal, thread_id, write_stderr,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use reactor::sys::{monotonic_ns, resident_bytes_again, thread_cpu_ns};
+use reactor::sys::{monotonic_ns, own_bytes_again, thread_cpu_ns};
 use wire::gateway::Given;
 use wire::{TraceParent, Trust};
 
@@ -215,7 +215,7 @@ impl Exchange {
     fn weigh(&mut self, engine: &Engine) {
         let alone = engine.in_flight() == 1;
         let requests = engine.counters.requests_total.get();
-        let found = resident_bytes_again().filter(|_| alone);
+        let found = own_bytes_again().filter(|_| alone);
         let weighed = &mut self.times.rare_mut().weighed;
         *weighed = match (*weighed, found) {
             (Weighed::No, Some(resident)) => Weighed::Since { resident, requests },
