@@ -1,11 +1,14 @@
 """Instructions outside the kernel that a request takes, of this build and of another checkout's.
 
-    python bench/instructions.py [--against CHECKOUT] [--rows pipelined,close,keepalive] [--functions 30]
+    python bench/instructions.py [--against CHECKOUT] [--rows pipelined,close,keepalive,asgi,websocket,greenlets]
+                                 [--functions 30]
 
 A server of one process and one worker thread runs under valgrind's callgrind. When it has answered some requests its
 counts are set to zero, and taken when it has answered 3,200 more; of its threads the one that has done most is shown.
 The clock goes slower for it (`slow_clock.c`), or all requests would be slow ones, which are answered otherwise. Another
-load changes a figure by some tens of instructions; each takes a quarter of a minute where nothing else runs.
+load changes a figure by some tens of instructions, and by hundreds with greenlets, where it matters how many replies
+wait for one another; each takes a quarter of a minute where nothing else runs. Of WebSockets each message that comes
+back is one. Event loops are uvloop's, greenlets gevent's: both checkouts need them.
 `--functions`: where they are, of this build with statistics. It needs valgrind, and a C compiler.
 """
 
@@ -16,44 +19,86 @@ import collections
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from inside import SERVE
 from inside_cost import APP
 
 HERE = Path(__file__).resolve().parent
-#: How many connections, how many requests at a time on each, and how many come before it is counted: the first batches
-#: of a server are answered otherwise.
-ROWS = {"pipelined": (8, 16, 9600), "close": (0, 1, 1600), "keepalive": (8, 1, 1600)}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A load. The first batches of a server are answered otherwise, so that some come before it is counted."""
+
+    connections: int = 8
+    pipeline: int = 1
+    before: int = 1600
+    server: tuple[str, ...] = ("app:wsgi", "--threads", "1")
+    asked: bytes = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    answered: bytes = b"pong\n"
+    opened_by: bytes = b""
+
+
+CLOSED = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+UPGRADE = (
+    b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+#: A text of twelve bytes, as a client sends it (with a mask that changes nothing) and as a server does.
+TEXT = b"twelve bytes"
+ROWS = {
+    "pipelined": Row(pipeline=16, before=9600),
+    # 0: one for each request.
+    "close": Row(connections=0, asked=CLOSED),
+    "keepalive": Row(),
+    "asgi": Row(server=("app:asgi", "--loop", "uvloop", "--lifespan", "off")),
+    "websocket": Row(
+        server=("echo:app", "--loop", "uvloop", "--lifespan", "off"), opened_by=UPGRADE,
+        asked=b"\x81\x8c\0\0\0\0" + TEXT, answered=b"\x81\x0c" + TEXT,
+    ),
+    "greenlets": Row(server=("app:wsgi", "-k", "gevent")),
+}  # fmt: skip
 COUNTED = 3200
 PATIENCE = 60
 
 
-def ask(port: int, row: str, socks: list[socket.socket], count: int) -> None:
+def connect(port: int, row: Row) -> socket.socket:
+    sock = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+    if row.opened_by:
+        sock.sendall(row.opened_by)
+        got = b""
+        while not got.endswith(b"\r\n\r\n"):
+            got += sock.recv(65536)
+    return sock
+
+
+def ask(port: int, row: Row, socks: list[socket.socket], count: int) -> None:
     """So many requests, each with its reply."""
-    connections, pipeline, _ = ROWS[row]
-    request = b"GET / HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (b"" if connections else b"Connection: close\r\n")
-    for _ in range(count // max(connections, 1) // pipeline):
-        asked = socks or [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)]
+    for _ in range(count // max(row.connections, 1) // row.pipeline):
+        asked = socks or [connect(port, row)]
         for sock in asked:
-            sock.sendall(request * pipeline)
+            sock.sendall(row.asked * row.pipeline)
         for sock in asked:
             got = b""
-            while got.count(b"pong\n") < pipeline:
+            while got.count(row.answered) < row.pipeline:
                 got += sock.recv(65536)
         if not socks:
             asked[0].close()
 
 
-def counted(checkout: Path, row: str, folder: Path, *, on: bool) -> Path:
+def counted(checkout: Path, row: Row, folder: Path, *, on: bool) -> Path:
     """What callgrind has written of the worker's thread."""
     (folder / "app.py").write_text(APP)
+    shutil.copy(HERE / "echo.py", folder)
     reader, writer = os.pipe()
-    arguments = ["app:wsgi", "--bind", "127.0.0.1:0", "--workers", "0", "--threads", "1", "--ready-fd", str(writer)]
+    arguments = [*row.server, "--bind", "127.0.0.1:0", "--workers", "0", "--ready-fd", str(writer)]
     command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={folder}/out"]
     command += [str(checkout / ".venv/bin/python"), "-c"]
     code = SERVE.format(arguments=[*arguments, "--log-level", "error"], on=on, more={})
@@ -63,9 +108,8 @@ def counted(checkout: Path, row: str, folder: Path, *, on: bool) -> Path:
     try:
         with os.fdopen(reader) as ready:
             port = int(json.loads(ready.readline())["listeners"][0].rpartition(":")[2])
-        connections, _, before = ROWS[row]
-        socks = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(connections)]
-        for count, order in ((before, "--zero"), (COUNTED, "--dump")):
+        socks = [connect(port, row) for _ in range(row.connections)]
+        for count, order in ((row.before, "--zero"), (COUNTED, "--dump")):
             ask(port, row, socks, count)
             # What follows the last reply counts, too.
             time.sleep(0.3)
@@ -115,7 +159,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 library = ["cc", "-O2", "-shared", "-fPIC", "-o", f"{folder}/slow_clock.so", str(HERE / "slow_clock.c")]
                 subprocess.run(library, check=True)
-                written = counted(checkout, row, Path(folder), on=on)
+                written = counted(checkout, ROWS[row], Path(folder), on=on)
                 what = "with statistics" if on else "without"
                 print(f"{row:10} {name}, {what}: {total(written) / COUNTED:.0f} instructions a request", flush=True)
                 shown = functions(written).most_common(given.functions if on else 0)

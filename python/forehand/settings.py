@@ -494,5 +494,7 @@ class Settings:
         settings["request_id"] = self["request_id"]
         settings["server_timing"] = self["server_timing"]
         settings["ask_routes"] = bool(self["status_bind"])
+        settings["health_paths"] = [supervision.health_path(text) for text in self["health_paths"]]
+        settings["liveness_stall"] = round(self["liveness_stall"] * 1000)
         settings["slow_request"] = round(self["slow_request"] * 1000)
         return settings

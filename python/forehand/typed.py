@@ -110,6 +110,7 @@ class Options(TypedDict, total=False):
     error_logfile: str
     log_output: str
     status_bind: str | list[str]
+    health_paths: str | list[str]
     status_token_file: str
     metrics_app: bool
     statsd_host: str

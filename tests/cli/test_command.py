@@ -234,6 +234,7 @@ SAMPLES = {
     "workers": "auto",
 }
 SPECIAL = {
+    "health_paths": "/livez",
     "static": "/s=x;try;header=X-A: b; c, d,/t=y",
     "sendfile": "/s=x,t=y",
     "umask": "027", "socket_mode": "660", "readiness": "/ready", "request_timeouts": "/a=7s",

@@ -9,37 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from gates import Gate
+from gates import gates as gates
 from serving import Serving, read_reply
 from test_order_of_replies import DRIVERS, get  # type: ignore[import-not-found]
-
-
-class Gate:
-    """A step of the application blocks until it is opened: what comes before that has not waited for the step."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.pipe = -1
-        os.mkfifo(path)
-
-    def open(self) -> None:
-        """Also for a step that begins later."""
-        self.pipe = os.open(self.path, os.O_RDWR)
-
-
-@pytest.fixture
-def gates(tmp_path: Path) -> Iterator[Iterator[Gate]]:
-    """As many as are asked for."""
-    made: list[Gate] = []
-
-    def endless() -> Iterator[Gate]:
-        while True:
-            made.append(Gate(tmp_path / f"gate{len(made)}"))
-            yield made[-1]
-
-    yield endless()
-    for gate in made:
-        if gate.pipe >= 0:
-            os.close(gate.pipe)
 
 
 @pytest.fixture(params=DRIVERS)

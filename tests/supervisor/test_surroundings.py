@@ -70,15 +70,19 @@ def test_servers_at_one_port_of_several_addresses_are_told_apart(serve: Serve, s
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         return json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
 
-    # An address of its own: a port of 127.0.0.1 that is free is soon another test's.
+    # Addresses of their own, and a port that no other test has, or gets meanwhile, at its address.
     first, own = "127.0.0.91", "127.0.0.92"
-    server = serve("shop", "--bind", f"{first}:0", cwd=shop())
-    port = server.port
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("0.0.0.0", 0))
+    port = reserved.getsockname()[1]
+    server = serve("shop", "--bind", f"{first}:{port}", cwd=shop())
     assert at(str(port))["pid"] == server.pid, "the port is enough where only one has it"
     other = serve("shop", "--bind", f"{own}:{port}", cwd=shop())
     assert [at(f"{address}:{port}").get("pid") for address in (first, own)] == [server.pid, other.pid]
     assert f"{own}:{port}" in at(str(port))["error"], "and where several have it, it says so"
     server.kill()
+    reserved.close()
 
 
 HOOKS = """

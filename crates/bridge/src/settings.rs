@@ -11,9 +11,10 @@ use std::sync::{Arc, Once};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use reactor::sys::{CloseOnFork, Handoff, ListenerFd};
+use reactor::sys::{Access, CloseOnFork, Handoff, ListenerFd, duplicate_file};
 use server::access::{AccessLog, Format};
 use server::engine::{AutoThreads, Config, LOCAL, QUIET_LOOKS, ServerTiming, Tracebacks};
+use server::health::{Check, HealthPaths, Patience};
 use server::lanes::{ByHand, FairBy, Lane, Priority};
 use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
@@ -21,7 +22,7 @@ use server::request_deadlines::RequestTimeouts;
 use server::request_id::RequestIds;
 use server::scoreboard::Scoreboard;
 use server::sendfile::Sendfile;
-use server::statistics::segment;
+use server::statistics::segment::{self, Segment};
 use server::statistics::spans::Writer;
 use server::tls::Material;
 use server::tracing::{Sampler, Tracing};
@@ -109,6 +110,7 @@ impl Settings {
             request_timeouts: request_timeouts(settings, &limits)?,
             by_hand: by_hand(settings)?,
             sendfile: sendfile(settings)?,
+            health_paths: health_paths(settings, &limits)?,
             mounts: crate::static_mounts::read(get(settings, "static", Vec::new())?)?,
             policy: policy(settings)?,
             proxy_from: parse_trust(&get::<String>(settings, "proxy_protocol_from", LOCAL.into())?)?,
@@ -192,6 +194,30 @@ fn scoreboard(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Scoreboard>, Opt
 fn statistics(settings: &Bound<'_, PyDict>) -> PyResult<Option<&'static [AtomicU64]>> {
     let place: Option<(RawFd, usize)> = get(settings, "statistics", None)?;
     Ok(place.map(|(fd, row)| segment::join(fd, row)).transpose()?)
+}
+
+/// Where probes are answered, and where it is read how the server is: the same descriptor.
+fn health_paths(settings: &Bound<'_, PyDict>, limits: &Limits) -> PyResult<HealthPaths> {
+    let named: Vec<(String, String)> = get(settings, "health_paths", Vec::new())?;
+    let place: Option<(RawFd, usize)> = get(settings, "statistics", None)?;
+    if named.is_empty() {
+        return Ok(HealthPaths::default());
+    }
+    let mut paths = Vec::with_capacity(named.len());
+    for (path, name) in named {
+        let check = Check::named(&name)
+            .ok_or_else(|| PyValueError::new_err(format!("no check is called '{name}'")))?;
+        paths.push((path.into_bytes(), check));
+    }
+    let open = |(fd, _)| Segment::open(duplicate_file(fd)?.into(), Access::Read);
+    Ok(HealthPaths {
+        paths,
+        patience: Patience {
+            stall: get(settings, "liveness_stall", 0)?,
+            deadlines: limits.request_timeout > 0,
+        },
+        statistics: place.map(open).transpose()?,
+    })
 }
 
 /// What names requests; none: nothing does.

@@ -103,6 +103,11 @@ impl Batch {
         Some(exchange)
     }
 
+    /// The request at a place, to be looked at.
+    pub fn get(&self, place: usize) -> Option<&Exchange> {
+        self.requests.get(place).map(|exchange| &**exchange)
+    }
+
     /// The request at a place.
     pub fn at(&mut self, place: usize) -> Option<&mut Exchange> {
         self.requests.get_mut(place).map(|exchange| &mut **exchange)

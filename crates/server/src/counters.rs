@@ -159,6 +159,8 @@ counters! {
     kept_resets
     /// Replies to requests for files, which no application has seen (`--static`).
     static_replies
+    /// Probes that were answered before the application was asked (`--health-paths`).
+    probes_answered
     /// Files that made room in memory for others (`static_memory_bytes`).
     static_evicted
     /// Descriptors of files that were closed to make room for others (`static_descriptors`).

@@ -89,6 +89,8 @@ pub struct Exchange {
     lingers: bool,
     /// No file is meant (`files`): the application is asked.
     pub(crate) for_application: bool,
+    /// A probe, which the server has answered: it is neither logged nor counted among requests.
+    pub(crate) is_probe: bool,
     /// Which lane it waits in, and its place among those that are inside.
     pub(crate) lane: Mark,
     /// Somebody who looks at this time or later, in the loop's milliseconds, and finds that it has not come back, knows that
@@ -152,6 +154,7 @@ impl Exchange {
             status: 0,
             lingers: false,
             for_application: false,
+            is_probe: false,
             lane: Mark::default(),
             ended: false,
             batched: None,
@@ -419,7 +422,9 @@ impl Exchange {
             Reply::Open { .. } => self.cut(),
             Reply::Done | Reply::Broken => {}
         }
-        if let Some(access) = &engine.config.access {
+        if let Some(access) = &engine.config.access
+            && !self.is_probe
+        {
             self.log_access(access, engine);
         }
     }

@@ -2,11 +2,10 @@
 //!
 //! Knows: what follows from numbers. Does not know: who asks. Busy is never dead: the server is dead where starting it
 //! again would help, which is where its supervisor is stuck, or every worker is, for long and with nothing that would
-//! end it.
+//! end it. Any process that may read a server's numbers.
 
 use std::collections::HashMap;
 
-use super::Told;
 use crate::rows::{Field, Page, ROWS, Rows};
 use crate::statistics::layout::{META, Meta, load};
 use crate::statistics::segment::{Segment, Server};
@@ -20,6 +19,37 @@ pub enum Check {
     Live,
     Ready,
     Started,
+}
+
+impl Check {
+    /// The check of a name, as probes of Kubernetes have them.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "livez" => Some(Self::Live),
+            "readyz" => Some(Self::Ready),
+            "startupz" => Some(Self::Started),
+            _ => None,
+        }
+    }
+}
+
+/// When nothing that goes on is too long.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Patience {
+    /// After so many milliseconds in which no worker has finished anything, though requests wait, a server is dead; zero:
+    /// it never is.
+    pub stall: u64,
+    /// Requests have deadlines: what is stuck ends by itself.
+    pub deadlines: bool,
+}
+
+/// Where workers answer probes, and from what.
+#[derive(Default)]
+pub struct HealthPaths {
+    pub paths: Vec<(Vec<u8>, Check)>,
+    pub patience: Patience,
+    /// What the supervisor and all workers write; none: there is no supervisor.
+    pub statistics: Option<Segment>,
 }
 
 /// For each worker's process: how many requests it had finished when that last changed, and when.
@@ -45,7 +75,7 @@ impl Health {
     pub fn look<P: Page>(
         segment: &Segment,
         rows: &Rows<P>,
-        (told, seen): (&Told, &mut Seen),
+        (patience, seen): (Patience, &mut Seen),
         now: u64,
     ) -> Self {
         let mut found = Self {
@@ -69,11 +99,27 @@ impl Health {
             let full = rows.of(row, Field::Busy) >= rows.of(row, Field::Threads);
             let waits = rows.of(row, Field::Queued) > 0;
             found.workers += 1;
-            let still = now.saturating_sub(since) >= told.stall;
-            found.stuck += usize::from(full && waits && still && !told.deadlines && told.stall > 0);
+            let still = now.saturating_sub(since) >= patience.stall;
+            found.stuck += usize::from(full && waits && still && !patience.deadlines && patience.stall > 0);
         }
         *seen = known;
         found
+    }
+
+    /// Whether all is well, and what is said of it: a line for each thing that it rests on if somebody wants to know, or
+    /// it is not, and `ok` or `not ok`.
+    pub fn told(&self, check: Check, query: &[u8]) -> (bool, String) {
+        let (good, lines) = self.judged(check);
+        let mut text = String::new();
+        if !good || query.split(|byte| *byte == b'&').any(|part| part == b"verbose") {
+            for (good, line) in lines {
+                text.push_str(if good { "[+] " } else { "[-] " });
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+        text.push_str(if good { "ok\n" } else { "not ok\n" });
+        (good, text)
     }
 
     /// The answer, and what it rests on.

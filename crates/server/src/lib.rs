@@ -53,6 +53,8 @@ mod h2_framing;
 pub mod handoff;
 pub mod handover;
 #[cfg(not(loom))]
+pub mod health;
+#[cfg(not(loom))]
 pub mod heartbeat;
 #[cfg(not(loom))]
 mod in_flight;
@@ -97,6 +99,8 @@ mod poller;
 pub mod pool;
 #[cfg(not(loom))]
 pub mod preface;
+#[cfg(not(loom))]
+mod probes;
 #[cfg(not(loom))]
 pub mod profile;
 #[cfg(not(loom))]

@@ -27,6 +27,7 @@ use crate::heartbeat::Heartbeat;
 use crate::inbox::Inbox;
 use crate::lanes::{ByHand, End, Lanes, Queues};
 use crate::poller::Poller;
+use crate::probes::Probes;
 use crate::reply::Reply;
 use crate::statistics::phase::Ending;
 use crate::throughput::Throughput;
@@ -56,9 +57,13 @@ pub(crate) struct Requests {
     chosen_us: u64,
     /// Files that are served before the application is asked, where there are any.
     files: Option<Box<Files>>,
-    /// Among those that wait may be some for files.
+    /// Probes that are answered before the application is asked, where there are any.
+    probes: Option<Box<Probes>>,
+    /// There are either.
+    natively: bool,
+    /// Among those that wait may be some for files, or probes.
     unjudged: bool,
-    /// Requests that files were the answer to, since the driver's other work was thought of.
+    /// Requests that files were the answer to, or probes, since the driver's other work was thought of.
     files_served: u32,
     /// Exchanges that were answered with a file of the disk (`named_requests.rs`).
     named: Arc<Inbox<Box<Exchange>>>,
@@ -68,8 +73,11 @@ impl Requests {
     /// # Errors
     /// A folder of files that cannot be opened.
     pub fn new(engine: Arc<Engine>) -> io::Result<Self> {
+        let (files, probes) = (Files::new(&engine)?.map(Box::new), Probes::new(&engine).map(Box::new));
         Ok(Self {
-            files: Files::new(&engine)?.map(Box::new),
+            natively: files.is_some() || probes.is_some(),
+            files,
+            probes,
             unjudged: false,
             files_served: 0,
             named: Arc::default(),
@@ -153,7 +161,7 @@ impl Requests {
         if poller.allowance.is_spent() {
             return false;
         }
-        if self.files.is_some() {
+        if self.natively {
             self.serve_files(poller);
         }
         // They are awake while anybody waits in one.
@@ -271,7 +279,7 @@ impl Requests {
         self.throughput.count();
         exchange.conclude(&self.engine);
         let mut waiting = None;
-        if poller.statistics.is_on() {
+        if poller.statistics.is_on() && !exchange.is_probe {
             if exchange.is_batched() {
                 waiting = Some(self.batch.ended(exchange.has_stream()));
             } else if exchange.is_unsent() {

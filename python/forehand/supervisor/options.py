@@ -20,6 +20,8 @@ GROUPS = {
     "Hooks": "functions of yours, module:callable, called with a dictionary of facts",
 }
 STRATEGIES = ("rolling", "together")
+#: What probes ask, as Kubernetes calls it.
+CHECKS = ("livez", "readyz", "startupz")
 
 
 def cpus() -> int:
@@ -170,11 +172,33 @@ def _interval(value: float) -> None:
         raise ValueError(f"{value:g} s is not between 0.1 s and an hour")
 
 
+def health_path(text: str) -> tuple[str, str]:
+    """`/livez`, or `/health=readyz`, as (path, check). ValueError says what is wrong."""
+    path, _, check = text.partition("=")
+    check = check or path.removeprefix("/")
+    wrong = next((char for char in path if char in "?#*" or not "!" <= char <= "~"), "")
+    if not path.startswith("/") or path == "/" or wrong or check not in CHECKS:
+        raise ValueError(f"'{text}' is neither one of {', '.join(f'/{name}' for name in CHECKS)} nor /PATH=CHECK, such "
+                         "as /health=readyz")  # fmt: skip
+    return path, check
+
+
+def _health_paths(values: list[str]) -> None:
+    paths = [health_path(text)[0] for text in values]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise ValueError(f"'{path}' is there twice")
+
+
 def _looking_inside(make: Any) -> Iterator[Any]:
     yield make("status_bind", "list", [], "Looking inside",
                "answer /metrics, /livez, /readyz, /startupz, /status.json and a page for people there, in a process of "
                "its own; HOST:PORT or unix:PATH; may be repeated",
                metavar="ADDRESS")  # fmt: skip
+    yield make("health_paths", "list", [], "Looking inside",
+               "answer probes at the application's own addresses, too, before it is asked and whatever its threads do: "
+               "/livez, /readyz, /startupz, or another path as /PATH=CHECK (/health=readyz)",
+               metavar="PATHS", check=_health_paths)  # fmt: skip
     yield make("status_token_file", "str", "", "Looking inside",
                "a file with a token: who sends it (Authorization: Bearer) gets what names paths from other machines "
                "too",

@@ -12,6 +12,7 @@ use wire::{Limits, Policy, Trust};
 use super::{ServerTiming, Tracebacks};
 use crate::access::AccessLog;
 use crate::files::Mount;
+use crate::health::HealthPaths;
 use crate::lanes::ByHand;
 use crate::request_deadlines::RequestTimeouts;
 use crate::request_id::RequestIds;
@@ -86,6 +87,8 @@ pub struct Config {
     pub by_hand: ByHand,
     /// Folders whose files are served before the application is asked.
     pub mounts: Vec<Mount>,
+    /// Paths at which probes are answered before the application is asked.
+    pub health_paths: HealthPaths,
     /// Folders of which the application may name files in place of a body.
     pub sendfile: Option<Sendfile>,
     /// Who is shown why an application has failed.
@@ -135,6 +138,7 @@ impl Default for Config {
             request_timeouts: RequestTimeouts::default(),
             by_hand: ByHand::default(),
             mounts: Vec::new(),
+            health_paths: HealthPaths::default(),
             sendfile: None,
             tracebacks: Tracebacks::Never,
             tls: None,

@@ -1,7 +1,9 @@
-//! Requests that files are the answer to: taken out of those that wait, and answered before the application is asked.
+//! Requests that files are the answer to, and probes: taken out of those that wait, and answered before the application is
+//! asked.
 //!
-//! Knows: which of those that wait have been looked at. Does not know: files (`files`). Runs under the baton, also on the
-//! watchdog's thread; under an event loop, on its thread. Nothing here needs the interpreter.
+//! Knows: which of those that wait have been looked at. Does not know: files (`files`), or how the server is (`probes.rs`).
+//! Runs under the baton, also on the watchdog's thread; under an event loop, on its thread. Nothing here needs the
+//! interpreter.
 
 use super::Requests;
 use crate::exchange::Exchange;
@@ -12,21 +14,27 @@ use crate::poller::Poller;
 const AT_A_TIME: u32 = 64;
 
 impl Requests {
-    /// There are files to be served.
+    /// There are files to be served, or probes to be answered.
     #[inline]
     pub fn have_files(&self) -> bool {
-        self.files.is_some()
+        self.natively
     }
 
-    /// Answers those that wait and are for files. They are quick, so that they overtake those for the application.
+    /// True for one that needs no application, as far as its path says.
+    fn claims(&self, exchange: &Exchange) -> bool {
+        self.probes.as_ref().is_some_and(|probes| probes.check(exchange).is_some())
+            || self.files.as_ref().is_some_and(|files| files.claims(exchange))
+    }
+
+    /// Answers those that wait and are for files, or probes. They are quick, so that they overtake those for the application.
     pub fn serve_files(&mut self, poller: &mut Poller) {
         if !std::mem::take(&mut self.unjudged) {
             return;
         }
         let mut place = 0;
-        while let (Some(files), Some(exchange)) = (&self.files, self.batch.at(place)) {
-            if exchange.for_application || !files.claims(exchange) {
-                exchange.for_application = true;
+        while let Some(exchange) = self.batch.get(place) {
+            if exchange.for_application || !self.claims(exchange) {
+                self.batch.at(place).into_iter().for_each(|exchange| exchange.for_application = true);
                 place += 1;
                 continue;
             }
@@ -41,8 +49,19 @@ impl Requests {
         }
     }
 
-    /// Answers a request for a file; given back where the application is asked.
-    pub(super) fn serve_file(&mut self, exchange: Box<Exchange>) -> Option<Box<Exchange>> {
+    /// Answers a request for a file, or a probe; given back where the application is asked.
+    pub(super) fn serve_file(&mut self, mut exchange: Box<Exchange>) -> Option<Box<Exchange>> {
+        if let Some(probes) = &mut self.probes
+            && let Some(check) = probes.check(&exchange)
+        {
+            // It leaves at once, so that no list of a batch has it.
+            if let Some(buffer) = exchange.take_buffer() {
+                self.batch.give_back(buffer);
+            }
+            probes.answer(&mut exchange, check);
+            self.finished.push_back(exchange);
+            return None;
+        }
         let Some(files) = &mut self.files else { return Some(exchange) };
         if exchange.for_application || !files.claims(&exchange) {
             return Some(exchange);

@@ -465,8 +465,3 @@ pub fn route_of(words: Option<&[Word]>, head: &Head, told: Option<&str>, status:
 pub fn wants_route(head: &Head) -> bool {
     head.label.load(Ordering::Relaxed) & FINAL == 0
 }
-
-/// Says that this process lives in its block.
-pub fn enter(words: &[Word]) {
-    store(&words[layout::META + Meta::Pid as usize], u64::from(std::process::id()));
-}

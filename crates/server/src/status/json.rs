@@ -9,8 +9,8 @@ use reactor::sys::{monotonic_ns, wall_us};
 use wire::{LimitDoc, TABLE};
 
 use super::Told;
-use super::health::{Check, Health};
 use crate::counters;
+use crate::health::{Check, Health};
 use crate::rows::{Field, Page, Rows};
 use crate::statistics::layout::Meta;
 use crate::statistics::phase::{ENDINGS, NAMES, NOT_MEASURED};

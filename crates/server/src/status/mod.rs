@@ -8,7 +8,6 @@ mod application;
 mod exposition;
 pub mod files;
 mod form;
-mod health;
 mod json;
 mod metrics;
 mod page;
@@ -28,11 +27,11 @@ use wire::{Head, Limits};
 use self::application::Application;
 use self::exposition::Exposition;
 use self::form::Form;
-use self::health::{Check, Health, Seen};
 use self::json::Asked;
 use crate::app::App;
 use crate::engine::Engine;
 use crate::exchange::Exchange;
+use crate::health::{Check, Health, Patience, Seen};
 use crate::reply_builder::ReplyBuilder;
 use crate::rows::{Page, Rows};
 use crate::statistics::segment::Segment;
@@ -54,10 +53,7 @@ pub struct Told {
     /// Whether the host has to be one of this machine's names there, so that no page of a browser reads it under a name
     /// that its owner has pointed here.
     pub loopback: Vec<bool>,
-    /// After so many milliseconds in which no worker has finished anything, though requests wait, it is dead.
-    pub stall: u64,
-    /// Requests have deadlines: what is stuck ends by itself.
-    pub deadlines: bool,
+    pub patience: Patience,
     /// From so many milliseconds on a request is slow; zero: none is.
     pub slow: u64,
     /// Labels of `forehand_build_info`.
@@ -184,21 +180,11 @@ impl<P: Page> Status<P> {
 
     fn look(&self) -> Health {
         let mut seen = crate::sync::lock(&self.seen);
-        Health::look(&self.segment, &self.rows, (&self.told, &mut seen), monotonic_ms())
+        Health::look(&self.segment, &self.rows, (self.told.patience, &mut seen), monotonic_ms())
     }
 
     fn health(&self, check: Check, head: &Head) -> Answer {
-        let (good, lines) = self.look().judged(check);
-        let verbose = head.query().split(|byte| *byte == b'&').any(|part| part == b"verbose");
-        let mut text = String::new();
-        if verbose || !good {
-            lines.iter().for_each(|(good, line)| {
-                text.push_str(if *good { "[+] " } else { "[-] " });
-                text.push_str(line);
-                text.push('\n');
-            });
-        }
-        text.push_str(if good { "ok\n" } else { "not ok\n" });
+        let (good, text) = self.look().told(check, head.query());
         Answer::plain(if good { b"200 OK" } else { b"503 Service Unavailable" }, &text)
     }
 

@@ -12,6 +12,7 @@ use reactor::sys::{Access, ListenerFd, duplicate_file, give_back_memory};
 
 use super::{Status, Told, limits, statsd};
 use crate::engine::Config;
+use crate::health::Patience;
 use crate::log::Log;
 use crate::parent;
 use crate::pool::Threads;
@@ -66,8 +67,7 @@ impl Given {
                 token: bytes("token").into(),
                 loopback: listeners.iter().map(|one| one.1).collect(),
                 private: listeners.iter().map(|one| one.2).collect(),
-                stall: number("stall_ms")?,
-                deadlines: number("deadlines")? != 0,
+                patience: Patience { stall: number("stall_ms")?, deadlines: number("deadlines")? != 0 },
                 slow: number("slow_ms")?,
                 build: all("build").filter_map(pair).collect(),
                 application: Some(bytes("application"))
@@ -173,10 +173,13 @@ mod tests {
         assert_eq!((given.parent, given.statistics, given.scoreboard), (3, 4, 5));
         assert_eq!(given.listeners, [(7, true, true), (8, false, false)]);
         assert_eq!((given.told.loopback, given.told.private), (vec![true, false], vec![true, false]));
-        assert_eq!((given.told.token.as_slice(), given.told.deadlines), (&b"a long = secret"[..], false));
+        assert_eq!(
+            (given.told.token.as_slice(), given.told.patience.deadlines),
+            (&b"a long = secret"[..], false)
+        );
         assert_eq!(given.told.build, [("target".to_owned(), "shop.wsgi:make(a=1)".to_owned())]);
         assert_eq!(given.told.application, Some(PathBuf::from("/dev/shm/a b")));
-        assert_eq!((given.told.stall, given.told.slow, given.statsd.every), (60_000, 5000, 10_000));
+        assert_eq!((given.told.patience.stall, given.told.slow, given.statsd.every), (60_000, 5000, 10_000));
     }
 
     #[test]
