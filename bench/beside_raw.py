@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from shares import tree
+
 HERE = Path(__file__).resolve().parent
 LOADS = {
     "keepalive": ["-c64"],
@@ -71,7 +73,7 @@ def measure(command: list[str], loads: list[str], seconds: int) -> dict[str, tup
         answers(port)
         for load in loads:
             url = f"http://127.0.0.1:{port}/"
-            before = cpu(process.pid)
+            before = sum(map(cpu, tree(process.pid)))
             text = subprocess.run(
                 ["taskset", "-c", "1", "wrk", "-t1", f"-d{seconds}", *LOADS[load], url],
                 capture_output=True, text=True, check=True,
@@ -80,9 +82,10 @@ def measure(command: list[str], loads: list[str], seconds: int) -> dict[str, tup
                 raise SystemExit(f"{command[0]} {load}: {text}")
             done = int(re.findall(r"(\d+) requests in", text)[0])
             rate = float(re.findall(r"Requests/sec:\s+([\d.]+)", text)[0])
-            rows[load] = ((cpu(process.pid) - before) / done * 1e6, rate, pss(process.pid))
+            processes = tree(process.pid)
+            rows[load] = ((sum(map(cpu, processes)) - before) / done * 1e6, rate, sum(map(pss, processes)))
     finally:
-        process.send_signal(signal.SIGKILL)
+        process.send_signal(signal.SIGTERM)
         process.wait()
     return rows
 

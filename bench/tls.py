@@ -4,12 +4,14 @@
                                               reply by HTTP/2, 4 connections of 8 streams
     tls.py rates --share 0.5                  the same of servers that have half a processor (needs root), so that the
                                               rate is theirs where wrk cannot ask for more
+    tls.py plain [--share 0.5]                HTTP/2 without TLS (h2c), 4 connections of 8 streams, beside HTTP/1 on 32
+                                              connections and granian's h2c, all asked by h2load
     tls.py handshakes [--count 2000]          CPU of a full handshake (TLS 1.3, ECDSA P-256), accept included
     tls.py beside [--rate 200]                p99 of kept requests with and without so many full handshakes a second
     tls.py idle [--connections 10000]         memory of an idle connection that has had a request, by HTTP/1 and HTTP/2
 
-`rates` needs wrk and h2load; nginx is left out where there is none, and so is granian unless `--granian` names its
-command.
+`rates` needs wrk and h2load, `plain` h2load; nginx is left out where there is none, and so is granian unless
+`--granian` names its command.
 Server on CPU 0, load on CPU 1; each round has every server once, in turn, so that a machine that drifts drifts for
 all, and the ratio of a round is the figure. Clients of handshakes bring no ticket. In `beside` the bystander goes
 before everything else on its processor (SCHED_FIFO where that is allowed) and asks each 5 ms on a connection that it
@@ -53,6 +55,9 @@ WANTED = {
     (SMALL, "nginx"): 1.0, (SMALL, "granian"): 1.5, (LARGE, "nginx"): 1.0,
     (STREAMS, "nginx"): 0.9, (STREAMS, "granian"): 1.5,
 }  # fmt: skip
+#: The same of h2c, and how h2load asks.
+PLAIN_WANTED = {("forehand", "HTTP/1"): 1.0, ("granian", "h2c"): 1.5}
+PLAIN = {"h2c": ("-c4", "-m8"), "HTTP/1": (f"-c{CONNECTIONS}", "--h1")}
 #: Of CPU of a handshake divided by nginx's, of p99 beside handshakes divided by p99 without, of KiB a connection.
 HANDSHAKE, BESIDE, IDLE_KIB = 0.7, 1.5, {"http/1.1": 4.0, "h2": 8.0}
 #: Of a browser's first request by HTTP/2: what its static table does not have, and the server's keeps from then on.
@@ -176,13 +181,54 @@ def asked(load: str, port: int, seconds: int) -> tuple[int, float]:
         command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}", url]
     text = subprocess.run(["taskset", "-c", "1", *command], capture_output=True, text=True, check=True).stdout
     if load == STREAMS:
-        failed = re.search(r"(\d+) failed", text)
-        if "Application protocol: h2" not in text or not failed or failed[1] != "0":
-            raise SystemExit(f"{load}: {text}")
-        return int(re.findall(r"(\d+) succeeded", text)[0]), float(re.findall(r"([\d.]+) req/s", text)[0])
+        return succeeded(text, "h2")
     if "Non-2xx" in text or "Socket errors" in text:
         raise SystemExit(f"{load}: {text}")
     return int(re.findall(r"(\d+) requests in", text)[0]), float(re.findall(r"Requests/sec:\s+([\d.]+)", text)[0])
+
+
+def succeeded(text: str, protocol: str) -> tuple[int, float]:
+    """What h2load says of its requests: how many, and how many a second."""
+    failed = re.search(r"(\d+) failed", text)
+    if f"Application protocol: {protocol}\n" not in text or not failed or failed[1] != "0":
+        raise SystemExit(f"{protocol}: {text}")
+    return int(re.findall(r"(\d+) succeeded", text)[0]), float(re.findall(r"([\d.]+) req/s", text)[0])
+
+
+def plain(_: Path, options: argparse.Namespace) -> None:
+    """Requests a second and CPU of a request, without TLS."""
+
+    def ours(port: int) -> list[str]:
+        return [*FOREHAND, "pong:application", "--bind", f"http://127.0.0.1:{port}"]
+
+    def theirs(port: int) -> list[str]:
+        command = [options.granian, "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port), "--http", "2"]
+        return [*command, "--no-access-log", "--log-level", "error", "pong:application"]
+
+    rows = [("forehand", ours, "h2c"), ("forehand", ours, "HTTP/1")]
+    if options.granian:
+        rows.append(("granian", theirs, "h2c"))
+    seen: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for turn in range(options.rounds):
+        for name, command, load in rows:
+            with serving(command) as (port, pid), sharing(pid, options.share):
+                before = used(pid)
+                asking = ["taskset", "-c", "1", "h2load", "-t1", *PLAIN[load], f"-D{options.seconds}"]
+                asking.append(f"http://127.0.0.1:{port}/")
+                text = subprocess.run(asking, capture_output=True, text=True, check=True).stdout
+                done, rate = succeeded(text, "h2c" if load == "h2c" else "http/1.1")
+                seen.setdefault((name, load), []).append((rate, (used(pid) - before) / done * 1e6))
+            print(f"round {turn + 1} of {options.rounds}: {name}, {load}", file=sys.stderr)
+    streams = seen["forehand", "h2c"]
+    for (name, load), found in seen.items():
+        line = f"{name:<10}{load:<8}{statistics.median(row[0] for row in found):>9.0f}/s"
+        line += f"{statistics.median(row[1] for row in found):>9.1f} us of CPU"
+        line += f"{statistics.median(row[0] * row[1] / 1e6 for row in found) / options.share:>6.0%} of its share"
+        if wanted := PLAIN_WANTED.get((name, load)):
+            told = ratio([row[0] for row in streams], [row[0] for row in found])
+            line += f"   the rate of forehand's h2c divided by this: {told}, wanted {wanted}"
+            line += f"; this one's CPU by that: {ratio([row[1] for row in found], [row[1] for row in streams])}"
+        print(line)
 
 
 def rates(folder: Path, options: argparse.Namespace) -> None:
@@ -355,7 +401,7 @@ def idle(folder: Path, options: argparse.Namespace) -> None:
 
 def main() -> int:
     """Measure and print; the exit status."""
-    modes = {"rates": rates, "handshakes": handshakes, "beside": beside, "idle": idle}
+    modes = {"rates": rates, "plain": plain, "handshakes": handshakes, "beside": beside, "idle": idle}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mode", choices=modes)
     parser.add_argument("--rounds", type=int, default=5)
