@@ -14,8 +14,7 @@ TESTERS ?= 6
 PYTHON_TESTS ?= tests
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Those that fail beside others are tried once more, alone: tools/suite.py.
-PYTEST := $(BIN)/python tools/suite.py -n $(TESTERS) --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup --no-loadscope-reorder
 MATURIN := PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet
 # Python's part, compiled as pip does it for an installed package: else each start does it, where nobody may write it down.
 COMPILED := $(BIN)/python -m compileall -q python tests/apps
@@ -67,7 +66,7 @@ test-rust: .venv/ready
 
 # Other interpreters' tests beside those of .venv's: so nobody waits while a processor has nothing to do.
 test-python: .venv/built .venv/tested-with load
-	$(BIN)/python tools/interpreters.py --beside $(PYTEST) -- $(PYTHON_TESTS)
+	$(BIN)/python tools/interpreters.py --beside $(PYTEST) $(PYTHON_TESTS)
 
 # The crates' tests, built and not run.
 test-built: .venv/ready
@@ -126,7 +125,7 @@ debug-built: .venv/ready
 	tools/checked.sh true
 
 test-debug: .venv/built .venv/tested-with
-	tools/checked.sh $(PYTEST) -q -- $(DEBUG_TESTS)
+	tools/checked.sh $(PYTEST) -q $(DEBUG_TESTS)
 
 fuzz: .venv/built .venv/tested-with
 	cargo build --release --manifest-path fuzz/Cargo.toml

@@ -205,10 +205,10 @@ def _test(minor: int) -> str:
     python = str(ROOT / ".venvs" / f"3.{minor}" / "bin" / "python")
     # Beside others, so that a folder of temporary files is not cleared by another's run.
     base = str(ROOT / ".venvs" / f"3.{minor}" / "tmp")
-    options = ("-q", "-m", "interpreters and not once", "--basetemp", base, *SHARED)
+    options = ("-q", "-p", "no:cacheprovider", "-m", "interpreters and not once", "--basetemp", base, *SHARED)
     if over.is_set():
         raise Failed("not tested: another command has failed\n")
-    return _do([python, "tools/suite.py", *options, "--", *marked()])
+    return _do([python, "-m", "pytest", *options, *marked()])
 
 
 def _tell(minor: int, running: Future[str]) -> bool:

@@ -47,13 +47,12 @@ def test_a_long_pipeline_is_not_served_before_all_others(serve: Callable[..., Se
 def test_whoever_asks_beside_a_pipeline_of_slow_requests_is_answered_before_its_next_one(
     serve: Callable[..., Serving], driver: tuple[str, ...]
 ) -> None:
-    """On a busy machine the kernel may take its time to show what was sent: then it is tried again. Where slow requests
-    go before others, none of these comes in time, however often."""
+    """On a busy machine the kernel may take its time to show what was sent: it is asked until most of all have come in
+    time. Where slow requests go before others, none of these does, however often."""
     server = serve(*driver, "--workers", "0")
     slow = 400
     asked, begun, answered = 0, 0, 0
     for _ in range(5):
-        before = asked, begun, answered
         with server.connect() as greedy:
             ask(greedy, b"/meet?%d" % server.port)
             greedy.sendall(GET.replace(b"/", b"/slow", 1) * slow)
@@ -61,8 +60,7 @@ def test_whoever_asks_beside_a_pipeline_of_slow_requests_is_answered_before_its_
             for _ in range(slow):
                 assert read_reply(greedy, got)[0] == 200
             asked, begun, answered = map(int, ask(greedy, b"/told").split())
-        half = (asked - before[0]) / 2
-        if begun - before[1] > half and answered - before[2] > half:
+        if begun > asked / 2 and answered > asked / 2:
             return
     pytest.fail(f"of {asked} requests of others {begun} began before the next slow one, {answered} were answered")
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -114,6 +118,44 @@ def test_a_server_that_stops_is_not_ready(serve: Serve, gates: Iterator[Gate], w
             assert read_reply(probe, bytearray())[0] == 200
         gate.open()
         assert read_reply(inside, bytearray())[0] == 200
+
+
+def test_they_leave_no_record_and_do_not_wear_a_worker_out(serve: Serve) -> None:
+    server = serve(*DRIVERS["threads"], *PATHS, "--workers", "1", "--max-requests", "10")
+    for _ in range(30):
+        assert ask(server, "/livez") == (200, b"ok\n")
+    server.counts("probes_answered", 30)
+    assert server.order("requests", "--json") == (0, "")
+    assert ask(server, "/one")[0] == 200
+    recorded = server.until(lambda: server.order("requests", "--json")[1])
+    assert json.loads(recorded)["request"] == "GET /one"
+    assert "(--max-requests)" not in server.log()
+    for _ in range(9):
+        assert ask(server, "/one")[0] == 200
+    server.says("it has served 10 requests (--max-requests)")
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def test_whoever_asks_without_end_does_not_have_a_worker_look_each_time(serve: Serve) -> None:
+    """The numbers of all workers are read and let go of (madvise) by each look: these are counted."""
+    server = serve(*DRIVERS["threads"], *PATHS, "--workers", "1")
+    worker = server.workers[0]
+    calls = ["strace", "-f", "-qq", "-e", "trace=madvise", "-p", str(worker)]
+    with subprocess.Popen(calls, stderr=subprocess.PIPE, text=True) as tracer, server.connect() as sock:
+        status = Path(f"/proc/{worker}/status")
+        server.until(lambda: "TracerPid:\t0" not in status.read_text() or tracer.poll() is not None)
+        if tracer.poll() is not None:
+            pytest.skip("strace cannot look at another process here")
+        begun, buffer = time.monotonic(), bytearray()
+        for _ in range(20):
+            sock.sendall(get("/livez") * 50)
+            assert [read_reply(sock, buffer)[2] for _ in range(50)] == [b"ok\n"] * 50
+        looks = (time.monotonic() - begun) / 0.1 + 2
+        tracer.send_signal(signal.SIGINT)
+        assert tracer.stderr
+        # A block has 256 KiB; others let go of other sizes.
+        let_go = tracer.stderr.read().count(", 262144, MADV_DONTNEED")
+    assert 1 <= let_go <= looks, f"{let_go} times for 1000 probes"
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -56,12 +56,13 @@ def test_at_the_deadline_the_client_has_504_and_the_log_has_the_line(
     status, fields, body = answer(ask(server, path))
     assert status == 504 and fields["connection"] == "close"
     assert b"did not answer in time" in body
-    assert time.monotonic() - begun > 0.55
+    answered = time.monotonic() - begun
+    assert answered > 0.55
     line = {"/spin": "while True", "/deadlock": "lock.acquire()", "/sleep?30": "time.sleep(float("}[path]
     log = server.until(lambda: server.log() if "its thread stands at" in server.log() else "")
     overdue = re.search(rf"GET {re.escape(path)} HTTP/1\.1: overdue after ([\d.]+) s", log)
-    # Later where a busy machine has no processor for who looks.
-    assert overdue and 0.6 <= float(overdue[1]) < PATIENCE, log
+    # Later where a busy machine has no processor for who looks, and never later than its client has heard of it.
+    assert overdue and 0.6 <= float(overdue[1]) < answered + 0.1, log
     assert line in log.partition("its thread stands at")[2]
 
 

@@ -305,8 +305,10 @@ impl Engine {
     pub(crate) fn publish(&self, now: u64) {
         let requests = self.counters.requests_total.get();
         let most = self.config.max_requests;
-        if most > 0 && requests >= most && !self.max_requests_told.swap(true, Ordering::Relaxed) {
-            self.report(&format!("stale it has served {requests} requests (--max-requests)"));
+        // Nobody wants new workers for having asked how they are.
+        let requests_asked = requests.saturating_sub(self.counters.probes_answered.get());
+        if most > 0 && requests_asked >= most && !self.max_requests_told.swap(true, Ordering::Relaxed) {
+            self.report(&format!("stale it has served {requests_asked} requests (--max-requests)"));
         }
         let settled = self.settled.load(Ordering::Relaxed);
         if requests >= settled {

@@ -1,22 +1,29 @@
 //! Probes at the addresses of the application: paths that are answered before it is asked (`--health-paths`).
 //!
 //! Knows: which paths those are, and where a server's numbers are. Does not know: what follows from numbers (`health.rs`),
-//! or when requests are looked at (`requests/file_requests.rs`). Runs under the baton, also on the watchdog's thread, so that
+//! or when requests are looked at (`requests/native_requests.rs`). Runs under the baton, also on the watchdog's thread, so that
 //! it is answered where every thread is stuck; under an event loop, on its thread. Nothing here needs the interpreter.
 
 use std::sync::Arc;
 
 use reactor::sys::monotonic_ms;
+use wire::Millis;
 
 use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
 use crate::health::{Check, Health, HealthPaths, Seen};
 use crate::reply_builder::ReplyBuilder;
 
+/// How the server is follows from the numbers of all its workers, so that it costs more the more there are: whoever asks
+/// without end is told what was found so long ago, in milliseconds.
+const LOOK_MS: Millis = 100;
+
 /// Those of one loop.
 pub(crate) struct Probes {
     engine: Arc<Engine>,
     seen: Seen,
+    /// What was found the last time, and when.
+    found: Option<(Millis, Health)>,
     builder: ReplyBuilder,
 }
 
@@ -24,7 +31,12 @@ impl Probes {
     /// None: no path is one.
     pub fn new(engine: &Arc<Engine>) -> Option<Self> {
         let any = !engine.config.health_paths.paths.is_empty();
-        any.then(|| Self { engine: Arc::clone(engine), seen: Seen::new(), builder: ReplyBuilder::new() })
+        any.then(|| Self {
+            engine: Arc::clone(engine),
+            seen: Seen::new(),
+            found: None,
+            builder: ReplyBuilder::new(),
+        })
     }
 
     /// What a request asks of the server and not of the application: whole paths, GET and HEAD.
@@ -62,8 +74,15 @@ impl Probes {
             let ready = u64::from(serves);
             return Health { supervised: true, workers: 1, ready, up: true, stopping: !serves, stuck: 0 };
         };
-        let found = Health::look(segment, scoreboard, (*patience, &mut self.seen), monotonic_ms());
+        let now = monotonic_ms();
+        if let Some((at, found)) = self.found
+            && now < at + LOOK_MS
+        {
+            return found;
+        }
+        let found = Health::look(segment, scoreboard, (*patience, &mut self.seen), now);
         segment.let_go();
+        self.found = Some((now, found));
         found
     }
 }

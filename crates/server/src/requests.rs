@@ -4,9 +4,9 @@
 //! from. Runs under the baton.
 
 mod express;
-mod file_requests;
 mod held;
 mod named_requests;
+mod native_requests;
 mod queue;
 
 use std::collections::VecDeque;
@@ -64,7 +64,7 @@ pub(crate) struct Requests {
     /// Among those that wait may be some for files, or probes.
     unjudged: bool,
     /// Requests that files were the answer to, or probes, since the driver's other work was thought of.
-    files_served: u32,
+    natively_answered: u32,
     /// Exchanges that were answered with a file of the disk (`named_requests.rs`).
     named: Arc<Inbox<Box<Exchange>>>,
 }
@@ -79,7 +79,7 @@ impl Requests {
             files,
             probes,
             unjudged: false,
-            files_served: 0,
+            natively_answered: 0,
             named: Arc::default(),
             lanes: Lanes::new(engine.threads(), &engine.config.by_hand),
             lined_up: Queues::default(),
@@ -162,7 +162,7 @@ impl Requests {
             return false;
         }
         if self.natively {
-            self.serve_files(poller);
+            self.answer_natively(poller);
         }
         // They are awake while anybody waits in one.
         let has_lanes = self.lanes.are_awake();

@@ -389,9 +389,9 @@ impl Loop {
 }
 
 impl Loop {
-    /// Does what the last look found, as far as files are the answer to it: that needs no interpreter, so that nobody waits
+    /// Does what the last look found, as far as it is for files or a probe: that needs no interpreter, so that nobody waits
     /// for whoever has it. False: that was all, and the loop can wait again. True: there is something for a thread.
-    fn serve_files_alone(&mut self) -> bool {
+    fn answer_natively_alone(&mut self) -> bool {
         if self.engine.stage() != Stage::Serving {
             return true;
         }
@@ -429,7 +429,7 @@ impl Lead for Loop {
                     next.begins(&mut self.poller.statistics, self.engine.leader_back());
                     return Next::Ready(next);
                 }
-                if self.requests.files_pause() {
+                if self.requests.native_pause() {
                     // What the last look found is told once: it comes before another look.
                     self.read_events();
                     return Next::Quiet;
@@ -468,7 +468,7 @@ impl Lead for Loop {
             self.engine.show_rest(self.connections.len(), self.requests.lined_up());
             let nothing_left = !self.has_more() && !self.requests.any_left();
             self.poll(nothing_left);
-            if !self.requests.have_files() || self.serve_files_alone() {
+            if !self.requests.answers_natively() || self.answer_natively_alone() {
                 return;
             }
         }

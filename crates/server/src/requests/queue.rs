@@ -27,7 +27,9 @@ const LOOK_AFTER_MS: Millis = 250;
 impl Requests {
     /// A request that has been read, if there is one: it waits, or is refused.
     pub fn enqueue(&mut self, exchange: Option<Box<Exchange>>) {
-        let Some(mut exchange) = exchange.and_then(|exchange| self.serve_file(exchange)) else { return };
+        let Some(mut exchange) = exchange.and_then(|exchange| self.answer_one_natively(exchange)) else {
+            return;
+        };
         judged(&mut exchange, &mut self.lanes);
         match self.lanes.place(&exchange.lane) {
             lane if lane != Lane::Express => self.line_up(lane, exchange),

@@ -30,9 +30,9 @@ impl Loop {
             let request = self.acceptor.accept_one(&mut self.connections, &mut self.poller);
             self.requests.enqueue(request);
         }
-        if self.requests.have_files() {
+        if self.requests.answers_natively() {
             // Those that were read while there was a thread.
-            self.requests.serve_files(&mut self.poller);
+            self.requests.answer_natively(&mut self.poller);
         }
         self.requests.refuse_those_that_waited(self.poller.now);
         while self.queue_next() {}

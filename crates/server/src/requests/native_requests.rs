@@ -16,7 +16,7 @@ const AT_A_TIME: u32 = 64;
 impl Requests {
     /// There are files to be served, or probes to be answered.
     #[inline]
-    pub fn have_files(&self) -> bool {
+    pub fn answers_natively(&self) -> bool {
         self.natively
     }
 
@@ -27,7 +27,7 @@ impl Requests {
     }
 
     /// Answers those that wait and are for files, or probes. They are quick, so that they overtake those for the application.
-    pub fn serve_files(&mut self, poller: &mut Poller) {
+    pub fn answer_natively(&mut self, poller: &mut Poller) {
         if !std::mem::take(&mut self.unjudged) {
             return;
         }
@@ -39,9 +39,9 @@ impl Requests {
                 continue;
             }
             poller.allowance.count_request();
-            self.files_served += 1;
+            self.natively_answered += 1;
             if let Some(exchange) = self.batch.take_at(place)
-                && let Some(passed) = self.serve_file(exchange)
+                && let Some(passed) = self.answer_one_natively(exchange)
             {
                 self.batch.put_back(place, passed);
                 place += 1;
@@ -50,7 +50,7 @@ impl Requests {
     }
 
     /// Answers a request for a file, or a probe; given back where the application is asked.
-    pub(super) fn serve_file(&mut self, mut exchange: Box<Exchange>) -> Option<Box<Exchange>> {
+    pub(super) fn answer_one_natively(&mut self, mut exchange: Box<Exchange>) -> Option<Box<Exchange>> {
         if let Some(probes) = &mut self.probes
             && let Some(check) = probes.check(&exchange)
         {
@@ -108,10 +108,10 @@ impl Requests {
     }
 
     /// So many were answered that the driver's other work is due; it is, once.
-    pub fn files_pause(&mut self) -> bool {
-        let due = self.files_served >= AT_A_TIME;
+    pub fn native_pause(&mut self) -> bool {
+        let due = self.natively_answered >= AT_A_TIME;
         if due {
-            self.files_served = 0;
+            self.natively_answered = 0;
         }
         due
     }
