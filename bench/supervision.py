@@ -38,6 +38,8 @@ from steady import quantile
 ROOT = HERE.parent
 #: A request of ten milliseconds of work.
 BURN = "/burn?0.01"
+#: Where no worker can give its clients to another.
+STAYING = {"PYTHONPATH": str(HERE / "staying")}
 PEERS = ("gunicorn==27.0.1", "granian==2.8.7", "django>=5,<6")
 
 
@@ -88,7 +90,7 @@ def replaced(server: Serving, before: set[int]) -> bool:
 def stuck(seconds: int) -> dict[str, Any]:
     """Requests that never end, with a deadline of a second, beside steady ones. Three times in turn: without, and with
     one endless loop and one deadlock; then with one after the other without a pause, and with a process beside the
-    server that burns as much."""
+    server that burns as much. At last one after the other where no worker can give its clients to another."""
     options = ("--workers", "2", "--request-timeout", "1s", "--request-timeouts", "/sleep=0,/stream=0")
     server = Serving("crowd_app:stuck", *options, cwd=HERE)
     answers: list[tuple[int, float]] = []
@@ -102,17 +104,29 @@ def stuck(seconds: int) -> dict[str, Any]:
         burning = p99_beside(server, turn, burn_and_rest)
         ratio = statistics.median(beside / steady for steady, beside in pairs)
         calm = statistics.median(steady for steady, _ in pairs)
+        staying = p99_one_after_the_other_staying(options, turn)
         return {
             "stuck": len(answers), "status": sorted({status for status, _ in answers}),
             "answered_after_s": [min(after for _, after in answers), max(after for _, after in answers)],
             "p99_ms_steady_and_beside_one_of_each": pairs,
             "p99_ms_beside_one_after_the_other": always,
             "p99_ms_beside_another_process": burning,
+            "p99_ms_one_after_the_other_staying": staying,
             "ratio_one_of_each": held(ratio, 1.2),
             "ratio_one_after_the_other": held(always / calm, 1.3),
             "ratio_another_process": burning / calm,
+            "ratio_of_moving_to_staying": held(always / staying, 1.0),
             "stacks": server.log().count("while True:") + server.log().count("lock.acquire()"),
         }  # fmt: skip
+    finally:
+        server.kill()
+
+
+def p99_one_after_the_other_staying(options: tuple[str, ...], seconds: float) -> float:
+    """The p99 in milliseconds beside endless loops and deadlocks without a pause, where nobody is moved."""
+    server = Serving("crowd_app:stuck", *options, cwd=HERE, env=STAYING)
+    try:
+        return p99_beside(server, seconds, lambda: list(ask_for_stuck(server)))
     finally:
         server.kill()
 
@@ -124,7 +138,7 @@ def bursts(seconds: int) -> dict[str, Any]:
     p99: dict[str, list[float]] = {"moving": [], "staying": []}
     moved: dict[str, list[int]] = {"moving": [], "staying": []}
     for _ in range(3):
-        for name, env in (("moving", {}), ("staying", {"PYTHONPATH": str(HERE / "staying")})):
+        for name, env in (("moving", {}), ("staying", STAYING)):
             server = Serving("crowd_app", *options, cwd=HERE, env=env)
             try:
                 url = f"http://127.0.0.1:{server.port}"

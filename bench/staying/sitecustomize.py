@@ -1,4 +1,4 @@
-"""Python starts with this where `bench/supervision.py bursts` asks for it: workers cannot give connections to one
+"""Python starts with this where `bench/supervision.py` asks for it: workers cannot give connections to one
 another, as the way on which they would go is full from the start, and nothing comes on the other end."""
 
 import socket
