@@ -385,12 +385,14 @@ impl Lanes {
     /// Why requests wait, so many, in words; and the routes that are slow, of which it tells. None: nothing is told apart.
     pub fn words(&self, waiting: usize) -> Option<(String, Vec<String>)> {
         let split = self.split?;
-        let mut slow: Vec<_> = self.known().filter(|(_, mean_us)| *mean_us >= split.at_us).collect();
-        slow.sort_unstable_by_key(|(name, mean_us)| (std::cmp::Reverse(*mean_us), *name));
+        let is_slow = |route: &&routes::Route| route.mean_us().is_some_and(|mean_us| mean_us >= split.at_us);
+        let mut slow: Vec<_> =
+            self.routes.all().filter(is_slow).map(|route| (route.name(), route.told_us())).collect();
+        slow.sort_unstable_by_key(|&(name, took_us)| (std::cmp::Reverse(took_us), name));
         let some: Vec<String> = slow
             .iter()
             .take(NAMED)
-            .map(|(name, mean_us)| format!("{name} ({} ms)", mean_us / 1000))
+            .map(|(name, took_us)| format!("{name} ({} ms)", took_us.unwrap_or(0) / 1000))
             .collect();
         let more = match slow.len().saturating_sub(NAMED) {
             0 => String::new(),
