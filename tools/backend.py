@@ -87,7 +87,8 @@ ENGINE = ["cargo", "build", "--release", "--locked", "-p", "forehand-load"]
 
 @contextmanager
 def engine() -> Iterator[Callable[[], dict[str, bytes]]]:
-    """Builds forehand-load beside what is done within: the module is linked by one processor alone, which takes longest.
+    """Builds forehand-load beside what is done within: linking that takes longest, on one processor alone.
+
     Until then it steps back. A call waits for it: its place in the wheel, and its bytes.
     """
     if os.environ.get("FOREHAND_WITHOUT_ENGINE") == "1":

@@ -49,6 +49,9 @@ def set_title(text: str, /) -> bool:
 def give_back_memory() -> None:
     """Give back what this process needed only to begin: free memory, and code, which comes back when it is called."""
 
+def bound_arenas() -> None:
+    """Have the C library make no more heaps for threads than can run at once, unless the environment says how many."""
+
 def become_subreaper() -> bool:
     """Become the parent of descendants whose parents have ended. False: there is no such thing here."""
 

@@ -100,6 +100,8 @@ def _process(plan: dict[str, Any]) -> None:
     """What concerns the process as a whole, before anything is opened. Raises Problem."""
     from forehand.supervisor import log, log_files, privileges
 
+    # Before the first thread of anybody's; workers are forked, and have it too.
+    _core.bound_arenas()
     log.set_up(plan)
     if plan["log_config"] or plan["log_syslog"]:
         from forehand import log_config

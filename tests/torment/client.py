@@ -6,6 +6,7 @@ crowd's loop (`crowd.py`), and never waits.
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 from dataclasses import dataclass, field
@@ -52,12 +53,13 @@ class Client:
 
     def wakes(self, now: float) -> float:
         """When to call `act` again although nothing has happened on the socket."""
-        times = [self.deadline]
+        # Who stays without listening may not hear that the server has ended it: whether it has, the server is asked.
+        times = [] if self.lingers else [self.deadline]
         if self._wakes > now:
             times.append(self._wakes)
         if self._thirsty > now:
             times.append(self._thirsty)
-        return min(times)
+        return min(times, default=math.inf)
 
     def wants(self, now: float) -> int:
         """Events to be told of."""
@@ -79,7 +81,7 @@ class Client:
     def act(self, now: float) -> None:
         """Goes on with the script as far as it goes."""
         while not self.ended:
-            if now >= self.deadline:
+            if now >= self.deadline and not self.lingers:
                 self._finish("late")
                 return
             if self._broken or (self._out and not self._send()):

@@ -88,6 +88,12 @@ mod _core {
         reactor::sys::give_back_memory();
     }
 
+    /// Bounds how many heaps the C library makes for threads.
+    #[pyfunction]
+    fn bound_arenas() {
+        reactor::sys::bound_arenas();
+    }
+
     /// Makes this process the parent of its descendants whose parents have ended. False: the
     /// system has no such thing.
     #[pyfunction]

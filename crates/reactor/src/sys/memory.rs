@@ -33,6 +33,26 @@ pub fn trim_heap() {
     };
 }
 
+/// Has the C library keep no more heaps for threads ("arenas", mallopt(3)) than threads can run at the same time. By default
+/// it makes up to eight for each processor, one for each thread that has met another at work, and each keeps what was free in
+/// it at the time of its greatest load: tens of MiB for a worker with some ten threads. Who has said in the environment how many there
+/// are to be is heeded.
+pub fn bound_arenas() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        let said = |name: &str, part: &str| {
+            std::env::var_os(name).is_some_and(|text| text.to_string_lossy().contains(part))
+        };
+        if said("MALLOC_ARENA_MAX", "") || said("GLIBC_TUNABLES", "arena_max") {
+            return;
+        }
+        // One would have each thread that allocates wait for each other one, also for as long as this is not at work.
+        let processors = std::thread::available_parallelism().map_or(2, |many| many.get().max(2));
+        // SAFETY: takes no pointer, and may be called at any time.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, c_int::try_from(processors).unwrap_or(c_int::MAX)) };
+    }
+}
+
 /// Called with one object of those that are loaded. Not zero: it was this module.
 #[cfg(target_os = "linux")]
 unsafe extern "C" fn give_back_pages(object: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {

@@ -4,7 +4,7 @@
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
 //! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `monotonic_ns` and `compare_clocks`, `wall_seconds`, `random` (what nobody knows before), `SharedNumbers` and `forget_numbers` (memory between processes), `thread_id`,
-//! `KernelThread` (how long a slice of a processor a thread wants), `set_title`, `become_subreaper`, `exit_now`, `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
+//! `KernelThread` (how long a slice of a processor a thread wants), `set_title`, `bound_arenas`, `become_subreaper`, `exit_now`, `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
 //! (what a forked child never has), and the module `file` (files below a folder; `file/portable.rs` has what any POSIX system can do).
 
 mod clock;
@@ -30,7 +30,8 @@ pub use close_on_fork::{CloseOnFork, forks, has_forked, keep_from_children, rele
 pub use epoll::{Poll, PollEvent, PollEvents};
 pub use handoff::{Handoff, NOTE_BYTES};
 pub use memory::{
-    container_memory, give_back_code, give_back_memory, own_bytes_again, resident_bytes, trim_heap,
+    bound_arenas, container_memory, give_back_code, give_back_memory, own_bytes_again, resident_bytes,
+    trim_heap,
 };
 pub use process::{
     Access, SharedNumbers, become_subreaper, exit_now, forget_numbers, stacks_signal, thread_id, write_stderr,
