@@ -453,7 +453,7 @@ mod tests {
 
     #[test]
     fn an_idle_connection_is_no_larger_for_what_other_listeners_speak() {
-        assert!(size_of::<Connection>() <= 200, "{}", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 184, "{}", size_of::<Connection>());
     }
 
     #[test]

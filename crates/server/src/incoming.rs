@@ -136,11 +136,11 @@ impl Flow {
 
     /// Feeds what is pending to the machine, as far as it goes.
     fn digest(&mut self, now: Millis) -> Result<(), BodyError> {
-        let (bytes, at) = self.pending.take();
-        let mut input = &bytes[at..];
+        let pending = self.pending.take();
+        let mut input = pending.rest();
         let result = self.advance(&mut input, now);
-        let read = bytes.len() - input.len();
-        self.pending.put(bytes, read);
+        let left = input.len();
+        self.pending.put(pending, left);
         result
     }
 

@@ -139,12 +139,12 @@ impl Reader {
 
     /// Goes on with bytes that came together with an earlier request.
     pub fn digest_pending(&mut self, connection: &mut Connection, poller: &mut Poller) -> Step {
-        let (bytes, at) = connection.pending.take();
-        let mut input = &bytes[at..];
+        let pending = connection.pending.take();
+        let mut input = pending.rest();
         let step = self.digest(connection, &mut input, poller);
-        let read = bytes.len() - input.len();
+        let left = input.len();
         if step.leaves_input() {
-            connection.pending.put(bytes, read);
+            connection.pending.put(pending, left);
         }
         self.begin_stream(connection, step, poller)
     }

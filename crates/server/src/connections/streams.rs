@@ -208,13 +208,13 @@ impl Connections {
         while !streams.ends && streams.shared.half().waiting() < AHEAD {
             let heard;
             if !connection.pending.is_empty() {
-                let (bytes, at) = connection.pending.take();
-                let mut input = &bytes[at..];
+                let pending = connection.pending.take();
+                let mut input = pending.rest();
                 let mut visit = self.visiting(token, &mut poller.statistics, now);
                 heard = visit.hear(streams, &mut input);
                 poller.allowance.count_pieces(visit.pieces);
-                let read = bytes.len() - input.len();
-                connection.pending.put(bytes, read);
+                let left = input.len();
+                connection.pending.put(pending, left);
             } else if connection.more && poller.allowance.may_read(reads) {
                 reads += 1;
                 connection.more = false;

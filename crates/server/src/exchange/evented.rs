@@ -255,8 +255,8 @@ impl Exchange {
     pub fn read_raw<'a>(&mut self, room: &'a mut Vec<u8>) -> Raw<'a> {
         let Some(connection) = self.downstream.connection_mut() else { return self.read_raw_of_stream(room) };
         if !connection.pending.is_empty() {
-            let (bytes, at) = connection.pending.take();
-            *room = bytes.into_vec();
+            let (bytes, at) = connection.pending.take().into_bytes();
+            *room = bytes;
             return Raw::Data(&room[at..]);
         }
         if room.len() < RAW_BYTES {
