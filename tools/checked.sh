@@ -10,7 +10,7 @@ cargo build -q -p bridge --features extension-module
 package=$PWD/target/debug/python
 rm -rf "$package"
 mkdir -p "$package"
-cp -r python/forehand "$package/"
+cp -rp python/forehand "$package/"
 rm -f "$package"/forehand/_core*.so
 suffix=$("$PYO3_PYTHON" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 cp target/debug/lib_core.so "$package/forehand/_core$suffix"

@@ -25,6 +25,8 @@ from forehand_lab.truth.stillness import awake, undisturbed
 
 PLANTED = Path(__file__).with_name("planted.py")
 COUNT = 12
+#: How often a delay of 40 ms is looked for before it counts as not named.
+LOOKS = 5
 # Each of the long tests ends after this at the latest, and says how far it came.
 LONG_SECONDS = 900
 # Path, and the kind that the engine has to count for each request.
@@ -256,13 +258,17 @@ def pss_of_an_interpreter() -> float:
 
 
 def nagle_is_named() -> str:
-    """Head and body in two segments: the mark names the 40 ms line."""
+    """Head and body in two segments: the mark names the 40 ms line, as soon as the machine lets 40 ms be seen at all."""
+    seen = []
     with planted() as (port, _):
-        result = engine.run(plan(port, "/nagle", {"kind": "closed", "connections": 2}, 3.0))
-    marks = [mark for mark in steadiness.marks(result, 3.0) if "40 ms" in mark]
-    if not marks:
-        raise Wrong(f"no mark: {result['times']['transfer']['percentiles_us']}")
-    return marks[0]
+        # On a busy machine both ends wait for a processor, for longer than that: those looks say nothing.
+        for _ in range(LOOKS):
+            result = engine.run(plan(port, "/nagle", {"kind": "closed", "connections": 2}, 3.0))
+            marks = [mark for mark in steadiness.marks(result, 3.0) if "40 ms" in mark]
+            if marks:
+                return marks[0]
+            seen.append(result["times"]["transfer"]["percentiles_us"])
+    raise Wrong(f"no mark in {LOOKS} looks: {seen}")
 
 
 def cpu_per_request(port: int, pid: int, requests: int) -> float:
