@@ -258,7 +258,7 @@ def pss_of_an_interpreter() -> float:
 
 
 def nagle_is_named() -> str:
-    """Head and body in two segments: the mark names the 40 ms line, as soon as the machine lets 40 ms be seen at all."""
+    """Head and body in two segments: the mark names the 40 ms line, as soon as the machine lets 40 ms be seen."""
     seen = []
     with planted() as (port, _):
         # On a busy machine both ends wait for a processor, for longer than that: those looks say nothing.
