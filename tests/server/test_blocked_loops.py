@@ -26,16 +26,18 @@ def worker(server: Serving) -> int:
     return server.workers[0] if server.workers else server.pid
 
 
-def stopped(pid: int) -> bool:
-    """Each of its threads."""
+def are(state: str, pid: int) -> bool:
+    """Each of its threads is: S for asleep, T for stopped."""
     stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
-    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+    return all(stat.rpartition(")")[2].split()[0] == state for stat in stats)
 
 
 def at_once(server: Serving, *sendings: tuple[socket.socket, bytes]) -> None:
-    """Let the server find all of them at its next look."""
+    """Let the server find all of them at its next look, in this order."""
+    # Stopped on its way from the last reply it would read on there first: whoever is served by then has begun.
+    server.until(lambda: are("S", worker(server)))
     os.kill(worker(server), signal.SIGSTOP)
-    server.until(lambda: stopped(worker(server)))
+    server.until(lambda: are("T", worker(server)))
     for sock, data in sendings:
         sock.sendall(data)
     # Loopback delivers within the call; the server's socket has it now.

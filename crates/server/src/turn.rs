@@ -305,6 +305,7 @@ impl Loop {
 impl Loop {
     /// Exchanges are in flight for as long as their tasks want, and replies wait where the driver's watchdog finds them.
     pub(crate) fn serve_tasks(&mut self, heartbeat: Arc<Heartbeat>) {
+        self.poller.statistics.count_at_once();
         self.connections.tell_of_in_flight();
         self.requests.wait_in(heartbeat);
         self.acceptor.serve_tasks();

@@ -195,6 +195,12 @@ impl Head {
         self.method() == b"HEAD"
     }
 
+    /// The request line with its line ending, which begins with [`Self::method_and_path`].
+    #[inline]
+    pub fn line(&self) -> &[u8] {
+        &self.line
+    }
+
     /// Without its line ending.
     pub fn request_line(&self) -> &[u8] {
         without_ending(&self.line)

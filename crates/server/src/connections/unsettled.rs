@@ -82,7 +82,7 @@ impl Connections {
         self.unsettled.waiting.insert(replying, ended);
     }
 
-    /// Counts those that have waited for their clients and are over.
+    /// Counts those that have waited for their clients and are over, and all others that have ended.
     #[inline]
     pub fn settle_over(&mut self, poller: &mut Poller) {
         if !self.unsettled.over.is_empty() {
@@ -91,5 +91,6 @@ impl Connections {
                 poller.statistics.settle(&ended.counted(), now);
             }
         }
+        poller.statistics.looks();
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use reactor::sys::{monotonic_ns, own_bytes_again, thread_cpu_ns};
 use wire::gateway::Given;
+use wire::proxy::Proxied;
 use wire::{TraceParent, Trust};
 
 use super::Exchange;
@@ -39,7 +40,7 @@ impl Exchange {
                 self.note_scheme(config);
             }
             // What is said beside its head may be another thing each time.
-            self.times.https = self.proxied().is_some_and(|said| config.proxy_tls && said.was_encrypted())
+            self.times.https = config.proxy_tls && self.proxied().is_some_and(Proxied::was_encrypted)
                 || self.given().is_some_and(Given::is_https);
             if self.head.block.has_request_start() {
                 self.came_by(statistics, &config.trust);

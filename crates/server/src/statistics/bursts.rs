@@ -2,7 +2,7 @@
 //!
 //! Knows: sums, buckets, and how many requests have ended since the last look at the kernel. Does not know: when a request
 //! ended, or why. To find four buckets takes as long as a tenth of the server's part of a pipelined request. So of a burst,
-//! which are more than a few requests between two looks, one in five stands for all five in the buckets: sums and counts are
+//! which are more than a few requests between two looks, one in seven stands for all seven in the buckets: sums and counts are
 //! those of all requests even so, and before the next look nothing is left out.
 
 use super::histogram::{self, Scale};
@@ -12,7 +12,7 @@ use super::phase::Parts;
 /// A burst begins behind so many requests.
 const FEW: u64 = 4;
 /// One in so many of it is looked at. Batches are of sixteen: no place in them is always the one.
-const EVERY: u64 = 5;
+const EVERY: u64 = 7;
 
 /// What has been left out so far.
 #[derive(Default)]
@@ -31,17 +31,31 @@ impl Bursts {
         for (phase, ns) in parts.phases() {
             histogram::sum(words, phase, ns);
         }
-        self.ended += 1;
-        self.unseen += 1;
-        if self.ended > FEW && self.unseen < EVERY {
-            self.last = *parts;
-        } else {
+        if self.looks_at_next() {
             self.see((scale, words), parts);
+        } else {
+            self.last = *parts;
         }
     }
 
-    /// So does this one for all that are in no bucket yet.
-    fn see(&mut self, (scale, words): (&Scale, &Block), parts: &Parts) {
+    /// A request has ended that is summed up with others: whether it is the one that is looked at.
+    #[inline]
+    pub fn looks_at_next(&mut self) -> bool {
+        self.ended += 1;
+        self.unseen += 1;
+        self.ended <= FEW || self.unseen >= EVERY
+    }
+
+    /// All of those, and the last of them.
+    pub fn passed(&mut self, words: &Block, (all, last): (&Parts, &Parts)) {
+        for (phase, ns) in all.phases() {
+            histogram::sum(words, phase, ns);
+        }
+        self.last = *last;
+    }
+
+    /// This one stands for all that are in no bucket yet.
+    pub fn see(&mut self, (scale, words): (&Scale, &Block), parts: &Parts) {
         for (phase, ns) in parts.phases() {
             histogram::count(scale, words, phase, (ns, self.unseen));
         }

@@ -141,6 +141,27 @@ pub fn put_text(words: &[Word], text: &[u8]) {
     put_bytes(rest, text);
 }
 
+/// The same for the beginning of a text that goes on behind it, so that the last word can be read whole: nothing of what
+/// follows is written.
+#[inline]
+pub fn put_beginning(words: &[Word], text: &[u8], length: usize) {
+    let Some((told, rest)) = words.split_first() else { return };
+    let length = length.min(rest.len() * 8).min(text.len());
+    let (whole, _) = text.as_chunks::<8>();
+    let Some((last, before)) = whole.get(..length.div_ceil(8)).and_then(<[[u8; 8]]>::split_last) else {
+        return put_text(words, &text[..length]);
+    };
+    store(told, length as u64);
+    for (word, bytes) in rest.iter().zip(before) {
+        store(word, u64::from_ne_bytes(*bytes));
+    }
+    // The first byte is the lowest one of a little-endian number.
+    let kept = u64::from_le_bytes(*last) & u64::MAX >> (64 - 8 * (length - 8 * before.len()));
+    if let Some(word) = rest.get(before.len()) {
+        store(word, u64::from_ne_bytes(kept.to_le_bytes()));
+    }
+}
+
 /// Writes as much of a text into words as there is room for, without its length.
 #[inline]
 pub fn put_bytes(words: &[Word], text: &[u8]) {
@@ -227,6 +248,28 @@ mod tests {
             put_text(&place, given);
             assert_eq!(text(&place), &given[..given.len().min(16)]);
         }
+    }
+
+    #[test]
+    fn of_the_beginning_of_a_text_nothing_behind_it_is_written() {
+        for text in [
+            &b"GET /a?secret HTTP/1.1\r\n"[..],
+            b"",
+            b"a",
+            b"1234567890123456 and more than there is room for",
+        ] {
+            for length in 0..=text.len() {
+                let place = words(4);
+                put_beginning(&place, text, length);
+                let expected = words(4);
+                put_text(&expected, &text[..length]);
+                assert_eq!(layout_of(&place), layout_of(&expected), "{length} bytes of {text:?}");
+            }
+        }
+    }
+
+    fn layout_of(words: &[Word]) -> Vec<u64> {
+        words.iter().map(load).collect()
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod layout;
 pub mod phase;
 pub mod records;
 pub mod routes;
+mod run;
 mod sampling;
 pub mod segment;
 pub mod series;
@@ -30,12 +31,13 @@ use wire::{Framing, Head, Version};
 
 use self::bursts::Bursts;
 use self::histogram::Scale;
-use self::layout::{Meta, Word, add, store};
+use self::layout::{META, Meta, Word, add, store};
 use self::phase::{Ending, Parts, Phase, Rare, Times};
 use self::routes::Routes;
+use self::run::Run;
 use self::sampling::Sampling;
 use self::series::Key;
-use self::slots::{Begun, Slots};
+use self::slots::Slots;
 use crate::engine::Config;
 use crate::log::Log;
 use crate::request_id::{RequestId, RequestIds};
@@ -104,7 +106,12 @@ struct Block {
     routes: Routes,
     sampling: Sampling,
     bursts: Bursts,
-    /// From so many nanoseconds on a request is remarkable.
+    /// Those that are counted together, where any are.
+    run: Run,
+    runs: bool,
+    /// Up to so many nanoseconds a request is like any other.
+    plain: u64,
+    /// From so many on it is remarkable.
     slow: u64,
     requests: Arc<SlowRequests>,
     log: Log,
@@ -133,9 +140,13 @@ impl Statistics {
         let block = config.statistics.and_then(|words| words.first_chunk()).map(|words| {
             if let Some(ids) = &config.request_id {
                 let [upper, seed] = ids.unique().parts();
-                store(&words[layout::META + Meta::NamesUpper as usize], upper);
-                store(&words[layout::META + Meta::NamesSeed as usize], seed);
+                store(&words[META + Meta::NamesUpper as usize], upper);
+                store(&words[META + Meta::NamesSeed as usize], seed);
             }
+            let remarkable = match config.slow_request {
+                0 => u64::MAX,
+                ms => ms.saturating_mul(1_000_000),
+            };
             Box::new(Block {
                 words,
                 scale: histogram::scale(),
@@ -145,11 +156,10 @@ impl Statistics {
                 bursts: Bursts::default(),
                 log: log.clone(),
                 requests: Arc::clone(&slow),
-                slow: if config.slow_request == 0 {
-                    u64::MAX
-                } else {
-                    config.slow_request.saturating_mul(1_000_000)
-                },
+                run: Run::default(),
+                runs: true,
+                plain: histogram::BOUNDS[0].min(remarkable - 1),
+                slow: remarkable,
                 next_trace: 0,
                 ids: config.request_id.clone(),
                 tracing: config.tracing.zip(config.spans.clone()),
@@ -179,7 +189,16 @@ impl Statistics {
     #[inline]
     pub fn looks(&mut self) {
         if let Some(block) = &mut self.block {
+            block.end_run();
             block.bursts.end((block.scale, block.words));
+        }
+    }
+
+    /// The loop has steps that may block, and nobody else leads meanwhile: each request is counted when it ends.
+    pub fn count_at_once(&mut self) {
+        if let Some(block) = &mut self.block {
+            block.end_run();
+            (block.runs, block.run) = (false, Run::default());
         }
     }
 
@@ -193,10 +212,11 @@ impl Statistics {
         }
     }
 
-    /// Time has passed of which no stamp tells: another thread leads now.
+    /// Time has passed of which no stamp tells, as a call takes long: another thread leads now.
     pub fn refresh(&mut self) {
-        if self.is_on() {
+        if let Some(block) = &mut self.block {
             self.stamp = self.stamp.max(monotonic_ns());
+            block.end_run();
         }
     }
 
@@ -242,7 +262,6 @@ impl Statistics {
         self.back(back);
         let Some(block) = &mut self.block else { return };
         let label = head.label.load(Ordering::Relaxed);
-        let route = series::route_part(label);
         if times.begun != 0 {
             // It was given out before, and put back.
             block.leave(times.slot);
@@ -251,13 +270,15 @@ impl Statistics {
         if times.complete == self.looked {
             times.gil = self.gil;
         }
-        times.measures = block.sampling.takes(self.stamp, block.routes.mean(route) >= LONG_NS);
+        let is_long = || block.routes.mean(series::route_part(label)) >= LONG_NS;
+        times.measures = block.sampling.takes(self.stamp, is_long);
         times.weighs = times.measures && block.sampling.weighs(self.stamp);
-        let begun = Begun { number, label, id: block.given_id(times, number) };
-        let slot = block.slots.take(block.words, head, times, &begun);
-        times.slot = slot;
+        times.slot = block.slots.take(block.words, head, times, (number, label));
         if times.slot == phase::NO_SLOT {
             block.count(Meta::Unnamed, 1);
+        }
+        if let Some(id) = block.given_id(times, number) {
+            Slots::is_named(block.words, times.slot, &id);
         }
     }
 
@@ -265,7 +286,9 @@ impl Statistics {
     #[inline]
     pub fn settle(&mut self, ended: &Counted<'_>, sent: u64) {
         self.note(sent);
-        if let Some(block) = &mut self.block {
+        if let Some(block) = &mut self.block
+            && !block.joins(ended, sent)
+        {
             block.settle(ended, sent);
         }
     }
@@ -282,6 +305,7 @@ impl Statistics {
     #[cold]
     pub fn refused(&mut self, head: Option<&Head>, (https, version): (bool, Version), status: u16) {
         let Some(block) = &mut self.block else { return };
+        block.end_run();
         let said =
             head.map_or_else(|| series::of_nobody(version, https), |head| series::of_head(head, https));
         let key = Key::new(said, 0, status, Ending::Refused);
@@ -294,7 +318,7 @@ impl Statistics {
 impl Block {
     #[inline]
     fn count(&self, what: Meta, count: u64) {
-        add(&self.words[layout::META + what as usize], count);
+        add(&self.words[META + what as usize], count);
     }
 
     fn observe(&self, phase: Phase, ns: u64) {
@@ -309,10 +333,12 @@ impl Block {
         Some(times.id(ids, self.tracing.as_ref().map(|(tracing, _)| tracing), number))
     }
 
+    #[inline(never)]
     fn settle(&mut self, ended: &Counted<'_>, sent: u64) {
+        self.end_run();
         let times = ended.times;
         if times.begun != 0 {
-            self.slots.settles(self.words, times.slot);
+            Slots::settles(self.words, times.slot);
         }
         let parts = times.parts(sent);
         let label = self.label(ended);
@@ -323,7 +349,7 @@ impl Block {
         let route = series::route_part(label);
         if times.begun != 0 {
             self.bursts.add((self.scale, self.words), &parts);
-            self.routes.count(self.words, route, parts.app);
+            self.routes.count(self.words, route, (parts.app, 1));
         } else {
             self.settle_unbegun(&parts, times.ending);
         }
@@ -345,6 +371,7 @@ impl Block {
         // The last word: until then it was inside, also when the worker dies meanwhile.
         if times.begun != 0 {
             self.leave(times.slot);
+            self.begin_run(ended, known, &parts);
         }
     }
 

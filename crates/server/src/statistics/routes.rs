@@ -23,6 +23,9 @@ const KEY_LENGTH: usize = 16;
 /// One of so many is no part of a route, whatever it has.
 const PART_LENGTH: usize = 48;
 
+/// The average of a route is made of so many of its calls.
+const MEMORY: u64 = 8;
+
 /// What is counted of a route, behind its name.
 #[derive(Debug, Clone, Copy)]
 enum Number {
@@ -274,15 +277,17 @@ impl Routes {
         Some(place as u16)
     }
 
-    /// Counts a request of a route: nanoseconds inside the application.
+    /// Counts some requests of a route: all together so many nanoseconds inside the application.
     #[inline]
-    pub fn count(&mut self, words: &[Word; STRIDE], place: u16, app: u64) {
+    pub fn count(&mut self, words: &[Word; STRIDE], place: u16, (app, requests): (u64, u64)) {
         let place = usize::from(place) % ROUTE_COUNT;
         let number = |number: Number| &words[layout::ROUTES + place * ROUTE_WIDTH + number as usize];
-        add(number(Number::Requests), 1);
+        add(number(Number::Requests), requests);
         add(number(Number::App), app);
+        // Each counts for an eighth, and eight and more for all.
         let mean = &mut self.mean[place];
-        *mean = *mean - *mean / 8 + app / 8;
+        *mean =
+            if requests < MEMORY { *mean - *mean / MEMORY * requests + app / MEMORY } else { app / requests };
     }
 
     /// One of those that were counted has failed.
@@ -382,10 +387,10 @@ mod tests {
         assert_eq!(placed(&mut routes, &words, 7, false), Some(1));
         assert_eq!(placed(&mut routes, &words, 8, true), Some(2), "a framework knows what it has");
         let block = words.first_chunk().expect("a block");
-        routes.count(block, 1, 80);
+        routes.count(block, 1, (80, 1));
         Routes::count_failed(block, 1);
         Routes::count_measured(block, 1, (80, 20));
-        routes.count(block, 1, 40);
+        routes.count(block, 1, (40, 1));
         let found = read(&words, 1).expect("a route");
         assert_eq!((found.name.as_str(), found.requests, found.errors, found.app), ("GET /7", 2, 1, 120));
         assert_eq!(found.cpu_of_all(), 30);

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU16, Ordering, compiler_fence};
 use wire::Head;
 
 use super::layout::{
-    self, Block, META, Meta, SLOT_COUNT, SLOT_WIDTH, Word, change, load, put_text, read_unchanged, store,
+    self, Block, META, Meta, SLOT_COUNT, SLOT_WIDTH, Word, change, load, put_beginning, put_text,
+    read_unchanged, store,
 };
 use super::phase::{NO_SLOT, Times};
 use super::{routes, series};
@@ -27,7 +28,7 @@ const LINE_WORDS: usize = 17;
 const ID: usize = LINE + LINE_WORDS;
 
 /// Bits of the first: a request is inside, and has a name that does not follow from its number. Behind them is nothing, or,
-/// while it is counted, how many will have been when it is.
+/// once it has ended, how many requests will have been counted when it is.
 const INSIDE: u64 = 1;
 const NAMED: u64 = 2;
 const COUNTED_AT: u32 = 2;
@@ -54,19 +55,16 @@ pub struct Inside {
     pub line: String,
 }
 
-/// A request that begins.
-pub struct Begun<'a> {
-    /// Which of its worker's it is.
-    pub number: u64,
-    /// What is known of what it is counted under.
-    pub label: u64,
-    /// What somebody else has named it.
-    pub id: Option<RequestId<'a>>,
-}
-
 fn row(words: &[Word], slot: usize) -> &[Word] {
     let from = layout::SLOTS + slot * SLOT_WIDTH;
     words.get(from..from + SLOT_WIDTH).unwrap_or_default()
+}
+
+/// That of a slot that was given, in the worker's own block.
+#[inline]
+fn of(words: &Block, slot: u16) -> &[Word; SLOT_WIDTH] {
+    let (rows, _) = words[layout::SLOTS..].as_chunks::<SLOT_WIDTH>();
+    &rows[usize::from(slot).wrapping_sub(1) % SLOT_COUNT]
 }
 
 /// Under an event loop: the slot of the request of which a step runs. Who looks from outside cannot tell by the thread,
@@ -107,39 +105,45 @@ impl Default for Slots {
 }
 
 impl Slots {
-    /// Takes a slot for a request that begins; [`NO_SLOT`] where none is free.
+    /// Takes a slot for a request that begins; [`NO_SLOT`] where none is free. `number`: which of its worker's it is.
+    /// `label`: what is known of what it is counted under.
     #[inline]
-    pub fn take(&mut self, words: &Block, head: &Head, times: &Times, request: &Begun<'_>) -> u16 {
+    pub fn take(&mut self, words: &Block, head: &Head, times: &Times, (number, label): (u64, u64)) -> u16 {
         let Some(slot) = self.free.pop() else { return NO_SLOT };
         if slot > self.highest {
             self.highest = slot;
             store(&words[META + Meta::SlotsUsed as usize], slot.into());
         }
-        let row = row(words, usize::from(slot) - 1);
-        change(row, |row| {
+        change(of(words, slot), |row| {
             let Some(row) = row.first_chunk::<{ SLOT_WIDTH - 1 }>() else { return };
-            store(&row[NUMBER], request.number);
+            store(&row[NUMBER], number);
             store(&row[FIRST], times.first);
             store(&row[BEGUN], times.begun);
             store(&row[THREAD], reactor::sys::thread_id());
-            store(&row[LABEL], request.label);
-            put_text(&row[LINE..ID], head.method_and_path());
-            match &request.id {
-                None => store(&row[USED], INSIDE),
-                Some(id) => {
-                    put_text(&row[ID..], id.as_bytes());
-                    store(&row[USED], INSIDE | NAMED);
-                }
-            }
+            store(&row[LABEL], label);
+            put_beginning(&row[LINE..ID], head.line(), head.method_and_path().len());
+            store(&row[USED], INSIDE);
         });
         slot
+    }
+
+    /// Somebody else has named its request.
+    #[cold]
+    pub fn is_named(words: &Block, slot: u16, id: &RequestId<'_>) {
+        if slot != NO_SLOT {
+            change(of(words, slot), |row| {
+                put_text(&row[ID..], id.as_bytes());
+                store(&row[USED], INSIDE | NAMED);
+            });
+        }
     }
 
     /// Its request is being counted: should the worker be killed meanwhile, who adds up what it has left can tell whether it
     /// has counted it or was inside of it, and never takes it for both.
     #[inline]
-    pub fn settles(&self, words: &Block, slot: u16) {
-        if let Some(used) = slot.checked_sub(1).and_then(|slot| row(words, slot.into()).get(1 + USED)) {
+    pub fn settles(words: &Block, slot: u16) {
+        if slot != NO_SLOT {
+            let used = &of(words, slot)[1 + USED];
             let will_be = load(&words[META + Meta::Ended as usize]) + 1;
             store(used, load(used) | will_be << COUNTED_AT);
             // A killed thread has done what stands before the place at which it was, and nothing behind it.
@@ -150,14 +154,18 @@ impl Slots {
     /// Its request has ended.
     #[inline]
     pub fn give_back(&mut self, words: &Block, slot: u16) {
-        if slot == NO_SLOT {
-            return;
+        if slot != NO_SLOT {
+            store(&of(words, slot)[1 + USED], 0);
+            self.free.push(slot);
         }
-        if let Some(used) = row(words, usize::from(slot) - 1).get(1 + USED) {
-            store(used, 0);
-        }
-        self.free.push(slot);
     }
+}
+
+/// The request in a slot, which has no name of its own, has ended and is counted with others: so many will have been
+/// counted then.
+#[inline]
+pub fn marks(words: &Block, slot: u16, will_be: u64) {
+    store(&of(words, slot)[1 + USED], INSIDE | will_be << COUNTED_AT);
 }
 
 /// Slots that have ever been taken.
@@ -165,9 +173,14 @@ fn used(words: &[Word]) -> usize {
     words.get(META + Meta::SlotsUsed as usize).map_or(0, |used| load(used) as usize).min(SLOT_COUNT)
 }
 
+/// By the first word of a slot: there is a request, and it has not ended.
+fn is_inside(used: u64) -> bool {
+    used & INSIDE != 0 && used >> COUNTED_AT == 0
+}
+
 /// How many requests are inside.
 pub fn count(words: &[Word]) -> u64 {
-    let is_inside = |slot: usize| row(words, slot).get(1 + USED).is_some_and(|used| load(used) & INSIDE != 0);
+    let is_inside = |slot: usize| row(words, slot).get(1 + USED).is_some_and(|used| is_inside(load(used)));
     (0..used(words)).filter(|slot| is_inside(*slot)).count() as u64
 }
 
@@ -192,7 +205,8 @@ pub fn find(words: &[Word], slot: u16, dead: bool) -> Option<Inside> {
     let found = |row: &[Word]| {
         let used = load(row.get(USED)?);
         let will_be = used >> COUNTED_AT;
-        let is_over = dead && will_be != 0 && counted(words) >= will_be;
+        // Of a dead worker whatever was not counted was inside.
+        let is_over = will_be != 0 && (!dead || counted(words) >= will_be);
         let number = load(row.get(NUMBER)?);
         let id = match used & NAMED {
             0 => names(words).map(|unique| RequestId::own(&unique, number).to_string()).unwrap_or_default(),
@@ -251,12 +265,14 @@ mod tests {
             assert_eq!(slots.free.pop(), Some(1));
             store(used, INSIDE);
             assert_eq!((all(), counted(&words)), (requests, requests - 1), "inside");
-            slots.settles(block, 1);
+            assert_eq!(count(&words), 1);
+            Slots::settles(block, 1);
             assert_eq!((all(), counted(&words)), (requests, requests - 1), "nothing of it is counted yet");
+            assert_eq!(count(&words), 0, "who lives has ended it");
             series::observe(block, place, 1);
             assert_eq!((all(), counted(&words)), (requests, requests), "in its series");
             layout::add(ended, 1);
-            assert_eq!((all(), count(&words)), (requests, 1), "counted, while its slot is taken");
+            assert_eq!((all(), count(&words)), (requests, 0), "counted, while its slot is taken");
             slots.give_back(block, 1);
             assert_eq!((all(), count(&words)), (requests, 0));
         }
