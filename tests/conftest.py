@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -39,6 +40,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             group = next((folder for folder in SHARING if item.location[0].startswith(folder)), item.location[0])
             item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: (item.get_closest_marker("apart") is None, item.location[0] not in LONG))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are there until the end: nobody goes through them again to look for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -59,6 +59,10 @@ def fork(how):
         return False
     if os.fork():
         return False
+    if "gevent" in sys.modules:
+        # Greenlets of the hub go on here, too, and fail where they were threads: what it prints of that, line by line,
+        # would stand between lines of everybody else.
+        sys.modules["gevent"].get_hub().exception_stream = None
     if how == "gone":
         os._exit(0)
     if how == "linger":

@@ -41,8 +41,6 @@ USUAL = [
         "forehand: a forked child came back into its parent's loop: it ends here",
         "forehand: a forked child waits for a lock of its parent: it ends here",
         "{} warning: worker {} was ended by signal 9 (SIGKILL) {}",
-        # In a child that was forked in a hub, where other greenlets go on as well.
-        "{} <Greenlet at {}: <bound method Thread._bootstrap of {}>>> failed with KeyError",
         "{} warning: {} held the event loop for {}",
         "tormented.OnPurpose: in a child",
         "{} info: refused a request from {}",
@@ -53,7 +51,7 @@ USUAL = [
     )
 ]
 #: What an application raised that was asked to.
-PURPOSE = re.compile(r"tormented\.OnPurpose: .*|KeyError: <Thread\(Thread-\d+ \(quietly\), stopped daemon \d+\)>")
+PURPOSE = re.compile(r"tormented\.OnPurpose: .*")
 #: What is said of one that left its reply to another task, and returned.
 LEFT_OPEN = "RuntimeError: the application returned before its response was complete (ASGI)"
 FAILED = re.compile(r".* error: the application failed: .*")
