@@ -186,9 +186,16 @@ impl Listeners {
         self.open
     }
 
-    /// Takes nothing more.
+    /// Takes nothing more, and keeps nobody from being refused: who waited in a queue that nobody empties would find out
+    /// when this process ends.
     pub fn close(&mut self, reactor: &Reactor) {
         self.unwatch(reactor);
+        if self.open {
+            for Listener { fd, .. } in &self.all {
+                // It fails only where there are no descriptors left.
+                let _ = fd.let_go();
+            }
+        }
         self.open = false;
         self.paused_until = None;
         self.arrivals = Arrivals::default();

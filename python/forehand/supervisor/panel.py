@@ -148,7 +148,7 @@ def _run(panel: Panel) -> None:
         children.close_supervisors_fds()
         for listener in children.listeners:
             # Without its path, which is the supervisor's to remove.
-            os.close(listener.socket.detach())
+            listener.socket.close()
         program, path = _program()
         if settings["user"] or settings["group"]:
             from forehand.supervisor import privileges

@@ -240,6 +240,12 @@ class Supervisor:
 
     def _do_stop(self, number: int) -> None:
         self._tell(number, "stop")
+        # Workers answer who has come, and close their ends as well: who comes later is refused at once.
+        assert self.children is not None
+        for listener in self.children.listeners:
+            listener.socket.close()
+        for generation in list(self.templates):
+            self._do_forget(generation)
 
     def _do_quit(self, number: int) -> None:
         self._tell(number, "quit")

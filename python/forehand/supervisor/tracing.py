@@ -120,7 +120,7 @@ def _run(supervisor: Supervisor) -> NoReturn:
         stopping = _stop_signals()
         for listener in children.listeners:
             # Without its path, which is the supervisor's to remove.
-            os.close(listener.socket.detach())
+            listener.socket.close()
         title.show(settings, "traces", "forehand-traces")
         # A supervisor that was killed has told nobody: what is there is sent.
         _core.watch_parent(children.parent_pipe[0], round(LAST_WORD * 1000))

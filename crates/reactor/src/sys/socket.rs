@@ -57,6 +57,24 @@ impl ListenerFd {
         check(unsafe { libc::fcntl(fd, libc::F_GETFD) })?;
         Ok(Self(fd))
     }
+
+    /// This process listens no more: the descriptor stays its owner's, and stands for a socket that is connected to nobody
+    /// from now on. Where every process that had it has done so, the kernel refuses connections.
+    ///
+    /// # Errors
+    /// The kernel's; then nothing has changed.
+    pub fn let_go(&self) -> io::Result<()> {
+        // SAFETY: numbers only.
+        let harmless = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) };
+        check(harmless)?;
+        // SAFETY: both are open descriptors; the new one is closed, as the other stands for it.
+        unsafe {
+            let done = check(libc::dup2(harmless, self.0)).map(drop);
+            libc::close(harmless);
+            done?;
+            check(libc::fcntl(self.0, libc::F_SETFD, libc::FD_CLOEXEC)).map(drop)
+        }
+    }
 }
 
 impl AsFd for ListenerFd {
