@@ -36,12 +36,13 @@ OURSELVES = "this server"
 class Listener:
     """One listening socket, its URL, the path that is to be removed at the end, and what is spoken there."""
 
-    __slots__ = ("kind", "path", "socket", "url")
+    __slots__ = ("file", "kind", "path", "socket", "url")
 
     def __init__(self, sock: socket.socket, url: str, path: str = "", kind: str = "http") -> None:
         self.socket = sock
         self.url = url
         self.path = path
+        self.file = _file(path) if path else None
         self.kind = kind
 
     def lent(self) -> Lent:
@@ -51,13 +52,23 @@ class Listener:
         return self.socket.fileno(), f"http:{place}" if place.startswith("//") else place, self.kind
 
     def close(self) -> None:
-        """Close the socket; remove a unix socket's path if it is still this socket's."""
+        """Close the socket; remove a unix socket's path if it is still this socket's: another server may have taken its
+        place there while this one finished what ran."""
         try:
-            if self.path and os.path.exists(self.path) and stat.S_ISSOCK(os.stat(self.path).st_mode):
+            if self.file is not None and _file(self.path) == self.file:
                 os.unlink(self.path)
         except OSError:
             pass  # somebody else has removed it, or may not be disturbed
         self.socket.close()
+
+
+def _file(path: str) -> tuple[int, ...] | None:
+    """Which socket a path stands for: its number may be given again, but not with the time at which it was made."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_mtime_ns) if stat.S_ISSOCK(found.st_mode) else None
 
 
 def listen(plan: dict[str, Any], option: str = "--bind") -> list[Listener]:

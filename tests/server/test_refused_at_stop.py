@@ -64,3 +64,24 @@ def test_who_comes_during_a_stop_is_refused_while_requests_run(
         assert read_reply(running, bytearray())[::2] == (200, b"ok")
     assert server.process.wait(30) == 0
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("options", [("--workers", "0"), ("--control", "none")], ids=["one process", "workers"])
+def test_a_server_that_comes_meanwhile_keeps_its_unix_socket(
+    serve: Serve, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    path = f"{tmp_path}/s"
+    one = serve(*KINDS["threads"], *options, f"--bind=unix:{path}", env={"GATE": str(gate)})
+    with connection(path) as running:
+        running.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+        one.until((tmp_path / "gate.runs").exists)
+        one.process.send_signal(signal.SIGTERM)
+        one.until(lambda: is_refused(path))
+        serve(*KINDS["threads"], *options, f"--bind=unix:{path}", env={"GATE": str(gate)})
+        gate.touch()
+        assert read_reply(running, bytearray())[0] == 200
+    assert one.process.wait(30) == 0
+    with connection(path) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert read_reply(sock, bytearray())[0] == 200

@@ -243,7 +243,7 @@ class Supervisor:
         # Workers answer who has come, and close their ends as well: who comes later is refused at once.
         assert self.children is not None
         for listener in self.children.listeners:
-            listener.socket.close()
+            listener.close()
         for generation in list(self.templates):
             self._do_forget(generation)
 
