@@ -9,7 +9,7 @@ RACE_SECONDS ?= 60
 TORMENT_SECONDS ?= 3600
 ATTACK_SECONDS ?= 10
 # How many processes share the tests, which wait more than they work. tests/conftest.py says which of them stay together.
-TESTERS ?= 8
+TESTERS ?= 6
 # Which tests .venv's Python runs.
 PYTHON_TESTS ?= tests
 BIN := .venv/bin
