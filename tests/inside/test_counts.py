@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from crowd import GET, Crowd, died_inside, processes, ready
@@ -57,6 +58,28 @@ def test_what_is_counted_is_what_clients_got_through_kills_and_a_reload(serve: S
     found = settled(server, shared, len(crowd.replied | named))
     assert found["died_inside"] == len(named)
     assert len(crowd.lost) > 0, "three workers were killed under load"
+
+
+def test_what_a_client_has_did_not_die_with_its_worker(serve: Serve, tmp_path: Path) -> None:
+    """Requests of a pipeline that are counted together, in front of one that does not end."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    server = serve("pipelines:application", "--workers", "1", "--threads", "4")
+    shared = statistics(server)
+    with server.connect() as sock:
+        buffer = bytearray()
+        for _ in range(3):
+            sock.sendall(b"".join(GET.format(f"/quick/{number}").encode() for number in range(20)))
+            for _ in range(20):
+                assert read_reply(sock, buffer)[0] == 200
+        sock.sendall(b"".join(GET.format(path).encode() for path in ["/quick/1"] * 7 + [f"/gate{gate}"]))
+        for _ in range(7):
+            assert read_reply(sock, buffer)[0] == 200
+        server.until(lambda: shared.totals()["inside"] == 1)
+        os.kill(server.workers[0], signal.SIGKILL)
+        server.says("while it worked on: ")
+    assert died_inside(server) == {f"/gate{gate}"}
+    assert settled(server, shared, 68)["died_inside"] == 1
 
 
 def test_a_worker_that_crashes_is_told_with_what_it_worked_on(serve: Serve) -> None:

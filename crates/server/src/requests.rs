@@ -384,6 +384,7 @@ impl Requests {
         for ended in self.batch.ended(true).drain(..) {
             poller.statistics.settle(&ended.counted(), now);
         }
+        poller.statistics.are_sent();
     }
 
     /// A call takes long: what waits for it is sent, and nothing waits for those after it for a while.

@@ -194,14 +194,6 @@ impl Statistics {
         }
     }
 
-    /// The loop has steps that may block, and nobody else leads meanwhile: each request is counted when it ends.
-    pub fn count_at_once(&mut self) {
-        if let Some(block) = &mut self.block {
-            block.end_run();
-            (block.runs, block.run) = (false, Run::default());
-        }
-    }
-
     /// The kernel has just been asked what has happened.
     #[inline]
     pub fn looked(&mut self) {

@@ -5,9 +5,11 @@
 //! Most of what it takes to count a request is to find where. Of a pipeline, or of a crowd that asks for the same, that is
 //! found once for up to sixteen. Until they are counted they keep their slots, marked with the count that will have
 //! them: whoever is killed meanwhile has counted them or was inside of them, and who looks while it lives sees that they
-//! have ended. Nothing stays here while somebody waits: a run is counted before the next look, when another thread leads
-//! because a call takes long (`Lead::relieved`), and before anything else is counted. Under an event loop, where a step
-//! may block and nobody else leads, there are none.
+//! have ended. What a client has is not said to have died with its worker: who joins has a reply that waits to be sent, or
+//! was just sent with those of its batch, behind which the run is counted. Nothing stays here while somebody waits: it is
+//! counted before the next look as well, when another thread leads because a call takes long (`Lead::relieved`: before what
+//! waits is sent), and before anything else is counted. Under an event loop, where a step may block and nobody else
+//! leads, there are none.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -15,7 +17,7 @@ use wire::Framing;
 
 use super::layout::{Meta, load};
 use super::phase::{Ending, NO_SLOT, Parts, Times};
-use super::{Block, Counted, FINAL, Known, META, series, slots};
+use super::{Block, Counted, FINAL, Known, META, Statistics, series, slots};
 
 /// So many are counted at once.
 const MOST: usize = 16;
@@ -58,8 +60,7 @@ impl Moments {
     /// None where they are not in order, as [`Times::parts`] sees to.
     #[inline]
     fn of(times: &Times, sent: u64) -> Option<Self> {
-        let Times { first, complete, begun, gil, .. } = *times;
-        let left = if times.reply == 0 { times.ended } else { times.reply };
+        let Times { first, complete, begun, gil, ended: left, .. } = *times;
         let in_order = first <= complete && complete <= begun && begun <= left && left <= sent;
         in_order.then_some(Self { first, complete, begun, left, sent, gil })
     }
@@ -88,14 +89,34 @@ impl Moments {
     }
 }
 
-/// Nothing is known of a request but what every one has, and the application has answered it.
+/// Nothing is known of a request but what every one has; the application has answered it, and nothing of its reply was
+/// offered to the kernel meanwhile.
 #[inline]
 fn is_plain(times: &Times) -> bool {
     times.rare.is_none()
+        && times.reply == 0
         && times.slot != NO_SLOT
         && times.ending == Ending::Answered
         && !times.https
         && !times.traced
+}
+
+impl Statistics {
+    /// The replies of a batch are sent: its requests are counted.
+    #[inline]
+    pub fn are_sent(&mut self) {
+        if let Some(block) = &mut self.block {
+            block.end_run();
+        }
+    }
+
+    /// The loop has steps that may block, and nobody else leads meanwhile: each request is counted when it ends.
+    pub fn count_at_once(&mut self) {
+        if let Some(block) = &mut self.block {
+            block.end_run();
+            (block.runs, block.run) = (false, Run::default());
+        }
+    }
 }
 
 impl Block {
@@ -181,7 +202,6 @@ mod tests {
     use wire::{Event, Head, Http1, Limits, Policy, Shared};
 
     use super::super::layout::{SLOTS, STRIDE, Word};
-    use super::super::{Statistics, slots};
     use super::*;
     use crate::engine::Config;
     use crate::log::Log;
@@ -217,6 +237,11 @@ mod tests {
         }
 
         fn serves(&mut self, head: &Head, status: u16, took: u64) {
+            self.serves_and_sends(head, status, (took, false));
+        }
+
+        /// `sends`: what it has sent before its call has ended.
+        fn serves_and_sends(&mut self, head: &Head, status: u16, (took, sends): (u64, bool)) {
             let mut times = Times::default();
             self.statistics.note(self.now);
             self.statistics.arrived(&mut times, 0);
@@ -224,6 +249,7 @@ mod tests {
             assert_eq!(slots::count(self.words), 1, "what has ended is not inside");
             self.now += took;
             times.ended = self.now;
+            times.reply = if sends { self.now } else { 0 };
             self.requests += 1;
             let counted = Counted { head, times: &times, number: self.requests, written: 7, status };
             self.statistics.settle_now(&counted);
@@ -281,6 +307,20 @@ mod tests {
     }
 
     #[test]
+    fn whose_reply_its_client_has_is_counted_at_once() {
+        let (mut worker, head) = Worker::that_knows();
+        worker.serves(&head, 200, 1000);
+        assert_eq!(worker.ended(), 2, "it waits, and so does its reply");
+        worker.serves_and_sends(&head, 200, (1000, true));
+        assert_eq!(worker.ended(), 4);
+        worker.serves_and_sends(&head, 200, (1000, true));
+        assert_eq!(worker.ended(), 5);
+        worker.serves(&head, 200, 1000);
+        worker.statistics.are_sent();
+        assert_eq!(worker.ended(), 6, "those of a batch are behind their sends");
+    }
+
+    #[test]
     fn where_nobody_else_leads_each_is_counted_when_it_ends() {
         let (mut worker, head) = Worker::that_knows();
         worker.statistics.count_at_once();
@@ -308,9 +348,9 @@ mod tests {
                 }
                 let status = if dice(30) == 0 { 500 } else { 200 };
                 let took = if dice(30) == 0 { 7_000_000 } else { dice(100_000) };
-                let looks = dice(20) == 0;
+                let (looks, sends) = (dice(20) == 0, dice(10) == 0);
                 for (worker, heads) in [&mut run, &mut single] {
-                    worker.serves(&heads[which], status, took);
+                    worker.serves_and_sends(&heads[which], status, (took, sends));
                     if looks {
                         worker.statistics.looks();
                     }
