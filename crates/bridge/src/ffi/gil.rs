@@ -1,7 +1,7 @@
 //! Letting go of the interpreter and taking it back.
 
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::{Python, ffi};
 use reactor::MayWait;
 use reactor::holding::{Wait, will_wait};
 
@@ -15,24 +15,30 @@ pub fn attached<R>(work: impl FnOnce(Python<'_>) -> R) -> R {
     work(py)
 }
 
-/// Takes the interpreter back when dropped, so that a panic cannot leave a thread without it.
-struct Away(*mut ffi::PyThreadState);
+/// What is taken out of the interpreter and back into it by the same thread.
+struct Crosses<T>(T);
 
-impl Drop for Away {
-    fn drop(&mut self) {
-        will_wait(Wait::Interpreter);
-        // SAFETY: the state is this thread's own, saved in `outside` and restored once.
-        unsafe { ffi::PyEval_RestoreThread(self.0) };
+// SAFETY: `Python::detach` takes `Send` for "touches no Python object", and runs the closure on the calling thread:
+// nothing of it is sent anywhere.
+unsafe impl<T> Send for Crosses<T> {}
+
+impl<R, F: FnOnce() -> R> Crosses<F> {
+    fn call(self) -> Crosses<R> {
+        Crosses((self.0)())
     }
 }
 
 /// Runs something that waits, while other threads may use the interpreter; it is given the
-/// proof of it. The closure must not touch Python objects.
+/// proof of it. The closure must not touch Python objects; but it may drop them, as the loop does with a remembered head
+/// that makes room for another: their counts go down when a thread is attached again.
 #[inline]
 pub fn outside<R>(wait: impl FnOnce(&MayWait) -> R) -> R {
-    // SAFETY: called by attached threads only (see `attached`); `Away` restores the state.
-    let _away = Away(unsafe { ffi::PyEval_SaveThread() });
-    wait(&MayWait::claim())
+    let there_and_back = Crosses(|| {
+        let result = wait(&MayWait::claim());
+        will_wait(Wait::Interpreter);
+        result
+    });
+    attached(|py| py.detach(|| there_and_back.call())).0
 }
 
 /// Debug builds ask here whether a thread that is about to wait has the interpreter.
