@@ -3,9 +3,18 @@
 import ctypes
 import os
 import re
+import threading
 import time
 
 PYTHON = ctypes.PyDLL(None)
+
+
+def hold_until_read(path):
+    """Waits until somebody reads from this named pipe, and then keeps the interpreter until they end that."""
+    pipe = os.open(path, os.O_WRONLY)
+    much = bytes(2 << 20)
+    PYTHON.write(pipe, much, len(much))
+    os.close(pipe)
 
 
 def application(environ, start_response):
@@ -18,6 +27,10 @@ def application(environ, start_response):
         until = time.monotonic() + float(query)
         while time.monotonic() < until:
             pass
+    elif path == "/held":
+        hold_until_read(query)
+    elif path == "/held-aside":
+        threading.Thread(target=hold_until_read, args=[query], daemon=True).start()
     elif path == "/sleep":
         time.sleep(float(query))
     text = str(os.getpid()).encode()

@@ -31,6 +31,12 @@ def answered_by(server: Serving) -> int:
         return int(read_reply(sock, bytearray())[2])
 
 
+def answers(sock: socket.socket) -> int:
+    """Who answers on a connection that is there already."""
+    sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    return int(read_reply(sock, bytearray())[2])
+
+
 def busy(server: Serving) -> dict[int, int]:
     """How many requests are inside each worker."""
     return {worker["pid"]: worker["busy"] for worker in server.status()["workers"]}
@@ -74,6 +80,49 @@ def test_idle_connections_leave_a_worker_whose_interpreter_is_held(serve: Serve)
             sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert int(read_reply(sock, bytearray())[2]) != held
     for sock in kept:
+        sock.close()
+
+
+@pytest.mark.parametrize("who", ["/held", "/held-aside"])
+@pytest.mark.parametrize("probes", [False, True])
+def test_idle_connections_leave_a_worker_whose_leader_waits_for_the_interpreter(
+    serve: Serve, tmp_path: Path, who: str, probes: bool
+) -> None:
+    """Whoever keeps it has waited for something before, and somebody else has led since; or it is no request."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    server = serve("holding", "--workers", "2", *(["--health-paths", "/livez"] if probes else []))
+    kept = [ask(server, "/sleep?0.2") for _ in range(8)]
+    assert len({read_reply(sock, bytearray())[2] for sock in kept}) == 2
+    asked = ask(server, f"{who}?{pipe}")
+    held = int(read_reply(asked, bytearray())[2]) if who == "/held-aside" else the_busy_one(server)
+    here = [sock for sock in kept if answers(sock) == held]
+    assert len(here) > 1, "whoever waits without the interpreter holds nobody up"
+    reader = os.open(pipe, os.O_RDONLY)
+    assert os.read(reader, 1), "from now on until the pipe is closed it has the interpreter"
+    waits = []
+    if probes:
+        # Who answers probes reads without the interpreter: what one request turns out to be comes too late for it.
+        kept.remove(here[0])
+        here[0].sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        waits.append(here[0])
+    for _ in range(2):
+        assert held not in {answers(sock) for sock in kept}
+        for _ in range(20 if probes else 0):
+            with ask(server, "/livez") as probe:
+                assert read_reply(probe, bytearray())[0] == 200
+    os.close(reader)
+    for sock in waits:
+        assert int(read_reply(sock, bytearray())[2]) == held
+    if who == "/held":
+        assert int(read_reply(asked, bytearray())[2]) == held
+
+    def takes_connections() -> bool:
+        [worker] = [worker for worker in server.status()["workers"] if worker["pid"] == held]
+        return worker["level"] == 0 and worker["watching"] == 1
+
+    server.until(takes_connections)
+    for sock in (*kept, *waits, asked):
         sock.close()
 
 
@@ -150,8 +199,11 @@ def test_a_worker_that_is_stopped_is_not_waited_for(serve: Serve, at_work: bool)
         sock.close()
 
 
-@pytest.mark.parametrize("threads", ["1", "2", "32"])
-def test_with_the_interpreter_held_timeouts_and_refusals_go_on(serve: Serve, threads: str) -> None:
+@pytest.mark.parametrize(("threads", "led"), [("1", False), ("2", False), ("2", True), ("32", False), ("32", True)])
+def test_with_the_interpreter_held_timeouts_and_refusals_go_on(
+    serve: Serve, threads: str, led: bool, tmp_path: Path
+) -> None:
+    """`led`: another thread leads when the interpreter is taken, and waits for it with the first that asks."""
     options = ["--header-timeout", "1s", "--limit-queue", "1", "--limit-connections", "5", "--no-defer-accept"]
     options += ["--keep-alive", f"{LONG}s", "--first-byte-timeout", f"{2 * LONG}s"]
     server = serve("holding", "--threads", threads, "--workers", "0", *options)
@@ -159,7 +211,15 @@ def test_with_the_interpreter_held_timeouts_and_refusals_go_on(serve: Serve, thr
     assert read_reply(idle, bytearray())[0] == 200
     holding = ask(server, "/hold?0")
     assert read_reply(holding, bytearray())[0] == 200
-    holding.sendall(f"GET /hold?{LONG} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    if led:
+        os.mkfifo(tmp_path / "pipe")
+        holding.sendall(f"GET /held?{tmp_path / 'pipe'} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        idle.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert read_reply(idle, bytearray())[0] == 200
+        reader = os.open(tmp_path / "pipe", os.O_RDONLY)
+        assert os.read(reader, 1)
+    else:
+        holding.sendall(f"GET /hold?{LONG} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
     with server.connect() as rubbish:
         rubbish.sendall(b"RUBBISH\r\n\r\n")
         assert read_reply(rubbish, bytearray())[0] == 400
@@ -172,5 +232,8 @@ def test_with_the_interpreter_held_timeouts_and_refusals_go_on(serve: Serve, thr
     # One is at work, one waits, and one is idle, which makes room.
     crowd = [server.connect() for _ in range(6)]
     assert read_all(idle) == b""
+    if led:
+        os.close(reader)
+        assert read_reply(holding, bytearray())[0] == read_reply(waiting, bytearray())[0] == 200
     for sock in (idle, holding, waiting, *crowd):
         sock.close()

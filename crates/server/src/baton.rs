@@ -21,13 +21,16 @@
 //!   lock, so that it goes on at the very moment at which a job blocks and lets go of it.
 //! - A late thread leaves its finished job in the inbox and wakes the loop.
 //!
-//! Where no job ever blocks, nobody is armed and the price is one free mutex a request.
+//! Whoever leads and has found something waits for the interpreter first, without the baton meanwhile: it is still
+//! theirs, and nobody else leads, but the watchdog can do the loop's housekeeping where that takes long.
+//!
+//! Where no job ever blocks, nobody is armed and the price is one free mutex a request and a look.
 
 mod spares;
 
 use self::spares::Spares;
 use crate::inbox::Inbox;
-use crate::sync::{AtomicBool, AtomicU64, Ordering, Tried, TriedGuard, one_order, try_lock};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, Tried, TriedGuard, a_moment, one_order, try_lock};
 
 /// For how long after a job has blocked a spare is kept armed, in milliseconds.
 pub const MARK_MS: u64 = 1000;
@@ -101,6 +104,8 @@ pub struct Baton<L: Lead> {
     marked_until: AtomicU64,
     /// Odd while the last leader runs a job and nobody has led since; even while somebody leads.
     runs: AtomicU64,
+    /// Odd while whoever leads waits for the interpreter, without the baton: nobody else leads. Written under the baton.
+    waits: AtomicU64,
     /// The watchdog sleeps and wants to be woken when a job starts.
     watch_sleeps: AtomicBool,
     ended: AtomicBool,
@@ -127,6 +132,7 @@ impl<L: Lead> Baton<L> {
             armed: AtomicBool::new(false),
             marked_until: AtomicU64::new(0),
             runs: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
             watch_sleeps: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         }
@@ -136,7 +142,7 @@ impl<L: Lead> Baton<L> {
     pub fn live<P: Run<L::Job>>(&self, runner: &P, pool: &impl Pool) {
         let mut looks = true;
         while !self.ended.load(Ordering::Acquire) {
-            if looks && let Some(work) = try_lock(&self.held) {
+            if looks && let Some(work) = self.take() {
                 self.lead(work, runner, pool);
                 continue;
             }
@@ -165,7 +171,7 @@ impl<L: Lead> Baton<L> {
             return false;
         }
         // Taken: the leader was only about to sleep. Park again; it costs nothing to be wrong.
-        let Some(work) = try_lock(&self.held) else { return true };
+        let Some(work) = self.take() else { return true };
         if blocked {
             self.mark(work.now());
         }
@@ -175,6 +181,40 @@ impl<L: Lead> Baton<L> {
 
     fn mark(&self, now: u64) {
         self.marked_until.store(now + MARK_MS, Ordering::Relaxed);
+    }
+
+    /// The baton, if nobody has it or is about to come back for it.
+    #[inline]
+    fn take(&self) -> Option<TriedGuard<'_, L>> {
+        let work = try_lock(&self.held)?;
+        (self.waits.load(Ordering::Relaxed) & 1 == 0).then_some(work)
+    }
+
+    /// Waits until there may be something to do, and for the interpreter, which another thread may keep for long: the baton
+    /// is let go of for that, and taken back.
+    #[inline]
+    fn wait_for_work<'a, P: Run<L::Job>>(
+        &'a self,
+        mut work: TriedGuard<'a, L>,
+        runner: &P,
+        pool: &impl Pool,
+    ) -> TriedGuard<'a, L> {
+        let waits = self.waits.load(Ordering::Relaxed);
+        runner.outside_for_work(|| {
+            work.wait();
+            self.waits.store(waits + 1, Ordering::Release);
+            drop(work);
+            // A watchdog that goes to sleep at this very moment looks once more (`Baton::watch_may_sleep`).
+            self.wake_watchdog(pool);
+        });
+        loop {
+            if let Some(work) = try_lock(&self.held) {
+                self.waits.store(waits + 2, Ordering::Release);
+                return work;
+            }
+            // The watchdog is at it, or a thread that has come back looks whether it is wanted.
+            runner.outside(a_moment);
+        }
     }
 
     /// Leads until the baton is lost or the loop ends.
@@ -187,7 +227,7 @@ impl<L: Lead> Baton<L> {
             let job = match work.next() {
                 Next::Ready(job) => job,
                 Next::Quiet => {
-                    runner.outside_for_work(|| work.wait());
+                    work = self.wait_for_work(work, runner, pool);
                     continue;
                 }
                 Next::Ended => return self.end(),
@@ -217,7 +257,7 @@ impl<L: Lead> Baton<L> {
         runner.begins();
         drop(work);
         runner.run(&mut job);
-        let Some(mut work) = try_lock(&self.held) else {
+        let Some(mut work) = self.take() else {
             runner.late(&mut job);
             self.leave(job, pool);
             return None;
@@ -320,6 +360,11 @@ impl<L: Lead> Baton<L> {
         if self.call_spare() { Look::Called(runs) } else { Look::NoSpare(runs) }
     }
 
+    /// Odd while whoever leads waits for the interpreter; another number each time.
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Acquire)
+    }
+
     /// What waits for the thread that is stuck goes out now, without the interpreter, which
     /// that thread may be holding. Should it come back at this very moment and find the baton
     /// taken, it leaves its job in the inbox and parks; then somebody is called to lead. If its
@@ -332,8 +377,8 @@ impl<L: Lead> Baton<L> {
         self.give_up(work);
     }
 
-    /// Every thread is in its job, and no more may be started: does the loop's housekeeping. The
-    /// watchdog does it, for as long as that lasts.
+    /// Every thread is in its job, and no more may be started, or none can have the interpreter: does the loop's
+    /// housekeeping. The watchdog does it, for as long as that lasts.
     pub fn housekeeping(&self) {
         let Some(mut work) = try_lock(&self.held) else { return };
         // The job that is under way may be younger than the one that was relieved.
@@ -357,12 +402,14 @@ impl<L: Lead> Baton<L> {
         }
     }
 
-    /// The watchdog wants to sleep until a job starts. False: one has, so stay awake.
+    /// The watchdog wants to sleep until a job starts, or somebody waits for the interpreter. False: that is so, so stay
+    /// awake. Of the latter it may miss what begins at this very moment: it asks again a while later, before it sleeps
+    /// for long, which spares each wait a fence.
     pub fn watch_may_sleep(&self, seen: u64) -> bool {
         self.watch_sleeps.store(true, Ordering::SeqCst);
         one_order();
         let runs = self.runs.load(Ordering::SeqCst);
-        if runs & 1 == 0 && runs == seen {
+        if runs & 1 == 0 && runs == seen && self.waits() & 1 == 0 {
             return true;
         }
         self.watch_sleeps.store(false, Ordering::SeqCst);
@@ -373,7 +420,7 @@ impl<L: Lead> Baton<L> {
     /// that is ready on this thread, at most `most`, and returns how many. Without `most`
     /// jobs to do it returns at once.
     pub fn turn<P: Run<L::Job>>(&self, runner: &P, pool: &impl Pool, most: usize) -> Option<usize> {
-        let mut work = try_lock(&self.held)?;
+        let mut work = self.take()?;
         self.now_leading(&mut work, None);
         for done in 0..most {
             self.empty_inbox(&mut work);

@@ -89,6 +89,17 @@ pub enum Stage {
     Aborting = 3,
 }
 
+/// Whether one thread keeps the interpreter for long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Held {
+    No = 0,
+    /// From all that were called to lead.
+    FromSpares = 1,
+    /// From the one that leads and has something to do, or from an event loop.
+    FromLeader = 2,
+}
+
 /// One engine: shared by its loop, its threads and its owner.
 pub struct Engine {
     pub config: Config,
@@ -121,7 +132,7 @@ pub struct Engine {
     /// Until when there is taken to be no file descriptor for another connection.
     crowded_until: AtomicU64,
     /// One thread keeps the interpreter, and those that were called cannot have it.
-    held: AtomicBool,
+    held: AtomicU8,
     /// Threads inside the application.
     pub(crate) inside: InFlight,
     /// How many may be.
@@ -171,7 +182,7 @@ impl Engine {
             stuck_until: AtomicU64::new(0),
             after_held_until: AtomicU64::new(0),
             crowded_until: AtomicU64::new(0),
-            held: AtomicBool::new(false),
+            held: AtomicU8::new(Held::No as u8),
             inside: InFlight::default(),
             queued: AtomicU32::new(0),
             limited: AtomicU32::new(0),
@@ -402,21 +413,27 @@ impl Engine {
     /// One thread keeps the interpreter, or does not any more. Said by the watchdog, and by whoever
     /// leads.
     #[inline]
-    pub(crate) fn held(&self, held: bool) {
-        if self.held.load(Ordering::Relaxed) != held {
-            if !held {
-                // That was longer than a strain takes, and no leader has waited: none had the interpreter.
+    pub(crate) fn held(&self, held: Held) {
+        if self.held.load(Ordering::Relaxed) != held as u8 {
+            if held == Held::No {
+                // That was longer than a strain takes, and who else has waited may not have told.
                 let until = reactor::sys::monotonic_ms() + STRAIN_MS;
                 self.after_held_until.store(until, Ordering::Relaxed);
             }
-            self.held.store(held, Ordering::Relaxed);
+            self.held.store(held as u8, Ordering::Relaxed);
             self.show_level();
         }
     }
 
     /// True while no thread can have the interpreter.
     pub(crate) fn is_held(&self) -> bool {
-        self.held.load(Ordering::Relaxed)
+        self.held.load(Ordering::Relaxed) != Held::No as u8
+    }
+
+    /// The same, and whoever leads has found something to do with it: also where a thread of the application's keeps it
+    /// and no request is inside.
+    pub(crate) fn is_held_from_leader(&self) -> bool {
+        self.held.load(Ordering::Relaxed) == Held::FromLeader as u8
     }
 
     /// Where the engine is between serving and gone.

@@ -10,7 +10,7 @@ use reactor::file::Ask;
 use wire::Millis;
 
 use crate::baton::{Lead, Next};
-use crate::engine::Engine;
+use crate::engine::{Engine, Held};
 use crate::exchange::Exchange;
 use crate::heartbeat::Heartbeat;
 use crate::incoming::AT_ONCE;
@@ -84,7 +84,7 @@ impl Evented {
     pub fn turn(&mut self, requests: &mut Vec<Box<Exchange>>, wakeups: &mut Vec<Wakeup>) -> After {
         self.heartbeat.beat();
         // It comes round: whatever has held it up is over, perhaps only for now.
-        self.turn.engine().held(false);
+        self.turn.engine().held(Held::No);
         if self.ended {
             return After::Ended;
         }

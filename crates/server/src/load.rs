@@ -62,7 +62,7 @@ impl Engine {
         let inside = busy > 0 || self.config.evented;
         Doing {
             busy,
-            held: inside && self.is_held(),
+            held: inside && self.is_held() || self.is_held_from_leader(),
             full: (busy >= self.threads() || self.short_of_threads() > 0) && !self.config.evented,
             strained: inside && self.is_strained(now),
             lost: self.deadlines.any_lost(),

@@ -18,7 +18,7 @@ use reactor::sys::monotonic_ms;
 use self::growing::Growing;
 use crate::app::App;
 use crate::baton::{Baton, Look, Pool, Run};
-use crate::engine::Engine;
+use crate::engine::{Engine, Held};
 use crate::exchange::Exchange;
 use crate::named_files;
 use crate::slots::NEVER;
@@ -33,9 +33,26 @@ const STACK_BYTES: usize = 8 << 20;
 /// cost half the wake-ups of one at each millisecond (docs/performance.md), and no more delay.
 const LOOK: Duration = Duration::from_micros(1800);
 const LOOK_AGAIN: Duration = Duration::from_micros(300);
-/// A thread that was called and has not come for so long cannot have the interpreter: another one
-/// holds it in a calculation that takes no turns. As long as a strain (`ffi/switch_interval.rs`).
+/// A thread that was called, or leads and has something to do, and has not come for so long cannot have the interpreter:
+/// another one holds it in a calculation that takes no turns. As long as a strain (`ffi/switch_interval.rs`).
 const HELD_MS: u64 = 30;
+
+/// A count that is odd while something lasts, and since when it has been the same.
+#[derive(Default)]
+struct Lasting {
+    count: u64,
+    since: u64,
+}
+
+impl Lasting {
+    /// What it is now. True: it has lasted so long that nobody who waits has the interpreter.
+    fn is_long(&mut self, count: u64, ms: u64) -> bool {
+        if count != self.count || count & 1 == 0 {
+            *self = Self { count, since: ms };
+        }
+        ms - self.since >= HELD_MS
+    }
+}
 
 /// The threads of one engine.
 pub struct Threads<A: App> {
@@ -125,7 +142,7 @@ impl<A: App> Threads<A> {
     /// The watchdog's life: looks now and then while jobs are run, sleeps otherwise.
     fn watch(self: Arc<Self>) {
         let mut seen = 0;
-        let mut since = 0;
+        let (mut job, mut leader) = (Lasting::default(), Lasting::default());
         let mut quiet = 0;
         let mut again = false;
         let mut growing = Growing::new(&self.engine);
@@ -133,10 +150,9 @@ impl<A: App> Threads<A> {
             let found = self.baton.look(seen);
             let ms = monotonic_ms();
             let (Look::Fine(now) | Look::Called(now) | Look::NoSpare(now)) = found;
-            if now != seen || now & 1 == 0 {
-                since = ms;
-            }
-            self.help(found, ms - since >= HELD_MS);
+            let waits = self.baton.waits();
+            let leader_is_held = leader.is_long(waits, ms);
+            self.help(found, job.is_long(now, ms), leader_is_held);
             self.engine.answer_overdue(ms);
             self.engine.publish(ms);
             if self.engine.slow.look(ms) {
@@ -146,12 +162,14 @@ impl<A: App> Threads<A> {
                 self.engine.set_threads(threads);
             }
             self.shrink();
-            quiet = if now & 1 == 0 && now == seen { quiet + 1 } else { 0 };
+            quiet = if now & 1 == 0 && now == seen && waits & 1 == 0 { quiet + 1 } else { 0 };
             seen = now;
             again = now & 1 == 1 && !again;
             if quiet > self.engine.config.quiet_looks && self.baton.watch_may_sleep(seen) {
                 will_wait(Wait::For("the next job"));
-                match self.engine.deadlines.next().min(self.engine.publish_by(ms)) {
+                // Once it has said that it sleeps it looks once more before it sleeps for long.
+                let first = if quiet == self.engine.config.quiet_looks + 1 { ms + HELD_MS } else { NEVER };
+                match self.engine.deadlines.next().min(self.engine.publish_by(ms)).min(first) {
                     NEVER => thread::park(),
                     next => thread::park_timeout(Duration::from_millis(next.saturating_sub(ms).max(1))),
                 }
@@ -163,16 +181,20 @@ impl<A: App> Threads<A> {
     }
 
     /// Does what a look has found to be necessary. `held`: it has found the same for a while, so that
-    /// the thread that was called, or started, does not get the interpreter.
-    fn help(self: &Arc<Self>, found: Look, held: bool) {
+    /// the thread that was called, or started, does not get the interpreter; `leader_is_held`: nor does the one that leads.
+    fn help(self: &Arc<Self>, found: Look, held: bool, leader_is_held: bool) {
         let now = match found {
-            Look::Fine(_) => return self.engine.held(false),
+            Look::Fine(_) if leader_is_held => {
+                self.engine.held(Held::FromLeader);
+                return self.baton.housekeeping();
+            }
+            Look::Fine(_) => return self.engine.held(Held::No),
             Look::Called(now) | Look::NoSpare(now) => now,
         };
         self.baton.relieve(now);
         let helped = matches!(found, Look::Called(_)) || self.grow();
         if helped && held {
-            self.engine.held(true);
+            self.engine.held(Held::FromSpares);
         }
         if !helped || held {
             self.baton.housekeeping();
@@ -299,6 +321,9 @@ impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
         let result = self.0.app.outside_for_work(wait);
         self.0.engine.strained(self.0.app.strained_until(), self.0.app.stuck_until());
         self.0.engine.leader_is_back(self.0.app.back_at());
+        if self.0.engine.is_held() {
+            self.0.engine.held(Held::No);
+        }
         result
     }
 }

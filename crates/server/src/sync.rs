@@ -113,6 +113,14 @@ pub fn one_order() {
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
+/// Lets others go on, one of which is about to let go of what is tried.
+pub fn a_moment() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    std::thread::sleep(std::time::Duration::from_micros(50));
+}
+
 /// What is only ever tried, and never waited for.
 #[cfg(not(loom))]
 pub type Tried<T> = Mutex<T>;

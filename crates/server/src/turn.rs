@@ -16,7 +16,7 @@ use crate::accept::Acceptor;
 use crate::arrivals::welcome;
 use crate::baton::{Lead, Next};
 use crate::connections::Connections;
-use crate::engine::{Config, Engine, Stage};
+use crate::engine::{Config, Engine, Held, Stage};
 use crate::exchange::Exchange;
 use crate::heartbeat::Heartbeat;
 use crate::listener::Listener;
@@ -464,7 +464,7 @@ impl Lead for Loop {
     fn wait(&mut self) {
         loop {
             // Whoever leads has had the interpreter, or does not need it.
-            self.engine.held(false);
+            self.engine.held(Held::No);
             self.update_listening();
             self.engine.show_rest(self.connections.len(), self.requests.lined_up());
             let nothing_left = !self.has_more() && !self.requests.any_left();

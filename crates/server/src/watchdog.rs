@@ -19,7 +19,7 @@ use std::time::Duration;
 use reactor::holding::{Wait, will_wait};
 use reactor::sys::{ThreadWaits, monotonic_us};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Held};
 use crate::evented::Evented;
 use crate::heartbeat::{Heartbeat, Sleep};
 use crate::log::Level;
@@ -294,7 +294,8 @@ impl Life {
                         let seen = self.see(pulse, &mut attention);
                         // Once may be chance. Whoever does it again holds up the clients of this loop.
                         let again = self.blocked_until.is_some_and(|until| now < until + SOON_US);
-                        self.engine.held(again && seen.sight != Sight::Nothing);
+                        let held = again && seen.sight != Sight::Nothing;
+                        self.engine.held(if held { Held::FromLeader } else { Held::No });
                         spell = Some(seen);
                     }
                     Some(spell) if !spell.told && still >= slow * ENDLESS => {
@@ -338,7 +339,7 @@ impl Life {
             self.engine.counters.loop_blocked_ms.add_many(lasted / 1000);
         }
         if self.engine.is_held() {
-            self.engine.held(false);
+            self.engine.held(Held::No);
             // It looks who else has time for its clients.
             self.engine.waker.wake();
         }

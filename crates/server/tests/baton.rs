@@ -192,3 +192,68 @@ fn a_parked_thread_that_is_dismissed_ends_and_the_last_one_stays() {
         life.join().expect("it ends");
     }
 }
+
+/// Finds something at its first wait, and ends.
+struct Waits {
+    waited: bool,
+    housekeepings: Arc<AtomicUsize>,
+}
+
+impl Lead for Waits {
+    type Job = usize;
+
+    fn next(&mut self) -> Next<usize> {
+        if self.waited { Next::Ended } else { Next::Quiet }
+    }
+
+    fn wait(&mut self) {
+        self.waited = true;
+    }
+
+    fn take_back(&mut self, _: usize) {}
+
+    fn relieved(&mut self) {}
+
+    fn housekeeping(&mut self) -> bool {
+        self.housekeepings.fetch_add(1, Ordering::SeqCst);
+        false
+    }
+
+    fn now(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn while_the_leader_waits_for_the_interpreter_nobody_else_leads_and_the_housekeeping_is_done() {
+    let housekeepings = Arc::new(AtomicUsize::new(0));
+    let work = Waits { waited: false, housekeepings: Arc::clone(&housekeepings) };
+    let baton = Arc::new(Baton::new(work, Box::new(|| ())));
+    let clock = Arc::new(Clock::default());
+    let ((begun, _begun), (called, calls)) = (channel(), channel());
+    let runner = |name| {
+        let ((_, go_on), (let_in, interpreter)) = (channel(), channel());
+        let (go_on, interpreter) = (Mutex::new(go_on), Mutex::new(interpreter));
+        let (begun, called) = (begun.clone(), called.clone());
+        (let_in, Runner { name, begun, go_on, called, interpreter })
+    };
+    let (let_in, leader) = runner("leader");
+    assert_eq!(baton.waits(), 0);
+    let life = {
+        let (baton, clock) = (Arc::clone(&baton), Arc::clone(&clock));
+        thread::spawn(move || baton.live(&leader, &&*clock))
+    };
+    assert_eq!(calls.recv(), Ok("leader"), "it has found something, and waits for the interpreter");
+    assert_eq!(baton.waits(), 1);
+    assert!(!baton.watch_may_sleep(0), "somebody may wait for long");
+    for count in 1..=3 {
+        baton.housekeeping();
+        assert_eq!(housekeepings.load(Ordering::SeqCst), count);
+    }
+    let (_let_in, other) = runner("other");
+    assert_eq!(baton.turn(&other, &&*clock, 1), None, "the leader comes back for it");
+    drop(let_in);
+    life.join().expect("the leader leads on, to the end");
+    assert_eq!(baton.waits(), 2);
+    assert!(baton.ended());
+}

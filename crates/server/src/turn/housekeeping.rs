@@ -16,6 +16,11 @@ impl Loop {
     /// the loop has ended.
     pub(crate) fn work_without_threads(&mut self) -> bool {
         self.requests.wake_lanes();
+        if self.engine.is_held() {
+            // Who can leave does, before what they ask is read here, where nobody answers it.
+            self.poller.look_at_clock();
+            self.update_listening();
+        }
         // What the last look found is told once: it comes before another look.
         self.read_what_is_there();
         self.look();

@@ -129,7 +129,7 @@ fn check(case: Case) {
                 thread::spawn(move || baton.live(&Runner { ran }, &Nobody))
             })
             .collect();
-        let mut seen = 0;
+        let (mut seen, mut waited) = (0, 0);
         for _ in 0..case.looks {
             let (Look::Fine(now) | Look::Called(now) | Look::NoSpare(now)) = baton.look(seen);
             if now & 1 == 1 && now == seen {
@@ -140,7 +140,11 @@ fn check(case: Case) {
                     baton.housekeeping();
                 }
             }
-            seen = now;
+            let waits = baton.waits();
+            if waits & 1 == 1 && waits == waited && case.does_housekeeping {
+                baton.housekeeping();
+            }
+            (seen, waited) = (now, waits);
         }
         for _ in 0..case.dismisses {
             baton.dismiss();
@@ -172,6 +176,11 @@ fn beside_a_watchdog_that_relieves_nothing_is_lost() {
 #[test]
 fn beside_a_watchdog_that_relieves_and_does_housekeeping_nothing_is_lost() {
     check(Case { does_housekeeping: true, ..CASE });
+}
+
+#[test]
+fn beside_a_watchdog_that_does_housekeeping_while_the_leader_waits_nothing_is_lost() {
+    check(Case { threads: 1, looks: 3, relieves: false, does_housekeeping: true, ..CASE });
 }
 
 #[test]
