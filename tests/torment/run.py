@@ -44,6 +44,14 @@ DRIVERS = {
 SETTINGS = (
     ("threads", False), ("threads", True), ("asyncio", False), ("gevent", False), ("gevent", True), ("uvloop", False),
 )  # fmt: skip
+#: What else is on, by the seed: who leads reads without the interpreter, heads make room for others all the time.
+EXTRAS = (
+    (),
+    ("--static", "/files={folder}"),
+    ("--health-paths", "/livez,/readyz", "--limit-cached-heads", "4"),
+    ("--status-bind", "127.0.0.1:0", "--request-id", "--server-timing", "all"),
+    ("--static", "/files={folder}", "--limit-cached-heads", "2", "--cached-head-idle", "50ms"),
+)
 #: Of a worker's numbers in `forehand status`, those that show work.
 LEFT = ("pid", "state", "connections", "busy", "queued")
 #: How long the server may take to be as it was, once everybody has left, in seconds.
@@ -118,6 +126,7 @@ class Run:
             named = Path(folder) / "named"
             named.mkdir()
             options += ["--sendfile", f"/named={named}"]
+            options += [option.format(folder=named) for option in EXTRAS[self.setting.seed % len(EXTRAS)]]
             if self.setting.streamed:
                 options.append("--no-request-buffering")
             self.server = Serving(

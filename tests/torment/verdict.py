@@ -33,6 +33,7 @@ USUAL = [
         "  Python       {}",
         "  workers      {}",
         "  control      {}",
+        "  status       {}",
         "  Ctrl-C stops",
         "{} error: worker {} was ended by signal 9 (SIGKILL) {}",
         "{} info: reload: {}",
