@@ -181,7 +181,9 @@ def test_nothing_is_lost_while_the_server_is_renewed(options: tuple[str, ...]) -
 
 
 def test_workers_of_a_preloaded_application_have_hubs_of_their_own(serve: Callable[..., Serving]) -> None:
-    server = serve("greenlets", "--preload", "--workers", "3", "--readiness", "/nap?0")
+    # How long it takes to import what runs a shell is no matter.
+    quiet = ("--slow-callback-duration", "60s")
+    server = serve("greenlets", "--preload", "--workers", "3", "--readiness", "/nap?0", *quiet)
     assert b"patched=True parent-is-hub=True" in ask(server, "/facts")[1]
     socks = [send(server, "/nap?0.2") for _ in range(30)]
     assert {read_reply(sock, bytearray())[2] for sock in socks} == {b"slept"}
