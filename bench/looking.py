@@ -9,6 +9,7 @@ Clients run in this process, so that latencies hold their interpreter's work, to
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -299,8 +300,8 @@ def switches(pids: list[int]) -> int:
 
 
 def idle() -> None:
-    """A while in which nothing happens, with the endpoint and without. The supervisor shows a sign of life each five
-    seconds where somebody may ask for it."""
+    """A while in which nothing happens, with the endpoint and without. Whoever asks all supervisors who they are
+    meanwhile, as `forehand status` without -C does, wakes these as well."""
     woken: list[dict[str, int]] = []
     for status in (False, True):
         with serving("--workers", "2", status=status) as server:
@@ -312,9 +313,8 @@ def idle() -> None:
             after = {name: switches(pids) for name, pids in server.processes().items()}
             woken.append({name: after[name] - before[name] for name in after})
     text = ", ".join(f"{name} {woken[1][name]} (without --status-bind {woken[0][name]})" for name in woken[0])
-    more = woken[1]["worker"] - woken[0]["worker"]
-    holds = more <= 0 and woken[1]["status"] == 0
-    shown("idle", f"woken in {IDLE} s: {text}", "none more in workers, none in the status process", holds=holds)
+    holds = all(woken[1][name] <= woken[0].get(name, 0) for name in woken[1])
+    shown("idle", f"woken in {IDLE} s: {text}", "none more, none in the status process", holds=holds)
 
 
 def profile() -> None:
@@ -471,6 +471,11 @@ ROWS: dict[str, Callable[[], None]] = {
 }
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ROWS:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; without any: all")
+    given = parser.parse_args()
+    if unknown := set(given.rows) - set(ROWS):
+        parser.error(f"no such row: {', '.join(sorted(unknown))}")
+    for name in given.rows or ROWS:
         ROWS[name]()
     sys.exit(len(OVER))

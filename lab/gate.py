@@ -65,7 +65,7 @@ class Difference:
 def verdict(difference: Difference) -> str:
     """In words, for a table."""
     if difference.missing or difference.found is None:
-        return "missing in NEW"
+        return "missing"
     return difference.found.verdict
 
 
@@ -86,9 +86,40 @@ def figures_named(text: str | None) -> tuple[str, ...]:
 def within(facts: Sequence[Fact], one: str, other: str) -> list[Difference]:
     """Two servers of one record: `one` is the new one."""
     groups = views.grouped(facts)
+    found = []
+    compared = views.paired(facts, one, other)
+    for at in sorted({point for server, point in groups if server in (one, other)}):
+        sides = [groups.get((server, at), []) for server in (one, other)]
+        noisy = sum(map(noise, sides))
+        found += [
+            Difference(one, other, at, figure, comparison, noisy)
+            for (point, figure), comparison in compared.items()
+            if point == at
+        ]
+        found += [Difference(one, other, at, figure, None, noisy, missing=True) for figure in lost(*sides)]
+    return found
+
+
+def lost(new: Sequence[Fact], base: Sequence[Fact]) -> list[str]:
+    """Figures that a gate looks at which the base has at a point, and the new one has not: it was lost, none of its
+    rounds counts, or all that it answered was wrong."""
+    found = []
+    for figure in GATED:
+        had, has = (
+            any((views.METRICS[figure](fact) or 0) > 0 for fact in side if views.ranked(fact)) for side in (base, new)
+        )
+        if had and not has:
+            found.append(figure)
+    # Where it has no replies, its other figures say nothing more.
+    return found[:1] if GATED[0] in found else found
+
+
+def uncounted(facts: Sequence[Fact], servers: Sequence[str]) -> list[str]:
+    """Points of these servers of which no round counts: they are not compared."""
     return [
-        Difference(one, other, at, figure, found, noise(groups.get((one, at), ())) + noise(groups.get((other, at), ())))
-        for (at, figure), found in views.paired(facts, one, other).items()
+        f"{server} at {at:g}: no round counts, and it is not compared"
+        for (server, at), points in sorted(views.grouped(facts).items())
+        if server in servers and not any(map(views.ranked, points))
     ]
 
 
@@ -101,9 +132,7 @@ def between(base: Sequence[Fact], new: Sequence[Fact], pairs: Sequence[tuple[str
             sides = [before[old, at], after.get((now, at), [])]
             noisy = sum(map(noise, sides))
             counted = [[fact for fact in side if views.ranked(fact)] for side in sides]
-            if counted[0] and not counted[1]:
-                found.append(Difference(now, old, at, GATED[0], None, noisy, missing=True))
-                continue
+            found += [Difference(now, old, at, figure, None, noisy, missing=True) for figure in lost(*sides[::-1])]
             for figure, metric in views.METRICS.items():
                 was, now_is = ([value for fact in side if (value := metric(fact)) is not None] for side in counted)
                 comparison = unpaired(now_is, was)

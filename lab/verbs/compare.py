@@ -45,19 +45,22 @@ def act(asked: argparse.Namespace) -> int:
         raise Problem(USAGE, "--figures is for --fail-below", "a comparison alone shows all")
     figures = gate.figures_named(asked.figures)
     differences, doubts, between = compared(asked)
-    failed = [each for each in differences if least is not None and each.figure in figures and each.fails(least)]
-    untold = [each for each in differences if least is not None and each.figure in figures and each.untold(least)]
+    looked_at = [each for each in differences if least is not None and (each.missing or each.figure in figures)]
+    failed = [each for each in looked_at if least is not None and each.fails(least)]
+    untold = [each for each in looked_at if least is not None and each.untold(least)]
+    # What was not named need not be there: processor time is not known of a server elsewhere.
+    silent = {*(figures if asked.figures else figures[:1])} - {each.figure for each in looked_at}
     if asked.json:
         told = {
             "format": 1, "records": asked.records or ["latest"], "fail_below": least, "doubts": doubts,
             "comparisons": [each.as_dict(least if each.figure in figures else None) for each in differences],
-            "passed": None if least is None else not failed and not untold,
+            "passed": None if least is None else not (failed or untold or silent),
         }  # fmt: skip
         sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
     else:
         shown(console_of(), differences, doubts, between)
     if least is not None:
-        return judged(failed, untold, least)
+        return judged(failed, untold, sorted(silent), least)
     return OK
 
 
@@ -68,20 +71,31 @@ def compared(asked: argparse.Namespace) -> tuple[list[Difference], list[str], bo
     read = [records.read(name) for name in asked.records or ["latest"]]
     if len(read) == 1:
         facts = read[0]
-        return [each for pair in pairs(facts, asked.servers) for each in gate.within(facts, *pair)], [], False
+        both = pairs(facts, asked.servers)
+        named = [name for pair in both for name in pair]
+        return [each for pair in both for each in gate.within(facts, *pair)], gate.uncounted(facts, named), False
     base, new = read
     both = pairs_between(base, new, asked.servers)
-    return gate.between(base, new, both), gate.unlike(base[0], new[0]), True
+    doubts = gate.unlike(base[0], new[0]) + gate.uncounted(base, [old for old, _ in both])
+    return gate.between(base, new, both), doubts, True
 
 
-def judged(failed: Sequence[Difference], untold: Sequence[Difference], least: float) -> int:
+def judged(failed: Sequence[Difference], untold: Sequence[Difference], silent: Sequence[str], least: float) -> int:
     """The gate: what failed in a line each. What cannot be told does not pass in silence."""
     for each in failed:
         at = f"{each.new} at {each.point:g}"
-        worth = "it is in BASE and not in NEW" if each.kept is None else f"{each.kept:.3f} of BASE is left"
+        has = "BASE" if each.base == each.new else each.base
+        worth = (
+            f"it is in {has} and not in {'NEW' if each.base == each.new else each.new}"
+            if each.kept is None
+            else f"{each.kept:.3f} of BASE is left"
+        )
         sys.stderr.write(f"worse: {at}: {each.figure}: {worth}, {least:g} is asked for\n")
     if failed:
         return FAILED
+    if silent:
+        message = f"{', '.join(silent)} cannot be compared at any point: nothing is proved"
+        raise Problem(USAGE, message, "`forehand lab results RECORD` says which rounds count, and why others do not")
     if untold:
         message = f"{len(untold)} figures cannot be told with so few rounds: nothing is proved"
         raise Problem(USAGE, message, "measure with --rounds 6 or more, in both")

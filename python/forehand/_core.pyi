@@ -52,6 +52,9 @@ def give_back_memory() -> None:
 def bound_arenas() -> None:
     """Have the C library make no more heaps for threads than can run at once, unless the environment says how many."""
 
+def write_within(fd: int, text: bytes, patience_ms: int, /) -> None:
+    """Write to a descriptor. OSError: TimeoutError where nobody makes room there for so many milliseconds."""
+
 def become_subreaper() -> bool:
     """Become the parent of descendants whose parents have ended. False: there is no such thing here."""
 

@@ -8,10 +8,11 @@ first request a tenth of a second after it was started.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 
-from forehand import __version__, errors
+from forehand import __version__, descriptors, errors
 from forehand.commands import COMMANDS, OTHER_COMMANDS, OTHERS_VERBS
 from forehand.errors import Problem, near
 
@@ -171,6 +172,7 @@ def _unknown(words: list[str], grammar: Parser, target: str | None) -> Problem:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; the exit status."""
+    descriptors.fill_gaps()
     try:
         status = _main(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
@@ -192,12 +194,17 @@ def _main(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in COMMANDS:
         from forehand.supervisor import client
 
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # What a server tells may have characters that this terminal has not, such as a route's.
+            sys.stdout.reconfigure(errors="backslashreplace")
         return client.main(arguments)
     if arguments[:1] == ["migrate"]:
         from forehand.migrate.command import main as migrate
 
         return migrate(arguments[1:])
-    command_line = {"folder": os.getcwd(), "arguments": _original_arguments(arguments)}
+    if len(arguments) > 2 and arguments[0] in ("-C", "--control") and arguments[2] in COMMANDS:
+        first = f"forehand {arguments[2]} {arguments[0]} {arguments[1]}"
+        raise Problem(errors.USAGE, f"the command stands first: {first}")
     asked, given = parse(arguments)
     if asked.help:
         from forehand.short_help import text
@@ -218,13 +225,17 @@ def _main(arguments: Sequence[str]) -> int:
         choices = {name: list(option.choices) for name, option in OPTIONS.items() if option.choices}
         print(script(asked.completion, parser(), {**ORDERS, **OTHER_COMMANDS}, choices), end="")
         return errors.OK
+    from forehand import toml
     from forehand.sources import as_toml, gather
 
     if asked.ready_fd is not None:
         _judge_descriptor(asked.ready_fd)
+    command_line = {"folder": _here(), "arguments": _original_arguments(arguments)}
     settings = gather(given, asked.config, given.get("chdir") or ".")
     if asked.print_config:
-        print(as_toml(settings), end="")
+        if asked.target:
+            settings.put("application", asked.target, "command line")
+        toml.write(as_toml(settings))
         return errors.OK
     plan = _plan(asked, settings, command_line)
     if asked.print_plan:
@@ -237,6 +248,18 @@ def _main(arguments: Sequence[str]) -> int:
     from forehand.run import launch
 
     return launch(plan)
+
+
+def _here() -> str:
+    """The current folder. Raises Problem where it was removed meanwhile, as by a deployment."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise Problem(
+            errors.USAGE,
+            f"the current folder is not there any more: {error.strerror}",
+            hint='go to one that is, such as the new one of the same name: cd "$PWD"',
+        ) from None
 
 
 def _judge_descriptor(fd: int) -> None:
@@ -343,6 +366,9 @@ def _surroundings(settings: Any) -> list[str]:
         if not name or not equals:
             raise Problem(errors.USAGE, f"--env: '{pair}' is not NAME=VALUE")
         os.environ[name] = value
+    # With `python -m forehand`, which a reload is, Python has put the folder of the start first: no script does.
+    as_module = os.path.basename(sys.argv[0]) == "__main__.py" and sys.path[:1] == [os.getcwd()]
+    path = sys.path[1:] if as_module else sys.path
     if settings["chdir"]:
         try:
             os.chdir(settings["chdir"])
@@ -352,4 +378,4 @@ def _surroundings(settings: Any) -> list[str]:
     # What the console script has put first is its own folder, which is nobody's project.
     scripts = os.path.dirname(os.path.abspath(sys.argv[0]))
     first = [os.path.abspath(part) for part in settings["pythonpath"].split(",") if part]
-    return [*first, here, *(path for path in sys.path if path not in ("", here, scripts))]
+    return [*first, here, *(one for one in path if one not in ("", here, scripts))]

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    #: Flag, words, choices.
-    Flags = list[tuple[str, str, list[str]]]
+    #: Flag, words, choices, and how many values it takes: `0`, `1`, or `?` for one that may be left out.
+    Flags = list[tuple[str, str, list[str], str]]
 
 
 def script(
@@ -26,6 +26,7 @@ def script(
             flag,
             (action.help or "").partition(" (default")[0].replace("%%", "%"),
             list(action.choices or choices.get(action.dest, [])),
+            str(1 if action.nargs is None else action.nargs),
         )
         for action in grammar._actions
         if action.help != argparse.SUPPRESS
@@ -35,10 +36,10 @@ def script(
 
 
 def _bash(flags: Flags, orders: Mapping[str, str]) -> str:
-    words = " ".join(flag for flag, _, _ in flags)
+    words = " ".join(flag for flag, _, _, _ in flags)
     cases = "".join(
         f'    {flag}) COMPREPLY=($(compgen -W "{" ".join(choices)}" -- "$current")); return;;\n'
-        for flag, _, choices in flags
+        for flag, _, choices, _ in flags
         if choices
     )
     return (
@@ -62,15 +63,18 @@ def _zsh(flags: Flags, orders: Mapping[str, str]) -> str:
         return text.replace("'", "").replace("[", "(").replace("]", ")").replace(":", " ")
 
     lines = []
-    for flag, words, choices in flags:
-        values = f":value:({' '.join(choices)})" if choices else ""
+    for flag, words, choices, count in flags:
+        # Where nothing is said of a value, what follows would be completed as if it were the target.
+        colons = {"0": "", "?": "::"}.get(count, ":")
+        values = f"{colons}value:{'(' + ' '.join(choices) + ')' if choices else '_files'}" if colons else ""
         lines.append(f"  '{flag}[{quoted(words)}]{values}' \\\n")
     return "#compdef forehand\n_arguments \\\n" + "".join(lines) + _zsh_first(orders) + "  '*:file:_files'\n"
 
 
 def _zsh_first(orders: Mapping[str, str]) -> str:
-    """The first word: an order, or a module's file."""
-    return f'  \'1:order or module:_alternative "orders:order:({" ".join(orders)})" "files:module:_files"\' \\\n'
+    """The first word: an order, or a module's file. The space before the function keeps `_arguments` from giving it
+    options of `compadd`, which it has not."""
+    return f'  \'1:order or module: _alternative "orders:order:({" ".join(orders)})" "files:module:_files"\' \\\n'
 
 
 def _fish(flags: Flags, orders: Mapping[str, str]) -> str:
@@ -78,9 +82,9 @@ def _fish(flags: Flags, orders: Mapping[str, str]) -> str:
         f"complete -c forehand -n __fish_use_subcommand -a {order} -d '{words.replace(chr(39), '')}'\n"
         for order, words in orders.items()
     ]
-    for flag, words, choices in flags:
+    for flag, words, choices, count in flags:
         name = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
-        values = f" -x -a '{' '.join(choices)}'" if choices else ""
+        values = f" -x -a '{' '.join(choices)}'" if choices else " -r" if count == "1" else ""
         words = words.replace("\\", "").replace("'", "")
         lines.append(f"complete -c forehand {name} -d '{words}'{values}\n")
     return "".join(lines)

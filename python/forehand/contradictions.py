@@ -18,7 +18,7 @@ GATEWAY_WORDS = tuple(f"{word}:" for word in GATEWAYS)
 OF_WORKERS = (
     "preload", "reload", "reload_dir", "reload_include", "reload_exclude", "max_requests",
     "max_worker_age", "max_worker_memory", "status_bind", "statsd_host", "slow_request", "shutdown_delay",
-    "trace_endpoint", "trace_sample", "server_timing",
+    "trace_endpoint", "trace_sample", "server_timing", "on_reload", "startup_timeout", "reload_strategy",
 )  # fmt: skip
 
 

@@ -15,7 +15,9 @@ import threading
 from forehand import _core, certificates, contradictions, errors, logs, static_names
 from forehand.errors import Problem, near
 from forehand.listen import Listener, listen
-from forehand.settings import OPTIONS, Settings
+from forehand.settings import DEFAULT, OPTIONS, Settings
+from forehand.supervisor import log
+from forehand.supervisor.log_files import open_log
 from forehand.target import check, is_asgi, load
 
 TYPE_CHECKING = False
@@ -93,7 +95,28 @@ def serve(application: str | Callable[..., Any], options: dict[str, Any]) -> int
         greenlets.require_patched()
     from forehand.run import run
 
-    return run(application, name, settings.plan())
+    plan = settings.plan()
+    _log(plan)
+    return run(application, name, plan)
+
+
+def _log(plan: dict[str, Any]) -> None:
+    """Where lines go, and how they look, in a process that is no command's. Raises Problem."""
+    log.set_up(plan)
+    if plan["log_config"] or plan["log_syslog"]:
+        from forehand import log_config
+
+        log_config.set_up(plan)
+    for line in plan["doubts"]:
+        log.write("warning", line)
+
+
+def _log_settings(plan: dict[str, Any]) -> dict[str, Any]:
+    """What the engine is told of logs, with the file of its own that is closed behind it. Raises Problem."""
+    found = logs.engine_settings(plan)
+    if plan["access_log_file"] != "-" and "access_log_fd" not in found:
+        found["access_log_fd"] = open_log(plan["access_log_file"])
+    return found
 
 
 def _no_loop(application: Callable[..., Any], settings: Settings) -> None:
@@ -115,8 +138,14 @@ def _no_loop(application: Callable[..., Any], settings: Settings) -> None:
 def _command(target: str, settings: Settings) -> int:
     """A target, as the command serves it, in this process. Raises Problem."""
     from forehand.run import launch
+    from forehand.sources import take_env_file
     from forehand.supervisor import watch
 
+    if settings.ranks["application"] != DEFAULT:
+        named = f"'{target}' and application '{settings['application']}'"
+        raise Problem(errors.USAGE, f"serve(): the application is named twice: {named}")
+    folder = os.path.abspath(settings["chdir"] or os.curdir)
+    take_env_file(settings, folder)
     if threading.current_thread() is not threading.main_thread():
         if settings.sources["workers"] != "default" and settings["workers"] != 0:
             raise Problem(
@@ -130,7 +159,6 @@ def _command(target: str, settings: Settings) -> int:
         raise Problem(errors.USAGE, f"serve(): {contradiction}")
     if settings["reload"]:
         watch.check()
-    folder = os.path.abspath(settings["chdir"] or os.curdir)
     first = [os.path.abspath(part) for part in settings["pythonpath"].split(",") if part]
     plan: dict[str, Any] = settings.plan()
     plan |= {"target": target, "factory": settings["factory"], "check": False, "ready_fd": None, "adopt": None}
@@ -162,10 +190,12 @@ class Server:
                 hint="forehand.serve(app, worker_class='gevent') in the main thread, or the command",
             )
         _without_effect(settings, "Server()", hint='the command and forehand.serve("shop.wsgi") have it')
-        self._application = load(application) if isinstance(application, str) else check(application, "Server()")
+        self._application = load(application) if isinstance(application, str) else check(application, "application")
         self._settings = settings
         self._listeners: list[Listener] = []
         self._life: _Life | None = None
+        self._engine: dict[str, Any] = {}
+        self._process = 0
         self._lock = threading.Lock()
         self._stopped = False
         self._counted: dict[str, int] = {}
@@ -185,7 +215,8 @@ class Server:
     @property
     def port(self) -> int:
         """The port of the first address; 0 for a unix socket."""
-        return int(self.url.rpartition(":")[2]) if self.url.startswith("http") else 0
+        port = self.url.rpartition(":")[2]
+        return int(port) if "://" in self.url and port.isdigit() else 0
 
     def start(self) -> Self:
         """Bind, start, and return when requests are answered. Raises Problem; RuntimeError where it was started
@@ -195,14 +226,16 @@ class Server:
                 raise RuntimeError("this server was started before: make another one")
             plan = self._settings.plan()
             certificates.for_one_process(plan)
+            _log(plan)
             self._listeners = listen(plan)
             for listener in self._listeners:
                 _core.keep_from_children(listener.socket.fileno())
             try:
-                engine = {**plan["engine"], **logs.engine_settings(plan), **static_names.engine_settings(plan)}
+                self._engine = {**plan["engine"], **_log_settings(plan), **static_names.engine_settings(plan)}
                 pairs = [listener.lent() for listener in self._listeners]
                 kind = _Loop if is_asgi(self._application, plan["interface"]) else _Threads
-                self._life = kind(self._application, plan, engine, pairs)
+                self._life = kind(self._application, plan, self._engine, pairs)
+                self._process = os.getpid()
             except BaseException:
                 self._close()
                 raise
@@ -211,7 +244,10 @@ class Server:
 
     def stop(self, timeout: float | None = None) -> bool:
         """Finish what runs, for at most `timeout` seconds (without one: `graceful_timeout`), then cut it. True: nothing
-        was cut. Of a server that does not run, nothing is left to stop."""
+        was cut. Of a server that does not run, nothing is left to stop; nor in a forked child: it is the parent's."""
+        if self._process not in (0, os.getpid()):
+            # Nothing would come of it here, and the lock may be held by a thread that this process does not have.
+            return True
         with self._lock:
             life, self._life = self._life, None
             if life is None:
@@ -234,6 +270,13 @@ class Server:
         for listener in self._listeners:
             listener.close()
         self._listeners = []
+        engine, self._engine = self._engine, {}
+        if "log_fd" in engine:
+            from forehand import log_config
+
+            log_config.close(engine)
+        elif "access_log_fd" in engine:
+            os.close(engine["access_log_fd"])
 
     def __enter__(self) -> Self:
         return self.start()

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 #: What has used up its time has so long all the same, in seconds: most of it is a buffer that is to be written. A
 #: supervisor kills two seconds after the graceful timeout.
 LEAST = 0.5
+#: What was cut has so long to clean up, in seconds: a supervisor kills two seconds after the graceful timeout.
+CLEAN_UP = 1.0
 #: How long after its time a process is ended that has said nothing, because something holds the interpreter.
 UNHEARD = 0.3
 
@@ -76,7 +78,8 @@ class StopAtExit:
         except KeyboardInterrupt:
             pass  # in a hurry
         self.abort()
-        self.served.acquire(True, LEAST)
+        # A thread that is still under greenlets when the interpreter is taken away takes the process with it.
+        self.served.acquire(True, CLEAN_UP + LEAST)
 
     def done(self) -> None:
         """The server has returned."""

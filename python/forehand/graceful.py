@@ -6,9 +6,8 @@ where the loop runs.
 
 from __future__ import annotations
 
-import sys
-
 from forehand import ending
+from forehand.supervisor import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 STOPPING = "stopping: waiting up to {:g} s for running requests (signal again to stop at once)"
-#: What was cut has so long to clean up, in seconds: a supervisor kills two seconds after the graceful timeout.
-CLEAN_UP = 1.0
 
 
 def cut_message(count: int, *, hurried: bool) -> str:
@@ -66,7 +63,7 @@ class Stoppable:
         if self.order:
             self.stop("quit")
         else:
-            sys.stderr.write(f"forehand: {STOPPING.format(self.graceful_timeout)}\n")
+            log.write("plain", f"forehand: {STOPPING.format(self.graceful_timeout)}")
             self.stop("stop")
 
 
@@ -79,5 +76,5 @@ def until_stopped(driver: Stoppable, order: Callable[[str], object], serve: Call
     finally:
         at_exit.done()
     if driver.cut:
-        sys.stderr.write(f"forehand: {cut_message(driver.cut, hurried=driver.order == 'quit')}\n")
+        log.write("plain", f"forehand: {cut_message(driver.cut, hurried=driver.order == 'quit')}")
     return status

@@ -48,6 +48,8 @@ class Listener:
     def lent(self) -> Lent:
         """What the engine is told of it, which borrows the descriptor."""
         place = self.url.removeprefix(f"{self.kind.partition('?')[0]}:")
+        # A path may be any bytes, and what the engine makes of it is text.
+        place = place.encode(errors="backslashreplace").decode()
         # Where it is, as a listener for HTTP would say it.
         return self.socket.fileno(), f"http:{place}" if place.startswith("//") else place, self.kind
 

@@ -7,10 +7,12 @@ option is used.
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import logging.config
 import os
+import select
 import threading
 import time
 
@@ -24,9 +26,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 ERROR, ACCESS = "forehand.error", "forehand.access"
-#: How long the end of a process waits for lines that are still in a pipe.
-PATIENCE = 1.0
-_pipes: list[int] = []
+#: How long the end of a process waits for the next of the lines that are still in a pipe, and how long for all.
+PATIENCE, LONGEST = 1.0, 5.0
+#: A line that the engine never writes: whoever reads it has told all that was written before.
+MARK = b"\0"
+_relays: list[Relay] = []
 
 
 def is_wanted(plan: dict[str, Any]) -> bool:
@@ -143,28 +147,62 @@ def _nobody(plan: dict[str, Any], why: str) -> Problem:
 
 def engine_settings() -> dict[str, Any]:
     """Descriptors for the engine's lines, which a thread of this process gives to the loggers."""
-    own, access = _relay(_tell_own), _relay(_tell_access)
-    return {"log_fd": own, "log_form": "json", "access_log_fd": access, "access_log_form": "plain"}
+    own, access = Relay(_tell_own), Relay(_tell_access)
+    _relays.extend((own, access))
+    # Runs before logging's own callback, which closes the handlers, as that was registered before.
+    atexit.unregister(flush)
+    atexit.register(flush)
+    return {"log_fd": own.writer, "log_form": "json", "access_log_fd": access.writer, "access_log_form": "plain"}
 
 
-def _relay(tell: Callable[[str], None]) -> int:
-    """The end of a pipe that lines are written to."""
-    reader, writer = os.pipe()
-    _pipes.append(reader)
-    read = _reading(reader)
+class Relay:
+    """A pipe that lines are written to, and the thread that tells them."""
 
-    def live() -> None:
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.tell = tell
+        self.pid = os.getpid()
+        self.reader, self.writer = os.pipe()
+        self.told = threading.Event()
+        self.lines = 0
+        threading.Thread(target=self._live, name="forehand-log-relay", daemon=True).start()
+
+    def _live(self) -> None:
+        read = _reading(self.reader)
         rest = b""
-        while data := read(reader, 1 << 16):
+        while data := read(self.reader, 1 << 16):
             *whole, rest = (rest + data).split(b"\n")
             for line in whole:
+                if line == MARK:
+                    self.told.set()
+                    continue
                 try:
-                    tell(line.decode(errors="backslashreplace"))
+                    self.tell(line.decode(errors="backslashreplace"))
                 except Exception:
                     logging.getLogger(ERROR).exception("a handler of --log-config has failed")
+                self.lines += 1
+        os.close(self.reader)
 
-    threading.Thread(target=live, name="forehand-log-relay", daemon=True).start()
-    return writer
+    def flush(self) -> None:
+        """Wait until what was written is told, while lines are."""
+        if self.pid != os.getpid():
+            return  # in a child that somebody has forked there is no thread that reads
+        until = time.monotonic() + LONGEST
+        poll = select.poll()
+        poll.register(self.writer, select.POLLOUT)
+        self.told.clear()
+        marked, seen = False, -1
+        while seen != self.lines and time.monotonic() < until:
+            seen = self.lines
+            if marked:
+                if self.told.wait(PATIENCE):
+                    return
+            elif poll.poll(PATIENCE * 1000):
+                os.write(self.writer, MARK + b"\n")
+                marked, seen = True, -1
+
+    def close(self) -> None:
+        """Nothing more will be written: its thread ends when the engine has let go, too."""
+        os.close(self.writer)
 
 
 def _reading(fd: int) -> Callable[[int, int], bytes]:
@@ -193,16 +231,14 @@ def _tell_access(line: str) -> None:
 
 
 def flush() -> None:
-    """Wait until what the engine has written was told, at most for `PATIENCE`."""
-    import fcntl
-    import struct
-    import termios
+    """Wait until what the engine has written was told, before this process ends."""
+    for relay in _relays:
+        relay.flush()
 
-    until = time.monotonic() + PATIENCE
-    for fd in _pipes:
-        while time.monotonic() < until:
-            (left,) = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4))
-            if not left:
-                break
-            time.sleep(0.005)
-    logging.shutdown()
+
+def close(engine: dict[str, Any]) -> None:
+    """An engine that had these settings has ended, and its process goes on."""
+    for relay in [one for one in _relays if one.writer in (engine["log_fd"], engine["access_log_fd"])]:
+        relay.flush()
+        _relays.remove(relay)
+        relay.close()

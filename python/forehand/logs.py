@@ -8,6 +8,7 @@ configured: most processes never need it.
 from __future__ import annotations
 
 import os
+import sys
 
 from forehand import errors, lines
 
@@ -52,6 +53,8 @@ def error_logger() -> logging.Logger:
     """The logger `forehand.error`; it writes to stderr unless the application has given it a handler."""
     import logging
 
+    from forehand.supervisor import log
+
     logger = logging.getLogger("forehand.error")
     if not logger.hasHandlers():
 
@@ -60,7 +63,19 @@ def error_logger() -> logging.Logger:
                 trace = self.formatException(record.exc_info) if record.exc_info else ""
                 return lines.line(form, record.levelname.lower(), record.getMessage(), trace).rstrip("\n")
 
-        handler = logging.StreamHandler()
+        class Patient(logging.StreamHandler):  # type: ignore[type-arg]
+            """Where lines go to standard error: who reads that may have stopped, and must stop nobody else."""
+
+            def emit(self, record: logging.LogRecord) -> None:
+                if self.stream is not sys.__stderr__:
+                    super().emit(record)
+                    return
+                try:
+                    log.put(f"{self.format(record)}\n")
+                except Exception:
+                    self.handleError(record)
+
+        handler = Patient()
         handler.setFormatter(Lines())
         logger.addHandler(handler)
         logger.propagate = False
@@ -76,7 +91,6 @@ def application_error(what: str, error: BaseException) -> None:
         error_logger().error("the application failed: %s", line, exc_info=shown)
     except Exception:
         # A handler of the application's own has failed: its log must not cost a worker.
-        import sys
         import traceback
 
         traceback.print_exception(error, file=sys.__stderr__)

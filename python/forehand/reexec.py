@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 
 def main(reader: int) -> NoReturn:
     """Read the plan and serve; ends the process."""
+    try:
+        status = _serve(reader)
+    except KeyboardInterrupt:  # while modules are imported, too
+        status = 130
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.exit(status)
+
+
+def _serve(reader: int) -> int:
     from forehand.errors import Problem
     from forehand.run import launch
 
@@ -23,12 +33,7 @@ def main(reader: int) -> NoReturn:
     # As the application would have found it: the command, and not `-c`.
     sys.argv[:] = sys.argv[1:]
     try:
-        status = launch(plan)
+        return launch(plan)
     except Problem as problem:
         sys.stderr.write(problem.text() + "\n")
-        status = problem.status
-    except KeyboardInterrupt:
-        status = 130
-    sys.stdout.flush()
-    sys.stderr.flush()
-    sys.exit(status)
+        return problem.status

@@ -11,9 +11,10 @@ import gc
 import os
 import sys
 
-from forehand import __version__, _core, certificates, descriptors, ending, errors, forked, logs, static_names
+from forehand import __version__, _core, certificates, descriptors, ending, errors, forked, lines, logs, static_names
 from forehand.graceful import STOPPING, cut_message
 from forehand.listen import Listener, listen
+from forehand.supervisor import log
 from forehand.supervisor.log_files import open_log
 from forehand.target import is_asgi
 
@@ -80,8 +81,9 @@ def _prove(application: Callable[..., Any], plan: dict[str, Any]) -> None:
 
 def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
     """`--workers 0`: this process is supervisor and worker in one. Raises Problem."""
-    from forehand.supervisor import hooks, pidfile
+    from forehand.supervisor import hooks, pidfile, title
 
+    title.show(plan, "server", "forehand")
     facts = {"pid": os.getpid(), "worker": 0, "generation": 1}
     pidfile.write(plan["pid_file"])
     status = errors.INTERNAL
@@ -98,7 +100,7 @@ def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
 
 def _process(plan: dict[str, Any]) -> None:
     """What concerns the process as a whole, before anything is opened. Raises Problem."""
-    from forehand.supervisor import log, log_files, privileges
+    from forehand.supervisor import log_files, privileges
 
     # Before the first thread of anybody's; workers are forked, and have it too.
     _core.bound_arenas()
@@ -114,6 +116,8 @@ def _process(plan: dict[str, Any]) -> None:
         os.umask(int(plan["umask"], 8))
     if plan["log_file"] != "-" or plan["access_log_file"] != "-":
         log_files.open_own(plan, first=True, tried=plan["check"])
+        # How lines look where they go now: a file has no colours.
+        log.set_up(plan)
     for line in plan["sources"]:
         log.write("debug", line)
     for line in plan["doubts"]:
@@ -189,23 +193,23 @@ def _announce(plan: dict[str, Any], listeners: list[Listener], name: str, work: 
 
 
 def _banner(listeners: list[Listener], name: str, work: str, fingerprint: str) -> None:
-    bold, plain = ("\033[1m", "\033[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
+    bold, plain = ("\033[1m", "\033[0m") if log.form == lines.COLOUR else ("", "")
     python = ".".join(map(str, sys.version_info[:3]))
     urls = "  ".join(listener.url for listener in listeners)
-    sys.stderr.write(
+    log.write(
+        "plain",
         f"{bold}Forehand {__version__}{plain}  {bold}{urls}{plain}\n"
         f"  application  {name}\n"
         f"  Python       {python}, {work}, process {os.getpid()}\n"
         f"{certificates.told(fingerprint)}"
-        "  Ctrl-C stops\n"
+        "  Ctrl-C stops",
     )
-    sys.stderr.flush()
 
 
 def _ready(fd: int, listeners: list[Listener]) -> None:
     """Tell a supervisor or a test, in one JSON line, that requests are answered."""
     urls = ", ".join('"' + listener.url.replace("\\", "\\\\").replace('"', '\\"') + '"' for listener in listeners)
-    os.write(fd, f'{{"pid": {os.getpid()}, "listeners": [{urls}]}}\n'.encode())
+    os.write(fd, f'{{"pid": {os.getpid()}, "listeners": [{urls}]}}\n'.encode(errors="backslashreplace"))
     os.close(fd)
 
 
@@ -260,7 +264,7 @@ class SignalWait:
                 from forehand.supervisor import deadlines
 
                 deadlines.interrupt(self.server, *ticket)
-        sys.stderr.write(f"forehand: {STOPPING.format(self.graceful_timeout)}\n")
+        log.write("plain", f"forehand: {STOPPING.format(self.graceful_timeout)}")
         ending.begin(self.graceful_timeout)
         self.server.stop()
         # The engine keeps the time; a second signal, or its end, ends the waiting.
@@ -276,6 +280,5 @@ class SignalWait:
         cut = self.server.counters()["requests_cut"]
         if done and not cut:
             return errors.OK
-        sys.stderr.write(f"forehand: {cut_message(max(cut, 1), hurried=self.asked > 1)}\n")
-        sys.stderr.flush()
+        log.write("plain", f"forehand: {cut_message(max(cut, 1), hurried=self.asked > 1)}")
         return errors.INTERNAL

@@ -32,10 +32,15 @@ def gather(given: dict[str, Any], config: str | None, folder: str) -> Settings:
         settings.put(name, value, "command line", GIVEN)
     _from_file(settings, config, folder)
     _from_environment(settings, os.environ)
+    take_env_file(settings, folder)
+    return settings
+
+
+def take_env_file(settings: Settings, folder: str) -> None:
+    """The variables of `env_file`, for the server and for the application. Raises Problem."""
     if settings["env_file"]:
         settings.file_variables = env_file.variables(os.path.join(folder, settings["env_file"]))
-        _from_environment(settings, settings.file_variables)
-    return settings
+        _from_environment(settings, settings.file_variables, f" in {settings['env_file']}")
 
 
 #: What platforms set for any server, as gunicorn and uvicorn take them: only where nothing else sets the option.
@@ -46,11 +51,11 @@ PLATFORMS = {"WEB_CONCURRENCY": "workers", "PORT": "port", "FORWARDED_ALLOW_IPS"
 OF_OTHERS = ("FOREHAND_LAB_", "FOREHAND_LOAD", "FOREHAND_WITHOUT_ENGINE", "FOREHAND_WITH_SYMBOLS")
 
 
-def _from_environment(settings: Settings, environment: Mapping[str, str]) -> None:
+def _from_environment(settings: Settings, environment: Mapping[str, str], where: str = "") -> None:
     known = {f"FOREHAND_{key.upper()}": option for option in OPTIONS.values() for key in option.keys}
     for variable, name in PLATFORMS.items():
         if environment.get(variable):
-            _put_text(settings, OPTIONS[name], environment, variable, PLATFORM)
+            _put_text(settings, OPTIONS[name], environment, variable, PLATFORM, where)
     for variable in sorted(environment):
         if not variable.startswith("FOREHAND_") or variable.startswith(OF_OTHERS):
             continue
@@ -58,20 +63,26 @@ def _from_environment(settings: Settings, environment: Mapping[str, str]) -> Non
         if option is None:
             raise Problem(
                 errors.USAGE,
-                f"the variable {variable} names no option{near(variable, list(known))}",
-                hint="unset it, or see `forehand --help-all` for the options; each is FOREHAND_ and its name",
+                f"the variable {variable}{where} names no option{near(variable, list(known))}",
+                hint=f"{'remove' if where else 'unset'} it, or see `forehand --help-all` for the options; each is "
+                "FOREHAND_ and its name",
             )
         earlier = settings.sources[option.name]
-        if settings.ranks[option.name] == VARIABLE and earlier != variable and earlier in environment:
-            raise Problem(errors.USAGE, f"the variables {earlier} and {variable} are the same option: unset one")
-        _put_text(settings, option, environment, variable, VARIABLE)
+        if settings.ranks[option.name] == VARIABLE and earlier != variable:
+            if earlier in environment:
+                named = f"the variables {earlier} and {variable}{where}"
+                raise Problem(errors.USAGE, f"{named} are the same option: {'remove' if where else 'unset'} one")
+            continue  # one that is set has its value before what a file says, by whatever name
+        _put_text(settings, option, environment, variable, VARIABLE, where)
 
 
-def _put_text(settings: Settings, option: Option, environment: Mapping[str, str], variable: str, rank: int) -> None:
+def _put_text(
+    settings: Settings, option: Option, environment: Mapping[str, str], variable: str, rank: int, where: str
+) -> None:
     try:
         settings.put(option.name, option.parse(environment[variable]), variable, rank)
     except ValueError as error:
-        raise Problem(errors.USAGE, f"the variable {variable}: {error}", hint=option.help) from None
+        raise Problem(errors.USAGE, f"the variable {variable}{where}: {error}", hint=option.help) from None
 
 
 def _from_file(settings: Settings, config: str | None, folder: str) -> None:

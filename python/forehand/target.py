@@ -49,6 +49,12 @@ def _file(path: str, attribute: str, target: str) -> ModuleType:
     """The module in a file that is named by its path: mod_wsgi's `.wsgi` files, and scripts. One that a package or
     the module path has under a name of its own is named so: imported twice, it would be two modules."""
     stem, suffix = os.path.splitext(os.path.normpath(path))
+    if path == "manage.py" and _django_project():
+        raise Problem(
+            errors.APPLICATION,
+            "'manage.py' is Django's command, and no application",
+            hint=f"this is a Django project, try: forehand {_django_project()}",
+        )
     if suffix == ".py" and not os.path.isabs(path) and all(part.isidentifier() for part in stem.split(os.sep)):
         dotted = stem.replace(os.sep, ".")
         raise Problem(
@@ -160,11 +166,13 @@ def _attribute(module: ModuleType, attribute: str, target: str, factory: bool) -
         for name in DEFAULTS:
             if hasattr(module, name):
                 return _made(getattr(module, name), target) if factory else getattr(module, name)
+        django = _django_project()
         raise Problem(
             errors.APPLICATION,
             f"the module '{module.__name__}' has neither 'application' nor 'app'",
-            hint=f"name the attribute: forehand {module.__name__}:NAME{_candidates(module)}",
-        )
+            hint=f"this is a Django project, try: forehand {django}" if django
+            else f"name the attribute: forehand {module.__name__}:NAME{_candidates(module)}",
+        )  # fmt: skip
     path, call, arguments = attribute.partition("(")
     value: Any = module
     for part in path.split("."):
@@ -230,9 +238,10 @@ def _made(function: Any, target: str, arguments: tuple[list[Any], dict[str, Any]
 def check(application: Any, target: str) -> Callable[..., Any]:
     """The application, if it is one that can be called. Raises Problem."""
     if not callable(application):
+        kind = type(application).__name__
         raise Problem(
             errors.APPLICATION,
-            f"'{target}' is a {type(application).__name__}, which is not callable",
+            f"'{target}' is {'an' if kind[0] in 'aeioAEIO' else 'a'} {kind}, which is not callable",
             hint="a WSGI application is called with (environ, start_response), an ASGI one with (scope, receive, send)",
         )
     return application  # type: ignore[no-any-return]
@@ -279,16 +288,23 @@ def _is_asgi(application: Any) -> bool:
     return False
 
 
+def _django_project() -> str:
+    """The WSGI module of the Django project in this folder; empty: there is none."""
+    if os.path.isfile("manage.py"):
+        for entry in sorted(os.listdir("."), reverse=True):
+            if os.path.isfile(os.path.join(entry, "wsgi.py")):
+                return f"{entry}.wsgi"
+    return ""
+
+
 def suggestion() -> str:
     """What to type, from the files of this folder."""
     guesses = []
     for name in ("wsgi", "app", "main"):
         if os.path.isfile(f"{name}.py"):
             guesses.append(name)
-    if os.path.isfile("manage.py"):
-        for entry in sorted(os.listdir(".")):
-            if os.path.isfile(os.path.join(entry, "wsgi.py")):
-                guesses.insert(0, f"{entry}.wsgi")
+    if django := _django_project():
+        guesses.insert(0, django)
     if guesses:
         return f"in this folder, try: forehand {guesses[0]}"
     return "such as: forehand shop.wsgi, or forehand app:application"

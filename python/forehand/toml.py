@@ -58,4 +58,20 @@ def literal(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(literal(member) for member in value) + "]"
     escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-    return '"' + "".join(escapes.get(c, c if c.isprintable() else f"\\u{ord(c):04x}") for c in str(value)) + '"'
+    return '"' + "".join(escapes.get(c, c if c.isprintable() else _escaped(c)) for c in str(value)) + '"'
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
+
+
+def write(text: str) -> None:
+    """A document to standard output: in UTF-8, as TOML is, whatever the locale, but for a terminal, which has its own
+    characters."""
+    import sys
+
+    encoding = sys.stdout.encoding if sys.stdout.isatty() else "utf-8"
+    data = text.encode(encoding, errors="backslashreplace")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)

@@ -77,7 +77,8 @@ def _own(path: str, user: str, group: str) -> None:
         return
     from forehand.supervisor import privileges
 
-    uid, gid, _ = privileges.resolve(user, group)
+    # Those of --user and --group were looked for before.
+    uid, gid, _ = privileges.resolve(user, group, "socket-")
     try:
         os.chown(path, uid if os.geteuid() == 0 else -1, gid)
     except PermissionError:

@@ -27,6 +27,12 @@ def parts(seconds, count):
         yield b"part"
 
 
+def half():
+    """Fails when a part of its reply is sent."""
+    yield b"half"
+    raise RuntimeError("raised on purpose")
+
+
 def application(environ, start_response):
     _, name, *rest = environ["PATH_INFO"].split("/")
     body = environ["wsgi.input"].read()
@@ -45,6 +51,12 @@ def application(environ, start_response):
         content = f"{environ.get('HTTP_X_REQUEST_ID')} {environ.get('forehand.request_id')}".encode()
         start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(content)))])
         return [content]
+    elif name == "half":
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return half()
+    elif name == "short":
+        start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "9")])
+        return [b"half"]
     elif name == "stream":
         start_response("200 OK", [("Content-Type", "text/plain")])
         return parts(float(rest[0]), int(rest[1]))
@@ -62,6 +74,11 @@ async def app(scope, receive, send):
         await asyncio.sleep(float(rest[0]))
     elif name == "burn":
         burn(float(rest[0]))
+    if name in ("half", "short"):
+        announced = [(b"content-length", b"9")] if name == "short" else []
+        await send({"type": "http.response.start", "status": 200, "headers": announced})
+        await send({"type": "http.response.body", "body": b"half", "more_body": name == "half"})
+        raise RuntimeError("raised on purpose")
     content = LARGE if name == "large" else b"ok"
     if name == "id":
         given = [value for known, value in scope["headers"] if known == b"x-request-id"]

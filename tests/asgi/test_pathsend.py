@@ -110,3 +110,9 @@ def test_another_file_of_the_same_time_and_size_has_another_tag(server: Serving,
 def test_a_file_that_is_not_there_is_the_applications_error(server: Serving, path: Path) -> None:
     assert ask(server, path.with_name("none"))[0] == 500
     server.says("FileNotFoundError")
+
+
+def test_nobody_waits_for_who_would_write_to_a_fifo(server: Serving, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert ask(server, tmp_path / "fifo")[0] == 500
+    server.says("is no ordinary file")

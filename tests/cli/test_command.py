@@ -59,7 +59,7 @@ def test_targets_that_load(project: Path, target: str) -> None:
         ("nosuch", ["no module 'nosuch'", "looked in"]),
         ("shop.wsgi:applicaton", ["no attribute 'applicaton'", "did you mean 'application'"]),
         ("shop", ["neither 'application' nor 'app'"]),
-        ("shop.wsgi:number", ["is a int, which is not callable"]),
+        ("shop.wsgi:number", ["is an int, which is not callable"]),
         ("shop.wsgi:bad()", ["the factory of 'shop.wsgi:bad()' raised RuntimeError", "factory failed"]),
         ("shop.wsgi:make(open('x'))", ["cannot be read", "literals"]),
         ("broken", ["ZeroDivisionError", "line 2", "importing 'broken' raised ZeroDivisionError"]),

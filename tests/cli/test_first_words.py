@@ -48,6 +48,8 @@ WRONG = [
     (["app", "-k", "tornado"], "gunicorn's --worker-class tornado has no counterpart here: requests run in threads"),
     (["app", "-k", "geven"], "did you mean 'gevent'?"),
     (["run", "app"], "the application alone is enough: forehand app"),
+    (["-C", "8101", "status"], "the command stands first: forehand status -C 8101"),
+    (["--control", "8101", "workers", "+1"], "the command stands first: forehand workers --control 8101"),
     (["app", "--metrics"], "granian's --metrics is `--status-bind 127.0.0.1:9090` here"),
 ]
 
@@ -105,6 +107,29 @@ def test_a_server_that_is_not_there_is_told_with_what_to_do(told: Told, tmp_path
     status, said = told(*words, "-C", str(tmp_path / "none.sock"))
     assert status == 5
     assert "none.sock: No such file or directory" in said and "is it running, and as your user?" in said
+
+
+@pytest.mark.parametrize(
+    ("word", "answer"),
+    [
+        ("help", "did you mean 'forehand --help'?"),
+        ("version", "did you mean 'forehand --version'?"),
+        ("restart", "did you mean 'forehand reload'?"),
+        ("serve", "the application alone is enough, without 'serve': forehand shop.wsgi"),
+    ],
+)
+def test_words_of_other_programs_are_answered_with_ours(tmp_path: Path, word: str, answer: str) -> None:
+    status, said = run(word, "--check", cwd=tmp_path)
+    assert (status, answer in said) == (4, True), said
+
+
+@pytest.mark.parametrize("target", ["manage.py", "manage", "shop"])
+def test_a_django_project_is_told_its_application(tmp_path: Path, target: str) -> None:
+    (tmp_path / "shop").mkdir()
+    for name in ("manage.py", "shop/__init__.py", "shop/wsgi.py"):
+        (tmp_path / name).write_text("")
+    status, said = run(target, "--check", cwd=tmp_path)
+    assert (status, "this is a Django project, try: forehand shop.wsgi" in said) == (4, True), said
 
 
 def test_an_interval_that_is_no_number_is_told_in_words(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,6 +196,43 @@ def test_who_starts_a_server_in_a_terminal_is_told_where_its_lines_go(tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("words", "coloured"),
+    [([], True), (["--log-colors", "off"], False), (["--log-file", "own.log"], False), (["--workers", "0"], True),
+     (["--workers", "0", "--log-colors", "off"], False)],
+)  # fmt: skip
+def test_colours_are_for_terminals_and_can_be_switched_off(tmp_path: Path, words: list[str], coloured: bool) -> None:
+    (tmp_path / "app.py").write_text("def app(environ, start_response): pass\n")
+    ours, its = pty.openpty()
+    reader, writer = os.pipe()
+    command = [sys.executable, "-m", "forehand", "app", "--bind", "127.0.0.1:0", "--log-level", "debug", *words]
+    env = {**{key: value for key, value in os.environ.items() if key != "NO_COLOR"}, "TERM": "xterm"}
+    process = subprocess.Popen(
+        [*command, "--ready-fd", str(writer)], cwd=tmp_path, stdout=its, stderr=its, env=env, pass_fds=[writer]
+    )
+    os.close(its)
+    os.close(writer)
+    with os.fdopen(reader) as ready:
+        assert ready.readline()
+    process.terminate()
+    said = b""
+    while part := _read(ours):
+        said += part
+    os.close(ours)
+    assert process.wait(timeout=20) == 0
+    said += (tmp_path / "own.log").read_bytes() if (tmp_path / "own.log").exists() else b""
+    assert b"Ctrl-C stops" in said
+    assert (b"\033[" in said) is coloured, said
+
+
+def _read(terminal: int) -> bytes:
+    """What comes next at a terminal; nothing when its last process has ended."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize(
     ("path", "why", "remedy"),
     [("nowhere/x.sock", "No such file", "there is no folder {here}/nowhere: make it"),
      ("x" * 200, "path too long", "the system allows 107 bytes")],
@@ -202,3 +264,67 @@ def test_there_is_always_a_worker_and_it_is_said_so(serve: Callable[..., Serving
         "1 worker is wanted now (there is always one: `forehand stop` ends the server); there was 1\n",
     )
     assert server.order("workers", "many")[0] == 2
+
+
+def in_a_folder_that_is_gone(tmp_path: Path, words: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "gone").mkdir()
+    command = f"rmdir {tmp_path}/gone && exec {Path(sys.executable).with_name('forehand')} {words}"
+    return subprocess.run(["sh", "-c", command], cwd=tmp_path / "gone", capture_output=True, text=True, timeout=30)
+
+
+def test_a_folder_that_was_removed_is_said_to_be(tmp_path: Path) -> None:
+    done = in_a_folder_that_is_gone(tmp_path, "echo --check")
+    assert (done.returncode, "the current folder is not there any more" in done.stderr) == (2, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_server_is_asked_from_a_folder_that_was_removed(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    for _ in range(2):
+        serve("echo", "--control", "auto")
+    done = in_a_folder_that_is_gone(tmp_path, "status")
+    assert (done.returncode, "servers are running; say which one with -C" in done.stderr) == (2, True), done.stderr
+
+
+INTERRUPTED = """
+import sys
+class Interrupts:
+    def find_spec(self, name, path, target=None):
+        if name == "forehand.run":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+from forehand.reexec import main
+main(0)
+"""
+
+
+def test_ctrl_c_is_no_traceback_while_the_server_is_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+PRINTS = """import os, sys
+def app(environ, start_response):
+    for stream in (sys.stdout, sys.stderr):
+        stream.write("something")
+        stream.flush()
+    os.write(1, b"to one")
+    os.write(2, b"to two")
+    start_response("200 OK", [])
+    return [" ".join(os.readlink(f"/proc/self/fd/{fd}") for fd in range(3)).encode()]
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_nothing_is_opened_where_standard_streams_are_closed(
+    serve: Callable[..., Serving], tmp_path: Path, workers: str
+) -> None:
+    (tmp_path / "prints.py").write_text(PRINTS)
+    closing = "import os, sys; os.closerange(0, 3); os.execv(sys.executable, [sys.executable, '-m', *sys.argv[1:]])"
+    server = serve(
+        "prints", "--workers", workers, "--access-log", "common", "--log-level", "debug",
+        cwd=tmp_path, program=(sys.executable, "-c", closing, "forehand"),
+    )  # fmt: skip
+    for _ in range(3):
+        reply = server.raw(b"GET / HTTP/1.0\r\n\r\n")
+        assert reply.endswith(b"\r\n\r\n/dev/null /dev/null /dev/null"), reply
+    assert server.stop() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -107,6 +108,8 @@ CONTRADICTIONS = [
     (["-k", "gevent", "--limit-concurrency", "5"], "worker_connections is the bound"),
     (["--workers", "0", "--reload", "--reload-include", "*.sql"], "with --workers 0 there are none"),
     (["--workers", "0", "--preload"], "with --workers 0 there are none"),
+    (["--workers", "0", "--reload-strategy", "together"], "--reload-strategy is about workers"),
+    (["--workers", "0", "--on-reload", "a:b"], "--on-reload is about workers"),
     (["--workers", "0", "--max-requests", "5"], "with --workers 0 there are none"),
     (["--application", "echo"], "the application is named twice"),
     (["--bind", "htps://localhost:0", "--tls-self-signed"], "nothing here speaks 'htps'"),
@@ -176,6 +179,11 @@ def test_what_is_printed_is_read_back_and_means_the_same(tmp_path: Path, words: 
     assert plain(again) == plain(printed)
     groups = [line for line in printed.splitlines() if line.startswith("# ")]
     assert len(groups) == len(set(groups)), "each group once"
+    status, named = run("--print-config", *words, "behaviours:raises", cwd=tmp_path)
+    assert (status, 'application = "behaviours:raises"  # command line\n' in named) == (0, True), named
+    assert [line for line in plain(named) if not line.startswith("application =")] == [
+        line for line in plain(printed) if not line.startswith("application =")
+    ]
     status, text = run("behaviours", "-c", str(tmp_path / "x.toml"), "--check")
     assert status == 0, text
 
@@ -211,6 +219,15 @@ def test_variables_come_from_a_file_and_anew_at_a_reload(tmp_path: Path, serve: 
     (tmp_path / ".env").write_text("COLOUR=blue\n")
     assert server.order("reload")[0] == 0
     assert server.raw(ask).endswith(b"blue square 2")
+
+
+def test_a_file_of_variables_is_named_where_it_is_wrong_and_goes_behind_what_is_set(tmp_path: Path) -> None:
+    (tmp_path / "wrong.env").write_text("FOREHAND_REQUEST_TIMEOUT=7\nFOREHAND_NOSUCH=1\n")
+    status, text = run("shop", "--env-file", "wrong.env", "--check", cwd=tmp_path)
+    assert (status, "the variable FOREHAND_NOSUCH in wrong.env names no option" in text) == (2, True), text
+    (tmp_path / "other.env").write_text("FOREHAND_REQUEST_TIMEOUT=7\n")
+    said = setting("request_timeout", "--env-file", "other.env", cwd=tmp_path, env={"FOREHAND_TIMEOUT": "3"})
+    assert said == "request_timeout = 3.0  # FOREHAND_TIMEOUT", "what is set keeps its value"
 
 
 def test_a_file_of_variables_that_is_not_there_is_named() -> None:
@@ -277,6 +294,39 @@ def test_completion_knows_orders_choices_and_no_words_of_our_own() -> None:
         assert "reload" in text and "gevent" in text
 
 
+def test_completion_knows_which_options_take_a_value() -> None:
+    zsh = run("--completion", "zsh")[1]
+    flags = ("--bind", "--check", "--worker-class")
+    ends = {flag: re.search(rf"^  '{flag}\[[^\]]*\](.*)' \\$", zsh, re.M) for flag in flags}
+    assert {flag: end and end[1].partition("(")[0] for flag, end in ends.items()} == {
+        "--bind": ":value:_files", "--check": "", "--worker-class": ":value:",
+    }  # fmt: skip
+    assert re.search(r"^  '--access-log\[[^\]]*\]::value:", zsh, re.M), "its value may be left out"
+    assert "'1:order or module: _alternative " in zsh, "without the space it gets options that it does not know"
+    fish = run("--completion", "fish")[1]
+    assert re.search(r"^complete -c forehand -l bind .* -r$", fish, re.M)
+    assert re.search(r"^complete -c forehand -l check -d '[^']*'$", fish, re.M)
+
+
 def test_python_runs_the_module_too() -> None:
     done = subprocess.run([sys.executable, "-m", "forehand", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("forehand ")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_file_that_is_printed_is_utf_8_in_every_locale(tmp_path: Path, encoding: str) -> None:
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    prefix = "/Zürich/\U0001f3be/\U0010fffd"
+
+    def printed(*words: str) -> Path:
+        done = subprocess.run([sys.executable, "-m", "forehand", *words], cwd=tmp_path, env=env, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        (tmp_path / "made.toml").write_bytes(done.stdout)
+        return tmp_path / "made.toml"
+
+    from forehand.toml import read, table
+
+    file = printed("--pid-file", prefix, "--print-config")
+    assert (table(str(file), read(str(file))) or {})["pid_file"] == prefix
+    file = printed("migrate", f"gunicorn --pid {prefix} shop.wsgi")
+    assert (table(str(file), read(str(file))) or {})["pid_file"] == prefix

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,15 @@ class Collectd:
     def port(self) -> int:
         """Of its one UDP socket; 0: it has none yet."""
         assert self.process.poll() is None, self.log()
-        links = [os.readlink(entry) for entry in Path(f"/proc/{self.process.pid}/fd").iterdir()]
-        sockets = {link[len("socket:[") : -1] for link in links if link.startswith("socket:[")}
+        sockets = {link[len("socket:[") : -1] for link in self._links() if link.startswith("socket:[")}
         lines = [line.split() for line in Path("/proc/net/udp").read_text().splitlines()[1:]]
         return next((int(line[1].rpartition(":")[2], 16) for line in lines if line[9] in sockets), 0)
+
+    def _links(self) -> Iterator[str]:
+        """What its descriptors are; those that it closes meanwhile are left out."""
+        for entry in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):
+                yield os.readlink(entry)
 
     def values(self, kind: str) -> dict[str, float]:
         """The newest of each name."""

@@ -9,8 +9,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from forehand.supervisor.request_list import Shown
 from serving import PYTHON, Serving, read_reply
 from shared import settled, statistics, told
 
@@ -148,3 +150,15 @@ def test_zero_is_never_slow(serve: Serve) -> None:
     assert told(server, "--slow") == []
     assert server.stop() == 0
     assert "slow request" not in server.log()
+
+
+def test_what_is_followed_is_remembered_while_the_server_keeps_it() -> None:
+    def rows(first: int, last: int) -> list[Any]:
+        return [{"ended": float(number), "number": number, "request": "GET /"} for number in range(first, last)]
+
+    shown = Shown(rows(0, 5))
+    for first in range(0, 1000, 3):
+        assert shown.new(rows(first, first + 8)) == rows(first + 5, first + 8)
+    assert shown.new(rows(0, 1)) == rows(0, 1), "what is kept no more is forgotten"
+    assert shown.new([]) == []
+    assert shown.new(rows(0, 1)) == [], "what was told by nobody for a moment is not shown twice"

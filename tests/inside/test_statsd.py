@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +66,31 @@ def test_differences_are_sent_and_add_up(serve: Serve, tmp_path: Path, kind: str
         server.until(lambda: receive() or gauges["workers"] == 2)
         receive()
         assert counted["requests"] == 4, "nothing is sent twice"
+
+
+@pytest.mark.parametrize("beside", [(), ("--status-bind=127.0.0.1:0",)], ids=["alone", "beside the status endpoint"])
+def test_a_collector_that_comes_late_is_found_and_the_one_that_takes_its_place(
+    serve: Serve, tmp_path: Path, beside: tuple[str, ...]
+) -> None:
+    path = tmp_path / "statsd.sock"
+    options = (f"--statsd-host=unix://{path}", "--statsd-interval=0.1", *beside)
+    server = serve("phases:application", "--workers=1", *options)
+    time.sleep(0.3)  # several intervals in which there is no way
+    counted: Counter[str] = Counter()
+    for replies in range(3):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as collector:
+            path.unlink(missing_ok=True)
+            collector.bind(str(path))
+            collector.settimeout(10)
+            told = False
+            while not told or counted["forehand.requests"] < replies:
+                told = True
+                for line in collector.recv(65536).decode().splitlines():
+                    name, value, kind = re.split("[:|]", line)
+                    counted[name] += int(value) if kind == "c" else 0
+        assert view(server, "/quick") == 200
+    assert counted["forehand.requests"] == 2, "what nobody could be told is told later"
+    assert "started again" not in server.log(), server.log()
 
 
 def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -134,6 +134,25 @@ def test_probes_are_answered_though_every_thread_is_stuck(serve: Serve, tmp_path
     watched.server.until(lambda: watched.ask("/livez")[0] == 200)
 
 
+def test_a_supervisor_is_not_woken_to_show_that_it_lives(serve: Serve, tmp_path: Path) -> None:
+    """It says until when it need not be heard of: for ever where nothing is due. One that is stopped is told."""
+    watched = Watched(serve, tmp_path, "--workers", "1")
+
+    def told() -> tuple[int, bool]:
+        found = json.loads(watched.ask("/status.json")[1])
+        return found["server"]["looks_by_ms"], found["health"]["supervised"]
+
+    watched.server.until(lambda: told() == (2**64 - 1, True))
+    os.kill(watched.server.pid, signal.SIGSTOP)
+    try:
+        watched.server.until(lambda: not told()[1])
+        assert watched.ask("/livez")[0] == 503
+    finally:
+        os.kill(watched.server.pid, signal.SIGCONT)
+    watched.server.until(lambda: told()[1])
+    assert watched.ask("/livez")[0] == 200
+
+
 def test_a_server_that_stops_is_not_ready_and_lives(serve: Serve, tmp_path: Path) -> None:
     watched = Watched(serve, tmp_path, "--workers", "1")
     with watched.server.connect() as sock:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -116,3 +118,19 @@ def test_where_the_program_cannot_be_begun_a_forked_process_answers(serve: Serve
     pid, _ = process(watched.server)
     assert "python" in Path(f"/proc/{pid}/maps").read_text()
     watched.server.says(f"{said}; a process forked off the supervisor answers")
+
+
+@pytest.mark.parametrize(
+    "sent", [b"GET /livez HT", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100], ids=["heads", "replies"]
+)
+def test_who_says_or_reads_little_by_little_keeps_nobody_out(serve: Serve, tmp_path: Path, sent: bytes) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1")
+    with ExitStack() as crowd:
+        # Many times as many as there is room for: to wait until each of them runs out of time would take too long.
+        for _ in range(400):
+            sock = crowd.enter_context(socket.socket(socket.AF_UNIX))
+            sock.connect(watched.path)
+            sock.setblocking(False)
+            with suppress(BlockingIOError):
+                sock.send(sent)
+        assert watched.ask("/livez")[0] == 200

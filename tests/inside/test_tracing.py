@@ -127,9 +127,12 @@ def test_failures_are_errors_and_named_as_the_metrics_name_them(serve: Serve, co
     server = serve("traced:application", "--workers", "1", *options, "--trace-endpoint", collector.url, env=env())
     assert ask(server, "/fail")[0] == 500
     assert ask(server, "/sleep/2")[0] == 504
+    server.raw(b"GET /short HTTP/1.1\r\nHost: a\r\n\r\n")
     failed, late = one(server, collector, "/fail"), one(server, collector, "/sleep/2")
+    short = one(server, collector, "/short")
     assert (failed.span.status.code, failed.attributes["error.type"]) == (ERROR, "500")
     assert (late.span.status.code, late.attributes["error.type"]) == (ERROR, "timeout")
+    assert (short.span.status.code, short.attributes["error.type"]) == (ERROR, "cut_off"), "whatever its status"
     assert failed.attributes["forehand.request_id"] == failed.trace, "one name for both, where nobody gives another"
     server.says(f'"trace_id":"{failed.trace}","span_id":"{failed.id}"')
 

@@ -84,9 +84,43 @@ def test_a_server_that_is_lost_in_the_new_record_fails(tmp_path: Path, capsys: p
     assert code == 1 and "worse: b at 100: replies/s: it is in BASE and not in NEW" in err
 
 
+def spoilt(lines: list[dict], server: str, **changes: object) -> list[dict]:
+    """The same record, where this server's results are others."""
+    for line in lines:
+        if line["kind"] == "point" and line["server"] == server:
+            for name, value in changes.items():
+                line["result"]["generator" if name == "verdict" else "totals"][name] = value
+    return lines
+
+
+def test_a_record_of_which_no_round_counts_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = kept(tmp_path, "good", record("a", "b"))
+    none = kept(tmp_path, "none", spoilt(spoilt(record("a", "b"), "a", verdict="at_fault"), "b", verdict="at_fault"))
+    for words in ((none, "--servers", "a,b"), (none,), (none, good), (none, none)):
+        code, out, err = status(capsys, *words, "--fail-below", "0.95")
+        assert code == 2 and "replies/s cannot be compared at any point: nothing is proved" in err, words
+        assert "a at 100: no round counts, and it is not compared" in out
+        assert json.loads(status(capsys, *words, "--fail-below", "0.95", "--json")[1])["passed"] is False
+
+
+@pytest.mark.parametrize("changes", [{"verdict": "at_fault"}, {"replies": 0, "replies_per_s": 0.0}])
+def test_who_answers_nothing_that_counts_fails_the_gate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict
+) -> None:
+    base = kept(tmp_path, "base", record("a", "b"))
+    bad = kept(tmp_path, "bad", spoilt(record("a", "b"), "a", **changes))
+    code, _, err = status(capsys, base, bad, "--fail-below", "0.95")
+    assert code == 1 and "worse: a at 100: replies/s: it is in BASE and not in NEW" in err
+    code, _, err = status(capsys, bad, "--servers", "a,b", "--fail-below", "0.95")
+    assert code == 1 and "worse: a at 100: replies/s: it is in b and not in a" in err
+
+
 def test_the_gate_looks_at_the_figures_that_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base, slow = kept(tmp_path, "base", record("a")), kept(tmp_path, "slow", record("a", rate=900.0))
-    assert status(capsys, base, slow, "--fail-below", "0.95", "--figures", "pss_mib,p99_ms")[0] == 0
+    assert status(capsys, base, slow, "--fail-below", "0.95", "--figures", "pss_mib,p50_ms")[0] == 0
+    # A hundred replies have no 99th percentile, so that there is none to hold anybody to.
+    code, _, err = status(capsys, base, slow, "--fail-below", "0.95", "--figures", "pss_mib,p99_ms")
+    assert code == 2 and "p99 ms cannot be compared at any point" in err
     code, _, err = status(capsys, base, slow, "--fail-below", "0.95", "--figures", "cpu")
     assert code == 2 and "there is no figure 'cpu'" in err and "cpu_us_per_request" in err
 

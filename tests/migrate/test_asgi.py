@@ -40,7 +40,8 @@ HERE = {"bind": ["127.0.0.1:8000"]}
           "access_log": "combined", "access_log_file": "-", "ws_ping_interval": 9, "keep_alive_timeout": 4,
           "pid_file": "/run/x.pid", "socket_mode": "660"}),
         ("hypercorn a:b", HERE),
-        ("daphne a:b", {**HERE, "access_log": "common", "request_timeout": 120}),
+        # Its --http-timeout has no default: nothing is ended that was not.
+        ("daphne a:b", {**HERE, "access_log": "common"}),
         ("daphne -b 0.0.0.0 -p 81 -v 0 -t 60 --ping-interval 9 -s shop a:b",
          {"host": "0.0.0.0", "port": 81, "log_level": "warning", "access_log": "none", "request_timeout": 60,
           "ws_ping_interval": 9, "server_header": "shop"}),
@@ -126,7 +127,12 @@ def test_fastapi_s_file_is_imported_as_fastapi_imports_it(tmp_path: Path) -> Non
     [("--insecure-bind", "x", "hypercorn's --insecure-bind is `--bind http://x` here"),
      ("--websocket-ping-interval", "7", "hypercorn's --websocket-ping-interval is `--ws-ping-interval 7"),
      ("--endpoint", "tcp:81", "daphne's --endpoint is `--bind 0.0.0.0:81`"),
+     ("--processes", "4", "uWSGI's --processes is `--workers 4` here"),
+     ("--http-socket", ":81", "uWSGI's --http-socket is `--bind :81` here"),
+     ("--wsgi-file", "x.py", "uWSGI's --wsgi-file is the application, which is named without an option"),
+     ("--master", None, "uWSGI's --master has no counterpart here: workers are supervised, always"),
+     ("--http", "2", "HTTP/2 needs no option"),
      ("--ping-timeout", "7", "daphne's --ping-timeout is `--ws-ping-timeout 7")],
 )  # fmt: skip
-def test_single_options_of_hypercorn_and_daphne_are_answered(word: str, value: str, answer: str) -> None:
+def test_single_options_of_other_servers_are_answered(word: str, value: str | None, answer: str) -> None:
     assert answer in other_servers.flag(word, value)

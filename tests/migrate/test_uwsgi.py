@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -197,3 +199,22 @@ def test_of_unit_without_a_way_to_the_application_nothing_but_loopback_is_bound(
     (tmp_path / "unit.json").write_text(json.dumps({**UNIT, "listeners": {"*:8181": {"pass": "routes/status"}}}))
     printed = shown(page("unit.json", str(tmp_path), {}), tmp_path)
     assert 'bind = ["127.0.0.1:8000"]' in printed.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "target"),
+    [("--wsgi-file shop.py", "shop:application"), ("--wsgi-file /srv/a-b/my.wsgi", "/srv/a-b/my.wsgi:application"),
+     ("--wsgi-file my.wsgi --callable app", "./my.wsgi:app"), ("--wsgi-file a-b/my.py", "a-b/my.py:application"),
+     ("--chdir {} --wsgi-file my-app.py", "my-app.py:application")],
+)  # fmt: skip
+def test_a_file_that_is_no_module_is_served_as_a_file(tmp_path: Path, words: str, target: str) -> None:
+    text = page(f"uwsgi --http-socket :8000 {words.format(tmp_path)}")
+    assert f'application = "{target}"' in text and "the script" not in text, text
+    if "/srv" not in target:
+        file = tmp_path / words.split("--wsgi-file ")[1].partition(" ")[0]
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("def application(environ, start_response): pass\napp = application\n")
+        (tmp_path / "forehand.toml").write_text(text)
+        command = [sys.executable, "-m", "forehand", "--check"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr

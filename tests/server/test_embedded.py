@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib.util
 import os
 import re
@@ -23,7 +24,8 @@ from forehand.errors import Problem
 pytestmark = pytest.mark.interpreters
 
 LOOPS = ["asyncio", *(["uvloop"] if importlib.util.find_spec("uvloop") else [])]
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 
 
 def wsgi(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -93,6 +95,21 @@ def test_it_serves_beside_an_event_loop_that_runs(application: Any) -> None:
             return await asyncio.to_thread(get, server.url)
 
     assert asyncio.run(main()) in (b"wsgi", b"asgi")
+
+
+@pytest.mark.parametrize("application", ["wsgi", "asgi"])
+def test_a_forked_child_has_nothing_to_stop(application: str) -> None:
+    # A process of its own: `fork` copies what other tests have left.
+    code = (
+        f"import os, forehand, test_embedded as here\n"
+        f"server = forehand.Server(here.{application}).start()\n"
+        "child = os.fork()\n"
+        "if not child: os._exit(not server.stop())\n"
+        "_, status = os.waitpid(child, 0)\n"
+        "print(status, here.get(server.url), server.stop())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"0 b'{application}' True\n", done.stderr
 
 
 def test_it_serves_from_a_thread() -> None:
@@ -174,8 +191,102 @@ def test_aliases_are_understood() -> None:
         assert get(server.url + "/x/") == b"wsgi"
 
 
+@pytest.mark.parametrize("application", [wsgi, asgi])
+def test_the_access_log_goes_to_its_file(tmp_path: Path, application: Any) -> None:
+    file = tmp_path / "access.log"
+    with forehand.Server(application, access_log_file=str(file)) as server:
+        get(server.url + "/logged")
+        assert str(file) in _open()
+    assert file.read_text().count('"GET /logged HTTP/1.1" 200') == 1
+    del server
+
+
+@pytest.mark.parametrize("application", [wsgi, asgi])
+def test_nothing_is_left_of_servers_that_have_ended(tmp_path: Path, application: Any) -> None:
+    def used() -> tuple[int, int]:
+        gc.collect()
+        return len(_open()), len(os.listdir("/proc/self/task"))
+
+    def serve_once() -> None:
+        with forehand.Server(application, access_log_file=str(tmp_path / "access.log")) as server:
+            get(server.url)
+
+    serve_once()
+    before = used()
+    for _ in range(20):
+        serve_once()
+    # A thread of the engine's may end a moment later; the first one's may have been counted, which are fewer than 20.
+    until = time.monotonic() + 20
+    while any(now > then for now, then in zip(used(), before, strict=True)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert all(now <= then for now, then in zip(used(), before, strict=True)), (used(), before)
+
+
+def _open() -> list[str]:
+    """What this process has open."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{fd}"))
+    return found
+
+
+LOGGING = """
+import forehand, sys
+from test_embedded import {application} as app, get
+with open("logging.toml", "w") as file:
+    file.write("version = 1\\n[formatters.own]\\nformat = '%(name)s|%(message)s'\\n[handlers.file]\\n"
+               "class = 'logging.FileHandler'\\nfilename = 'own.log'\\nformatter = 'own'\\n"
+               "[root]\\nhandlers = ['file']\\n")
+for path in ("/first", "/second"):
+    with forehand.Server(app, log_config="logging.toml", access_log="common") as server:
+        get(server.url + path)
+"""
+
+
+@pytest.mark.parametrize("application", ["wsgi", "asgi"])
+def test_pythons_logging_has_the_lines_of_one_server_after_the_other(tmp_path: Path, application: str) -> None:
+    with pytest.raises(Problem, match="--log-config: /no/such.json cannot be read"):
+        forehand.Server(wsgi, log_config="/no/such.json").start()
+    text = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n" + LOGGING.format(application=application)
+    process = own_process(tmp_path, text)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+    found = (tmp_path / "own.log").read_text()
+    for path in ("/first", "/second"):
+        assert len(re.findall(rf'^forehand.access\|.*"GET {path} HTTP/1.1" 200', found, re.M)) == 1, found
+
+
+def test_variables_of_a_file_reach_the_target_that_serve_imports(tmp_path: Path) -> None:
+    pytest.importorskip("dotenv")
+    (tmp_path / ".env").write_text("COLOUR=red\n")
+    (tmp_path / "shop.py").write_text(
+        "import os, sys\nprint(os.environ.get('COLOUR'), flush=True)\nsys.exit('that is all')\n"
+    )
+    process = own_process(
+        tmp_path,
+        "import forehand\nfrom forehand.errors import Problem\ntry:\n"
+        f"    forehand.serve('shop:app', env_file='.env', workers=0, bind='unix:{tmp_path}/s')\n"
+        "except Problem as problem:\n    print(problem.args[0])\n",
+    )
+    out, err = process.communicate(timeout=30)
+    assert out == "red\nimporting 'shop' exited with 'that is all'\n", err
+
+
+def test_serve_refuses_two_applications() -> None:
+    with pytest.raises(Problem, match="the application is named twice: 'a:b' and application 'c:d'"):
+        forehand.serve("a:b", app="c:d")
+
+
+def test_the_port_is_that_of_the_first_address_whatever_is_spoken_there(tmp_path: Path) -> None:
+    with forehand.Server(wsgi, bind="fastcgi:127.0.0.1:0") as server:
+        assert server.port == int(server.url.rpartition(":")[2]) > 0
+    with forehand.Server(wsgi, bind=f"https://unix:{tmp_path}/s", tls_self_signed=True) as server:
+        assert server.port == 0
+
+
 def test_what_is_no_application_says_so() -> None:
-    with pytest.raises(Problem, match=r"is a int, which is not callable\n.*environ, start_response"):
+    with pytest.raises(Problem, match=r"'application' is an int, which is not callable\n.*environ, start_response"):
         forehand.Server(3)  # type: ignore[arg-type]
 
 

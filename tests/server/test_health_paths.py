@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -96,6 +97,41 @@ def test_a_server_that_does_not_go_on_is_told_so_here_as_well(serve: Serve, gate
         gate.open()
         assert [read_reply(sock, bytearray())[0] for sock in (stuck, waits)] == [200, 200]
     server.until(lambda: ask(server, "/livez")[0] == 200)
+
+
+def test_who_has_had_nothing_to_do_for_long_is_busy_and_not_dead(serve: Serve, gates: Iterator[Gate]) -> None:
+    server = serve(*DRIVERS["threads"], *PATHS, "--workers", "1", "--threads", "1", "--liveness-stall", "2")
+    assert ask(server, "/livez") == (200, b"ok\n")
+    time.sleep(2.1)
+    gate = next(gates)
+    with server.connect() as inside, server.connect() as waits:
+        inside.sendall(get(f"/gate{gate.path}"))
+        server.until(lambda: server.status()["workers"][0]["busy"] == 1)
+        waits.sendall(get("/waits"))
+        server.until(lambda: server.status()["workers"][0]["queued"] == 1)
+        assert ask(server, "/livez") == (200, b"ok\n")
+        gate.open()
+        assert [read_reply(sock, bytearray())[0] for sock in (inside, waits)] == [200, 200]
+
+
+@pytest.mark.apart  # it waits longer than a supervisor may be silent that does not wait
+def test_a_server_lives_though_nothing_has_happened_for_long(serve: Serve) -> None:
+    server = serve(*DRIVERS["threads"], *PATHS, "--workers", "1")
+    assert ask(server, "/livez") == (200, b"ok\n")
+    time.sleep(17)
+    assert ask(server, "/livez") == (200, b"ok\n")
+
+
+def test_a_supervisor_that_is_stopped_is_told_from_one_that_waits(serve: Serve) -> None:
+    server = serve(*DRIVERS["threads"], *PATHS, "--workers", "1")
+    assert ask(server, "/livez") == (200, b"ok\n")
+    os.kill(server.pid, signal.SIGSTOP)
+    dead = (503, b"[-] the supervisor shows signs of life\n[+] 1 of 1 workers finish requests\nnot ok\n")
+    try:
+        server.until(lambda: ask(server, "/livez") == dead)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    server.until(lambda: ask(server, "/livez") == (200, b"ok\n"))
 
 
 @pytest.mark.parametrize("workers", ["0", "1"])

@@ -6,6 +6,7 @@ depends on how fast a machine is, but that what takes a tenth of a second is lon
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -207,6 +208,37 @@ def test_a_route_has_no_more_requests_inside_than_its_limit_says(serve: Serve, t
     assert {answer(sock)[0] for sock in crowd} == {200}
 
 
+def test_a_connection_that_asks_for_more_waits_behind_others_of_a_limited_route(serve: Serve, tmp_path: Path) -> None:
+    """Its next request comes when the limit is not reached, and others have come before it."""
+    go = tmp_path / "go"
+    said = ("--route-limits", "/report=1", "--newest-first-after", "0s", *FOR_EVER)
+    served = serve("lanes:application", "--workers", "1", "--threads", str(THREADS), *said)
+    crowd = [asked(served, *[f"/report/{number}?{go}" for number in (0, 4, 5)])]
+    served.until(lambda: served.status()["workers"][0]["busy"] == 1)
+    for number in (1, 2, 3):
+        crowd.append(asked(served, f"/report/{number}?{go}"))
+        served.until(lambda number=number: queued(served) == number)
+    go.touch()
+    buffer = bytearray()
+    assert [read_reply(crowd[0], buffer)[0] for _ in range(3)] == [200] * 3
+    assert {answer(sock)[0] for sock in crowd[1:]} == {200}
+    assert ask(served, "/begun").decode() == "0 1 2 3 4 5"
+
+
+def test_a_quick_route_with_a_limit_goes_on_beside_any_number_of_slow_requests(serve: Serve, tmp_path: Path) -> None:
+    """One that has waited for another of its route has the thread that is kept, as it would have had at once."""
+    go = tmp_path / "go"
+    served = taught(serve, "--route-limits", "/quick=1", "--lanes", "/quick=quick,/gate=quick,/inside=quick")
+    crowd = crowd_of(served, "/report")
+    first, second = asked(served, f"/quick?{go}"), asked(served, f"/quick?{go}")
+    served.until(lambda: served.status()["workers"][0]["busy"] == THREADS)
+    served.until(lambda: queued(served) == CROWD - SLOW_THREADS + 1)
+    go.touch()
+    assert [answer(sock) for sock in (first, second)] == [(200, b"ok")] * 2
+    ask(served, "/gate?open")
+    assert {answer(sock)[0] for sock in crowd} == {200}
+
+
 def test_threads_become_more_while_requests_wait_for_one(serve: Serve) -> None:
     """Whether they stay is for figures to say: that more are tried does not depend on the machine.
 
@@ -249,6 +281,92 @@ def test_who_asks_for_most_makes_room_and_has_its_turn_like_everybody(serve: Ser
     answered = [status for status, _ in replies_of(modest)].count(200)
     assert answered >= 2
     assert [status for status, _ in replies_of(greedy)].count(503) == answered
+
+
+def of_client(served: Serving, path: str, client: str) -> socket.socket:
+    """A request that a proxy has sent for a client."""
+    sock = served.connect()
+    sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n\r\n".encode())
+    return sock
+
+
+def test_clients_of_ipv4_are_told_apart_also_where_a_proxy_writes_their_addresses_as_those_of_ipv6(
+    serve: Serve,
+) -> None:
+    """`::ffff:192.0.2.1` is one client, and no network with all others of IPv4."""
+    limit = 6
+    served = taught(serve, "--limit-queue", str(limit), "--fair-by", "client")
+    greedy = [of_client(served, "/report", "::ffff:192.0.2.1") for _ in range(SLOW_THREADS + limit - 2)]
+    greedy += [of_client(served, "/report", "192.0.2.1") for _ in range(2)]
+    served.until(lambda: queued(served) == limit)
+    modest = [of_client(served, "/report", f"::ffff:192.0.2.{number}") for number in range(2, 6)]
+    served.counts("requests_not_queued", 4)
+    ask(served, "/gate?open")
+    # Each has one of 256 shares by chance.
+    assert [status for status, _ in replies_of(modest)].count(200) >= 2
+    assert {status for status, _ in replies_of(greedy)} == {200, 503}
+
+
+@pytest.mark.parametrize("threads", [2, THREADS])
+def test_where_no_more_may_wait_who_matters_less_makes_room_for_who_matters_more(
+    serve: Serve, tmp_path: Path, threads: int
+) -> None:
+    """At the front, where no route is told from others, and in a lane; the last of the lowest priority goes first."""
+    said = ("--limit-queue", "3", "--priorities", "/report/1=low,/report/3=high")
+    lanes = ("--lanes", "/report=slow") if threads == THREADS else ()
+    served = serve("lanes:application", "--workers", "1", "--threads", str(threads), *FOR_EVER, *said, *lanes)
+    go = tmp_path / "go"
+    crowd = [asked(served, f"/report/0?{go}") for _ in range(threads - len(lanes) // 2)]
+    served.until(lambda: served.status()["workers"][0]["busy"] == len(crowd))
+    replies: list[tuple[str, socket.socket]] = []
+    for path, waiting, refused in [("1", 1, 0), ("2", 2, 0), ("1", 3, 0), ("2", 3, 1), ("3", 3, 2), ("1", 3, 3)]:
+        replies.append((path, asked(served, f"/report/{path}?{go}")))
+        served.until(lambda waiting=waiting: queued(served) == waiting)
+        served.counts("requests_not_queued", refused)
+    replies += [(path, asked(served, f"/report/{path}?{go}")) for path in "333"]
+    served.counts("requests_not_queued", 6)
+    go.touch()
+    assert sorted((path, answer(sock)[0]) for path, sock in replies) == [
+        *[("1", 503)] * 3,
+        *[("2", 503)] * 2,
+        ("3", 200),
+        ("3", 200),
+        ("3", 200),
+        ("3", 503),
+    ]
+    assert {answer(sock)[0] for sock in crowd} == {200}
+
+
+def test_who_finds_a_free_thread_is_not_refused_however_few_may_wait(serve: Serve) -> None:
+    """What has come at the same time is read together, and is begun one after the other."""
+    for limit in (0, 1):
+        served = taught(serve, "--limit-queue", str(limit))
+        worker = served.status()["workers"][0]["pid"]
+        crowd = [served.connect() for _ in range(SLOW_THREADS)]
+        served.until(lambda crowd=crowd: served.status()["workers"][0]["connections"] >= len(crowd))
+        os.kill(worker, signal.SIGSTOP)
+        for sock in crowd:
+            sock.sendall(b"GET /report HTTP/1.1\r\nHost: a\r\n\r\n")
+        os.kill(worker, signal.SIGCONT)
+        served.until(lambda: inside(served) == SLOW_THREADS)
+        ask(served, "/gate?open")
+        assert {answer(sock)[0] for sock in crowd} == {200}
+        served.counts("requests_not_queued", 0)
+        served.stop()
+
+
+def test_who_waits_for_calls_that_take_long_is_not_refused_if_it_is_begun_in_time(serve: Serve) -> None:
+    """Calls that were begun together end together: that none has ended for a while says nothing of how fast they are.
+
+    Four wait for two calls of half a second: that is one second, where two are thought to be too long.
+    """
+    said = ("--threads", "3", "--lanes", "/report=slow", "--queue-timeout", "4s", "--newest-first-after", "0s")
+    served = serve("lanes:application", "--workers", "1", *said)
+    crowd = [asked(served, *["/report?0.5"] * 4) for _ in range(6)]
+    for sock in crowd:
+        with sock:
+            buffer = bytearray()
+            assert [read_reply(sock, buffer)[0] for _ in range(4)] == [200] * 4
 
 
 #: One slow request is inside at a time: the only thread's, that which is not kept, as many as its route may have

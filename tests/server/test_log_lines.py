@@ -196,6 +196,16 @@ def test_the_servers_own_lines_can_be_json(serve: Callable[..., Serving], tmp_pa
     assert not [line for line in others if re.match(r"\d{4}-", line)], others
 
 
+@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("way", WAYS)
+def test_every_line_is_json_from_the_first_to_the_last(serve: Callable[..., Serving], way: str, workers: str) -> None:
+    target, *options = WAYS[way]
+    server = serve(target, *options, "--log-format", "json", "--workers", workers, env={"FAILURE": os.devnull})
+    assert server.stop() == 0
+    said = [json.loads(line)["message"] for line in server.log().splitlines()]
+    assert any("Ctrl-C stops" in text for text in said) and any("stopping: waiting" in text for text in said), said
+
+
 CONFIG = {
     "version": 1,
     "formatters": {"own": {"format": "%(name)s|%(levelname)s|%(message)s"}},
@@ -237,6 +247,39 @@ def test_lines_go_to_pythons_logging(serve: Callable[..., Serving], tmp_path: Pa
     assert re.search(r'^forehand.access\|INFO\|.*"GET /deep HTTP/1.1" 500', found, re.M), found
     assert found.count("refused a request") == 1, "each line once"
     assert "refused a request" not in server.log()
+
+
+SLOW = """
+import logging, time
+class Slow(logging.FileHandler):
+    def emit(self, record):
+        time.sleep(0.002)
+        super().emit(record)
+def app(environ, start_response):
+    start_response("200 OK", [])
+    return [b"ok"]
+async def asgi(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"ok"})
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stop_waits_for_lines_that_pythons_logging_has_still_to_be_told(
+    serve: Callable[..., Serving], tmp_path: Path, way: str
+) -> None:
+    config = json.loads(json.dumps(CONFIG))
+    config["handlers"]["file"] |= {"class": "slowly.Slow", "filename": str(tmp_path / "own.log")}
+    (tmp_path / "logging.json").write_text(json.dumps(config))
+    (tmp_path / "slowly.py").write_text(SLOW)
+    target, *options = WAYS[way]
+    server = serve(
+        target.replace("failures", "slowly"), *options, "--log-config", "logging.json", "--access-log", "common",
+        cwd=tmp_path,
+    )  # fmt: skip
+    server.raw(b"GET /noted HTTP/1.1\r\nHost: a\r\n\r\n" * 150 + b"GET /noted HTTP/1.1\r\n" + CLOSE + b"\r\n")
+    assert server.stop() == 0
+    assert (tmp_path / "own.log").read_text().count('"GET /noted HTTP/1.1" 200') == 151
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,16 @@ def test_a_mode_that_is_none_is_refused() -> None:
         assert f"'{value}' is not an octal mode such as 660" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--socket-group", "--socket-user"])
+def test_an_owner_that_is_not_there_is_named_with_its_option(tmp_path: Path, option: str) -> None:
+    done = subprocess.run(
+        [PYTHON, "-m", "forehand", "echo", "--bind", f"unix:{tmp_path}/s", option, "nosuch"],
+        cwd=HERE / "apps", capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"{option}: there is no {option.rpartition('-')[2]} 'nosuch'" in done.stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a socket away")
 def test_a_unix_socket_belongs_to_whom_it_is_given(serve: Callable[..., Serving], tmp_path: Path) -> None:
     group = grp.getgrnam("www-data").gr_gid

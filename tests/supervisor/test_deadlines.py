@@ -395,8 +395,11 @@ def test_a_worker_that_has_become_free_takes_the_next_connection(serve: Serve, s
 def test_where_all_are_stuck_new_connections_are_still_taken(serve: Serve, shop: Shop) -> None:
     folder = shop()
     server = serve("shop", "--workers", "2", "--threads", "4", cwd=folder)
-    stuck = [ask(server, "/wait") for _ in range(8)]
-    server.until(lambda: busy(server) == 8)
+    stuck = []
+    for count in range(1, 9):
+        # One by one, so that each worker knows what the other one has.
+        stuck.append(ask(server, "/wait"))
+        server.until(lambda count=count: busy(server) == count)
     late = ask(server, "/")
     open_gate(folder)
     assert answer(late)[0] == 200

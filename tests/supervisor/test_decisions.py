@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from forehand.supervisor.decisions import LONGEST_DELAY, Rules, State, decide, next_look
+from forehand.supervisor.decisions import CLOSED_WITHIN, LONGEST_DELAY, Rules, State, decide, next_look
 
 pytestmark = pytest.mark.interpreters
 
@@ -97,10 +97,32 @@ def test_rolling_replaces_one_after_the_other_and_never_serves_with_fewer() -> N
     assert names(actions, "spawn") == [5]
     actions = story("ready", 5)
     assert names(actions, "retire") == [2]
-    actions = story("ready", 6)
-    assert names(actions, "retire") == [3]
+    assert names(story("ready", 6), "retire") == [3]
+    assert story("closed", 1) == story("closed", 2) == []
+    actions = story("closed", 3)
     assert ("reloaded", True, "generation 2 serves") in actions
     assert names(actions, "forget") == [1]
+
+
+def test_a_reload_is_over_when_no_old_worker_takes_a_new_connection_any_more() -> None:
+    story = serving(2, strategy="together")
+    story("reload", None)
+    story("ready", 3)
+    assert names(story("ready", 4), "reloaded") == []
+    assert names(story("tick", after=1), "reloaded") == []
+    assert names(story("closed", 1), "reloaded") == [], "the other one may still take one"
+    assert names(story.died(2, crashed=False), "reloaded") == [True], "it is gone altogether"
+
+
+def test_a_worker_that_does_not_say_so_holds_up_a_reload_for_a_bounded_time() -> None:
+    story = serving(1)
+    story("reload", None)
+    story("ready", 2)
+    assert next_look(story.state, story.now) == story.now + CLOSED_WITHIN
+    assert names(story("tick", after=CLOSED_WITHIN - 0.01), "reloaded") == []
+    assert names(story("tick", after=0.01), "reloaded") == [True]
+    assert story("closed", 1) == [], "too late to matter"
+    assert next_look(story.state, story.now) > story.now + 20, "it may leave as slowly as before"
 
 
 def test_together_brings_all_up_before_any_leaves() -> None:
@@ -137,7 +159,8 @@ def test_a_reload_that_is_asked_for_during_another_follows_it() -> None:
     story = serving(1)
     story("reload", None)
     assert names(story("reload", None), "load") == []
-    actions = story("ready", 2)
+    assert names(story("ready", 2), "retire") == [1]
+    actions = story("closed", 1)
     assert ("reloaded", True, "generation 2 serves") in actions
     assert names(actions, "load") == [3]
     assert names(actions, "spawn") == [3]
@@ -162,6 +185,7 @@ def test_one_that_does_not_end_in_time_is_killed() -> None:
     story = serving(1, graceful=30)
     story("reload", None)
     story("ready", 2)
+    story("closed", 1)
     due = next_look(story.state, story.now)
     assert due == story.now + 32
     assert names(story("tick", after=32), "kill") == [1]
@@ -304,6 +328,7 @@ def test_a_reload_that_is_under_way_ends_while_the_end_is_awaited() -> None:
     story("drain")
     actions = story("ready", 2)
     assert names(actions, "announce_end") == [2]
+    actions = story("closed", 1)
     assert ("reloaded", True, "generation 2 serves") in actions
     assert names(actions, "load") == [], "what was asked for after it is too late"
     assert story("reload", None)[0][:2] == ("reloaded", False)

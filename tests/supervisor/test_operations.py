@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -31,6 +32,8 @@ def test_processes_say_what_they_are(serve: Callable[..., Serving], tmp_path: Pa
     assert command_line(server.pid) == "forehand: shop, supervisor"
     assert command_line(worker) == "forehand: shop, worker 1"
     assert (comm(server.pid), comm(worker)) == ("forehand", "forehand-w1")
+    alone = serve("shop", "--workers", "0", "--process-name", "store", cwd=tmp_path)
+    assert (command_line(alone.pid), comm(alone.pid)) == ("forehand: store, server", "forehand")
     # Whoever meets the port in use is told by that name.
     done = subprocess.run(
         [PYTHON, "-m", "forehand", "echo", "--bind", f"127.0.0.1:{server.port}"],
@@ -90,6 +93,87 @@ def test_sockets_of_the_dead_are_swept_and_of_the_living_are_not(tmp_path: Path)
     assert control.path_for("auto", "unix:/run/shop/http.sock").endswith("/run-shop-http.sock")
 
 
+def test_a_control_socket_of_its_own_has_room_where_the_address_has(
+    serve: Callable[..., Serving], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from forehand.supervisor import control
+    from forehand.unix_socket import LONGEST_PATH
+
+    names = set()
+    for end in "ab":
+        path = "/run/" + "é" * ((LONGEST_PATH - 6) // 2) + end
+        made = control.path_for("auto", f"unix:{path}")
+        assert len(os.fsencode(made)) <= LONGEST_PATH and os.path.dirname(made) == control.folder()
+        names.add(made)
+    assert len(names) == 2, "what differs stays different"
+    folder = tmp_path / ("x" * (LONGEST_PATH - len(str(tmp_path)) - 4))
+    folder.mkdir()
+    (folder / "shop.py").write_text(SHOP)
+    server = serve("shop", "--bind", f"unix:{folder}/s", "--control", "auto", cwd=folder)
+    done = subprocess.run([PYTHON, "-m", "forehand", "status"], cwd=folder, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, str(folder) in done.stdout) == (0, True), done.stderr
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_names_may_be_any_bytes(serve: Callable[..., Serving], tmp_path: Path, workers: str) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / "my-shop.py").write_text(SHOP)
+    server = serve(f"{folder}/my-shop.py", "--bind", f"unix:{folder}/s", "--workers", workers, cwd=tmp_path)
+    assert server.url == f"unix:{folder}/s"
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(f"{folder}/s")
+        sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert read_reply(sock, bytearray())[0] == 200
+    assert server.stop() == 0
+
+
+def test_a_stop_during_a_reload_has_an_answer_of_its_own(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    server = serve("shop", "--control", str(tmp_path / "c"), cwd=tmp_path)
+    # It comes to an end when nobody reads it any more.
+    os.mkfifo(tmp_path / "held")
+    (tmp_path / "shop.py").write_text("open('held').read()\n" + SHOP)
+    command = [PYTHON, "-m", "forehand", "reload", "-C", str(tmp_path / "c")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as reload:
+        with open(tmp_path / "held", "w"):  # opens when the new worker loads
+            assert server.order("stop") == (0, "the server has stopped\n")
+        assert reload.stderr is not None
+        assert reload.stderr.read() == "forehand reload: the server was stopped\n"
+    assert (reload.returncode, server.process.wait(timeout=20)) == (4, 0)
+
+
+def test_a_control_socket_may_have_any_name(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    path = str(tmp_path / 'a "shop" \\ é.sock')
+    server = serve("echo", "--control", path)
+    assert server.control == path
+    assert server.stop() == 0
+
+
+def command(*words: str) -> tuple[int, str]:
+    done = subprocess.run([PYTHON, "-m", "forehand", *words], capture_output=True, text=True, timeout=60, cwd="/")
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("order", ["status", "reload", "stacks", "requests", "top --once", "heap", "profile"])
+def test_an_applications_socket_is_no_control_socket(serve: Callable[..., Serving], tmp_path: Path, order: str) -> None:
+    serve("echo", "--bind", f"unix:{tmp_path}/web.sock")
+    status, said = command(*order.split(), "-C", f"{tmp_path}/web.sock")
+    assert status == 5 and said.startswith(f"forehand: what answers at {tmp_path}/web.sock is no control socket"), said
+
+
+def test_a_server_is_found_by_its_addresses(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    # Another one that runs, so that no order finds the right one without being told.
+    serve("echo", "--control", "auto")
+    server = serve("echo", "--bind", "127.0.0.1:0", "--bind", f"unix:{tmp_path}/web.sock", "--control", "auto")
+    for name in (server.url, f"127.0.0.1:{server.port}", f":{server.port}", f"unix:{tmp_path}/web.sock"):
+        status, said = command("status", "-C", name)
+        assert status == 0 and f"supervisor {server.pid} " in said, said
+    status, said = command("status", "-C", "127.0.0.1:1")
+    assert status == 5 and "no server answers at 127.0.0.1:1: " in said and f"  {server.pid}  echo" in said, said
+
+
 def test_a_reload_says_what_it_did_not_change(serve: Callable[..., Serving], tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
     (tmp_path / "forehand.toml").write_text("threads = 3\n")
@@ -99,11 +183,57 @@ def test_a_reload_says_what_it_did_not_change(serve: Callable[..., Serving], tmp
     assert status == 0
     assert "generation 2 serves" in text
     assert f"warning: control stays {server.control}" in text or "warning: control stays auto" in text
-    assert "warning: pid file stays none: a change of it needs a restart" in text
+    assert "warning: pid_file stays none: a change of it needs a restart" in text
     (tmp_path / "forehand.toml").write_text("threads = 'x'\n")
     status, text = server.order("reload")
     assert status == 3, "as the command itself would have ended"
     assert "forehand reload: ./forehand.toml:1: threads" in text and "forehand: " not in text
+
+
+STAYS = {
+    "log_file = 'own.log'": "log_file stays -: ",
+    "status_bind = '127.0.0.1:0'": "status_bind stays none: ",
+    "statsd_host = '127.0.0.1:9'": "statsd_host stays none: ",
+    "statsd_interval = 3": "statsd_interval stays 10: ",
+    "backlog = 7": "backlog stays 2048: ",
+    "reload = true": "reload stays false: ",
+    "workers = 0": "workers stays above 0, ",
+}
+
+
+def test_a_reload_names_all_that_a_supervisor_keeps(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    server = serve("shop", cwd=tmp_path)
+    for line, said in STAYS.items():
+        (tmp_path / "forehand.toml").write_text(f"{line}\n")
+        status, text = server.order("reload")
+        assert (status, text.count("warning: ")) == (0, 1), text
+        assert f"warning: {said}" in text and "a change of it needs a restart" in text
+    assert len(server.workers) == 1 and not (tmp_path / "own.log").exists()
+
+
+def test_a_reload_changes_how_the_supervisors_own_lines_look(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    server = serve("shop", cwd=tmp_path)
+    (tmp_path / "forehand.toml").write_text("log_format = 'json'\nprocess_name = 'store'\n")
+    assert server.order("reload") == (0, "generation 2 serves\n")
+    assert command_line(server.pid) == "forehand: store, supervisor"
+    before = len(server.log().splitlines())
+    assert server.order("reload") == (0, "generation 3 serves\n")
+    lines = server.log().splitlines()[before:]
+    assert any(json.loads(line)["message"] == "reload: generation 3 serves" for line in lines), lines
+
+
+def test_a_reload_searches_where_the_start_has(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "shop.py").write_text(SHOP)
+    program = (str(Path(PYTHON).parent / "forehand"),)
+    server = serve("shop", "--chdir", "site", cwd=tmp_path, program=program)
+    # Beside the folder that was named, where nothing of the application is looked for.
+    (tmp_path / "shop.py").write_text(SHOP)
+    (tmp_path / "site" / "shop.py").unlink()
+    status, text = server.order("reload")
+    assert status == 4 and "there is no module 'shop'" in text, text
 
 
 def test_a_worker_that_is_told_to_end_is_no_error(serve: Callable[..., Serving]) -> None:

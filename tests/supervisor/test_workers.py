@@ -10,11 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from asking import alive, children, get, pids, version  # type: ignore[import-not-found]
-from serving import PATIENCE, Serving
+from serving import PATIENCE, Serving, read_reply
 
 pytestmark = pytest.mark.interpreters
 
@@ -50,6 +51,24 @@ def test_a_reload_brings_up_new_code(serve: Serve, shop: Shop, strategy: str, pr
     assert code == 0, text
     assert version(server) == "two"
     assert len(pids(server)) == 2
+
+
+@pytest.mark.parametrize("strategy", ["rolling", "together"])
+def test_who_connects_after_a_reload_has_ended_comes_to_a_new_worker(serve: Serve, strategy: str) -> None:
+    server = serve("late_to_hear:application", "--workers", "2", "--reload-strategy", strategy)
+    old = set(server.workers)
+    with ExitStack() as stack:
+        late: dict[int, socket.socket] = {}
+        while set(late) != old:
+            sock = stack.enter_context(server.connect())
+            sock.sendall(b"GET /late HTTP/1.1\r\nHost: a\r\n\r\n")
+            late[int(read_reply(sock, bytearray())[2])] = sock
+        code, text = server.order("reload")
+        assert code == 0, text
+        assert old.isdisjoint(int(get(server)[1]) for _ in range(50))
+        kept = late[min(old)]
+        kept.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert int(read_reply(kept, bytearray())[2]) == min(old), "its connections are answered once more"
 
 
 def test_sighup_reloads(serve: Serve, shop: Shop) -> None:

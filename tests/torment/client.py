@@ -9,12 +9,16 @@ from __future__ import annotations
 import math
 import select
 import socket
+import time
 from dataclasses import dataclass, field
 
 from torment.replies import Replies, Wrong
 from torment.script import Script, Step
 
 READABLE = select.EPOLLIN | select.EPOLLRDHUP
+#: Who has ended its own side looks like one that is gone, and is taken for it if its request has waited for its turn
+#: for a quarter of a second (docs/workers.md). The server's clock for that may begin a little before ours.
+GIVEN_UP = 0.2
 
 
 @dataclass
@@ -31,6 +35,8 @@ class Client:
     doomed: bool = False
     #: What is wrong; empty as long as nothing is.
     wrong: str = ""
+    #: It was taken to have left, as it had ended its own side: its last request was not begun.
+    given_up: bool = False
     #: How it ended: `left` (by itself), `eof`, `reset`, `late`; empty while it goes on.
     ended: str = ""
     #: Requests of which something was sent, or is about to be.
@@ -45,6 +51,8 @@ class Client:
     #: When a pause ends, and when the next gulp may be taken.
     _wakes: float = 0
     _thirsty: float = 0
+    #: When it has ended its own side.
+    _half_at: float = math.inf
     _deaf: bool = False
     #: The server has said that nothing more comes; it has been seen.
     _peer_done: bool = False
@@ -119,11 +127,12 @@ class Client:
         if step.do in ("deaf", "hear"):
             self._deaf = step.do == "deaf"
             return True
-        return self._part(step)
+        return self._part(step, now)
 
-    def _part(self, step: Step) -> bool:
+    def _part(self, step: Step, now: float) -> bool:
         """A way to leave."""
         if step.do == "half":
+            self._half_at = now
             try:
                 self.sock.shutdown(socket.SHUT_WR)
             except OSError:
@@ -196,9 +205,15 @@ class Client:
             return cut
         if not self.script.fair or self.replies.excused or self._fragile():
             return ""
-        if replies.closing and not cut:
+        self.given_up = not cut and self._is_given_up()
+        if not cut and (replies.closing or self.given_up):
             return ""
         return f"{self.ended} after {replies.whole} replies, {len(replies.asked)} are due; {cut or 'between two'}"
+
+    def _is_given_up(self) -> bool:
+        """The last of its requests was not begun."""
+        waited = time.monotonic() - self._half_at
+        return self.ended == "eof" and len(self.replies.asked) == 1 and waited >= GIVEN_UP
 
     def _fragile(self) -> bool:
         """One of its requests gives the server a reason to end the connection."""

@@ -93,6 +93,8 @@ class Result:
     whole: int = 0
     refused: int = 0
     cut: int = 0
+    #: Clients whose last request the server has given up, as far as they know.
+    given_up: int = 0
     kills: int = 0
     reloads: int = 0
     forks: int = 0
@@ -166,6 +168,11 @@ class Run:
         result.problems += verdict.held(result)
         if not result.kills and not result.reloads:
             result.problems += verdict.conserved(base, end, result, len(result.waits))
+            abandoned = self.status("status counters")["counters"]["requests_abandoned"]
+            if result.given_up > abandoned:
+                result.problems.append(
+                    f"{result.given_up} last replies are missing, and {abandoned} requests were given up"
+                )
         self._stop()
 
     def _crowd(self, seed: int, seconds: float, *, disturbed: bool) -> Crowd:
@@ -221,6 +228,7 @@ class Run:
             result.whole += client.replies.answered
             result.refused += client.replies.refused
             result.cut += client.cut
+            result.given_up += client.given_up
             result.forks += any(step.asked and step.asked[0].fork for step in client.script.steps)
 
     def _workers(self, status: dict[str, Any]) -> list[Holding]:
@@ -284,12 +292,12 @@ class Run:
             self.result.problems.append(f"processes {left} are left behind")
         self.result.problems += verdict.log(self.server.log())
 
-    def status(self) -> dict[str, Any]:
+    def status(self, order: str = "status") -> dict[str, Any]:
         """What the supervisor tells."""
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(20)
             sock.connect(self.server.control)
-            sock.sendall(b"status\n")
+            sock.sendall(f"{order}\n".encode())
             lines = sock.makefile("r").read().splitlines()
         found: dict[str, Any] = json.loads(lines[-1])
         return found

@@ -90,6 +90,9 @@ impl EventLoop {
             // A forked child has no such thread.
             return;
         }
+        // It holds the server, which holds this: what nobody asks for a turn any more can go.
+        let turn_again = self.next.borrow(py).and_then(|mut next| next.call.take());
+        drop(turn_again);
         slices::give_back();
         self.heartbeat.end();
         let watchdog = self.watchdog.borrow(py).and_then(|mut watchdog| watchdog.take());

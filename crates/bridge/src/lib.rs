@@ -70,6 +70,13 @@ mod _core {
         Ok(exit_timer::within(patience_ms, status)?)
     }
 
+    /// Writes to a descriptor, unless nobody makes room there for so many milliseconds.
+    #[pyfunction]
+    fn write_within(py: Python<'_>, fd: RawFd, text: &[u8], patience_ms: u64) -> PyResult<()> {
+        let patience = std::time::Duration::from_millis(patience_ms);
+        Ok(py.detach(|| reactor::sys::write_within(fd, text, patience))?)
+    }
+
     /// Serves the status endpoint until this process ends, without the interpreter; `told`: a descriptor of what it is told.
     #[pyfunction]
     fn serve_status(py: Python<'_>, told: RawFd) -> PyResult<()> {

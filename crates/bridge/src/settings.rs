@@ -105,6 +105,7 @@ impl Settings {
             handoff,
             shared_listeners: get(settings, "shared_listeners", false)?,
             quiet_looks: QUIET_LOOKS,
+            unfinished_make_room: false,
             report: report(settings)?,
             max_requests: max_requests(settings)?,
             request_timeouts: request_timeouts(settings, &limits)?,

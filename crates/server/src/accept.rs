@@ -104,8 +104,11 @@ impl Acceptor {
             Ok((Accepted::Gone, _)) => None,
             Ok((Accepted::Exhausted, _)) => self.exhausted(listener, connections, poller),
             Err(error) => {
-                self.engine.log.warn(format!("a listener is broken: {error}; trying again"));
-                self.pause(poller);
+                if self.engine.cannot_accept(&error) {
+                    self.listeners.give_up(&poller.reactor);
+                } else {
+                    self.pause(poller);
+                }
                 None
             }
         }
@@ -379,6 +382,7 @@ impl Acceptor {
         }
         if stage == Stage::Retiring {
             self.listeners.close(&poller.reactor);
+            self.engine.report("closed it takes no new connections");
         } else if self.listeners.is_open() {
             self.listeners.all_ready();
         }

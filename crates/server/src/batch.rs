@@ -161,6 +161,12 @@ impl Batch {
         self.requests.pop_back()
     }
 
+    /// The last request for which something is true.
+    pub fn take_last_where(&mut self, is: impl Fn(&Exchange) -> bool) -> Option<Box<Exchange>> {
+        let place = self.requests.iter().rposition(|exchange| is(exchange))?;
+        self.requests.remove(place)
+    }
+
     /// The oldest request.
     #[inline]
     pub fn oldest(&self) -> Option<&Exchange> {

@@ -30,6 +30,8 @@ pub struct Claim<R> {
     over: AtomicBool,
     /// Counted in [`Claims::any_lost`].
     lost: AtomicBool,
+    /// When it was found to be overdue.
+    overdue_at: AtomicU64,
     escalated: AtomicBool,
 }
 
@@ -111,6 +113,7 @@ impl<R> Claims<R> {
             thread: AtomicU64::new(0),
             over: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            overdue_at: AtomicU64::new(0),
             escalated: AtomicBool::new(false),
         });
         lock(&self.open).push(Arc::clone(&claim));
@@ -145,7 +148,8 @@ impl<R> Claims<R> {
         lock(&self.open).len()
     }
 
-    /// Goes through all: what becomes overdue, and what has not come back `grace` milliseconds later.
+    /// Goes through all: what becomes overdue, and what has not come back `grace` milliseconds later. These begin when that is
+    /// found: where the whole process has stood still meanwhile (`docker pause`), its thread has had no chance before.
     pub fn look(&self, now: Millis, grace: Millis, passed: &mut impl Passed<R>) {
         let mut next = Millis::MAX;
         let open = lock(&self.open);
@@ -156,13 +160,14 @@ impl<R> Claims<R> {
                     continue;
                 }
                 let (thread, unanswered) = claim.expire();
+                claim.overdue_at.store(now, Ordering::Relaxed);
                 if thread != 0 {
                     claim.lost.store(true, Ordering::Release);
                     self.lost.fetch_add(1, Ordering::SeqCst);
                 }
                 passed.overdue(claim, thread, unanswered);
             }
-            let last = claim.deadline + grace;
+            let last = claim.overdue_at.load(Ordering::Relaxed) + grace;
             if last > now {
                 next = next.min(last);
             } else if claim.lost.load(Ordering::Acquire)
@@ -220,5 +225,15 @@ mod tests {
             assert_eq!(looked(&claims, now), found, "request_timeout_grace at {now}");
             assert_eq!(looked(&claims, now + 100).len(), usize::from(now < 150), "told once");
         }
+    }
+
+    #[test]
+    fn who_could_not_be_interrupted_earlier_has_its_grace_from_then_on() {
+        let claims = Claims::default();
+        claims.issue((), 100).begin(1);
+        assert_eq!(looked(&claims, 20_000), ["overdue"]);
+        assert_eq!(claims.next(), 20_050);
+        assert_eq!(looked(&claims, 20_049), [""; 0]);
+        assert_eq!(looked(&claims, 20_050), ["ignored"]);
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Connections {
     held_up: Option<u64>,
     /// Who makes room for another connection.
     evictable: EvictionQueue,
-    /// One has been closed since this was last asked.
+    /// One has been closed since this was last asked, or is back that may be closed for another.
     one_closed: bool,
     /// Requests of streams that the loop has not taken.
     opened: VecDeque<Box<Exchange>>,
@@ -283,6 +283,7 @@ impl Connections {
         }
         poller.wake_by(deadline);
         let token = connection.token;
+        self.one_closed |= self.engine.config.unfinished_make_room;
         // Behind a full socket nothing is read, so that there is nothing to go on with.
         if connection.more && !matches!(connection.phase, Phase::Flushing(_)) {
             self.slots.resume(token);

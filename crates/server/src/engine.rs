@@ -4,13 +4,14 @@
 //! way of a request.
 
 mod config;
+mod descriptors;
 
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use reactor::Waker;
-use reactor::sys::{exit_now, forks, give_back_code, write_stderr};
+use reactor::sys::{forks, give_back_code};
 
 use crate::budget::Budget;
 use crate::counters::Counters;
@@ -215,25 +216,6 @@ impl Engine {
         Ok(())
     }
 
-    /// True in a process that was forked off the one that this engine serves in: there it is a dead copy, and
-    /// nothing may come of it.
-    #[inline]
-    pub fn is_a_copy(&self) -> bool {
-        self.born != forks()
-    }
-
-    /// The kernel could not be asked what has happened. In a forked child that is so by design: what has
-    /// brought it back here, in spite of everything, ends with it.
-    #[cold]
-    pub(crate) fn cannot_poll(&self) -> usize {
-        if self.is_a_copy() {
-            write_stderr("forehand: a forked child came back into its parent's loop: it ends here\n");
-            exit_now(1);
-        }
-        // It would be a bug of ours; the loop goes on looking.
-        0
-    }
-
     /// Every counter by its name. Lines that were left out are counted by the log.
     pub fn counted(&self) -> Vec<(String, u64)> {
         self.counters.log_lines_suppressed.copy(self.log.lines_left_out());
@@ -348,6 +330,12 @@ impl Engine {
         } else {
             u64::MAX
         }
+    }
+
+    /// The same, and when requests that take long have to be looked at.
+    pub(crate) fn look_by(&self, now: u64) -> u64 {
+        let slow = if self.in_flight() > 0 { self.slow.look_by(now) } else { u64::MAX };
+        slow.min(self.publish_by(now))
     }
 
     /// Has the listeners looked at: a connection may wait for a worker that is no more.

@@ -368,6 +368,9 @@ impl Exchange {
 
     /// Cuts a reply that cannot be completed, so that the peer cannot take it for a whole one.
     pub fn cut(&mut self) {
+        if matches!(self.reply, Reply::Open { .. }) {
+            self.is_cut_off();
+        }
         // Without a length an orderly end would look like the end of the body; a stream's end is one of its own.
         let until_close = matches!(self.reply, Reply::Open { plan: BodyPlan::UntilClose, .. });
         if until_close || matches!(self.downstream, Downstream::Stream(_)) {

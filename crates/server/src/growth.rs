@@ -196,6 +196,13 @@ impl Growth {
         } else {
             self.threads
         };
+        if next == self.threads && self.downward {
+            // None fewer are tried. What is behind them may change, and then so few would not do: the rest is a short one.
+            self.downward = false;
+            self.rest_ms = REST_MS;
+            let why = format!("no fewer are tried; {}", self.rest(now));
+            return Some(Change { threads: next, why });
+        }
         if next == self.threads {
             return self.stay(has_room);
         }
@@ -213,11 +220,9 @@ impl Growth {
 
     /// Requests wait, and there cannot be more threads: says why, once.
     fn stay(&mut self, has_room: bool) -> Option<Change> {
-        let bound = match self.downward {
-            // It has fewer threads than finish as much, and none less are tried.
+        let bound = match has_room {
+            _ if self.threads >= self.most => Bound::Most,
             true => return None,
-            false if self.threads >= self.most => Bound::Most,
-            false if has_room => return None,
             false => Bound::Memory,
         };
         if self.told.replace(bound) == Some(bound) {
@@ -286,13 +291,19 @@ impl Growth {
             format!("{:.0} % fewer threads finish {:.0} % fewer requests", share * 100.0, -change * 100.0);
         if change < -LOSS * share {
             self.downward = false;
-            self.rest_until = now + self.rest_ms;
-            let what = format!("{what}; nothing else is tried for {} s", self.rest_ms / 1000);
-            self.rest_ms = (self.rest_ms * 2).min(LONGEST_REST_MS);
+            let what = format!("{what}; {}", self.rest(now));
             return self.back(trial, what);
         }
         self.seen = trial.after;
         Change { threads: self.threads, why: what }
+    }
+
+    /// Neither more nor fewer helped: for how long nothing is tried, in words.
+    fn rest(&mut self, now: Millis) -> String {
+        self.rest_until = now + self.rest_ms;
+        let words = format!("nothing else is tried for {} s", self.rest_ms / 1000);
+        self.rest_ms = (self.rest_ms * 2).min(LONGEST_REST_MS);
+        words
     }
 
     fn back(&mut self, trial: &Trial, why: String) -> Change {

@@ -6,11 +6,14 @@
 
 use std::collections::HashMap;
 
+use reactor::sys::is_stopped;
+
 use crate::rows::{Field, Page, ROWS, Rows};
 use crate::statistics::layout::{META, Meta, load};
 use crate::statistics::segment::{Segment, Server};
 
-/// A supervisor that has shown no sign of life for so long is stuck, in milliseconds: it shows one every five seconds.
+/// A supervisor is stuck if it should have looked so many milliseconds ago: it has been busy with one thing since then, or
+/// nobody lets it run. While it waits for something to happen it says nothing, and nobody wakes it to ask.
 const SILENT_MS: u64 = 15_000;
 
 /// What is asked.
@@ -52,7 +55,8 @@ pub struct HealthPaths {
     pub statistics: Option<Segment>,
 }
 
-/// For each worker's process: how many requests it had finished when that last changed, and when.
+/// For each worker's process in which requests wait and no thread is free: how many it had finished when that was seen for
+/// the first time, and when that was.
 pub type Seen = HashMap<(usize, u64), (u64, u64)>;
 
 /// How the server is.
@@ -79,7 +83,7 @@ impl Health {
         now: u64,
     ) -> Self {
         let mut found = Self {
-            supervised: segment.server(Server::Alive) + SILENT_MS >= now,
+            supervised: is_supervised(segment, now),
             ready: segment.server(Server::Ready),
             up: segment.server(Server::Up) == 1,
             stopping: segment.server(Server::Stopping) == 1,
@@ -93,14 +97,17 @@ impl Health {
                 continue;
             }
             let finished = load(&words[META + Meta::Ended as usize]);
-            let before = seen.get(&(row, pid)).copied().filter(|(count, _)| *count == finished);
-            let since = before.map_or(now, |(_, since)| since);
-            known.insert((row, pid), (finished, since));
             let full = rows.of(row, Field::Busy) >= rows.of(row, Field::Threads);
             let waits = rows.of(row, Field::Queued) > 0;
             found.workers += 1;
-            let still = now.saturating_sub(since) >= patience.stall;
-            found.stuck += usize::from(full && waits && still && !patience.deadlines && patience.stall > 0);
+            // While nobody waited, nothing had to go on: that time does not count.
+            if full && waits {
+                let before = seen.get(&(row, pid)).copied().filter(|(count, _)| *count == finished);
+                let since = before.map_or(now, |(_, since)| since);
+                known.insert((row, pid), (finished, since));
+                let still = now.saturating_sub(since) >= patience.stall;
+                found.stuck += usize::from(still && !patience.deadlines && patience.stall > 0);
+            }
         }
         *seen = known;
         found
@@ -142,9 +149,42 @@ impl Health {
     }
 }
 
+/// The supervisor looks when it said that it would, and nobody has stopped it.
+fn is_supervised(segment: &Segment, now: u64) -> bool {
+    let looks_by = segment.server(Server::LooksBy).saturating_add(SILENT_MS);
+    looks_by >= now && !is_stopped(segment.server(Server::Pid))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::{File, remove_file};
+
+    use reactor::sys::Access;
+
     use super::*;
+
+    fn segment() -> Segment {
+        let path = std::env::temp_dir().join(format!("forehand-health-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create_new(true).open(&path).expect("a new file");
+        remove_file(path).expect("it was there");
+        file.set_len(Segment::BYTES as u64).expect("a file with a hole");
+        Segment::open(file.into(), Access::Write).expect("statistics begin")
+    }
+
+    #[test]
+    fn a_supervisor_is_stuck_once_it_should_have_looked_and_never_while_it_waits() {
+        let segment = segment();
+        segment.set(Server::Pid as usize, std::process::id().into());
+        for (looks_by, now, expected) in [
+            (100_000, 100_000 + SILENT_MS - 1, true),
+            (100_000, 100_000 + SILENT_MS, true),
+            (100_000, 100_000 + SILENT_MS + 1, false),
+            (u64::MAX, 100_000_000, true),
+        ] {
+            segment.set(Server::LooksBy as usize, looks_by);
+            assert_eq!(is_supervised(&segment, now), expected, "{looks_by} {now}");
+        }
+    }
 
     #[test]
     fn busy_is_not_dead_and_stuck_as_a_whole_is() {

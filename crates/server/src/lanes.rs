@@ -229,6 +229,15 @@ impl Lanes {
         (self.routes.hash_of(client) % fair::SHARES as u64) as u8
     }
 
+    /// Where a request waits that has just come: not before those of its route that have come before it.
+    #[inline]
+    pub fn place_behind<T: Waits>(&self, mark: &Mark, queues: &Queues<T>) -> Lane {
+        match mark.limit.map(Lane::Limited) {
+            Some(limited) if queues.waiting(limited) > 0 => limited,
+            _ => self.place(mark),
+        }
+    }
+
     /// Where a request waits that is not begun at once.
     #[inline]
     pub fn place(&self, mark: &Mark) -> Lane {
@@ -264,21 +273,36 @@ impl Lanes {
 
     /// The next queue that may go on: they take turns.
     fn beside<T: Waits>(&self, queues: &Queues<T>) -> Option<usize> {
-        if queues.is_empty() || !self.admits_others() {
+        let admits_others = self.admits_others();
+        if queues.is_empty() || !admits_others && queues.limited() == 0 {
             return None;
         }
         let all = 2 + self.limits.len();
         (1..=all).map(|further| (self.last + further) % all).find(|&place| match lane_at(place) {
             lane if queues.waiting(lane) == 0 => false,
-            Lane::Limited(limit) => !self.limits.is_reached(limit),
-            _ => true,
+            // Whoever is quick may have a thread that is kept, here as well.
+            lane @ Lane::Limited(limit) => {
+                !self.limits.is_reached(limit) && (admits_others || queues.are_quick(lane))
+            }
+            _ => admits_others,
         })
     }
 
     /// True: there is a thread for a request that is not known to be quick, beside those that are kept.
     #[inline]
     pub fn admits_others(&self) -> bool {
-        self.out.saturating_sub(self.inside.quick()) + self.kept() < self.threads
+        self.others_inside() + self.kept() < self.threads
+    }
+
+    /// How many are inside that do not count as quick.
+    #[inline]
+    pub fn others_inside(&self) -> u32 {
+        self.out.saturating_sub(self.inside.quick())
+    }
+
+    /// So many requests that are not known to be quick may begin at once.
+    pub fn room_for_others(&self) -> u32 {
+        self.threads.saturating_sub(self.others_inside() + self.kept())
     }
 
     /// Threads that are kept for quick routes: as the rule says, and one where lanes are said by hand.

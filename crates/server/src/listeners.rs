@@ -186,6 +186,12 @@ impl Listeners {
         self.open
     }
 
+    /// Takes nothing more, and touches no descriptor: what has their numbers now is somebody else's.
+    pub fn give_up(&mut self, reactor: &Reactor) {
+        self.open = false;
+        self.close(reactor);
+    }
+
     /// Takes nothing more, and keeps nobody from being refused: who waited in a queue that nobody empties would find out
     /// when this process ends.
     pub fn close(&mut self, reactor: &Reactor) {

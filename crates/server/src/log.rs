@@ -4,6 +4,8 @@
 //! Knows: lines and how many a second are too many. Does not know: what they are about. Any
 //! thread adds lines; only the log's own thread writes, and it starts with the first line.
 
+mod form;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Write};
@@ -11,105 +13,20 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use reactor::sys::{duplicate_file, monotonic_ms, wall_us};
+use reactor::sys::{duplicate_file, monotonic_ms};
 
+pub use self::form::{Form, Level, push_clean};
 use crate::sync::{lock, wait, wait_for};
 
 /// Lines waiting to be written; more are counted and left out, so that memory is bounded
 /// where the reader of the log has stopped reading.
 const QUEUE: usize = 4096;
 
-/// How grave a line is, in the order and with the numbers of Python's logging.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Debug = 10,
-    Info = 20,
-    Warning = 30,
-    Error = 40,
-    Critical = 50,
-}
+/// Of the log's thread.
+const STACK_BYTES: usize = 64 << 10;
 
-impl Level {
-    /// By its name, as `--log-level` has it.
-    pub fn parse(name: &str) -> Option<Self> {
-        Some(match name.to_ascii_lowercase().as_str() {
-            "debug" | "trace" => Self::Debug,
-            "info" => Self::Info,
-            "warning" | "warn" => Self::Warning,
-            "error" => Self::Error,
-            "critical" => Self::Critical,
-            _ => return None,
-        })
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-        }
-    }
-
-    /// The terminal's sequence that makes it stand out; empty: it does not.
-    fn colour(self) -> &'static str {
-        match self {
-            Self::Debug | Self::Info => "",
-            Self::Warning => "\x1b[33m",
-            Self::Error | Self::Critical => "\x1b[1;31m",
-        }
-    }
-}
-
-/// How lines look; `python/forehand/lines.py` has the same three.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    Plain,
-    /// For a terminal: what a person has to look at stands out.
-    Colour,
-    /// A JSON object a line.
-    Json,
-}
-
-impl Form {
-    /// By its name in the settings.
-    pub fn parse(name: &str) -> Self {
-        match name {
-            "colour" => Self::Colour,
-            "json" => Self::Json,
-            _ => Self::Plain,
-        }
-    }
-
-    /// One whole line, newline included, from text that may hold anything a peer has sent.
-    fn line(self, level: Level, text: &str) -> Vec<u8> {
-        let us = wall_us();
-        let (date, time) = crate::calendar::iso(us / 1_000_000);
-        let (ms, pid, name) = (us / 1000 % 1000, std::process::id(), level.name());
-        let mut line = match self {
-            Self::Plain => format!("{date} {time}.{ms:03}Z [{pid}] {name}: "),
-            Self::Colour => {
-                format!("\x1b[2m{date} {time}.{ms:03}Z [{pid}]\x1b[0m {}{name}: ", level.colour())
-            }
-            Self::Json => format!(
-                "{{\"time\": \"{date}T{time}.{ms:03}Z\", \"level\": \"{name}\", \"pid\": {pid}, \"message\": \""
-            ),
-        }
-        .into_bytes();
-        match self {
-            Self::Json => push_json(&mut line, text),
-            _ => push_clean(&mut line, text.as_bytes()),
-        }
-        line.extend_from_slice(match self {
-            Self::Plain => b"\n",
-            Self::Colour if level.colour().is_empty() => b"\n",
-            Self::Colour => b"\x1b[0m\n",
-            Self::Json => b"\"}\n",
-        });
-        line
-    }
-}
+/// How often it is tried again to start it, in milliseconds.
+const TRY_MS: u64 = 100;
 
 /// One file that lines go to.
 #[derive(Clone)]
@@ -117,9 +34,26 @@ pub struct Log {
     shared: Arc<Shared>,
     level: Level,
     form: Form,
+    /// With the last of them the log's thread ends.
+    _writers: Arc<Writers>,
+}
+
+/// Whoever may write lines.
+struct Writers(Arc<Shared>);
+
+impl Drop for Writers {
+    fn drop(&mut self) {
+        // In a forked child there is no such thread, and the lock may be somebody's who is not there either.
+        if self.0.pid == std::process::id() {
+            lock(&self.0.queue).closed = true;
+            self.0.filled.notify_one();
+        }
+    }
 }
 
 struct Shared {
+    /// The process whose log it is.
+    pid: u32,
     queue: Mutex<Queue>,
     filled: Condvar,
     emptied: Condvar,
@@ -128,8 +62,12 @@ struct Shared {
 struct Queue {
     lines: VecDeque<Vec<u8>>,
     /// The log's file until its thread has started, which then owns it.
-    file: Option<File>,
+    file: Option<Arc<File>>,
     started: bool,
+    /// Where it could not be started: when that is tried again, in milliseconds.
+    next_try: u64,
+    /// Nobody can write a line any more.
+    closed: bool,
     writing: bool,
     rate: Rate,
     /// Lines left out because the queue was full, or the file could not be written.
@@ -207,16 +145,23 @@ impl Log {
         let most = if rate == 0 { u64::MAX } else { rate };
         let queue = Queue {
             lines: VecDeque::new(),
-            file,
+            file: file.map(Arc::new),
             started: false,
+            next_try: 0,
+            closed: false,
             writing: false,
             rate: Rate { most, second: 0, used: 0, suppressed: 0, total: 0 },
             lost: 0,
             next: None,
             losses: None,
         };
-        let shared = Shared { queue: Mutex::new(queue), filled: Condvar::new(), emptied: Condvar::new() };
-        Self { shared: Arc::new(shared), level, form }
+        let shared = Arc::new(Shared {
+            pid: std::process::id(),
+            queue: Mutex::new(queue),
+            filled: Condvar::new(),
+            emptied: Condvar::new(),
+        });
+        Self { _writers: Arc::new(Writers(Arc::clone(&shared))), shared, level, form }
     }
 
     /// Goes on with another file (a copy of the descriptor is kept): the old one was moved away.
@@ -229,7 +174,7 @@ impl Log {
         if queue.started {
             queue.next = Some(file);
         } else {
-            queue.file = Some(file);
+            queue.file = Some(Arc::new(file));
         }
         Ok(())
     }
@@ -285,27 +230,25 @@ impl Log {
         let mut queue = lock(&self.shared.queue);
         if queue.lines.len() >= QUEUE {
             queue.lost += 1;
-            return;
+        } else {
+            queue.lines.push_back(line);
         }
-        queue.lines.push_back(line);
-        if let (false, Some(file)) = (queue.started, queue.file.take()) {
-            queue.started = true;
-            let shared = Arc::clone(&self.shared);
-            let builder = std::thread::Builder::new().name("forehand-log".into()).stack_size(64 << 10);
-            let form = self.form;
-            if builder.spawn(move || shared.write(file, form)).is_err() {
-                queue.lines.clear();
-            }
-        } else if !queue.started {
-            queue.lines.clear();
-        }
+        self.shared.start(&mut queue, self.form, STACK_BYTES);
         drop(queue);
         self.shared.filled.notify_one();
+    }
+
+    /// Threads can be started again: lines may have waited for theirs.
+    pub fn catch_up(&self) {
+        let mut queue = lock(&self.shared.queue);
+        queue.next_try = 0;
+        self.shared.start(&mut queue, self.form, STACK_BYTES);
     }
 
     /// Waits until what was queued is written, at most so long: before the process ends.
     pub fn flush(&self, patience: Duration) {
         let until = Instant::now() + patience;
+        self.catch_up();
         let mut queue = lock(&self.shared.queue);
         if queue.started && queue.rate.suppressed > 0 {
             let owed = std::mem::take(&mut queue.rate.suppressed);
@@ -322,8 +265,26 @@ impl Log {
 }
 
 impl Shared {
+    /// Starts the log's thread, if it is not there. Where the system lets nobody start a thread, lines wait until it does.
+    fn start(self: &Arc<Self>, queue: &mut Queue, form: Form, stack: usize) {
+        if queue.started || queue.lines.is_empty() {
+            return;
+        }
+        let Some(file) = queue.file.as_ref().map(Arc::clone) else { return queue.lines.clear() };
+        let now = monotonic_ms();
+        if now < queue.next_try {
+            return;
+        }
+        let shared = Arc::clone(self);
+        let builder = std::thread::Builder::new().name("forehand-log".into()).stack_size(stack);
+        match builder.spawn(move || shared.write(file, form)) {
+            Ok(_) => (queue.started, queue.file) = (true, None),
+            Err(_) => queue.next_try = now + TRY_MS,
+        }
+    }
+
     /// The log thread's life.
-    fn write(&self, mut file: File, form: Form) {
+    fn write(&self, mut file: Arc<File>, form: Form) {
         // The end of the file is half a line: what follows begins with a new one.
         let mut torn = false;
         let mut failing = false;
@@ -333,6 +294,9 @@ impl Shared {
                 queue.writing = false;
                 while queue.lines.is_empty() {
                     self.emptied.notify_all();
+                    if queue.closed {
+                        return;
+                    }
                     queue = wait(&self.filled, queue);
                 }
                 queue.writing = true;
@@ -340,7 +304,7 @@ impl Shared {
                 (std::mem::take(&mut queue.lines), lost, queue.next.take(), queue.losses.clone())
             };
             if let Some(next) = next {
-                file = next;
+                file = Arc::new(next);
                 torn = false;
             }
             let count = lines.len() as u64;
@@ -354,7 +318,7 @@ impl Shared {
             }
             // A log that cannot be written (disk full, reader gone) must not stop anything. That it
             // cannot is said elsewhere, and how many lines that cost when it can be written again.
-            let (taken, failure) = put(&mut file, &batch);
+            let (taken, failure) = put(&file, &batch);
             if let Some(last) = taken.checked_sub(1) {
                 torn = batch[last] != b'\n';
             }
@@ -375,7 +339,7 @@ impl Shared {
 }
 
 /// Writes as much as the file takes: how much that was, and why it was not all.
-fn put(file: &mut File, batch: &[u8]) -> (usize, Option<Error>) {
+fn put(mut file: &File, batch: &[u8]) -> (usize, Option<Error>) {
     let mut taken = 0;
     while taken < batch.len() {
         match file.write(&batch[taken..]) {
@@ -388,33 +352,11 @@ fn put(file: &mut File, batch: &[u8]) -> (usize, Option<Error>) {
     (taken, None)
 }
 
-/// Appends text with control characters shown as escapes, so that no peer writes lines of
-/// its own into the log.
-pub fn push_clean(line: &mut Vec<u8>, text: &[u8]) {
-    for &byte in text {
-        if byte == b'\\' || !(0x20..0x7f).contains(&byte) {
-            line.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
-        } else {
-            line.push(byte);
-        }
-    }
-}
-
-/// Appends text inside a JSON string (RFC 8259 §7). Quotes and control characters are escaped; the rest is UTF-8.
-fn push_json(line: &mut Vec<u8>, text: &str) {
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => line.extend_from_slice(&[b'\\', character as u8]),
-            ' '..='\u{10ffff}' if character != '\u{7f}' => {
-                line.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-            _ => line.extend_from_slice(format!("\\u{:04x}", character as u32).as_bytes()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     #[test]
@@ -429,24 +371,34 @@ mod tests {
     }
 
     #[test]
-    fn a_line_in_json_holds_whatever_a_peer_has_sent() {
-        let line = String::from_utf8(Form::Json.line(Level::Error, "a \"b\"\n\\ é\u{1}")).expect("UTF-8");
-        assert!(line.contains("\"level\": \"error\""), "{line}");
-        assert!(line.ends_with("\"message\": \"a \\\"b\\\"\\u000a\\\\ é\\u0001\"}\n"), "{line}");
+    fn what_was_written_is_there_when_its_log_is_closed_and_nobody_has_the_file_then() {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let log = Log::new(writer.as_raw_fd(), Level::Info, 0, Form::Plain).expect("a log");
+        drop(writer);
+        log.clone().line(b"one\n".to_vec());
+        log.line(b"two\n".to_vec());
+        drop(log);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("its end, when the thread has closed it");
+        assert_eq!(text, "one\ntwo\n");
     }
 
     #[test]
-    fn errors_stand_out_on_a_terminal_and_nothing_else_does() {
-        let line = |form: Form, level| String::from_utf8(form.line(level, "text")).expect("UTF-8");
-        assert!(line(Form::Colour, Level::Error).ends_with("\x1b[1;31merror: text\x1b[0m\n"));
-        assert!(line(Form::Colour, Level::Info).ends_with("\x1b[0m info: text\n"));
-        assert!(!line(Form::Plain, Level::Error).contains('\x1b'));
-    }
-
-    #[test]
-    fn no_peer_writes_lines_of_its_own() {
-        let mut line = Vec::new();
-        push_clean(&mut line, b"GET /a\r\nfake \\ \xff");
-        assert_eq!(line, b"GET /a\\x0d\\x0afake \\x5c \\xff");
+    fn where_no_thread_can_be_started_lines_wait_for_the_next_chance() {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let log = Log::new(writer.as_raw_fd(), Level::Info, 0, Form::Plain).expect("a log");
+        drop(writer);
+        let mut queue = lock(&log.shared.queue);
+        queue.lines.push_back(b"one\n".to_vec());
+        // So large a stack nobody gets.
+        log.shared.start(&mut queue, Form::Plain, usize::MAX >> 2);
+        assert!(!queue.started && queue.next_try > 0);
+        drop(queue);
+        log.line(b"two\n".to_vec());
+        log.flush(Duration::from_secs(20));
+        drop(log);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("its end");
+        assert_eq!(text, "one\ntwo\n");
     }
 }

@@ -70,7 +70,7 @@ impl Poller {
     #[inline]
     pub fn poll(&mut self, waits: bool, resuming: usize, engine: &Engine) -> usize {
         self.statistics.looks();
-        let found = self.reactor.poll(waits).unwrap_or_else(|_| engine.cannot_poll());
+        let found = self.reactor.poll(waits).unwrap_or_else(|error| engine.cannot_poll(&error));
         engine.counters.looks.add_alone();
         self.now = monotonic_ms();
         self.looked = self.now;

@@ -6,7 +6,7 @@
 mod growing;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -37,6 +37,9 @@ const LOOK_AGAIN: Duration = Duration::from_micros(300);
 /// another one holds it in a calculation that takes no turns. As long as a strain (`ffi/switch_interval.rs`).
 const HELD_MS: u64 = 30;
 
+/// How often it is tried again where no thread can be started, as there are as many as the system allows.
+const TRY_MS: u64 = 1000;
+
 /// A count that is odd while something lasts, and since when it has been the same.
 #[derive(Default)]
 struct Lasting {
@@ -65,6 +68,8 @@ pub struct Threads<A: App> {
     born: AtomicUsize,
     /// A thread was started and has not yet been of use: one at a time.
     growing: AtomicBool,
+    /// The system lets nobody start a thread: when that is tried again, in milliseconds; zero: it does.
+    refused_until: AtomicU64,
     watchdog: Mutex<Option<Thread>>,
 }
 
@@ -82,6 +87,7 @@ impl<A: App> Threads<A> {
             all_gone: Condvar::new(),
             born: AtomicUsize::new(0),
             growing: AtomicBool::new(false),
+            refused_until: AtomicU64::new(0),
             watchdog: Mutex::new(None),
         })
     }
@@ -169,7 +175,7 @@ impl<A: App> Threads<A> {
                 will_wait(Wait::For("the next job"));
                 // Once it has said that it sleeps it looks once more before it sleeps for long.
                 let first = if quiet == self.engine.config.quiet_looks + 1 { ms + HELD_MS } else { NEVER };
-                match self.engine.deadlines.next().min(self.engine.publish_by(ms)).min(first) {
+                match self.engine.deadlines.next().min(self.engine.look_by(ms)).min(first) {
                     NEVER => thread::park(),
                     next => thread::park_timeout(Duration::from_millis(next.saturating_sub(ms).max(1))),
                 }
@@ -206,13 +212,23 @@ impl<A: App> Threads<A> {
         if *lock(&self.count) >= self.most() {
             return false;
         }
+        let now = monotonic_ms();
+        if now < self.refused_until.load(Ordering::Relaxed) {
+            return false;
+        }
         if self.growing.swap(true, Ordering::AcqRel) {
             return true;
         }
         if let Err(error) = self.spawn() {
             self.growing.store(false, Ordering::Release);
-            self.engine.log.warn(format!("cannot start another thread: {error}; going on with fewer"));
+            if self.refused_until.swap(now + TRY_MS, Ordering::Relaxed) == 0 {
+                let count = *lock(&self.count);
+                self.engine.log.warn(format!("cannot start another thread: {error}; going on with {count}"));
+            }
             return false;
+        }
+        if self.refused_until.swap(0, Ordering::Relaxed) != 0 {
+            self.engine.log.catch_up();
         }
         self.engine.log.debug(|| {
             let (count, parked) = self.numbers();

@@ -399,6 +399,6 @@ impl Requests {
 
     /// Measures how fast requests are done.
     pub fn measure(&mut self, now: Millis) {
-        self.throughput.measure(now);
+        self.throughput.measure(now, self.engine.in_flight());
     }
 }

@@ -34,6 +34,8 @@ pub struct SlowRequests {
     slow: u64,
     words: Option<&'static [Word]>,
     looked: AtomicU64,
+    /// When somebody will have to be looked at, as far as the last look could tell.
+    next: AtomicU64,
     watched: Mutex<Watched>,
 }
 
@@ -58,7 +60,7 @@ impl SlowRequests {
     /// `slow`: in milliseconds.
     pub fn new(slow: Millis, words: Option<&'static [Word]>) -> Self {
         let slow = slow.saturating_mul(1_000_000);
-        Self { slow, words, looked: AtomicU64::new(0), watched: Mutex::default() }
+        Self { slow, words, looked: AtomicU64::new(0), next: AtomicU64::new(0), watched: Mutex::default() }
     }
 
     /// Looks whether a thread shall be looked at. `now` in monotonic milliseconds.
@@ -69,7 +71,22 @@ impl SlowRequests {
         }
         self.looked.store(now, Ordering::Relaxed);
         let inside = slots::read(words, false);
-        lock(&self.watched).look(&inside, self.slow, now)
+        let mut watched = lock(&self.watched);
+        // One that is being counted has its line written by what is known of it.
+        let is_inside = |number| inside.iter().any(|one| one.number == number);
+        watched.known.retain(|number, _| is_inside(*number) || slots::holds(words, *number));
+        let found = watched.look(&inside, self.slow, now);
+        self.next.store(watched.next(&inside, self.slow, now), Ordering::Relaxed);
+        found
+    }
+
+    /// When to look again, while requests are inside. `now` in monotonic milliseconds.
+    pub fn look_by(&self, now: Millis) -> Millis {
+        if self.words.is_none() || self.slow == 0 {
+            return Millis::MAX;
+        }
+        let looked = self.looked.load(Ordering::Relaxed);
+        self.next.load(Ordering::Relaxed).max(looked.saturating_add(EVERY_MS)).max(now + 1)
     }
 
     /// Threads that shall be looked at: each with the number of its request.
@@ -121,18 +138,12 @@ impl SlowRequests {
 
 impl Watched {
     fn look(&mut self, inside: &[Inside], slow: u64, now: Millis) -> bool {
-        self.known.retain(|number, _| inside.iter().any(|one| one.number == *number));
         if now >= self.since.saturating_add(WHILE_MS) {
             self.spent = 0;
         }
-        let looks = |one: &Inside| self.known.get(&one.number).map_or(0, |known| known.looks);
-        let due = |one: &Inside| {
-            let half = HALVES.get(looks(one)).copied().unwrap_or(u64::MAX);
-            (now.saturating_mul(1_000_000)).saturating_sub(one.first) >= (slow / 2).saturating_mul(half)
-        };
-        let mut all: Vec<&Inside> = inside.iter().filter(|one| due(one)).collect();
+        let mut all: Vec<&Inside> = inside.iter().filter(|one| self.due(one, slow) <= now).collect();
         // Whoever was looked at least is next, and of those the oldest.
-        all.sort_by_key(|one| (looks(one), one.first));
+        all.sort_by_key(|one| (self.looks(one), one.first));
         all.truncate(AT_MOST - self.spent);
         for one in &all {
             self.known.entry(one.number).or_default().looks += 1;
@@ -143,6 +154,23 @@ impl Watched {
         }
         self.spent += all.len();
         !all.is_empty()
+    }
+
+    /// How often it was looked at.
+    fn looks(&self, one: &Inside) -> usize {
+        self.known.get(&one.number).map_or(0, |known| known.looks)
+    }
+
+    /// When it is to be looked at next, in milliseconds.
+    fn due(&self, one: &Inside, slow: u64) -> Millis {
+        let Some(half) = HALVES.get(self.looks(one)) else { return Millis::MAX };
+        one.first.saturating_add((slow / 2).saturating_mul(*half)).div_ceil(1_000_000)
+    }
+
+    /// When the first of all has to be looked at, those included that begin from now on.
+    fn next(&self, inside: &[Inside], slow: u64, now: Millis) -> Millis {
+        let later = now.saturating_add(slow / 1_000_000);
+        inside.iter().map(|one| self.due(one, slow)).min().unwrap_or(later).min(later)
     }
 }
 
@@ -164,7 +192,11 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
+    use wire::{Event, Http1, Limits, Policy, Shared};
+
     use super::*;
+    use crate::statistics::layout::STRIDE;
+    use crate::statistics::phase::Times;
 
     fn inside(number: u64, first_ms: u64) -> Inside {
         let first = first_ms * 1_000_000;
@@ -224,6 +256,46 @@ mod tests {
             let within = found[at..].iter().take_while(|(now, _)| *now < begun + WHILE_MS).count();
             assert!(within <= AT_MOST, "{within} looks from {begun} on");
         }
+    }
+
+    #[test]
+    fn a_look_while_a_request_is_counted_forgets_nothing_of_it() {
+        let words: &'static [Word] = (0..STRIDE).map(|_| Word::new(0)).collect::<Vec<_>>().leak();
+        let block = words.first_chunk().expect("a block");
+        let mut shared = Shared::new(Limits::default(), Policy::default());
+        let Event::Request(head) =
+            Http1::new(0, 0).advance(&mut &b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &mut shared, 0)
+        else {
+            panic!("no request")
+        };
+        let mut slots = slots::Slots::default();
+        let slot = slots.take(block, &head, &Times::default(), (3, 0));
+        let slow = SlowRequests::new(1000, Some(words));
+        let line = || slow.line("GET /", 3, (200, 1_000_000_000, &Spans::default()));
+        assert!(slow.look(1000));
+        slow.note(3, "a.py:1 in one");
+        slots::Slots::settles(block, slot);
+        assert!(!slow.look(1100));
+        assert!(line().ends_with(": 1 of 1 looks found its thread at a.py:1 in one"), "{}", line());
+        lock(&slow.watched).known.insert(3, Known::default());
+        slots.give_back(block, slot);
+        assert!(!slow.look(1200));
+        assert!(lock(&slow.watched).known.is_empty(), "of who has gone nothing is kept");
+    }
+
+    #[test]
+    fn it_looks_again_when_the_first_is_due_and_not_too_soon() {
+        let mut watched = Watched::default();
+        let slow = 1_000_000_000;
+        let mut next = |inside: &[Inside], now| {
+            watched.look(inside, slow, now);
+            watched.next(inside, slow, now)
+        };
+        assert_eq!(next(&[], 5000), 6000, "of one that begins now");
+        assert_eq!(next(&[inside(1, 4300), inside(2, 4900)], 5000), 5300);
+        assert_eq!(next(&[inside(1, 4300), inside(2, 4900)], 5300), 5800, "half as long again");
+        assert_eq!(next(&[inside(1, 4300), inside(2, 4900)], 5800), 5900, "the other");
+        assert_eq!(SlowRequests::new(0, None).look_by(5000), Millis::MAX, "nothing is long");
     }
 
     #[test]

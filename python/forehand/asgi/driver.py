@@ -12,8 +12,9 @@ import gc
 
 from forehand import _core, ending, errors, forked
 from forehand.asgi.lifespan import Lifespan
+from forehand.ending import CLEAN_UP
 from forehand.errors import Problem
-from forehand.graceful import CLEAN_UP, Stoppable, until_stopped
+from forehand.graceful import Stoppable, until_stopped
 from forehand.logs import error_logger
 from forehand.supervisor import log
 

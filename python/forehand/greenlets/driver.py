@@ -15,7 +15,8 @@ from gevent.event import Event
 from greenlet import GreenletExit, getcurrent
 
 from forehand import _core, errors, forked
-from forehand.graceful import CLEAN_UP, Stoppable, until_stopped
+from forehand.ending import CLEAN_UP
+from forehand.graceful import Stoppable, until_stopped
 from forehand.supervisor import log, stacks
 
 TYPE_CHECKING = False

@@ -73,6 +73,22 @@ def unanswered(path: str, error: Exception) -> Problem:
     )
 
 
+def answer(path: str, line: str | bytes) -> dict[str, Any]:
+    """A line of a server's answer. Raises Problem where it is not a control socket's."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Problem(
+            errors.ADDRESS,
+            f"what answers at {path} is no control socket",
+            hint="an application's own address? A server prints the path of its control socket when it starts, and "
+            "`forehand status` alone finds those of your user",
+        )
+    return found
+
+
 def _told(path: str, order: str, given: int) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         try:
@@ -83,11 +99,13 @@ def _told(path: str, order: str, given: int) -> dict[str, Any]:
                 sock.sendall(line)
             else:
                 send_with(sock.fileno(), line, given)
-            with sock.makefile("rb") as answer:
-                lines = answer.readlines()
+            with sock.makefile("rb") as file:
+                lines = file.readlines()
         except OSError as error:
             raise unanswered(path, error) from None
-    told: dict[str, Any] = json.loads(lines[-1]) if lines else {"ok": False, "text": "the server ended meanwhile"}
+    told: dict[str, Any] = {"ok": False, "text": "the server ended meanwhile"}
+    if lines:
+        told = answer(path, lines[-1])
     if not told["ok"]:
         raise Problem(int(told.get("status", errors.APPLICATION)), str(told.get("text", "it was refused")))
     return told

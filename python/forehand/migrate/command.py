@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 
-from forehand import errors
+from forehand import errors, toml
 from forehand.errors import Problem
 from forehand.migrate import page
 from forehand.migrate.recognition import UNDERSTOOD
@@ -51,5 +51,5 @@ def main(arguments: Sequence[str]) -> int:
         raise Problem(errors.USAGE, "no configuration was named",
                       hint="\n".join(f"try: forehand migrate {name}" for name in here) or UNDERSTOOD)  # fmt: skip
     # A command line may come in quotes or without.
-    sys.stdout.write(page(arguments[0] if len(arguments) == 1 else shlex.join(arguments)))
+    toml.write(page(arguments[0] if len(arguments) == 1 else shlex.join(arguments)))
     return errors.OK

@@ -109,8 +109,6 @@ def translate(outcome: Outcome, command: Command) -> None:
     if "--access-log" not in values:
         silent = str(values.get("--verbosity", 1)) == "0"
         outcome.put("access_log", "none" if silent else "common", "daphne writes one unless --verbosity is 0")
-    if "--http-timeout" not in values:
-        outcome.put("request_timeout", 120, "daphne's default of --http-timeout")
     if "--proxy-headers" not in values:
         outcome.differs("--proxy-headers", "", asgi.BELIEVED)
     asgi.default_address(outcome, "daphne's default")

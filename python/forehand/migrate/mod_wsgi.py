@@ -254,10 +254,14 @@ def _static(outcome: Outcome, given: list[tuple[str, str]]) -> None:
 
 
 def script_target(outcome: Outcome, path: str, attribute: str, folder: str) -> None:
-    """The target for a file: the module's name as seen from the folder, or from its own."""
+    """The target for a file: the module's name as seen from the folder, or from its own; or the file, where no module
+    has such a name."""
     stem, suffix = os.path.splitext(os.path.normpath(path))
-    if suffix != ".py":
-        outcome.unsupported("the script", path, f"a target is a module: rename it to {os.path.basename(stem)}.py")
+    colon = f":{attribute}" if attribute else ""
+    file = (path if "/" in path or suffix == ".py" else f"./{path}") + colon
+    if suffix != ".py" or not os.path.basename(stem).isidentifier():
+        outcome.target = file
+        return
     if os.path.isabs(stem):
         inside = folder and os.path.isabs(folder) and (stem + "/").startswith(os.path.normpath(folder) + "/")
         if inside:
@@ -267,6 +271,4 @@ def script_target(outcome: Outcome, path: str, attribute: str, folder: str) -> N
             outcome.put("pythonpath", ",".join(filter(None, parts)), "the script's folder")
             stem = os.path.basename(stem)
     module = stem.replace("/", ".").lstrip(".")
-    outcome.target = f"{module}:{attribute}" if attribute else module
-    if not all(part.isidentifier() for part in module.split(".")):
-        outcome.unsupported("the script", path, f"'{module}' is not a module's name; rename the file")
+    outcome.target = module + colon if all(part.isidentifier() for part in module.split(".")) else file

@@ -1,4 +1,4 @@
-"""What an option of gunicorn, uvicorn, granian, hypercorn or daphne is called here.
+"""What an option of gunicorn, uvicorn, granian, hypercorn, daphne or uWSGI is called here.
 
 Knows: the tables that `forehand migrate` uses. Does not know: whole configurations; one option at a time, for somebody
 who has typed the name that another server has.
@@ -6,7 +6,7 @@ who has typed the name that another server has.
 
 from __future__ import annotations
 
-from forehand.migrate import daphne, granian, gunicorn, gunicorn_flags, hypercorn, tls, uvicorn
+from forehand.migrate import daphne, granian, gunicorn, gunicorn_flags, hypercorn, tls, uvicorn, uwsgi
 from forehand.migrate.outcome import Outcome
 from forehand.settings import OPTIONS
 from forehand.toml import literal
@@ -48,9 +48,21 @@ def flag(word: str, value: str | None) -> str:
             continue
         found.append((_weight(outcome := _outcome(server, name, given)), server, outcome, name))
     if not found:
-        return ""
+        return _uwsgi(word.removeprefix("--"), value) if word.startswith("--") else ""
     _, server, outcome, name = max(found, key=lambda one: one[0])
     return _sentence(f"{server}'s {word}", outcome, name, toml=False)
+
+
+def _uwsgi(name: str, value: str | None) -> str:
+    """The same for an option of uWSGI, whose words are many and often short: it is asked when nobody else has them."""
+    who = f"uWSGI's --{name}"
+    if name in uwsgi.TARGET:
+        return f"{who} is the application, which is named without an option: forehand shop.wsgi"
+    if name not in uwsgi.RULES:
+        return ""
+    outcome = Outcome("uWSGI")
+    outcome.take(uwsgi.RULES[name], name, "true" if value is None else value)
+    return _sentence(who, outcome, name, toml=False)
 
 
 def key(name: str, value: Any) -> str:

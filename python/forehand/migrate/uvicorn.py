@@ -42,7 +42,7 @@ RULES: dict[str, Rule] = {
     "--reload-delay": not_needed("the system reports which files have changed"),
     "--workers": same("workers"),
     "--loop": asgi.loop,
-    "--http": not_needed("there is one parser, written in Rust"),
+    "--http": not_needed("there is one parser, written in Rust, and HTTP/2 needs no option (docs/http2.md)"),
     "--http2": not_needed(HTTP2),
     "--ws": asgi.sockets,
     "--ws-max-size": asgi.message_size,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from forehand import __version__, certificates
+from forehand import __version__, certificates, lines
 from forehand.supervisor import log
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ def _lines(
     settings: dict[str, Any], listeners: list[Listener], workers: int, asked_at: tuple[str, list[str]]
 ) -> list[str]:
     control, status = asked_at
-    bold, end = ("\033[1m", "\033[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
+    bold, end = ("\033[1m", "\033[0m") if log.form == lines.COLOUR else ("", "")
     python = ".".join(map(str, sys.version_info[:3]))
     # An event loop is one thread, and so is a hub.
     threads = "" if settings["interface_name"] != "WSGI" else f", up to {settings['threads']} threads"
@@ -55,7 +55,9 @@ def _ready(fd: int, kept: Children, control: str) -> None:
     """One line of JSON, for a test or a service manager."""
     urls = ", ".join('"' + one.url.replace("\\", "\\\\").replace('"', '\\"') + '"' for one in kept.listeners)
     pids = ", ".join(str(child.pid) for child in kept.all.values())
-    text = f'{{"pid": {os.getpid()}, "listeners": [{urls}], "workers": [{pids}], "control": "{control}"}}\n'
-    os.write(fd, text.encode())
+    shown = control.replace("\\", "\\\\").replace('"', '\\"')
+    text = f'{{"pid": {os.getpid()}, "listeners": [{urls}], "workers": [{pids}], "control": "{shown}"}}\n'
+    # What is no UTF-8 is escaped as JSON does it.
+    os.write(fd, text.encode(errors="backslashreplace"))
     os.close(fd)
     kept.private.discard(fd)

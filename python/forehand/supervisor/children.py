@@ -76,7 +76,12 @@ class Children:
     def make(self, number: int, generation: int) -> tuple[Child, int]:
         """A child that is about to be: with it the descriptor of its own end."""
         ours, theirs = channel.pair()
-        stacks = os.memfd_create("forehand-stacks")
+        try:
+            stacks = os.memfd_create("forehand-stacks")
+        except OSError:
+            os.close(ours)
+            os.close(theirs)
+            raise
         child = Child(number, generation, ours, self.scoreboard.take(), stacks)
         self.statistics.take(child.row)
         self.all[number] = child

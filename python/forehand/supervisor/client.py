@@ -7,6 +7,7 @@ insides. A process of its own; imports what it likes.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import socket
@@ -37,6 +38,8 @@ ORDERS = {
     "reopen": "open the log files again, after they were moved away",
 }
 
+#: A supervisor says what it is at once, or on a machine that has much to do within some seconds.
+PATIENCE = 10.0
 #: Those that do more than to pass one order on.
 SHOWN: dict[str, Any] = {"requests": request_list, "top": command, "profile": profile, "heap": heap}
 
@@ -47,8 +50,8 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog=f"forehand {order}", description=ORDERS[order] + ".")
     parser.add_argument(
         "--control", "-C", metavar="PATH", default=os.environ.get("FOREHAND_CONTROL", ""),
-        help="the server's control socket, its port or the socket's name; needed only where several servers run, and "
-        "not just one of them was started in this folder",
+        help="the server's control socket or its name, an address or a port of the server; needed only where several "
+        "servers run, and not just one of them was started in this folder",
     )  # fmt: skip
     parser.add_argument(
         "--timeout", type=float, default=0, metavar="SECONDS", help="wait no longer (default: for ever)"
@@ -88,12 +91,17 @@ def find(named: str) -> str:
         paths = []
     if named:
         short = os.path.join(place, f"{named}.sock")
-        if "/" in named or short in paths or not named.isdigit():
-            return short if short in paths else named
-        paths = [path for path in paths if path.endswith(f":{named}.sock")]
-        if not paths:
+        if short in paths:
             return short
+        if os.path.exists(named) or ("/" in named and not named.startswith("unix:") and "://" not in named):
+            return named
     alive = [path for path in paths if ask_holder(path)]
+    found: dict[str, dict[str, Any]] = {}
+    if named:
+        found = {path: _facts(path) for path in alive}
+        alive = [path for path in alive if path.endswith(f":{named}.sock") or _is_named(named, found[path])]
+        if not alive:
+            raise _nobody(short if named.isdigit() else named, found)
     if len(alive) == 1:
         return alive[0]
     if not alive:
@@ -102,21 +110,47 @@ def find(named: str) -> str:
             f"no server was found: none answers in {place}",
             hint="a server that was started with --control PATH, or by another user, is named with --control PATH",
         )
-    found = {path: _facts(path) for path in alive}
-    here = [path for path, facts in found.items() if facts.get("folder") == os.getcwd()]
+    found = {path: found.get(path) or _facts(path) for path in alive}
+    folder_here = _folder_here()
+    here = [path for path, facts in found.items() if facts.get("folder", "") == folder_here]
     if len(here) == 1:
         return here[0]
-    raise Problem(errors.USAGE, f"{len(alive)} servers are running; say which one with -C", hint=_table(found))
+    raise Problem(errors.USAGE, f"{len(alive)} servers are running; say which one with -C behind the command",
+                  hint=_table(found))  # fmt: skip
+
+
+def _is_named(named: str, facts: dict[str, Any]) -> bool:
+    """Whether a server is called by its address, or by its port."""
+    addresses = facts.get("addresses", [])
+    whole = [one.partition("://")[2] or one.removeprefix("unix:") for one in addresses]
+    ports = [f":{one.rpartition(':')[2]}" for one in whole if not one.startswith("/")]
+    return (f":{named}" if named.isdigit() else named) in (*addresses, *whole, *ports)
+
+
+def _nobody(path: str, others: dict[str, dict[str, Any]]) -> Problem:
+    """What is said where a name leads nowhere."""
+    missing = asking.unanswered(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+    if others:
+        missing.hint += f"\nthose that run, and answer you:\n{_table(others)}"
+    return missing
+
+
+def _folder_here() -> str | None:
+    """The current folder; None: it was removed meanwhile, as by a deployment."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
 
 
 def _facts(path: str) -> dict[str, Any]:
     """What a server says of itself, if it says it soon."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.settimeout(2)
+            sock.settimeout(PATIENCE)
             sock.connect(path)
             sock.sendall(b"status\n")
-            return list(_answers(sock, 2))[-1]
+            return list(_answers(sock, path, PATIENCE))[-1]
     except (OSError, ValueError, IndexError, Problem):
         return {}
 
@@ -145,7 +179,7 @@ def _give(order: str, line: str, path: str, given: argparse.Namespace) -> int:
             raise asking.unanswered(path, error) from None
         sock.sendall(line.encode() + b"\n")
         last: dict[str, Any] = {}
-        for last in _answers(sock, given.timeout):
+        for last in _answers(sock, path, given.timeout):
             if "stacks" in last:
                 print(f"== worker {last['worker']}, process {last['pid']}\n{last['stacks']}", flush=True)
     if "ok" not in last:
@@ -178,11 +212,11 @@ def _situation(path: str, status: dict[str, Any]) -> dict[str, Any] | None:
         return None
 
 
-def _answers(sock: socket.socket, timeout: float) -> Iterator[dict[str, Any]]:
+def _answers(sock: socket.socket, path: str, timeout: float) -> Iterator[dict[str, Any]]:
     try:
         with sock.makefile("r", encoding="utf-8") as lines:
             for line in lines:
-                yield json.loads(line)
+                yield asking.answer(path, line)
     except TimeoutError:
         raise Problem(
             errors.INTERNAL, f"no answer within {timeout:g} s", hint="the order may still be carried out"

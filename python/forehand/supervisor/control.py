@@ -12,10 +12,12 @@ import errno
 import os
 import stat
 import time
+from binascii import crc32
 
 from forehand import errors
 from forehand.errors import Problem
 from forehand.supervisor.channel import receive_with, send_with
+from forehand.unix_socket import LONGEST_PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +54,14 @@ def path_for(option: str, url: str) -> str:
     else:
         # `uwsgi:unix:/run/x.sock` and `unix:/run/x.sock` are the same place, as a path can be listened on once.
         name = url.rpartition("unix:")[2].strip("/@").replace("/", "-")
-    return os.path.join(folder(), f"{name.removesuffix('.sock') or 'server'}.sock")
+    name = name.removesuffix(".sock") or "server"
+    path = os.path.join(folder(), f"{name}.sock")
+    over = len(os.fsencode(path)) - LONGEST_PATH
+    if over <= 0:
+        return path
+    # The address has room where it is, but not its whole name in our folder: its end, and what tells it from others.
+    end = os.fsdecode(os.fsencode(name)[over + 9 :])
+    return os.path.join(folder(), f"{crc32(os.fsencode(name)):08x}-{end}.sock")
 
 
 #: A socket that nobody answers at may be about to be listened on; after so many seconds its server is dead.
@@ -82,6 +91,8 @@ class Client:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.order = b""
+        #: It has asked for the server's end, and not for a reload's.
+        self.waits_for_the_end = False
         #: A descriptor that has come with the order.
         self.given: list[int] = []
 

@@ -41,6 +41,9 @@ FIRST_DELAY, LONGEST_DELAY = 0.25, 30.0
 KILL_AFTER = 2.0
 #: How long one that was told to end at once may take to say what it cut.
 QUIT_AFTER = 2.0
+#: How long a reload waits for the word of old workers that they take no new connections. One whose event loop is
+#: blocked takes none either, and says so later.
+CLOSED_WITHIN = 2.0
 
 
 class Rules:
@@ -78,7 +81,7 @@ def rules_of(settings: dict[str, Any]) -> Rules:
 class Worker:
     """One worker: its number, which is never used again, and where it is in its life."""
 
-    __slots__ = ("age_limit", "deadline", "generation", "number", "ready_at", "since", "stale", "state")
+    __slots__ = ("age_limit", "closes_by", "deadline", "generation", "number", "ready_at", "since", "stale", "state")
 
     def __init__(self, number: int, generation: int, now: float, deadline: float) -> None:
         self.number = number
@@ -90,6 +93,8 @@ class Worker:
         #: Why it is to be replaced; empty while it is as good as any.
         self.stale = ""
         self.age_limit = NEVER
+        #: Until then it may take new connections, though it leaves.
+        self.closes_by = 0.0
 
 
 NEVER = float("inf")
@@ -140,8 +145,9 @@ def decide(state: State, event: Event, now: float) -> list[Action]:
     """The actions that an event calls for. Events and what they carry:
 
     `tick`; `ready` number; `died` number, how (text), crashed, cause (status, text) or None;
-    `stale` number, why; `reload` rules; `unloadable` cause (a preloaded application did not
-    come up); `wanted` count; `drain` (announce the end, then `stop`), `stop`, `quit`.
+    `stale` number, why; `closed` number (it leaves, and takes no new connections any more); `reload` rules;
+    `unloadable` cause (a preloaded application did not come up); `wanted` count; `drain` (announce the end, then
+    `stop`), `stop`, `quit`.
 
     Actions: `spawn` number generation; `announce_end` number; `retire` number why; `stop` number; `quit` number;
     `kill` number why; `load` generation (bring the application up for preloading, where that is asked for);
@@ -160,6 +166,8 @@ def next_look(state: State, now: float) -> float:
         times.append(state.stop_at)
     if state.spawn_at > now:
         times.append(state.spawn_at)
+    if state.coming is not None:
+        times += [worker.closes_by for worker in _closing(state, now)]
     return min(times, default=NEVER)
 
 
@@ -258,6 +266,21 @@ def _stale(state: State, now: float, number: int, why: str) -> Iterable[Action]:
         yield ("say", "info", f"worker {number} is replaced: {why}")
 
 
+def _closed(state: State, now: float, number: int) -> Iterable[Action]:
+    worker = state.workers.get(number)
+    if worker is not None:
+        worker.closes_by = 0.0
+    return ()
+
+
+def _closing(state: State, now: float) -> list[Worker]:
+    """Those of old generations that leave and may still take a new connection."""
+    return [
+        worker for worker in state.workers.values()
+        if worker.state == LEAVING and worker.generation != state.target and worker.closes_by > now
+    ]  # fmt: skip
+
+
 def _reload(state: State, now: float, rules: Rules | None = None) -> Iterable[Action]:
     if state.phase != "serving":
         yield ("reloaded", False, "the server is starting or stopping, and cannot reload now")
@@ -349,6 +372,7 @@ _BY_EVENT: dict[str, Callable[..., Iterable[Action]]] = {
     "ready": _ready,
     "died": _died,
     "stale": _stale,
+    "closed": _closed,
     "reload": _reload,
     "unloadable": _unloadable,
     "wanted": _wanted,
@@ -377,7 +401,8 @@ def _follow_up(state: State, now: float) -> Iterable[Action]:
     if state.phase == "beginning" and fresh_ready >= state.rules.wanted:
         state.phase = "serving"
         yield ("serving",)
-    if state.coming is not None and fresh_ready >= state.rules.wanted and len(state.active()) == fresh_ready:
+    taken_over = fresh_ready >= state.rules.wanted and len(state.active()) == fresh_ready
+    if state.coming is not None and taken_over and not _closing(state, now):
         yield from _end_reload(state, now)
 
 
@@ -441,6 +466,7 @@ def _leave(state: State, worker: Worker, now: float, why: str) -> Action:
         return ("kill", worker.number, "")
     worker.state = LEAVING
     worker.deadline = now + state.rules.graceful + KILL_AFTER
+    worker.closes_by = now + CLOSED_WITHIN
     return ("retire", worker.number, why)
 
 

@@ -1,14 +1,12 @@
 """Lines for people, from the supervisor and from workers' own lives.
 
-Knows: what is grave enough. Does not know: who reads. A log that cannot be written, such as on a full disk, must stop
-nothing.
+Knows: what is grave enough. Does not know: who reads. A log that cannot be written, such as on a full disk or into a
+pipe that nobody empties, must stop nothing.
 """
 
 from __future__ import annotations
 
-import os
-
-from forehand import lines
+from forehand import _core, lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +16,10 @@ if TYPE_CHECKING:
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50, "plain": 60}
 threshold = LEVELS["info"]
 form = lines.PLAIN
+#: How long a line waits for room; behind one that has got none the next ones do not wait.
+PATIENCE_MS = 500
+#: Lines that have got none since the last one that was written.
+lost = 0
 #: Where lines go instead of descriptor 2, with their level: Python's logging, where it is configured.
 redirect: Callable[[str, str], None] | None = None
 
@@ -28,17 +30,34 @@ def is_debug() -> bool:
 
 
 def write(level: str, text: str) -> None:
-    """One line, or several of one matter; `plain` has no stamp, for what an operator typed."""
+    """One line, or several of one matter; `plain` has no stamp, for what an operator typed, unless programs read."""
     if LEVELS[level] < threshold:
         return
     if redirect is not None and level != "plain":
         redirect(level, text)
         return
-    line = f"{text}\n" if level == "plain" else lines.line(form, level, text)
+    if level == "plain" and form != lines.JSON:
+        line = f"{text}\n"
+    else:
+        line = lines.line(form, "info" if level == "plain" else level, text)
+    put(line)
+
+
+def put(text: str) -> None:
+    """What ends with its line, into standard error: whole, unless nobody makes room there, when it is counted."""
+    global lost
+    line = text.encode(errors="backslashreplace")
+    if lost:
+        were = "line was" if lost == 1 else "lines were"
+        line = lines.line(form, "warning", f"{lost} {were} lost here: nobody read them").encode() + line
     try:
-        os.write(2, line.encode(errors="backslashreplace"))
+        _core.write_within(2, line, 0 if lost else PATIENCE_MS)
+    except TimeoutError:
+        lost += 1
     except OSError:
         pass  # there is nowhere to say so
+    else:
+        lost = 0
 
 
 def set_up(plan: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import os
 import sys
 
 from forehand import errors
-from forehand.supervisor import log, rerun
+from forehand.supervisor import lasting, log, rerun
 from forehand.supervisor.decisions import DRAINING, LEAVING, READY, rules_of
 
 TYPE_CHECKING = False
@@ -86,17 +86,10 @@ def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
 
     settings = marshal.loads(output[mark + 5 :])
     old = supervisor.settings
-    for name in ("addresses", "control", "pid_file", "socket_access", "status_bind", "trace_endpoint"):
-        if settings[name] != old[name]:
-            stays = ", ".join(old[name]) if isinstance(old[name], list) else str(old[name] or "none")
-            shown = "bind" if name == "addresses" else name.replace("_", " ")
-            text = f"{shown} stays {stays}: a change of it needs a restart"
-            if name == "socket_access":
-                text = "sockets keep their owner and mode: a change of it needs a restart"
-            supervisor.not_reloaded.append(text)
-            log.write("warning", f"reload: {text}")
-    for name in ("addresses", "command_line", "control", "pid_file", "socket_access", "status_bind", "trace_endpoint"):
-        settings[name] = old[name]
+    for text in lasting.keep(settings, old):
+        supervisor.not_reloaded.append(text)
+        log.write("warning", f"reload: {text}")
+    settings["command_line"] = old["command_line"]
     for line in settings["doubts"]:
         log.write("warning", f"reload: {line}")
     if supervisor.exporter is None or settings["tracing"] is None:
@@ -149,6 +142,7 @@ def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
 
         upgrade.begin(supervisor, client)
     elif word == "stop":
+        client.waits_for_the_end = True
         supervisor.waiting.append(client)
         supervisor.decide("quit" if rest == "now" else "drain")
     elif word == "workers":

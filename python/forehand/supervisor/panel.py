@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: One that has ended is started again after so many seconds: its listeners stay open meanwhile.
 AGAIN = 1.0
-#: How often the supervisor shows a sign of life where somebody may ask for it, in seconds.
-ALIVE_EVERY = 5.0
 #: The program: in an installed package, or in a clone where `make build` has made it.
 PROGRAMS = (
     f"{PACKAGE}/bin/forehand-status",
@@ -52,6 +50,8 @@ class Panel:
         supervisor.children.private.update(self.fds())
         self.pid = 0
         self.deadline = 0.0
+        #: No process could be started for it, and that was said.
+        self.failed = False
         #: Why its program is not begun; nothing where it is.
         self.without = ""
         if not self.token and not all(_is_private(one) for one in self.listeners):
@@ -67,16 +67,24 @@ class Panel:
     def look(self, now: float) -> None:
         """It is time to start it, or to start it again."""
         if self.pid == 0 and now >= self.deadline:
+            self.deadline = float("inf")
             self._start()
-        self.deadline = now + ALIVE_EVERY
 
     def _start(self) -> None:
         supervisor = self.supervisor
         assert supervisor.children is not None
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self.deadline = time.monotonic() + AGAIN
+            if not self.failed:
+                text = f"no process can be started for --status-bind and --statsd-host: {error.strerror}; trying again"
+                log.write("error", text)
+            self.failed = True
+            return
         if pid == 0:
             _run(self)
-        self.pid = pid
+        self.pid, self.failed = pid, False
         supervisor.other_processes[pid] = self._ended
 
     def _ended(self, status: int) -> None:

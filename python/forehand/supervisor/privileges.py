@@ -12,8 +12,9 @@ from forehand import errors
 from forehand.errors import Problem
 
 
-def resolve(user: str, group: str) -> tuple[int, int, str]:
-    """(user id, group id, user's name) to drop to; -1 stands for no change. Raises Problem."""
+def resolve(user: str, group: str, option: str = "") -> tuple[int, int, str]:
+    """(user id, group id, user's name) to drop to; -1 stands for no change. `option`: how those begin that name them,
+    where they are not `--user` and `--group`. Raises Problem."""
     import grp
     import pwd
 
@@ -24,13 +25,13 @@ def resolve(user: str, group: str) -> tuple[int, int, str]:
             uid, gid, name = entry.pw_uid, entry.pw_gid, entry.pw_name
         except KeyError:
             if not user.isdigit():
-                raise Problem(errors.USAGE, f"--user: there is no user '{user}'") from None
+                raise Problem(errors.USAGE, f"--{option}user: there is no user '{user}'") from None
             uid = int(user)
     if group:
         try:
             gid = int(group) if group.isdigit() else grp.getgrnam(group).gr_gid
         except KeyError:
-            raise Problem(errors.USAGE, f"--group: there is no group '{group}'") from None
+            raise Problem(errors.USAGE, f"--{option}group: there is no group '{group}'") from None
     return uid, gid, name
 
 

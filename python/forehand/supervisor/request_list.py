@@ -46,7 +46,7 @@ def show(path: str, given: argparse.Namespace) -> int:
     statistics, workers = opened(path)
     ended = _ended(statistics, workers, given)
     inside = [] if given.slow or given.failed else running(statistics, workers)
-    known, begun = {_key(one) for one in ended}, {_place(one) for one in inside}
+    shown, begun = Shown(ended), {_place(one) for one in inside}
     _print(inside, ended[len(ended) - given.last :] if given.last < len(ended) else ended, as_json=given.json)
     while given.follow:
         time.sleep(EVERY)
@@ -54,12 +54,25 @@ def show(path: str, given: argparse.Namespace) -> int:
             statistics, workers = opened(path)
         except Problem:
             break  # the server has ended
-        new = [one for one in _ended(statistics, workers, given) if _key(one) not in known]
-        known |= {_key(one) for one in new}
+        new = shown.new(_ended(statistics, workers, given))
         inside = running(statistics, workers) if given.running else []
         _print([one for one in inside if _place(one) not in begun], new, as_json=given.json)
         begun = {_place(one) for one in inside}
     return errors.OK
+
+
+class Shown:
+    """Which of the requests that a server keeps were shown already: what it keeps no more is forgotten here, too."""
+
+    def __init__(self, ended: list[Row]) -> None:
+        #: Told the last time, and the time before: one whose worker dies may be told by nobody in between.
+        self.last, self.earlier = {_key(one) for one in ended}, set[tuple[float, int, str]]()
+
+    def new(self, ended: list[Row]) -> list[Row]:
+        """Those that were not."""
+        found = [one for one in ended if _key(one) not in self.last and _key(one) not in self.earlier]
+        self.last, self.earlier = {_key(one) for one in ended}, self.last
+        return found
 
 
 def opened(path: str) -> tuple[_core.Statistics, list[Row]]:
@@ -71,7 +84,7 @@ def opened(path: str) -> tuple[_core.Statistics, list[Row]]:
             data, fds, _, _ = socket.recv_fds(sock, 1 << 20, 1)
         except OSError as error:
             raise asking.unanswered(path, error) from None
-    told = json.loads(data or b"{}")
+    told = asking.answer(path, data or b"{}")
     if not fds:
         raise Problem(errors.APPLICATION, f"this server shares no statistics: {told.get('text', 'it is older')}")
     try:

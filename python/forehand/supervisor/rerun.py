@@ -35,16 +35,30 @@ class Rerun:
         self.then = then
         self.output = b""
         self.deadline = time.monotonic() + PATIENCE
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
-        self.fd = reader
-        self.pid = os.fork()
-        if self.pid == 0:
-            _become(supervisor, arguments, writer, where)
-        os.close(writer)
+        try:
+            self.fd, self.pid = self._start(arguments, where)
+        except OSError as error:
+            # Nothing has changed, and the server goes on as it is.
+            then(errors.INTERNAL, f"no process can be started to read the configuration: {error.strerror}".encode())
+            return
         supervisor.other_processes[self.pid] = self.ended
         supervisor.timers.append(self)
-        supervisor.add_reader(reader, self._read)
+        supervisor.add_reader(self.fd, self._read)
+
+    def _start(self, arguments: list[str], where: dict[str, Any]) -> tuple[int, int]:
+        """Where its output is read, and its process. Raises OSError."""
+        reader, writer = os.pipe()
+        try:
+            os.set_blocking(reader, False)
+            pid = os.fork()
+        except OSError:
+            os.close(reader)
+            os.close(writer)
+            raise
+        if pid == 0:
+            _become(self.supervisor, arguments, writer, where)
+        os.close(writer)
+        return reader, pid
 
     def _read(self) -> None:
         try:

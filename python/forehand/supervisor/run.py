@@ -132,7 +132,10 @@ class Loop(Supervisor):
             due = min(decisions.next_look(self.state, now), self.notify.alive(now), self.next_memory)
             due = min([due, *(timer.deadline for timer in self.timers)])
             wait = None if due == decisions.NEVER else max(0, min(3_600_000, int((due - now) * 1000) + 1))
-            for fd, _ in self.poll.poll(wait):
+            self.children.statistics.rests(wait)
+            happened = self.poll.poll(wait)
+            self.children.statistics.looks()
+            for fd, _ in happened:
                 reader = self.readers.get(fd)
                 if reader is not None:
                     reader()

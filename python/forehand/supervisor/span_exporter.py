@@ -38,6 +38,8 @@ VERSIONS = {10: "1.0", 11: "1.1", 20: "2"}
 PHASES = ("receive", "gil", "queue", "app", "cpu", "off", "send")
 #: What begins with an event of its own, and which phases come before it.
 EVENTS = (("complete", PHASES[:1]), ("app", PHASES[:3]), ("send", PHASES[:4]))
+#: How replies end that had begun and are not completed.
+CUT = ("cut_off", "timeout")
 RECORDED = TraceFlags(TraceFlags.SAMPLED)
 
 
@@ -117,7 +119,9 @@ class Spans:
         if one["link"] is not None:
             stranger, span = one["link"]
             links.append(Link(SpanContext(stranger, span, is_remote=True), {"forehand.untrusted": True}))
-        failed = one["status"] >= 500 or (one["status"] == 0 and one["error"] not in ("", "client_gone"))
+        error = one["error"]
+        # A reply may have begun as if nothing would be wrong.
+        failed = one["status"] >= 500 or error in CUT or (one["status"] == 0 and error not in ("", "client_gone"))
         return ReadableSpan(
             f"{shown} {one['route']}" if one["route"] else shown,
             context=SpanContext(trace, one["span"], is_remote=False, trace_flags=RECORDED),

@@ -15,6 +15,8 @@ from forehand.supervisor import decisions, log
 
 #: Requests that a line about a dead worker names; of more only the number is told.
 NAMED = 8
+#: Monotonic milliseconds that never come.
+NEVER_MS = (1 << 64) - 1
 
 
 class Statistics:
@@ -47,7 +49,6 @@ class Statistics:
         current = [one for one in workers if one.state == decisions.READY and one.generation == state.generation]
         say = self.shared.set
         say("pid", os.getpid())
-        say("alive_ms", time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000)
         say("started", int(started))
         say("generation", state.generation)
         say("wanted", state.rules.wanted)
@@ -56,6 +57,15 @@ class Statistics:
         say("stopping", state.phase in ("stopping", decisions.DRAINING))
         if current:
             say("up", 1)
+
+    def rests(self, wait_ms: int | None) -> None:
+        """The supervisor waits for so long now, if nothing happens; None: for ever. It says so, as nobody shall have to
+        wake it to know that it lives."""
+        self.shared.set("looks_by_ms", NEVER_MS if wait_ms is None else _now_ms() + wait_ms)
+
+    def looks(self) -> None:
+        """It is awake, and will soon wait again: where it does not, it is stuck (`server/health.rs`)."""
+        self.shared.set("looks_by_ms", _now_ms())
 
     def fold(self, row: int, died: tuple[int, int, int]) -> list[str]:
         """The worker of that row has ended: what it has counted is kept. What it worked on, as a line each. `died`: its
@@ -78,6 +88,10 @@ class Statistics:
 
     def _cannot_add_up(self, pid: int, error: OSError) -> None:
         log.write("warning", f"metrics that process {pid} has left in {self.metrics} cannot be added up: {error}")
+
+
+def _now_ms() -> int:
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
 
 
 def reason(how: str, stale: str) -> str:

@@ -13,7 +13,7 @@ from _signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV
 
 from forehand import _core, errors
 from forehand.errors import Problem
-from forehand.supervisor import banner, children, decisions, hooks, last_words, log, oom, statistics
+from forehand.supervisor import banner, children, decisions, hooks, last_words, log, oom, statistics, title
 from forehand.supervisor.control import Client, Control, path_for
 from forehand.supervisor.notify import Notify
 from forehand.supervisor.template import TemplateProcess
@@ -211,7 +211,10 @@ class Supervisor:
 
     def _do_load(self, generation: int) -> None:
         if self.plans.get(generation, self.settings)["preload"]:
-            self._template(generation)
+            try:
+                self._template(generation)
+            except OSError:
+                pass  # its first worker asks for it again, and is told
 
     def _do_forget(self, generation: int) -> None:
         template = self.templates.pop(generation, None)
@@ -286,21 +289,25 @@ class Supervisor:
         log.write("info" if ok else "error", f"reload: {text}" if ok else f"the reload was given up: {text}")
         if ok:
             self.settings = self.plans.get(self.state.generation, self.settings)
+            log.set_up(self.settings)
+            title.show(self.settings, "supervisor", "forehand")
             self.next_memory = time.monotonic() if self.settings["max_worker_memory"] else decisions.NEVER
         self.notify.ready(f"{self.state.rules.wanted} workers serve")
         hooks.call(self.settings, "on_reload", {"pid": os.getpid(), "ok": ok, "generation": self.state.generation})
         not_reloaded, self.not_reloaded = self.not_reloaded, []
-        self.answer(ok, "\n".join([text, *(f"warning: {line}" for line in not_reloaded)]) if ok else text, status)
+        told = "\n".join([text, *(f"warning: {line}" for line in not_reloaded)]) if ok else text
+        self.answer(ok, told, status, [client for client in self.waiting if not client.waits_for_the_end])
 
     def _do_exit(self, status: int) -> None:
         self.status = status
         self.answer(status == 0, "the server has stopped")
 
-    def answer(self, ok: bool, text: str, status: int = errors.APPLICATION) -> None:
-        """The last line to all who wait for the end of something. `status`: how the order's command ends where it
-        was not carried out."""
-        waiting, self.waiting = self.waiting, []
-        for client in waiting:
+    def answer(
+        self, ok: bool, text: str, status: int = errors.APPLICATION, clients: list[Client] | None = None
+    ) -> None:
+        """The last line to those who wait for the end of something, to all where none are named. `status`: how the
+        order's command ends where it was not carried out."""
+        for client in list(self.waiting) if clients is None else clients:
             client.tell(ok=ok, text=text, **({} if ok else {"status": status}))
             self.close_client(client)
 
@@ -318,6 +325,8 @@ class Supervisor:
                 child.told = (int(status) if status.isdigit() else errors.INTERNAL, cause)
             elif word == "stale":
                 self.decide("stale", child.number, text)
+            elif word == "closed":
+                self.decide("closed", child.number)
             elif word in NOTES:
                 child.note(word, text, NOTES[word])
             elif word == "routes":

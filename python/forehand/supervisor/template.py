@@ -47,7 +47,12 @@ class TemplateProcess:
         ours, theirs = channel.pair()
         self.generation = generation
         self.loaded = False
-        self.pid = os.fork()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            os.close(ours)
+            os.close(theirs)
+            raise
         if self.pid == 0:
             children.close_supervisors_fds()
             os.close(ours)
@@ -161,10 +166,15 @@ def _serve(children: Children, told: Channel, plan: dict[str, Any], application:
         fds = [int.from_bytes(data[at : at + 4], sys.byteorder) for _, _, data in ancillary for at in (0, 4)]
         number, generation, row = (int(word) for word in order.split())
         # Not through `os`, where gevent would have this process's hub wait for the child.
-        pid = posix.fork()
-        if pid == 0:
-            _make(children, told, plan, application, (number, generation, row), (fds[0], fds[1]))
-        posix.waitpid(pid, 0)
+        try:
+            pid = posix.fork()
+        except OSError as error:
+            # Its line is closed below, by which the supervisor knows that it never began.
+            told.tell("warn", f"worker {number}: no process can be started: {error.strerror}")
+        else:
+            if pid == 0:
+                _make(children, told, plan, application, (number, generation, row), (fds[0], fds[1]))
+            posix.waitpid(pid, 0)
         for fd in fds:
             os.close(fd)
 
@@ -174,7 +184,12 @@ def _make(
     order: tuple[int, int, int], fds: tuple[int, int],
 ) -> NoReturn:  # fmt: skip
     """In the child of the template: leave the worker behind, as the supervisor's own."""
-    if posix.fork() != 0:
+    try:
+        pid = posix.fork()
+    except OSError as error:
+        told.tell("warn", f"worker {order[0]}: no process can be started: {error.strerror}")
+        os._exit(errors.INTERNAL)
+    if pid != 0:
         os._exit(0)
     told.close()
     processes = sys.modules.get("multiprocessing.process")

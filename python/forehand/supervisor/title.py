@@ -20,7 +20,8 @@ def show(plan: dict[str, Any], role: str, short: str) -> None:
 
 def shown(plan: dict[str, Any], role: str) -> str:
     """What `ps` shows."""
-    return f"forehand: {plan['process_name'] or plan['target']}, {role}"
+    # A file's name may be any bytes.
+    return f"forehand: {plan['process_name'] or plan['target']}, {role}".encode(errors="backslashreplace").decode()
 
 
 def name(short: str) -> None:

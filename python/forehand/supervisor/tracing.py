@@ -46,6 +46,8 @@ class Exporter:
     def __init__(self, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
         self.pid = 0
+        #: No process could be started for it, and that was said.
+        self.failed = False
         self.deadline = 0.0
 
     def look(self, now: float) -> None:
@@ -55,10 +57,17 @@ class Exporter:
             self._start()
 
     def _start(self) -> None:
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self.deadline = time.monotonic() + AGAIN
+            if not self.failed:
+                log.write("error", f"no process can be started that exports traces: {error.strerror}; trying again")
+            self.failed = True
+            return
         if pid == 0:
             _run(self.supervisor)
-        self.pid = pid
+        self.pid, self.failed = pid, False
         self.supervisor.other_processes[pid] = self._ended
 
     def _ended(self, status: int) -> None:

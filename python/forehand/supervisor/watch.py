@@ -51,10 +51,14 @@ def is_watched(path: str, roots: list[str], plan: dict[str, Any]) -> bool:
 
 
 def start(children: Children, plan: dict[str, Any], since: float) -> int:
-    """Start the watcher; its process id. `since`: a time before workers began to load the application, in seconds since
-    1970: what has changed after it may not be loaded."""
+    """Start the watcher; its process id, or 0 where none can be started. `since`: a time before workers began to load
+    the application, in seconds since 1970: what has changed after it may not be loaded."""
     parent = os.getpid()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        log.write("error", f"files are not watched: no process can be started for it: {error.strerror}")
+        return 0
     if pid == 0:
         children.close_supervisors_fds()
         _watch(children, plan, parent, since)

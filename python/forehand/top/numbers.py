@@ -6,7 +6,6 @@ answers though all of them are stuck.
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from dataclasses import dataclass, field
@@ -84,10 +83,12 @@ def _status(path: str) -> dict[str, Any]:
             _connect(sock, path)
             sock.sendall(b"status\n")
             with sock.makefile("r", encoding="utf-8") as lines:
-                found: dict[str, Any] = json.loads(lines.readline())
+                line = lines.readline()
+            if not line:
+                raise ConnectionResetError("it ended meanwhile")
         except (OSError, ValueError) as error:
             raise asking.unanswered(path, error) from None
-    return found
+    return asking.answer(path, line)
 
 
 def _connect(sock: socket.socket, path: str) -> None:

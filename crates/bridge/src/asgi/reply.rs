@@ -10,12 +10,13 @@
 
 use std::fs::File;
 use std::os::fd::RawFd;
+use std::path::Path;
 
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use reactor::file::facts;
+use reactor::file::{facts, open_at_once};
 use reactor::sys::duplicate_file;
 use server::engine::Engine;
 use server::exchange::{Exchange, Gone};
@@ -214,7 +215,7 @@ impl Http {
     fn path(&mut self, event: &Bound<'_, PyDict>, engine: &Engine) -> Taken {
         let path = text(event, "path")?
             .ok_or_else(|| PyValueError::new_err("'http.response.pathsend' needs a 'path'"))?;
-        let file = File::open(&path)
+        let file = open_at_once(Path::new(&path))
             .map_err(|error| PyErr::from(std::io::Error::new(error.kind(), format!("{path}: {error}"))))?;
         let metadata = file.metadata().map_err(PyOSError::new_err)?;
         if !metadata.is_file() {

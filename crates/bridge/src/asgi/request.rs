@@ -67,6 +67,21 @@ impl State {
         }
     }
 
+    /// Those that wait for this.
+    fn waiters(&mut self, what: WaitFor) -> &mut Vec<Py<PyAny>> {
+        match what {
+            WaitFor::Event => &mut self.receivers,
+            WaitFor::Room => &mut self.senders,
+        }
+    }
+
+    /// Takes all that wait, to be told.
+    pub fn all_waiters(&mut self) -> Vec<Py<PyAny>> {
+        let mut waiters = std::mem::take(&mut self.receivers);
+        waiters.append(&mut self.senders);
+        waiters
+    }
+
     /// A step of the application is about to begin. True: its end is to be told. With the first one its time in the
     /// application begins: until then other tasks had their turn.
     #[inline]
@@ -224,12 +239,11 @@ impl Request {
         if let Some(http) = done {
             requests.hand_back(py, http);
         }
-        for waiter in waiters {
-            shared.resolve(py, &waiter);
-        }
+        shared.resolve_all(py, &waiters);
     }
 
-    /// Tries what somebody waits for.
+    /// Tries what somebody waits for. Where that shows that it is over, all others that wait are told: no event of its
+    /// connection will.
     pub fn attempt(this: &Bound<'_, Self>, what: WaitFor) -> PyResult<Attempt> {
         let py = this.py();
         let requests = &this.get().requests;
@@ -237,11 +251,12 @@ impl Request {
         let mut state = this.get().state.borrow(py).ok_or_else(busy)?;
         match (&mut state.conversation, what) {
             (Conversation::Http(http), WaitFor::Event) => {
-                let attempt = http.next_event(shared, py)?;
-                if http.exchange.is_over() {
-                    finish(requests, py, &mut state);
-                }
-                Ok(attempt)
+                let attempt = http.next_event(shared, py);
+                let is_over = http.exchange.is_over();
+                let waiters = if is_over { finish(requests, py, &mut state) } else { Vec::new() };
+                drop(state);
+                shared.resolve_all(py, &waiters);
+                attempt
             }
             (Conversation::Http(http), WaitFor::Room) => {
                 if http.exchange.is_broken() {
@@ -255,9 +270,10 @@ impl Request {
             }
             (Conversation::WebSocket(socket), WaitFor::Event) => {
                 let attempt = socket.next_event(shared, py);
-                let done = socket.take_done(shared, py);
-                if let Some(http) = done {
-                    requests.hand_back(py, http);
+                let is_over = socket.is_done() || socket.ended.is_some();
+                drop(state);
+                if is_over {
+                    Self::websocket_moved(this);
                 }
                 attempt
             }
@@ -280,13 +296,13 @@ impl Request {
     /// A future that is done when the connection has moved.
     pub fn wait_for<'py>(this: &Bound<'py, Self>, what: WaitFor) -> PyResult<Bound<'py, PyAny>> {
         let py = this.py();
-        let future = this.get().requests.shared.constants.create_future.bind(py).call0()?;
-        let mut state = this.get().state.borrow(py).ok_or_else(busy)?;
-        let waiters = match what {
-            WaitFor::Event => &mut state.receivers,
-            WaitFor::Room => &mut state.senders,
-        };
+        let shared = &this.get().requests.shared;
+        let future = shared.constants.create_future.bind(py).call0()?;
+        let mut waiters = std::mem::take(this.get().state.borrow(py).ok_or_else(busy)?.waiters(what));
+        // Who polls, by a `receive()` with a timeout, leaves one behind each time.
+        waiters.retain(|waiter| !shared.is_done(py, waiter));
         waiters.push(future.clone().unbind());
+        this.get().state.borrow(py).ok_or_else(busy)?.waiters(what).append(&mut waiters);
         Ok(future)
     }
 
@@ -310,16 +326,13 @@ impl Request {
             // What cannot be sent any more shows as a broken exchange below.
             let gone = http.exchange.push(&shared.engine).is_err();
             shared.event_loop.send_later(py, &http.exchange);
-            let mut waiters = std::mem::take(&mut state.receivers);
-            waiters.append(&mut state.senders);
+            let waiters = state.all_waiters();
             if gone {
                 finish(requests, py, &mut state);
             }
             waiters
         };
-        for waiter in waiters {
-            shared.resolve(py, &waiter);
-        }
+        shared.resolve_all(py, &waiters);
     }
 
     /// Takes an event that the application sends.
@@ -368,14 +381,12 @@ impl Request {
                 Err(Refused::Gone) => {
                     let waiters = finish(requests, py, &mut state);
                     drop(state);
-                    waiters.iter().for_each(|waiter| shared.resolve(py, waiter));
+                    shared.resolve_all(py, &waiters);
                     return Err(left());
                 }
             }
         };
-        for waiter in waiters {
-            shared.resolve(py, &waiter);
-        }
+        shared.resolve_all(py, &waiters);
         Ok(Sent::Taken)
     }
 }
@@ -399,15 +410,14 @@ fn finish(requests: &Requests, py: Python<'_>, state: &mut State) -> Vec<Py<PyAn
     if let Some(bytes) = clock.grown() {
         http.exchange.has_grown(bytes);
     }
-    let gone = http.exchange.is_broken();
+    // Of what was cut off nothing more can be sent: one that goes on for ever must be told.
+    let gone = http.exchange.is_broken() || http.stage != Stage::Over;
     state.about = Some(http.exchange.about(&requests.shared.engine.config));
     if let Conversation::Http(http) = std::mem::replace(&mut state.conversation, Conversation::Over { gone })
     {
         requests.hand_back(py, *http);
     }
-    let mut waiters = std::mem::take(&mut state.receivers);
-    waiters.append(&mut state.senders);
-    waiters
+    state.all_waiters()
 }
 
 /// What `send` raises from the moment on at which nobody listens (ASGI, HTTP 2.4).

@@ -57,13 +57,20 @@ impl Shared {
         }
     }
 
-    /// Ends a future, unless somebody has.
-    pub fn resolve(&self, py: Python<'_>, future: &Py<PyAny>) {
-        let future = future.bind(py);
-        let done =
-            future.call_method0(intern!(py, "done")).is_ok_and(|done| done.is_truthy().unwrap_or(true));
-        if !done && let Err(error) = future.call_method1(intern!(py, "set_result"), (py.None(),)) {
-            error.print(py);
+    /// Somebody has ended this future: with a result, or given up.
+    pub fn is_done(&self, py: Python<'_>, future: &Py<PyAny>) -> bool {
+        let done = future.bind(py).call_method0(intern!(py, "done"));
+        done.is_ok_and(|done| done.is_truthy().unwrap_or(true))
+    }
+
+    /// Ends futures, but for those that somebody has.
+    pub fn resolve_all(&self, py: Python<'_>, futures: &[Py<PyAny>]) {
+        for future in futures {
+            if !self.is_done(py, future)
+                && let Err(error) = future.bind(py).call_method1(intern!(py, "set_result"), (py.None(),))
+            {
+                error.print(py);
+            }
         }
     }
 }

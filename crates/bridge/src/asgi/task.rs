@@ -107,16 +107,21 @@ impl Request {
         let py = this.py();
         let requests = &this.get().requests;
         let shared = &requests.shared;
-        let (conversation, coroutine, task, place) = {
+        let (conversation, coroutine, task, place, waiters) = {
             let mut state = this.get().state.borrow(py).ok_or_else(busy)?;
-            let conversation = match &mut state.conversation {
+            let (conversation, waiters) = match &mut state.conversation {
                 // It goes on until it is closed in order, and stays where its events find it.
-                Conversation::WebSocket(_) => Conversation::Over { gone: false },
-                other => std::mem::replace(other, Conversation::Over { gone: false }),
+                Conversation::WebSocket(_) => (Conversation::Over { gone: false }, Vec::new()),
+                // Its reply is not complete, and will not be: tasks that it has left behind hear so.
+                Conversation::Http(_) => {
+                    let over = Conversation::Over { gone: true };
+                    (std::mem::replace(&mut state.conversation, over), state.all_waiters())
+                }
+                Conversation::Over { gone } => (Conversation::Over { gone: *gone }, Vec::new()),
             };
             // One that ends before its task is known to us must not keep it.
             let place = std::mem::replace(&mut state.place, usize::MAX);
-            (conversation, state.coroutine.take(), state.task.take(), place)
+            (conversation, state.coroutine.take(), state.task.take(), place, waiters)
         };
         requests.leave(py, place);
         let cancelled =
@@ -135,6 +140,7 @@ impl Request {
                 }
             }
         }
+        shared.resolve_all(py, &waiters);
         drop((coroutine, task));
         match error {
             Some(error) if cancelled || error.is_instance_of::<PyKeyboardInterrupt>(py) => Err(error),
@@ -150,15 +156,25 @@ impl Request {
         let (unanswered, untold) = {
             let Some(mut state) = this.get().state.borrow(py) else { return false };
             let Conversation::WebSocket(socket) = &mut state.conversation else { return false };
+            let gone = socket.ended.is_some() && !socket.by_us;
             let unanswered = match socket.stage {
                 Stage::Connecting { .. } if !socket.is_gone() => {
-                    socket.stage = Stage::Over;
                     socket.exchange.take().map(|exchange| Http::new(exchange, shared.builder(py)))
                 }
                 Stage::Denying => socket.denial.take().map(|http| *http),
                 _ => None,
             };
-            let gone = socket.ended.is_some() && !socket.by_us;
+            if unanswered.is_some() {
+                // What tasks that are left behind hear.
+                socket.stage = Stage::Over;
+                socket.note_end(code::ABNORMAL, "");
+            }
+            if let Some(exchange) = &mut socket.exchange
+                && error.is_some()
+                && !(cancelled || gone || exchange.is_broken())
+            {
+                exchange.is_cut_off();
+            }
             let code = if error.is_none() { code::NORMAL } else { code::INTERNAL };
             socket.close(code, "", shared, py);
             (unanswered, error.filter(|error| !(cancelled || gone && is_from_disconnect(py, error))))
@@ -243,12 +259,14 @@ impl Request {
         advanced.ok_or_else(|| stopped(None))
     }
 
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let coroutine = self.state.borrow(py).ok_or_else(busy)?.coroutine.take();
-        match coroutine {
-            Some(coroutine) => coroutine.bind(py).call_method0(intern!(py, "close")).map(|_| ()),
-            None => Ok(()),
-        }
+    fn close(this: &Bound<'_, Self>) -> PyResult<()> {
+        let py = this.py();
+        let coroutine =
+            this.get().state.borrow(py).ok_or_else(busy)?.coroutine.as_ref().map(|it| it.clone_ref(py));
+        let Some(coroutine) = coroutine else { return Ok(()) };
+        coroutine.bind(py).call_method0(intern!(py, "close"))?;
+        // Nothing else would end it: what it has waited for may never come.
+        Self::ended(this, None)
     }
 
     /// What `inspect` asks of a coroutine is the application's own: `cr_frame`, `cr_running`,

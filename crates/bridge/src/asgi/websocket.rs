@@ -166,7 +166,7 @@ impl WebSocket {
     }
 
     /// Notes how it ended; the first end counts.
-    fn note_end(&mut self, code: u16, reason: &str) {
+    pub fn note_end(&mut self, code: u16, reason: &str) {
         self.ended.get_or_insert_with(|| Closing { code, reason: reason.into() });
     }
 

@@ -268,6 +268,14 @@ pub fn facts(file: &File) -> io::Result<Facts> {
     Ok(facts_of(&file.metadata()?))
 }
 
+/// Opens whatever a path names, for reading: nobody waits for one who would write to a FIFO, and no terminal becomes ours.
+///
+/// # Errors
+/// The system's.
+pub fn open_at_once(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
 /// Reads from a place, as much as there is and fits; 0 at the end. From memory alone it may be less than there is in the
 /// file; None: nothing at this place is in memory, or this file system does not say.
 ///

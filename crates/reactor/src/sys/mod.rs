@@ -14,6 +14,7 @@ mod epoll;
 pub mod file;
 mod handoff;
 mod memory;
+mod patient;
 mod process;
 mod random;
 mod slice;
@@ -33,8 +34,10 @@ pub use memory::{
     bound_arenas, container_memory, give_back_code, give_back_memory, own_bytes_again, resident_bytes,
     trim_heap,
 };
+pub use patient::write_within;
 pub use process::{
-    Access, SharedNumbers, become_subreaper, exit_now, forget_numbers, stacks_signal, thread_id, write_stderr,
+    Access, SharedNumbers, become_subreaper, exit_now, forget_numbers, is_stopped, is_taken_away,
+    stacks_signal, thread_id, write_stderr,
 };
 pub use random::random;
 pub use slice::KernelThread;

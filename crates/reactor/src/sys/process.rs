@@ -138,6 +138,20 @@ pub fn become_subreaper() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Whether a process has been stopped (SIGSTOP, a debugger), or has ended and nobody has noticed. False where that is not told,
+/// as for processes of others on a system that hides them, or where there is no such process.
+pub fn is_stopped(pid: u64) -> bool {
+    let status = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Behind the name, which stands in parentheses and may have any byte (proc_pid_stat(5)).
+    let behind = status.iter().rposition(|byte| *byte == b')').and_then(|end| status.get(end + 2));
+    matches!(behind, Some(b'T' | b't' | b'Z' | b'X'))
+}
+
+/// A descriptor no longer is what it was made as: somebody else in the process has closed it, and another may have its number.
+pub fn is_taken_away(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBADF | libc::EINVAL | libc::ENOTSOCK | libc::EOPNOTSUPP))
+}
+
 /// Ends the process on the spot: no handler runs, nothing is flushed, nobody is waited for.
 pub fn exit_now(status: i32) -> ! {
     // SAFETY: takes a number and does not return.
@@ -156,4 +170,25 @@ pub fn stacks_signal() -> i32 {
     return libc::SIGRTMIN() + 5;
     #[cfg(not(target_os = "linux"))]
     libc::SIGINFO
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn who_is_stopped_is_told_from_who_runs_and_who_is_not_there() {
+        assert!(!is_stopped(std::process::id().into()));
+        assert!(!is_stopped(u64::MAX));
+        let mut stops = Command::new("sh").args(["-c", "kill -STOP $$"]).spawn().expect("a shell");
+        let pid = stops.id().into();
+        while !is_stopped(pid) {
+            std::thread::yield_now();
+        }
+        stops.kill().expect("it is there");
+        stops.wait().expect("it has ended");
+        assert!(!is_stopped(pid));
+    }
 }

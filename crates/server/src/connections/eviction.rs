@@ -21,14 +21,15 @@ pub struct EvictionQueue(Vec<(Millis, u64)>);
 
 impl EvictionQueue {
     /// The idlest, which is in flight from now on, and how many rows were looked at to find it. One that has
-    /// said something since the last look has another deadline, and is not idlest any more.
-    fn take(&mut self, slots: &mut Slots) -> (Option<Box<Connection>>, u64) {
+    /// said something since the last look has another deadline, and is not idlest any more. `any`: not only
+    /// of those that are idle, but whoever's patience ends first.
+    fn take(&mut self, slots: &mut Slots, any: bool) -> (Option<Box<Connection>>, u64) {
         let mut looked = 0;
         loop {
             while let Some((deadline, token)) = self.0.pop() {
                 looked += 1;
                 let still = slots.get(token).is_some_and(|row| match &row.place {
-                    Place::Parked(connection) => row.deadline == deadline && may_close(connection),
+                    Place::Parked(connection) => row.deadline == deadline && (any || may_close(connection)),
                     _ => false,
                 });
                 if still && let Some(connection) = slots.check_out(token) {
@@ -36,7 +37,7 @@ impl EvictionQueue {
                 }
             }
             looked += slots.rows() as u64;
-            self.look(slots);
+            self.look(slots, any);
             if self.0.is_empty() {
                 return (None, looked);
             }
@@ -44,8 +45,8 @@ impl EvictionQueue {
     }
 
     /// Looks through the table.
-    fn look(&mut self, slots: &Slots) {
-        let idle = slots.parked().filter(|(_, connection, _)| may_close(connection));
+    fn look(&mut self, slots: &Slots, any: bool) {
+        let idle = slots.parked().filter(|(_, connection, _)| any || may_close(connection));
         self.0.extend(idle.map(|(token, _, deadline)| (deadline, token)));
         let most = self.0.len().div_ceil(SHARE);
         if most < self.0.len() {
@@ -73,7 +74,8 @@ impl Connections {
     /// that there is somebody to make room for. Its deadline is the earliest, as all idle ones have
     /// the same patience.
     pub fn take_idlest(&mut self) -> Option<Box<Connection>> {
-        let (idlest, looked) = self.evictable.take(&mut self.slots);
+        let any = self.engine.config.unfinished_make_room;
+        let (idlest, looked) = self.evictable.take(&mut self.slots, any);
         self.engine.counters.eviction_looks.add_many(looked);
         idlest
     }
@@ -82,6 +84,10 @@ impl Connections {
     pub fn evict(&mut self, idlest: Box<Connection>) {
         self.engine.counters.connections_evicted.add();
         self.engine.log.debug(|| "closes the idlest connection: another one needs its room".into());
+        if !idlest.sending.is_empty() {
+            // Its peer cannot take what it has for a whole reply.
+            idlest.transport.reset_at_close();
+        }
         self.close(idlest);
     }
 

@@ -76,6 +76,9 @@ pub struct Config {
     pub handoff: Option<Arc<Handoff>>,
     /// Other processes watch the same listeners.
     pub shared_listeners: bool,
+    /// A new connection that finds no room has that of one whose request or reply is not over, too. Clients that say and
+    /// read little by little cannot keep others out, where nothing that anybody has to wait for is lost with them.
+    pub unfinished_make_room: bool,
     /// So often the watchdog goes on looking after the last job that it has seen.
     pub quiet_looks: u32,
     /// The line to the supervisor.
@@ -133,6 +136,7 @@ impl Default for Config {
             handoff: None,
             shared_listeners: false,
             quiet_looks: QUIET_LOOKS,
+            unfinished_make_room: false,
             report: None,
             max_requests: 0,
             request_timeouts: RequestTimeouts::default(),

@@ -289,6 +289,7 @@ impl Exchange {
             BodyPlan::Length(length) if self.left != Some(0) => {
                 // The peer must see that the reply is cut: the connection ends here.
                 self.wrong_length(length, self.written, engine);
+                self.is_cut_off();
                 self.complete();
                 Ok(())
             }

@@ -133,6 +133,13 @@ impl Exchange {
         }
     }
 
+    /// The client does not get the whole of what was begun, and that is not its doing.
+    pub fn is_cut_off(&mut self) {
+        if self.times.ending == Ending::Answered {
+            self.times.ending = Ending::CutOff;
+        }
+    }
+
     /// The peer is gone: nothing more is sent.
     pub(super) fn broke(&mut self, engine: &Engine) -> Gone {
         if self.reply != Reply::Broken {

@@ -104,6 +104,9 @@ impl Exchange {
             BodyPlan::Length(length) if length == body.len() as u64 => body,
             BodyPlan::Length(length) => {
                 self.wrong_length(length, body.len() as u64, engine);
+                if length > body.len() as u64 {
+                    self.is_cut_off();
+                }
                 self.left = Some(length.saturating_sub(body.len() as u64));
                 &body[..body.len().min(usize::try_from(length).unwrap_or(usize::MAX))]
             }

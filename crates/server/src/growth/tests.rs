@@ -177,3 +177,13 @@ fn a_window_says_whether_requests_wait() {
         assert_eq!(window.is_pressed(), pressed, "{window:?}: {} ms", window.wait_ms());
     }
 }
+
+#[test]
+fn the_fewest_threads_are_no_end_where_requests_that_wait_follow_those_that_compute() {
+    let mut growth = Growth::new(128);
+    let computes = Behind { clients: 50, places: 1, call_ms: 10, fails_above: 10_000 };
+    let threads = play(&mut growth, &computes, 120, 0);
+    assert_eq!(threads.last(), Some(&LEAST), "{threads:?}");
+    let threads = play(&mut growth, &PLENTY, 60, 120_000);
+    assert!(growth.threads() > 40, "{threads:?}");
+}

@@ -9,7 +9,7 @@ use super::Lane;
 pub type Below<T> = (Vec<u8>, T);
 
 /// How much a request matters when not all can be answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     Low,
     Normal,
@@ -68,6 +68,15 @@ impl ByHand {
     /// The lane of a path, if it is said.
     pub fn lane(&self, path: &[u8]) -> Option<Lane> {
         self.lanes.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, lane)| *lane)
+    }
+
+    /// Which priorities are lower than that of a path and may wait where it does, the lowest first.
+    pub fn lower(&self, path: &[u8]) -> impl Iterator<Item = Priority> + use<> {
+        let own = match self.priorities.is_empty() {
+            true => Priority::Low,
+            false => self.priority(path),
+        };
+        [Priority::Low, Priority::Normal].into_iter().filter(move |&lower| lower < own)
     }
 
     /// How much a path matters.

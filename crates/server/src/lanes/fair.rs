@@ -99,6 +99,15 @@ impl<T: Waits> Fair<T> {
         largest.pop_back()
     }
 
+    /// The last of those for which something is true, of the largest share that has any.
+    pub fn pop_last_where(&mut self, is: &impl Fn(&T) -> bool) -> Option<T> {
+        let lines = self.shares.iter_mut().map(|line| &mut line.waiting);
+        let found = lines.filter_map(|line| line.iter().rposition(is).map(|place| (line, place)));
+        let (line, place) = found.max_by_key(|(line, _)| line.len())?;
+        self.len -= 1;
+        line.remove(place)
+    }
+
     /// How many go before one that comes now: of its own share all, twice in overload, and as many of each of the others.
     pub fn before(&self, share: u8, order: Order) -> usize {
         let place = usize::from(share) % SHARES;
@@ -196,6 +205,17 @@ mod tests {
         fair.push(0, 2, false);
         let found: Vec<u64> = std::iter::from_fn(|| next(&mut fair, CALM)).collect();
         assert_eq!(found, [1, 2, 2, 3]);
+    }
+
+    #[test]
+    fn who_matters_less_and_has_to_go_is_the_last_of_them_in_the_largest_share() {
+        let mut fair = Fair::default();
+        (1..=4).for_each(|one| fair.push(7, one, false));
+        (11..=12).for_each(|one| fair.push(8, one, false));
+        let is_odd = |one: &u64| one % 2 == 1;
+        let found = [(); 4].map(|()| fair.pop_last_where(&is_odd));
+        assert_eq!(found, [Some(3), Some(1), Some(11), None]);
+        assert_eq!((fair.len(), fair.pop_last_of_larger(8)), (3, Some(4)));
     }
 
     #[test]

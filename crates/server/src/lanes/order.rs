@@ -14,6 +14,11 @@ use wire::Millis;
 pub trait Waits {
     /// Since when, in milliseconds.
     fn since(&self) -> Millis;
+
+    /// True: its route is quick, so that it may have a thread that is kept.
+    fn is_quick(&self) -> bool {
+        false
+    }
 }
 
 /// An end of a queue.

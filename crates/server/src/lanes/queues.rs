@@ -6,10 +6,17 @@ use super::Lane;
 use super::fair::Fair;
 use super::order::{End, Order, Waits};
 
+/// One of them, and how many in it are of quick routes.
+#[derive(Debug)]
+struct Queue<T> {
+    fair: Fair<T>,
+    quick: usize,
+}
+
 /// A queue for each lane but the front.
 #[derive(Debug)]
 pub struct Queues<T> {
-    queues: Vec<Fair<T>>,
+    queues: Vec<Queue<T>>,
     waiting: usize,
 }
 
@@ -38,60 +45,86 @@ pub(super) fn lane_at(place: usize) -> Lane {
 }
 
 impl<T: Waits> Queues<T> {
-    fn lane(&mut self, lane: Lane) -> &mut Fair<T> {
+    fn lane(&mut self, lane: Lane) -> &mut Queue<T> {
         let place = place(lane);
         if self.queues.len() <= place {
-            self.queues.resize_with(place + 1, Fair::default);
+            self.queues.resize_with(place + 1, || Queue { fair: Fair::default(), quick: 0 });
         }
         &mut self.queues[place]
     }
 
+    fn add(&mut self, lane: Lane, share: u8, (one, taken): (T, bool)) {
+        self.waiting += 1;
+        let queue = self.lane(lane);
+        queue.quick += usize::from(one.is_quick());
+        queue.fair.push(share, one, taken);
+    }
+
+    /// One has been taken from a queue, or none.
+    fn taken(&mut self, place: usize, one: Option<&T>) {
+        let Some(one) = one else { return };
+        self.waiting -= 1;
+        self.queues[place].quick -= usize::from(one.is_quick());
+    }
+
     /// One that has come last of its share; everybody's is zero where clients do not take turns.
     pub fn push(&mut self, lane: Lane, share: u8, one: T) {
-        self.waiting += 1;
-        self.lane(lane).push(share, one, false);
+        self.add(lane, share, (one, false));
     }
 
     /// One that was taken, and goes back to its place.
     pub fn put_back(&mut self, lane: Lane, share: u8, one: T) {
-        self.waiting += 1;
-        self.lane(lane).push(share, one, true);
+        self.add(lane, share, (one, true));
     }
 
     /// Makes room for one of a share: the last of a larger one goes.
     pub fn make_room(&mut self, lane: Lane, share: u8) -> Option<T> {
-        let last = self.lane(lane).pop_last_of_larger(share);
-        self.waiting -= usize::from(last.is_some());
+        let last = self.lane(lane).fair.pop_last_of_larger(share);
+        self.taken(place(lane), last.as_ref());
+        last
+    }
+
+    /// The same for one that matters more: the last of those for which something is true goes.
+    pub fn make_room_where(&mut self, lane: Lane, is: impl Fn(&T) -> bool) -> Option<T> {
+        let last = self.lane(lane).fair.pop_last_where(&is);
+        self.taken(place(lane), last.as_ref());
         last
     }
 
     /// How many go before one of a share that comes now.
     pub fn before(&self, lane: Lane, share: u8, order: Order) -> usize {
-        self.queues.get(place(lane)).map_or(0, |queue| queue.before(share, order))
+        self.queues.get(place(lane)).map_or(0, |queue| queue.fair.before(share, order))
     }
 
     /// True: some that wait for a thread have waited so long that newer ones go before others.
     pub fn is_overload(&self, order: Order) -> bool {
-        self.queues.iter().take(2).any(|queue| queue.is_overload(order))
+        self.queues.iter().take(2).any(|queue| queue.fair.is_overload(order))
     }
 
     /// The next of a lane, and which end of its queue it was at.
     pub fn pop(&mut self, lane: Lane, order: Order) -> Option<(End, T)> {
-        let next = self.lane(lane).pop(order);
-        self.waiting -= usize::from(next.is_some());
+        let next = self.lane(lane).fair.pop(order);
+        self.taken(place(lane), next.as_ref().map(|(_, one)| one));
         next
     }
 
     /// The next of any lane for which something is true.
     pub fn pop_if(&mut self, mut is: impl FnMut(&T) -> bool) -> Option<T> {
-        let found = self.queues.iter_mut().find_map(|queue| queue.pop_if(&mut is))?;
-        self.waiting -= 1;
+        let queues = self.queues.iter_mut().enumerate();
+        let (place, found) =
+            queues.into_iter().find_map(|(place, queue)| Some((place, queue.fair.pop_if(&mut is)?)))?;
+        self.taken(place, Some(&found));
         Some(found)
     }
 
     /// How many wait in a lane.
     pub fn waiting(&self, lane: Lane) -> usize {
-        self.queues.get(place(lane)).map_or(0, Fair::len)
+        self.queues.get(place(lane)).map_or(0, |queue| queue.fair.len())
+    }
+
+    /// True: all that wait in a lane are of quick routes.
+    pub fn are_quick(&self, lane: Lane) -> bool {
+        self.queues.get(place(lane)).is_none_or(|queue| queue.quick == queue.fair.len())
     }
 
     /// How many wait in all of them.

@@ -39,6 +39,9 @@ impl Requests {
         self.chosen_us = now_us;
         self.lanes.set_threads(self.engine.threads());
         self.lanes.look(now_us, !self.lined_up.is_empty());
+        if !self.lined_up.is_empty() {
+            self.slow_throughput.measure(now_us / 1000, self.lanes.others_inside());
+        }
         let begins = loop {
             self.clear_front();
             match self.lanes.pick(!self.batch.is_empty(), &self.lined_up) {
@@ -62,7 +65,7 @@ impl Requests {
     fn clear_front(&mut self) {
         while let Some(front) = self.batch.at(0) {
             judged(front, &mut self.lanes);
-            let lane = self.lanes.place(&front.lane);
+            let lane = self.lanes.place_behind(&front.lane, &self.lined_up);
             if lane == Lane::Express || front.is_for_the_server() {
                 break;
             }
@@ -157,7 +160,7 @@ impl Requests {
         self.lanes.set_threads(self.engine.threads());
         self.lanes.look(monotonic_us(), !self.lined_up.is_empty());
         if !self.lined_up.is_empty() {
-            self.slow_throughput.measure(poller.now);
+            self.slow_throughput.measure(poller.now, self.lanes.others_inside());
             self.refuse_those_that_waited(poller.now);
             self.note_lined_up(poller);
             self.tell_of_lanes(poller.now);

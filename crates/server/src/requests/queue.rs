@@ -8,7 +8,8 @@
 //! what is worked on is still wanted when it is done. That is so in each lane: a slow one that is full refuses nobody else.
 //! Where those in front have waited for too long all the same, the newest and the oldest begin in turn (`lanes/order.rs`).
 
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use wire::{Fault, Millis};
 
@@ -31,10 +32,10 @@ impl Requests {
             return;
         };
         judged(&mut exchange, &mut self.lanes);
-        match self.lanes.place(&exchange.lane) {
+        match self.lanes.place_behind(&exchange.lane, &self.lined_up) {
             lane if lane != Lane::Express => self.line_up(lane, exchange),
             _ if self.is_in_time(self.before_at_front(&exchange), &self.throughput, &exchange)
-                && (self.batch.len() as u64) < self.engine.config.limits.queue =>
+                && self.has_room_at_front(&exchange) =>
             {
                 let waiting = self.batch.len();
                 self.engine.log.debug(|| format!("a request waits for its turn: {waiting} before it"));
@@ -51,25 +52,61 @@ impl Requests {
         let share = self.share_of(&exchange);
         exchange.lane.share = share;
         let before = self.lined_up.before(lane, share, self.order(exchange.arrived()));
-        let in_time = match lane {
-            Lane::Slow => self.is_in_time(before, &self.slow_throughput, &exchange),
-            // How fast those of one route are done is not measured.
-            Lane::Limited(_) => true,
-            Lane::Unknown | Lane::Express => self.is_in_time(before, &self.throughput, &exchange),
-        };
-        if !in_time {
+        let may_wait = self.begins_at_once(lane)
+            || self.is_lane_in_time(lane, before, &exchange) && self.has_room(lane, &exchange);
+        if !may_wait {
             return self.refuse_newcomer(exchange);
-        }
-        if self.lined_up.waiting(lane) as u64 >= self.engine.config.limits.queue {
-            // Who has most that wait makes room.
-            match self.lined_up.make_room(lane, share) {
-                Some(last) => self.refuse_newcomer(last),
-                None => return self.refuse_newcomer(exchange),
-            }
         }
         self.engine.log.debug(|| format!("a request waits for its turn: {before} before it"));
         self.lanes.wake();
         self.lined_up.push(lane, share, exchange);
+    }
+
+    /// True: no one who comes to a lane waits there, as there are threads for all that do, and they have the interpreter.
+    fn begins_at_once(&self, lane: Lane) -> bool {
+        let waiting = self.lined_up.len() - self.lined_up.limited();
+        let begins = !matches!(lane, Lane::Limited(_)) && waiting < self.lanes.room_for_others() as usize;
+        begins && !self.engine.is_held()
+    }
+
+    /// True: behind so many of a lane a request is begun in time.
+    fn is_lane_in_time(&self, lane: Lane, before: usize, exchange: &Exchange) -> bool {
+        match lane {
+            Lane::Slow => self.is_in_time(before, &self.slow_throughput, exchange),
+            // How fast those of one route are done is not measured.
+            Lane::Limited(_) => true,
+            Lane::Unknown | Lane::Express => self.is_in_time(before, &self.throughput, exchange),
+        }
+    }
+
+    /// True: there is room for a request in a lane, or another one has made it: who matters less, or who has most that wait.
+    fn has_room(&mut self, lane: Lane, exchange: &Exchange) -> bool {
+        if (self.lined_up.waiting(lane) as u64) < self.engine.config.limits.queue {
+            return true;
+        }
+        let engine = Arc::clone(&self.engine);
+        let by_hand = &engine.config.by_hand;
+        let lesser = by_hand.lower(exchange.head.path()).find_map(|lower| {
+            self.lined_up.make_room_where(lane, |one| by_hand.priority(one.head.path()) == lower)
+        });
+        match lesser.or_else(|| self.lined_up.make_room(lane, exchange.lane.share)) {
+            Some(last) => self.refuse_newcomer(last),
+            None => return false,
+        }
+        true
+    }
+
+    /// The same of the front.
+    fn has_room_at_front(&mut self, exchange: &Exchange) -> bool {
+        if (self.batch.len() as u64) < self.engine.config.limits.queue {
+            return true;
+        }
+        let engine = Arc::clone(&self.engine);
+        let by_hand = &engine.config.by_hand;
+        let lesser = by_hand
+            .lower(exchange.head.path())
+            .find_map(|lower| self.batch.take_last_where(|one| by_hand.priority(one.head.path()) == lower));
+        lesser.map(|last| self.refuse_newcomer(last)).is_some()
     }
 
     /// By what it is decided at a moment which end of a queue is next.
@@ -97,7 +134,7 @@ impl Requests {
         }
         if let Some(newest) = self.batch.at(last) {
             judged(newest, &mut self.lanes);
-            if self.lanes.place(&newest.lane) == Lane::Express {
+            if self.lanes.place_behind(&newest.lane, &self.lined_up) == Lane::Express {
                 self.batch.put_newest_first();
                 self.engine.counters.requests_newest_first.add();
             }
@@ -111,9 +148,11 @@ impl Requests {
             Some(FairBy::Header(name)) => self.lanes.share(exchange.head.block.get(name).unwrap_or_default()),
             Some(FairBy::Client) => {
                 let client = remote_address(&exchange.head, exchange.peer(), &self.engine.config.trust);
-                match client.parse::<Ipv6Addr>() {
+                // A proxy may tell an address of IPv4 as one of IPv6 (RFC 4291, 2.5.5.2): all of them are in one network.
+                match client.parse::<IpAddr>().map(|address| address.to_canonical()) {
                     // Whoever has one address of IPv6 has the others of its network as well.
-                    Ok(address) => self.lanes.share(&address.octets()[..8]),
+                    Ok(IpAddr::V6(address)) => self.lanes.share(&address.octets()[..8]),
+                    Ok(IpAddr::V4(address)) => self.lanes.share(&address.octets()),
                     Err(_) => self.lanes.share(client.as_bytes()),
                 }
             }
@@ -225,6 +264,10 @@ impl Requests {
 impl Waits for Box<Exchange> {
     fn since(&self) -> Millis {
         self.arrived()
+    }
+
+    fn is_quick(&self) -> bool {
+        self.lane.lane == Some(Lane::Express)
     }
 }
 

@@ -62,11 +62,13 @@ pub enum Ending {
     WorkerDied,
     /// It was no request, or none that is answered.
     Refused,
+    /// Its reply had begun, and was cut off: the application has failed, or was ended.
+    CutOff,
 }
 
 /// What `error_type` says of each, where that is not the status.
-pub const ENDINGS: [&str; 7] =
-    ["", "timeout", "queue_timeout", "queue_full", "client_gone", "worker_died", "refused"];
+pub const ENDINGS: [&str; 8] =
+    ["", "timeout", "queue_timeout", "queue_full", "client_gone", "worker_died", "refused", "cut_off"];
 
 /// When what began, in monotonic nanoseconds; zero: it did not, or nobody looks. It fits into a line of a cache, as every
 /// request carries it from its first byte to its last.

@@ -25,8 +25,9 @@ use super::{records, routes, series};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Server {
     Pid,
-    /// Monotonic milliseconds of the supervisor's last sign of life.
-    Alive,
+    /// Monotonic milliseconds by which the supervisor looks again, though nothing may have happened until then: while it
+    /// waits, when that ends; while it works, when it began to.
+    LooksBy,
     /// Seconds since 1970 at which the server began.
     Started,
     Generation,
@@ -47,7 +48,7 @@ pub enum Server {
 /// The names of these, for whoever sets them.
 pub const SERVER_NAMES: [&str; 12] = [
     "pid",
-    "alive_ms",
+    "looks_by_ms",
     "started",
     "generation",
     "wanted",

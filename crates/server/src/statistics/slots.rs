@@ -184,6 +184,12 @@ pub fn count(words: &[Word]) -> u64 {
     (0..used(words)).filter(|slot| is_inside(*slot)).count() as u64
 }
 
+/// The request of that number has a slot: it is inside, or is being counted.
+pub fn holds(words: &[Word], number: u64) -> bool {
+    let holds = |row: &[Word]| load(&row[1 + USED]) & INSIDE != 0 && load(&row[1 + NUMBER]) == number;
+    (0..used(words)).any(|slot| row(words, slot).get(..SLOT_WIDTH).is_some_and(holds))
+}
+
 /// How many requests a worker has counted that is dead. It counts them in their series first: one of them may be counted
 /// there and not yet in the sum.
 pub fn counted(words: &[Word]) -> u64 {

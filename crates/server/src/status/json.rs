@@ -121,7 +121,7 @@ fn of_health(health: Health) -> String {
 fn of_server(segment: &Segment) -> String {
     const SERVER: [Server; SERVER_NAMES.len()] = [
         Server::Pid,
-        Server::Alive,
+        Server::LooksBy,
         Server::Started,
         Server::Generation,
         Server::Wanted,

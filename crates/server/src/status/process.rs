@@ -117,13 +117,12 @@ pub fn run(told: RawFd) -> io::Result<()> {
     let segment = || Segment::open(duplicate_file(given.statistics)?.into(), Access::Read);
     let statsd = given.statsd;
     if given.listeners.is_empty() {
-        return statsd::run(&segment()?, &statsd);
+        statsd::run(&segment()?, &statsd);
     }
     if !statsd.address.is_empty() {
         let segment = segment()?;
         let name = std::thread::Builder::new().name("forehand-statsd".into()).stack_size(STACK_BYTES);
-        // Without a way to the collector there is nothing to be sent, and nothing else suffers.
-        name.spawn(move || statsd::run(&segment, &statsd).unwrap_or_default())?;
+        name.spawn(move || statsd::run(&segment, &statsd))?;
     }
     let status = Status::new(segment()?, Scoreboard::look(given.scoreboard)?, given.told);
     let sockets = given.listeners.iter().map(|one| Ok(ListenerFd::new(one.0)?.into()));
@@ -131,6 +130,7 @@ pub fn run(told: RawFd) -> io::Result<()> {
     let config = Config {
         limits: limits(),
         shared_listeners: true,
+        unfinished_make_room: true,
         quiet_looks: QUIET_LOOKS,
         threads: THREADS as u32,
         ..Config::default()

@@ -39,19 +39,17 @@ enum Way {
 }
 
 /// What was sent last.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Sent {
     counters: Vec<u64>,
     statuses: Vec<(String, u64)>,
     total: Histogram,
 }
 
-/// Sends for ever; a look that fails is left out.
-///
-/// # Errors
-/// The system's, where there is no way to that address.
-pub fn run(segment: &Segment, settings: &Settings) -> io::Result<()> {
-    let way = open(&settings.address)?;
+/// Sends for ever; a look that fails is left out. Collectors come late, and are replaced: while there is no way to one,
+/// what is counted is left for the next interval, and where one has gone another one is looked for.
+pub fn run(segment: &Segment, settings: &Settings) -> ! {
+    let mut way = None;
     let mut sent = Sent::default();
     // What was counted before this process began was sent by the one before it, or is old.
     if let Ok(found) = Snapshot::read(segment) {
@@ -59,19 +57,41 @@ pub fn run(segment: &Segment, settings: &Settings) -> io::Result<()> {
     }
     loop {
         thread::sleep(Duration::from_millis(settings.every.max(1)));
-        if let Ok(found) = Snapshot::read(segment) {
+        if way.is_none() {
+            way = open(&settings.address).ok();
+        }
+        if way.is_some()
+            && let Ok(found) = Snapshot::read(segment)
+        {
+            let before = sent.clone();
             let mut lines = sent.differences(&found);
             let gauges = [("workers", segment.server(Server::Ready)), ("requests.active", found.inside())];
             lines.extend(gauges.map(|(name, value)| (name.into(), format!("{value}|g"))));
-            for datagram in datagrams(&lines, settings) {
-                // Nobody may listen yet, or any more.
-                let _ = match &way {
-                    Way::Udp(socket) => socket.send(datagram.as_bytes()),
-                    Way::Unix(socket) => socket.send(datagram.as_bytes()),
-                };
+            for (at, datagram) in datagrams(&lines, settings).iter().enumerate() {
+                if reaches(way.as_ref(), datagram) {
+                    continue;
+                }
+                // Somebody may have taken the place of one that has gone.
+                way = open(&settings.address).ok().filter(|way| reaches(Some(way), datagram));
+                if way.is_none() {
+                    if at == 0 {
+                        sent = before;
+                    }
+                    break;
+                }
             }
         }
     }
+}
+
+/// Sends a datagram. False: nobody listens any more. One for whom there is no room is lost.
+fn reaches(way: Option<&Way>, datagram: &str) -> bool {
+    let sent = match way {
+        Some(Way::Udp(socket)) => socket.send(datagram.as_bytes()),
+        Some(Way::Unix(socket)) => socket.send(datagram.as_bytes()),
+        None => return false,
+    };
+    sent.map_or_else(|error| error.kind() == io::ErrorKind::WouldBlock, |_| true)
 }
 
 fn open(address: &str) -> io::Result<Way> {

@@ -43,10 +43,10 @@ function ofRefusals(answer, then, add) {
   for (const [error, [why, option]] of Object.entries(REFUSALS)) {
     if (counted[error]) add(true, `${plural(counted[error], "request was", "requests were")} refused or cut in the last minutes: ${why} (${option}).`, "limits");
   }
-  const failed = recent.filter((one) => one.status >= 500 && !REFUSALS[one.error]);
+  const failed = recent.filter((one) => (one.status >= 500 || one.error === "cut_off") && !REFUSALS[one.error]);
   if (failed.length) {
     const last = failed[failed.length - 1];
-    add(true, `${plural(failed.length, "request has", "requests have")} failed in the last minutes; the last: ${last.request}, ${last.status} at ${clock(last.ended)}.`, "requests");
+    add(true, `${plural(failed.length, "request has", "requests have")} failed in the last minutes; the last: ${last.request}, ${last.error === "cut_off" ? "cut off" : last.status} at ${clock(last.ended)}.`, "requests");
   }
 }
 
