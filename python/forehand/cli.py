@@ -245,8 +245,10 @@ def _main(arguments: Sequence[str]) -> int:
         return errors.OK
     if getattr(sys, "orig_argv", [])[1:2] in (sys.argv[:1], ["-m"]) and not asked.check:
         _reexec(plan)
+    from forehand import ending
     from forehand.run import launch
 
+    ending.process_ends = True
     return launch(plan)
 
 

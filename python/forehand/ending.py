@@ -24,7 +24,7 @@ from forehand import _core, errors, forked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -36,6 +36,8 @@ CLEAN_UP = 1.0
 #: How long after its time a process is ended that has said nothing, because something holds the interpreter.
 UNHEARD = 0.3
 
+#: This process ends when it has served: it is the command's, and not a program that goes on after `forehand.serve`.
+process_ends = False
 #: When the time is over that the word to stop has given; None: nobody has said it.
 _until: float | None = None
 
@@ -56,6 +58,34 @@ def hurry() -> None:
 def left(timeout: float) -> float:
     """Seconds that are left; `timeout` where nobody has said that it is time to go."""
     return max((timeout if _until is None else _until - time.monotonic()), LEAST)
+
+
+def handlers(numbers: Iterable[int]) -> dict[int, Any]:
+    """Who hears these signals now, for `give_back`."""
+    import _signal as signal
+
+    return {number: signal.getsignal(number) for number in numbers}
+
+
+def give_back(before: dict[int, Any]) -> None:
+    """Signals are the program's again that goes on. Where the process ends now, one more word to stop has no effect:
+    how long the end may take is known, and a process that a signal kills would tell its parent that the end failed."""
+    import _signal as signal
+
+    for number, handler in before.items():
+        if process_ends:
+            signal.signal(number, _heard)
+        elif handler is not None:
+            signal.signal(number, handler)
+    if process_ends:
+        forked.take_signals(list(before))
+    else:
+        forked.leave_signals()
+    before.clear()
+
+
+def _heard(number: int, frame: object) -> None:
+    """A word to stop that comes once more."""
 
 
 class StopAtExit:

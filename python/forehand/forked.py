@@ -59,6 +59,11 @@ def take_signals(numbers: list[int]) -> None:
         _signals[number] = signal.getsignal(number)
 
 
+def leave_signals() -> None:
+    """The process's signals are its own: a child has nothing to give back."""
+    _signals.clear()
+
+
 def _after_fork() -> None:
     for work in list(_in_child):
         try:

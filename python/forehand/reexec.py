@@ -25,9 +25,11 @@ def main(reader: int) -> NoReturn:
 
 
 def _serve(reader: int) -> int:
+    from forehand import ending
     from forehand.errors import Problem
     from forehand.run import launch
 
+    ending.process_ends = True
     with open(reader, "rb") as file:
         plan = marshal.load(file)
     # As the application would have found it: the command, and not `-c`.

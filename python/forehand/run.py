@@ -177,6 +177,7 @@ def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int
                 server.abort()
                 server.join(LET_GO)
             at_exit.done()
+            waiting.give_signals_back()
     finally:
         for listener in listeners:
             _core.release(listener.socket.fileno())
@@ -221,16 +222,19 @@ class SignalWait:
         self.graceful_timeout = graceful_timeout
         self.asked = 0
         self.wake: tuple[int, int] | None = None
+        self.before: dict[int, Any] = {}
         self._take_signals()
 
     def _take_signals(self) -> None:
         import _signal as signal  # the module `signal` would bring `enum`
 
+        before = ending.handlers((signal.SIGTERM, signal.SIGINT))
         try:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in before:
                 signal.signal(number, self._signalled)
         except ValueError:
             return  # not the main thread: the process's signals are somebody else's
+        self.before = before
         # The handler runs when the main thread runs; a byte in this pipe makes it run.
         self.wake = os.pipe()
         for fd in self.wake:
@@ -238,6 +242,18 @@ class SignalWait:
             _core.keep_from_children(fd)
         signal.set_wakeup_fd(self.wake[1])
         forked.take_signals([signal.SIGTERM, signal.SIGINT])
+
+    def give_signals_back(self) -> None:
+        """Nobody waits any more."""
+        if self.wake is None:
+            return
+        import _signal as signal
+
+        ending.give_back(self.before)
+        signal.set_wakeup_fd(-1)
+        for fd in self.wake:
+            _core.release(fd)
+            os.close(fd)
 
     def _signalled(self, number: int, frame: object) -> None:
         self.asked += 1

@@ -51,6 +51,9 @@ def child():
 
 
 atexit.register(tell, "first callback")
+if STUCK == "for a while":
+    atexit.register(time.sleep, 1)
+    atexit.register(tell, "a long callback")
 if STUCK == "callback":
     atexit.register(deadlock)
 if STUCK == "interpreter":

@@ -361,6 +361,43 @@ def test_a_target_is_served_with_workers_and_reloads(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize(
+    "served",
+    [
+        "test_embedded.wsgi",
+        "test_embedded.asgi",
+        "'test_embedded:wsgi', workers=2",
+        *(["test_embedded.wsgi, worker_class='gevent'"] if importlib.util.find_spec("gevent") else []),
+    ],
+)
+def test_signals_are_the_programs_again_that_goes_on_after_serve(tmp_path: Path, served: str) -> None:
+    patch = "from gevent import monkey; monkey.patch_all()\n" if "gevent" in served else ""
+    process = own_process(
+        tmp_path,
+        f"{patch}import os, signal, sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import forehand, test_embedded\n"
+        "def heard(*_):\n    print('heard')\n"
+        "signal.signal(signal.SIGTERM, heard)\n"
+        "before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]\n"
+        "wakeup = signal.set_wakeup_fd(-1)\n"
+        f"status = forehand.serve({served}, bind='unix:{tmp_path}/s')\n"
+        "assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before\n"
+        "assert signal.set_wakeup_fd(-1) == -1\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "print(status)\n",
+    )
+    assert process.stderr is not None
+    try:
+        line = ""
+        while "Ctrl-C stops" not in line:
+            line = process.stderr.readline()
+            assert line, "it has ended"
+    finally:
+        process.send_signal(signal.SIGINT if "workers" in served else signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "heard\n0\n"), err
+
+
 def test_workers_are_refused_outside_the_main_thread() -> None:
     found: list[BaseException] = []
 

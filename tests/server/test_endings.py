@@ -123,6 +123,18 @@ def test_what_does_not_end_is_named_and_left_behind(
     assert "SIGKILL" not in log, "the supervisor did not have to"
 
 
+def test_one_more_word_to_stop_makes_no_failure_of_an_end(serve: Serve, kind: str, tmp_path: Path) -> None:
+    server = start(serve, kind, tmp_path, "--workers", "0", STUCK="for a while")
+    pid, _ = begin(server)
+    server.process.send_signal(signal.SIGTERM)
+    server.until(lambda: "a long callback" in told(tmp_path, pid))
+    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+        server.process.send_signal(one)
+    assert server.process.wait(30) == 0
+    assert "first callback" in told(tmp_path, pid)
+    assert "KeyboardInterrupt" not in server.log()
+
+
 def test_a_callback_that_does_not_end_keeps_no_reload_from_its_end(serve: Serve, tmp_path: Path) -> None:
     server = start(serve, "threads", tmp_path, "--graceful-timeout", "500ms", STUCK="callback")
     old, _ = begin(server)

@@ -114,15 +114,18 @@ class Signals(Orders):
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.taken: list[int] = []
+        self.before: dict[int, Any] = {}
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """In the main thread only: elsewhere the process's signals are somebody else's."""
         import signal
 
+        self.before = ending.handlers((signal.SIGTERM, signal.SIGINT))
         for number in (signal.SIGTERM, signal.SIGINT):
             try:
                 loop.add_signal_handler(number, self.driver.signalled)
             except (ValueError, RuntimeError):
+                self.before.clear()
                 return
             self.taken.append(number)
         forked.take_signals(self.taken)
@@ -131,6 +134,7 @@ class Signals(Orders):
         """Signals are the process's own again."""
         for number in self.taken:
             loop.remove_signal_handler(number)
+        ending.give_back(self.before)
 
 
 class Driver(Stoppable):

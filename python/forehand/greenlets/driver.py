@@ -14,7 +14,7 @@ import gevent
 from gevent.event import Event
 from greenlet import GreenletExit, getcurrent
 
-from forehand import _core, errors, forked
+from forehand import _core, ending, errors, forked
 from forehand.ending import CLEAN_UP
 from forehand.graceful import Stoppable, until_stopped
 from forehand.supervisor import log, stacks
@@ -73,6 +73,9 @@ class Orders:
             watcher.close()
         self.watchers.clear()
 
+    def give_back(self) -> None:
+        """What was taken of the process is its own again."""
+
 
 class Signals(Orders):
     """A process of its own: SIGTERM and SIGINT stop, a second one stops at once."""
@@ -82,26 +85,42 @@ class Signals(Orders):
         self.driver = driver
         self.asked = 0
         self.heard = 0
-        self.reader = -1
+        self.reader = self.writer = -1
+        self.before: dict[int, Any] = {}
 
     def attach(self, hub: Any) -> None:
         """In the main thread only: elsewhere the process's signals are somebody else's."""
         import signal
 
+        before = ending.handlers((signal.SIGTERM, signal.SIGINT))
         try:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in before:
                 signal.signal(number, self._signalled)
         except ValueError:
             return
+        self.before = before
         # A byte in this pipe wakes the hub, and the handler runs before what it calls.
-        self.reader, writer = os.pipe()
+        self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
-        os.set_blocking(writer, False)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        os.set_blocking(self.writer, False)
+        signal.set_wakeup_fd(self.writer, warn_on_full_buffer=False)
         forked.take_signals([signal.SIGTERM, signal.SIGINT])
-        for fd in (self.reader, writer):
+        for fd in (self.reader, self.writer):
             _core.keep_from_children(fd)
         self.listen(hub, self.reader, self._hear)
+
+    def give_back(self) -> None:
+        """Nobody waits for a word any more."""
+        if self.reader < 0:
+            return
+        import signal
+
+        ending.give_back(self.before)
+        signal.set_wakeup_fd(-1)
+        for fd in (self.reader, self.writer):
+            _core.release(fd)
+            os.close(fd)
+        self.reader = self.writer = -1
 
     def _signalled(self, number: int, frame: object) -> None:
         self.asked += 1
@@ -171,6 +190,7 @@ class Driver(Stoppable):
         finally:
             no_more_forks()
             orders.detach()
+            orders.give_back()
             engine.detach()
             server.end_watch()
             server.flush_logs()

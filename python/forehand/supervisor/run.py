@@ -238,4 +238,6 @@ class Loop(Supervisor):
         if self.control is not None:
             self.control.close()
         pidfile.remove(self.settings["pid_file"])
+        if self.signals is not None:
+            self.signals.give_back()
         sys.stdout.flush()

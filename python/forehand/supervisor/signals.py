@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from forehand import ending
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +51,7 @@ class Signals:
         import _signal as signal  # the module `signal` would bring `enum`
 
         self.asked: list[str] = []
+        self.before = ending.handlers(_numbers())
         for name, word in WORDS.items():
             signal.signal(getattr(signal, name), self._noter(word))
         self.reader, self.writer = os.pipe()
@@ -57,6 +60,20 @@ class Signals:
         signal.set_wakeup_fd(self.writer, warn_on_full_buffer=False)
         # What came while one program was becoming the next has waited (`hold`).
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _numbers())
+
+    def give_back(self) -> None:
+        """Nobody waits any more. Where the process ends now nothing is left that a word could stop, and Python's end,
+        which gives each signal its default effect again, must not make a failure of it."""
+        import _signal as signal
+
+        if ending.process_ends:
+            self.before = {number: signal.SIG_IGN for number in self.before if number != signal.SIGCHLD}
+        for number, handler in self.before.items():
+            if handler is not None:
+                signal.signal(number, handler)
+        signal.set_wakeup_fd(-1)
+        for fd in (self.reader, self.writer):
+            os.close(fd)
 
     def take(self) -> list[str]:
         """The words since the last time."""
