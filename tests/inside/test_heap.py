@@ -69,6 +69,16 @@ def test_what_grows_is_named_with_what_holds_it(serve: Serve, driver: str) -> No
     assert len(found["pauses"]) == 2
 
 
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_worker_that_has_nothing_to_do_answers_and_lets_go_of_who_asked(serve: Serve, driver: str) -> None:
+    server = serve(*DRIVERS[driver], "--workers", "1")
+    for word, text in (("heap", "0.0 -"), ("profile", "0.1 97 wall")):
+        asked = asking.ask(server.control, word, 1, text)
+        os.set_blocking(asked.fd, False)
+        with open(asked.fd, "rb", buffering=0) as answer:
+            server.until(lambda answer=answer: answer.read() == b"")
+
+
 def test_where_nothing_grows_counting_itself_is_not_told_as_growth(serve: Serve) -> None:
     server = serve("inner:application", "--workers", "1")
     with server.connect() as sock:

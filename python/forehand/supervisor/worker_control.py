@@ -13,6 +13,7 @@ is overdue.
 from __future__ import annotations
 
 import os
+import posix
 import time
 
 from forehand import ending, errors, forked
@@ -108,7 +109,9 @@ class WorkerControl:
                 # Requests are worth more than an answer; who asked sees that there is none.
                 log.write("error", f"{word} came to nothing: {error}")
             finally:
-                os.close(fd)
+                # Who asked waits for the end of it. `os.close` is gevent's where that has patched it, and closes when
+                # the hub runs again: of a worker that has nothing to do, never.
+                posix.close(fd)
 
     def _heard(self) -> list[tuple[str, str]]:
         # The engine writes to the same socket, so that it has to stay blocking.
