@@ -367,6 +367,14 @@ impl Acceptor {
         }
     }
 
+    /// How many requests that wait here are better off with other workers.
+    pub fn may_give_requests(&mut self, connections: &mut Connections, now: Millis) -> u64 {
+        match self.listeners.is_open() {
+            true => self.sharing.may_give_requests(connections, now),
+            false => 0,
+        }
+    }
+
     /// A connection is there. True: another worker is less busy by now; this one steps back, and that one is told.
     #[inline]
     pub fn leaves_it_to_another(&mut self, connections: &mut Connections, poller: &mut Poller) -> bool {

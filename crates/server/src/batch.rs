@@ -120,6 +120,11 @@ impl Batch {
         Some(exchange)
     }
 
+    /// Takes the request at a place, which is not answered here.
+    pub fn take_away(&mut self, place: usize) -> Option<Box<Exchange>> {
+        self.requests.remove(place)
+    }
+
     /// Puts one back at its place.
     pub fn put_back(&mut self, place: usize, exchange: Box<Exchange>) {
         self.is_newest_first |=

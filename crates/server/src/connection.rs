@@ -377,16 +377,31 @@ impl Connection {
     /// Idle, and nobody here knows its transport but itself: another process may have it, which asks the
     /// kernel whose it is.
     pub fn can_leave(&self) -> bool {
+        self.is_idle()
+            && self.phase == Phase::Reading
+            && self.preface_said().len() <= SAID_BYTES
+            && self.transport.can_leave()
+            && self.is_alone()
+    }
+
+    /// The same of one that is in flight, whose request nobody has begun: that is told as it came.
+    pub fn can_leave_with_request(&self) -> bool {
+        matches!(self.machine, Machine::Http1(_))
+            && self.phase == Phase::Reading
+            && self.receiving.is_none()
+            && self.sending.is_empty()
+            && self.transport.can_leave()
+            && self.is_alone()
+    }
+
+    /// Nobody here knows its transport but itself.
+    fn is_alone(&self) -> bool {
         let own = self
             .sending
             .pipelined
             .as_ref()
             .map_or(Some(1), |pipelined| (Arc::strong_count(pipelined) == 1).then_some(2));
-        self.is_idle()
-            && self.phase == Phase::Reading
-            && self.preface_said().len() <= SAID_BYTES
-            && self.transport.can_leave()
-            && own == Some(Arc::strong_count(&self.transport))
+        own == Some(Arc::strong_count(&self.transport))
     }
 
     /// When its patience ends.

@@ -111,7 +111,12 @@ impl Connections {
         if source.handed_over {
             connection.take_over((source.used, &source.said), &config.trust, poller.now);
         }
-        self.progress(Box::new(connection), poller)
+        let Some(carried) = source.carried else { return self.progress(Box::new(connection), poller) };
+        connection.pending.keep(&carried.bytes);
+        let mut exchange = self.progress(Box::new(connection), poller)?;
+        self.engine.counters.requests_taken_over.add();
+        exchange.came_over(carried.arrived, &self.engine);
+        Some(exchange)
     }
 
     /// Takes in one that is refused before anything of it is read.
@@ -383,6 +388,25 @@ impl Connections {
             self.handover.returns().gave(poller.now);
         }
         kept
+    }
+
+    /// Gives a request that nobody has begun to another worker, with its connection; given back where that cannot be now.
+    pub fn give_request(&mut self, exchange: Box<Exchange>, poller: &Poller) -> Option<Box<Exchange>> {
+        // What is known of it here would keep it from leaving.
+        self.slots.take_pipelined(exchange.token());
+        let engine = Arc::clone(&self.engine);
+        let give =
+            |connection: &mut Connection, note: &[u8]| self.handover.send_with(connection, note, poller);
+        match exchange.leave(&engine, give) {
+            Err(kept) => Some(kept),
+            Ok(connection) => {
+                engine.counters.requests_handed_over.add();
+                engine.counters.connections_handed_over.add();
+                self.handover.returns().gave(poller.now);
+                self.close(connection);
+                None
+            }
+        }
     }
 
     fn send_away(&mut self, mut connection: Box<Connection>, poller: &Poller) -> Option<Box<Connection>> {

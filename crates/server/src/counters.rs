@@ -189,10 +189,14 @@ counters! {
     requests_cut
     /// Idle connections that a worker on its way out has closed (`drain_keep_alive`).
     connections_drained
-    /// Idle connections given to another worker because one thread held up this one.
+    /// Connections given to another worker because one thread held up this one, or none was free.
     connections_handed_over
-    /// Idle connections that were taken over from another worker; they count as accepted, too.
+    /// Connections that were taken over from another worker; they count as accepted, too.
     connections_taken_over
+    /// Requests that waited for a thread and went to another worker with their connections, where they count once more.
+    requests_handed_over
+    /// Requests that were taken over from another worker.
+    requests_taken_over
     /// Requests that were overdue (`request_timeout`).
     request_deadlines
     /// Overdue requests whose thread did not come back (`request_timeout_grace`).

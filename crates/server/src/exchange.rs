@@ -11,6 +11,7 @@
 mod about;
 mod evented;
 mod interim;
+mod leaving;
 mod named;
 mod notes;
 mod origin;

@@ -4,6 +4,7 @@
 //! from. Runs under the baton.
 
 mod express;
+mod given;
 mod held;
 mod named_requests;
 mod native_requests;
@@ -17,6 +18,7 @@ use reactor::sys::monotonic_ns;
 use wire::Millis;
 
 use self::express::Told;
+pub(crate) use self::given::LEAVES_AFTER_MS;
 use crate::batch::Batch;
 use crate::connection::{After, Phase};
 use crate::connections::Connections;

@@ -155,6 +155,19 @@ impl<P: Page> Rows<P> {
         self.anybody_where(level, |field| field(Field::Strained) == 0 && field(Field::Connections) < room)
     }
 
+    /// How many threads such workers have free by now, as far as they have room for connections.
+    pub fn free_elsewhere(&self, level: u64, room: u64) -> u64 {
+        let rows = self.others().filter_map(|row| {
+            let read = |field| self.at(row, field).load(Ordering::SeqCst);
+            let busy = read(Field::Busy) + read(Field::Queued);
+            let free = read(Field::Threads).saturating_sub(busy);
+            let fits = |field: &dyn Fn(Field) -> u64| field(Field::Strained) == 0;
+            let room = room.saturating_sub(read(Field::Connections));
+            self.is_such(row, level, &fits).then(|| free.min(room))
+        });
+        rows.sum()
+    }
+
     /// Says that it would have so many connections back.
     pub fn wants(&self, connections: u64) {
         if self.at(self.row, Field::Wants).load(Ordering::Relaxed) != connections {
@@ -185,11 +198,14 @@ impl<P: Page> Rows<P> {
     }
 
     fn anybody_where(&self, level: u64, fits: impl Fn(&dyn Fn(Field) -> u64) -> bool) -> bool {
-        self.others().any(|row| {
-            let read = |field| self.at(row, field).load(Ordering::SeqCst);
-            let fits = read(Field::Pid) != 0 && fits(&read) && read(Field::Level) < level;
-            fits && (read(Field::Busy) == 0 || read(Field::Updated) + STALE_MS >= self.page.now())
-        })
+        self.others().any(|row| self.is_such(row, level, &fits))
+    }
+
+    /// Somebody lives in that row who is more willing than `level`, and runs.
+    fn is_such(&self, row: usize, level: u64, fits: &impl Fn(&dyn Fn(Field) -> u64) -> bool) -> bool {
+        let read = |field| self.at(row, field).load(Ordering::SeqCst);
+        let fits = read(Field::Pid) != 0 && fits(&read) && read(Field::Level) < level;
+        fits && (read(Field::Busy) == 0 || read(Field::Updated) + STALE_MS >= self.page.now())
     }
 }
 
@@ -206,6 +222,39 @@ mod tests {
 
         fn now(&self) -> Millis {
             0
+        }
+    }
+
+    #[test]
+    fn a_free_thread_is_one_of_a_worker_that_is_sound_and_has_room() {
+        for (busy, queued, level, strained, connections, free) in [
+            (0, 0, 0, 0, 0, 4),
+            (3, 0, 4, 0, 9, 1),
+            (3, 1, 4, 0, 9, 0),
+            (4, 7, 4, 0, 9, 0),
+            (1, 0, 200, 0, 9, 0),
+            (1, 0, 30, 1, 9, 0),
+            (0, 0, 0, 0, 98, 2),
+            (0, 0, 0, 0, 101, 0),
+        ] {
+            let rows = Rows::new(Numbers((0..ROWS * WIDTH).map(|_| AtomicU64::new(0)).collect()), 0);
+            rows.at(0, Field::Rows).store(3, Ordering::Relaxed);
+            // Ours is not looked at, nor one where nobody lives.
+            for (row, pid) in [(0, 1), (1, 0), (2, 2)] {
+                let own = [
+                    (Field::Pid, pid),
+                    (Field::Threads, 4),
+                    (Field::Busy, busy),
+                    (Field::Queued, queued),
+                    (Field::Level, level),
+                    (Field::Strained, strained),
+                    (Field::Connections, connections),
+                ];
+                for (field, value) in own {
+                    rows.at(row, field).store(value, Ordering::Relaxed);
+                }
+            }
+            assert_eq!(rows.free_elsewhere(200, 100), free, "{busy} busy, {queued} wait, level {level}");
         }
     }
 

@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::listeners::Listeners;
 use crate::load::{FULL, STRAINED};
 use crate::poller::Poller;
+use crate::requests::LEAVES_AFTER_MS;
 use crate::returns::ASK_MS;
 use crate::rows::Listening;
 use crate::scoreboard::Field;
@@ -27,6 +28,8 @@ use crate::slots::NEVER;
 
 /// For so long every thread has been inside the application before idle connections are given away.
 const FULL_MS: Millis = 250;
+/// So often requests that wait are given to a worker that has free threads, as many at a time as it has.
+const GIVE_MS: Millis = 20;
 /// How often a worker that has stepped back looks whether it is needed.
 const LOOK_MS: Millis = 100;
 /// So many connections go back at a time, which is less than a millisecond's work for either side, ...
@@ -45,6 +48,8 @@ pub(crate) struct Sharing {
     level: u64,
     /// Since when every thread is inside the application.
     full_since: Millis,
+    /// When requests that wait may be given away again.
+    gives_at: Millis,
     /// When connections that nobody has taken are looked for, while others watch the listeners.
     neglected_at: Millis,
     /// It has asked for connections of its own, and takes what comes.
@@ -68,6 +73,7 @@ impl Sharing {
             tasks: false,
             level: 0,
             full_since: NEVER,
+            gives_at: 0,
             neglected_at: NEVER,
             asks: false,
             calls_at: 0,
@@ -173,6 +179,19 @@ impl Sharing {
         if self.owes > 0 {
             self.even_at = poller.now + LOOK_MS;
         }
+    }
+
+    /// How many requests that wait here are better off with other workers, which have free threads. Asked after
+    /// [`Sharing::update_listening`].
+    pub fn may_give_requests(&mut self, connections: &mut Connections, now: Millis) -> u64 {
+        let Some(scoreboard) = &self.engine.config.scoreboard else { return 0 };
+        let full = self.level >= FULL && now >= self.full_since.saturating_add(LEAVES_AFTER_MS);
+        let may_give = !connections.shutdown().has_begun() && connections.handover().may_begin(now);
+        if !full || now < self.gives_at || !may_give {
+            return 0;
+        }
+        self.gives_at = now + GIVE_MS;
+        scoreboard.free_elsewhere(self.level, self.engine.config.limits.connections)
     }
 
     /// A connection is there. True: another worker is less busy by now; this one steps back, and that one is told.

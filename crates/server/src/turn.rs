@@ -466,6 +466,7 @@ impl Lead for Loop {
             // Whoever leads has had the interpreter, or does not need it.
             self.engine.held(Held::No);
             self.update_listening();
+            self.give_requests();
             self.engine.show_rest(self.connections.len(), self.requests.lined_up());
             let nothing_left = !self.has_more() && !self.requests.any_left();
             self.poll(nothing_left);

@@ -12,8 +12,8 @@ use super::close_on_fork::CloseOnFork;
 use super::socket::{Accepted, Socket, peer_of};
 use super::{check_size, duplicate_file};
 
-/// Bytes that may travel beside a descriptor.
-pub const NOTE_BYTES: usize = 512;
+/// Bytes that may travel beside a descriptor: enough for a request as browsers send it, with a small form.
+pub const NOTE_BYTES: usize = 16 * 1024;
 /// Room for the header of one descriptor, and more than enough.
 const CONTROL: usize = 64;
 

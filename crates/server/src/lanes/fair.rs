@@ -90,6 +90,17 @@ impl<T: Waits> Fair<T> {
         share.waiting.pop_front()
     }
 
+    /// The first of those for which something is true, of any share.
+    pub fn pop_first_where(&mut self, is: &mut impl FnMut(&T) -> bool) -> Option<T> {
+        let mut lines = self.shares.iter_mut().map(|line| &mut line.waiting);
+        let (line, place) = lines.find_map(|line| {
+            let place = line.iter().position(&mut *is)?;
+            Some((line, place))
+        })?;
+        self.len -= 1;
+        line.remove(place)
+    }
+
     /// The last of the largest share, if that is larger than this one.
     pub fn pop_last_of_larger(&mut self, share: u8) -> Option<T> {
         let own = self.share(share).waiting.len();

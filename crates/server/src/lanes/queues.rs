@@ -117,6 +117,13 @@ impl<T: Waits> Queues<T> {
         Some(found)
     }
 
+    /// The first of a lane for which something is true, of any share.
+    pub fn pop_first_where(&mut self, lane: Lane, mut is: impl FnMut(&T) -> bool) -> Option<T> {
+        let first = self.lane(lane).fair.pop_first_where(&mut is);
+        self.taken(place(lane), first.as_ref());
+        first
+    }
+
     /// How many wait in a lane.
     pub fn waiting(&self, lane: Lane) -> usize {
         self.queues.get(place(lane)).map_or(0, |queue| queue.fair.len())
@@ -168,6 +175,15 @@ mod tests {
         assert_eq!(queues.pop_if(|one| *one == 3), None, "it is not the next");
         assert_eq!((next(&mut queues, Lane::Slow), next(&mut queues, Lane::Slow)), (Some(1), Some(3)));
         assert!(queues.is_empty() && next(&mut queues, Lane::Limited(3)).is_none() && queues.is_empty());
+    }
+
+    #[test]
+    fn who_is_taken_from_the_middle_is_counted_no_more() {
+        let mut queues = Queues::default();
+        (1..=3).for_each(|one| queues.push(Lane::Slow, one as u8, one));
+        assert_eq!(queues.pop_first_where(Lane::Slow, |one| *one == 2), Some(2));
+        assert_eq!(queues.pop_first_where(Lane::Slow, |one| *one == 2), None);
+        assert_eq!((queues.len(), queues.waiting(Lane::Slow)), (2, 2));
     }
 
     #[test]

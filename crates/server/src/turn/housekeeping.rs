@@ -39,6 +39,7 @@ impl Loop {
             // Those that were read while there was a thread.
             self.requests.answer_natively(&mut self.poller);
         }
+        self.give_requests();
         self.requests.refuse_those_that_waited(self.poller.now);
         while self.queue_next() {}
         self.engine.note_queued(self.requests.len(), 0);
@@ -70,6 +71,18 @@ impl Loop {
             return true;
         }
         self.requests.queue_next(&mut self.connections, &mut self.poller)
+    }
+
+    /// Requests that wait here for a thread go to workers that have one.
+    pub(super) fn give_requests(&mut self) {
+        if self.requests.len() == 0 {
+            return;
+        }
+        let most = self.acceptor.may_give_requests(&mut self.connections, self.poller.now);
+        if most > 0 && self.requests.give_away(most, &mut self.connections, &self.poller) > 0 {
+            // The watchdog, which shows numbers, may be asleep: nobody has begun anything.
+            self.engine.publish(self.poller.now);
+        }
     }
 
     /// Where no watchdog comes by: what was read together may be more than is allowed to wait,
