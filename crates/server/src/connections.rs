@@ -391,9 +391,14 @@ impl Connections {
     }
 
     /// Gives a request that nobody has begun to another worker, with its connection; given back where that cannot be now.
-    pub fn give_request(&mut self, exchange: Box<Exchange>, poller: &Poller) -> Option<Box<Exchange>> {
+    pub fn give_request(
+        &mut self,
+        mut exchange: Box<Exchange>,
+        poller: &mut Poller,
+    ) -> Option<Box<Exchange>> {
         // What is known of it here would keep it from leaving.
         self.slots.take_pipelined(exchange.token());
+        poller.statistics.forget(&mut exchange.times);
         let engine = Arc::clone(&self.engine);
         let give =
             |connection: &mut Connection, note: &[u8]| self.handover.send_with(connection, note, poller);

@@ -250,12 +250,6 @@ impl Loop {
         self.acceptor.leaves_it_to_another(&mut self.connections, &mut self.poller)
     }
 
-    /// Watches the listeners, or leaves them to other workers. Called before every wait.
-    #[inline]
-    pub(crate) fn update_listening(&mut self) {
-        self.acceptor.update_listening(&mut self.connections, &mut self.poller);
-    }
-
     /// The word to stop has come.
     fn begin_stop(&mut self) {
         let stage = self.engine.stage();
@@ -466,7 +460,6 @@ impl Lead for Loop {
             // Whoever leads has had the interpreter, or does not need it.
             self.engine.held(Held::No);
             self.update_listening();
-            self.give_requests();
             self.engine.show_rest(self.connections.len(), self.requests.lined_up());
             let nothing_left = !self.has_more() && !self.requests.any_left();
             self.poll(nothing_left);

@@ -17,9 +17,10 @@ pub(crate) const LEAVES_AFTER_MS: Millis = 50;
 impl Requests {
     /// Gives up to so many that have waited for a while to other workers, the oldest first. How many have gone.
     #[cold]
-    pub fn give_away(&mut self, most: u64, connections: &mut Connections, poller: &Poller) -> u64 {
+    pub fn give_away(&mut self, most: u64, connections: &mut Connections, poller: &mut Poller) -> u64 {
+        let now = poller.now;
         let goes = |one: &Exchange| {
-            one.arrived() + LEAVES_AFTER_MS <= poller.now && !one.has_stream() && !one.is_for_the_server()
+            one.arrived() + LEAVES_AFTER_MS <= now && !one.has_stream() && !one.is_for_the_server()
         };
         let (mut given, mut place) = (0, 0);
         self.batch.put_in_order();
@@ -48,7 +49,7 @@ impl Requests {
         most: u64,
         goes: &dyn Fn(&Exchange) -> bool,
         connections: &mut Connections,
-        poller: &Poller,
+        poller: &mut Poller,
     ) -> u64 {
         let (mut given, mut kept) = (0, Vec::new());
         while given < most

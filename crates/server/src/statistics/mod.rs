@@ -274,6 +274,15 @@ impl Statistics {
         }
     }
 
+    /// A request that was given out, and put back, goes to another worker: it is inside no more.
+    #[cold]
+    pub fn forget(&mut self, times: &mut Times) {
+        if let (Some(block), true) = (&mut self.block, times.begun != 0) {
+            block.leave(times.slot);
+            (times.begun, times.slot) = (0, phase::NO_SLOT);
+        }
+    }
+
     /// A request has ended, and the kernel has had the last of its reply at that stamp.
     #[inline]
     pub fn settle(&mut self, ended: &Counted<'_>, sent: u64) {

@@ -39,7 +39,6 @@ impl Loop {
             // Those that were read while there was a thread.
             self.requests.answer_natively(&mut self.poller);
         }
-        self.give_requests();
         self.requests.refuse_those_that_waited(self.poller.now);
         while self.queue_next() {}
         self.engine.note_queued(self.requests.len(), 0);
@@ -73,13 +72,20 @@ impl Loop {
         self.requests.queue_next(&mut self.connections, &mut self.poller)
     }
 
-    /// Requests that wait here for a thread go to workers that have one.
-    pub(super) fn give_requests(&mut self) {
-        if self.requests.len() == 0 {
-            return;
+    /// Watches the listeners, or leaves them to other workers, and with them what waits here. Called before every wait.
+    #[inline]
+    pub(crate) fn update_listening(&mut self) {
+        self.acceptor.update_listening(&mut self.connections, &mut self.poller);
+        if self.requests.len() > 0 {
+            self.give_requests();
         }
+    }
+
+    /// Requests that wait here for a thread go to workers that have one.
+    #[cold]
+    fn give_requests(&mut self) {
         let most = self.acceptor.may_give_requests(&mut self.connections, self.poller.now);
-        if most > 0 && self.requests.give_away(most, &mut self.connections, &self.poller) > 0 {
+        if most > 0 && self.requests.give_away(most, &mut self.connections, &mut self.poller) > 0 {
             // The watchdog, which shows numbers, may be asleep: nobody has begun anything.
             self.engine.publish(self.poller.now);
         }
