@@ -56,6 +56,24 @@ def test_a_view_is_named_with_its_place_and_time(start: Callable[..., Serving], 
     server.until(lambda: server.counters()["loop_blocked_ms"] >= 250)
 
 
+def test_status_tells_for_how_long_a_loop_was_held_up(start: Callable[..., Serving]) -> None:
+    server = start()
+    named(server, 1, "/block/0.4")
+    # The worker tells of it when the loop goes on, which the client may hear of first.
+    words = re.compile(r"worker 1, \d+ s ago: its event loop was held up for (\S+) s \(the log says by what\)")
+    found = server.until(lambda: words.search(server.order("status")[1]))
+    assert 0.25 < float(found[1]) < PATIENCE
+
+
+def test_status_counts_the_tasks_of_a_loop_and_says_of_none_how_many_there_may_be(
+    serve: Callable[..., Serving],
+) -> None:
+    server = serve(*DRIVERS["asyncio"])
+    row = re.compile(r"^ +1 +\d+ +1 ready .* (\d+/\d+|\d+ tasks?) +0 ", re.MULTILINE)
+    found = row.search(server.order("status")[1])
+    assert found and found[1] == "0 tasks", server.order("status")[1]
+
+
 def test_a_place_is_named_once_and_others_besides(start: Callable[..., Serving]) -> None:
     server = start()
     assert {line[5] for line in named(server, 2, "/block/0.2", "/burn/0.2", "/block/0.2")} == {"block", "burn"}

@@ -54,6 +54,8 @@ impl Evented {
     /// # Errors
     /// The kernel's, when a descriptor cannot be had.
     pub fn new(turn: Loop) -> std::io::Result<Self> {
+        // There are as many tasks as requests: it says of none how many more may be.
+        turn.engine().set_threads(0);
         Self::bounded(turn, u32::MAX)
     }
 

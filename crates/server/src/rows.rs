@@ -29,7 +29,7 @@ pub enum Field {
     Connections,
     /// Threads inside the application.
     Busy,
-    /// The most that there may be.
+    /// The most that there may be; zero: any number, as they are tasks.
     Threads,
     /// Requests that wait for a thread.
     Queued,
@@ -46,6 +46,8 @@ pub enum Field {
     Rows,
     /// Connections that it has given away, and would have back.
     Wants,
+    /// For how long a step has held up its event loop, and when that was: [`loop_held`].
+    LoopHeld,
 }
 
 /// The numbers of all, and the time of this worker.
@@ -53,6 +55,12 @@ pub trait Page {
     fn numbers(&self) -> &[AtomicU64];
     /// Monotonic milliseconds.
     fn now(&self) -> Millis;
+}
+
+/// For how long an event loop was held up and when that was last seen, both in milliseconds, as one number: the time in
+/// the upper bits, the span in the lower 24.
+pub fn loop_held(span: Millis, seen: Millis) -> u64 {
+    seen << 24 | span.min((1 << 24) - 1)
 }
 
 /// What follows for a worker: does it watch the listeners?

@@ -304,6 +304,9 @@ impl Life {
                     }
                     Some(_) => {}
                 }
+                if spell.as_ref().is_some_and(|spell| spell.sight != Sight::Nothing) {
+                    self.engine.show_loop_held(still, now);
+                }
                 last = monotonic_us();
             }
             self.rest(&verdict, &mut attention);
@@ -337,6 +340,7 @@ impl Life {
         if *sight != Sight::Nothing {
             self.blocked_until = Some(now);
             self.engine.counters.loop_blocked_ms.add_many(lasted / 1000);
+            self.engine.show_loop_held(lasted, now);
         }
         if self.engine.is_held() {
             self.engine.held(Held::No);

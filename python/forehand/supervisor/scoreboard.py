@@ -14,7 +14,7 @@ import os
 #: The order is that of `server/rows.rs`.
 FIELDS = (
     "pid", "level", "watching", "requests", "connections", "busy", "threads", "queued", "refused", "timeouts",
-    "errors", "updated_ms", "strained", "rows", "wants",
+    "errors", "updated_ms", "strained", "rows", "wants", "loop_held",
 )  # fmt: skip
 #: Where the first row has how many rows have ever been used, so that nobody reads the others.
 USED = FIELDS.index("rows") * 8

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from forehand.supervisor.supervisor import Supervisor
 
 
+def _loop_held(told: int, now: float) -> dict[str, float] | None:
+    """For how long something has held up the worker's event loop the last time, and how long ago that was, in seconds;
+    as `server/rows.rs` tells it. None: nothing has."""
+    seen, span = divmod(told, 1 << 24)
+    return {"seconds": span / 1000, "ago": round(max(0.0, now - seen / 1000), 1)} if told else None
+
+
 def status(supervisor: Supervisor) -> dict[str, Any]:
     """The whole server, in types that JSON has."""
     assert supervisor.children is not None
@@ -32,8 +39,10 @@ def status(supervisor: Supervisor) -> dict[str, Any]:
             "worker": number, "pid": child.pid, "generation": worker.generation, "state": worker.state,
             "age": round(now - worker.since, 1), "why": worker.stale,
         }  # fmt: skip
-        row.update(supervisor.children.scoreboard.read(child.row))
+        numbers = supervisor.children.scoreboard.read(child.row)
+        row.update(numbers)
         row["pid"] = child.pid
+        row["loop_held"] = _loop_held(numbers["loop_held"], now)
         row["memory_kib"] = memory.read(child.pid)
         row["threads_changes"] = child.noted("threads")
         row["lanes"] = child.noted("lanes")

@@ -34,7 +34,9 @@ def shown(found: dict[str, Any], told: dict[str, Any] | None, *, verbose: bool) 
     for one in found["workers"]:
         memory = one["memory_kib"]
         pss, shared, private = (f"{memory.get(kind, 0) / 1024:.1f}" for kind in ("pss", "shared", "private"))
-        busy = f"{one['busy']}/{one['threads']}"
+        # Of tasks there is no number that there may be.
+        tasks = f"{one['busy']} task{'s' if one['busy'] != 1 else ''}"
+        busy = f"{one['busy']}/{one['threads']}" if one["threads"] else tasks
         lines.append(
             f"  {one['worker']:>6} {one['pid']:>8} {one['generation']:>4} {one['state']:<9}{_span(one['age']):>8} "
             f"{one['requests']:>10} {one['connections']:>6} {busy:>9} {one['queued']:>7} {one['timeouts']:>6} "
@@ -45,10 +47,16 @@ def shown(found: dict[str, Any], told: dict[str, Any] | None, *, verbose: bool) 
 
 
 def _notes(worker: dict[str, Any], *, verbose: bool) -> list[str]:
-    """What a worker has said of its threads, the last or all that is known, and of who waits."""
+    """What a worker has said of its threads, the last or all that is known, and of who waits; and what its event loop
+    was held up by."""
     changes = worker.get("threads_changes", [])[0 if verbose else -1 :]
     lanes = [note for note in worker.get("lanes", []) if note["ago"] < RECENT or verbose]
-    return [
+    held = worker.get("loop_held")
+    loop = []
+    if held and (held["ago"] < RECENT or verbose):
+        text = f"its event loop was held up for {held['seconds']:.3g} s (the log says by what)"
+        loop = [f"  worker {worker['worker']}, {_span(held['ago'])} ago: {text}"]
+    return loop + [
         f"  worker {worker['worker']}, {_span(note['ago'])} ago: {kind}{note['text']}"
         for kind, notes in (("threads ", changes), ("", lanes))
         for note in notes

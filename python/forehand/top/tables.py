@@ -12,7 +12,7 @@ from typing import Any
 
 from forehand.settings import COUNTED, LIMITS
 from forehand.top.numbers import Between, Look
-from forehand.top.words import number, percent, printable, span
+from forehand.top.words import most, number, percent, printable, span
 
 #: A request that has failed: it has an error of ours, or a status from here on.
 FAILED = 500
@@ -89,7 +89,7 @@ VIEWS = (
          _routes, "no request of a known route since the last look"),
     View("workers", "Workers",
          (Column("worker", right=True), Column("pid", right=True), Column("state"), Column("busy", number, True),
-          Column("of", number, True), Column("queued", number, True), Column("open", number, True),
+          Column("of", most, True), Column("queued", number, True), Column("open", number, True),
           Column("requests", number, True), Column("MiB", number, True)),
          _workers, "no worker"),
     View("running", "Inside now",

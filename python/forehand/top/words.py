@@ -26,6 +26,11 @@ def number(value: float) -> str:
     return f"{value:.2g}" if 0 < value < 10 and value != int(value) else f"{value:,.0f}"
 
 
+def most(value: float) -> str:
+    """How many there may be; a dash where it is any number."""
+    return number(value) if value else "-"
+
+
 def percent(share: float | None) -> str:
     """A share; a dash where it is not known."""
     return "-" if share is None else f"{share * 100:.1f}%" if 0 < share < 0.0995 else f"{share * 100:.0f}%"

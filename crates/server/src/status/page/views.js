@@ -123,7 +123,7 @@ views.workers = (host) => {
       const empty = Array.from({ length: free }, () => make("span", { class: "cell" }));
       const longest = running.length ? `; the longest: ${running[0].request || "a request"}, ${span(running[0].seconds)}` : "";
       const slow = running.filter((one) => one.seconds >= late).length;
-      const label = `process ${worker.pid}: ${number(worker.busy)} of ${number(worker.threads)} inside, ${number(slow)} for long${longest}`;
+      const label = `process ${worker.pid}: ${number(worker.busy)}${worker.threads ? ` of ${number(worker.threads)}` : ""} inside, ${number(slow)} for long${longest}`;
       return [make("p", { class: "worker" }, label), make("div", { class: "cells", role: "img", "aria-label": label }, ...shown, ...empty)];
     });
     cells.draw(make("div", {}, ...drawn));
