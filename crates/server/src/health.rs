@@ -16,6 +16,10 @@ use crate::statistics::segment::{Segment, Server};
 /// nobody lets it run. While it waits for something to happen it says nothing, and nobody wakes it to ask.
 const SILENT_MS: u64 = 15_000;
 
+/// Where that seems so it has so long to look, in milliseconds: a server that was paused as a whole goes on at any moment, and
+/// its supervisor may not be the first of it.
+const WAKING_MS: u64 = 2_000;
+
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
@@ -55,9 +59,30 @@ pub struct HealthPaths {
     pub statistics: Option<Segment>,
 }
 
-/// For each worker's process in which requests wait and no thread is free: how many it had finished when that was seen for
-/// the first time, and when that was.
-pub type Seen = HashMap<(usize, u64), (u64, u64)>;
+/// What was seen when somebody looked before.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Each worker's process in which requests wait and no thread is free.
+    full: HashMap<(usize, u64), Full>,
+    /// By when the supervisor should have looked that has not, and since when that is seen.
+    late: Option<(u64, u64)>,
+    /// When that was.
+    looked: u64,
+}
+
+/// A worker's process in which requests wait and no thread is free.
+#[derive(Debug, Clone, Copy)]
+struct Full {
+    finished: u64,
+    /// For how long that was seen.
+    lasts: u64,
+}
+
+/// Of the time between two looks so much counts, where a stall is one after so long. Nobody can tell a time in which the
+/// server was paused, as with the machine that it is on, from one in which nothing was finished: it is never all of a stall.
+fn counted(between: u64, stall: u64) -> u64 {
+    between.min((stall / 2).min(SILENT_MS).max(stall / 4))
+}
 
 /// How the server is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,13 +108,14 @@ impl Health {
         now: u64,
     ) -> Self {
         let mut found = Self {
-            supervised: is_supervised(segment, now),
+            supervised: is_supervised(segment, seen, now),
             ready: segment.server(Server::Ready),
             up: segment.server(Server::Up) == 1,
             stopping: segment.server(Server::Stopping) == 1,
             ..Self::default()
         };
-        let mut known = Seen::new();
+        let passed = counted(now.saturating_sub(seen.looked), patience.stall);
+        let mut known = HashMap::new();
         for row in 0..ROWS.min(segment.used() - 1) {
             let pid = rows.of(row, Field::Pid);
             let Ok(words) = segment.block(row + 1) else { continue };
@@ -102,14 +128,14 @@ impl Health {
             found.workers += 1;
             // While nobody waited, nothing had to go on: that time does not count.
             if full && waits {
-                let before = seen.get(&(row, pid)).copied().filter(|(count, _)| *count == finished);
-                let since = before.map_or(now, |(_, since)| since);
-                known.insert((row, pid), (finished, since));
-                let still = now.saturating_sub(since) >= patience.stall;
+                let before = seen.full.get(&(row, pid)).filter(|before| before.finished == finished);
+                let lasts = before.map_or(0, |before| before.lasts + passed);
+                known.insert((row, pid), Full { finished, lasts });
+                let still = lasts >= patience.stall;
                 found.stuck += usize::from(still && !patience.deadlines && patience.stall > 0);
             }
         }
-        *seen = known;
+        (seen.full, seen.looked) = (known, now);
         found
     }
 
@@ -149,10 +175,13 @@ impl Health {
     }
 }
 
-/// The supervisor looks when it said that it would, and nobody has stopped it.
-fn is_supervised(segment: &Segment, now: u64) -> bool {
-    let looks_by = segment.server(Server::LooksBy).saturating_add(SILENT_MS);
-    looks_by >= now && !is_stopped(segment.server(Server::Pid))
+/// The supervisor looks when it said that it would, or soon after that was missed, and nobody has stopped it.
+fn is_supervised(segment: &Segment, seen: &mut Seen, now: u64) -> bool {
+    let looks_by = segment.server(Server::LooksBy);
+    let is_late = looks_by.saturating_add(SILENT_MS) < now;
+    let since = seen.late.filter(|(by, _)| *by == looks_by).map_or(now, |(_, since)| since);
+    seen.late = is_late.then_some((looks_by, since));
+    (!is_late || now < since + WAKING_MS) && !is_stopped(segment.server(Server::Pid))
 }
 
 #[cfg(test)]
@@ -164,7 +193,11 @@ mod tests {
     use super::*;
 
     fn segment() -> Segment {
-        let path = std::env::temp_dir().join(format!("forehand-health-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!(
+            "forehand-health-{}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
         let file = File::options().read(true).write(true).create_new(true).open(&path).expect("a new file");
         remove_file(path).expect("it was there");
         file.set_len(Segment::BYTES as u64).expect("a file with a hole");
@@ -182,7 +215,35 @@ mod tests {
             (u64::MAX, 100_000_000, true),
         ] {
             segment.set(Server::LooksBy as usize, looks_by);
-            assert_eq!(is_supervised(&segment, now), expected, "{looks_by} {now}");
+            let mut seen = Seen::default();
+            assert!(is_supervised(&segment, &mut seen, now), "it may have been paused, and look at once");
+            assert_eq!(is_supervised(&segment, &mut seen, now + WAKING_MS), expected, "{looks_by} {now}");
+        }
+    }
+
+    #[test]
+    fn a_supervisor_that_looks_after_a_pause_was_never_stuck() {
+        let segment = segment();
+        segment.set(Server::Pid as usize, std::process::id().into());
+        let mut seen = Seen::default();
+        for now in [1_000_000, 1_500_000, 2_000_000] {
+            segment.set(Server::LooksBy as usize, now - 400_000 + 5_000);
+            assert!(is_supervised(&segment, &mut seen, now), "paused for more than six minutes");
+            segment.set(Server::LooksBy as usize, now + 5_000);
+            assert!(is_supervised(&segment, &mut seen, now + WAKING_MS), "it has looked");
+        }
+    }
+
+    #[test]
+    fn a_pause_is_never_all_of_a_stall() {
+        for (between, stall, expected) in [
+            (10_000, 60_000, 10_000),
+            (3_600_000, 60_000, SILENT_MS),
+            (3_600_000, 5_000, 2_500),
+            (60_000, 300_000, 60_000),
+            (3_600_000, 300_000, 75_000),
+        ] {
+            assert_eq!(counted(between, stall), expected, "{between} {stall}");
         }
     }
 

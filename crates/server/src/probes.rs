@@ -33,7 +33,7 @@ impl Probes {
         let any = !engine.config.health_paths.paths.is_empty();
         any.then(|| Self {
             engine: Arc::clone(engine),
-            seen: Seen::new(),
+            seen: Seen::default(),
             found: None,
             builder: ReplyBuilder::new(),
         })
