@@ -13,7 +13,7 @@ from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse
 from django.urls import path
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from flask import Flask
 from forehand.route import flask as tell_flask
 from starlette.applications import Starlette
@@ -35,7 +35,11 @@ async def user(request):
 
 
 starlette = Starlette(
-    routes=[Route("/users/{name}/", user), Mount("/of/{shop}", routes=[Route("/users/{name}", user)])]
+    routes=[
+        Route("/users/{name}/", user),
+        Mount("/of/{shop}", routes=[Route("/users/{name}", user)]),
+        Mount("/in-{shop}/{part:path}/of", routes=[Route("/users/{name}", user)]),
+    ]
 )
 fastapi = FastAPI()
 
@@ -44,6 +48,20 @@ fastapi = FastAPI()
 async def fast_user(name: str) -> str:
     return name
 
+
+# One router, included twice, and one in another.
+lines = APIRouter(prefix="/lines")
+orders = APIRouter(prefix="/orders/{order}")
+
+
+@lines.get("/{name}")
+async def line(name: str) -> str:
+    return name
+
+
+orders.include_router(lines)
+fastapi.include_router(orders, prefix="/v1")
+fastapi.include_router(orders, prefix="/v2")
 
 # Each below a path of its own: what is matched has that before it.
 fast_mounted = FastAPI()

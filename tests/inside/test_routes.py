@@ -51,21 +51,34 @@ def test_under_gevent_as_well(serve: Serve, tmp_path: Path) -> None:
 
 #: Application → a path below its mount, and what stands for it.
 MOUNTED = {
-    "starlette": ("/of/{}/users/ann", "/of/*/users/{name}"),
-    "fast_mounted": ("/shop/of/{}/users/ann/", "/shop/of/*/users/{name}/"),
+    "starlette": ("/of/{}/users/ann", "/of/{shop}/users/{name}"),
+    "starlette_deep": ("/in-{0}/of/{0}/b/of/users/ann", "/*/users/{name}"),
+    "fast_mounted": ("/shop/of/{}/users/ann/", "/shop/of/{owner}/users/{name}/"),
+    "fast_included": ("/shop/of/{}/v1/orders/1/lines/x", "/shop/of/{owner}/v1/orders/{order}/lines/{name}"),
     "flask_mounted": ("/shop/users/{}/", "/shop/users/<name>/"),
     "django_mounted": ("/shop/users/{}/", "/shop/users/<str:name>/"),
 }
+APPLICATIONS = {"starlette_deep": "starlette", "fast_included": "fast_mounted"}
 
 
-@pytest.mark.parametrize("application", MOUNTED)
-def test_a_route_below_a_mount_has_the_mount_before_it(serve: Serve, tmp_path: Path, application: str) -> None:
-    watched = Watched(serve, tmp_path, "--workers", "1", target=f"routed:{application}")
-    path, route = MOUNTED[application]
-    for number in range(3):
-        assert watched.view(path.format(number)) == 200
+@pytest.mark.parametrize("case", MOUNTED)
+def test_a_route_below_a_mount_has_the_mount_before_it_and_no_part_of_the_path(
+    serve: Serve, tmp_path: Path, case: str
+) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target=f"routed:{APPLICATIONS.get(case, case)}")
+    path, route = MOUNTED[case]
+    for shop in ("north", "south", "7", "users"):
+        assert watched.view(path.format(shop)) == 200
+    settled(watched.server, statistics(watched.server), 4)
+    assert routes(watched) == {route: 4}
+
+
+def test_routers_that_are_included_have_their_prefixes(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target="routed:fastapi")
+    for path in ("/v1/orders/1/lines/a", "/v2/orders/2/lines/b", "/v2/orders/3/lines/c"):
+        assert watched.view(path) == 200
     settled(watched.server, statistics(watched.server), 3)
-    assert routes(watched) == {route: 3}
+    assert routes(watched) == {"/v1/orders/{order}/lines/{name}": 1, "/v2/orders/{order}/lines/{name}": 2}
 
 
 def test_an_application_can_say_it_itself(serve: Serve, tmp_path: Path) -> None:

@@ -43,14 +43,53 @@ pub fn from_scope(exchange: &mut Exchange, scope: &Bound<'_, PyDict>) {
 
 fn found_in_scope(scope: &Bound<'_, PyDict>) -> PyResult<Option<Box<str>>> {
     let py = scope.py();
-    let said = match scope.get_item(intern!(py, "forehand.route"))? {
-        Some(said) => said,
-        None => match scope.get_item(intern!(py, "route"))? {
-            Some(route) => route.getattr(intern!(py, "path"))?,
-            None => return Ok(None),
-        },
-    };
-    behind(scope.get_item(intern!(py, "root_path"))?, &said)
+    let mounted = scope.get_item(intern!(py, "root_path"))?;
+    if let Some(said) = scope.get_item(intern!(py, "forehand.route"))? {
+        return behind(mounted, &said);
+    }
+    let Some(route) = scope.get_item(intern!(py, "route"))? else { return Ok(None) };
+    let route = included(scope, &route)?.unwrap_or(route);
+    let said = route.getattr(intern!(py, "path"))?;
+    let Some(mounted) = mounted else { return behind(None, &said) };
+    let own = route.getattr(intern!(py, "param_convertors"))?;
+    let mounted = with_names(mounted.extract()?, scope.get_item(intern!(py, "path_params"))?, &own)?;
+    behind(Some(mounted.into_pyobject(py)?.into_any()), &said)
+}
+
+/// FastAPI's view of a route that stands in a router which was included: of the route itself only that has the prefix.
+/// Earlier releases copied the route, prefix and all, and have no such thing.
+fn included<'py>(
+    scope: &Bound<'py, PyDict>,
+    route: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = scope.py();
+    let Some(known) = scope.get_item(intern!(py, "fastapi"))? else { return Ok(None) };
+    let Ok(context) = known.get_item(intern!(py, "effective_route_context")) else { return Ok(None) };
+    let is_its = context.getattr(intern!(py, "original_route"))?.is(route);
+    Ok(is_its.then_some(context))
+}
+
+/// What the application is mounted at, with the names of parameters in place of what this path has there, of which there is no
+/// end: `Mount("/of/{shop}")` is told as `/of/{shop}`. `own`: the route's own parameters, which are behind it.
+fn with_names(
+    mounted: String,
+    parameters: Option<Bound<'_, PyAny>>,
+    own: &Bound<'_, PyAny>,
+) -> PyResult<String> {
+    let Some(parameters) = parameters else { return Ok(mounted) };
+    let mut parts: Vec<String> = mounted.split('/').map(String::from).collect();
+    for (name, value) in parameters.cast::<PyDict>()?.iter() {
+        if own.contains(&name)? {
+            continue;
+        }
+        let (name, value) = (name.extract::<String>()?, value.str()?.extract::<String>()?);
+        match parts.iter_mut().find(|part| **part == value) {
+            Some(part) => *part = format!("{{{name}}}"),
+            // A part of a part, or several: nothing of it is told.
+            None => return Ok("/*".into()),
+        }
+    }
+    Ok(parts.join("/"))
 }
 
 /// What was matched behind where the application is mounted. That may have a key in it, of which there is no end.
