@@ -91,6 +91,9 @@ class Statistics:
     def fold_metrics(self, folder: str, pid: int, /) -> None:
         """A process that was no worker has ended: what the application has counted in it is kept."""
 
+    def at(self, row: int, thread: int, /) -> int | None:
+        """The number of the request that a thread of a worker was at, which has ended; None: it was at none."""
+
     def inside(self, row: int, dead: bool, /) -> list[tuple[int, str, int, float, float, str]]:
         """Requests inside a worker, the oldest first: (number, method and path, its thread's ident, seconds since the
         first byte, seconds since it was begun, its name). dead: it has ended."""

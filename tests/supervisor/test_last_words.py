@@ -35,6 +35,8 @@ WAITS = frame(f"{last_words.OWN}supervisor/worker_control.py", 80, "wait")
         # The last one counts: before it stacks were asked for, or a forked child has died.
         (HEAD + CALLED + HEAD + SHOP, " at /srv/shop.py:57 in broken"),
         ("Thread 0x00007f (most recent call first):\n" + SHOP, ""),
+        (HEAD.replace("Current t", "T") + C_TYPES + CALLED + "\n" + HEAD.partition("\n\n")[2] + SHOP + "\n"
+         + HEAD.partition("\n\n")[2].replace("Current t", "T") + DRIVER, " at /srv/shop.py:57 in broken"),
         # Of other threads nothing is said.
         (HEAD + "  <no Python frame>\n", ""),
         (HEAD + WAITS + C_TYPES + frame("<string>", 1, "<module>"), ""),
@@ -44,3 +46,13 @@ WAITS = frame(f"{last_words.OWN}supervisor/worker_control.py", 80, "wait")
 )  # fmt: skip
 def test_the_line_of_the_application_s_own_is_told(text: str, said: str) -> None:
     assert last_words.place(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "thread"),
+    [(HEAD + SHOP, 0x7F), (HEAD.replace("7f", "80") + SHOP + HEAD + SHOP, 0x7F),
+     (HEAD.replace("7f (", "7f [w] ("), 0x7F), (HEAD.replace("7f (", "xy ("), 0),
+     ("Current thread 0x7f (most recent call first):\n", 0), ("", 0)],
+)  # fmt: skip
+def test_the_thread_that_it_happened_in_is_known(text: str, thread: int) -> None:
+    assert last_words.thread(text) == thread

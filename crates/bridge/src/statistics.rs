@@ -98,6 +98,11 @@ impl Statistics {
             .collect())
     }
 
+    /// The number of the request that a thread was at, in the worker of a row that has ended; None: it was at none.
+    fn at(&self, row: usize, thread: u64) -> PyResult<Option<u64>> {
+        Ok(self.segment.at(row, thread)?.map(|one| one.number))
+    }
+
     /// Requests that have ended in the worker of a row and were kept, the oldest first; None: in those that are dead.
     fn records<'py>(&self, py: Python<'py>, row: Option<usize>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let all = self.segment.records(row)?;

@@ -158,6 +158,7 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(config: Config, waker: Arc<Waker>, log: Log, slow: Arc<SlowRequests>) -> Self {
+        let stepping = Stepping::new(config.statistics, config.evented);
         let disk = DiskThreads::new("forehand-disk", config.limits.disk_threads);
         Self {
             deadlines: RequestDeadlines::new(config.request_timeouts.clone()),
@@ -193,7 +194,7 @@ impl Engine {
             born: forks(),
             rechecks: AtomicU64::new(0),
             leader_back: AtomicU64::new(0),
-            stepping: Stepping::default(),
+            stepping,
         }
     }
 

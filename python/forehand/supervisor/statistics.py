@@ -67,16 +67,20 @@ class Statistics:
         """It is awake, and will soon wait again: where it does not, it is stuck (`server/health.rs`)."""
         self.shared.set("looks_by_ms", _now_ms())
 
-    def fold(self, row: int, died: tuple[int, int, int]) -> list[str]:
+    def fold(self, row: int, died: tuple[int, int, int], thread: int = 0) -> list[str]:
         """The worker of that row has ended: what it has counted is kept. What it worked on, as a line each. `died`: its
-        number, its process, and where it stands why."""
+        number, its process, and where it stands why. `thread`: the one that has ended it, whose request comes first."""
         number, pid, exit = died
-        inside = self.shared.inside(row, True)
+        guilty = self.shared.at(row, thread) if thread else None
+        inside = sorted(self.shared.inside(row, True), key=lambda one: one[0] != guilty)
         try:
             self.shared.fold(row, (number, exit), (self.metrics, pid) if self.metrics and pid else None)
         except OSError as error:
             self._cannot_add_up(pid, error)
-        return [f"{line}{f' (id {name})' if name else ''} for {_span(age)}" for _, line, _, age, _, name in inside]
+        return [
+            f"{line}{f' (id {name})' if name else ''} for {_span(age)}{', which did it' if number == guilty else ''}"
+            for number, line, _, age, _, name in inside
+        ]
 
     def fold_metrics(self, pid: int) -> None:
         """A process that was no worker has ended: what the application has counted in it is kept."""

@@ -396,7 +396,9 @@ class Supervisor:
             killed = self.oom_killer.has_killed(time.monotonic())
             how = oom.told(killed, peak_kib, self.oom_killer.allowed())
         elif signal in FAULTS and child is not None:
-            how += last_words.place(last_words.read(child.stacks))
+            text = last_words.read(child.stacks)
+            how += last_words.place(text)
+            child.faulty = last_words.thread(text)
         return how, failed
 
     def template_gone(self, pid: int, status: int, peak_kib: int) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: How long what runs may go on after the supervisor has died: the port is free within a second.
 ORPHAN_MS = 600
+#: With more than so many the stack of one that has faulted is noted alone: `faulthandler` tells of the newest hundred.
+MOST_THREADS = 64
 #: How long what an import has left may take to end, in seconds, where the worker cannot start.
 FAILED = 1.0
 
@@ -120,7 +122,7 @@ def _serve(inherited: Inherited, process: WorkerProcess, application: Callable[.
         return under_asyncio.serve(process, application, inherited.listeners, engine)
     server = _core.Server(application, inherited.listeners, engine)
     prove(plan, application)
-    _stacks_on_signal(inherited.stacks)
+    _stacks_on_signal(inherited.stacks, engine["threads"])
     return _on_threads(process, server)
 
 
@@ -174,12 +176,13 @@ def prove(plan: dict[str, Any], application: Callable[..., Any]) -> None:
         readiness.prove(plan["readiness"], application)
 
 
-def _stacks_on_signal(fd: int) -> None:
+def _stacks_on_signal(fd: int, threads: int = 0) -> None:
     """Stacks of all threads on a signal, without the interpreter: for one that is stuck in C."""
     import faulthandler
 
     faulthandler.register(_core.STACKS_SIGNAL, file=fd, all_threads=True)
-    # And that of the thread that a fault in C ends, for the supervisor's line about it (`last_words.py`); what the
-    # application or PYTHONFAULTHANDLER wants goes first.
+    # And that of the thread that a fault in C ends, for the supervisor's line about it (`last_words.py`); with those of
+    # the others, as only then it is said which thread it is. What the application or PYTHONFAULTHANDLER wants goes
+    # first.
     if not faulthandler.is_enabled():
-        faulthandler.enable(file=fd, all_threads=False)
+        faulthandler.enable(file=fd, all_threads=threads <= MOST_THREADS)

@@ -81,7 +81,7 @@ pub const fn block_at(block: usize) -> usize {
 /// Words of the whole segment.
 pub const WHOLE: usize = block_at(BLOCKS);
 
-const _: () = assert!(Meta::Sent as usize == SUMS - 1 && ZEROS + PHASE_COUNT + 3 <= META_COUNT);
+const _: () = assert!(Meta::Sent as usize == SUMS - 1 && ZEROS + PHASE_COUNT + 4 <= META_COUNT);
 
 /// What a worker says of itself, in the first words of its block.
 #[derive(Debug, Clone, Copy)]
@@ -114,6 +114,8 @@ pub enum Meta {
     NamesSeed,
     /// How many slots have ever been taken, the first ones: nobody looks at the others, which take no memory until then.
     SlotsUsed,
+    /// Under an event loop one more than the slot of the request of which a step runs, or one; zero: threads serve.
+    Stepping,
 }
 
 /// Adds where only one thread ever writes: without a locked instruction.

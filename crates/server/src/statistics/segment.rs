@@ -227,6 +227,14 @@ impl Segment {
         Ok(slots::read(self.block(row + 1)?, dead))
     }
 
+    /// The request that a thread of the worker of a row was at, which has ended.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn at(&self, row: usize, thread: u64) -> io::Result<Option<Inside>> {
+        Ok(slots::at(self.block(row + 1)?, thread))
+    }
+
     /// The number that readers compare: the same before and after, and even, when all that they have read was whole.
     pub(super) fn sequence(&self) -> u64 {
         self.head(header::SEQUENCE).load(Ordering::Acquire)

@@ -3,7 +3,7 @@
 //! Knows: a place for each of some hundred requests, and what is said there. Does not know: what becomes of them. The
 //! loop's thread writes, any process reads. Paths are written without their queries, which may hold secrets.
 
-use std::sync::atomic::{AtomicU16, Ordering, compiler_fence};
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use wire::Head;
 
@@ -68,25 +68,29 @@ fn of(words: &Block, slot: u16) -> &[Word; SLOT_WIDTH] {
 }
 
 /// Under an event loop: the slot of the request of which a step runs. Who looks from outside cannot tell by the thread,
-/// which all requests have in common.
-pub struct Stepping(AtomicU16);
-
-impl Default for Stepping {
-    fn default() -> Self {
-        Self(AtomicU16::new(NO_SLOT))
-    }
-}
+/// which all requests have in common. It outlives the worker, so that who has ended it by a fault can be told.
+pub struct Stepping(Option<&'static Word>);
 
 impl Stepping {
+    /// That of a worker with these statistics, which has an event loop or threads.
+    pub fn new(words: Option<&'static [Word]>, evented: bool) -> Self {
+        let stepping =
+            Self(words.filter(|_| evented).and_then(|words| words.get(META + Meta::Stepping as usize)));
+        stepping.set(NO_SLOT);
+        stepping
+    }
+
     /// A step of the request in that slot runs now, or none does ([`NO_SLOT`]).
     #[inline]
     pub fn set(&self, slot: u16) {
-        self.0.store(slot, Ordering::Relaxed);
+        if let Some(word) = self.0 {
+            store(word, u64::from(slot) + 1);
+        }
     }
 
     /// The slot, or [`NO_SLOT`].
     pub fn get(&self) -> u16 {
-        self.0.load(Ordering::Relaxed)
+        self.0.map_or(NO_SLOT, |word| load(word).saturating_sub(1) as u16)
     }
 }
 
@@ -236,6 +240,19 @@ pub fn find(words: &[Word], slot: u16, dead: bool) -> Option<Inside> {
 /// The requests that are inside.
 pub fn read(words: &[Word], dead: bool) -> Vec<Inside> {
     (1..=used(words) as u16).filter_map(|slot| find(words, slot, dead)).collect()
+}
+
+/// The request that a thread of a dead worker was at, as Python names threads.
+pub fn at(words: &[Word], thread: u64) -> Option<Inside> {
+    let found = match words.get(META + Meta::Stepping as usize).map_or(0, load) {
+        // Of those of one thread the last is the one that runs; the others have ended, and their replies are to be sent.
+        0 => {
+            let of_it = read(words, true).into_iter().filter(|one| one.thread == thread);
+            of_it.max_by_key(|one| (one.begun, one.number))
+        }
+        step => find(words, (step - 1) as u16, true),
+    };
+    found.filter(|one| one.thread == thread)
 }
 
 impl Inside {

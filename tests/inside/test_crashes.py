@@ -1,0 +1,51 @@
+"""What is told of a worker that a fault in C has ended: which of many requests did it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from socket import socket
+
+import pytest
+from serving import Serving, read_all
+from shared import GET, applications, statistics
+
+Serve = Callable[..., Serving]
+DRIVERS = applications("crashing")
+#: More than one line of the log names.
+OTHERS = 10
+
+
+def ask(server: Serving, path: str) -> socket:
+    sock = server.connect()
+    sock.sendall(GET.format(path, "a", "").encode())
+    return sock
+
+
+def crash_report(server: Serving, path: str) -> str:
+    """What is said of a worker that ends at that path, while other requests wait in it that are older."""
+    with ExitStack() as stack:
+        for number in range(OTHERS):
+            stack.enter_context(ask(server, f"/waits/{number}"))
+        server.until(lambda: statistics(server).totals()["inside"] == OTHERS)
+        with ask(server, path) as sock:
+            assert read_all(sock) == b""
+        server.says("while it worked on")
+    return next(line for line in server.log().splitlines() if "while it worked on" in line)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_the_request_that_did_it_is_named_first_though_many_others_were_inside(serve: Serve, driver: str) -> None:
+    server = serve(*DRIVERS[driver], "--workers", "1")
+    line = crash_report(server, "/broken")
+    assert re.search(r" while it worked on: GET /broken for [\d.]+ m?s, which did it · GET /waits/\d for ", line), line
+    assert line.endswith(f" · and {OTHERS + 1 - 8} more") and line.count("which did it") == 1, line
+    said = server.order("status")[1]
+    assert re.search(r"while it worked on GET /broken for [\d.]+ m?s, which did it and 10 more", said), said
+
+
+def test_where_a_thread_of_the_application_s_own_did_it_no_request_is_blamed(serve: Serve) -> None:
+    server = serve(*DRIVERS["asyncio"], "--workers", "1")
+    line = crash_report(server, "/elsewhere")
+    assert "which did it" not in line and " while it worked on: GET /waits/" in line, line
