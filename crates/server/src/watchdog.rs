@@ -1,10 +1,9 @@
 //! A thread beside an event loop: it sends what is finished though a step blocks the loop, and
 //! has named what does.
 //!
-//! Knows: signs of life, and how long none has come. Does not know: the interpreter, which a
-//! [`Witness`] looks into. What is to be done is decided by [`Attention`], purely. The thread
-//! sleeps while nothing happens, and looks only while replies wait, steps run, or requests are
-//! in flight.
+//! Knows: signs of life, and how long none has come. Does not know: the interpreter, which a [`Witness`] looks into. What
+//! is to be done is decided by [`Attention`], purely. The thread sleeps while nothing happens, and looks only while
+//! replies wait, steps run, or requests are in flight.
 //!
 //! A step of the application tells its beginning and its end. What else runs in the loop (tasks
 //! that the application has started, other libraries' callbacks) does not: there the loop is
