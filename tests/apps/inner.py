@@ -1,6 +1,7 @@
 """Views with planted faults: one burns a processor, one sleeps, one leaks, one sorts for long in C."""
 
 import asyncio
+import functools
 import time
 
 CACHE = []
@@ -28,8 +29,13 @@ def sleeper(seconds):
     time.sleep(seconds)
 
 
+@functools.cache
+def many():
+    return list(range(2_000_000))
+
+
 def sorter(seconds):
-    numbers = list(range(2_000_000))
+    numbers = many()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         sorted(numbers, key=int.__neg__)

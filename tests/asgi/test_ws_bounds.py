@@ -161,9 +161,12 @@ def test_a_million_empty_fragments_are_not_kept(alone: Serving) -> None:  # W9
     with Client(alone, "/echo") as client:
         before = forget_peak(alone)
         client.send(frame(0x01, b""))
-        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+        with pytest.raises((BrokenPipeError, ConnectionResetError, EOFError)):
             for _ in range(1000):
                 client.send(frame(0x00, b"") * 1000)
+            # The kernel can have room for all of them while a busy server comes to none: then the end is read.
+            while True:
+                client.receive()
     assert ask(alone, "/hello")[0] == 200
     assert peak(alone) - before < 4 * MIB
 

@@ -2,8 +2,6 @@
 //!
 //! The clock and the interpreter's lock are the test's, so that nothing depends on time.
 
-#![cfg(not(loom))]
-
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};

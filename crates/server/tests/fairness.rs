@@ -1,10 +1,6 @@
 //! Everybody is looked at: how much the loop does for some before it looks at the others,
 //! counted in requests and reads, over real sockets and without a clock.
 
-#![cfg(not(loom))]
-
-mod driven;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;

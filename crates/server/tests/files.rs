@@ -1,8 +1,6 @@
 //! Files beside everything else: how many are served before others have their turn, and by whom, counted over real
 //! sockets and without a clock.
 
-#![cfg(not(loom))]
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;

@@ -4,8 +4,6 @@
 //! Times are events and not the clock's, and chance comes from a seed: the same each time. Windows are made of looks, as
 //! the watchdog makes them.
 
-#![cfg(not(loom))]
-
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -3,11 +3,6 @@
 //!
 //! Overload is in `overloaded/`; what plays is in `simulated/`.
 
-#![cfg(not(loom))]
-
-mod overloaded;
-mod simulated;
-
 use crate::simulated::{Asks, Became, Kind, MS, RULES, Rules, S, Takes, US, kind, play};
 
 /// With lanes and with one queue.

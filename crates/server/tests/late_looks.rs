@@ -1,9 +1,5 @@
 //! Timeouts of a loop that was late itself: what had arrived in time is served.
 
-#![cfg(not(loom))]
-
-mod driven;
-
 use std::io::Write;
 use std::net::TcpStream;
 use std::thread;

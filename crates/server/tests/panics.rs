@@ -1,7 +1,5 @@
 //! A fault of ours costs the one request that it happens in, and is counted.
 
-#![cfg(not(loom))]
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;

@@ -1,8 +1,6 @@
 //! What a connection says before its protocol, over real sockets, for a listener of a kind that has such a
 //! preface: here a line `FROM <last number of an address in 10.0.0.0>`.
 
-#![cfg(not(loom))]
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;

@@ -1,7 +1,5 @@
 //! What room for one more connection costs, counted in rows of the table, over real sockets.
 
-#![cfg(not(loom))]
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;

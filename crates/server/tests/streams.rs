@@ -2,8 +2,6 @@
 //! that only these tests speak. A frame is the stream (one byte), a letter (H head, D content, E end, R reset), the
 //! length (two bytes, big-endian) and so many bytes.
 
-#![cfg(not(loom))]
-
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

@@ -1,9 +1,7 @@
 //! Every case of `tests/data`, four ways: whole, byte by byte, split in two at every place,
 //! and with further bytes behind it.
 
-mod cases;
-
-use cases::{Case, Expected, all};
+use crate::cases::{Case, Expected, all};
 use wire::{Event, Fault, Framing, Http1, Shared};
 
 /// What came out of a machine.

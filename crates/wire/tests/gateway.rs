@@ -1,10 +1,7 @@
 //! Every case of `tests/data/gateway` over each protocol that it is for: whole, byte by byte, split in two at every
 //! place; and ended at every place.
 
-#[allow(dead_code)]
-mod cases;
-
-use cases::bytes;
+use crate::cases::bytes;
 use wire::gateway::{FastCgi, Gateway, GatewayMachine, Given};
 use wire::{Event, Fault, Framing, Limits, Millis, Policy, Shared, Tick};
 

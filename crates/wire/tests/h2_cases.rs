@@ -1,12 +1,8 @@
 //! Every case of `tests/data/h2/frames.txt`: whole, byte by byte, split in two at every place, and with further bytes
 //! behind it.
 
-#[allow(dead_code)]
-mod cases;
-mod h2_client;
-
-use cases::bytes;
-use h2_client::{Connection, HEADERS, KINDS, block, frame, hello};
+use crate::cases::bytes;
+use crate::h2_client::{Connection, HEADERS, KINDS, block, frame, hello};
 use wire::{Limits, Policy, Shared};
 
 #[derive(Debug, Default)]
@@ -120,7 +116,7 @@ fn every_case_holds_however_it_comes() {
 #[test]
 fn after_a_fault_nothing_is_heard() {
     for case in all().iter().filter(|case| case.events.last().is_some_and(|line| line.starts_with("fault"))) {
-        let behind = h2_client::request(99, h2_client::GET, &[]);
+        let behind = crate::h2_client::request(99, crate::h2_client::GET, &[]);
         let expected = (case.events.clone(), case.sends.clone());
         assert_eq!(play(case, [&case.send[..], &behind]), expected, "{}", case.name);
     }

@@ -1,9 +1,7 @@
 //! Each attack on HTTP/2 that has a name, played for as long as it is let: how many frames that is, how often the
 //! application would be called, and what is held meanwhile. And honest clients that do much of the same, who stay.
 
-mod h2_client;
-
-use h2_client::{
+use crate::h2_client::{
     CONTINUATION, Connection, DATA, END_HEADERS, END_STREAM, GET, GOAWAY, HEADERS, PING, POST, PRIORITY,
     PRIORITY_UPDATE, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame, request,
 };

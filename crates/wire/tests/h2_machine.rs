@@ -1,8 +1,8 @@
 //! The machines of HTTP/2 as whoever owns a connection uses them: windows, time, limits at their edges, the end.
 
-mod h2_client;
-
-use h2_client::{Connection, DATA, GET, PING, POST, RST_STREAM, SETTINGS, block, frame, hello, request};
+use crate::h2_client::{
+    Connection, DATA, GET, PING, POST, RST_STREAM, SETTINGS, block, frame, hello, request,
+};
 use std::sync::Arc;
 use wire::h2::{Event, PREFACE, Receive};
 use wire::{Limits, Policy, Shared};
@@ -40,7 +40,7 @@ fn what_we_say_at_first_is_what_the_limits_say() {
     let shared = Shared::new(Limits::default(), Policy::default());
     for (connect, length) in [(false, 24), (true, 30)] {
         let out = Receive::new(0, connect, &shared, 0).take_output();
-        let said = h2_client::described(&out);
+        let said = crate::h2_client::described(&out);
         assert_eq!(
             said,
             [format!("SETTINGS 0 0x0 {length}"), format!("WINDOW_UPDATE 0 {}", WINDOW - 65_535)]

@@ -1,12 +1,9 @@
 //! Every case of `tests/data/proxy`: whole, byte by byte, split in two at every place, ended at every place; and
 //! every header that is valid with each of its bytes changed.
 
-#[allow(dead_code)]
-mod cases;
-
 use std::net::SocketAddr;
 
-use cases::bytes;
+use crate::cases::bytes;
 use wire::Fault;
 use wire::proxy::{Found, Proxied, Versions, read};
 

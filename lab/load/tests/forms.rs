@@ -1,9 +1,7 @@
 //! What goes out is what the plan says: every form of request, connection and session.
 
-mod serving;
-
+use crate::serving::{GOOD, Peer, check_sums, load, plan, pong, serve};
 use serde_json::{Value, json};
-use serving::{GOOD, Peer, check_sums, load, plan, pong, serve};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;

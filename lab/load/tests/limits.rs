@@ -1,10 +1,8 @@
 //! The generator's own limits: descriptors, ports, signals, and what is told of a wrong order.
 
-mod serving;
-
+use crate::serving::{check_sums, engine, load, pong, result, serve};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use serving::{check_sums, engine, load, pong, result, serve};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
@@ -63,7 +61,7 @@ fn load_in_a_network_with_few_ports() {
 fn in_its_own_network(source: &str) -> Option<Value> {
     let program = std::env::current_exe().expect("this program has a path");
     let script = format!(
-        "ip link set lo up && exec {} --ignored --exact load_in_a_network_with_few_ports --nocapture",
+        "ip link set lo up && exec {} --ignored --exact limits::load_in_a_network_with_few_ports --nocapture",
         program.display()
     );
     // As root at once, and otherwise as the root of a user namespace.

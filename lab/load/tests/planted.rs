@@ -1,9 +1,7 @@
 //! A server plants each kind of error in known numbers; the engine reports exactly those, and nothing else.
 
-mod serving;
-
+use crate::serving::{GOOD, Peer, check_sums, load, plan, serve};
 use serde_json::{Value, json};
-use serving::{GOOD, Peer, check_sums, load, plan, serve};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};

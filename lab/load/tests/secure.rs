@@ -1,15 +1,13 @@
 //! TLS, HTTP/1 and HTTP/2 within it, against servers in threads of the test. Their certificate is made here and now.
 
-mod serving;
-
+use crate::serving::frames::{Framed, OK, reply};
+use crate::serving::{GOOD, Peer, check_sums, plan, serve};
 use forehand_load::certificate::{made, pem};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
-use serving::frames::{Framed, OK, reply};
-use serving::{GOOD, Peer, check_sums, plan, serve};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;

@@ -1,12 +1,10 @@
 //! HTTP/2 against servers that write their frames by hand: what goes out, what is planted in known numbers, how connections end.
 
-mod serving;
-
-use serde_json::{Value, json};
-use serving::frames::{
+use crate::serving::frames::{
     DATA, END_HEADERS, END_STREAM, FAILED, Framed, HEADERS, OK, RST_STREAM, frame, goaway, reply,
 };
-use serving::{check_sums, load, plan, serve};
+use crate::serving::{check_sums, load, plan, serve};
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -290,7 +288,7 @@ fn plans_that_cannot_be_are_refused_in_a_line() {
         }
         let path = std::env::temp_dir().join(format!("bad-plan-{}.json", std::process::id()));
         std::fs::write(&path, whole.to_string()).expect("a plan is written");
-        let output = serving::engine().arg("--plan").arg(&path).output().expect("the engine starts");
+        let output = crate::serving::engine().arg("--plan").arg(&path).output().expect("the engine starts");
         let _ = std::fs::remove_file(&path);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(

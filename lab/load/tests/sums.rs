@@ -1,10 +1,8 @@
 //! The result adds up: seconds to the whole, seeds to the same plan, waiting to the response, sessions to little memory.
 
-mod serving;
-
+use crate::serving::{GOOD, check_sums, listener, load, plan, pong, pong_quickly, serve, unpacked};
 use forehand_load::worker::{BUFFER, READS_A_TURN};
 use serde_json::{Value, json};
-use serving::{GOOD, check_sums, listener, load, plan, pong, pong_quickly, serve, unpacked};
 use std::io::Write;
 use std::time::Duration;
 

@@ -3,11 +3,9 @@
 //! These are measurements, and a machine that is busy with something else delays servers and engine as it likes. A run that was
 //! disturbed, which the engine's own timers and a sleeper of the test show, is made again, a few times at most.
 
-mod serving;
-
+use crate::serving::{GOOD, check_sums, engine, listener, load, pong, pong_quickly, result, serve, unpacked};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use serving::{GOOD, check_sums, engine, listener, load, pong, pong_quickly, result, serve, unpacked};
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -27,7 +25,7 @@ impl Apart {
     fn start() -> Apart {
         let program = std::env::current_exe().expect("this program has a path");
         let mut child = Command::new(program)
-            .args(["--ignored", "--exact", "serves_until_it_is_killed", "--nocapture"])
+            .args(["--ignored", "--exact", "truth::serves_until_it_is_killed", "--nocapture"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -148,7 +146,7 @@ fn a_server_that_stands_still_for_a_second_is_seen_by_every_request_of_it() {
 }
 
 /// Replies after 20 ms and after 50 ms, in turn on each connection, to the microsecond: it sleeps, and then looks at the clock.
-fn two_delays(mut peer: serving::Peer) {
+fn two_delays(mut peer: crate::serving::Peer) {
     while peer.request().is_some() {
         let delay = Duration::from_millis(if peer.number % 2 == 1 { 20 } else { 50 });
         let read = Instant::now();

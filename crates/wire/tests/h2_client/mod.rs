@@ -1,5 +1,4 @@
 //! A client of the machines of HTTP/2, without a socket: frames to send, and what came of them as text.
-#![allow(dead_code)]
 
 use wire::h2::{Event, PREFACE, Receive, Send};
 use wire::hpack;

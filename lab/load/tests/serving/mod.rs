@@ -1,7 +1,5 @@
 //! Servers for the truth tests, in threads of the test, and the engine's command beside them. Loopback only, free ports.
 
-#![allow(dead_code)] // Each test file uses a part of it.
-
 pub mod frames;
 
 use base64::Engine as _;
