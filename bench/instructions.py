@@ -109,11 +109,12 @@ def counted(checkout: Path, row: Row, folder: Path, *, on: bool) -> Path:
         with os.fdopen(reader) as ready:
             port = int(json.loads(ready.readline())["listeners"][0].rpartition(":")[2])
         socks = [connect(port, row) for _ in range(row.connections)]
-        for count, order in ((row.before, "--zero"), (COUNTED, "--dump")):
+        for count, order in ((row.before, "zero"), (COUNTED, "dump")):
             ask(port, row, socks, count)
             # What follows the last reply counts, too.
             time.sleep(0.3)
-            subprocess.run(["callgrind_control", order, str(process.pid)], capture_output=True, check=True)
+            # Not callgrind_control, which looks for a command line: the server has a title.
+            subprocess.run(["vgdb", f"--pid={process.pid}", order], capture_output=True, check=True)
     finally:
         process.kill()
         process.wait()
