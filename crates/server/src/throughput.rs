@@ -52,6 +52,8 @@ impl Throughput {
 
     /// Looks, while requests wait and so many are inside; closes a window that is long enough.
     pub fn measure(&mut self, now: Millis, inside: u32) {
+        // Who begins a call reads the clock, and who looks after those that wait has the time of the last poll.
+        let now = now.max(self.looked);
         let unseen = now.saturating_sub(std::mem::replace(&mut self.looked, now));
         if unseen > UNSEEN_MS {
             let rate = if unseen > FORGOTTEN_MS { 0 } else { self.rate };
@@ -168,6 +170,18 @@ mod tests {
         assert!((9_000..11_000).contains(&wait), "none of four in ten seconds: {wait} ms");
         look(&mut throughput, (12_002, 12_802), 4, |_| 1);
         assert!(throughput.wait_of(50).is_some_and(|wait| wait <= 110), "{:?}", throughput.wait_of(50));
+    }
+
+    #[test]
+    fn a_look_whose_clock_is_older_than_that_of_the_last_is_one_at_the_same_moment() {
+        let mut throughput = Throughput::default();
+        look(&mut throughput, (1_000, 1_198), 4, |_| 0);
+        (0..4).for_each(|_| throughput.count());
+        throughput.measure(1_205, 4);
+        throughput.measure(1_203, 4);
+        assert_eq!(throughput.wait_of(4), None, "others of them may end yet");
+        throughput.measure(1_205 + PAUSE_MS, 4);
+        assert_eq!(throughput.wait_of(4), Some(205));
     }
 
     #[test]
