@@ -273,8 +273,7 @@ impl Growth {
             let why = format!("of {} requests {} failed", trial.after.done, trial.after.failed);
             return self.back(trial, why);
         }
-        let (inside, done) = (share * 100.0, change * 100.0);
-        let what = format!("{inside:.0} % more requests inside, {done:.0} % more finished");
+        let what = format!("{} requests inside, {} finished", compared(share), compared(change));
         if change < GAIN * share {
             self.downward = true;
             return self.back(trial, what);
@@ -287,8 +286,7 @@ impl Growth {
 
     fn judge_fewer(&mut self, trial: &Trial, change: f64, now: Millis) -> Change {
         let share = f64::from(trial.from - self.threads) / f64::from(trial.from);
-        let what =
-            format!("{:.0} % fewer threads finish {:.0} % fewer requests", share * 100.0, -change * 100.0);
+        let what = format!("{} threads finish {} requests", compared(-share), compared(change));
         if change < -LOSS * share {
             self.downward = false;
             let what = format!("{what}; {}", self.rest(now));
@@ -327,6 +325,15 @@ impl Growth {
         self.threads = (self.threads - self.threads / 8).max(START);
         self.step = first_step(self.threads);
         Some(Change { threads: self.threads, why: "half of them have been idle for a minute".into() })
+    }
+}
+
+/// How many that are, beside as many as before, in words.
+fn compared(change: f64) -> String {
+    match (change * 100.0).round() as i64 {
+        0 => "as many".into(),
+        more @ 1.. => format!("{more} % more"),
+        fewer => format!("{} % fewer", -fewer),
     }
 }
 

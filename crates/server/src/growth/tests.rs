@@ -187,3 +187,9 @@ fn the_fewest_threads_are_no_end_where_requests_that_wait_follow_those_that_comp
     let threads = play(&mut growth, &PLENTY, 60, 120_000);
     assert!(growth.threads() > 40, "{threads:?}");
 }
+
+#[test]
+fn more_fewer_and_as_many_are_told_in_words_and_not_by_a_sign() {
+    let said = [0.25, 0.014, 0.004, 0.0, -0.004, -0.016, -1.0].map(compared);
+    assert_eq!(said, ["25 % more", "1 % more", "as many", "as many", "as many", "2 % fewer", "100 % fewer"]);
+}
