@@ -208,6 +208,21 @@ def test_a_route_has_no_more_requests_inside_than_its_limit_says(serve: Serve, t
     assert {answer(sock)[0] for sock in crowd} == {200}
 
 
+def test_requests_above_the_limit_of_their_route_are_not_said_to_wait_for_a_thread(serve: Serve) -> None:
+    """More threads would not help them, and who is called at night is not told to try that."""
+    served = serve("lanes:application", "--threads", str(THREADS), "--route-limits", "/report=2", *FOR_EVER)
+    crowd = [asked(served, "/report") for _ in range(6)]
+    words = "4 requests wait for others below the same path to end (--route-limits): /report=2 (4)"
+    served.until(lambda: words in served.order("status")[1])
+    worker = served.status()["workers"][0]
+    assert (worker["queued"], worker["limited"], worker["busy"]) == (4, 4, 2)
+    served.says(" for others below the same path to end (--route-limits): /report=2 (")
+    assert "for a thread" not in served.log() + served.order("status")[1]
+    ask(served, "/gate?open")
+    assert [answer(sock) for sock in crowd] == [(200, b"ok")] * 6
+    served.until(lambda: queued(served) == 0)
+
+
 def test_a_connection_that_asks_for_more_waits_behind_others_of_a_limited_route(serve: Serve, tmp_path: Path) -> None:
     """Its next request comes when the limit is not reached, and others have come before it."""
     go = tmp_path / "go"

@@ -89,6 +89,23 @@ def test_requests_that_a_worker_without_a_free_thread_has_read_are_answered_by_a
         sock.close()
 
 
+def test_a_worker_whose_requests_wait_for_others_of_their_route_has_threads_for_those_of_another(
+    serve: Serve, tmp_path: Path
+) -> None:
+    server = serve("given", *WORKERS, "--route-limits", "/wait/alone=1")
+    kept, full, others = kept_by_one(server)
+    alone = [finish(sock, f"/wait/alone?{tmp_path / 'gate'}") for sock in others[:2]]
+    server.until(lambda: sorted(worker["limited"] for worker in server.status()["workers"]) == [0, 1])
+    waiting = [finish(sock, f"/wait?{tmp_path / 'gate'}") for sock in kept[:2]]
+    server.until(lambda: busy(server) == [1, 2])
+    assert reply(finish(kept[2], "/"))[0] != full
+    (tmp_path / "gate").touch()
+    assert full not in {reply(sock)[0] for sock in alone}
+    assert {reply(sock)[0] for sock in waiting} == {full}
+    for sock in (*kept, *others):
+        sock.close()
+
+
 def test_a_slow_request_that_waits_in_its_lane_goes_to_a_worker_that_has_a_thread_for_it(
     serve: Serve, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ use crate::in_flight::InFlight;
 use crate::listener::Listener;
 use crate::log::Log;
 use crate::request_deadlines::{RequestDeadlines, Telling};
-use crate::rows::loop_held;
+use crate::rows::{loop_held, queued};
 use crate::scoreboard::{self, Field};
 use crate::sent_file::ColdReads;
 use crate::slow_requests::SlowRequests;
@@ -257,6 +257,10 @@ impl Engine {
         self.limited.store(u32::try_from(limited).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
+    fn shown_queue(&self) -> u64 {
+        queued(self.queued(), self.limited.load(Ordering::Relaxed))
+    }
+
     /// Says something to the supervisor, if there is one: a word, and a text to its end.
     pub fn report(&self, line: &str) {
         if let Some(mut report) = self.config.report.as_ref() {
@@ -280,18 +284,18 @@ impl Engine {
     }
 
     /// Nothing waits here any more but connections, so many, and so many requests that none of the threads that are
-    /// left is for: the watchdog, which shows numbers, sleeps through what is no request, and knows of a queue only
-    /// while threads are missing.
+    /// left is for, so many of them as others of their route are inside: the watchdog, which shows numbers, sleeps
+    /// through what is no request, and knows of a queue only while threads are missing.
     #[inline]
-    pub(crate) fn show_rest(&self, connections: usize, queued: usize) {
-        let changed = self.queued() as usize != queued;
+    pub(crate) fn show_rest(&self, connections: usize, (lined_up, limited): (usize, usize)) {
+        let changed = self.queued() as usize != lined_up;
         if changed {
-            self.note_queued(queued, 0);
+            self.note_queued(lined_up, limited);
         }
         let Some(scoreboard) = &self.config.scoreboard else { return };
         scoreboard.set(Field::Connections, connections as u64);
         if changed {
-            scoreboard.set(Field::Queued, queued as u64);
+            scoreboard.set(Field::Queued, self.shown_queue());
         }
     }
 
@@ -323,7 +327,7 @@ impl Engine {
         scoreboard.set(Field::Connections, self.connections());
         scoreboard.set(Field::Busy, u64::from(self.in_flight()));
         scoreboard.set(Field::Threads, u64::from(self.threads()));
-        scoreboard.set(Field::Queued, u64::from(self.queued()));
+        scoreboard.set(Field::Queued, self.shown_queue());
         let refused = counters.requests_not_queued.get() + counters.requests_waited_too_long.get();
         scoreboard.set(Field::Refused, refused + counters.requests_abandoned.get());
         scoreboard.set(Field::Timeouts, counters.request_deadlines.get());

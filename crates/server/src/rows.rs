@@ -31,7 +31,7 @@ pub enum Field {
     Busy,
     /// The most that there may be; zero: any number, as they are tasks.
     Threads,
-    /// Requests that wait for a thread.
+    /// Requests that wait to be begun, and those of them that wait for others of their route: [`queued`].
     Queued,
     /// Requests that were not begun.
     Refused,
@@ -63,6 +63,17 @@ pub fn loop_held(span: Millis, seen: Millis) -> u64 {
     seen << 24 | span.min((1 << 24) - 1)
 }
 
+/// How many requests wait to be begun, and how many of them not for a thread but for others of their route
+/// (`[route_limits]`), as one number: the latter in the upper half.
+pub fn queued(waiting: u32, limited: u32) -> u64 {
+    u64::from(limited) << 32 | u64::from(waiting)
+}
+
+/// What [`queued`] has told.
+fn told_queued(number: u64) -> (u64, u64) {
+    (number & u64::from(u32::MAX), number >> 32)
+}
+
 /// What follows for a worker: does it watch the listeners?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listening {
@@ -91,6 +102,11 @@ impl<P: Page> Rows<P> {
     /// A number of any row.
     pub fn of(&self, row: usize, field: Field) -> u64 {
         self.at(row.min(ROWS - 1), field).load(Ordering::Relaxed)
+    }
+
+    /// How many requests wait in any row's worker, and how many of them for others of their route.
+    pub fn queued_of(&self, row: usize) -> (u64, u64) {
+        told_queued(self.of(row, Field::Queued))
     }
 
     fn at(&self, row: usize, field: Field) -> &AtomicU64 {
@@ -167,7 +183,9 @@ impl<P: Page> Rows<P> {
     pub fn free_elsewhere(&self, level: u64, room: u64) -> u64 {
         let rows = self.others().filter_map(|row| {
             let read = |field| self.at(row, field).load(Ordering::SeqCst);
-            let busy = read(Field::Busy) + read(Field::Queued);
+            let (waiting, limited) = told_queued(read(Field::Queued));
+            // Those that wait for others of their route have no use for a thread.
+            let busy = read(Field::Busy) + waiting.saturating_sub(limited);
             let free = read(Field::Threads).saturating_sub(busy);
             let fits = |field: &dyn Fn(Field) -> u64| field(Field::Strained) == 0;
             let room = room.saturating_sub(read(Field::Connections));
@@ -235,15 +253,17 @@ mod tests {
 
     #[test]
     fn a_free_thread_is_one_of_a_worker_that_is_sound_and_has_room() {
-        for (busy, queued, level, strained, connections, free) in [
-            (0, 0, 0, 0, 0, 4),
-            (3, 0, 4, 0, 9, 1),
-            (3, 1, 4, 0, 9, 0),
-            (4, 7, 4, 0, 9, 0),
-            (1, 0, 200, 0, 9, 0),
-            (1, 0, 30, 1, 9, 0),
-            (0, 0, 0, 0, 98, 2),
-            (0, 0, 0, 0, 101, 0),
+        for (busy, (waiting, limited), level, strained, connections, free) in [
+            (0, (0, 0), 0, 0, 0, 4),
+            (3, (0, 0), 4, 0, 9, 1),
+            (3, (1, 0), 4, 0, 9, 0),
+            (4, (7, 0), 4, 0, 9, 0),
+            (1, (7, 7), 2, 0, 9, 3),
+            (2, (7, 6), 4, 0, 9, 1),
+            (1, (0, 0), 200, 0, 9, 0),
+            (1, (0, 0), 30, 1, 9, 0),
+            (0, (0, 0), 0, 0, 98, 2),
+            (0, (0, 0), 0, 0, 101, 0),
         ] {
             let rows = Rows::new(Numbers((0..ROWS * WIDTH).map(|_| AtomicU64::new(0)).collect()), 0);
             rows.at(0, Field::Rows).store(3, Ordering::Relaxed);
@@ -253,7 +273,7 @@ mod tests {
                     (Field::Pid, pid),
                     (Field::Threads, 4),
                     (Field::Busy, busy),
-                    (Field::Queued, queued),
+                    (Field::Queued, queued(waiting, limited)),
                     (Field::Level, level),
                     (Field::Strained, strained),
                     (Field::Connections, connections),
@@ -262,7 +282,7 @@ mod tests {
                     rows.at(row, field).store(value, Ordering::Relaxed);
                 }
             }
-            assert_eq!(rows.free_elsewhere(200, 100), free, "{busy} busy, {queued} wait, level {level}");
+            assert_eq!(rows.free_elsewhere(200, 100), free, "{busy} busy, {waiting} wait, level {level}");
         }
     }
 

@@ -460,7 +460,8 @@ impl Lead for Loop {
             // Whoever leads has had the interpreter, or does not need it.
             self.engine.held(Held::No);
             self.update_listening();
-            self.engine.show_rest(self.connections.len(), self.requests.lined_up());
+            let lined_up = (self.requests.lined_up(), self.requests.limited());
+            self.engine.show_rest(self.connections.len(), lined_up);
             let nothing_left = !self.has_more() && !self.requests.any_left();
             self.poll(nothing_left);
             if !self.requests.answers_natively() || self.answer_natively_alone() {

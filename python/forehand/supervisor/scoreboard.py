@@ -72,7 +72,10 @@ class Scoreboard:
     def read(self, row: int) -> dict[str, int]:
         """A worker's numbers."""
         data = os.pread(self.fd, ROW, row * ROW)
-        return {name: int.from_bytes(data[index * 8 : index * 8 + 8], "little") for index, name in enumerate(FIELDS)}
+        found = {name: int.from_bytes(data[index * 8 : index * 8 + 8], "little") for index, name in enumerate(FIELDS)}
+        # As one number (`server/rows.rs`): those that wait, and of them those that wait for others of their route.
+        found["limited"], found["queued"] = divmod(found["queued"], 1 << 32)
+        return found
 
 
 def _handoff_pair() -> tuple[int, int]:

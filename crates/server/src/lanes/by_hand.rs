@@ -3,6 +3,8 @@
 //!
 //! Knows: prefixes of paths. Does not know: what is measured. It goes before what is.
 
+use std::borrow::Cow;
+
 use super::Lane;
 
 /// A prefix of a path, and what is said of the routes below it.
@@ -118,6 +120,12 @@ impl RouteLimits {
     /// How many limits there are.
     pub fn len(&self) -> usize {
         self.limits.len()
+    }
+
+    /// Below which path one is, and how many may be inside.
+    pub fn told(&self, place: u8) -> Option<(Cow<'_, str>, u32)> {
+        let limit = self.limits.get(usize::from(place))?;
+        Some((String::from_utf8_lossy(&limit.prefix), limit.most))
     }
 
     /// As many are inside as may be.

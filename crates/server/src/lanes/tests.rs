@@ -300,3 +300,31 @@ fn no_more_of_a_route_are_inside_than_its_limit_says() {
 fn one_thread_has_no_lanes_whatever_is_said() {
     assert!(!Lanes::new(1, &by_hand()).are_awake());
 }
+
+#[test]
+fn who_waits_for_others_of_its_route_is_not_told_to_wait_for_a_thread() {
+    let limits = vec![(b"/export".to_vec(), 2), (b"/report".to_vec(), 1)];
+    let mut played = Played::taught(8);
+    played.lanes.limits = RouteLimits::new(&limits);
+    let [export, report] = [0, 1].map(Lane::Limited);
+    let (words, routes) = played.lanes.words(&waiting(&[report, export, export])).expect("three wait");
+    let told = "for others below the same path to end (--route-limits): /export=2 (2), /report=1 (1)";
+    assert_eq!(words, format!("3 requests wait {told}"));
+    assert_eq!(routes, ["/export", "/report"]);
+    let (words, _) = played.lanes.words(&waiting(&[report, Lane::Slow, Lane::Slow])).expect("three wait");
+    let both = [
+        "2 requests wait for a thread; slow: GET /",
+        "; 1 request waits for others below the same path to end",
+    ];
+    assert!(words.starts_with(both[0]) && words.contains(both[1]), "{words}");
+    assert_eq!(played.lanes.words(&waiting(&[])), None);
+}
+
+#[test]
+fn no_slow_route_is_named_where_none_is_slow_any_more() {
+    let mut played = Played::taught(8);
+    played.lanes.routes = Routes::default();
+    let (words, routes) = played.lanes.words(&waiting(&[Lane::Unknown])).expect("one waits");
+    assert!(words.starts_with("1 request waits for a thread; ") && !words.contains("slow:"), "{words}");
+    assert!(routes.is_empty());
+}

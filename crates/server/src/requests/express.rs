@@ -147,6 +147,12 @@ impl Requests {
         self.lined_up.len()
     }
 
+    /// So many of them do not wait for a thread, but for others of their route.
+    #[inline]
+    pub fn limited(&self) -> usize {
+        self.lined_up.limited()
+    }
+
     /// Every thread is inside, or only those are left that are kept: from now on lengths are measured.
     pub fn wake_lanes(&mut self) {
         self.lanes.wake();
@@ -176,7 +182,7 @@ impl Requests {
             return;
         }
         self.told.at = now + TELL_MS;
-        let Some((mut words, routes)) = self.lanes.words(self.lined_up.len()) else { return };
+        let Some((mut words, routes)) = self.lanes.words(&self.lined_up) else { return };
         if overload {
             let after = order.after as f64 / 1000.0;
             words.push_str(&format!(
@@ -184,7 +190,8 @@ impl Requests {
             ));
         }
         self.engine.report(&format!("lanes {words}"));
-        if routes != self.told.routes || is_news || now >= self.told.logged + LOG_MS {
+        let is_other = routes.iter().any(|route| !self.told.routes.contains(route));
+        if is_other || is_news || now >= self.told.logged + LOG_MS {
             self.engine.log.say(Level::Info, &format!("lanes: {words} (docs/workers.md)"));
             self.told.routes = routes;
             self.told.logged = now;

@@ -177,7 +177,7 @@ fn load<P: Page>(text: &mut Exposition, found: &Snapshot, rows: &Rows<P>) {
     text.sample(&[("state", "busy")], busy);
     text.sample(&[("state", "free")], most.saturating_sub(busy));
     text.gauge("forehand_queue_length", "Requests that wait for a thread.");
-    text.sample(&[], sum(Field::Queued));
+    text.sample(&[], found.workers.iter().map(|worker| rows.queued_of(worker.row).0).sum::<u64>());
     text.gauge("forehand_connections", "Open connections.");
     text.sample(&[], sum(Field::Connections));
 }

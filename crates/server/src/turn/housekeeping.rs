@@ -41,7 +41,7 @@ impl Loop {
         }
         self.requests.refuse_those_that_waited(self.poller.now);
         while self.queue_next() {}
-        self.engine.note_queued(self.requests.len(), 0);
+        self.engine.note_queued(self.requests.len(), self.requests.limited());
         self.connections.settle_over(&mut self.poller);
         self.is_over()
     }
@@ -96,7 +96,7 @@ impl Loop {
     pub(crate) fn queue_alone(&mut self) {
         self.requests.shorten();
         while self.queue_next() {}
-        self.engine.note_queued(self.requests.len(), 0);
+        self.engine.note_queued(self.requests.len(), self.requests.limited());
         if let Some(until) = self.requests.oldest_until() {
             self.poller.wake_by(until);
         }
