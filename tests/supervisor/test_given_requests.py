@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -170,4 +171,25 @@ def test_what_a_request_has_waited_before_it_went_counts_where_it_is_answered(se
     (tmp_path / "gate").touch()
     assert {reply(sock)[0] for sock in waiting} == {full}
     for sock in (*kept, *others):
+        sock.close()
+
+
+def test_a_request_that_cannot_go_is_named_when_its_deadline_has_come(serve: Serve, tmp_path: Path) -> None:
+    """Over TLS: it has waited in a worker without a free thread, and was looked at again and again."""
+    options = ("--tls-self-signed", "--bind", "https://localhost:0", "--request-id", "--request-timeout", "1s")
+    server = serve("given", *WORKERS, *options)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    kept = [context.wrap_socket(server.connect(), server_hostname="localhost") for _ in range(2 * 3)]
+    workers = [reply(ask(sock, "/"))[0] for sock in kept]
+    full = max(set(workers), key=workers.count)
+    waiting = [sock for sock, worker in zip(kept, workers, strict=True) if worker == full][:3]
+    for number, sock in enumerate(waiting):
+        ask(sock, f"/wait?{tmp_path / 'gate'}")
+        server.until(lambda number=number: sum(busy(server)) == min(number + 1, 2))
+    found = [read_reply(sock, bytearray())[:2] for sock in waiting]
+    assert [status for status, _ in found] == [504] * 3
+    assert all(fields.get("x-request-id") for _, fields in found), found
+    (tmp_path / "gate").touch()
+    for sock in kept:
         sock.close()

@@ -386,12 +386,16 @@ impl Connection {
 
     /// The same of one that is in flight, whose request nobody has begun: that is told as it came.
     pub fn can_leave_with_request(&self) -> bool {
+        self.could_leave_with_request() && self.is_alone()
+    }
+
+    /// It can, once nobody else here knows its transport.
+    pub fn could_leave_with_request(&self) -> bool {
         matches!(self.machine, Machine::Http1(_))
             && self.phase == Phase::Reading
             && self.receiving.is_none()
             && self.sending.is_empty()
             && self.transport.can_leave()
-            && self.is_alone()
     }
 
     /// Nobody here knows its transport but itself.

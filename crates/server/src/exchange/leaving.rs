@@ -18,7 +18,7 @@ impl Exchange {
     /// What another worker is told of it: its bytes as they came, and those behind them. None: it stays, as it is more
     /// than goes with a connection, is still arriving, or came in another form.
     fn leaving_note(&self) -> Option<Vec<u8>> {
-        let connection = self.downstream.connection()?;
+        let connection = self.downstream.connection().filter(|one| one.could_leave_with_request())?;
         let body = match (&self.body, self.head.framing) {
             (Body::Empty, Framing::None | Framing::Length(0)) => &[][..],
             (Body::Memory(received), Framing::Length(_)) => &received.bytes,
@@ -58,7 +58,7 @@ impl Exchange {
             .is_some_and(|connection| connection.can_leave_with_request() && give(connection, &note));
         if !gone {
             if had_deadline {
-                self.deadline = engine.deadlines.issue(&self.downstream, &self.head, self.arrived);
+                self.renew_deadline(engine);
             }
             return Err(self);
         }
@@ -68,15 +68,20 @@ impl Exchange {
         }
     }
 
+    /// The deadline of a request that arrived when this one did, and has its name.
+    fn renew_deadline(&mut self, engine: &Engine) {
+        self.deadline = engine.deadlines.issue(&self.downstream, &self.head, self.arrived);
+        if let (Some(deadline), Some(id)) = (&self.deadline, self.id(&engine.config)) {
+            deadline.request.is_named(id);
+        }
+    }
+
     /// It was read by another worker at that time: it has waited since then.
     pub(crate) fn came_over(&mut self, arrived: Millis, engine: &Engine) {
         self.arrived = arrived.min(self.arrived);
         if let Some(deadline) = self.deadline.take() {
             engine.deadlines.complete(&deadline);
-            self.deadline = engine.deadlines.issue(&self.downstream, &self.head, self.arrived);
-            if let (Some(deadline), Some(id)) = (&self.deadline, self.id(&engine.config)) {
-                deadline.request.is_named(id);
-            }
+            self.renew_deadline(engine);
         }
         if self.began > 0 {
             self.began = self.began.min(self.arrived * 1000);
