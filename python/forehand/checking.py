@@ -20,3 +20,16 @@ def prove(plan: dict[str, Any]) -> None:
             hooks.find(plan["hooks"][name], name)
     if plan["status_bind"]:
         panel.token(plan["status_token_file"])
+
+
+def doubt(plan: dict[str, Any], asynchronous: bool) -> None:
+    """Say what has no effect for such an application, as the engine does when it starts (`bridge/asgi/server.rs`)."""
+    from forehand.supervisor import log
+
+    said = [name for name in ("lanes", "route_limits", "priorities", "fair_by") if plan["engine"][name]]
+    if asynchronous and said:
+        log.write(
+            "warning",
+            "about threads, and without effect for this application, which is ASGI, so that its requests run in an "
+            f"event loop: {', '.join(said)}. --limit-concurrency bounds how many do (docs/asgi.md)",
+        )

@@ -61,6 +61,7 @@ def launch(plan: dict[str, Any]) -> int:
         from forehand import checking
 
         checking.prove(plan)
+        checking.doubt(plan, is_asgi(application, plan["interface"]))
         _prove(application, plan)
         print(f"forehand: {plan['target']} loads, and all settings can be used")
         return errors.OK
