@@ -17,8 +17,6 @@ WORDS = ("slow", "quick")
 PRIORITIES = ("high", "normal", "low")
 #: More limits than these are not told apart.
 MOST = 200
-#: With fewer threads routes are not told apart (`rule::FEWEST_THREADS`).
-FEWEST_THREADS = 4
 #: What no path has before it is decoded, or what stands for something in other servers' patterns.
 NO_PATH = "?#*{<"
 
@@ -103,11 +101,6 @@ def doubts(settings: Any) -> list[str]:
         for prefix, number in map(limit, settings["route_limits"]):
             if number >= threads:
                 found.append(f"route_limits: {prefix}={number} is without effect, as a worker has {threads} threads")
-    if settings["fair_by"] and threads < FEWEST_THREADS and (threads == 1 or not settings["lanes"]):
-        found.append(
-            f"fair_by: clients take turns where slow requests are told from quick ones, which takes {FEWEST_THREADS} "
-            f"threads: a worker has {threads}"
-        )
     return found
 
 

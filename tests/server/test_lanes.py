@@ -471,7 +471,7 @@ def test_what_cannot_be_meant_of_routes_is_told(options: tuple[str, ...], words:
     [
         (("--threads", "1", "--lanes", "/a=slow"), "lanes: without effect with one thread"),
         (("--threads", "8", "--route-limits", "/a=7,/b=8"), "route_limits: /b=8 is without effect, as a worker has 8"),
-        (("--threads", "3", "--fair-by", "client"), "fair_by: clients take turns where slow requests are told from"),
+        (("--threads", "3", "--fair-by", "client"), ""),
         (("--threads", "4", "--fair-by", "client", "--route-limits", "/a=3", "--lanes", "/a=slow"), ""),
     ],
 )
@@ -502,3 +502,8 @@ def test_an_asgi_application_has_all_named_that_is_about_threads(serve: Serve) -
     """Only the application tells that it is one: it is no mistake of the command line."""
     served = serve("moved:asgi", "--workers", "1", "--priorities", "/a=low", "--fair-by", "client")
     served.says("its requests run in an event loop: priorities, fair_by. ")
+    command = [PYTHON, "-m", "forehand", "moved:asgi", "--check", "--priorities", "/a=low", "--fair-by", "client"]
+    done = subprocess.run(command, cwd=HERE / "apps", capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0 and "its requests run in an event loop: priorities, fair_by. " in done.stderr, (
+        done.stderr
+    )

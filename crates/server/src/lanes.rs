@@ -29,6 +29,7 @@ pub mod rule;
 
 use by_hand::RouteLimits;
 pub use by_hand::{Below, ByHand, FairBy, Priority};
+pub use fair::SHARES;
 use inside::Inside;
 pub use inside::Ticket;
 pub use order::{End, Order, Waits};
@@ -85,8 +86,8 @@ pub struct Mark {
     pub lane: Option<Lane>,
     /// Its place among those that are inside.
     pub ticket: Option<Ticket>,
-    /// Its client's share of a lane, where clients take turns.
-    pub share: u8,
+    /// Its client's share of a lane or of the front, once somebody has asked.
+    pub share: Option<u8>,
 }
 
 /// The lanes of one loop.

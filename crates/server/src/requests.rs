@@ -9,6 +9,7 @@ mod held;
 mod named_requests;
 mod native_requests;
 mod queue;
+mod turns;
 
 use std::collections::VecDeque;
 use std::io;
@@ -54,6 +55,8 @@ pub(crate) struct Requests {
     slow_throughput: Throughput,
     /// Which end of the front the last one was taken from that began while its oldest had waited for too long.
     front_end: End,
+    /// Whose request the last one was that began at the front, where clients take turns.
+    front_share: u8,
     told: Told,
     /// When somebody was chosen the last time, in microseconds, while there are lanes.
     chosen_us: u64,
@@ -87,6 +90,7 @@ impl Requests {
             lined_up: Queues::default(),
             slow_throughput: Throughput::default(),
             front_end: End::Oldest,
+            front_share: 0,
             told: Told::default(),
             chosen_us: 0,
             engine,

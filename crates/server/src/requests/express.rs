@@ -80,7 +80,9 @@ impl Requests {
         let order = self.order(self.chosen_us / 1000);
         let Some((end, next)) = self.lined_up.pop(lane, order) else { return false };
         if let limited @ Lane::Limited(_) = self.lanes.place(&next.lane) {
-            self.lined_up.push(limited, next.lane.share, next);
+            let mut next = next;
+            let share = self.share_of(&mut next);
+            self.lined_up.push(limited, share, next);
             return false;
         }
         if end == End::Newest && self.lined_up.waiting(lane) > 0 {
@@ -129,7 +131,8 @@ impl Requests {
             Lane::Express => Some(exchange),
             lane => {
                 self.lanes.wake();
-                self.lined_up.put_back(lane, exchange.lane.share, exchange);
+                let share = self.share_of(&mut exchange);
+                self.lined_up.put_back(lane, share, exchange);
                 None
             }
         }

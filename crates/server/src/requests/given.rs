@@ -60,8 +60,9 @@ impl Requests {
                 None => given += 1,
             }
         }
-        for one in kept {
-            self.lined_up.put_back(lane, one.lane.share, one);
+        for mut one in kept {
+            let share = self.share_of(&mut one);
+            self.lined_up.put_back(lane, share, one);
         }
         given
     }

@@ -8,16 +8,14 @@
 //! what is worked on is still wanted when it is done. That is so in each lane: a slow one that is full refuses nobody else.
 //! Where those in front have waited for too long all the same, the newest and the oldest begin in turn (`lanes/order.rs`).
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use wire::{Fault, Millis};
 
 use super::Requests;
 use super::express::judged;
-use crate::access::remote_address;
 use crate::exchange::Exchange;
-use crate::lanes::{End, FairBy, Lane, Order, Priority, Waits};
+use crate::lanes::{End, Lane, Order, Priority, Waits};
 use crate::reply_builder::ReplyBuilder;
 use crate::statistics::phase::Ending;
 use crate::throughput::Throughput;
@@ -41,6 +39,7 @@ impl Requests {
                 self.engine.log.debug(|| format!("a request waits for its turn: {waiting} before it"));
                 self.batch.add(exchange);
             }
+            _ if self.has_its_turn(&mut exchange) => self.batch.add(exchange),
             _ => self.refuse_newcomer(exchange),
         }
     }
@@ -49,11 +48,10 @@ impl Requests {
     pub(super) fn line_up(&mut self, lane: Lane, mut exchange: Box<Exchange>) {
         // Replies to earlier requests of its connection do not wait with it.
         exchange.send_pipelined();
-        let share = self.share_of(&exchange);
-        exchange.lane.share = share;
+        let share = self.share_of(&mut exchange);
         let before = self.lined_up.before(lane, share, self.order(exchange.arrived()));
         let may_wait = self.begins_at_once(lane)
-            || self.is_lane_in_time(lane, before, &exchange) && self.has_room(lane, &exchange);
+            || self.is_lane_in_time(lane, before, &exchange) && self.has_room(lane, share, &exchange);
         if !may_wait {
             return self.refuse_newcomer(exchange);
         }
@@ -80,7 +78,7 @@ impl Requests {
     }
 
     /// True: there is room for a request in a lane, or another one has made it: who matters less, or who has most that wait.
-    fn has_room(&mut self, lane: Lane, exchange: &Exchange) -> bool {
+    fn has_room(&mut self, lane: Lane, share: u8, exchange: &Exchange) -> bool {
         if (self.lined_up.waiting(lane) as u64) < self.engine.config.limits.queue {
             return true;
         }
@@ -89,7 +87,7 @@ impl Requests {
         let lesser = by_hand.lower(exchange.head.path()).find_map(|lower| {
             self.lined_up.make_room_where(lane, |one| by_hand.priority(one.head.path()) == lower)
         });
-        match lesser.or_else(|| self.lined_up.make_room(lane, exchange.lane.share)) {
+        match lesser.or_else(|| self.lined_up.make_room(lane, share)) {
             Some(last) => self.refuse_newcomer(last),
             None => return false,
         }
@@ -122,6 +120,9 @@ impl Requests {
 
     /// Whoever begins next of the front comes first there: where its oldest has waited for too long, each second time the newest.
     pub(super) fn turn_front(&mut self, now: Millis) {
+        if self.by_turns() && self.batch.len() > 1 {
+            return self.turn_clients(now);
+        }
         let order = self.order(now);
         let Some(oldest) = self.batch.oldest() else { return };
         if !order.is_overload(oldest.arrived()) {
@@ -141,26 +142,8 @@ impl Requests {
         }
     }
 
-    /// The share that a request's client has of a lane.
-    fn share_of(&self, exchange: &Exchange) -> u8 {
-        match &self.engine.config.by_hand.fair_by {
-            None => 0,
-            Some(FairBy::Header(name)) => self.lanes.share(exchange.head.block.get(name).unwrap_or_default()),
-            Some(FairBy::Client) => {
-                let client = remote_address(&exchange.head, exchange.peer(), &self.engine.config.trust);
-                // A proxy may tell an address of IPv4 as one of IPv6 (RFC 4291, 2.5.5.2): all of them are in one network.
-                match client.parse::<IpAddr>().map(|address| address.to_canonical()) {
-                    // Whoever has one address of IPv6 has the others of its network as well.
-                    Ok(IpAddr::V6(address)) => self.lanes.share(&address.octets()[..8]),
-                    Ok(IpAddr::V4(address)) => self.lanes.share(&address.octets()),
-                    Err(_) => self.lanes.share(client.as_bytes()),
-                }
-            }
-        }
-    }
-
     /// True: behind so many, which are done so fast, a request is begun in time.
-    fn is_in_time(&self, before: usize, throughput: &Throughput, exchange: &Exchange) -> bool {
+    pub(super) fn is_in_time(&self, before: usize, throughput: &Throughput, exchange: &Exchange) -> bool {
         let config = &self.engine.config;
         // Where threads are free and only the interpreter is held, throughput says nothing.
         self.engine.is_held()
@@ -169,7 +152,7 @@ impl Requests {
             })
     }
 
-    fn refuse_newcomer(&mut self, exchange: Box<Exchange>) {
+    pub(super) fn refuse_newcomer(&mut self, exchange: Box<Exchange>) {
         self.engine.counters.requests_not_queued.add();
         self.turn_away(exchange, &wire::QUEUE_FULL);
     }
