@@ -223,6 +223,28 @@ def test_requests_above_the_limit_of_their_route_are_not_said_to_wait_for_a_thre
     served.until(lambda: queued(served) == 0)
 
 
+def test_nobody_gets_around_a_limit_or_a_deadline_by_writing_the_path_in_another_way(serve: Serve) -> None:
+    """The application is asked for the same."""
+    said = (
+        "--route-limits",
+        "/rep%6Frt=1",
+        "--request-timeout",
+        "0",
+        "--request-timeouts",
+        "/r%65port/late=0.2s",
+        *FOR_EVER,
+    )
+    served = serve("lanes:application", "--workers", "1", "--threads", str(THREADS), *said)
+    first = asked(served, "/report")
+    served.until(lambda: served.status()["workers"][0]["busy"] == 1)
+    crowd = [asked(served, path) for path in ("/%72eport", "/report%2F1", "//report")]
+    served.until(lambda: served.status()["workers"][0]["limited"] == 2)
+    served.until(lambda: served.status()["workers"][0]["busy"] == 2)
+    assert answer(asked(served, "/repor%74/late"))[0] == 504
+    ask(served, "/gate?open")
+    assert [answer(sock) for sock in (first, *crowd)] == [(200, b"ok")] * 4
+
+
 def test_a_connection_that_asks_for_more_waits_behind_others_of_a_limited_route(serve: Serve, tmp_path: Path) -> None:
     """Its next request comes when the limit is not reached, and others have come before it."""
     go = tmp_path / "go"

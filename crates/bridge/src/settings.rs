@@ -258,11 +258,23 @@ fn max_requests(settings: &Bound<'_, PyDict>) -> PyResult<u64> {
 
 fn request_timeouts(settings: &Bound<'_, PyDict>, limits: &Limits) -> PyResult<RequestTimeouts> {
     let by_path: Vec<(String, u64)> = get(settings, "request_timeouts", Vec::new())?;
-    let by_path = by_path.into_iter().map(|(prefix, time)| (prefix.into_bytes(), time)).collect();
-    Ok(RequestTimeouts { usual: limits.request_timeout, by_path })
+    let by_path = by_path.into_iter().map(|(prefix, time)| (decoded(&prefix), time)).collect();
+    Ok(RequestTimeouts { usual: limits.request_timeout, by_path: longest_first(by_path) })
 }
 
-/// Lanes, limits and priorities of routes: prefixes of paths, longest first (`forehand.lanes`).
+/// The beginning of a path as the server compares it: as applications see paths, so that nobody gets around what is said of
+/// one by writing it in another way.
+fn decoded(prefix: &str) -> Vec<u8> {
+    wire::percent_decoded(prefix.as_bytes()).into_owned()
+}
+
+/// The first that fits decides.
+fn longest_first<T>(mut by_path: Vec<(Vec<u8>, T)>) -> Vec<(Vec<u8>, T)> {
+    by_path.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+    by_path
+}
+
+/// Lanes, limits and priorities of routes, by the beginning of their paths.
 fn by_hand(settings: &Bound<'_, PyDict>) -> PyResult<ByHand> {
     let lanes: Vec<(String, bool)> = get(settings, "lanes", Vec::new())?;
     let limits: Vec<(String, u32)> = get(settings, "route_limits", Vec::new())?;
@@ -273,15 +285,15 @@ fn by_hand(settings: &Bound<'_, PyDict>) -> PyResult<ByHand> {
             "low" => Priority::Low,
             _ => Priority::Normal,
         };
-        (prefix.into_bytes(), priority)
+        (decoded(&prefix), priority)
     };
     let fair_by: String = get(settings, "fair_by", String::new())?;
     let lane =
-        |(prefix, slow): (String, bool)| (prefix.into_bytes(), if slow { Lane::Slow } else { Lane::Express });
+        |(prefix, slow): (String, bool)| (decoded(&prefix), if slow { Lane::Slow } else { Lane::Express });
     Ok(ByHand {
-        lanes: lanes.into_iter().map(lane).collect(),
-        limits: limits.into_iter().map(|(prefix, most)| (prefix.into_bytes(), most)).collect(),
-        priorities: priorities.into_iter().map(priority).collect(),
+        lanes: longest_first(lanes.into_iter().map(lane).collect()),
+        limits: longest_first(limits.into_iter().map(|(prefix, most)| (decoded(&prefix), most)).collect()),
+        priorities: longest_first(priorities.into_iter().map(priority).collect()),
         fair_by: match fair_by.strip_prefix("header:") {
             Some(name) => Some(FairBy::Header(name.to_ascii_lowercase())),
             None if fair_by == "client" => Some(FairBy::Client),

@@ -384,13 +384,8 @@ impl Connection {
             && self.is_alone()
     }
 
-    /// The same of one that is in flight, whose request nobody has begun: that is told as it came.
+    /// The same of one that is in flight, whose request nobody has begun: that is told as it came. Once it is alone.
     pub fn can_leave_with_request(&self) -> bool {
-        self.could_leave_with_request() && self.is_alone()
-    }
-
-    /// It can, once nobody else here knows its transport.
-    pub fn could_leave_with_request(&self) -> bool {
         matches!(self.machine, Machine::Http1(_))
             && self.phase == Phase::Reading
             && self.receiving.is_none()
@@ -399,7 +394,7 @@ impl Connection {
     }
 
     /// Nobody here knows its transport but itself.
-    fn is_alone(&self) -> bool {
+    pub fn is_alone(&self) -> bool {
         let own = self
             .sending
             .pipelined

@@ -28,6 +28,7 @@ mod routes;
 pub mod rule;
 
 use by_hand::RouteLimits;
+pub(crate) use by_hand::said_of;
 pub use by_hand::{Below, ByHand, FairBy, Priority};
 pub use fair::SHARES;
 use inside::Inside;

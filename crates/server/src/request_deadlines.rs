@@ -14,6 +14,7 @@ use wire::{DateLine, Head, Millis};
 use crate::claims::{Claim, Claims, Passed};
 use crate::counters::Counters;
 use crate::downstream::{Downstream, StandIn};
+use crate::lanes::said_of;
 use crate::log::{Level, Log};
 use crate::request_id::{RequestId, RequestIds};
 use crate::sync::lock;
@@ -29,8 +30,7 @@ pub struct RequestTimeouts {
 
 impl RequestTimeouts {
     fn of(&self, path: &[u8]) -> Millis {
-        let special = self.by_path.iter().find(|(prefix, _)| path.starts_with(prefix));
-        special.map_or(self.usual, |(_, time)| *time)
+        said_of(&self.by_path, path).unwrap_or(self.usual)
     }
 
     /// True when there are any.

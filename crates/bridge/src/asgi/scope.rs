@@ -15,12 +15,14 @@ use server::engine::Engine;
 use server::exchange::Exchange;
 use wire::proxy::Proxied;
 use wire::ws::Handshake;
-use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
+use wire::{
+    Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective,
+    percent_decoded,
+};
 
 use super::given;
 use super::secured::{self, Texts};
 use crate::ffi::{GilCell, copy_dict, copy_list, latin1, set_item};
-use crate::url::percent_decoded;
 
 /// What is the same for every request of one listener.
 pub struct Gateway {

@@ -16,7 +16,10 @@ use reactor::Address;
 use server::engine::Engine;
 use server::exchange::Exchange;
 use wire::proxy::Proxied;
-use wire::{Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective};
+use wire::{
+    Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective,
+    percent_decoded,
+};
 
 use super::early_hints::EarlyHints;
 use super::given;
@@ -25,7 +28,6 @@ use super::secured;
 use super::standing_hints::StandingHints;
 use crate::ffi::{GilCell, ascii, copy_dict, latin1, set_item};
 use crate::request_id::OwnKeys;
-use crate::url::percent_decoded;
 
 /// What is the same for every request of one listener.
 pub struct Gateway {

@@ -18,7 +18,7 @@ impl Exchange {
     /// What another worker is told of it: its bytes as they came, and those behind them. None: it stays, as it is more
     /// than goes with a connection, is still arriving, or came in another form.
     fn leaving_note(&self) -> Option<Vec<u8>> {
-        let connection = self.downstream.connection().filter(|one| one.could_leave_with_request())?;
+        let connection = self.downstream.connection().filter(|one| one.can_leave_with_request())?;
         let body = match (&self.body, self.head.framing) {
             (Body::Empty, Framing::None | Framing::Length(0)) => &[][..],
             (Body::Memory(received), Framing::Length(_)) => &received.bytes,
@@ -52,10 +52,9 @@ impl Exchange {
         let had_deadline = deadline.is_some();
         // It knows the way to the client.
         drop(deadline);
-        let gone = self
-            .downstream
-            .connection_mut()
-            .is_some_and(|connection| connection.can_leave_with_request() && give(connection, &note));
+        let gone = self.downstream.connection_mut().is_some_and(|connection| {
+            connection.can_leave_with_request() && connection.is_alone() && give(connection, &note)
+        });
         if !gone {
             if had_deadline {
                 self.renew_deadline(engine);

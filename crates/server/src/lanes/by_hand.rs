@@ -5,10 +5,27 @@
 
 use std::borrow::Cow;
 
+use wire::percent_decoded;
+
 use super::Lane;
 
-/// A prefix of a path, and what is said of the routes below it.
+/// A prefix of a path, decoded, and what is said of the routes below it.
 pub type Below<T> = (Vec<u8>, T);
+
+/// At which place the first prefix stands that a path begins with, as an application sees it: whoever writes one in
+/// another way (`/%65xport`) gets around nothing that is said of it.
+pub fn place_of<T>(below: &[Below<T>], path: &[u8]) -> Option<usize> {
+    if below.is_empty() {
+        return None;
+    }
+    let path = percent_decoded(path);
+    below.iter().position(|(prefix, _)| path.starts_with(prefix))
+}
+
+/// What is said of a path.
+pub fn said_of<T: Copy>(below: &[Below<T>], path: &[u8]) -> Option<T> {
+    place_of(below, path).map(|place| below[place].1)
+}
 
 /// How much a request matters when not all can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +86,7 @@ impl ByHand {
 
     /// The lane of a path, if it is said.
     pub fn lane(&self, path: &[u8]) -> Option<Lane> {
-        self.lanes.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, lane)| *lane)
+        said_of(&self.lanes, path)
     }
 
     /// Which priorities are lower than that of a path and may wait where it does, the lowest first.
@@ -83,20 +100,18 @@ impl ByHand {
 
     /// How much a path matters.
     pub fn priority(&self, path: &[u8]) -> Priority {
-        let said = self.priorities.iter().find(|(prefix, _)| path.starts_with(prefix));
-        said.map_or(Priority::Normal, |(_, priority)| *priority)
+        said_of(&self.priorities, path).unwrap_or(Priority::Normal)
     }
 }
 
 /// How many of those with a limit are inside.
 #[derive(Debug, Default)]
 pub struct RouteLimits {
-    limits: Vec<RouteLimit>,
+    limits: Vec<Below<RouteLimit>>,
 }
 
 #[derive(Debug)]
 struct RouteLimit {
-    prefix: Vec<u8>,
     most: u32,
     inside: u32,
 }
@@ -106,15 +121,14 @@ impl RouteLimits {
         let limits = limits.iter();
         Self {
             limits: limits
-                .map(|(prefix, most)| RouteLimit { prefix: prefix.clone(), most: *most, inside: 0 })
+                .map(|(prefix, most)| (prefix.clone(), RouteLimit { most: *most, inside: 0 }))
                 .collect(),
         }
     }
 
     /// Which limit a path is below.
     pub fn of(&self, path: &[u8]) -> Option<u8> {
-        let place = self.limits.iter().position(|limit| path.starts_with(&limit.prefix))?;
-        u8::try_from(place).ok()
+        u8::try_from(place_of(&self.limits, path)?).ok()
     }
 
     /// How many limits there are.
@@ -124,25 +138,25 @@ impl RouteLimits {
 
     /// Below which path one is, and how many may be inside.
     pub fn told(&self, place: u8) -> Option<(Cow<'_, str>, u32)> {
-        let limit = self.limits.get(usize::from(place))?;
-        Some((String::from_utf8_lossy(&limit.prefix), limit.most))
+        let (prefix, limit) = self.limits.get(usize::from(place))?;
+        Some((String::from_utf8_lossy(prefix), limit.most))
     }
 
     /// As many are inside as may be.
     pub fn is_reached(&self, place: u8) -> bool {
-        self.limits.get(usize::from(place)).is_some_and(|limit| limit.inside >= limit.most)
+        self.limits.get(usize::from(place)).is_some_and(|(_, limit)| limit.inside >= limit.most)
     }
 
     /// One begins.
     pub fn begins(&mut self, place: u8) {
-        if let Some(limit) = self.limits.get_mut(usize::from(place)) {
+        if let Some((_, limit)) = self.limits.get_mut(usize::from(place)) {
             limit.inside += 1;
         }
     }
 
     /// One has ended.
     pub fn ends(&mut self, place: u8) {
-        if let Some(limit) = self.limits.get_mut(usize::from(place)) {
+        if let Some((_, limit)) = self.limits.get_mut(usize::from(place)) {
             limit.inside = limit.inside.saturating_sub(1);
         }
     }
@@ -161,13 +175,15 @@ mod tests {
         assert_eq!(by_hand.lane(b"/export/all"), Some(Lane::Slow));
         assert_eq!(by_hand.lane(b"/"), None);
         assert_eq!((by_hand.priority(b"/feed/1"), by_hand.priority(b"/")), (Priority::Low, Priority::Normal));
+        assert_eq!(by_hand.lane(b"/%65xport%2Ftiny"), Some(Lane::Express), "as the application sees it");
     }
 
     #[test]
     fn a_limit_is_reached_by_as_many_as_it_says() {
         let mut limits = RouteLimits::new(&[(b"/export".to_vec(), 2)]);
         let place = limits.of(b"/export/all").expect("it is below it");
-        assert_eq!(limits.of(b"/"), None);
+        assert_eq!((limits.of(b"/"), limits.of(b"/%2565xport")), (None, None), "it is decoded once");
+        assert_eq!(limits.of(b"/e%78po%72t"), Some(place));
         for reached in [false, false, true] {
             assert_eq!(limits.is_reached(place), reached);
             if !reached {
