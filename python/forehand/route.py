@@ -42,8 +42,9 @@ class Django:
 def flask(app: Any) -> None:
     """Have a Flask application say which rule has matched."""
 
-    @app.before_request  # type: ignore[untyped-decorator, unused-ignore]
-    def tell() -> None:
+    # Flask calls these before whatever may answer in place of the view, as a login does.
+    @app.url_value_preprocessor  # type: ignore[untyped-decorator, unused-ignore]
+    def tell(*_: object) -> None:
         from flask import request
 
         if request.url_rule is not None:

@@ -14,11 +14,11 @@ from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse
 from django.urls import path
 from fastapi import APIRouter, FastAPI
-from flask import Flask
+from flask import Flask, request
 from forehand.route import flask as tell_flask
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
-from starlette.routing import Mount, Route
+from starlette.routing import Host, Mount, Route, Router
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 urlpatterns = [path("users/<str:name>/", lambda request, name: HttpResponse(name))]
@@ -26,6 +26,14 @@ django_wsgi = get_wsgi_application()
 django_asgi = get_asgi_application()
 
 flask = Flask(__name__)
+
+
+@flask.before_request
+def early():
+    """Answers before any view, as a login does; it was there before the server was told of."""
+    return "early" if "early" in request.args else None
+
+
 tell_flask(flask)
 flask.add_url_rule("/users/<name>/", view_func=lambda name: name, endpoint="user")
 
@@ -34,11 +42,15 @@ async def user(request):
     return PlainTextResponse(request.path_params["name"])
 
 
+hosted = Router([Route("/users/{name}", user)])
 starlette = Starlette(
     routes=[
         Route("/users/{name}/", user),
         Mount("/of/{shop}", routes=[Route("/users/{name}", user)]),
         Mount("/in-{shop}/{part:path}/of", routes=[Route("/users/{name}", user)]),
+        # What has no routes of its own, as a folder of files, and what is known by its host.
+        Mount("/raw/{shop}", app=PlainTextResponse("raw")),
+        Host("{shop}.example.com", app=Router([Mount("/in", app=hosted)])),
     ]
 )
 fastapi = FastAPI()

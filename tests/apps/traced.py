@@ -11,7 +11,7 @@ def application(environ, start_response):
     elif name == "fail":
         raise RuntimeError("raised on purpose")
     environ["forehand.route"] = f"/{name}" + "/{seconds}" * len(rest)
-    content = environ.get("HTTP_TRACEPARENT", "none").encode()
+    content = environ.get("HTTP_TRACESTATE" if name == "state" else "HTTP_TRACEPARENT", "none").encode()
     announced = len(content) + (name == "short")
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(announced))])
     return [content]
@@ -24,7 +24,8 @@ async def app(scope, receive, send):
     elif name == "fail":
         raise RuntimeError("raised on purpose")
     scope["forehand.route"] = f"/{name}" + "/{seconds}" * len(rest)
-    content = b" ".join([value for known, value in scope["headers"] if known == b"traceparent"]) or b"none"
+    header = b"tracestate" if name == "state" else b"traceparent"
+    content = b" ".join([value for known, value in scope["headers"] if known == header]) or b"none"
     headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(content)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": content})

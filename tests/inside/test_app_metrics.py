@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.parser import text_string_to_metric_families as prometheus
 from serving import Serving
 from shared import OPEN, Samples, Watched, settled, statistics
 
@@ -91,6 +92,26 @@ def test_workers_that_have_ended_leave_their_counts_and_no_files(
     assert f"{pid}.db" not in processes and len(processes) <= 3, processes
     assert server.stop() == 0
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("fields", [OPEN, ""], ids=["openmetrics", "prometheus"])
+def test_names_that_only_new_scrapers_know_are_told_as_upstream_tells_them(
+    serve: Serve, tmp_path: Path, fields: str
+) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target="dotted:application")
+    assert watched.view("/") == 200
+    settled(watched.server, statistics(watched.server), 1)
+    samples = watched.samples(fields)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=str(opened(watched)))  # type: ignore[no-untyped-call]
+    wanted = {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in prometheus(generate_latest(registry).decode())
+        for sample in family.samples
+    }
+    assert wanted[("shop_orders_total", frozenset({("kind_of", "a.b")}))] == 1
+    assert wanted.items() <= samples.items()
+    assert samples[("forehand_requests_total", frozenset())] == 1, "nor are the server's own numbers lost"
 
 
 def test_a_folder_of_the_user_s_is_left_alone(serve: Serve, tmp_path: Path) -> None:

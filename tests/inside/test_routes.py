@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from serving import Serving
+from serving import Serving, read_reply
 from shared import Watched, settled, statistics
 
 Serve = Callable[..., Serving]
@@ -71,6 +71,33 @@ def test_a_route_below_a_mount_has_the_mount_before_it_and_no_part_of_the_path(
         assert watched.view(path.format(shop)) == 200
     settled(watched.server, statistics(watched.server), 4)
     assert routes(watched) == {route: 4}
+
+
+def test_what_is_mounted_without_routes_is_known_by_its_mount(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target="routed:starlette")
+    for shop in ("north", "south", "west"):
+        assert watched.view(f"/raw/{shop}/any/thing") == 200
+        assert watched.view(f"/of/{shop}/nothing/there") == 404
+    settled(watched.server, statistics(watched.server), 6)
+    assert routes(watched) == {"/raw/{shop}": 3, "/of/{shop}": 3}, "who asks for much makes no routes"
+
+
+def test_what_a_host_has_in_its_name_is_in_no_route(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target="routed:starlette")
+    for shop in ("north", "south"):
+        for path in ("/nothing", "/in/users/ann"):
+            with watched.server.connect() as sock:
+                sock.sendall(f"GET {path} HTTP/1.1\r\nHost: {shop}.example.com\r\n\r\n".encode())
+                assert read_reply(sock, bytearray())[0] == (404 if path == "/nothing" else 200)
+    settled(watched.server, statistics(watched.server), 4)
+    assert routes(watched) == {"": 2, "/in/users/{name}": 2}
+
+
+def test_flask_says_what_it_has_matched_also_where_no_view_is_asked(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target="routed:flask")
+    assert watched.view("/users/ann/?early=1") == 200
+    settled(watched.server, statistics(watched.server), 1)
+    assert routes(watched) == {"/users/<name>/": 1}
 
 
 def test_routers_that_are_included_have_their_prefixes(serve: Serve, tmp_path: Path) -> None:

@@ -122,6 +122,23 @@ def test_what_is_no_traceparent_begins_a_new_trace(serve: Serve, collector: Coll
     assert re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", told) and TRACE not in told
 
 
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("whose", ["a proxy's", "a stranger's", "none"])
+def test_what_is_said_of_a_trace_goes_with_it_and_with_no_other(
+    serve: Serve, collector: Collector, driver: str, whose: str
+) -> None:
+    trusted = "" if whose == "a stranger's" else "*"
+    server = serve(*DRIVERS[driver], "--workers", "1", "--forwarded-allow-ips", trusted, "--trace-endpoint",
+                   collector.url, env=env())  # fmt: skip
+    given = f"00-{TRACE}-{SPAN}-01" if whose != "none" else f"ff-{TRACE}-{SPAN}-01"
+    known = ask(server, "/state", f"traceparent: {given}", "TraceState: shop=1", "tracestate: b=2")[1]
+    if whose == "a proxy's":
+        assert known in ("shop=1,b=2", "shop=1, b=2", "shop=1 b=2")
+    else:
+        assert known == "none", "its trace begins here"
+        assert ask(server, "/state", "tracestate: a=1")[1] == "none"
+
+
 def test_failures_are_errors_and_named_as_the_metrics_name_them(serve: Serve, collector: Collector) -> None:
     options = ("--request-timeout", "0.2", "--request-id", "--access-log", "json")
     server = serve("traced:application", "--workers", "1", *options, "--trace-endpoint", collector.url, env=env())

@@ -15,6 +15,8 @@ use crate::ffi::{ascii, latin1, set_item};
 
 /// The header that says which trace a request is part of, as ASGI has it.
 const TRACE_PARENT: &[u8] = b"traceparent";
+/// And what others say of that trace.
+const TRACE_STATE: &[u8] = b"tracestate";
 
 /// What an application's requests are named by: that header, as `environ` and `scope` have it.
 pub struct Names {
@@ -51,6 +53,10 @@ impl Names {
         if let Some(told) = exchange.told(config) {
             let told = ascii(py, &told.text())?;
             set_item(environ, intern!(py, "HTTP_TRACEPARENT"), &told)?;
+            let state = intern!(py, "HTTP_TRACESTATE");
+            if exchange.leaves_trace_state() && environ.contains(state)? {
+                environ.del_item(state)?;
+            }
         }
         Ok(())
     }
@@ -71,11 +77,20 @@ impl Names {
             let ours = PyDict::new(py);
             set_item(&ours, intern!(py, "request_id"), &text(py, &id)?)?;
             set_item(scope, intern!(py, "forehand"), &ours)?;
-            replace(headers, self.header.bind(py), id.as_bytes(), ids.is_in(block))?;
+            if ids.is_in(block) {
+                remove(headers, ids.name.as_bytes())?;
+            }
+            append(headers, self.header.bind(py), id.as_bytes())?;
         }
         if let Some(told) = exchange.told(config) {
             let told = told.text();
-            replace(headers, self.trace_parent.bind(py), &told, block.has_trace_parent())?;
+            if block.has_trace_parent() {
+                remove(headers, TRACE_PARENT)?;
+            }
+            append(headers, self.trace_parent.bind(py), &told)?;
+            if exchange.leaves_trace_state() {
+                remove(headers, TRACE_STATE)?;
+            }
         }
         Ok(())
     }
@@ -120,21 +135,18 @@ impl OwnKeys {
     }
 }
 
-/// Puts a header in the place of those that the client has sent, if it has.
-fn replace(
-    headers: &Bound<'_, PyList>,
-    name: &Bound<'_, PyBytes>,
-    value: &[u8],
-    given: bool,
-) -> PyResult<()> {
-    let py = headers.py();
-    if given {
-        for at in (0..headers.len()).rev() {
-            let known = headers.get_item(at)?.get_item(0)?;
-            if known.cast::<PyBytes>()?.as_bytes() == name.as_bytes() {
-                headers.del_item(at)?;
-            }
+/// Takes out what the client has sent under a name.
+fn remove(headers: &Bound<'_, PyList>, name: &[u8]) -> PyResult<()> {
+    for at in (0..headers.len()).rev() {
+        let known = headers.get_item(at)?.get_item(0)?;
+        if known.cast::<PyBytes>()?.as_bytes() == name {
+            headers.del_item(at)?;
         }
     }
+    Ok(())
+}
+
+fn append(headers: &Bound<'_, PyList>, name: &Bound<'_, PyBytes>, value: &[u8]) -> PyResult<()> {
+    let py = headers.py();
     headers.append(PyTuple::new(py, [name, &PyBytes::new(py, value)])?)
 }

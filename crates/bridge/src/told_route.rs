@@ -6,7 +6,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use server::engine::Engine;
 use server::exchange::Exchange;
 use server::statistics::routes::template_of_path;
@@ -51,8 +51,14 @@ fn found_in_scope(scope: &Bound<'_, PyDict>) -> PyResult<Option<Box<str>>> {
     let route = included(scope, &route)?.unwrap_or(route);
     let said = route.getattr(intern!(py, "path"))?;
     let Some(mounted) = mounted else { return behind(None, &said) };
+    let (mounted, parameters) = (mounted.extract()?, scope.get_item(intern!(py, "path_params"))?);
+    // A mount, below which no route was found: a folder of files, another application, nothing. Its path is where it is.
+    if route.hasattr(intern!(py, "routes"))? {
+        let mounted = with_names(mounted, parameters, None)?.into_pyobject(py)?;
+        return behind(None, &mounted.into_any());
+    }
     let own = route.getattr(intern!(py, "param_convertors"))?;
-    let mounted = with_names(mounted.extract()?, scope.get_item(intern!(py, "path_params"))?, &own)?;
+    let mounted = with_names(mounted, parameters, Some(&own))?;
     behind(Some(mounted.into_pyobject(py)?.into_any()), &said)
 }
 
@@ -70,21 +76,24 @@ fn included<'py>(
 }
 
 /// What the application is mounted at, with the names of parameters in place of what this path has there, of which there is no
-/// end: `Mount("/of/{shop}")` is told as `/of/{shop}`. `own`: the route's own parameters, which are behind it.
+/// end: `Mount("/of/{shop}")` is told as `/of/{shop}`. `own`: the route's own parameters, which are behind it. Those of a `Host`
+/// are in no path.
 fn with_names(
     mounted: String,
     parameters: Option<Bound<'_, PyAny>>,
-    own: &Bound<'_, PyAny>,
+    own: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let Some(parameters) = parameters else { return Ok(mounted) };
     let mut parts: Vec<String> = mounted.split('/').map(String::from).collect();
     for (name, value) in parameters.cast::<PyDict>()?.iter() {
-        if own.contains(&name)? {
+        if own.is_some_and(|own| own.contains(&name).unwrap_or(false)) {
             continue;
         }
+        let is_text = value.is_instance_of::<PyString>();
         let (name, value) = (name.extract::<String>()?, value.str()?.extract::<String>()?);
         match parts.iter_mut().find(|part| **part == value) {
             Some(part) => *part = format!("{{{name}}}"),
+            None if mounted.is_empty() || is_text && !mounted.contains(&value) => {}
             // A part of a part, or several: nothing of it is told.
             None => return Ok("/*".into()),
         }

@@ -30,6 +30,8 @@ pub struct Facts {
     pub request_start: bool,
     /// The sender says which trace it belongs to.
     pub trace_parent: bool,
+    /// Others who have had a part in that trace say something of it.
+    pub trace_state: bool,
     pub content_types: u8,
     pub te_lines: u8,
     pub codings: Codings,
@@ -112,6 +114,12 @@ impl Block {
     #[inline]
     pub fn has_trace_parent(&self) -> bool {
         self.facts.trace_parent
+    }
+
+    /// Others who have had a part in that trace say something of it: `tracestate`.
+    #[inline]
+    pub fn has_trace_state(&self) -> bool {
+        self.facts.trace_state
     }
 
     /// There is a header by which a proxy speaks of its client.

@@ -125,6 +125,7 @@ fn note(facts: &mut Facts, name: &[u8], value: &[u8], policy: &Policy) -> Result
             }
         }
         10 if is(name, "connection") => connection(facts, value),
+        10 if is(name, "tracestate") => facts.trace_state = true,
         11 if is(name, "traceparent") => facts.trace_parent = true,
         12 if is(name, "content-type") => {
             facts.content_types = facts.content_types.saturating_add(1);

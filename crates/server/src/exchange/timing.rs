@@ -124,6 +124,14 @@ impl Exchange {
         }
     }
 
+    /// What its client says of a trace (`tracestate`) is not said of the one that its application is told of: that begins here
+    /// (Trace Context §3.2.4 and §3.3.1.5).
+    #[inline]
+    pub fn leaves_trace_state(&self) -> bool {
+        self.head.block.has_trace_state()
+            && self.times.rare().trace.as_deref().is_none_or(|trace| trace.parent == 0)
+    }
+
     /// Its application is told by what names it is known: its own, and its trace's.
     #[inline]
     pub fn has_names(&self, config: &Config) -> bool {

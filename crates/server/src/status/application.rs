@@ -57,6 +57,8 @@ impl Application {
         else {
             return;
         };
+        let (metric, sample) = (plain(metric, b":"), plain(sample, b":"));
+        labels.iter_mut().for_each(|(name, _)| *name = plain(std::mem::take(name), b""));
         if name.merge == Merge::Apart {
             labels.push(("pid".into(), name.process.into()));
         }
@@ -98,6 +100,20 @@ impl Application {
             }
         }
     }
+}
+
+/// A name with `_` in place of what the formats do not have in names, as `prometheus_client` itself tells `shop.orders`:
+/// one name that a scraper does not understand would cost it everything. `more`: what there may be beside letters and digits.
+fn plain(name: String, more: &[u8]) -> String {
+    let fits = |at: usize, sign: u8| {
+        sign.is_ascii_alphabetic() || sign == b'_' || more.contains(&sign) || at > 0 && sign.is_ascii_digit()
+    };
+    if !name.is_empty() && name.bytes().enumerate().all(|(at, sign)| fits(at, sign)) {
+        return name;
+    }
+    let each = name.chars().enumerate();
+    each.map(|(at, sign)| if u8::try_from(sign).is_ok_and(|byte| fits(at, byte)) { sign } else { '_' })
+        .collect()
 }
 
 fn without_le(labels: &[(String, String)]) -> Pairs {
@@ -224,6 +240,19 @@ impl Json<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_has_nothing_that_formats_do_not_have_in_names() {
+        for (name, metric, label) in [
+            ("shop_orders_total", "shop_orders_total", "shop_orders_total"),
+            ("shop:orders", "shop:orders", "shop_orders"),
+            ("shop.order\u{e4} 2", "shop_order__2", "shop_order__2"),
+            ("2nd", "_nd", "_nd"),
+        ] {
+            assert_eq!(plain(name.into(), b":"), metric);
+            assert_eq!(plain(name.into(), b""), label);
+        }
+    }
 
     #[test]
     fn a_key_is_understood_with_all_that_json_can_have_in_it() {
