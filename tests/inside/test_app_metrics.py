@@ -39,7 +39,7 @@ def opened(watched: Watched) -> Path:
     for pid in watched.server.workers:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             place = os.readlink(entry)
-            if "forehand-metrics-" in place:
+            if "forehand-metrics-" in place and place.endswith(".db"):
                 return Path(place).parent
     raise AssertionError("no worker writes metrics")
 
@@ -122,6 +122,29 @@ def test_a_folder_of_the_user_s_is_left_alone(serve: Serve, tmp_path: Path) -> N
     server.until(lambda: list(theirs.glob("gauge_livesum_*.db")))
     assert server.stop() == 0
     assert list(theirs.glob("gauge_livesum_*.db")), "what is in it is theirs to sweep"
+
+
+def test_what_a_killed_server_has_left_goes_when_the_next_one_starts_and_nothing_of_those_that_live(
+    serve: Serve, tmp_path: Path
+) -> None:
+    one, other = (tmp_path / name for name in ("one", "other"))
+    one.mkdir()
+    other.mkdir()
+    living = Watched(serve, one, "--workers", "1", target="counting:application")
+    killed = Watched(serve, other, "--workers", "1", target="counting:application")
+    kept, left = opened(living), opened(killed)
+    assert living.view("/3") == 200
+    # A program of the same server goes on with its folder.
+    assert living.server.order("upgrade")[0] == 0
+    workers = [*killed.server.workers]
+    killed.server.process.kill()
+    killed.server.process.wait()
+    killed.server.until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    assert left.is_dir(), "nobody was there to remove it"
+    other.joinpath("status.sock").unlink(missing_ok=True)
+    Watched(serve, other, "--workers", "1", target="counting:application")
+    assert kept.is_dir() and not left.exists()
+    assert living.samples()[("shop_seconds_count", frozenset())] == 1
 
 
 @pytest.mark.parametrize("options", [("--no-metrics-app",), ()], ids=["switched off", "nobody would ask"])

@@ -12,6 +12,10 @@ from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
 Serve = Callable[..., Serving]
+WEBSOCKET = (
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
 COUNT = "http_server_request_duration_seconds_count"
 APPLICATIONS = applications("phases")
 
@@ -53,3 +57,10 @@ def test_an_application_that_fails_inside_a_websocket_is_told_of(serve: Serve, t
     with connect(f"{url}/raise") as socket, pytest.raises(ConnectionClosedError, match="1011"):
         socket.recv()
     watched.server.until(lambda: cut_off(watched.samples()) == {"101": 1})
+    # Nor is it the client's doing where that leaves without a word.
+    with watched.server.connect() as bare:
+        bare.sendall(GET.format("/raise", "a", WEBSOCKET).encode())
+        said = b""
+        while not said.endswith(b"\x88\x02\x03\xf3"):
+            said += bare.recv(4096)
+    watched.server.until(lambda: cut_off(watched.samples()) == {"101": 2})

@@ -377,7 +377,7 @@ impl Requests {
             let Reply::Connection { connection, bytes, sent, failed, sent_at } = reply else { continue };
             let Some(ended) = each.next() else { break };
             if *failed {
-                ended.times.ending = Ending::ClientGone;
+                ended.times.client_is_gone();
             } else if *sent < bytes.len() {
                 connections.settle_later((connection.token, 0), ended.take());
                 continue;

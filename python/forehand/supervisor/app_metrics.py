@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 #: Read by `prometheus_client` when it is imported, so that it is set before any worker begins.
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+#: What folders are called that a server holds while it lives: what nobody holds was left by one that was killed.
+PREFIX = "forehand-metrics-held-"
+#: Those that this process holds, by their paths.
+_held: dict[str, int] = {}
 
 
 def prepare(settings: dict[str, Any]) -> str:
@@ -22,13 +26,11 @@ def prepare(settings: dict[str, Any]) -> str:
         return ""
     if VARIABLE in os.environ or VARIABLE in settings["variables"] or not _is_installed():
         return ""
-    import tempfile
-
     from forehand.supervisor import privileges
 
     # In memory where there is such a place: files are written with each request.
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    folder = tempfile.mkdtemp(prefix="forehand-metrics-", dir=place)
+    folder = _make(place)
     privileges.give(folder, settings["user"], settings["group"])
     os.environ[VARIABLE] = folder
     return folder
@@ -36,7 +38,11 @@ def prepare(settings: dict[str, Any]) -> str:
 
 def adopt(folder: str) -> str:
     """Go on with that of the program before."""
-    return folder if folder and os.environ.get(VARIABLE) == folder else ""
+    if not folder or os.environ.get(VARIABLE) != folder:
+        return ""
+    # Workers have held it meanwhile.
+    _hold(folder)
+    return folder
 
 
 def remove(folder: str) -> None:
@@ -46,6 +52,59 @@ def remove(folder: str) -> None:
 
         os.environ.pop(VARIABLE, None)
         shutil.rmtree(folder, ignore_errors=True)
+        fd = _held.pop(folder, -1)
+        if fd >= 0:
+            os.close(fd)
+
+
+def _make(place: str | None) -> str:
+    """A folder that is held; those that killed servers have left go, as nobody else would ever remove them: where they
+    are in memory that is lost."""
+    import tempfile
+
+    place = place or tempfile.gettempdir()
+    for name in os.listdir(place):
+        if name.startswith(PREFIX):
+            _sweep(os.path.join(place, name))
+    while True:
+        folder = tempfile.mkdtemp(prefix=PREFIX, dir=place)
+        # Another server that starts now may have swept it before it was held.
+        if _hold(folder):
+            return folder
+
+
+def _hold(folder: str) -> bool:
+    """Hold it as long as this process lives, or one that was forked from it. False: it is not there any more."""
+    import fcntl
+
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    if os.fstat(fd).st_nlink == 0:
+        os.close(fd)
+        return False
+    _held[folder] = fd
+    return True
+
+
+def _sweep(folder: str) -> None:
+    """Remove it, if nobody holds it and it is ours to remove."""
+    import fcntl
+    import shutil
+
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+    except OSError:
+        pass  # it is held
+    finally:
+        os.close(fd)
 
 
 def _is_installed() -> bool:

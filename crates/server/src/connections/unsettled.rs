@@ -14,7 +14,6 @@ use crate::connection::{Connection, Phase};
 use crate::exchange::Replying;
 use crate::poller::Poller;
 use crate::statistics::Ended;
-use crate::statistics::phase::Ending;
 
 #[derive(Default)]
 pub(super) struct Unsettled {
@@ -47,7 +46,7 @@ impl Unsettled {
     #[cold]
     fn lose(&mut self, token: u64) {
         for (_, mut ended) in self.waiting.extract_if(|replying, _| replying.0 == token) {
-            ended.times.ending = Ending::ClientGone;
+            ended.times.client_is_gone();
             self.over.push(ended);
         }
     }
@@ -59,7 +58,7 @@ impl Unsettled {
             && let Some(mut ended) = self.waiting.remove(&replying)
         {
             if gone {
-                ended.times.ending = Ending::ClientGone;
+                ended.times.client_is_gone();
             }
             self.over.push(ended);
         }

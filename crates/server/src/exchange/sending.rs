@@ -144,7 +144,7 @@ impl Exchange {
     pub(super) fn broke(&mut self, engine: &Engine) -> Gone {
         if self.reply != Reply::Broken {
             engine.counters.replies_incomplete.add();
-            self.times.ending = Ending::ClientGone;
+            self.times.client_is_gone();
         }
         self.downstream.drop_waiting();
         self.keep_alive = false;

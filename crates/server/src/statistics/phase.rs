@@ -165,6 +165,15 @@ impl Times {
         self.rare.get_or_insert_default()
     }
 
+    /// The client has not got all of the reply. Where that had been cut off before it is no matter: the application has
+    /// failed, whatever the client did then.
+    #[cold]
+    pub fn client_is_gone(&mut self) {
+        if self.ending != Ending::CutOff {
+            self.ending = Ending::ClientGone;
+        }
+    }
+
     /// It is part of a trace of which somebody is told.
     #[inline]
     pub fn has_trace(&self) -> bool {
