@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import time
 
 LARGE = bytes(8_000_000)
@@ -60,6 +61,10 @@ def application(environ, start_response):
     elif name == "stream":
         start_response("200 OK", [("Content-Type", "text/plain")])
         return parts(float(rest[0]), int(rest[1]))
+    elif name == "imported":
+        there = set(sys.modules)
+        start_response("200 OK" if ".".join(rest) in there else "404 Not Found", [("Content-Length", "0")])
+        return [b""]
     elif name == "missing":
         start_response("404 Not Found", [("Content-Length", "0")])
         return [b""]

@@ -124,6 +124,28 @@ def test_a_folder_of_the_user_s_is_left_alone(serve: Serve, tmp_path: Path) -> N
     assert list(theirs.glob("gauge_livesum_*.db")), "what is in it is theirs to sweep"
 
 
+def test_children_of_workers_leave_their_counts_and_no_files(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target="parents:application")
+    for _ in range(5):
+        assert watched.view("/") == 200
+    by = {name: ("shop_done_total", frozenset({("by", name)})) for name in ("child", "view")}
+    before = watched.samples()
+    assert (before[by["child"]], before[by["view"]]) == (5, 5)
+    folder, worker = opened(watched), str(watched.server.workers[0])
+
+    def processes() -> set[str]:
+        # Each look sees what no look before it has lost.
+        found = watched.samples()
+        assert (found[by["child"]], found[by["view"]]) == (5, 5)
+        return {file.stem.rpartition("_")[2] for file in folder.iterdir()}
+
+    watched.server.until(lambda: processes() == {worker, "gone"})
+    assert watched.samples()[("shop_alive", frozenset())] == 1, "they are not there any more"
+    assert own(watched.samples()) == by_upstream(folder)
+    assert watched.view("/") == 200
+    assert watched.samples()[by["child"]] == 6
+
+
 def test_what_a_killed_server_has_left_goes_when_the_next_one_starts_and_nothing_of_those_that_live(
     serve: Serve, tmp_path: Path
 ) -> None:

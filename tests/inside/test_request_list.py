@@ -116,6 +116,15 @@ def test_a_slow_request_is_logged_with_where_its_time_went_and_where_its_thread_
     assert 1 <= int(found[2]) <= 8
 
 
+def test_who_is_to_look_has_nothing_to_import_for_which_a_call_that_keeps_the_interpreter_would_end(
+    serve: Serve,
+) -> None:
+    server = serve("phases:application", "--workers", "1")
+    # Workers begin to serve a moment before they look.
+    server.until(lambda: view(server, "/imported/forehand/slow") == 200)
+    assert view(server, "/imported/forehand/no_such_module") == 404
+
+
 def test_of_slow_requests_that_run_at_the_same_time_each_is_logged_with_its_line(serve: Serve) -> None:
     server = serve("phases:application", "--workers", "1", "--threads", "8", "--slow-request", "0.2")
     with ExitStack() as held:

@@ -24,6 +24,7 @@ from forehand.supervisor.log_files import open_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any
 
     from forehand.supervisor.worker_process import WorkerProcess
@@ -54,6 +55,10 @@ class WorkerControl:
         """Until the end; the exit status."""
         import select
 
+        # Not only when the first thread is to be looked at: an import lets go of the interpreter, and who has kept it in
+        # one call of C goes on then, and is gone.
+        from forehand import slow
+
         poll = select.poll()
         for fd in (self.channel.fd, self.signals.reader, self.server.overdue_fd()):
             poll.register(fd, select.POLLIN)
@@ -63,7 +68,7 @@ class WorkerControl:
             self._drain_wakeups()
             for order in self._orders():
                 self._carry_out(*order)
-            self._overdue()
+            self._overdue(slow)
         # What was told to end at once does not wait for threads inside the application.
         done = self.server.join(0.2 if self.hurried else 1)
         cut = self.server.counters()["requests_cut"]
@@ -126,14 +131,12 @@ class WorkerControl:
 
         return bool(select.select([self.channel.fd], [], [], 0)[0])
 
-    def _overdue(self) -> None:
+    def _overdue(self, slow: ModuleType) -> None:
         for ticket in self.server.overdue():
             from forehand.supervisor import deadlines
 
             deadlines.interrupt(self.server, *ticket)
         for thread, number in self.server.slow():
-            from forehand import slow
-
             found = slow.describe(thread, None)
             if found is not None:
                 self.server.stands_at(number, found[2].removeprefix(" at "))

@@ -147,6 +147,15 @@ pub fn is_stopped(pid: u64) -> bool {
     matches!(behind, Some(b'T' | b't' | b'Z' | b'X'))
 }
 
+/// Whether there is a process of that number, be it that nobody has noticed its end yet.
+pub fn is_there(pid: u64) -> bool {
+    let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
+    // SAFETY: takes numbers only, and a signal of zero is never sent.
+    let found = unsafe { libc::kill(pid, 0) } == 0;
+    // That of somebody else is there as well.
+    found || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+}
+
 /// A descriptor no longer is what it was made as: somebody else in the process has closed it, and another may have its number.
 pub fn is_taken_away(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBADF | libc::EINVAL | libc::ENOTSOCK | libc::EOPNOTSUPP))

@@ -2,6 +2,7 @@
 //!
 //! Knows: what keys mean, and what becomes of histograms. Does not know: files' bytes (`files.rs`), or formats.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::Path;
@@ -86,12 +87,12 @@ impl Application {
         for (name, family) in &self.families {
             text.family(name, family.kind, &family.help);
             let mut samples: Vec<_> = family.samples.iter().collect();
-            // Buckets of one histogram stand together, in the order of their bounds.
-            samples.sort_by(|a, b| {
-                let bare = |place: &Place| {
-                    (without_le(&place.1), place.0.ends_with("_sum"), place.0.ends_with("_count"))
-                };
-                bare(a.0).cmp(&bare(b.0)).then(bound(&a.0.1).total_cmp(&bound(&b.0.1)))
+            // Buckets of one histogram stand together, in the order of their bounds. There may be tens of thousands: what
+            // they are sorted by is made once of each.
+            samples.sort_by_cached_key(|(place, _)| {
+                let (sample, labels) = *place;
+                let bare: Vec<&(String, String)> = labels.iter().filter(|(name, _)| name != "le").collect();
+                (bare, sample.ends_with("_sum"), sample.ends_with("_count"), Bound(bound(labels)))
             });
             for ((sample, labels), entry) in samples {
                 let labels: Vec<(&str, &str)> =
@@ -115,6 +116,29 @@ fn plain(name: String, more: &[u8]) -> String {
     each.map(|(at, sign)| if u8::try_from(sign).is_ok_and(|byte| fits(at, byte)) { sign } else { '_' })
         .collect()
 }
+
+/// A bucket's bound, which has an order.
+struct Bound(f64);
+
+impl Ord for Bound {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Bound {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Bound {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Bound {}
 
 fn without_le(labels: &[(String, String)]) -> Pairs {
     labels.iter().filter(|(name, _)| name != "le").cloned().collect()

@@ -4,10 +4,10 @@
 //! they mean (`application.rs`). What upstream calls unsafe, to remove what a dead process has left, is safe for who knows
 //! that it is dead: the supervisor adds up its files with its other numbers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What the name of a file with the numbers of dead processes has in place of a process.
 const DEAD: &str = "dead";
@@ -125,32 +125,61 @@ fn written(all: &[(Vec<u8>, Entry)]) -> Vec<u8> {
 /// The system's; what was not added up is still there.
 pub fn fold(folder: &Path, pid: u64) -> io::Result<()> {
     let process = pid.to_string();
+    fold_all(folder, DEAD, |known| known == process)
+}
+
+/// The same for all that are over, in files that are named for `into`.
+///
+/// # Errors
+/// The system's; what was not added up is still there.
+pub fn fold_all(folder: &Path, into: &str, is_over: impl Fn(&str) -> bool) -> io::Result<()> {
+    let mut sums: BTreeMap<PathBuf, (Merge, Vec<PathBuf>)> = BTreeMap::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let Some(name) = Name::parse(file).filter(|name| name.process == process) else { continue };
-        if !name.live {
-            let dead = folder.join(file.replace(&format!("_{process}."), &format!("_{DEAD}.")));
-            add(&path, &dead, name.merge)?;
+        let Some(name) = Name::parse(file).filter(|name| is_over(name.process)) else { continue };
+        if name.live {
+            remove(&path)?;
+            continue;
         }
-        fs::remove_file(&path)?;
+        let to = folder.join(file.replace(&format!("_{}.", name.process), &format!("_{into}.")));
+        sums.entry(to).or_insert_with(|| (name.merge, Vec::new())).1.push(path);
+    }
+    for (to, (how, from)) in sums {
+        add(&from, &to, how)?;
+        from.iter().try_for_each(|path| remove(path))?;
     }
     Ok(())
 }
 
-fn add(from: &Path, to: &Path, how: Merge) -> io::Result<()> {
-    let before = match fs::read(to) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        found => found?,
-    };
-    let mut all: Vec<(Vec<u8>, Entry)> =
-        entries(&before).into_iter().map(|(key, entry)| (key.to_vec(), entry)).collect();
-    let places: HashMap<Vec<u8>, usize> =
-        all.iter().enumerate().map(|(place, (key, _))| (key.clone(), place)).collect();
-    for (key, entry) in entries(&fs::read(from)?) {
-        match places.get(key).and_then(|place| all.get_mut(*place)) {
-            Some((_, known)) => known.merge(entry, how),
-            None => all.push((key.to_vec(), entry)),
+/// Somebody else may have removed it.
+fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })
+}
+
+/// What is in a file; nothing is in one that is not there.
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    fs::read(path).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(Vec::new()),
+        _ => Err(error),
+    })
+}
+
+fn add(from: &[PathBuf], to: &Path, how: Merge) -> io::Result<()> {
+    let mut all: Vec<(Vec<u8>, Entry)> = Vec::new();
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    for path in [to].into_iter().chain(from.iter().map(PathBuf::as_path)) {
+        for (key, entry) in entries(&content(path)?) {
+            match places.get(key).and_then(|place| all.get_mut(*place)) {
+                Some((_, known)) => known.merge(entry, how),
+                None => {
+                    places.insert(key.to_vec(), all.len());
+                    all.push((key.to_vec(), entry));
+                }
+            }
         }
     }
     let whole = to.with_extension("new");

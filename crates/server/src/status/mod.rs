@@ -8,6 +8,7 @@ mod application;
 mod exposition;
 pub mod files;
 mod form;
+mod gone;
 mod json;
 mod metrics;
 mod page;
@@ -21,12 +22,13 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use reactor::sys::{monotonic_ms, trim_heap};
+use reactor::sys::{is_there, monotonic_ms, trim_heap};
 use wire::{Head, Limits};
 
 use self::application::Application;
 use self::exposition::Exposition;
 use self::form::Form;
+use self::gone::Gone;
 use self::json::Asked;
 use crate::app::App;
 use crate::engine::Engine;
@@ -78,6 +80,8 @@ pub struct Status<P> {
     rows: Rows<P>,
     told: Told,
     seen: Mutex<Seen>,
+    /// Nobody reads the application's own metrics while these are added up.
+    gone: Mutex<Gone>,
     /// What a browser may do with what it gets from here.
     policy: String,
 }
@@ -141,7 +145,7 @@ impl<P: Page + Send + Sync + 'static> App for Status<P> {
 
 impl<P: Page> Status<P> {
     pub fn new(segment: Segment, rows: Rows<P>, told: Told) -> Self {
-        Self { segment, rows, told, seen: Mutex::default(), policy: page::policy() }
+        Self { segment, rows, told, seen: Mutex::default(), gone: Mutex::default(), policy: page::policy() }
     }
 
     fn answer(&self, head: &Head, listener: usize) -> Answer {
@@ -191,7 +195,15 @@ impl<P: Page> Status<P> {
     fn metrics(&self, head: &Head) -> Answer {
         let form = Form::asked(head.block.get("accept").unwrap_or_default());
         let folder = self.told.application.as_deref();
-        match Snapshot::read_with(&self.segment, || folder.map(Application::read)) {
+        let mut gone = crate::sync::lock(&self.gone);
+        let read = Snapshot::read_with(&self.segment, || folder.map(Application::read));
+        if let (Some(folder), Ok((found, _))) = (folder, &read) {
+            // Of workers, which have rows until that is done, their supervisor adds it up.
+            let is_worker = |pid| found.workers.iter().any(|worker| worker.pid == pid);
+            gone.sweep(folder, monotonic_ms(), |pid| is_worker(pid) || is_there(pid));
+        }
+        drop(gone);
+        match read {
             Ok((found, application)) => {
                 let mut text = Exposition::new(form);
                 if let Some(application) = &application {
