@@ -55,8 +55,8 @@ class WorkerControl:
         """Until the end; the exit status."""
         import select
 
-        # Not only when the first thread is to be looked at: an import lets go of the interpreter, and who has kept it in
-        # one call of C goes on then, and is gone.
+        # Not only when the first thread is to be looked at: an import lets go of the interpreter, and who has kept it
+        # in one call of C goes on then, and is gone.
         from forehand import slow
 
         poll = select.poll()
