@@ -156,8 +156,10 @@ def test_what_a_killed_server_has_left_goes_when_the_next_one_starts_and_nothing
     killed = Watched(serve, other, "--workers", "1", target="counting:application")
     kept, left = opened(living), opened(killed)
     assert living.view("/3") == 200
-    # A program of the same server goes on with its folder.
+    # A program of the same server goes on with its folder, and has not counted itself when it was checked.
     assert living.server.order("upgrade")[0] == 0
+    living.server.until(lambda: len(living.server.status()["workers"]) == 1)
+    assert living.samples()[("shop_inside", frozenset())] == 1
     workers = [*killed.server.workers]
     killed.server.process.kill()
     killed.server.process.wait()

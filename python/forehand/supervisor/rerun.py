@@ -12,7 +12,7 @@ import sys
 import time
 
 from forehand import errors
-from forehand.supervisor import decisions
+from forehand.supervisor import app_metrics, decisions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,6 +102,9 @@ def _become(supervisor: Supervisor, arguments: list[str], writer: int, where: di
         for name in supervisor.settings["file_variables"]:
             # The file is read again, and what is set already would stay.
             os.environ.pop(name, None)
+        if supervisor.children.statistics.metrics:
+            # What the application counts while it is checked is not the server's.
+            os.environ.pop(app_metrics.VARIABLE, None)
         os.execv(sys.executable, [sys.executable, "-m", "forehand", *where["arguments"], *arguments])
     finally:
         os._exit(errors.INTERNAL)
