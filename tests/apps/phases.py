@@ -79,6 +79,12 @@ async def app(scope, receive, send):
         await asyncio.sleep(float(rest[0]))
     elif name == "burn":
         burn(float(rest[0]))
+    if name == "socket":
+        more = [(b"x-request-id", b"the application's")] if rest else []
+        await receive()
+        await send({"type": "websocket.accept", "headers": more})
+        await send({"type": "websocket.send", "text": scope["forehand"]["request_id"]})
+        return
     if name in ("half", "short"):
         announced = [(b"content-length", b"9")] if name == "short" else []
         await send({"type": "http.response.start", "status": 200, "headers": announced})

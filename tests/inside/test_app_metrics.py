@@ -114,10 +114,11 @@ def test_names_that_only_new_scrapers_know_are_told_as_upstream_tells_them(
     assert samples[("forehand_requests_total", frozenset())] == 1, "nor are the server's own numbers lost"
 
 
-def test_a_folder_of_the_user_s_is_left_alone(serve: Serve, tmp_path: Path) -> None:
+@pytest.mark.parametrize("variable", ["PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir"])
+def test_a_folder_of_the_user_s_is_left_alone(serve: Serve, tmp_path: Path, variable: str) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
-    env = {"PROMETHEUS_MULTIPROC_DIR": str(theirs)}
+    env = {variable: str(theirs)}
     server = serve("counting:application", "--workers", "1", "--status-bind", f"unix:{tmp_path}/s.sock", env=env)
     server.until(lambda: list(theirs.glob("gauge_livesum_*.db")))
     assert server.stop() == 0

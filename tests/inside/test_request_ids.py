@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from serving import Serving, read_reply
+from websockets.sync.client import connect
 
 Serve = Callable[..., Serving]
 OWN = re.compile(r"[0-9a-f]{32}")
@@ -81,6 +82,17 @@ def test_workers_that_were_forked_from_one_process_name_no_two_requests_alike(se
         lambda: [one["pid"] for one in server.status()["workers"] if one["state"] == "ready"] not in ([], [old])
     )
     assert ask(server, "/quick")[1]["x-request-id"][:16] != first[:16]
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["the server's", "the application's"])
+def test_a_websocket_s_handshake_has_the_name_unless_the_application_has_set_it(serve: Serve, own: bool) -> None:
+    server = serve("phases:app", "--interface", "asgi", "--workers", "1", "--request-id", "--access-log")
+    with connect(
+        f"ws://127.0.0.1:{server.port}/socket{'/named' * own}", additional_headers={"X-Request-ID": "given-1"}
+    ) as socket:
+        assert socket.response is not None
+        assert socket.response.headers.get_all("X-Request-ID") == ["the application's" if own else "given-1"]
+        assert socket.recv() == "given-1"
 
 
 def test_strangers_do_not_name_requests(serve: Serve) -> None:

@@ -64,6 +64,18 @@ def test_slow_ones_and_failures_are_told_apart_and_outlive_their_worker(serve: S
     assert "a former worker" in server.order("requests", "--slow")[1]
 
 
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_where_little_goes_on_the_newest_are_shown_each_of_them(serve: Serve, driver: str) -> None:
+    server = serve(*DRIVERS[driver], "--workers", "1")
+    with server.connect() as sock:
+        buffer = bytearray()
+        for number in range(30):
+            sock.sendall(GET.format(f"/quick/{number}").encode())
+            assert read_reply(sock, buffer)[0] == 200
+    settled(server, statistics(server), 30)
+    assert [one["request"] for one in told(server, "--last", "30")] == [f"GET /quick/{number}" for number in range(30)]
+
+
 def test_following_tells_each_once_and_ends_with_the_server(serve: Serve) -> None:
     server = serve("phases:application", "--workers", "1")
     view(server, "/fail")

@@ -24,7 +24,10 @@ def prepare(settings: dict[str, Any]) -> str:
     """Make the folder; empty where there is to be none. One that the user has named is the user's to sweep."""
     if not settings["status_bind"] or not settings["metrics_app"]:
         return ""
-    if VARIABLE in os.environ or VARIABLE in settings["variables"] or not _is_installed():
+    # By its old name, too, which is heeded where the new one is not set.
+    if any(name in os.environ or name in settings["variables"] for name in (VARIABLE, VARIABLE.lower())):
+        return ""
+    if not _is_installed():
         return ""
     from forehand.supervisor import privileges
 

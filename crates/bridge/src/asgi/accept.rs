@@ -58,14 +58,22 @@ impl WebSocket {
             let message = format!("subprotocol '{}' was not offered by the client", wanted.escape_debug());
             return Err(PyValueError::new_err(message).into());
         }
-        let mut more = ResponseHead::new();
+        let config = &shared.engine.config;
+        let (mut more, mut is_named) = (ResponseHead::new(), config.request_id.is_none());
         headers(event, |name, value| {
+            is_named |=
+                config.request_id.as_ref().is_some_and(|ids| name.eq_ignore_ascii_case(ids.name.as_bytes()));
             // What the handshake itself says is ours.
             if name.len() >= 14 && name[..14].eq_ignore_ascii_case(b"sec-websocket-") {
                 return Err(header_refused(name, value, wire::HeadError::Name));
             }
             more.field(name, value).map_err(|error| header_refused(name, value, error))
         })?;
+        if let (Some(exchange), Some(ids), false) = (&self.exchange, &config.request_id, is_named)
+            && let Some(id) = exchange.id(config)
+        {
+            more.own(ids.header.as_bytes(), id.as_bytes());
+        }
         let mut head = self.handshake.answer(subprotocol.as_deref());
         head.extend_from_slice(more.bytes());
         let name = &shared.engine.config.server_header;

@@ -11,8 +11,16 @@ use super::phase::Parts;
 use super::routes::{self, Routes};
 use super::{Block, Counted, Known, records, spans};
 
-/// So often (nanoseconds) one request of all is kept in the recorder.
+/// So often (nanoseconds) one request of all is kept in the recorder; and what was not kept meanwhile, as nothing had come, is
+/// made up for so far back: where little goes on, whoever looks sees the newest, each of them.
 const TRACE_EVERY_NS: u64 = 100_000_000;
+const TRACE_BACK_NS: u64 = 39 * TRACE_EVERY_NS;
+
+/// When the next one is kept, after one at `sent` which could be kept from `due` on.
+fn next_trace(due: u64, sent: u64) -> u64 {
+    // Remarkable ones come before they are due.
+    due.clamp(sent.saturating_sub(TRACE_BACK_NS), sent) + TRACE_EVERY_NS
+}
 
 impl Block {
     /// It is part of a trace: where that is recorded, a span is left of it.
@@ -74,7 +82,7 @@ impl Block {
             }
             self.log.warn(self.requests.line(&request, ended.number, (ended.status, reached, &spans)));
         }
-        self.next_trace = sent + TRACE_EVERY_NS;
+        self.next_trace = next_trace(self.next_trace, sent);
         let record = records::Record {
             number: ended.number,
             wall: wall_us(),
@@ -90,5 +98,36 @@ impl Block {
             died: None,
         };
         records::put(self.words, &record, ended.head.method_and_path());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_kept_after_a_pause_and_then_one_now_and_then() {
+        const MS: u64 = 1_000_000;
+        let (mut due, mut now) = (0, 100_000 * MS);
+        let mut kept_of = |count: usize, apart: u64| {
+            (0..count)
+                .filter(|_| {
+                    now += apart;
+                    let is_kept = now >= due;
+                    if is_kept {
+                        due = next_trace(due, now);
+                    }
+                    is_kept
+                })
+                .count()
+        };
+        assert_eq!(kept_of(40, MS), 40, "the first");
+        assert_eq!(kept_of(10_000, MS), 100, "ten a second");
+        assert_eq!(kept_of(1, 10_000 * MS) + kept_of(99, MS), 40, "after a pause");
+        assert_eq!(
+            next_trace(500 * MS, 400 * MS),
+            500 * MS,
+            "what is remarkable takes nothing from those to come"
+        );
     }
 }
