@@ -93,6 +93,21 @@ def test_following_tells_each_once_and_ends_with_the_server(serve: Serve) -> Non
         assert following.wait(20) == 0
 
 
+def test_following_ends_with_its_reader_though_nothing_comes(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1")
+    view(server, "/fail")
+    settled(server, statistics(server), 1)
+    command = [PYTHON, "-m", "forehand", "requests", "--control", server.control, "--failed", "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        assert "GET /fail" in following.stdout.readline()
+        following.stdout.close()
+        try:
+            assert following.wait(20) == 0
+        finally:
+            following.kill()
+
+
 def test_following_what_runs_tells_each_once(serve: Serve) -> None:
     server = serve("phases:application", "--workers", "1")
     command = [PYTHON, "-m", "forehand", "requests", "--control", server.control, "--running", "--follow", "--json"]

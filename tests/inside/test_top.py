@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from forehand.top import command, numbers
-from forehand.top.words import number, percent, printable, span
+from forehand.top.words import folded, number, percent, printable, span
 from serving import PATIENCE, PYTHON, Serving
 from shared import GET, settled, statistics
 
@@ -218,6 +218,44 @@ def test_keys_choose_views_sort_pause_and_end(planted: Serving) -> None:
         await pilot.press("q")
 
     driven(planted, steps)
+
+
+def test_what_a_view_shows_is_whole_as_soon_as_it_is_chosen(planted: Serving) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        from textual.widgets import DataTable
+
+        await pilot.press("space")
+        for key, whole in (("2", str(planted.status()["workers"][0]["pid"])), ("4", "GET /fail/[bold]x")):
+            await pilot.press(key)
+            await shows(app, pilot, lambda rows, text=whole: any(text in row for row in rows))
+            # No further look comes that would draw it anew.
+            await pilot.pause()
+            table = app.query_one(DataTable)
+            lines = [table.render_line(row).text for row in range(1, 1 + table.row_count)]
+            assert any(whole in line for line in lines), lines
+
+    driven(planted, steps)
+
+
+@pytest.mark.parametrize("key", ["x", "space", "tab", "question_mark", "3"])
+def test_any_key_closes_the_help_and_does_nothing_else(planted: Serving, key: str) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        under = app.screen
+        await pilot.press("question_mark")
+        assert app.screen is not under
+        await pilot.press(key)
+        await pilot.pause()
+        assert app.screen is under and not app.paused and app.view.name == "routes"
+
+    driven(planted, steps)
+
+
+def test_a_line_is_cut_where_two_spaces_are() -> None:
+    line = "72 req/s  p50 50.5 ms  p99 50.5 ms"
+    assert folded(line, 34) == [line]
+    assert folded(line, 33) == ["72 req/s  p50 50.5 ms", "p99 50.5 ms"]
+    assert folded(line, 12) == ["72 req/s", "p50 50.5 ms", "p99 50.5 ms"]
+    assert folded(line, 5) == ["72 req/s", "p50 50.5 ms", "p99 50.5 ms"]
 
 
 def test_routes_by_what_uses_the_threads_fill_the_first_view(serve: Serve) -> None:

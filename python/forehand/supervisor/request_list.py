@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import select
 import socket
 import sys
 import time
@@ -48,8 +49,7 @@ def show(path: str, given: argparse.Namespace) -> int:
     inside = [] if given.slow or given.failed else running(statistics, workers)
     shown, begun = Shown(ended), {_place(one) for one in inside}
     _print(inside, ended[len(ended) - given.last :] if given.last < len(ended) else ended, as_json=given.json)
-    while given.follow:
-        time.sleep(EVERY)
+    while given.follow and not _is_left():
         try:
             statistics, workers = opened(path)
         except Problem:
@@ -136,6 +136,14 @@ def _key(one: Row) -> tuple[float, int, str]:
 
 def _place(one: Row) -> tuple[int, int]:
     return one["pid"], one["number"]
+
+
+def _is_left() -> bool:
+    """Whether nobody reads any more (`| head`), once it is time to look again: who writes only when there is something
+    new would not see it until then."""
+    reader = select.poll()
+    reader.register(sys.stdout.fileno(), 0)
+    return bool(reader.poll(EVERY * 1000))
 
 
 def _print(running: list[Row], ended: list[Row], *, as_json: bool) -> None:

@@ -7,14 +7,16 @@ it does not answer.
 from __future__ import annotations
 
 import time
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import work
 from textual.app import App, ComposeResult, ScreenStackError
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.css.query import NoMatches
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Static, Tab, Tabs
 
@@ -23,7 +25,7 @@ from forehand.top import numbers
 from forehand.top.findings import findings
 from forehand.top.numbers import Between, Look
 from forehand.top.tables import VIEWS, Cells, View, headline
-from forehand.top.words import printable
+from forehand.top.words import folded, printable
 
 #: Of what is wrong so many lines are shown: on a terminal of 24 the table has the most.
 MOST_FINDINGS = 3
@@ -52,8 +54,10 @@ class Help(ModalScreen[None]):
         with VerticalScroll():
             yield Static(HELP, markup=False)
 
-    def on_key(self) -> None:
-        """Any key closes it."""
+    def on_key(self, event: Key) -> None:
+        """Any key closes it, and does nothing else."""
+        event.stop()
+        event.prevent_default()
         self.dismiss()
 
 
@@ -145,7 +149,8 @@ class Top(App[None]):
         head = headline(now, came)
         if self.paused:
             head[0] += "  PAUSED"
-        self.query_one("#head", Static).update("\n".join(head))
+        lines = [short for line in head for short in folded(printable(line), self.size.width - 2)]
+        self.query_one("#head", Static).update("\n".join(lines))
         wrong = [self.gone] if self.gone else [printable(line) for line in findings(now, came)]
         more = [f"and {len(wrong) - MOST_FINDINGS} more"] if len(wrong) > MOST_FINDINGS else []
         shown = self.query_one("#wrong", Static)
@@ -161,12 +166,15 @@ class Top(App[None]):
         row, scroll = table.cursor_row, (table.scroll_x, table.scroll_y)
         column, _ = self.order.get(self.view.name, (None, False))
         table.clear(columns=True)
-        for place, one in enumerate(self.view.columns):
-            mark = "*" if place == column else ""
-            table.add_column(Text(one.title + mark, justify="right" if one.right else "left"))
-        for values in rows:
-            each = zip(self.view.columns, values, strict=True)
-            table.add_row(*(Text(c.shown(value), justify="right" if c.right else "left") for c, value in each))
+        sides: list[Literal["left", "right"]] = ["right" if one.right else "left" for one in self.view.columns]
+        titles = [one.title + ("*" if place == column else "") for place, one in enumerate(self.view.columns)]
+        shown = [[c.shown(value) for c, value in zip(self.view.columns, values, strict=True)] for values in rows]
+        # What the table measures by itself it draws at the next look only: until then all is as narrow as its title.
+        widths = [max(map(cell_len, texts)) for texts in zip(titles, *shown, strict=True)]
+        for title, side, width in zip(titles, sides, widths, strict=True):
+            table.add_column(Text(title, justify=side), width=width)
+        for texts in shown:
+            table.add_row(*(Text(text, justify=side) for text, side in zip(texts, sides, strict=True)))
         table.move_cursor(row=min(row, max(0, len(rows) - 1)), scroll=False)
         table.scroll_to(*scroll, animate=False)
         none = self.query_one("#none", Static)
@@ -185,10 +193,22 @@ class Top(App[None]):
 
         return sorted(rows, key=key, reverse=numeric != back)
 
+    def on_resize(self) -> None:
+        """Words that stand together fit in another number of lines."""
+        try:
+            self._draw()
+        except (NoMatches, ScreenStackError):
+            # There is no screen yet, or help lies above it.
+            pass
+
     def on_tabs_tab_activated(self, event: Tabs.TabActivated) -> None:
         """Another view was chosen, by key or mouse."""
         self.view = next(view for view in VIEWS if view.name == event.tab.id)
         self._draw()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """Behind the help keys do nothing, those included that come here first."""
+        return action == "quit" or not isinstance(self.screen, Help)
 
     def action_show(self, name: str) -> None:
         """Another view."""

@@ -39,3 +39,15 @@ def percent(share: float | None) -> str:
 def printable(text: str) -> str:
     """What clients have sent, without what a terminal would obey."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def folded(line: str, width: int) -> list[str]:
+    """A line in pieces that fit, cut where two spaces stand, so that a number is not torn from its name or unit."""
+    pieces = [""]
+    for part in line.split("  "):
+        longer = f"{pieces[-1]}  {part}" if pieces[-1] else part
+        if pieces[-1] and len(longer) > width:
+            pieces.append(part)
+        else:
+            pieces[-1] = longer
+    return pieces
