@@ -4,9 +4,11 @@ others."""
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import socket
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -208,6 +210,35 @@ def test_views_have_the_numbers_of_the_server(page: Page, planted: Planted) -> N
     assert waited is not None and float(waited[1]) >= 240
 
 
+def test_of_tasks_there_is_no_number_that_there_may_be(browser: Any, serve: Serve) -> None:
+    server = serve("phases:app", "--interface", "asgi", "--workers", "1", "--status-bind", "127.0.0.1:0")
+    made = Page(browser, status_url(server))
+    with server.connect() as stuck:
+        stuck.sendall(GET.format("/sleep/600", "a", "").encode())
+        server.until(lambda: server.status()["workers"][0]["busy"] == 1)
+        view = made.open("#overview")
+        chart = view.locator("#overview figure", has_text="Threads, tasks")
+        assert "inside: 1" in chart.inner_text() and "there are" not in chart.locator(".keys").inner_text()
+        view.locator("#tab-workers").click()
+        row = view.locator("#workers tbody tr").first.locator("td").all_text_contents()
+        assert row[1:3] == ["1", "–"], row
+        made.close()
+
+
+def test_slow_requests_are_told_though_many_fail(serve: Serve) -> None:
+    server = serve(
+        "phases:application", "--workers", "2", "--slow-request", "0.05", "--status-bind", "127.0.0.1:0",
+    )  # fmt: skip
+    ask(server, "/sleep/0.06")
+    for _ in range(110):
+        ask(server, "/fail")
+    settled(server, statistics(server), 111)
+    with urllib.request.urlopen(f"{status_url(server)}status.json") as reply:
+        told = json.load(reply)["ended"]
+    assert [one["request"] for one in told if one["request"].startswith("GET /sleep")] == ["GET /sleep/0.06"]
+    assert sum(one["status"] == 500 for one in told) == 100
+
+
 def test_what_clients_have_sent_is_text(page: Page, planted: Planted) -> None:
     view = page.open("#requests")
     failed = view.locator("#requests figure", has_text="Failed").locator("td.path").all_text_contents()
@@ -338,6 +369,11 @@ def test_others_get_numbers_and_with_the_token_the_rest(browser: Any, serve: Ser
     view.get_by_label("Token", exact=True).fill("another")
     view.get_by_role("button", name="Show them").click()
     view.get_by_text("That is not the token.").wait_for()
+    view.get_by_label("Token", exact=True).fill("\N{LEFT DOUBLE QUOTATION MARK}a-long-secret")
+    view.get_by_role("button", name="Show them").click()
+    view.get_by_text("That is not the token.").wait_for()
+    made.answered(1)
+    assert "No answer since" not in view.locator("#wrong").inner_text(), "what no header carries is no silence"
     view.get_by_label("Token", exact=True).fill("a-long-secret")
     view.keyboard.press("Enter")
     made.until("document.getElementById('token-form').hidden")

@@ -186,7 +186,12 @@ def test_nothing_can_be_changed_and_what_names_paths_is_private(serve: Serve, tm
 
     server.until(lambda: ask("/livez") == 200)
     assert [ask("/metrics", method=method) for method in ("HEAD", "POST", "DELETE")] == [200, 405, 405]
+    assert "\r\nAllow: GET, HEAD\r\n" in answer("/metrics", method="POST")
     assert ask("/status.json", "Authorization: Bearer a long secre\r\n") == 403
+    assert [ask("/status.json", f"Authorization: {name} a long secret\r\n") for name in ("bearer", "Basic")] == [
+        200,
+        403,
+    ]
     assert server.raw(GET.format("/fail/hidden", "a", "Connection: close\r\n").encode()).startswith(b"HTTP/1.1 500")
     settled(server, statistics(server), 1)
     right = "Authorization: Bearer a long secret\r\n"

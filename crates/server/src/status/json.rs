@@ -21,8 +21,10 @@ use crate::statistics::snapshot::{Snapshot, Worker};
 
 /// Grows when a field goes, or means something else.
 const SCHEMA: u32 = 1;
-/// Of the requests that were kept so many are told, the newest: remarkable ones, and of the others.
-const REMARKABLE: usize = 100;
+/// Of the requests that were kept so many are told, the newest: failed ones, slow ones, and of the others. Each by
+/// itself, so that the slow ones are seen though many fail.
+const FAILED: usize = 100;
+const SLOW: usize = 60;
 const OTHERS: usize = 40;
 
 /// A text as JSON has it.
@@ -211,11 +213,14 @@ fn of_ended(workers: &[Worker], segment: &Segment) -> io::Result<String> {
         all.extend(segment.records(Some(worker.row))?.into_iter().map(|record| (worker.pid, record)));
     }
     all.sort_by_key(|(_, record)| record.wall);
-    let (mut remarkable, mut others) = (0, 0);
+    let (mut failed, mut slow, mut others) = (0, 0, 0);
     all.reverse();
     all.retain(|(_, record)| {
-        let (count, most) =
-            if record.remarkable { (&mut remarkable, REMARKABLE) } else { (&mut others, OTHERS) };
+        let (count, most) = match (record.status >= 500 || record.ending != 0, record.remarkable) {
+            (true, _) => (&mut failed, FAILED),
+            (false, true) => (&mut slow, SLOW),
+            (false, false) => (&mut others, OTHERS),
+        };
         *count += 1;
         *count <= most
     });

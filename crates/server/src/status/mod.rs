@@ -98,6 +98,7 @@ struct Answer {
 }
 
 const PLAIN: &[u8] = b"text/plain; charset=utf-8";
+const NOT_ALLOWED: &[u8] = b"405 Method Not Allowed";
 const HTML: &[u8] = b"text/html; charset=utf-8";
 
 impl Answer {
@@ -126,6 +127,11 @@ impl<P: Page + Send + Sync + 'static> App for Status<P> {
                 .and(head.field(b"Referrer-Policy", b"no-referrer"))
                 .and(head.field(b"Cross-Origin-Resource-Policy", b"same-origin"))
                 .and(head.field(b"Content-Security-Policy", self.policy.as_bytes()));
+            // RFC 9110, section 15.5.6: who may not do that hears what may be done.
+            let written = match answer.status {
+                NOT_ALLOWED => written.and(head.field(b"Allow", b"GET, HEAD")),
+                _ => written,
+            };
             if written.is_ok() {
                 // A peer that is gone is the engine's business.
                 let _ = exchange.whole(builder, &answer.body, engine);
@@ -150,7 +156,7 @@ impl<P: Page> Status<P> {
 
     fn answer(&self, head: &Head, listener: usize) -> Answer {
         if !matches!(head.method(), b"GET" | b"HEAD") {
-            return Answer::plain(b"405 Method Not Allowed", "nothing can be changed here\n");
+            return Answer::plain(NOT_ALLOWED, "nothing can be changed here\n");
         }
         let loopback = self.told.loopback.get(listener).copied().unwrap_or(false);
         // What names no host (HTTP/1.0, as many probes) is no browser.
@@ -178,7 +184,7 @@ impl<P: Page> Status<P> {
     /// Who asks may see what requests are for.
     fn is_private(&self, head: &Head, listener: usize) -> bool {
         let here = self.told.private.get(listener).copied().unwrap_or(false);
-        let given = head.block.get("authorization").and_then(|value| value.strip_prefix(b"Bearer "));
+        let given = head.block.get("authorization").and_then(bearer);
         here || given.is_some_and(|given| is_the_same(given, &self.told.token))
     }
 
@@ -243,6 +249,14 @@ fn is_of_this_machine(host: &[u8]) -> bool {
         || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// The token of an `Authorization`; the scheme's name is written as one likes, and spaces follow it (RFC 9110, section
+/// 11.4).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, rest) = value.split_at_checked(b"Bearer".len())?;
+    let token = rest.trim_ascii_start();
+    (scheme.eq_ignore_ascii_case(b"Bearer") && token.len() < rest.len()).then_some(token)
+}
+
 /// Compares with the token in a time that does not tell how much of it was right. No token is nobody's.
 fn is_the_same(given: &[u8], token: &[u8]) -> bool {
     let different = given.iter().zip(token).fold(0, |different, (one, other)| different | (one ^ other));
@@ -260,6 +274,16 @@ mod tests {
         }
         for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil:80", "10.0.0.1", "[::2]", ""] {
             assert!(!is_of_this_machine(host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_token_stands_behind_the_name_of_its_scheme() {
+        for value in ["Bearer abc", "bearer abc", "BEARER   abc"] {
+            assert_eq!(bearer(value.as_bytes()), Some(&b"abc"[..]), "{value}");
+        }
+        for value in ["", "Bear", "Bearer", "Bearerabc", "Basic abc", "abc"] {
+            assert_eq!(bearer(value.as_bytes()), None, "{value}");
         }
     }
 

@@ -2,6 +2,8 @@
 
 // A mean of so many seconds is a slow route, and from so many failures of a hundred on a route is told as failing.
 const SLOW_MEAN = 1, FAILING = 0.05;
+// So many failed ones status.json tells of, the newest.
+const MOST_FAILED = 100;
 // A kept request tells of itself for so many seconds.
 const RECENT = 300;
 
@@ -46,7 +48,9 @@ function ofRefusals(answer, then, add) {
   const failed = recent.filter((one) => (one.status >= 500 || one.error === "cut_off") && !REFUSALS[one.error]);
   if (failed.length) {
     const last = failed[failed.length - 1];
-    add(true, `${plural(failed.length, "request has", "requests have")} failed in the last minutes; the last: ${last.request}, ${last.error === "cut_off" ? "cut off" : last.status} at ${clock(last.ended)}.`, "requests");
+    // No more are told: of those before them nothing is known here.
+    const more = failed.length >= MOST_FAILED ? " or more" : "";
+    add(true, `${number(failed.length)}${more} ${failed.length === 1 ? "request has" : "requests have"} failed in the last minutes; the last: ${last.request}, ${last.error === "cut_off" ? "cut off" : last.status} at ${clock(last.ended)}.`, "requests");
   }
 }
 

@@ -108,9 +108,11 @@ function keepToken() {
 
 at("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  token = at("token").value.trim();
+  const given = at("token").value.trim(), sent = /^[\x20-\x7e]*$/.test(given);
+  // What no header can carry would look like a server that does not answer.
+  token = sent ? given : "";
   at("token").value = "";
-  at("token-said").textContent = "";
+  at("token-said").textContent = sent ? "" : "That is not the token.";
   keepToken();
   ask();
 });

@@ -9,6 +9,8 @@ const MEANT = {
 // Cells that are drawn of a worker, rows of a list, and points of a table.
 const CELLS = 64, ROWS_SHOWN = 100, POINTS = 12;
 const views = {};
+// How many threads there are; an event loop has tasks, of which there is no number that there may be.
+const most = (threads) => (threads ? number(threads) : "–");
 
 // `app` as the two parts that it has, as far as they are known: of a part of all requests, which stands for all.
 function split(seconds) {
@@ -41,7 +43,7 @@ views.overview = (host) => {
   const told = make("dl", { class: "facts" }), say = facts(told);
   const rate = figure("Requests a second", "Replies that were complete, and those of them that failed.", [["at", ""], ["requests/s", "n"], ["failed/s", "n"]]);
   const times = figure("How long requests take", "From the first byte to the last: half, 95 and 99 of a hundred took at most so long.", [["at", ""], ["p50", "n"], ["p95", "n"], ["p99", "n"]]);
-  const threads = figure("Threads", "Inside the application, of those that there are; and requests that wait for one.", [["at", ""], ["inside", "n"], ["there are", "n"], ["waiting", "n"]]);
+  const threads = figure("Threads, tasks", "", [["at", ""], ["inside", "n"], ["there are", "n"], ["waiting", "n"]]);
   host.append(told, make("div", { class: "grid" }, rate.root, times.root, threads.root));
   return (answer, now, then) => {
     const took = now.at - then.at, shares = [0.5, 0.95, 0.99];
@@ -61,12 +63,14 @@ views.overview = (host) => {
     const ago = points.map((one) => one.ago);
     drawLines(rate, ago, [["requests", "a", points.map((one) => one.rate)], ["failed", "b", points.map((one) => one.failed)]], number);
     drawLines(times, ago, [["p50", "a", points.map((one) => one.shares[0])], ["p95", "b", points.map((one) => one.shares[1])], ["p99", "c", points.map((one) => one.shares[2])]], span);
-    drawLines(threads, ago, [["inside", "a", points.map((one) => one.one.busy)], ["there are", "b", points.map((one) => one.one.threads)], ["waiting", "c", points.map((one) => one.one.queued)]], number);
+    const bound = now.threads ? [["there are", "b", points.map((one) => one.one.threads)]] : [];
+    threads.say(now.threads ? "Inside the application, of those that there are; and requests that wait for one." : "Tasks inside the application, as many as come; and requests that wait.");
+    drawLines(threads, ago, [["inside", "a", points.map((one) => one.one.busy)], ...bound, ["waiting", "c", points.map((one) => one.one.queued)]], number);
     const every = Math.ceil(points.length / POINTS);
     const listed = points.filter((_, place) => (points.length - 1 - place) % every === 0).reverse();
     rate.fill(listed.map((one) => [clock(one.wall), number(one.rate), number(one.failed)]));
     times.fill(listed.map((one) => [clock(one.wall), ...one.shares.map(span)]));
-    threads.fill(listed.map((one) => [clock(one.wall), number(one.one.busy), number(one.one.threads), number(one.one.queued)]));
+    threads.fill(listed.map((one) => [clock(one.wall), number(one.one.busy), most(one.one.threads), number(one.one.queued)]));
   };
 };
 
@@ -127,7 +131,7 @@ views.workers = (host) => {
       return [make("p", { class: "worker" }, label), make("div", { class: "cells", role: "img", "aria-label": label }, ...shown, ...empty)];
     });
     cells.draw(make("div", {}, ...drawn));
-    cells.fill(answer.workers.map((one) => [String(one.pid), number(one.busy), number(one.threads), one.queued ? [number(one.queued), "bad"] : "0",
+    cells.fill(answer.workers.map((one) => [String(one.pid), number(one.busy), most(one.threads), one.queued ? [number(one.queued), "bad"] : "0",
       ...["connections", "requests", "refused", "timeouts", "errors"].map((name) => number(one[name]))]), "no worker");
   };
 };
