@@ -162,6 +162,21 @@ def test_all_workers_are_added_up_and_one_can_be_chosen(serve: Serve, tmp_path: 
     assert re.findall(r"^worker (\d) \(\d+\): \d+ looks", said, re.M) == ["2"], said
 
 
+def test_a_worker_that_ends_meanwhile_is_named_and_what_others_have_is_shown(serve: Serve, tmp_path: Path) -> None:
+    server = serve("inner:application", "--workers", "2")
+    # Long enough that one can be ended meanwhile on a busy machine.
+    command = [PYTHON, "-m", "forehand", "profile", "--control", server.control, "--seconds", "5",
+               "--output", str(tmp_path / "graph.html")]  # fmt: skip
+    with asked(server, "/burn/0.1"):
+        idle = server.until(lambda: min(server.status()["workers"], key=lambda one: one["requests"]))
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as looking:
+            server.until(lambda: profiling_threads(idle["pid"]))
+            os.kill(idle["pid"], signal.SIGKILL)
+            said = looking.communicate(timeout=90)[0]
+    assert looking.returncode == 0, said
+    assert f"worker {idle['worker']} ({idle['pid']}) has ended meanwhile" in said, said
+
+
 def test_what_cannot_be_done_is_said(serve: Serve, tmp_path: Path) -> None:
     server = serve("inner:application", "--workers", "1")
     for flags, exits, words in (

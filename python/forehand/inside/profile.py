@@ -59,6 +59,7 @@ def show(path: str, given: argparse.Namespace) -> int:
     profile = Profile(found["folder"])
     for worker, line in asking.answers(workers, given.seconds, "looking"):
         profile.take(worker, line)
+    profile.gone = [worker for worker in workers if worker not in profile.ends]
     chosen = profile.chosen(given.route)
     title = f"{found['target']}, {_many(len(numbers), 'worker')}, {time.strftime('%Y-%m-%d %H:%M:%S')}"
     written = _write(flame.FORMATS[given.format], chosen, (title, profile.facts()), given.output)
@@ -75,6 +76,8 @@ class Profile:
         self.folder = folder
         self.samples: list[flame.Sample] = []
         self.ends: dict[asking.Worker, tuple[int, int, int, int]] = {}
+        #: Those that were to be looked at, and have ended before they could answer.
+        self.gone: list[asking.Worker] = []
         self._frames: dict[tuple[int, str], flame.Frame] = {}
 
     def take(self, worker: asking.Worker, line: str) -> None:
@@ -119,7 +122,8 @@ class Profile:
             cost = f"{looks / seconds:.0f} a second, {cpu / 1e7 / seconds:.1f} % of a processor"
             more = f"; {failed} more have failed" if failed else ""
             told.append(f"worker {worker.number} ({worker.pid}): {looks} looks in {seconds:.1f} s, {cost}{more}")
-        return told
+        gone = (f"worker {one.number} ({one.pid}) has ended meanwhile: not all of it is here" for one in self.gone)
+        return [*told, *gone]
 
 
 def _trimmed(frames: list[flame.Frame]) -> tuple[flame.Frame, ...]:
