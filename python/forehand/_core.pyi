@@ -21,9 +21,9 @@ def check_access_format(format: str) -> None:
 def check_trust(value: str) -> None:
     """ValueError says what is wrong with a list of trusted peers."""
 
-def check_tls(material: bytes, /) -> tuple[list[str], int]:
+def check_tls(material: bytes, /) -> tuple[list[str], int, int]:
     """What people should know of what is handed over for TLS, and when the first certificate expires, in seconds since
-    1970. ValueError says what cannot be used."""
+    1970, and for how many it was good in all. ValueError says what cannot be used."""
 
 def self_signed(names: list[str], /) -> tuple[bytes, bytes, str]:
     """A certificate that vouches for itself and its key, in DER, and the certificate's fingerprint."""

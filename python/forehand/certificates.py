@@ -90,14 +90,15 @@ def contents(path: str) -> bytes:
     return data
 
 
-def judged(parts: list[Part]) -> tuple[bytes, list[str]]:
-    """What the engine takes, and what people should know of it. Raises Problem: it cannot be used."""
+def judged(parts: list[Part]) -> tuple[bytes, list[str], tuple[int, int]]:
+    """What the engine takes, what people should know of it, and when the first certificate expires (in seconds since
+    1970) and for how long it was good in all. Raises Problem: it cannot be used."""
     data = packed(parts)
     try:
-        warnings, _ = _core.check_tls(data)
+        warnings, *validity = _core.check_tls(data)
     except ValueError as error:
         raise Problem(errors.CONFIG, str(error)) from None
-    return data, warnings
+    return data, warnings, (validity[0], validity[1])
 
 
 def self_signed(addresses: list[str]) -> tuple[list[Part], str]:
@@ -134,7 +135,7 @@ def for_one_process(plan: dict[str, Any]) -> None:
     made: list[Part] = []
     if plan["tls"]["self_signed"]:
         made, plan["tls_fingerprint"] = self_signed(plan["addresses"])
-    data, warnings = judged([*read(plan, made), *for_tickets(plan["tls"], [ticket_key()])])
+    data, warnings, _ = judged([*read(plan, made), *for_tickets(plan["tls"], [ticket_key()])])
     warn(warnings)
     plan["engine"]["tls"] = data
 

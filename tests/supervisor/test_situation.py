@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from forehand.supervisor import situation
+from forehand.supervisor import concerns, situation
 from serving import Serving
 
 NOW = 1_000_000.0
@@ -16,6 +19,7 @@ WELL = {"phase": "serving", "wanted": 1, "workers": [READY]}
 INSIDE = {"worker": 1, "request": "GET /report", "inside": 0.1}
 DIED = {"worker": 3, "pid": 47, "at": NOW - 40, "how": "was ended by signal 11 (SIGSEGV)",
         "inside": ["GET /a for 2 ms", "GET /b for 1.20 s"]}  # fmt: skip
+DAY = 86400.0
 FAILED = {"ended": NOW - 60, "status": 500, "error": "", "request": "GET /orders"}
 
 
@@ -42,6 +46,36 @@ FAILED = {"ended": NOW - 60, "status": 500, "error": "", "request": "GET /orders
         ({**WELL, "deaths": [DIED]}, [], [],
          ["worker 3 (process 47) was ended by signal 11 (SIGSEGV) 40 s ago, while it worked on GET /a for 2 ms and 1 "
           "more (the log)"]),
+        ({**WELL, "deaths": [DIED], "died_in_an_hour": 22}, [], [],
+         ["22 workers have died in the last hour, the last one"]),
+        (WELL, [], [FAILED] * 128, ["128 or more requests have failed in the last 5 minutes"]),
+        ({**WELL, "wanted": 2, "young_deaths": {"in_a_row": 7, "last": "worker 9 ended with status 3", "next_in": 3.9}},
+         [], [], ["1 of 2 workers serve: worker 9 ended with status 3, 7 in a row have died soon after their start; "
+                  "the next is started in 4 s (the log)"]),
+        ({**WELL, "reload_given_up": {"at": NOW - 300, "text": "importing 'shop' raised KeyError"}}, [], [],
+         ["the last reload was given up 5 min ago, and the code before it serves: importing 'shop' raised KeyError"]),
+        ({**WELL, "log": {"failure": "No space left on device", "lost": 0, "workers_lost": 0}}, [], [],
+         ["the log cannot be written: No space left on device"]),
+        ({**WELL, "log": {"failure": "", "lost": 1, "workers_lost": 0}}, [], [],
+         ["nobody reads the log: 1 line was lost"]),
+        ({**WELL, "log": {"failure": "", "lost": 0, "workers_lost": 3, "workers_lost_at": NOW - 9}}, [], [],
+         ["3 lines were lost of workers' logs"]),
+        ({**WELL, "log": {"failure": "", "lost": 0, "workers_lost": 3, "workers_lost_at": NOW - 301}}, [], [], []),
+        ({**WELL, "workers": [{**READY, "descriptors": {"used": 57, "most": 60}}]}, [], [],
+         ["worker 1 has 57 of the 60 file descriptors that it may have"]),
+        ({**WELL, "workers": [{**READY, "descriptors": {"used": 56, "most": 60}}]}, [], [], []),
+        ({**WELL, "workers": [{**READY, "descriptors": None}]}, [], [], []),
+        ({**WELL, "certificate": {"expires": NOW + 13 * DAY, "lasts": 90 * DAY, "unused": ""}}, [], [],
+         ["the certificate expires at 1970-01-25 13:46 UTC, in 13 days"]),
+        ({**WELL, "certificate": {"expires": NOW + 15 * DAY, "lasts": 90 * DAY, "unused": ""}}, [], [], []),
+        ({**WELL, "certificate": {"expires": NOW + 3 * DAY, "lasts": 6 * DAY, "unused": ""}}, [], [], []),
+        ({**WELL, "certificate": {"expires": NOW + DAY, "lasts": 6 * DAY, "unused": ""}}, [], [],
+         ["the certificate expires at 1970-01-13 13:46 UTC, in 24 h"]),
+        ({**WELL, "certificate": {"expires": NOW - 1, "lasts": 6 * DAY, "unused": ""}}, [], [],
+         ["the certificate has expired (1970-01-12 13:46 UTC)"]),
+        ({**WELL, "certificate": {"expires": NOW + 50 * DAY, "lasts": 90 * DAY,
+                                  "unused": "the certificates stay as they were: a.pem: no key\n  more"}}, [], [],
+         ["the certificates stay as they were: a.pem: no key"]),
         ({**WELL, "deaths": [DIED, {**DIED, "at": NOW - 600, "inside": []}]}, [], [],
          ["2 workers have died in the last hour, the last one: worker 3 (process 47) was ended by signal 11 (SIGSEGV) "
           "10 min ago (the log)"]),
@@ -52,6 +86,53 @@ def test_what_is_wrong_is_said_and_nothing_else(status: Any, running: Any, ended
     assert len(found) == len(said), found
     for line, words in zip(found, said, strict=True):
         assert line.startswith(words), line
+
+
+def told(server: Serving) -> list[str]:
+    """What `forehand status` says first."""
+    found: list[str] = json.loads(server.order("status", "--json")[1])["situation"]
+    return found
+
+
+def test_a_reload_that_was_given_up_is_told_until_one_succeeds(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    code = tmp_path / "shop.py"
+    good = "def application(environ, start_response):\n    start_response('200 OK', [])\n    return [b'x']\n"
+    code.write_text(good)
+    server = serve("shop:application", "--workers", "1", "--chdir", str(tmp_path))
+    assert told(server) == []
+    code.write_text("raise KeyError('gone')\n")
+    assert server.order("reload")[0] != 0
+    said = told(server)
+    assert len(said) == 1 and said[0].startswith("the last reload was given up "), said
+    assert said[0].endswith("and the code before it serves: importing 'shop' raised KeyError"), said
+    code.write_text(good)
+    assert server.order("reload")[0] == 0
+    assert told(server) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_log_that_cannot_be_written_is_told(serve: Callable[..., Serving]) -> None:
+    server = serve("phases:application", "--workers", "1", "--access-log", "common", "--access-log-file", "/dev/full")
+    assert told(server) == []
+
+    def is_told() -> bool:
+        server.raw(b"GET /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        return any("lost of workers' logs" in line for line in told(server))
+
+    server.until(is_told)
+    assert server.counters()["log_lines_lost"] > 0
+
+
+def test_a_worker_that_has_no_descriptor_left_is_told(serve: Callable[..., Serving]) -> None:
+    server = serve("phases:application", "--workers", "1", "--threads", "2")
+    pid = server.status()["workers"][0]["pid"]
+    found = concerns.descriptors(pid)
+    assert found is not None and 0 < found["used"] < found["most"], found
+    assert told(server) == []
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (found["used"], found["most"]))
+    assert [line.partition(":")[0] for line in told(server)] == [
+        f"worker 1 has {found['used']} of the {found['used']} file descriptors that it may have"
+    ]
 
 
 def test_a_person_on_call_reads_first_what_is_wrong(serve: Callable[..., Serving]) -> None:

@@ -137,11 +137,11 @@ mod _core {
     }
 
     /// Judges what is handed over for TLS: what people should know of it, and when the first certificate expires, in
-    /// seconds since 1970. ValueError says what cannot be used.
+    /// seconds since 1970, and for how many it was good in all. ValueError says what cannot be used.
     #[pyfunction]
-    fn check_tls(material: &[u8]) -> PyResult<(Vec<String>, u64)> {
+    fn check_tls(material: &[u8]) -> PyResult<(Vec<String>, u64, u64)> {
         let read = settings::material(material)?;
-        Ok((read.warnings, read.expires))
+        Ok((read.warnings, read.expires, read.lasts))
     }
 
     /// A certificate that vouches for itself: certificate and key in DER, and the certificate's fingerprint.

@@ -215,6 +215,8 @@ counters! {
     panics
     /// Log lines that were left out (`error_log_rate`).
     log_lines_suppressed
+    /// Lines of logs that were lost, as nobody has read them or the file could not be written.
+    log_lines_lost
 }
 
 impl Counters {

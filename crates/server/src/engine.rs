@@ -218,9 +218,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Every counter by its name. Lines that were left out are counted by the log.
+    /// Every counter by its name. Lines that were left out or lost are counted by the logs.
     pub fn counted(&self) -> Vec<(String, u64)> {
         self.counters.log_lines_suppressed.copy(self.log.lines_left_out());
+        let access = self.config.access.as_ref().map_or(0, |access| access.log.lines_lost());
+        self.counters.log_lines_lost.copy(self.log.lines_lost() + access);
         self.counters.read()
     }
 

@@ -72,6 +72,8 @@ struct Queue {
     rate: Rate,
     /// Lines left out because the queue was full, or the file could not be written.
     lost: u64,
+    /// As many since the beginning.
+    lost_ever: u64,
     /// A file to go on with.
     next: Option<File>,
     /// Where it is said how many lines were lost; none: here.
@@ -152,6 +154,7 @@ impl Log {
             writing: false,
             rate: Rate { most, second: 0, used: 0, suppressed: 0, total: 0 },
             lost: 0,
+            lost_ever: 0,
             next: None,
             losses: None,
         };
@@ -225,11 +228,17 @@ impl Log {
         lock(&self.shared.queue).rate.total
     }
 
+    /// How many lines were lost, as nobody has read them or the file could not be written.
+    pub fn lines_lost(&self) -> u64 {
+        lock(&self.shared.queue).lost_ever
+    }
+
     /// Queues one whole line, newline included.
     pub fn line(&self, line: Vec<u8>) {
         let mut queue = lock(&self.shared.queue);
         if queue.lines.len() >= QUEUE {
             queue.lost += 1;
+            queue.lost_ever += 1;
         } else {
             queue.lines.push_back(line);
         }
@@ -324,7 +333,11 @@ impl Shared {
             }
             if let Some(error) = &failure {
                 let ends = batch[..taken].iter().filter(|&&byte| byte == b'\n').count() as u64;
-                lock(&self.queue).lost += lost + count - ends.saturating_sub(before).min(count);
+                let not_taken = count - ends.saturating_sub(before).min(count);
+                let mut queue = lock(&self.queue);
+                queue.lost += lost + not_taken;
+                queue.lost_ever += not_taken;
+                drop(queue);
                 if let (false, Some(other)) = (failing, losses) {
                     other.warn(format!(
                         "access log: it cannot be written: {error}; lines are lost until it can be"

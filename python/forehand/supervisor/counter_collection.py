@@ -32,8 +32,9 @@ class CounterCollection(Collection):
 
     def complete(self) -> None:
         """The status, with the counters of each worker that are not zero, and the sums of all."""
-        told = status(self.supervisor)
         sums: dict[str, int] = {}
+        self.supervisor.concerns.note_lost(sum(found.get("log_lines_lost", 0) for found in self.found.values()))
+        told = status(self.supervisor)
         for worker in told["workers"]:
             found = self.found.get(worker["worker"])
             worker["counters"] = None if found is None else {name: count for name, count in found.items() if count}

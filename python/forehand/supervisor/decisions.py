@@ -121,6 +121,8 @@ class State:
         self.generations = 1
         self.deaths = 0
         self.last_death = -NEVER
+        #: How the last young one has died.
+        self.last_words = ""
         self.spawn_at = 0.0
 
     @property
@@ -218,6 +220,7 @@ def _died(
     if young:
         state.deaths += 1
         state.last_death = now
+        state.last_words = text
         state.spawn_at = now + _delay(state.deaths)
     wait = max(0.0, state.spawn_at - now)
     when = "at once" if wait == 0 else f"in {wait:g} s, as {state.deaths} in a row have died soon after their start"

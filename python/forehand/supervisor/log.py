@@ -20,6 +20,8 @@ form = lines.PLAIN
 PATIENCE_MS = 500
 #: Lines that have got none since the last one that was written.
 lost = 0
+#: Why the last line could not be written; empty: it was.
+failure = ""
 #: Where lines go instead of descriptor 2, with their level: Python's logging, where it is configured.
 redirect: Callable[[str, str], None] | None = None
 
@@ -45,7 +47,7 @@ def write(level: str, text: str) -> None:
 
 def put(text: str) -> None:
     """What ends with its line, into standard error: whole, unless nobody makes room there, when it is counted."""
-    global lost
+    global lost, failure
     line = text.encode(errors="backslashreplace")
     if lost:
         were = "line was" if lost == 1 else "lines were"
@@ -54,10 +56,11 @@ def put(text: str) -> None:
         _core.write_within(2, line, 0 if lost else PATIENCE_MS)
     except TimeoutError:
         lost += 1
-    except OSError:
-        pass  # there is nowhere to say so
+    except OSError as error:
+        # There is nowhere to say so, but to who asks for the status.
+        failure = (error.strerror or str(error)).partition(" (os error")[0]
     else:
-        lost = 0
+        lost, failure = 0, ""
 
 
 def set_up(plan: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ who is shown it (`status_text.py`). Pure.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -18,6 +19,12 @@ LONG = 5.0
 RECENT = 300.0
 #: How far back workers that have died are told of, in seconds: somebody has to wake up first.
 DIED = 3600.0
+#: A certificate that ends so soon is told of, in seconds; or later, in the last quarter of its life.
+ENDS_SOON = 14 * 86400.0
+#: Of descriptors such a share in use is told of.
+FEW = 0.95
+#: So many remarkable requests a worker keeps.
+KEPT = 128
 #: Routes that are named.
 NAMED = 3
 #: Phases that make up the whole, and how they are called.
@@ -29,7 +36,61 @@ def findings(status: Row, running: list[Row], ended: list[Row], now: float) -> l
     """What is not as it should be, the gravest first; none: all is well. `running` and `ended` as `forehand requests`
     has them, `now` in seconds since 1970."""
     return [line for line in (_phase(status), _workers(status), died(status, now), _full(status, running),
-                              _stuck(running), _failed(ended, now)) if line]  # fmt: skip
+                              _stuck(running), *of_itself(status, now), _failed(ended, now)) if line]  # fmt: skip
+
+
+def of_itself(status: Row, now: float) -> list[str]:
+    """What is wrong with the server and not with requests: descriptors, its log, certificates, its code. An older
+    server says nothing of them."""
+    found = [_descriptors(status), _log(status, now), _certificate(status, now), _reload(status, now)]
+    return [line for line in found if line]
+
+
+def _descriptors(status: Row) -> str:
+    for one in status["workers"]:
+        told = one.get("descriptors")
+        if told and told["used"] >= FEW * told["most"]:
+            return (
+                f"worker {one['worker']} has {told['used']} of the {told['most']} file descriptors that it may have: "
+                "raise `ulimit -n`, or lower --limit-connections"
+            )
+    return ""
+
+
+def _log(status: Row, now: float) -> str:
+    told = status.get("log") or {}
+    if told.get("failure"):
+        return f"the log cannot be written: {told['failure']}"
+    if told.get("lost"):
+        return f"nobody reads the log: {_count(told['lost'], 'line was', 'lines were')} lost"
+    if told.get("workers_lost") and told["workers_lost_at"] >= now - RECENT:
+        many = _count(told["workers_lost"], "line was", "lines were")
+        return f"{many} lost of workers' logs: nobody reads them, or the files cannot be written"
+    return ""
+
+
+def _certificate(status: Row, now: float) -> str:
+    told = status.get("certificate")
+    if not told:
+        return ""
+    if told["unused"]:
+        return str(told["unused"]).partition("\n")[0]
+    rest = told["expires"] - now
+    if rest > min(ENDS_SOON, told["lasts"] / 4):
+        return ""
+    at = time.strftime("%Y-%m-%d %H:%M", time.gmtime(told["expires"]))
+    return (
+        f"the certificate has expired ({at} UTC)" if rest <= 0 else f"the certificate expires at {at} UTC, {_in(rest)}"
+    )
+
+
+def _reload(status: Row, now: float) -> str:
+    told = status.get("reload_given_up")
+    return (
+        f"the last reload was given up {_ago(now - told['at'])}, and the code before it serves: {told['text']}"
+        if told
+        else ""
+    )
 
 
 def _phase(status: Row) -> str:
@@ -42,7 +103,13 @@ def _workers(status: Row) -> str:
     serve = sum(1 for one in status["workers"] if one["state"] == READY)
     if serve >= status["wanted"] or status["phase"] != "serving":
         return ""
-    return f"{serve} of {status['wanted']} workers serve: the log says why the others do not"
+    few = f"{serve} of {status['wanted']} workers serve"
+    young = status.get("young_deaths") or {"in_a_row": 0}
+    if not young["in_a_row"]:
+        return f"{few}: the log says why the others do not"
+    row = f", {young['in_a_row']} in a row have died soon after their start" if young["in_a_row"] > 1 else ""
+    again = f"; the next is started in {young['next_in']:.0f} s" if young["next_in"] else ""
+    return f"{few}: {young['last']}{row}{again} (the log)"
 
 
 def died(status: Row, now: float) -> str:
@@ -51,12 +118,13 @@ def died(status: Row, now: float) -> str:
     if not lately:
         return ""
     last = lately[-1]
-    many = f"{len(lately)} workers have died in the last hour, the last one: " if len(lately) > 1 else ""
-    ago = now - last["at"]
-    when = f"{ago:.0f} s" if ago < 120 else f"{ago / 60:.0f} min"
+    # Only the last ones are told in full.
+    count = max(len(lately), status.get("died_in_an_hour", 0))
+    many = f"{count} workers have died in the last hour, the last one: " if count > 1 else ""
+    when = _ago(now - last["at"])
     more = f" and {len(last['inside']) - 1} more" if len(last["inside"]) > 1 else ""
     on = f", while it worked on {last['inside'][0]}{more}" if last["inside"] else ""
-    return f"{many}worker {last['worker']} (process {last['pid']}) {last['how']} {when} ago{on} (the log)"
+    return f"{many}worker {last['worker']} (process {last['pid']}) {last['how']} {when}{on} (the log)"
 
 
 def _full(status: Row, running: list[Row]) -> str:
@@ -92,7 +160,9 @@ def _failed(ended: list[Row], now: float) -> str:
         return ""
     kinds = Counter(f"{one['error'] or one['status']} of {one['request']}" for one in recent)
     kind, count = kinds.most_common(1)[0]
-    text = _count(len(recent), "request has failed", "requests have failed")
+    # No worker keeps more than so many: of those before them nothing is known here.
+    more = " or more" if len(recent) >= KEPT else ""
+    text = f"{len(recent)}{more} {'request has' if len(recent) == 1 else 'requests have'} failed"
     return f"{text} in the last {RECENT / 60:.0f} minutes, {count} by {kind} (forehand requests --failed)"
 
 
@@ -126,6 +196,15 @@ def _share(part: float, whole: float) -> str:
 
 def _count(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
+
+
+def _ago(seconds: float) -> str:
+    return f"{seconds:.0f} s ago" if seconds < 120 else f"{seconds / 60:.0f} min ago"
+
+
+def _in(seconds: float) -> str:
+    hours = seconds / 3600
+    return f"in {hours / 24:.0f} days" if hours >= 48 else f"in {hours:.0f} h"
 
 
 def _span(seconds: float | None) -> str:

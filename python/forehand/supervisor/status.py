@@ -10,7 +10,7 @@ import sys
 import time
 
 from forehand import __version__
-from forehand.supervisor import memory
+from forehand.supervisor import concerns, memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,10 +44,12 @@ def status(supervisor: Supervisor) -> dict[str, Any]:
         row["pid"] = child.pid
         row["loop_held"] = _loop_held(numbers["loop_held"], now)
         row["memory_kib"] = memory.read(child.pid)
+        row["descriptors"] = concerns.descriptors(child.pid)
         row["threads_changes"] = child.noted("threads")
         row["lanes"] = child.noted("lanes")
         workers.append(row)
     settings = supervisor.settings
+    certificate = supervisor.tls.told() if supervisor.tls is not None else None
     return {
         "version": __version__, "python": sys.version.split()[0], "pid": os.getpid(), "target": settings["target"],
         "phase": supervisor.state.phase, "generation": supervisor.state.generation,
@@ -56,5 +58,5 @@ def status(supervisor: Supervisor) -> dict[str, Any]:
         "uptime": round(time.time() - supervisor.started, 1),
         "addresses": [one.url for one in supervisor.children.listeners],
         "memory_kib": memory.read(os.getpid()), "workers": workers,
-        "deaths": supervisor.deaths,
+        **supervisor.concerns.told(supervisor.state, certificate),
     }  # fmt: skip

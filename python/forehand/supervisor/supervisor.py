@@ -14,6 +14,7 @@ from _signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV
 from forehand import _core, errors
 from forehand.errors import Problem
 from forehand.supervisor import banner, children, decisions, hooks, last_words, log, oom, statistics, title
+from forehand.supervisor.concerns import Concerns
 from forehand.supervisor.control import Client, Control, path_for
 from forehand.supervisor.notify import Notify
 from forehand.supervisor.template import TemplateProcess
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
         fd: int
         settings: dict[str, Any]
         fingerprint: str
+
+        def told(self) -> dict[str, Any]:
+            """What is said of certificates to who asks."""
 
         def renew(self, settings: dict[str, Any] | None = None) -> tuple[bool, str]:
             """Read everything again; whether it is used from now on, and in words."""
@@ -77,8 +81,6 @@ if TYPE_CHECKING:
 
 #: Signals that a process brings upon itself.
 FAULTS = (SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV)
-#: Workers that have died and are told of by `forehand status`.
-DEATHS = 8
 #: What workers say now and then, for `forehand status`: by its word, how much of it is kept.
 NOTES = {"threads": 10, "lanes": 1}
 
@@ -128,8 +130,8 @@ class Supervisor:
         self.exporter: Exporting | None = None
         #: The process that watches files; zero: none.
         self.watcher = 0
-        #: The last workers that have ended though nobody has told them to, oldest first.
-        self.deaths: list[dict[str, Any]] = []
+        #: What is not as it should be, for `forehand status`.
+        self.concerns = Concerns()
         self.oom_killer = oom.OomKiller()
         #: What workers are handed for TLS, where an address speaks it.
         self.tls: Handed | None = None
@@ -287,6 +289,7 @@ class Supervisor:
         if self.children is not None:
             self.children.statistics.shared.count("reloads_done" if ok else "reloads_failed")
         log.write("info" if ok else "error", f"reload: {text}" if ok else f"the reload was given up: {text}")
+        self.concerns.note_reload("" if ok else text)
         if ok:
             self.settings = self.plans.get(self.state.generation, self.settings)
             log.set_up(self.settings)
@@ -376,16 +379,13 @@ class Supervisor:
         # ready ends the start or the reload that it was part of.
         has_served = worker is not None and worker.ready_at > 0
         if crashed and child.killed != "" and (has_served or "with status" not in how):
-            self._note_death(child, f"was killed: {child.killed}" if child.killed else how, inside)
+            why = f"was killed: {child.killed}" if child.killed else how
+            self.concerns.note_death(child.number, child.pid, why, inside)
         # A connection whose waking that worker has taken with it is looked for by the others.
         for other in self.children.all.values():
             other.channel.tell("check_listeners")
         pid = f" (process {child.pid})" if child.pid else ""
         self.decide("died", child.number, f"{how}{pid}", crashed, child.told)
-
-    def _note_death(self, child: Child, how: str, inside: list[str]) -> None:
-        one = {"worker": child.number, "pid": child.pid, "at": time.time(), "how": how, "inside": inside}
-        self.deaths = [*self.deaths, one][-DEATHS:]
 
     def how_ended(self, status: int, peak_kib: int, child: Child | None) -> tuple[str, bool]:
         """A wait status in words, and whether it was a failure; of a worker where it stood as well, if it was one of

@@ -61,6 +61,12 @@ class Tls:
         self.next_look = self.next_keys = self.deadline = 0.0
         #: What was said last of files that cannot be used: by itself it is said once.
         self.said = ""
+        #: When the first certificate expires, in seconds since 1970, and for how many it was good in all.
+        self.validity = (0, 0)
+
+    def told(self) -> dict[str, Any]:
+        """What is said of certificates to who asks; `unused`: why files that have changed cannot be used."""
+        return {"expires": self.validity[0], "lasts": self.validity[1], "unused": self.said}
 
     def left(self) -> dict[str, Any]:
         """What the next program goes on with."""
@@ -99,7 +105,7 @@ class Tls:
         stamps = {path: stamp(path) for path in certificates.paths(tls)}
         parts = certificates.read(settings, self.made if tls["self_signed"] else [])
         try:
-            _, warnings = certificates.judged(parts)
+            _, warnings, self.validity = certificates.judged(parts)
         finally:
             self.stamps = stamps
         certificates.warn(warnings)

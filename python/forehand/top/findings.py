@@ -30,7 +30,7 @@ def _server(now: Look) -> list[str]:
     if ready < status["wanted"]:
         found.append(f"{ready} of {status['wanted']} workers serve")
     died = situation.died(status, now.wall)
-    return [*found, died] if died else found
+    return [*found, *([died] if died else []), *situation.of_itself(status, now.wall)]
 
 
 def _threads(now: Look) -> list[str]:

@@ -68,6 +68,8 @@ pub struct Material {
     pub warnings: Vec<String>,
     /// When the first of the certificates expires, in seconds since 1970.
     pub expires: u64,
+    /// For how long that one is good in all, in seconds: one of ninety days is late where one of six is fresh.
+    pub lasts: u64,
 }
 
 impl Material {
@@ -80,7 +82,7 @@ impl Material {
         let provider = Arc::new(default_provider());
         let strict = parts.iter().any(|part| part.name == "strict-sni");
         let mut resolver = Resolver::new(strict);
-        let (mut warnings, mut expires) = (Vec::new(), u64::MAX);
+        let (mut warnings, mut first) = (Vec::new(), None::<(u64, u64)>);
         let mut hosts = None;
         let mut chain = None;
         for part in &parts {
@@ -89,17 +91,15 @@ impl Material {
                 "key" => {
                     let chain =
                         chain.take().ok_or_else(|| BadMaterial("a key without a certificate".into()))?;
-                    let (key, names, end) = certified(chain, part, &provider, now, &mut warnings)?;
+                    let (key, names, validity) = certified(chain, part, &provider, now, &mut warnings)?;
                     resolver.add(&Arc::new(key), &names);
                     hosts.get_or_insert(names);
-                    expires = expires.min(end);
+                    first = Some(first.map_or(validity, |known| known.min(validity)));
                 }
                 _ => {}
             }
         }
-        if expires == u64::MAX {
-            return Err(BadMaterial("there is no certificate".into()));
-        }
+        let (expires, lasts) = first.ok_or_else(|| BadMaterial("there is no certificate".into()))?;
         let versions: &[&SupportedProtocolVersion] = match text(&parts, "minimum") {
             "1.3" => &[&TLS13],
             _ => &[&TLS13, &TLS12],
@@ -117,7 +117,7 @@ impl Material {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         let tickets = tickets(&parts, hosts.unwrap_or_default())?;
         let asks_clients = parts.iter().any(|part| part.name == "client-ca");
-        Ok(Self { config, tickets, asks_clients, warnings, expires })
+        Ok(Self { config, tickets, asks_clients, warnings, expires, lasts })
     }
 
     /// What handshakes are like at one listener. `place`: which it is among those for TLS.
@@ -151,14 +151,14 @@ fn text<'a>(parts: &[Part<'a>], name: &str) -> &'a str {
     found.and_then(|part| std::str::from_utf8(part.bytes).ok()).unwrap_or_default()
 }
 
-/// A certificate with its chain and key, the hosts that it is for, and when it expires.
+/// A certificate with its chain and key, the hosts that it is for, when it expires, and how long it lasts in all.
 fn certified(
     chain: &Part<'_>,
     key: &Part<'_>,
     provider: &CryptoProvider,
     now: u64,
     warnings: &mut Vec<String>,
-) -> Result<(CertifiedKey, Vec<String>, u64), BadMaterial> {
+) -> Result<(CertifiedKey, Vec<String>, (u64, u64)), BadMaterial> {
     let label = chain.label;
     let ders = certificates(chain)?;
     let signing = provider
@@ -193,8 +193,8 @@ fn certified(
         ));
     }
     let names = own.dns_names.iter().map(|name| (*name).to_string()).collect();
-    let end = own.not_after;
-    Ok((whole, names, end))
+    let validity = (own.not_after, own.not_after.saturating_sub(own.not_before));
+    Ok((whole, names, validity))
 }
 
 /// Says which of the two is the wrong one, as far as that can be known.

@@ -338,6 +338,7 @@ mod tests {
         }
         let material = Material::read(&handed, 1_795_305_600).expect("what a server can use");
         assert!(material.warnings.is_empty() && material.expires > 1_795_305_600);
+        assert!(material.lasts >= material.expires - 1_795_305_600, "it is good from now on at the latest");
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(made.certificate)).expect("a certificate");
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
