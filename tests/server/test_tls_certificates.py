@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -138,6 +139,29 @@ def test_one_that_has_expired_is_served_and_named(serve: Serve, authority: Autho
     cert, key = authority.issue("expired", "localhost", days=-1)
     served = serve("secured:application", *HTTPS, *options((cert, key)))
     served.says(f"{cert}: the certificate has expired")
+    said = json.loads(served.order("status", "--json")[1])["situation"]
+    assert len(said) == 1 and said[0].startswith("the certificate has expired ("), said
+
+
+def test_one_that_ends_soon_or_cannot_be_renewed_is_told_by_the_status(serve: Serve, authority: Authority) -> None:
+    cert, key = authority.issue("soon", "localhost", days=90)
+    served = serve("secured:application", *HTTPS, *options((cert, key)))
+
+    def said() -> list[str]:
+        found: list[str] = json.loads(served.order("status", "--json")[1])["situation"]
+        return found
+
+    assert said() == []
+    good = Path(key).read_bytes()
+    Path(key).write_text("no key\n")
+    assert served.order("tls", "reload")[0] != 0
+    assert [line.startswith("the certificates stay as they were: ") for line in said()] == [True], said()
+    Path(key).write_bytes(good)
+    assert served.order("tls", "reload")[0] == 0
+    assert said() == []
+    # Of ninety days; one of ten would be in the last quarter of its time after seven and a half.
+    authority.issue("soon", "localhost", days=10)
+    assert served.order("tls", "reload")[0] == 0 and said() == []
 
 
 class Linked:

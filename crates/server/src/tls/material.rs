@@ -82,7 +82,7 @@ impl Material {
         let provider = Arc::new(default_provider());
         let strict = parts.iter().any(|part| part.name == "strict-sni");
         let mut resolver = Resolver::new(strict);
-        let (mut warnings, mut first) = (Vec::new(), None::<(u64, u64)>);
+        let (mut warnings, mut first) = (Vec::new(), None::<Validity>);
         let mut hosts = None;
         let mut chain = None;
         for part in &parts {
@@ -151,6 +151,9 @@ fn text<'a>(parts: &[Part<'a>], name: &str) -> &'a str {
     found.and_then(|part| std::str::from_utf8(part.bytes).ok()).unwrap_or_default()
 }
 
+/// When a certificate expires, in seconds since 1970, and for how many it is good in all.
+type Validity = (u64, u64);
+
 /// A certificate with its chain and key, the hosts that it is for, when it expires, and how long it lasts in all.
 fn certified(
     chain: &Part<'_>,
@@ -158,7 +161,7 @@ fn certified(
     provider: &CryptoProvider,
     now: u64,
     warnings: &mut Vec<String>,
-) -> Result<(CertifiedKey, Vec<String>, (u64, u64)), BadMaterial> {
+) -> Result<(CertifiedKey, Vec<String>, Validity), BadMaterial> {
     let label = chain.label;
     let ders = certificates(chain)?;
     let signing = provider
