@@ -50,6 +50,26 @@ class Parser(argparse.ArgumentParser):
         raise Problem(errors.USAGE, message, hint="`forehand --help` and `forehand --help-all` list the options")
 
 
+class OneName(argparse.Action):
+    """Stores a value. An option may be given again, as in a script that adds to its own words what it was given; not
+    under another of its names, which files and variables refuse, too."""
+
+    said = ""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        name = option_string or ""
+        if self.said and self.said != name:
+            raise Problem(errors.USAGE, f"{self.said} and {name} are the same option: name one")
+        self.said = name
+        setattr(namespace, self.dest, values)
+
+
 def parser() -> Parser:
     """The command line's grammar, from the table of options."""
     from forehand.settings import GROUPS, OPTIONS
@@ -106,7 +126,7 @@ def _add(group: argparse._ArgumentGroup, option: Option) -> None:
         option.flag,
         *option.aliases,
         dest=option.name,
-        action="append" if option.kind == "list" else "store",
+        action="append" if option.kind == "list" else OneName,
         metavar=option.metavar,
         **bare,
         help=text + (f"; {', '.join(option.choices)}" if option.choices else ""),
@@ -120,7 +140,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]
     grammar = parser()
     known, unknown = grammar.parse_known_args(arguments)
     if unknown:
-        raise _unknown(unknown, grammar, known.target)
+        raise _unknown(unknown, grammar, known.target, arguments)
     given: dict[str, Any] = {}
     for name, option in OPTIONS.items():
         value = getattr(known, name)
@@ -152,7 +172,7 @@ def _is_value(option: Option, text: str) -> bool:
     return True
 
 
-def _unknown(words: list[str], grammar: Parser, target: str | None) -> Problem:
+def _unknown(words: list[str], grammar: Parser, target: str | None, arguments: Sequence[str]) -> Problem:
     """What to say of words that are no option of ours: the first of them."""
     from forehand.migrate import other_servers
 
@@ -161,7 +181,9 @@ def _unknown(words: list[str], grammar: Parser, target: str | None) -> Problem:
         what = f"there is one target, '{target}', and '{word}' is another word"
         hint = f"the application alone is enough: forehand {word}" if target in OTHERS_VERBS else ""
         return Problem(errors.USAGE, what, hint=hint)
-    following = words[1] if len(words) > 1 and not words[1].startswith("-") else None
+    # What follows it may have been taken for the target: `--uds /run/shop.sock shop`.
+    behind = list(arguments)[list(arguments).index(words[0]) + 1 :][:1]
+    following = behind[0] if behind and not behind[0].startswith("-") else None
     known = other_servers.flag(word, value if equals else following)
     return Problem(
         errors.USAGE,
@@ -218,12 +240,7 @@ def _main(arguments: Sequence[str]) -> int:
         print(f"forehand {__version__} (Python {sys.version.split()[0]})")
         return errors.OK
     if asked.completion:
-        from forehand.completion import script
-        from forehand.settings import OPTIONS
-        from forehand.supervisor.client import ORDERS
-
-        choices = {name: list(option.choices) for name, option in OPTIONS.items() if option.choices}
-        print(script(asked.completion, parser(), {**ORDERS, **OTHER_COMMANDS}, choices), end="")
+        print(_completion(asked.completion), end="")
         return errors.OK
     from forehand import toml
     from forehand.sources import as_toml, gather
@@ -273,6 +290,32 @@ def _judge_descriptor(fd: int) -> None:
             f"--ready-fd {fd}: this process has no descriptor of that number",
             hint="whoever starts it passes one on, such as a shell: forehand app --ready-fd 3 3>FILE",
         ) from None
+
+
+def _completion(shell: str) -> str:
+    """The script for a shell."""
+    from forehand.completion import Command, flags_of, script
+    from forehand.settings import OPTIONS
+    from forehand.supervisor import client
+
+    choices = {name: list(option.choices) for name, option in OPTIONS.items() if option.choices}
+    commands = {
+        order: Command(help, flags_of(client.grammar(order)), client.WORDS.get(order, ()))
+        for order, help in client.ORDERS.items()
+    }
+    for name, help in OTHER_COMMANDS.items():
+        commands[name] = Command(help, [("--help", "show this and end", [], "0")], _verbs(name), files=True)
+    return script(shell, flags_of(parser(), choices), commands)
+
+
+def _verbs(command: str) -> tuple[str, ...]:
+    """The lab's verbs, where it is installed."""
+    from importlib import import_module
+
+    try:
+        return tuple(import_module("forehand_lab.cli").VERBS) if command == "lab" else ()
+    except ModuleNotFoundError:
+        return ()
 
 
 def _lab(arguments: Sequence[str]) -> int:

@@ -56,6 +56,24 @@ def test_two_names_of_one_option_in_one_file_are_refused(tmp_path: Path) -> None
     assert "FOREHAND_REQUEST_TIMEOUT and FOREHAND_TIMEOUT are the same option" in text
 
 
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["--timeout", "5", "--request-timeout=9"], "--timeout and --request-timeout are the same option: name one"),
+        (["-t", "5", "--timeout", "5"], "-t and --timeout are the same option"),
+        (["--keep-alive", "5", "behaviours", "--timeout-keep-alive", "9"], "are the same option"),
+    ],
+)
+def test_two_names_of_one_option_on_the_command_line_are_refused(words: list[str], answer: str) -> None:
+    status, text = run("--print-config", *words)
+    assert (status, answer in text) == (2, True), text
+
+
+def test_an_option_may_be_given_again_by_the_same_name(tmp_path: Path) -> None:
+    assert setting("request_timeout", "-t", "5", "-t", "9", cwd=tmp_path).startswith("request_timeout = 9")
+    assert setting("bind", "-b", ":1", "--bind", ":2", cwd=tmp_path).startswith('bind = [":1", ":2"]')
+
+
 FOREIGN = [
     (["--uds", "/run/x.sock"], "uvicorn's --uds is `--bind unix:/run/x.sock` here"),
     (["--fd=3"], "uvicorn's --fd is `--bind fd://3` here"),
@@ -68,7 +86,24 @@ FOREIGN = [
     (["--daemon"], "let systemd run it"),
     (["--header", "A:b"], "let the application or the proxy add headers"),
     (["--worker-tmp-dir", "/dev/shm"], "gunicorn's --worker-tmp-dir has no counterpart here"),
+    (["--limit-request-fields", "50"], "gunicorn's --limit-request-fields is `--limit-header-lines 50` here"),
+    (["--proxy-allow-from", "10.0.0.1"], "gunicorn's --proxy-allow-from is `--proxy-protocol-from 10.0.0.1` here"),
+    (["--uwsgi-allow-from", "10.0.0.1"], "gunicorn's --uwsgi-allow-from is `--gateway-allow 10.0.0.1` here"),
+    (["--reload-ignore-dirs", "media"], "granian's --reload-ignore-dirs is `--reload-exclude media` here"),
+    (["--reload-extra-file", "x.yaml"], "gunicorn's --reload-extra-file is `--reload-include x.yaml` here"),
+    (["--proxy-protocol"], "`--bind '127.0.0.1:8000?proxy=any'` here"),
+    (["--no-proxy-headers"], "`--forwarded-allow-ips ''` here"),
 ]
+
+
+def test_the_value_of_an_unknown_option_is_not_the_application_behind_it() -> None:
+    status, text = run("--uds", "/run/shop.sock", "behaviours")
+    assert (status, "uvicorn's --uds is `--bind unix:/run/shop.sock` here" in text) == (2, True), text
+
+
+def test_a_port_is_no_name_of_a_file() -> None:
+    status, text = run("-b", "0.0.0.0", "-p", "8001", "behaviours")
+    assert (status, "'8001' looks like a port, which is --port or -b :8001" in text) == (2, True), text
 
 
 @pytest.mark.parametrize(("words", "answer"), FOREIGN, ids=[words[0] for words, _ in FOREIGN])
@@ -288,6 +323,12 @@ def test_completion_knows_orders_choices_and_no_words_of_our_own() -> None:
     assert set(completed(["forehand", "--worker-class", "g"])) == {"gevent", "gthread"}
     assert set(completed(["forehand", "--log-level", ""])) >= {"debug", "error"}
     assert "--preload-app" in completed(["forehand", "app", "--prel"])
+    assert set(completed(["forehand", "reload", "--"])) == {"--help", "--control", "--timeout"}
+    assert "--follow" in completed(["forehand", "requests", "--f"])
+    assert completed(["forehand", "workers", ""]) == ["+1", "-1"]
+    assert completed(["forehand", "tls", ""]) == ["reload"]
+    assert "verify" in completed(["forehand", "lab", "ver"])
+    assert "bin/" in {f"{name}/" for name in completed(["forehand", "reload", "-C", "b"])}, "a socket's path"
     for shell in ("bash", "zsh", "fish"):
         text = run("--completion", shell)[1]
         assert "print-plan" not in text and "adopt" not in text and "SUPPRESS" not in text
@@ -305,7 +346,7 @@ def test_completion_knows_which_options_take_a_value() -> None:
     assert "'1:order or module: _alternative " in zsh, "without the space it gets options that it does not know"
     fish = run("--completion", "fish")[1]
     assert re.search(r"^complete -c forehand -l bind .* -r$", fish, re.M)
-    assert re.search(r"^complete -c forehand -l check -d '[^']*'$", fish, re.M)
+    assert re.search(r"^complete -c forehand -l check [^$]*-d '[^']*'$", fish, re.M)
 
 
 def test_python_runs_the_module_too() -> None:

@@ -88,7 +88,7 @@ def test_the_proxy_protocol_is_the_addresses_own() -> None:
     words = "gunicorn --proxy-protocol --proxy-allow-from 10.0.0.0/8 -b :80 -b unix:/run/x shop"
     outcome = recognised(words, ".", {})
     assert outcome.settings["bind"] == [":80?proxy=any", "unix:/run/x?proxy=any"]
-    assert outcome.settings["proxy_protocol_from"] == "10.0.0.0/8"
+    assert outcome.settings["proxy_protocol_from"] == "10.0.0.0/8,unix", "gunicorn's list is of no unix socket"
     assert kinds(outcome, "proxy_protocol") == [DIFFERENT]
     assert recognised("gunicorn --proxy-protocol=v2 shop", ".", {}).settings["bind"] == ["127.0.0.1:8000?proxy=v2"]
     outcome = recognised("gunicorn --proxy-protocol --bind $HOST:80 shop", ".", {})
@@ -101,7 +101,7 @@ def test_the_uwsgi_protocol_goes_on_to_be_spoken() -> None:
     words = "gunicorn --protocol uwsgi --uwsgi-allow-from 10.0.0.1,10.0.0.2 -b :80 -b unix:/run/x shop"
     outcome = recognised(words, ".", {})
     assert outcome.settings == {
-        "bind": ["uwsgi::80", "uwsgi:unix:/run/x"], "gateway_allow": "10.0.0.1,10.0.0.2",
+        "bind": ["uwsgi::80", "uwsgi:unix:/run/x"], "gateway_allow": "10.0.0.1,10.0.0.2,unix",
     }  # fmt: skip
     assert recognised("gunicorn --protocol uwsgi shop", ".", {}).settings["bind"] == ["uwsgi:127.0.0.1:8000"]
     both = recognised("gunicorn --protocol uwsgi --proxy-protocol=v1 shop", ".", {})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from forehand.errors import CONFIG, Problem
 from forehand.migrate import page, recognised
-from forehand.migrate.outcome import NOT_NEEDED
+from forehand.migrate.outcome import DIFFERENT, NOT_NEEDED
 from test_pages import loads
 
 
@@ -41,6 +41,55 @@ def test_a_private_socket_stays_one_beside_host_and_port(line: str, tmp_path: Pa
     printed = shown(text, tmp_path)
     assert printed.returncode == 0, printed.stderr
     assert "0.0.0.0" not in printed.stdout
+
+
+@pytest.mark.parametrize("server", ["gunicorn", "uvicorn"])
+def test_an_empty_value_in_quotes_is_one(tmp_path: Path, server: str) -> None:
+    outcome = recognised(f"{server} --forwarded-allow-ips '' --backlog 7 a:b; true", str(tmp_path), {})
+    assert (outcome.settings["forwarded_allow_ips"], outcome.settings["backlog"], outcome.target) == ("", 7, "a:b")
+
+
+def test_a_limit_that_is_narrower_than_ours_stays_as_narrow(tmp_path: Path) -> None:
+    outcome = recognised("gunicorn --limit-request-fields 50 --limit-request-line 2000 a:b", str(tmp_path), {})
+    assert outcome.settings["limit_header_lines"] == 50
+    assert outcome.settings["limit_request_line_bytes"] == 2000
+
+
+def test_gunicorn_believes_who_connects_to_a_unix_socket_whatever_its_lists_say(tmp_path: Path) -> None:
+    words = "--forwarded-allow-ips 10.0.0.1 --protocol uwsgi --uwsgi-allow-from 10.0.0.2"
+    for where in ("unix:/run/x.sock", "unix:$SOCKET"):
+        outcome = recognised(f"gunicorn {words} -b {where} a:b", str(tmp_path), {})
+        assert outcome.settings["forwarded_allow_ips"] == "10.0.0.1,unix"
+        assert outcome.settings["gateway_allow"] == "10.0.0.2,unix"
+    outcome = recognised(f"gunicorn {words} -b :8000 a:b", str(tmp_path), {})
+    assert outcome.settings["forwarded_allow_ips"] == "10.0.0.1"
+    for nobody in ("''", "'*'"):
+        outcome = recognised(f"gunicorn -b unix:/run/x.sock --forwarded-allow-ips {nobody} a:b", str(tmp_path), {})
+        assert "unix" not in outcome.settings["forwarded_allow_ips"]
+
+
+@pytest.mark.parametrize(
+    ("line", "option", "reason"),
+    [
+        ("waitress-serve --trusted-proxy=10.0.0.1 --trusted-proxy-headers=x-forwarded-for a:b",
+         "--trusted-proxy-headers", "-Prefix and Forwarded are believed"),
+        ("waitress-serve --clear-untrusted-proxy-headers a:b", "--trusted-proxy", "unix sockets are believed"),
+        ("uvicorn --uds /run/x.sock a:b", "--forwarded-allow-ips", "believes no proxy on a unix socket"),
+    ],
+)  # fmt: skip
+def test_what_is_believed_here_and_not_there_is_told(tmp_path: Path, line: str, option: str, reason: str) -> None:
+    remarks = recognised(line, str(tmp_path), {}).about(option)
+    assert [(remark.kind, reason in remark.reason) for remark in remarks] == [(DIFFERENT, True)], remarks
+
+
+def test_what_is_not_watched_there_is_not_watched_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = f"granian a:b --reload --reload-ignore-dirs media --reload-ignore-paths {tmp_path}/var/log"
+    assert recognised(line, str(tmp_path), {}).settings["reload_exclude"] == ["media", "var/log"]
+    line = f"gunicorn a:b --reload --reload-extra-file {tmp_path}/shop.yaml --reload-extra-file /etc/shop.yaml"
+    outcome = recognised(line, str(tmp_path), {})
+    assert outcome.settings["reload_include"] == ["shop.yaml"]
+    assert [remark.value for remark in outcome.about("reload_extra_files")] == ["/etc/shop.yaml"]
 
 
 def test_a_socket_from_a_variable_goes_before_host_and_port(tmp_path: Path) -> None:

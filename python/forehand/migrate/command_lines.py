@@ -63,7 +63,8 @@ def _parts(words: list[str]) -> list[list[str]]:
     parts: list[list[str]] = [[]]
     for word in words:
         ends = word in ("&&", "||", ";", "|", "&") or word.endswith(";")
-        if word.rstrip(";") and word not in ("&&", "||", "|", "&"):
+        # An empty word is one that stands in quotes: a flag's value.
+        if word.rstrip(";") not in ("", "&&", "||", "|", "&") or not word:
             parts[-1].append(word.rstrip(";") if word.endswith(";") else word)
         if ends:
             parts.append([])

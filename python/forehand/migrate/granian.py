@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from forehand.migrate import asgi, static_files, tls
 from forehand.migrate.command_lines import Command, Grammar
 from forehand.migrate.outcome import Outcome, differs, not_needed, same, switch, unsupported
@@ -37,6 +39,15 @@ def _memory(outcome: Outcome, origin: str, value: Any) -> None:
 
 def _milliseconds(outcome: Outcome, origin: str, value: Any) -> None:
     outcome.put("header_timeout", f"{value}ms", origin)
+
+
+def _ignored_path(outcome: Outcome, origin: str, value: Any) -> None:
+    """granian's is a whole path, ours lies below a folder that is watched."""
+    below = os.path.relpath(str(value)) if "$" not in str(value) else os.pardir
+    if below.startswith(os.pardir):
+        outcome.unsupported(origin, value, "reload_exclude has paths below the folders that are watched")
+    else:
+        outcome.put("reload_exclude", [below], origin)
 
 
 def _format(outcome: Outcome, origin: str, value: Any) -> None:
@@ -84,7 +95,8 @@ RULES: dict[str, Rule] = {
     "--loop": asgi.loop,
     "--task-impl": not_needed("tasks are the loop's own"),
     "--backlog": same("backlog"),
-    "--backpressure": differs("requests beyond `threads` wait; a worker whose threads are all busy accepts nothing"),
+    "--backpressure": differs("requests beyond `threads` wait; a worker whose threads are all busy accepts nothing. "
+                              "Of ASGI, limit_concurrency is a bound: 503 beyond it"),
     "--http1-buffer-size": not_needed("heads have limits of their own: limit_header_bytes"),
     "--http1-header-read-timeout": _milliseconds,
     "--http1-keep-alive": _keep_alive,
@@ -130,10 +142,9 @@ RULES: dict[str, Rule] = {
     "--metrics-scrape-interval": not_needed("numbers are those of the moment at which they are asked for"),
     "--reload": switch(same("reload")),
     "--reload-paths": same("reload_dir"),
-    **dict.fromkeys(
-        ("--reload-ignore-dirs", "--reload-ignore-patterns", "--reload-ignore-paths"),
-        unsupported("watch fewer folders with reload_dir"),
-    ),
+    "--reload-ignore-dirs": same("reload_exclude"),
+    "--reload-ignore-paths": _ignored_path,
+    "--reload-ignore-patterns": unsupported("reload_exclude takes patterns such as '*.tmp', no regular expressions"),
     "--reload-tick": not_needed("the system reports which files have changed"),
     "--reload-ignore-worker-failure": not_needed("a reload that fails leaves the old workers serving"),
     "--process-name": same("process_name"),

@@ -6,10 +6,11 @@ below do. Facts: gunicorn's own documentation of its settings, up to version 27.
 
 from __future__ import annotations
 
+import os
 import re
 
 from forehand.migrate import asgi, tls
-from forehand.migrate.outcome import Outcome, not_needed, same, switch, unsupported, wider
+from forehand.migrate.outcome import Outcome, bound, not_needed, same, switch, unsupported, wider
 from forehand.settings import OPTIONS
 
 TYPE_CHECKING = False
@@ -100,6 +101,16 @@ def _error_log(outcome: Outcome, origin: str, value: Any) -> None:
         outcome.not_needed(origin, value, "lines go to standard error already")
 
 
+def _extra_files(outcome: Outcome, origin: str, value: Any) -> None:
+    for path in [value] if isinstance(value, str) else value:
+        below = os.path.relpath(str(path)) if "$" not in str(path) else os.pardir
+        if below.startswith(os.pardir):
+            outcome.unsupported(origin, path, "reload_include has files below the folders that are watched, which "
+                                "reload_dir names")  # fmt: skip
+        else:
+            outcome.put("reload_include", [below], origin)
+
+
 def _relaxed(name: str) -> Rule:
     return switch(lambda outcome, origin, value: outcome.put("http_relax", [name], origin))
 
@@ -151,12 +162,12 @@ SETTINGS: dict[str, Rule] = {
     "max_requests": same("max_requests"),
     "max_requests_jitter": same("max_requests_jitter"),
     "graceful_timeout": same("graceful_timeout"),
-    "limit_request_line": wider("limit_request_line_bytes"),
-    "limit_request_fields": wider("limit_header_lines"),
+    "limit_request_line": bound("limit_request_line_bytes", 4094),
+    "limit_request_fields": bound("limit_header_lines", 100),
     "limit_request_field_size": wider("limit_header_bytes"),
     "reload": switch(same("reload")),
     "reload_engine": not_needed("the system reports which files have changed"),
-    "reload_extra_files": unsupported("name folders to watch with reload_dir"),
+    "reload_extra_files": _extra_files,
     "spew": switch(unsupported("`forehand stacks` shows what every thread is doing")),
     "preload_app": switch(same("preload")),
     "sendfile": not_needed("wsgi.file_wrapper uses sendfile(2)"),
@@ -278,6 +289,7 @@ def translate(outcome: Outcome, values: Mapping[str, Any]) -> None:
     tls.translate(outcome)
     _protocol(outcome, values)
     _proxy_protocol(outcome, values)
+    _unix_peers(outcome)
     if values.get("syslog") and "log_syslog_to" not in outcome.settings:
         outcome.put("log_syslog_to", "udp://localhost:514", "gunicorn's default of syslog_addr")
     if sync and "threads" not in values:
@@ -313,9 +325,19 @@ def _protocol(outcome: Outcome, values: Mapping[str, Any]) -> None:
             outcome.put("gateway_allow", _listed(allowed), "uwsgi_allow_ips")
         return
     if value and str(value).lower() != "http":
-        outcome.unsupported("protocol", value, "HTTP, uwsgi and SCGI are spoken (docs/behind-nginx.md)")
+        outcome.unsupported("protocol", value, "HTTP, uwsgi, FastCGI and SCGI are spoken (docs/behind-nginx.md)")
     if allowed is not None:
         outcome.not_needed("uwsgi_allow_ips", allowed, "it has no effect without protocol = uwsgi")
+
+
+def _unix_peers(outcome: Outcome) -> None:
+    """Whoever connects to a unix socket is believed by gunicorn, whatever its lists of addresses say."""
+    if not outcome.binds_unix():
+        return
+    for name in ("forwarded_allow_ips", "proxy_protocol_from", "gateway_allow"):
+        peers = str(outcome.settings.get(name, "")).split(",")
+        if peers != [""] and not {"unix", "*"} & set(peers):
+            outcome.put(name, ",".join([*peers, "unix"]), outcome.origins[name])
 
 
 def _changed(outcome: Outcome, values: Mapping[str, Any], origin: str, change: Callable[[str], str]) -> bool:

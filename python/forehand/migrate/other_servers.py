@@ -6,6 +6,8 @@ who has typed the name that another server has.
 
 from __future__ import annotations
 
+import shlex
+
 from forehand.migrate import daphne, granian, gunicorn, gunicorn_flags, hypercorn, tls, uvicorn, uwsgi
 from forehand.migrate.outcome import Outcome
 from forehand.settings import OPTIONS
@@ -30,6 +32,12 @@ RULES = {"uvicorn": uvicorn.RULES, "granian": granian.RULES, "hypercorn": hyperc
 
 #: gunicorn's names of workers that are not ours; others are the path of a class.
 WORKER_CLASSES = ("asgi", "eventlet", "gevent_pywsgi", "gevent_wsgi", "tornado")
+#: What else gunicorn has to be told before an option means anything.
+NEEDED: dict[str, dict[str, Any]] = {
+    "access_log_format": {"accesslog": "-"},
+    "proxy_allow_ips": {"proxy_protocol": True},
+    "uwsgi_allow_ips": {"protocol": "uwsgi"},
+}
 #: What an option of TLS is said to be among: alone none of them means anything.
 BESIDE: dict[str, Any] = {"certfile": "cert.pem", "ca_certs": "ca.pem", "cert_reqs": 2}
 BESIDE_AS = {"certfile": "certificate", "ca_certs": "authorities", "cert_reqs": "verify"}
@@ -89,8 +97,7 @@ def _outcome(server: str, name: str, value: Any) -> Outcome:
     if server == "gunicorn":
         # Some of its settings are read together with the kind of its worker: threads are the common case.
         kind = {"worker_class": "gthread"} if name in gunicorn.TOGETHER and name != "timeout" else {}
-        if name == "access_log_format":
-            kind = {"accesslog": "-"}
+        kind = NEEDED.get(name, kind)
         gunicorn.translate(outcome, {**kind, name: value})
         if outcome.tls:
             outcome = Outcome(server)
@@ -126,4 +133,5 @@ def _ours(outcome: Outcome, name: str, toml: bool) -> Iterator[str]:
         elif OPTIONS[option].kind == "bool":
             yield f"`{OPTIONS[option].flag if value else '--no-' + OPTIONS[option].flag[2:]}`"
         else:
-            yield f"`{OPTIONS[option].flag} {','.join(value) if isinstance(value, list) else value}`"
+            text = ",".join(value) if isinstance(value, list) else str(value)
+            yield f"`{OPTIONS[option].flag} {shlex.quote(text)}`"

@@ -161,6 +161,11 @@ class Outcome:
                 self.remarks = [remark for remark in self.remarks if remark.option != given[2]]
                 self.not_needed(given[2], given[1], reason)
 
+    def binds_unix(self) -> bool:
+        """Whether an address is a unix socket's, in the file or on the command line."""
+        given = [value for name, value, _ in self._given if name == "bind"]
+        return any("unix:" in address for address in [*self.settings.get("bind", []), *given])
+
     def raise_limit(self, name: str, value: Any, origin: str) -> None:
         """Take a limit where it is wider than ours already is; 0 often means none, which we do not have."""
         own = OPTIONS[name].default
@@ -232,6 +237,19 @@ def same(name: str, remark: str = "") -> Rule:
 def wider(name: str) -> Rule:
     """A rule: ours is the same limit, and wide enough for most."""
     return lambda outcome, origin, value: outcome.raise_limit(name, value, origin)
+
+
+def bound(name: str, default: int) -> Rule:
+    """A rule: ours is the same limit, and as narrow as somebody has chosen, who has not written their default down; 0
+    means none, which we do not have."""
+
+    def rule(outcome: Outcome, origin: str, value: Any) -> None:
+        if int(value) in (0, default, OPTIONS[name].default):
+            outcome.raise_limit(name, int(value), origin)
+        else:
+            outcome.put(name, value, origin)
+
+    return rule
 
 
 def unsupported(reason: str) -> Rule:

@@ -108,6 +108,9 @@ def translate(outcome: Outcome, command: Command) -> None:
         outcome.put("access_log", "common", "uvicorn writes one unless told not to")
     asgi.default_address(outcome, "uvicorn's default")
     tls.translate(outcome)
+    if "--uds" in flags and not flags & {"--forwarded-allow-ips", "--no-proxy-headers"}:
+        outcome.differs("--forwarded-allow-ips", "", "uvicorn believes no proxy on a unix socket unless told '*'; here "
+                        'it is believed. forwarded_allow_ips = "127.0.0.1" believes none there')  # fmt: skip
     if "--workers" not in flags and (count := command.environment.get("WEB_CONCURRENCY")):
         outcome.put("workers", count, "WEB_CONCURRENCY")
     tell_unknown(outcome, GRAMMAR, unknown)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from forehand.migrate import asgi
 from forehand.migrate.command_lines import Command, Grammar
-from forehand.migrate.outcome import Outcome, not_needed, same, switch, unsupported, wider
+from forehand.migrate.outcome import Outcome, differs, not_needed, same, switch, unsupported, wider
 from forehand.migrate.uvicorn import tell_unknown
 
 TYPE_CHECKING = False
@@ -66,8 +66,8 @@ RULES: dict[str, Rule] = {
     "--trusted-proxy": same("forwarded_allow_ips"),
     "--trusted-proxy-count": unsupported("name every proxy in forwarded_allow_ips: the right-most address that is not "
                                          "trusted is the client"),
-    "--trusted-proxy-headers": not_needed("X-Forwarded-For, -Proto, -Host, -Port, -Prefix and Forwarded are "
-                                          "understood"),
+    "--trusted-proxy-headers": differs("of the trusted proxy all of X-Forwarded-For, -Proto, -Host, -Port, -Prefix and "
+                                       "Forwarded are believed: let it set or remove those that a client may send"),
     "--clear-untrusted-proxy-headers": not_needed("untrusted forwarding headers never reach the application"),
     "--no-clear-untrusted-proxy-headers": unsupported("untrusted forwarding headers never reach the application"),
     "--log-untrusted-proxy-headers": unsupported("untrusted forwarding headers are dropped, and not logged"),
@@ -106,7 +106,7 @@ def translate(outcome: Outcome, command: Command) -> None:
     asgi.closed_socket(outcome, "600", "waitress's default")
     if "--threads" not in flags:
         outcome.put("threads", 4, "waitress's default")
-    if not flags & {"--trusted-proxy", "--clear-untrusted-proxy-headers"}:
+    if "--trusted-proxy" not in flags:
         outcome.differs("--trusted-proxy", "", "waitress trusts no proxy unless told; here loopback and unix sockets "
                         'are believed. forwarded_allow_ips = "" believes nobody')  # fmt: skip
     tell_unknown(outcome, GRAMMAR, unknown)

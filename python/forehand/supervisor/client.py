@@ -40,6 +40,8 @@ ORDERS = {
 
 #: A supervisor says what it is at once, or on a machine that has much to do within some seconds.
 PATIENCE = 10.0
+#: What may follow an order, for shells to complete.
+WORDS = {"workers": ("+1", "-1"), "tls": ("reload",)}
 #: Those that do more than to pass one order on.
 SHOWN: dict[str, Any] = {"requests": request_list, "top": command, "profile": profile, "heap": heap}
 
@@ -47,6 +49,24 @@ SHOWN: dict[str, Any] = {"requests": request_list, "top": command, "profile": pr
 def main(arguments: Sequence[str]) -> int:
     """Give one order; the exit status. Raises Problem."""
     order = arguments[0]
+    words = list(arguments[1:])
+    # `-1` is a number here and no option.
+    words = [f" {word}" if word[:1] == "-" and word[1:].isdigit() else word for word in words]
+    given = grammar(order).parse_args(words)
+    line = order
+    if order == "workers":
+        line += f" {given.count.strip()}"
+    elif order == "status":
+        line += " counters"
+    elif order == "stop" and given.now:
+        line += " now"
+    if order in SHOWN:
+        return int(SHOWN[order].show(find(given.control), given))
+    return _give(order, line, find(given.control), given)
+
+
+def grammar(order: str) -> argparse.ArgumentParser:
+    """What may follow an order."""
     parser = argparse.ArgumentParser(prog=f"forehand {order}", description=ORDERS[order] + ".")
     parser.add_argument(
         "--control", "-C", metavar="PATH", default=os.environ.get("FOREHAND_CONTROL", ""),
@@ -64,22 +84,10 @@ def main(arguments: Sequence[str]) -> int:
     if order in SHOWN:
         SHOWN[order].add_flags(parser)
     if order == "workers":
-        # `-1` is a number here and no option.
         parser.add_argument("count", metavar="+1|-1|N")
     if order == "tls":
         parser.add_argument("what", choices=("reload",), metavar="reload", help="read certificates and keys again")
-    words = list(arguments[1:])
-    given = parser.parse_args([f" {word}" if word[:1] == "-" and word[1:].isdigit() else word for word in words])
-    line = order
-    if order == "workers":
-        line += f" {given.count.strip()}"
-    elif order == "status":
-        line += " counters"
-    elif order == "stop" and given.now:
-        line += " now"
-    if order in SHOWN:
-        return int(SHOWN[order].show(find(given.control), given))
-    return _give(order, line, find(given.control), given)
+    return parser
 
 
 def find(named: str) -> str:

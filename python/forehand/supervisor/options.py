@@ -71,6 +71,14 @@ def _readiness(value: str) -> None:
         _hook(value)
 
 
+def _pid_file(value: str) -> None:
+    if value.isdigit():
+        # daphne's -p is a port.
+        raise ValueError(
+            f"'{value}' looks like a port, which is --port or -b :{value}; a file of that name is ./{value}"
+        )
+
+
 def _umask(value: str) -> None:
     try:
         good = not value or 0 <= int(value, 8) <= 0o777
@@ -248,7 +256,7 @@ def _process(make: Any) -> Iterator[Any]:
                "what `ps` shows of the server's processes: forehand: NAME, worker 1; none: the application's name",
                metavar="NAME", aliases=("--name", "-n"))  # fmt: skip
     yield make("pid_file", "str", "", "Process", "write the supervisor's process id there", metavar="FILE",
-               aliases=("--pid", "-p"), brief="write the process id there")  # fmt: skip
+               aliases=("--pid", "-p"), check=_pid_file, brief="write the process id there")  # fmt: skip
     yield make("user", "str", "", "Process", "workers run as this user, with its supplementary groups",
                aliases=("-u",), brief="workers run as this user")  # fmt: skip
     yield make("group", "str", "", "Process", "workers run as this group", aliases=("-g",))
