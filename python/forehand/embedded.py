@@ -18,7 +18,7 @@ from forehand.listen import Listener, listen
 from forehand.settings import DEFAULT, OPTIONS, Settings
 from forehand.supervisor import log
 from forehand.supervisor.log_files import open_log
-from forehand.target import check, is_asgi, load
+from forehand.target import is_asgi, load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +68,18 @@ def settings_of(options: dict[str, Any], source: str) -> Settings:
     return settings
 
 
+def _callable(application: Any, source: str) -> Callable[..., Any]:
+    """The application, if it is one that can be called. Raises Problem."""
+    if callable(application):
+        return application  # type: ignore[no-any-return]
+    shown = repr(application)
+    hint = "it is called with (environ, start_response) or (scope, receive, send), or named in a text: 'shop.wsgi'"
+    if type(application).__name__ == "module":
+        hint = f"name one in it, or the module in a text: '{application.__name__}'"
+    what = shown if len(shown) <= 60 else f"{shown[:56]} ..."
+    raise Problem(errors.APPLICATION, f"{source}: {what} is no application", hint=hint)
+
+
 def _without_effect(settings: Settings, source: str, *, hint: str) -> None:
     for name in COMMAND_ONLY:
         harmless = (0, 1) if name == "workers" else ()
@@ -87,7 +99,7 @@ def serve(application: str | Callable[..., Any], options: dict[str, Any]) -> int
         return _command(application, settings)
     _without_effect(settings, "serve()", hint='name the application as a target, such as serve("shop.wsgi", workers=2)')
     name = getattr(application, "__qualname__", type(application).__name__)
-    check(application, name)
+    _callable(application, "serve()")
     _no_loop(application, settings)
     if settings.is_gevent():
         from forehand import greenlets
@@ -190,7 +202,7 @@ class Server:
                 hint="forehand.serve(app, worker_class='gevent') in the main thread, or the command",
             )
         _without_effect(settings, "Server()", hint='the command and forehand.serve("shop.wsgi") have it')
-        self._application = load(application) if isinstance(application, str) else check(application, "application")
+        self._application = load(application) if isinstance(application, str) else _callable(application, "Server()")
         self._settings = settings
         self._listeners: list[Listener] = []
         self._life: _Life | None = None

@@ -286,8 +286,12 @@ def test_the_port_is_that_of_the_first_address_whatever_is_spoken_there(tmp_path
 
 
 def test_what_is_no_application_says_so() -> None:
-    with pytest.raises(Problem, match=r"'application' is an int, which is not callable\n.*environ, start_response"):
+    with pytest.raises(Problem, match=r"^Server\(\): 3 is no application\n.*environ, start_response"):
         forehand.Server(3)  # type: ignore[arg-type]
+    with pytest.raises(Problem, match=r"^serve\(\): None is no application\n"):
+        forehand.serve(None, bind="127.0.0.1:0")  # type: ignore[arg-type]
+    with pytest.raises(Problem, match=r"<module 'gc' .* is no application\n.*the module in a text: 'gc'"):
+        forehand.Server(gc)  # type: ignore[arg-type]
 
 
 def test_serve_says_that_it_blocks_where_a_loop_runs() -> None:
