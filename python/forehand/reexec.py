@@ -28,6 +28,7 @@ def _serve(reader: int) -> int:
     from forehand import ending
     from forehand.errors import Problem
     from forehand.run import launch
+    from forehand.supervisor import log
 
     ending.process_ends = True
     with open(reader, "rb") as file:
@@ -37,5 +38,5 @@ def _serve(reader: int) -> int:
     try:
         return launch(plan)
     except Problem as problem:
-        sys.stderr.write(problem.text() + "\n")
+        log.fail(problem.text())
         return problem.status

@@ -206,6 +206,39 @@ def test_every_line_is_json_from_the_first_to_the_last(serve: Callable[..., Serv
     assert any("Ctrl-C stops" in text for text in said) and any("stopping: waiting" in text for text in said), said
 
 
+HOOKS = """
+def broken(facts):
+    raise RuntimeError("innermost")
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize(
+    ("words", "status", "message", "innermost"),
+    [
+        (["nosuch"], 4, "forehand: there is no module 'nosuch'", ""),
+        (["broken"], 4, "forehand: importing 'broken' raised", "ZeroDivisionError"),
+        (["whole", "--on-start", "hooks:broken"], 4, "forehand: the hook on_start ", "RuntimeError: innermost"),
+        (["whole", "--bind", "192.0.2.1:80"], 5, "forehand: ", ""),
+    ],
+    ids=["module", "import", "hook", "address"],
+)
+def test_why_a_server_does_not_begin_is_json_too_and_the_gravest(
+    tmp_path: Path, workers: str, words: list[str], status: int, message: str, innermost: str
+) -> None:
+    (tmp_path / "hooks.py").write_text(HOOKS)
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "whole.py").write_text("def app(environ, start_response):\n    raise KeyError\n")
+    command = [PYTHON, "-m", "forehand", *words, "--log-format", "json", "--workers", workers]
+    if "--bind" not in words:
+        command.append("--bind=127.0.0.1:0")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    said = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (done.returncode, said[-1]["level"]) == (status, "critical"), done.stderr
+    assert said[-1]["message"].startswith(message)
+    assert innermost in said[-1].get("traceback", "")
+
+
 CONFIG = {
     "version": 1,
     "formatters": {"own": {"format": "%(name)s|%(levelname)s|%(message)s"}},
@@ -246,7 +279,20 @@ def test_lines_go_to_pythons_logging(serve: Callable[..., Serving], tmp_path: Pa
     assert re.search(r"^forehand.error\|INFO\|reload", found, re.M), found
     assert re.search(r'^forehand.access\|INFO\|.*"GET /deep HTTP/1.1" 500', found, re.M), found
     assert found.count("refused a request") == 1, "each line once"
+    assert re.search(r"^forehand.error\|INFO\|Forehand \d", found, re.M) and "|forehand: stopping" in found, "all lines"
+    assert server.log() == "", "and nowhere else"
     assert "refused a request" not in server.log()
+
+
+def test_pythons_logging_hears_why_a_server_does_not_begin_and_so_does_who_starts_it(tmp_path: Path) -> None:
+    config = json.loads(json.dumps(CONFIG))
+    config["handlers"]["file"]["filename"] = str(tmp_path / "own.log")
+    (tmp_path / "logging.json").write_text(json.dumps(config))
+    command = [PYTHON, "-m", "forehand", "nosuch", "--log-config", "logging.json", "--bind=127.0.0.1:0"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    said = "forehand: there is no module 'nosuch'"
+    assert f"forehand.error|CRITICAL|{said}" in (tmp_path / "own.log").read_text()
+    assert (done.returncode, said in done.stderr) == (4, True), done.stderr
 
 
 SLOW = """

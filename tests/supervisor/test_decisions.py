@@ -54,7 +54,7 @@ def test_a_first_start_that_fails_ends_with_its_cause() -> None:
     story = Story(wanted=2)
     story("tick")
     actions = story.died(1, cause=(4, "forehand: no module"))
-    assert ("say", "plain", "forehand: no module") in actions
+    assert ("say", "failed", "forehand: no module") in actions
     assert names(actions, "kill") == [2]
     assert names(actions, "spawn") == []
     assert story.died(2) == [("exit", 4)]

@@ -239,7 +239,7 @@ def _give_up(state: State, status: int, text: str) -> Iterable[Action]:
     """The first start has failed: nobody is served by trying again unseen."""
     state.phase = "stopping"
     state.exit = status
-    yield ("say", "plain", text)
+    yield ("say", "failed", text)
     for worker in state.workers.values():
         worker.state = KILLED
         worker.deadline = NEVER

@@ -35,14 +35,26 @@ def write(level: str, text: str) -> None:
     """One line, or several of one matter; `plain` has no stamp, for what an operator typed, unless programs read."""
     if LEVELS[level] < threshold:
         return
-    if redirect is not None and level != "plain":
-        redirect(level, text)
+    if redirect is not None:
+        redirect("info" if level == "plain" else level, text)
         return
     if level == "plain" and form != lines.JSON:
         line = f"{text}\n"
     else:
         line = lines.line(form, "info" if level == "plain" else level, text)
     put(line)
+
+
+def fail(text: str) -> None:
+    """Why the server ends before it has begun, maybe behind a traceback. Standard error has it in any case: whoever has
+    started it looks there."""
+    trace, found, rest = text.rpartition("\nforehand: ")
+    if redirect is not None:
+        redirect("critical", text)
+    if form == lines.JSON:
+        put(lines.line(form, "critical", f"forehand: {rest}" if found else text, trace))
+    else:
+        put(f"{text}\n")
 
 
 def put(text: str) -> None:

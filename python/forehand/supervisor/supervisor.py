@@ -270,7 +270,10 @@ class Supervisor:
             self.gone(child, "was not wanted any more", False)
 
     def _do_say(self, level: str, text: str) -> None:
-        log.write(level, text if level != "plain" else _plain(text))
+        if level == "failed":
+            log.fail(_plain(text))
+        else:
+            log.write(level, text if level != "plain" else _plain(text))
 
     def _do_serving(self) -> None:
         assert self.children is not None
