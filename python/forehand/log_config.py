@@ -16,7 +16,7 @@ import select
 import threading
 import time
 
-from forehand import errors
+from forehand import errors, loggers
 from forehand.errors import Problem
 from forehand.supervisor import log
 
@@ -49,7 +49,25 @@ def set_up(plan: dict[str, Any]) -> None:
         logger.disabled = False
         if logger.level == logging.NOTSET:
             logger.setLevel(log.LEVELS[plan["log_level"]] if name == ERROR else logging.INFO)
+    left = _left_alone(plan)
     log.redirect = _said
+    if left:
+        log.write("warning", f"--log-config: {plan['log_config']} has no handler for {left}")
+
+
+def _left_alone(plan: dict[str, Any]) -> str:
+    """Give loggers that the configuration has no handler for the ones that they have without a configuration; what to
+    say of it, if it is the first time. One that is written for another server would lose every line."""
+    left = []
+    if not logging.getLogger(ERROR).hasHandlers():
+        loggers.form = log.form
+        loggers.error_logger()
+        left.append(f"{ERROR}: its lines go to standard error")
+    if not logging.getLogger(ACCESS).hasHandlers():
+        loggers.access_logger()
+        if plan["engine"]["access_log"] not in ("auto", "none"):
+            left.append(f"{ACCESS}: its lines go to standard output")
+    return ", and for ".join(left)
 
 
 def _said(level: str, text: str) -> None:
@@ -147,6 +165,9 @@ def _nobody(plan: dict[str, Any], why: str) -> Problem:
 
 def engine_settings() -> dict[str, Any]:
     """Descriptors for the engine's lines, which a thread of this process gives to the loggers."""
+    for name in (ERROR, ACCESS):
+        # The application may have been loaded, and have configured logging, which disables what was there before.
+        logging.getLogger(name).disabled = False
     own, access = Relay(_tell_own), Relay(_tell_access)
     _relays.extend((own, access))
     # Runs before logging's own callback, which closes the handlers, as that was registered before.

@@ -295,6 +295,65 @@ def test_pythons_logging_hears_why_a_server_does_not_begin_and_so_does_who_start
     assert (done.returncode, said in done.stderr) == (4, True), done.stderr
 
 
+CONFIGURES = """
+import logging.config
+logging.config.dictConfig({"version": 1})  # which disables every logger that is there
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_application_that_configures_logging_disables_no_line_of_ours(
+    serve: Callable[..., Serving], tmp_path: Path, way: str
+) -> None:
+    config = json.loads(json.dumps(CONFIG))
+    config["loggers"] = {name: {"handlers": ["file"]} for name in ("forehand.error", "forehand.access")}
+    config["handlers"]["file"]["filename"] = str(tmp_path / "own.log")
+    (tmp_path / "logging.json").write_text(json.dumps(config))
+    target, *options = WAYS[way]
+    module, _, name = target.partition(":")
+    (tmp_path / "own.py").write_text(f"{CONFIGURES}from {module} import {name or 'application'} as app\n")
+    server = serve(
+        "own:app", *options, "--log-config", "logging.json", "--access-log", "common", cwd=tmp_path,
+        env={"FAILURE": os.devnull, "PYTHONPATH": str(HERE / "apps")},
+    )  # fmt: skip
+    server.raw(b"GET /deep HTTP/1.1\r\n" + CLOSE + b"\r\n")
+    assert server.stop() == 0
+    found = (tmp_path / "own.log").read_text()
+    assert "forehand.error|ERROR|the application failed: GET /deep" in found
+    assert re.search(r'^forehand.access\|INFO\|.*"GET /deep HTTP/1.1" 500', found, re.M), found
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_failure_is_told_after_the_application_has_configured_logging_anew(
+    serve: Callable[..., Serving], tmp_path: Path, way: str
+) -> None:
+    target, *options = WAYS[way]
+    module, _, name = target.partition(":")
+    (tmp_path / "configures.py").write_text(CONFIGURES)
+    (tmp_path / "own.py").write_text(
+        f"from {module} import {name or 'application'} as inner\nasked = []\ndef app(*given):\n    asked.append(1)\n"
+        "    if len(asked) == 2:\n        import configures\n    return inner(*given)\n"
+    )
+    options = [*options, "--env", "FAILURE=/dev/null", "--pythonpath", str(HERE / "apps")]
+    server = serve("own:app", *options, cwd=tmp_path)
+    for _ in range(2):
+        server.raw(b"GET /deep HTTP/1.1\r\n" + CLOSE + b"\r\n")
+    server.until(lambda: server.log().count("the application failed: GET /deep") == 2)
+
+
+def test_a_configuration_for_another_server_loses_no_line(serve: Callable[..., Serving], tmp_path: Path) -> None:
+    handlers = {"none": {"class": "logging.NullHandler"}}
+    others = {"version": 1, "handlers": handlers, "loggers": {"uvicorn": {"handlers": ["none"]}}}
+    (tmp_path / "logging.json").write_text(json.dumps(others))
+    server = serve("failures", "--log-config", str(tmp_path / "logging.json"), "--access-log", "common")
+    server.raw(b"GET /noted HTTP/1.1\r\n" + CLOSE + b"\r\n")
+    server.raw(b"bad\r\n\r\n")
+    assert server.stop() == 0
+    assert "logging.json has no handler for forehand.error: its lines go to standard error" in server.log()
+    assert "info: refused a request" in server.log() and '"GET /noted HTTP/1.1" 200' in server.log()
+    assert server.log().count("has no handler") == 1
+
+
 SLOW = """
 import logging, time
 class Slow(logging.FileHandler):

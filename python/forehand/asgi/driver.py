@@ -15,7 +15,7 @@ from forehand.asgi.lifespan import Lifespan
 from forehand.ending import CLEAN_UP
 from forehand.errors import Problem
 from forehand.graceful import Stoppable, until_stopped
-from forehand.logs import error_logger
+from forehand.loggers import error_logger
 from forehand.supervisor import log
 
 TYPE_CHECKING = False

@@ -10,7 +10,8 @@ import asyncio
 
 from forehand import errors
 from forehand.errors import Problem
-from forehand.logs import application_error, error_logger
+from forehand.loggers import error_logger
+from forehand.logs import application_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
