@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import traceback
 
 SEEN = []
 
@@ -44,6 +45,23 @@ async def raising(scope, send):
     raise LookupError("raised on purpose")
 
 
+async def exiting(scope, send):
+    sys.exit("DATABASE_URL is missing")
+
+
+def told_and_raised(what, step):
+    """As Starlette does it: the message is the traceback, and the exception goes on."""
+
+    async def both(scope, send):
+        try:
+            await step(scope, send)
+        except BaseException:
+            await send({"type": f"lifespan.{what}.failed", "message": traceback.format_exc()})
+            raise
+
+    return both
+
+
 async def returning(scope, send):
     await send({"type": "lifespan.nonsense"})
 
@@ -76,5 +94,11 @@ start_raises = made(start=raising)
 start_nonsense = made(start=returning)
 stop_fails = made(stop=failed("shutdown"))
 stop_raises = made(stop=raising)
+start_exits = made(start=exiting)
+start_exits_as_starlette = made(start=told_and_raised("startup", exiting))
+start_raises_as_starlette = made(start=told_and_raised("startup", raising))
+stop_exits = made(stop=exiting)
+stop_exits_as_starlette = made(stop=told_and_raised("shutdown", exiting))
+stop_raises_as_starlette = made(stop=told_and_raised("shutdown", raising))
 stop_hangs = made(stop=hanging)
 refusing = Refusing()

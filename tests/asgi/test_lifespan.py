@@ -71,6 +71,30 @@ def test_a_start_that_raises_is_told_of_where_nobody_insists(serve: Callable[...
     assert ask(server, "/")[0] == 200
 
 
+@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("target", ["start_exits", "start_exits_as_starlette", "start_raises_as_starlette"])
+def test_a_start_that_exits_or_raises_is_told_once_and_with_its_own_frames(
+    target: str, workers: str, loop: str
+) -> None:
+    status, words = refused(f"lifespans:{target}", "--workers", workers, "--loop", loop)
+    innermost = "SystemExit: DATABASE_URL is missing" if "exits" in target else "LookupError: raised on purpose"
+    assert status == 4, words
+    assert words.count("Traceback (most recent call last)") == 1 and innermost in words, words
+    assert "python/forehand/" not in words and "never retrieved" not in words, words
+    assert "forehand: the application's startup " in words.rpartition(innermost)[0] + words.splitlines()[-2]
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("target", ["stop_exits", "stop_exits_as_starlette", "stop_raises_as_starlette"])
+def test_a_stop_that_exits_or_raises_is_told_once_and_ends_in_order(
+    serve: Callable[..., Serving], target: str, workers: str, loop: str
+) -> None:
+    server = serve(f"lifespans:{target}", "--workers", workers, "--loop", loop)
+    assert server.stop() == 0
+    assert server.log().count("Traceback (most recent call last)") == 1, server.log()
+    assert "in exiting" in server.log() or "in raising" in server.log()
+
+
 def test_words_that_nobody_asked_for_are_an_error() -> None:
     status, words = refused("lifespans:start_nonsense", "--lifespan", "on")
     assert status == 4 and "lifespan.nonsense" in words

@@ -74,6 +74,29 @@ def test_the_check_finds_them_unless_told_not_to_look(shop: Path, target: str) -
     assert check(shop, target, "--readiness", "none").returncode == 0
 
 
+@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("target", ["shop.wsgi", "shop.asgi"])
+def test_views_that_exit_are_broken_too(serve: Callable[..., Serving], shop: Path, target: str, workers: str) -> None:
+    server = serve(target, cwd=shop) if workers == "1" else None
+    rewrite(shop / "shop/views.py", "import sys\nsys.exit()\n")
+    done = check(shop, target)
+    assert (done.returncode, "SystemExit in what shop.urls imports" in done.stderr) == (4, True), done.stderr
+    command = [PYTHON, "-m", "forehand", target, "--bind=127.0.0.1:0", "--workers", workers]
+    begun = subprocess.run(command, cwd=shop, capture_output=True, text=True, timeout=60)
+    assert (begun.returncode, "SystemExit in what shop.urls imports" in begun.stderr) == (4, True), begun.stderr
+    if server is not None:
+        status, text = server.order("reload")
+        assert (status, "SystemExit in what shop.urls imports" in text) == (4, True), text
+        assert b"front" in server.raw(ASK)
+
+
+@pytest.mark.parametrize("target", ["shop.wsgi", "shop.asgi"])
+def test_a_readiness_call_that_exits_has_failed(shop: Path, target: str) -> None:
+    (shop / "ready.py").write_text("import sys\ndef ready():\n    sys.exit(0)\n")
+    done = check(shop, target, "--readiness", "ready:ready")
+    assert (done.returncode, "'ready:ready' raised SystemExit" in done.stderr) == (4, True), done.stderr
+
+
 def test_the_check_runs_a_readiness_call_that_is_named(shop: Path) -> None:
     for target in ("shop.wsgi", "shop.asgi"):
         assert check(shop, target, "--readiness", "/").returncode == 0

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 STARTUP, SHUTDOWN = "lifespan.startup", "lifespan.shutdown"
 
 
+def _parted(failure: str) -> tuple[str, str]:
+    """What an application says of its failure, and the traceback that it is, as Starlette's."""
+    if not failure.startswith("Traceback "):
+        return failure, ""
+    return next((line for line in reversed(failure.splitlines()) if line.strip()), ""), failure
+
+
 class Lifespan:
     """One application's lifespan. `state` is what scopes get copies of."""
 
@@ -31,7 +38,7 @@ class Lifespan:
         self.heard: asyncio.Queue[dict[str, str]] = asyncio.Queue()
         self.answers: dict[str, asyncio.Future[str | None]] = {}
         self.asked = ""
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[SystemExit | None] | None = None
 
     async def start(self) -> None:
         """Wait until the application has started. Raises Problem where it could not."""
@@ -47,19 +54,22 @@ class Lifespan:
             if failure is None:
                 return
             await self._let_go()
+            self._error()
+            message, traceback = _parted(failure)
             raise Problem(
                 errors.APPLICATION,
-                "the application's startup failed" + (f": {failure}" if failure else ""),
+                "the application's startup failed" + (f": {message}" if message else ""),
                 hint="it sent 'lifespan.startup.failed'; its own words are above, if it has written any",
+                traceback=traceback,
             )
         self._returned_early()
 
     def _returned_early(self) -> None:
         """The application's end came before its answer: a refusal of the protocol, or a failure."""
         assert self.task is not None
-        error = None if self.task.cancelled() else self.task.exception()
+        error = self._error()
         self.task = None
-        if self.mode == "auto":
+        if self.mode == "auto" and not isinstance(error, SystemExit):
             # The specification's way of not taking part: raise, or return. Whoever has heard of
             # the start and raises then is served as well, and what it raised is told.
             if error is not None and self.heard.empty():
@@ -73,11 +83,12 @@ class Lifespan:
             )
         import traceback
 
+        others = "off" if isinstance(error, SystemExit) else "auto or off"
         raise Problem(
             errors.APPLICATION,
             f"the application's startup raised {type(error).__name__}",
-            hint="the traceback above is the application's own; --lifespan auto or off serves it anyway",
-            traceback="".join(traceback.format_exception(type(error), error, error.__traceback__)),
+            hint=f"the traceback above is the application's own; --lifespan {others} serves it anyway",
+            traceback="".join(traceback.format_exception(type(error), error, errors.own_frames(error.__traceback__))),
         )
 
     async def stop(self, timeout: float) -> None:
@@ -92,17 +103,27 @@ class Lifespan:
                 "the application's shutdown did not end within %g s and was cancelled (--graceful-timeout)", timeout
             )
         answer = self.answers[SHUTDOWN]
-        if answer.done() and not answer.cancelled() and answer.result() is not None:
-            error_logger().error("the application's shutdown failed: %s", answer.result() or "it did not say why")
+        failure = answer.result() if answer.done() and not answer.cancelled() else None
+        if failure is not None:
+            message, traceback = _parted(failure)
+            told = f"{message or 'it did not say why'}\n{traceback}".rstrip()
+            error_logger().error("the application's shutdown failed: %s", told)
         await self._let_go()
-        self._tell_end()
+        # Starlette raises what it has told of.
+        if not failure or type(self._error()).__name__ not in failure:
+            self._tell_end()
 
     def _tell_end(self) -> None:
         """An exception that ended the application is told, whenever it came."""
-        if self.task is not None and self.task.done() and not self.task.cancelled():
-            error = self.task.exception()
-            if error is not None:
-                application_error("lifespan", error)
+        error = self._error()
+        if error is not None:
+            application_error("lifespan", error)
+
+    def _error(self) -> BaseException | None:
+        """What has ended the application; None: nothing, or it has not ended."""
+        if self.task is None or not self.task.done() or self.task.cancelled():
+            return None
+        return self.task.exception() or self.task.result()
 
     async def _ask(self, event: str) -> None:
         """Tell the application and wait for its answer, or for its end."""
@@ -121,13 +142,18 @@ class Lifespan:
             self.task.cancel()
             await asyncio.wait({self.task}, timeout=0.2)
 
-    async def _live(self) -> None:
+    async def _live(self) -> SystemExit | None:
         scope = {
             "type": "lifespan",
             "asgi": {"version": "3.0", "spec_version": "2.0"},
             "state": self.state,
         }
-        await self.application(scope, self.heard.get, self._send)
+        try:
+            await self.application(scope, self.heard.get, self._send)
+        except SystemExit as error:
+            # Raised on, it would end the event loop in the middle of what else is under way.
+            return error
+        return None
 
     async def _send(self, event: dict[str, Any]) -> None:
         kind = event["type"]

@@ -25,7 +25,7 @@ async def prove(how: str, application: Callable[..., Any], state: dict[str, Any]
         return readiness.prove(how, application)
     try:
         status = await _get(how, application, state)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise readiness.failed(how, f"raised {type(error).__name__}: {error}", error) from None
     if not 100 <= status < 400:
         raise readiness.failed(how, f"answered {status or 'nothing'}")

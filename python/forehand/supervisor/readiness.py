@@ -33,14 +33,14 @@ def prove(how: str, application: Callable[..., Any]) -> None:
             answer = forked.parent_only(find(how, "readiness"))
         except Problem:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # what exits is a failure, as at the import
             raise failed(how, f"raised {type(error).__name__}: {error}", error) from None
         if answer is False:
             raise failed(how, "returned False")
         return
     try:
         status = forked.parent_only(_get, how, application)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # what exits is a failure, as at the import
         raise failed(how, f"raised {type(error).__name__}: {error}", error) from None
     if not status[:3].isdigit() or int(status[:3]) >= 400:
         raise failed(how, f"answered {status or 'nothing'}")
@@ -63,7 +63,7 @@ def resolve_urls() -> None:
 
     try:
         forked.parent_only(walk, get_resolver().url_patterns)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # what exits is a failure, as at the import
         import traceback
 
         shown = errors.own_frames(error.__traceback__)
