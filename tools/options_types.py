@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forehand.option import Option
+from forehand.option import Option, joined
 from forehand.settings import OPTIONS
 
 KINDS = {
@@ -15,6 +15,8 @@ KINDS = {
 def _kind(option: Option) -> str:
     if option.kind == "choice":
         return "Literal[" + ", ".join(f'"{choice}"' for choice in option.choices) + "]"
+    if option.tables is joined:
+        return KINDS["list"]
     return KINDS[option.kind] + (" | bool" if option.bare else "")
 
 

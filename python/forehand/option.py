@@ -106,6 +106,9 @@ class Option:
         good = isinstance(value, expected) and (self.kind == "bool" or not isinstance(value, bool))
         if not good and self.kind == "list" and isinstance(value, (int, float)) and not isinstance(value, bool):
             raise ValueError(f'{value!r} is a number, and text is wanted: "{value}"')
+        if not good and self.kind == "str" and isinstance(value, int) and not isinstance(value, bool):
+            # Not which text: 0o660 is 432 here.
+            raise ValueError(f"{value} is a number, and text in quotes is wanted")
         if not good:
             raise ValueError(f"{value!r} is not {WORDS[self.kind]}")
         if self.kind in ("int", "size", "time", "count", "workers") and value < 0:
@@ -121,7 +124,9 @@ class Option:
             if self.choices and member not in self.choices:
                 from forehand.errors import near
 
-                raise ValueError(f"'{member}' is none of {', '.join(self.choices)}{near(member, list(self.choices))}")
+                raise ValueError(
+                    f"'{member}' is none of {', '.join(self.choices)}{near(member.lower(), list(self.choices))}"
+                )
         if self.check is not None:
             self.check(value)
         return value
@@ -138,6 +143,11 @@ WORDS = {
     "count": "a whole number or 'auto'",
     "workers": "a number of processes or 'auto'",
 }
+
+
+def joined(value: Any) -> Any:
+    """Of a text that has commas between its members, what a file may have in its place: a list."""
+    return ",".join(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
 
 
 def _int(text: str) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from forehand import _core, lanes, sendfile, static_files, tls_options, tracing_options
 from forehand.listen import check_port, secured
-from forehand.option import Option
+from forehand.option import Option, joined
 from forehand.supervisor import options as supervision
 
 TYPE_CHECKING = False
@@ -245,7 +245,7 @@ def _proxies() -> Iterator[Option]:
     yield Option(
         "forwarded_allow_ips", "str", "127.0.0.0/8,::1,unix", "Proxies",
         "peers whose X-Forwarded-* and Forwarded headers are trusted: addresses, networks, 'unix', '*'; empty: none",
-        metavar="PEERS", check=_core.check_trust, brief="peers whose X-Forwarded-* headers are trusted",
+        metavar="PEERS", check=_core.check_trust, tables=joined, brief="peers whose X-Forwarded-* headers are trusted",
     )  # fmt: skip
     yield Option(
         "forwarded_headers", "choice", "both", "Proxies",
@@ -256,7 +256,7 @@ def _proxies() -> Iterator[Option]:
         "proxy_protocol_from", "str", "127.0.0.0/8,::1,unix", "Proxies",
         "load balancers that may connect to addresses with ?proxy=, where their PROXY header says who the client is: "
         "addresses, networks, 'unix', '*'; everybody else is refused there",
-        metavar="PEERS", check=_core.check_trust,
+        metavar="PEERS", check=_core.check_trust, tables=joined,
     )  # fmt: skip
     yield Option(
         "proxy_protocol_tls", "bool", False, "Proxies",
@@ -266,7 +266,7 @@ def _proxies() -> Iterator[Option]:
         "gateway_allow", "str", "127.0.0.0/8,::1,unix", "Proxies",
         "web servers that may connect to addresses with fastcgi:, uwsgi: or scgi:, where their variables say who the "
         "client is and what it wants: addresses, networks, 'unix', '*'; everybody else is refused there",
-        metavar="PEERS", check=_core.check_trust,
+        metavar="PEERS", check=_core.check_trust, tables=joined,
     )  # fmt: skip
     yield Option("url_scheme", "choice", "http", "Proxies", "wsgi.url_scheme, unless a trusted proxy says otherwise",
                  choices=("http", "https"))  # fmt: skip
@@ -317,7 +317,7 @@ def _own() -> Iterator[Option]:
                  brief="go to this folder first")  # fmt: skip
     yield Option(
         "pythonpath", "str", "", "Application", "folders, with commas between, to look for modules in first",
-        metavar="DIRS", aliases=("--app-dir",),
+        metavar="DIRS", aliases=("--app-dir",), tables=joined,
     )  # fmt: skip
     yield Option(
         "env", "list", [], "Application", "set a variable before the application is imported; may be repeated",

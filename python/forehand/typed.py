@@ -13,8 +13,8 @@ class Options(TypedDict, total=False):
     """All of them; docs/settings.md says what each is for."""
 
     chdir: str
-    pythonpath: str
-    app_dir: str
+    pythonpath: str | list[str]
+    app_dir: str | list[str]
     env: str | list[str]
     env_file: str
     env_files: str
@@ -56,11 +56,11 @@ class Options(TypedDict, total=False):
     static: str | list[str]
     sendfile: str | list[str]
     server_header: str
-    forwarded_allow_ips: str
+    forwarded_allow_ips: str | list[str]
     forwarded_headers: Literal["both", "x-forwarded", "forwarded"]
-    proxy_protocol_from: str
+    proxy_protocol_from: str | list[str]
     proxy_protocol_tls: bool
-    gateway_allow: str
+    gateway_allow: str | list[str]
     url_scheme: Literal["http", "https"]
     access_log: str | bool
     log_format: Literal["text", "json"]
