@@ -74,6 +74,18 @@ def test_an_option_may_be_given_again_by_the_same_name(tmp_path: Path) -> None:
     assert setting("bind", "-b", ":1", "--bind", ":2", cwd=tmp_path).startswith('bind = [":1", ":2"]')
 
 
+def test_what_has_commas_between_its_members_may_be_a_list_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "forehand.toml").write_text('forwarded_allow_ips = ["10.0.0.1", "unix"]\npythonpath = ["a", "b"]\n')
+    assert setting("forwarded_allow_ips", cwd=tmp_path).startswith('forwarded_allow_ips = "10.0.0.1,unix"')
+    assert setting("pythonpath", cwd=tmp_path).startswith('pythonpath = "a,b"')
+
+
+def test_a_number_in_place_of_text_is_told_without_a_guess(tmp_path: Path) -> None:
+    (tmp_path / "forehand.toml").write_text("socket_mode = 0o660\n")
+    status, text = run("--print-config", cwd=tmp_path)
+    assert (status, "432 is a number, and text in quotes is wanted" in text) == (3, True), text
+
+
 FOREIGN = [
     (["--uds", "/run/x.sock"], "uvicorn's --uds is `--bind unix:/run/x.sock` here"),
     (["--fd=3"], "uvicorn's --fd is `--bind fd://3` here"),
