@@ -12,6 +12,44 @@ from forehand.migrate.outcome import DIFFERENT, NOT_NEEDED, UNSUPPORTED
 DATA = Path(__file__).parent / "data"
 
 
+FOR_GUNICORN = "gunicorn a:b\n"
+STARTS = {
+    "Procfile": f"web: {FOR_GUNICORN}",
+    "Dockerfile": f"FROM python\nWORKDIR /srv\nCMD {FOR_GUNICORN}",
+    "docker-compose.yml": f"services:\n  web:\n    command: {FOR_GUNICORN}",
+    "shop.service": "[Service]\nWorkingDirectory={folder}\nExecStart=/venv/bin/gunicorn a:b\n",
+    "supervisord.conf": "[program:web]\ndirectory={folder}\ncommand=gunicorn a:b\n",
+    "start.sh": f"#!/bin/sh\nexec {FOR_GUNICORN}",
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_what_a_server_reads_where_it_is_started_is_found_from_another_folder(tmp_path: Path, name: str) -> None:
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / "gunicorn.conf.py").write_text("workers = 7\n")
+    (shop / name).write_text(STARTS[name].format(folder=shop))
+    assert recognised(f"shop/{name}", str(tmp_path), {}).settings["workers"] == 7
+    # Where both have one, a Procfile belongs to what is beside it, and a script is called from the project's folder.
+    (tmp_path / "gunicorn.conf.py").write_text("workers = 5\n")
+    found = recognised(f"shop/{name}", str(tmp_path), {}).settings["workers"]
+    assert found == (5 if name == "start.sh" else 7)
+
+
+def test_a_file_beside_a_compose_file_is_read_from_another_folder(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop/uwsgi.ini").write_text("[uwsgi]\nhttp = :8000\nmodule = shop.wsgi\n")
+    (tmp_path / "shop/compose.yaml").write_text("services:\n  web:\n    command: uwsgi --ini uwsgi.ini\n")
+    assert recognised("shop/compose.yaml", str(tmp_path), {}).settings["bind"] == [":8000"]
+
+
+def test_hypercorn_with_a_format_and_a_file_has_one_access_log(tmp_path: Path) -> None:
+    (tmp_path / "hypercorn.toml").write_text('accesslog = "-"\naccess_log_format = "%(h)s %(s)s"\n')
+    outcome = recognised("hypercorn -c hypercorn.toml a:b", str(tmp_path), {})
+    assert (outcome.settings["access_log"], outcome.settings["access_log_file"]) == ("%(h)s %(s)s", "-")
+    assert [remark for remark in outcome.remarks if remark.kind == UNSUPPORTED] == []
+
+
 def test_a_uwsgi_file() -> None:
     outcome = recognised(str(DATA / "flask.ini"), ".", {})
     assert outcome.target == "run:app"

@@ -36,10 +36,9 @@ def _log(name: str) -> Rule:
 
 
 def _access(outcome: Outcome, origin: str, value: Any) -> None:
+    # Its format may come later; `translate` looks whether one has.
     if value:
         outcome.put("access_log_file", value, origin)
-        if "access_log" not in outcome.settings:
-            outcome.put("access_log", "combined", origin)
 
 
 def _umask(outcome: Outcome, origin: str, value: Any) -> None:
@@ -138,8 +137,11 @@ def translate(outcome: Outcome, command: Command) -> None:
             _file(outcome, str(value), command.folder, flags)
     for flag, value in sorted(given, key=lambda pair: pair[0] != "--access-logformat"):
         outcome.take(RULES[flag], flag, value)
-    if "access_log" in outcome.settings and "access_log_file" not in outcome.settings:
-        outcome.put("access_log", "none", "hypercorn writes an access log where a file is named")
+    if "access_log_file" not in outcome.settings:
+        if "access_log" in outcome.settings:
+            outcome.put("access_log", "none", "hypercorn writes an access log where a file is named")
+    elif "access_log" not in outcome.settings:
+        outcome.put("access_log", "combined", outcome.origins["access_log_file"])
     asgi.closed_socket(outcome, "755", "hypercorn's, as umask 022 leaves it")
     asgi.default_address(outcome, "hypercorn's default")
     tls.translate(outcome)

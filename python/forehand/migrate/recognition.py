@@ -264,6 +264,24 @@ def _one_of(
     return chosen
 
 
+def _places(found: service.Service, path: str, folder: str) -> list[str]:
+    """Folders in which a file's command may be started, as they are on this machine, the likeliest first."""
+    own = os.path.dirname(path) or os.curdir
+    if found.kind in ("Procfile", "Dockerfile") or found.kind.startswith("Compose"):
+        return [own, folder]
+    declared = [value for name, value, _ in found.settings if name == "chdir" and os.path.isdir(value)]
+    return [*declared, folder, own]
+
+
+def _started_in(command: Command, places: list[str], folder: str) -> str:
+    """The first of some folders that has a file which the command names, or reads unasked; `folder`: none has."""
+    named = [word.partition("=")[2] or word for word in command.words]
+    named = [name.removeprefix("file:").partition(":")[0] for name in named]
+    if command.name == "gunicorn":
+        named.append("gunicorn.conf.py")
+    return next((place for place in places if any(os.path.isfile(os.path.join(place, one)) for one in named)), folder)
+
+
 def _service(found: service.Service, path: str, folder: str, environment: Mapping[str, str]) -> Outcome:
     known = {**environment, **found.environment}
     for line in found.lines:
@@ -273,7 +291,8 @@ def _service(found: service.Service, path: str, folder: str, environment: Mappin
             continue  # a line of a script that goes on over several, or that is no command at all
         # Variables alone start nothing where a later line may start a server.
         if here and (here[0].words or line == found.lines[-1]):
-            outcome = _command(here[0], folder)
+            place = _started_in(here[0], _places(found, path, folder), folder)
+            outcome = _command(here[0], place)
             found.tell(outcome)
             outcome.server = f"{found.kind}, {outcome.server}"
             return outcome
