@@ -17,6 +17,8 @@ def _kind(option: Option) -> str:
         return "Literal[" + ", ".join(f'"{choice}"' for choice in option.choices) + "]"
     if option.tables is joined:
         return KINDS["list"]
+    if option.kind == "list" and (option.metavar == "PAIRS" or "=" in option.metavar):
+        return KINDS["list"] + " | dict[str, Any]"
     return KINDS[option.kind] + (" | bool" if option.bare else "")
 
 
@@ -31,7 +33,7 @@ def module() -> str:
         "",
         "from __future__ import annotations",
         "",
-        "from typing import Literal, TypedDict",
+        "from typing import Any, Literal, TypedDict",
         "",
         "",
         "class Options(TypedDict, total=False):",

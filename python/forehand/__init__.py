@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from forehand import errors as errors
     from forehand.embedded import Server as Server
     from forehand.typed import Options
 
@@ -53,4 +54,13 @@ def __getattr__(name: str) -> Any:
         from forehand.embedded import Server
 
         return Server
+    if name == "errors":
+        # Whoever catches `forehand.errors.Problem` has imported `forehand` alone.
+        import forehand.errors
+
+        return forehand.errors
     raise AttributeError(f"module 'forehand' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "errors"})

@@ -12,9 +12,9 @@ import os
 import sys
 import threading
 
-from forehand import _core, certificates, contradictions, errors, logs, static_names
+from forehand import _core, certificates, contradictions, errors, forked, logs, static_names
 from forehand.errors import Problem, near
-from forehand.listen import Listener, listen
+from forehand.listen import Listener, kind_and_place, listen
 from forehand.settings import DEFAULT, OPTIONS, Settings
 from forehand.supervisor import log
 from forehand.supervisor.log_files import open_log
@@ -39,12 +39,33 @@ COMMAND_ONLY = (
     "reload_include", "reload_exclude",
     "reload_strategy", "readiness", "startup_timeout", "max_requests", "max_requests_jitter", "max_worker_age",
     "max_worker_memory", "worker_memory_kind", "control", "process_name", "pid_file", "user", "group", "umask",
-    "log_file", "status_bind", "status_token_file", "statsd_host", "slow_request",
-    "shutdown_delay", "trace_endpoint", "trace_sample", "server_timing",
+    "log_file", "status_bind", "status_token_file", "metrics_app", "statsd_host", "statsd_interval", "statsd_prefix",
+    "dogstatsd_tags", "slow_request", "shutdown_delay", "drain_keep_alive", "trace_endpoint", "trace_sample",
+    "server_timing",
     "on_start", "on_worker_start", "on_worker_ready", "on_worker_exit", "on_reload", "on_stop",
 )  # fmt: skip
+#: What is about threads, which no request of an ASGI application has.
+WSGI_ONLY = (
+    "threads", "threads_max", "lanes", "route_limits", "priorities", "fair_by", "request_buffering", "limit_queue",
+    "queue_timeout", "newest_first_after",
+)  # fmt: skip
+#: What is about an event loop, or of protocols that WSGI does not have.
+ASGI_ONLY = (
+    "loop", "lifespan", "limit_concurrency", "slow_callback_duration", "limit_slow_callback_places",
+    "limit_ws_message_bytes", "limit_ws_fragments", "limit_ws_queue", "limit_ws_queue_bytes", "ws_ping_interval",
+    "ws_ping_timeout", "ws_close_timeout",
+)  # fmt: skip
+#: What only says more about another option, and that one.
+SAYS_MORE = {
+    "log_syslog_to": "log_syslog", "log_syslog_facility": "log_syslog", "log_syslog_prefix": "log_syslog",
+    "liveness_stall": "health_paths",
+}  # fmt: skip
+#: What is about unix sockets.
+OF_UNIX_SOCKETS = ("socket_mode", "socket_user", "socket_group")
 #: How long the first request may be waited for: an ASGI application's startup has no other bound.
 STARTUP = 60.0
+#: How long a loop may take to let go of an application whose start is over for us.
+LET_GO = 1.0
 
 
 def settings_of(options: dict[str, Any], source: str) -> Settings:
@@ -59,9 +80,10 @@ def settings_of(options: dict[str, Any], source: str) -> Settings:
         if option.name in taken:
             raise Problem(errors.USAGE, f"{source}: '{name}' and '{taken[option.name]}' are the same option: name one")
         taken[option.name] = name
-        if option.kind == "list" and isinstance(value, str):
-            value = [value]
         try:
+            if option.kind == "list" and isinstance(value, str):
+                # As a flag would be read; a variable's value may have commas of its own.
+                value = option.validated([value]) if option.name == "env" else option.parse(value)
             settings.put(option.name, option.validated(value), source)
         except ValueError as error:
             raise Problem(errors.USAGE, f"{source}: {name}: {error}") from None
@@ -83,13 +105,49 @@ def _callable(application: Any, source: str) -> Callable[..., Any]:
 def _without_effect(settings: Settings, source: str, *, hint: str) -> None:
     for name in COMMAND_ONLY:
         harmless = (0, 1) if name == "workers" else ()
-        value = settings[name]
-        if settings.sources[name] != "default" and value != OPTIONS[name].default and value not in harmless:
+        if _said(settings, name) and settings[name] not in harmless:
             raise Problem(errors.USAGE, f"{source}: {name} has no effect for an application that is there already",
                           hint=hint)  # fmt: skip
     contradiction = contradictions.find(settings)
     if contradiction:
         raise Problem(errors.USAGE, f"{source}: {contradiction}")
+    for name, other in SAYS_MORE.items():
+        if _said(settings, name) and not settings[other]:
+            raise Problem(errors.USAGE, f"{source}: {name} has no effect without {other}")
+    if not any(kind_and_place(address)[1].startswith("unix:") for address in settings.addresses()):
+        for name in OF_UNIX_SOCKETS:
+            if _said(settings, name):
+                raise Problem(errors.USAGE, f"{source}: {name} is about unix sockets: bind names none")
+
+
+def _said(settings: Settings, name: str) -> bool:
+    return settings.ranks[name] != DEFAULT and bool(settings[name] != OPTIONS[name].default)
+
+
+def _fits(application: Callable[..., Any], settings: Settings, source: str) -> None:
+    """What has no effect for an application that is called in this way. Raises Problem."""
+    asgi = is_asgi(application, settings["interface"])
+    for name in WSGI_ONLY if asgi else ASGI_ONLY:
+        if _said(settings, name):
+            what, whose = ("ASGI", "WSGI") if asgi else ("WSGI", "ASGI")
+            raise Problem(
+                errors.USAGE,
+                f"{source}: {name} is for {whose} applications, and this is one of {what}",
+                hint="interface='asgi' or 'wsgi' says how it is called, where it does not look like it",
+            )
+
+
+def _real_threads() -> None:
+    """Where gevent has patched them, the engine's would meet a hub that waits for them. Raises Problem."""
+    if "gevent.monkey" in sys.modules:
+        from gevent import monkey
+
+        if monkey.is_module_patched("threading"):
+            raise Problem(
+                errors.USAGE,
+                "Server(): gevent has patched this process's threads, and a server beside them would stand still",
+                hint="forehand.serve(app, worker_class='gevent') in the main thread, or the command",
+            )
 
 
 def serve(application: str | Callable[..., Any], options: dict[str, Any]) -> int:
@@ -100,7 +158,11 @@ def serve(application: str | Callable[..., Any], options: dict[str, Any]) -> int
     _without_effect(settings, "serve()", hint='name the application as a target, such as serve("shop.wsgi", workers=2)')
     name = getattr(application, "__qualname__", type(application).__name__)
     _callable(application, "serve()")
-    _no_loop(application, settings)
+    _fits(application, settings, "serve()")
+    if "asyncio" in sys.modules and is_asgi(application, settings["interface"]):
+        from forehand.asgi.driver import outside_a_loop
+
+        outside_a_loop()
     if settings.is_gevent():
         from forehand import greenlets
 
@@ -201,8 +263,10 @@ class Server:
                 "Server(): worker_class gevent needs the hub of a thread of its own",
                 hint="forehand.serve(app, worker_class='gevent') in the main thread, or the command",
             )
+        _real_threads()
         _without_effect(settings, "Server()", hint='the command and forehand.serve("shop.wsgi") have it')
         self._application = load(application) if isinstance(application, str) else _callable(application, "Server()")
+        _fits(self._application, settings, "Server()")
         self._settings = settings
         self._listeners: list[Listener] = []
         self._life: _Life | None = None
@@ -256,10 +320,17 @@ class Server:
 
     def stop(self, timeout: float | None = None) -> bool:
         """Finish what runs, for at most `timeout` seconds (without one: `graceful_timeout`), then cut it. True: nothing
-        was cut. Of a server that does not run, nothing is left to stop; nor in a forked child: it is the parent's."""
+        was cut. Of a server that does not run, nothing is left to stop; nor in a forked child: it is the parent's.
+        RuntimeError: it was called in the server's own event loop, which it would wait for."""
         if self._process not in (0, os.getpid()):
             # Nothing would come of it here, and the lock may be held by a thread that this process does not have.
             return True
+        life = self._life
+        if life is not None and life.is_here():
+            raise RuntimeError(
+                "stop() waits for requests to end, and this is one, or their loop: "
+                "threading.Thread(target=server.stop).start()"
+            )
         with self._lock:
             life, self._life = self._life, None
             if life is None:
@@ -320,6 +391,10 @@ class _Life:
         """Finish what runs, for at most so many seconds; True: nothing was cut."""
         raise NotImplementedError
 
+    def is_here(self) -> bool:
+        """Whether this thread is one that `stop` would wait for in vain."""
+        return False
+
     def counters(self) -> dict[str, int]:
         """What has happened how often, by name."""
         raise NotImplementedError
@@ -329,6 +404,7 @@ class _Threads(_Life):
     """A WSGI application: the engine's own threads."""
 
     def begin(self) -> None:
+        forked.from_any_thread()
         self.server = _core.Server(self.application, self.pairs, self.engine)
         gc.collect()
         self.server.start()
@@ -383,13 +459,22 @@ class _Loop(_Life):
                 self.ready.set()
 
         self.thread = threading.Thread(target=live, name="forehand-loop", daemon=True)
-        self.thread.start()
-        if not self.ready.wait(STARTUP):
+        try:
+            self.thread.start()
+            if not self.ready.wait(STARTUP):
+                raise Problem(errors.APPLICATION, f"the application's startup did not end within {STARTUP:g} s")
+        except BaseException:
+            # Ctrl-C, too: nobody has a server to stop, so that what has started by then is ended here.
             self._order("quit")
-            raise Problem(errors.APPLICATION, f"the application's startup did not end within {STARTUP:g} s")
+            if self.thread.ident is not None:
+                self.thread.join(LET_GO)
+            raise
         if self.failure is not None:
             self.thread.join()
             raise self.failure
+
+    def is_here(self) -> bool:
+        return threading.current_thread() is self.thread
 
     def _order(self, order: str) -> None:
         try:

@@ -272,7 +272,7 @@ def _refused(where: str, family: int, name: tuple[Any, ...], error: OSError) -> 
         if holder == OURSELVES:
             return Problem(
                 errors.ADDRESS,
-                f"{where} is in use by this server itself, which was told to listen there twice",
+                f"{where} is in use by this process itself: it was told to listen there twice, or serves there already",
                 hint="name another port with --bind, or leave one of them out",
             )
         return Problem(

@@ -6,7 +6,7 @@ are seconds or a text such as `500ms`.
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 
 class Options(TypedDict, total=False):
@@ -15,7 +15,7 @@ class Options(TypedDict, total=False):
     chdir: str
     pythonpath: str | list[str]
     app_dir: str | list[str]
-    env: str | list[str]
+    env: str | list[str] | dict[str, Any]
     env_file: str
     env_files: str
     factory: bool
@@ -48,13 +48,13 @@ class Options(TypedDict, total=False):
     tls_client_crl: str | list[str]
     threads: int | Literal["auto"]
     threads_max: int
-    lanes: str | list[str]
-    route_limits: str | list[str]
-    priorities: str | list[str]
+    lanes: str | list[str] | dict[str, Any]
+    route_limits: str | list[str] | dict[str, Any]
+    priorities: str | list[str] | dict[str, Any]
     fair_by: str
     request_buffering: bool
-    static: str | list[str]
-    sendfile: str | list[str]
+    static: str | list[str] | dict[str, Any]
+    sendfile: str | list[str] | dict[str, Any]
     server_header: str
     forwarded_allow_ips: str | list[str]
     forwarded_headers: Literal["both", "x-forwarded", "forwarded"]
@@ -96,7 +96,7 @@ class Options(TypedDict, total=False):
     max_worker_memory: int | str
     worker_memory_kind: Literal["pss", "rss"]
     shutdown_delay: float | str
-    request_timeouts: str | list[str]
+    request_timeouts: str | list[str] | dict[str, Any]
     control: str
     control_socket: str
     process_name: str

@@ -249,7 +249,7 @@ def test_an_address_that_is_named_twice_is_not_somebody_else_s() -> None:
     [first] = listen(plan)
     try:
         plan["addresses"] = [first.url.removeprefix("http://")]
-        with pytest.raises(Problem, match="in use by this server itself") as refused:
+        with pytest.raises(Problem, match="in use by this process itself") as refused:
             listen(plan, "--status-bind")
     finally:
         first.close()

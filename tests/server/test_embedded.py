@@ -19,6 +19,7 @@ from typing import Any
 
 import forehand
 import pytest
+from forehand import embedded, settings
 from forehand.errors import Problem
 
 pytestmark = pytest.mark.interpreters
@@ -126,6 +127,85 @@ def test_it_serves_from_a_thread() -> None:
     assert found == [b"wsgi"]
 
 
+def test_a_stop_within_its_own_loop_is_refused_and_changes_nothing() -> None:
+    heard: list[str] = []
+
+    async def stopping(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"] == "/stop":
+            try:
+                server.stop()
+            except RuntimeError as error:
+                heard.append(str(error))
+        await asgi(scope, receive, send)
+
+    with forehand.Server(stopping) as server:
+        assert (get(server.url + "/stop"), get(server.url)) == (b"asgi", b"asgi")
+    assert len(heard) == 1 and "threading.Thread(target=server.stop)" in heard[0]
+
+
+def test_children_of_multiprocessing_end_well_that_a_request_has_started() -> None:
+    code = (
+        "import multiprocessing, forehand, test_embedded as here\n"
+        "def view(environ, start_response):\n"
+        "    child = multiprocessing.get_context('fork').Process(target=print, args=('child',))\n"
+        "    child.start()\n"
+        "    child.join()\n"
+        "    start_response('200 OK', [])\n"
+        "    return [str(child.exitcode).encode()]\n"
+        "with forehand.Server(view) as server:\n"
+        "    print(here.get(server.url))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "child\nb'0'\n", done.stderr
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_start_that_is_interrupted_leaves_nothing_behind(held: bool) -> None:
+    """`held`: the startup holds its loop, which hears of the interruption when it is over."""
+    started, go_on = threading.Event(), threading.Event()
+    ended: list[str] = []
+
+    async def starting(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        started.set()
+        try:
+            if held:
+                go_on.wait(20)
+            else:
+                await asyncio.Event().wait()
+            await send({"type": "lifespan.startup.complete"})
+            ended.append((await receive())["type"])
+            await send({"type": "lifespan.shutdown.complete"})
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    def interrupt() -> None:
+        started.wait(20)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    server = forehand.Server(starting, lifespan="on")
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        server.start()
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "forehand-loop":
+            thread.join(20)
+    assert ended == (["lifespan.shutdown"] if held else ["cancelled"])
+    assert server.urls == []
+
+
+def test_threads_that_gevent_has_patched_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("gevent")
+    text = (
+        "from gevent import monkey; monkey.patch_all()\nimport forehand\nfrom forehand.errors import Problem\n"
+        "try:\n    forehand.Server(lambda e, s: [])\nexcept Problem as problem:\n    print(problem)\n"
+    )
+    out, err = own_process(tmp_path, text).communicate(timeout=30)
+    assert "gevent has patched this process's threads" in out and "worker_class='gevent'" in out, err
+
+
 def test_a_target_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "embedded_shop.py").write_text("from test_embedded import wsgi as application\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -176,6 +256,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"env": ["A=b"]}, "env has no effect"),
     ({"timeout": 3, "request_timeout": 4}, "are the same option"),
     ({"bind": ":1", "port": 2}, "both say where to listen"),
+    ({"statsd_prefix": "shop"}, "statsd_prefix has no effect"),
+    ({"metrics_app": False}, "metrics_app has no effect"),
+    ({"log_syslog_prefix": "shop"}, "log_syslog_prefix has no effect without log_syslog"),
+    ({"liveness_stall": 5}, "liveness_stall has no effect without health_paths"),
+    ({"socket_mode": "600"}, "socket_mode is about unix sockets"),
+    ({"loop": "asyncio"}, "loop is for ASGI applications"),
+    ({"limit_concurrency": 5}, "limit_concurrency is for ASGI applications"),
 ]
 
 
@@ -184,6 +271,65 @@ def test_what_is_unknown_or_has_no_effect_is_refused(options: dict[str, Any], wo
     for call in (lambda: forehand.Server(wsgi, **options), lambda: forehand.serve(wsgi, **options)):
         with pytest.raises(Problem, match=re.escape(words)):
             call()
+
+
+def test_what_is_about_threads_is_refused_for_an_asgi_application() -> None:
+    for options in ({"threads": 4}, {"lanes": "/x=slow"}, {"limit_queue": 9}, {"request_buffering": False}):
+        with pytest.raises(Problem, match=f"{next(iter(options))} is for WSGI applications"):
+            forehand.Server(asgi, **options)  # type: ignore[arg-type]
+    with forehand.Server(asgi, limit_concurrency=5, ws_ping_interval="1m") as server:
+        assert get(server.url) == b"asgi"
+
+
+#: What `Server` heeds of the table, for either kind of application; the limits of the engine aside.
+HEEDED = {
+    "script_name", "bind", "host", "port", "socket_mode", "socket_user", "socket_group", "backlog", "defer_accept",
+    "tls_cert", "tls_key", "tls_self_signed", "tls_strict_sni", "tls_min", "tls_ticket_lifetime", "tls_ticket_keys",
+    "tls_client_ca", "tls_client_verify", "tls_client_crl", "threads", "threads_max", "lanes", "route_limits",
+    "priorities", "fair_by", "request_buffering", "static", "sendfile", "server_header", "forwarded_allow_ips",
+    "forwarded_headers", "proxy_protocol_from", "proxy_protocol_tls", "gateway_allow", "url_scheme", "access_log",
+    "log_format", "log_colors", "log_config", "log_syslog", "log_syslog_to", "log_syslog_facility",
+    "log_syslog_prefix", "access_log_file", "log_level", "request_timeouts", "health_paths", "liveness_stall",
+    "request_id", "http_relax", "http_refuse", "interface", "lifespan", "loop",
+}  # fmt: skip
+#: What `serve` has for an application object, beside that.
+OF_SERVE = {"worker_class", "worker_connections"}
+
+
+def test_each_option_is_heeded_or_refused() -> None:
+    table, refused = set(settings.OPTIONS), set(embedded.COMMAND_ONLY)
+    assert len(embedded.COMMAND_ONLY) == len(refused) and not refused & (HEEDED | OF_SERVE)
+    limits = {option.name for option in settings.LIMITS.values()} - refused
+    assert table - refused - limits == HEEDED | OF_SERVE, "a new option: does `Server` heed it?"
+
+
+def test_a_text_stands_for_a_list_as_on_the_command_line(tmp_path: Path) -> None:
+    addresses = f"127.0.0.1:0,unix:{tmp_path}/s"
+    with forehand.Server(wsgi, bind=addresses, http_relax="obs-fold,trace", health_paths="/livez,/readyz") as server:
+        assert len(server.urls) == 2 and server.urls[1] == f"unix:{tmp_path}/s"
+        assert get(server.url + "/readyz") == b"ok\n"
+    found = embedded.settings_of({"env": "A=b,c", "static": f"/s={tmp_path}"}, "here")
+    assert (found["env"], found["static"]) == (["A=b,c"], [f"/s={tmp_path}"])
+
+
+def test_the_module_shows_its_names_before_they_are_used() -> None:
+    code = (
+        "import forehand, sys\nassert 'forehand.embedded' not in sys.modules\n"
+        "print([name for name in (*forehand.__all__, 'errors') if name not in dir(forehand)])\n"
+        "print(forehand.errors.Problem.__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\nProblem\n", done.stderr
+
+
+def test_an_address_of_another_server_in_this_process_is_said_to_be_so() -> None:
+    with forehand.Server(wsgi) as server, pytest.raises(Problem, match="by this process itself: .* serves there"):
+        forehand.Server(wsgi, port=server.port).start()
+
+
+def test_tables_stand_for_pairs() -> None:
+    with forehand.Server(wsgi, request_timeouts={"/slow": 3}, lanes={"/x": "slow"}, route_limits={"/y": 2}) as server:
+        assert get(server.url) == b"wsgi"
 
 
 def test_aliases_are_understood() -> None:

@@ -160,6 +160,10 @@ class Driver(Stoppable):
             lifespan = Lifespan(self.application, self.mode)
             if not await self._started(lifespan):
                 return errors.OK
+            if self.order == "quit":
+                # It came while the startup held the loop. Whoever is in such a hurry may have closed the listeners.
+                await lifespan.stop(LAST_WORD)
+                return errors.OK
             life = (loop, lifespan.state, self.engine_ended.set)
             server = self.server = _core.AsgiServer(self.application, listeners, settings, life)
             # What loading has left goes back to the system when the server starts.
