@@ -146,8 +146,9 @@ def beside(facts: Sequence[Fact], server: str, first: str, figure: str, at: floa
         assert at is not None
         found = views.paired(facts, server, first).get((at, figure))
     if found is None:
-        return {"ratio": None, "sure": None, "verdict": "no round in common"}
+        return {"ratio": None, "sure": None, "verdict": "no round in common", "together": 0}
     return {
+        "together": found.rounds,
         "ratio": found.ratio, "ratio_low": found.low, "ratio_high": found.high, "p": found.p,
         "sure": None if found.too_few else found.verdict in ("higher", "lower"), "verdict": found.verdict,
     }  # fmt: skip
@@ -170,10 +171,11 @@ def sentence(told: Mapping[str, Any]) -> str:
     unsure = [row for row in others if row.get("sure") is False]
     few = [row for row in others if row.get("sure") is None]
     if len(few) == len(others):
-        rounds = max((row["rounds"] for row in rows), default=0)
-        return (
-            f"{said} With {rounds} round{'s' * (rounds != 1)} that may be chance: six are needed to tell servers apart."
-        )
+        # Those that tell are rounds in which both took part, and counted.
+        rounds, both = max(row["rounds"] for row in rows), max(row["together"] for row in others)
+        counted = " in which both count," if both < rounds else ""
+        with_them = f"With {both} round{'s' * (both != 1)}{counted}" if both else "Where no round counts for both,"
+        return f"{said} {with_them} that may be chance: six are needed to tell servers apart."
     if len(sure) == len(others):
         said += f" {'The difference' if len(sure) == 1 else 'Each difference'} is more than chance."
     elif sure:

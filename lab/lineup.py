@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from forehand_lab import HERE, interpreters
-from forehand_lab.contestant import Contestant, asked_for
+from forehand_lab.contestant import Contestant, asked_for, everybody
 from forehand_lab.environments import Environment, obtained
 from forehand_lab.problem import MISSING, USAGE, Problem
 from forehand_lab.scenario import Scenario
@@ -71,11 +71,13 @@ def assembled(
     def one(contestant: Contestant) -> Place:
         spoken, asked = contestant.serves.scheme, wanted(scenario.load)
         if spoken != asked:
-            return Place(contestant, None, f"speaks {SCHEMES[spoken]} as it is started, and this load {SCHEMES[asked]}")
+            why = f"speaks {SCHEMES[spoken]} as it is started, and this load {SCHEMES[asked]}"
+            return Place(contestant, None, why + otherwise(contestant, scenario))
         if contestant.at:
             return Place(contestant, ELSEWHERE)
         if setting.own and setting.interface not in contestant.serves.interfaces:
-            return Place(contestant, None, f"does not serve {setting.interface.upper()}, which this application speaks")
+            why = f"does not serve {setting.interface.upper()}, which this application speaks"
+            return Place(contestant, None, why + otherwise(contestant, scenario))
         if not setting.own and not contestant.serves_application(setting.module):
             return Place(contestant, None, f"does not serve the application {setting.module}")
         if "static" in contestant.serves.interfaces and not is_static(scenario):
@@ -92,6 +94,18 @@ def assembled(
             tick(place)
             places.append(place)
         return places
+
+
+def otherwise(contestant: Contestant, scenario: Scenario) -> str:
+    """The same server under the name by which it takes part in this scenario, if it has one; for the end of a line."""
+    setting = scenario.setting
+    interfaces = {setting.interface} if setting.own else set(contestant.serves.interfaces)
+    start = (contestant.folder, contestant.era, contestant.start.front)
+    for other in everybody().values():
+        fits = interfaces & set(other.serves.interfaces) and other.serves.scheme == wanted(scenario.load)
+        if fits and (other.folder, other.era, other.start.front) == start:
+            return f": {other.name} does"
+    return ""
 
 
 def is_static(scenario: Scenario) -> bool:

@@ -93,18 +93,18 @@ def room(path: Path) -> None:
 
 
 def located(named: str) -> Path:
-    """The file of a record that somebody named: a file, a folder, or 'latest'."""
+    """The file of a record that somebody named: a file, a folder, one below that of records, or 'latest'."""
     if named == "latest":
         found = sorted(folder().glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime)
         if not found:
             raise Problem(USAGE, f"there is no record in {folder()}/", "`forehand lab run` makes one")
         return found[-1]
-    path = Path(named)
-    if path.is_dir():
-        path = path / FILE
-    if not path.is_file():
-        raise Problem(USAGE, f"there is no record {named}", f"records are folders below {folder()}/")
-    return path
+    for path in (Path(named), folder() / named):
+        if path.is_dir():
+            path = path / FILE
+        if path.is_file():
+            return path
+    raise Problem(USAGE, f"there is no record {named}", f"records are folders below {folder()}/")
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:

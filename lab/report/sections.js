@@ -69,7 +69,7 @@ function details(grid) {
   const source = (name, samples) => (samples ? r.time[name][state.at].samples : r.time[name][state.at]);
   const charts = [["Response time, 99 %", "ms", "p99", false], ["Open connections", "connections", "open", false], ["Memory", "MiB (PSS)", "mib", true], ["CPU", "% of a processor", "cpu", true], ["Load of the machine", "load average", "load", true], ["Free memory of the machine", "MiB", "free", true]]
     .filter(([, , column]) => ["sessions", "sweep"].includes(r.manifest.scenario_kind) || ["mib", "cpu", "p99"].includes(column))
-    .filter(([, , column, samples]) => timed.some((name) => source(name, samples)[column].some((each) => each !== null)));
+    .filter(([, , column, samples]) => timed.some((name) => source(name, samples)[column].filter((each) => each !== null).length > (samples ? 0 : 1)));
   if (!timed.length) return;
   const rows = timed.flatMap((name) => { const own = source(name, true); return own.t.map((at, n) => [title(name), at, own.mib[n], own.cpu[n], own.load[n], own.free[n]]).filter((_, n) => n % 10 === 0); });
   const { element, plot } = figure(`Over time, at ${plain(+state.at)} ${r.manifest.unit}`, { wide: true, controls: [pointChoice(names)[1]], note: "The round in the middle; the server's memory and processor time by five samples a second. Colours are those of the legend.", heads: ["server", "second", "memory, MiB", "CPU, %", "load average", "free, MiB"], rows });

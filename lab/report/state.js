@@ -73,7 +73,8 @@ function make(name, more = {}, ...children) {
 
 function table(heads, rows) {
   const numeric = heads.map((_, n) => rows.length > 0 && rows.every((row) => typeof row[n] === "number" || /^[–\d.,%\s()]+$/.test(String(row[n] ?? "–"))) && n > 0);
-  const cell = (kind, content, n) => make(kind, { class: numeric[n] ? "n" : kind === "td" && String(content?.textContent ?? content ?? "").length > 32 ? "long" : "", scope: kind === "th" ? "col" : null },
+  const wide = (length) => (length > 120 ? "longest" : length > 32 ? "long" : "");
+  const cell = (kind, content, n) => make(kind, { class: numeric[n] ? "n" : kind === "td" ? wide(String(content?.textContent ?? content ?? "").length) : "", scope: kind === "th" ? "col" : null },
     content instanceof Node ? content : typeof content === "number" ? plain(content) : String(content ?? "–"));
   return make("div", { class: "scroll", tabindex: "0" }, make("table", {},
     make("thead", {}, make("tr", {}, ...heads.map((each, n) => cell("th", each, n)))),

@@ -132,6 +132,7 @@ def test_an_application_of_ones_own_is_measured_and_held_to_what_it_says_itself(
     told = lab(surroundings, "run", *words, *BRIEF, "--json", "--out", str(out))
     assert told.returncode == 0, told.stderr
     assert "does not serve ASGI" not in told.stderr and "granian-asgi: does not serve WSGI" in told.stderr
+    assert "which this application speaks: granian does" in told.stderr
     first, points = record_of(out)
     assert first["setting"]["path"] == str(site) and first["setting"]["interface"] == "wsgi"
     assert {fact["server"] for fact in points} == {"wsgiref", "forehand"}

@@ -44,6 +44,8 @@ def record() -> list[dict]:
                     marks=marks, cpu_s=0.01 * (20 if number > 4 and server == "alpha" else 1),
                 )  # fmt: skip
                 made["result"]["totals"]["offered_per_s"] = at
+                (second,) = made["result"]["series"]
+                made["result"]["series"] = [second, {**second, "second": 1}]
                 lines.append(made)
     lines.append({"kind": "lost", "at": 1.0, "round": 2, "server": "beta", "why": "it died", "log": "x\n ^^^^\nEnd"})
     return [*lines, {"kind": "end", "at": 2.0, "how": "complete"}]
@@ -208,6 +210,33 @@ def test_the_machines_own_curves_take_little_room(opened: Any) -> None:
     assert all(box["width"] * box["height"] < great["width"] * great["height"] / 3 for box in (
         each.bounding_box() for each in small.all()
     ))  # fmt: skip
+
+
+def test_a_curve_over_time_has_more_than_one_second(browser: Any, tmp_path: Path) -> None:
+    """A line of one point is not drawn: a chart of none would be left."""
+    lines = [facts.manifest("alpha", rounds=1, scenario_kind="closed"), facts.contestant("alpha")]
+    for seconds in (1, 2):
+        row = facts.result(*(1000,) * 2000)["series"][0]
+        series = [{**row, "second": second} for second in range(seconds)]
+        made = [*lines, facts.point("alpha", 1, series=series), {"kind": "end", "at": 2.0, "how": "complete"}]
+        path = tmp_path / "report.html"
+        path.write_text(page.built({"one": made}))
+        view = browser.new_page()
+        view.goto(path.as_uri())
+        headings = view.locator(".multiples h4").all_inner_texts()
+        view.close()
+        assert ("Response time, 99 %" in headings, "Memory" in headings) == (seconds > 1, True)
+
+
+def test_what_a_server_does_is_no_column_of_single_words_on_a_phone(opened: Any) -> None:
+    opened.set_viewport_size({"width": 360, "height": 900})
+    made = opened.evaluate(
+        "(text) => { const made = table(['server', 'does'], [['a', text]]);"
+        " document.querySelector('main').append(made);"
+        " return made.querySelector('td.longest').getBoundingClientRect().width; }",
+        "pipelined requests, " * 10,
+    )
+    assert made > 250 and opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_the_legend_toggles_by_keyboard_and_the_address_keeps_it(opened: Any) -> None:

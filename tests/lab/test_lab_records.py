@@ -66,6 +66,17 @@ def test_a_record_that_there_is_not_is_told(tmp_path: Path, monkeypatch: pytest.
             records.located(name)
 
 
+def test_a_record_is_found_by_its_own_name_below_those_of_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOREHAND_LAB_RECORDS", str(tmp_path / "all"))
+    records.Writer(tmp_path / "all" / "base").close(complete=True)
+    assert records.located("base") == tmp_path / "all" / "base" / records.FILE
+    monkeypatch.chdir(tmp_path)
+    records.Writer(tmp_path / "base").close(complete=True)
+    assert records.located("base").resolve() == tmp_path / "base" / records.FILE, "here goes first"
+
+
 def test_a_full_disk_ends_the_run_and_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = records.Writer(tmp_path / "r")
     writer.add("manifest", format=1)

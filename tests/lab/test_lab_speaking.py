@@ -82,10 +82,12 @@ def test_a_load_is_said_in_words() -> None:
 
 def test_a_server_that_is_started_otherwise_is_left_out_with_the_reason() -> None:
     found = scenario.asked_for("hello-tls")
-    named = lineup.named("wsgiref,forehand,forehand-h2c", found)
+    named = lineup.named("wsgiref,forehand,forehand-h2c,forehand-nginx", found)
     why = [place.why for place in lineup.assembled(named, found, None, {})]
-    assert why[:2] == ["speaks HTTP in the clear as it is started, and this load HTTPS"] * 2
-    assert why[2] == "speaks HTTP/2 in the clear as it is started, and this load HTTPS"
+    refused = "speaks HTTP in the clear as it is started, and this load HTTPS"
+    assert why[0] == why[3] == refused, "nobody of that name does"
+    assert why[1] == f"{refused}: forehand-tls does"
+    assert why[2] == "speaks HTTP/2 in the clear as it is started, and this load HTTPS: forehand-tls does"
 
 
 def test_a_certificate_is_of_the_host_and_believed_for_itself_alone(tmp_path: Path) -> None:

@@ -68,6 +68,15 @@ def test_with_few_rounds_the_answer_claims_nothing() -> None:
     assert told["rows"][1]["sure"] is None and "With 3 rounds that may be chance" in told["said"]
 
 
+def test_rounds_that_do_not_count_for_both_are_not_said_to_be_there() -> None:
+    lines = record()
+    for fact in lines:
+        if fact["kind"] == "point" and fact["server"] == "slow" and fact["round"] == 1:
+            fact["result"]["generator"].update(verdict="at_fault", reasons=["late"])
+    said = answer.of(lines)["said"]
+    assert "With 5 rounds in which both count, that may be chance: six are needed" in said
+
+
 def test_where_all_keep_up_the_answer_is_what_it_cost_them() -> None:
     lines = [facts.manifest("a", "b", rounds=6), facts.contestant("a"), facts.contestant("b")]
     for number in range(1, 7):
