@@ -202,3 +202,20 @@ def test_no_contestant_is_held_to_fewer_connections_or_threads_than_the_scenario
     name: str, option: str
 ) -> None:
     assert option in contestant.asked_for(name).start.command
+
+
+@pytest.mark.parametrize(
+    "folder, lifted",
+    [
+        ("hypercorn", "keep_alive_max_requests = 1000000000"),
+        ("nginx", "keepalive_requests 1000000000;"),
+        ("apache", "MaxKeepAliveRequests 0"),
+        ("mod_wsgi", "MaxKeepAliveRequests 0"),
+    ],
+)
+def test_no_contestant_ends_a_connection_after_so_many_requests(folder: str, lifted: str) -> None:
+    known = [each for each in contestant.everybody().values() if each.folder.name == folder]
+    assert len(known) > 0
+    for each in known:
+        names = [*each.start.files, *(word.rpartition("/")[2] for word in each.start.command if "{folder}/" in word)]
+        assert any(lifted in (each.folder / name).read_text() for name in names), each.name
