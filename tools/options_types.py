@@ -1,7 +1,11 @@
-"""Writes python/forehand/typed.py from the table of options, to standard output."""
+"""Writes python/forehand/typed.py from the table of options, to standard output; with the word `stub`
+python/forehand/__init__.pyi, which has each option as a keyword: not every editor looks into a TypedDict."""
 
 from __future__ import annotations
 
+import sys
+
+import forehand
 from forehand.option import Option, joined
 from forehand.settings import OPTIONS
 
@@ -47,5 +51,41 @@ def module() -> str:
     return "\n".join(lines) + "\n"
 
 
+def stub() -> str:
+    """What editors see of the package: the same names, with all keywords spelled out."""
+    options = [option for option in OPTIONS.values() if option.name != "application"]
+    keywords = [f"        {key}: {_kind(option)} = ...," for option in options for key in option.keys]
+    application = "application: str | Callable[..., Any],"
+    lines = [
+        '"""What editors and type checkers see of `forehand`: its public names, with every option as a keyword.',
+        "",
+        "Made by `python tools/options_types.py stub` from the one definition (`settings.py`).",
+        '"""',
+        "",
+        "from collections.abc import Callable",
+        "from typing import Any, Literal",
+        "",
+        "from forehand import embedded",
+        "from forehand import errors as errors",
+        "",
+        "__version__: str",
+        f"__all__ = {forehand.__all__!r}",
+        "",
+        "class RequestTimeout(BaseException): ...",
+        "",
+        "class Server(embedded.Server):",
+        f"    def __init__(self, {application}",
+        "        *,",
+        *keywords,
+        "    ) -> None: ...",
+        "",
+        f"def serve({application}",
+        "    *,",
+        *keywords,
+        ") -> int: ...",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
-    print(module(), end="")
+    print(stub() if sys.argv[1:] == ["stub"] else module(), end="")

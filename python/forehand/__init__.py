@@ -6,6 +6,8 @@ so that `import forehand` costs nothing.
 
 from __future__ import annotations
 
+from sys import modules as _imported
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +55,10 @@ def __getattr__(name: str) -> Any:
     if name == "Server":
         from forehand.embedded import Server
 
+        if "IPython" in _imported:
+            from forehand import interactive
+
+            interactive.spell_out(Server)
         return Server
     if name == "errors":
         # Whoever catches `forehand.errors.Problem` has imported `forehand` alone.
@@ -64,3 +70,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, "errors"})
+
+
+if "IPython" in _imported:
+    from forehand import interactive
+
+    interactive.spell_out(serve)

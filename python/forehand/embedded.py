@@ -193,22 +193,6 @@ def _log_settings(plan: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _no_loop(application: Callable[..., Any], settings: Settings) -> None:
-    """serve() blocks, which an event loop that runs in this thread must not."""
-    if "asyncio" in sys.modules and is_asgi(application, settings["interface"]):
-        import asyncio
-
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        raise Problem(
-            errors.USAGE,
-            "serve() blocks, and an event loop runs in this thread",
-            hint="beside a loop: with forehand.Server(app) as server: ..., which serves in a thread of its own",
-        )
-
-
 def _command(target: str, settings: Settings) -> int:
     """A target, as the command serves it, in this process. Raises Problem."""
     from forehand.run import launch

@@ -322,6 +322,24 @@ def test_the_module_shows_its_names_before_they_are_used() -> None:
     assert done.stdout == "[]\nProblem\n", done.stderr
 
 
+def test_a_notebook_sees_every_option_as_a_keyword() -> None:
+    code = (
+        "import sys, types\nsys.modules['IPython'] = types.ModuleType('IPython')\n"
+        "import forehand, inspect\n"
+        "for taking in (forehand.serve, forehand.Server):\n"
+        "    names = list(inspect.signature(taking).parameters)\n"
+        "    print(names[0], 'workers' in names, 'timeout' in names, 'request_timeout' in names)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "application True True True\n" * 2, done.stderr
+    code = (
+        "import sys, forehand\nforehand.Server\n"
+        "print([name for name in ('inspect', 'forehand.interactive') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n", "and nothing is imported for it elsewhere"
+
+
 def test_an_address_of_another_server_in_this_process_is_said_to_be_so() -> None:
     with forehand.Server(wsgi) as server, pytest.raises(Problem, match="by this process itself: .* serves there"):
         forehand.Server(wsgi, port=server.port).start()
