@@ -96,7 +96,9 @@ def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
         hooks.call(plan, "on_worker_exit", {**facts, "status": status})
         hooks.call(plan, "on_stop", {**facts, "status": status})
         pidfile.remove(plan["pid_file"])
-    ending.finish(status, plan["graceful_timeout"])
+    if ending.process_ends:
+        ending.finish(status, plan["graceful_timeout"])
+    return status
 
 
 def _process(plan: dict[str, Any]) -> None:

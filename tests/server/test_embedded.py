@@ -466,6 +466,19 @@ def test_serve_says_that_it_blocks_where_a_loop_runs() -> None:
         asyncio.run(main())
 
 
+def test_serve_says_so_of_a_target_too(tmp_path: Path) -> None:
+    process = own_process(
+        tmp_path,
+        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
+        "import asyncio, forehand\nfrom forehand.errors import Problem\n"
+        "async def main():\n"
+        f"    forehand.serve('test_embedded:asgi', workers=0, bind='unix:{tmp_path}/s')\n"
+        "try:\n    asyncio.run(main())\nexcept Problem as problem:\n    print(problem)\n",
+    )
+    out, err = process.communicate(timeout=30)
+    assert out.startswith("serve() blocks, and an event loop runs") and err == "", err
+
+
 def test_a_startup_that_fails_is_the_callers_exception() -> None:
     async def failing(scope: Any, receive: Any, send: Any) -> None:
         await receive()
@@ -535,6 +548,8 @@ def test_a_target_is_served_with_workers_and_reloads(tmp_path: Path) -> None:
         "test_embedded.wsgi",
         "test_embedded.asgi",
         "'test_embedded:wsgi', workers=2",
+        "'test_embedded:wsgi', workers=0",
+        "'test_embedded:asgi', workers=0",
         *(["test_embedded.wsgi, worker_class='gevent'"] if importlib.util.find_spec("gevent") else []),
     ],
 )

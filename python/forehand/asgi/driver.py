@@ -46,6 +46,19 @@ def new_loop(wanted: str) -> tuple[asyncio.AbstractEventLoop, str]:
     return asyncio.new_event_loop(), "asyncio"
 
 
+def outside_a_loop() -> None:
+    """Who serves until a signal comes cannot do so inside a loop that runs. Raises Problem."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise Problem(
+        errors.USAGE,
+        "serve() blocks, and an event loop runs in this thread",
+        hint="beside a loop: with forehand.Server(app) as server: ..., which serves in a thread of its own",
+    )
+
+
 def serve(
     application: Callable[..., Any],
     listeners: list[Listener],
@@ -55,6 +68,7 @@ def serve(
 ) -> int:
     """Serve in this process until a signal says to stop; the exit status. `tell` is called when
     requests are answered. Raises Problem where the application cannot start."""
+    outside_a_loop()
     loop, name = new_loop(plan["loop"])
     driver = Driver(application, plan)
     pairs = [listener.lent() for listener in listeners]
