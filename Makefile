@@ -158,6 +158,7 @@ bench-load: .venv/built .venv/with-lab load
 docs: build
 	$(BIN)/python tools/settings_page.py > docs/settings.md
 	$(BIN)/python tools/options_types.py | $(BIN)/ruff format --stdin-filename typed.py - > python/forehand/typed.py
+	$(BIN)/python tools/options_types.py stub | $(BIN)/ruff format --stdin-filename stub.pyi - > python/forehand/__init__.pyi
 
 check:
 	.ci/run

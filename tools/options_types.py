@@ -59,7 +59,7 @@ def stub() -> str:
     lines = [
         '"""What editors and type checkers see of `forehand`: its public names, with every option as a keyword.',
         "",
-        "Made by `python tools/options_types.py stub` from the one definition (`settings.py`).",
+        "Made by `make docs` from the one definition (`settings.py`).",
         '"""',
         "",
         "from collections.abc import Callable",
