@@ -10,7 +10,7 @@ from typing import Any
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from serving import Serving, read_reply
-from shared import GET, OPEN, Watched, settled, statistics
+from shared import GET, OPEN, Watched, settled, statistics, told
 
 Serve = Callable[..., Serving]
 DURATION = "http_server_request_duration_seconds"
@@ -32,6 +32,20 @@ def exemplars(watched: Watched) -> dict[str, tuple[Any, dict[str, str]]]:
                 assert sample.name == f"{DURATION}_bucket"
                 found[sample.exemplar.labels["request_id"]] = (sample.exemplar, sample.labels)
     return found
+
+
+def test_a_name_is_told_whole_and_one_that_is_too_long_for_an_exemplar_in_lists_alone(
+    serve: Serve, tmp_path: Path
+) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", "--request-id", "--slow-request", "0.2")
+    names = ["0f8fad5b-d9cb-469f-a165-70867728950e", "x" * 118, "y" * 119, "z" * 128]
+    for name in names:
+        # Each in a bucket of its own.
+        assert ask(watched, "/fail" if name[0] == "x" else "/sleep/0.3", name) in (200, 500)
+        settled(watched.server, statistics(watched.server), names.index(name) + 1)
+        assert told(watched.server, "--last", "1")[0]["id"] == name
+        assert set(exemplars(watched)) <= {name for name in names if len(name) <= 118}
+    assert set(exemplars(watched)) == set(names[:2])
 
 
 def test_a_slow_and_a_failed_request_are_named_in_their_buckets(serve: Serve, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ use wire::{Block, NameMark, hex, hex_pair, put_digits};
 use crate::unique::Unique;
 
 /// A proxy's word is no longer.
-const LONGEST: usize = 128;
+pub const LONGEST: usize = 128;
 /// What is known of a header block: a client names no request, or not so that it can be used, or it does.
 const NOTHING: u64 = 1;
 const UNFIT: u64 = 2;

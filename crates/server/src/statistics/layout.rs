@@ -13,7 +13,7 @@ pub type Word = AtomicU64;
 /// `FHSTATS1`, in the order of bytes of this machine.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"FHSTATS1");
 /// Grows with each change of what follows: who maps numbers that lie otherwise would read nonsense.
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 6;
 
 /// Words before the first block; pages begin behind them, also where they have 64 KiB.
 pub const HEADER: usize = 8 * 1024;
@@ -65,7 +65,7 @@ pub const SLOTS: usize = ROUTES + ROUTE_COUNT * ROUTE_WIDTH;
 pub const SLOT_WIDTH: usize = 32;
 pub const SLOT_COUNT: usize = 256;
 pub const RECORDS: usize = SLOTS + SLOT_COUNT * SLOT_WIDTH;
-pub const RECORD_WIDTH: usize = 40;
+pub const RECORD_WIDTH: usize = 52;
 /// The newest of those that are remarkable, and behind them the thin trace of all.
 pub const REMARKABLE: usize = 128;
 pub const TRACED: usize = 128;

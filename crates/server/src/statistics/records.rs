@@ -8,6 +8,7 @@ use super::layout::{
     read_unchanged, store,
 };
 use super::phase::Spans;
+use crate::request_id::LONGEST;
 
 /// Where what is, behind the sequence number.
 const NUMBER: usize = 0;
@@ -19,7 +20,8 @@ const SENT: usize = 5;
 const SERIES: usize = 6;
 const SPANS: usize = 7;
 const ID: usize = SPANS + PHASE_COUNT;
-const ID_WORDS: usize = 5;
+/// Its length, and as much as a proxy's word may have (`request_id.rs`).
+const ID_WORDS: usize = 1 + LONGEST.div_ceil(8);
 const DIED: usize = ID + ID_WORDS;
 const LINE: usize = DIED + 1;
 
@@ -171,7 +173,10 @@ mod tests {
         assert!(found.iter().all(|one| one.number >= 10 && one.line == format!("GET /{}", one.number)));
         assert_eq!((found[0].spans, found[0].id.as_str(), found[0].series), (record.spans, "abc", 6));
         assert_eq!(found[0].died, record.died);
-        put(&words, &Record { died: None, wall: 1 << 40, ..record }, b"GET /");
+        let id = "x".repeat(LONGEST);
+        put(&words, &Record { died: None, wall: 1 << 40, id: id.clone(), ..record }, &[b'y'; 200]);
+        let last = read(&words).pop().expect("a record");
+        assert_eq!((last.id, last.line), (id, "y".repeat(128)), "neither is written over the other");
         assert_eq!(
             read(&words).last().and_then(|last| last.died),
             None,

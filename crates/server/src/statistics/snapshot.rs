@@ -21,6 +21,9 @@ use crate::counters;
 /// How often a read is begun anew because a worker died meanwhile, and the pause before that.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(200);
+/// An exemplar's labels have 128 characters at most, their names included (OpenMetrics 1.0, "Exemplars"): a longer name stands
+/// for nobody.
+const LONGEST_EXEMPLAR: usize = 128 - "request_id".len();
 
 /// One worker that lives.
 #[derive(Debug, Clone)]
@@ -131,7 +134,7 @@ impl Snapshot {
             self.series.entry(place(key)).or_insert((bare, Series::default())).1.add(&counted);
         }
         for record in records::read(words) {
-            if !record.id.is_empty() && record.series != 0 {
+            if (1..=LONGEST_EXEMPLAR).contains(&record.id.len()) && record.series != 0 {
                 let found = self.exemplars.entry(place(Key::of_number(record.series))).or_default();
                 stand_for(found, record);
             }
