@@ -66,7 +66,12 @@ def _make(place: str | None) -> str:
     import tempfile
 
     place = place or tempfile.gettempdir()
-    for name in os.listdir(place):
+    try:
+        names = os.listdir(place)
+    except OSError:
+        # One can write there, and see nothing of others.
+        names = []
+    for name in names:
         if name.startswith(PREFIX):
             _sweep(os.path.join(place, name))
     while True:
@@ -84,7 +89,10 @@ def _hold(folder: str) -> bool:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
-    fcntl.flock(fd, fcntl.LOCK_SH)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+    except OSError:
+        pass  # where nothing can be held nothing is swept either
     if os.fstat(fd).st_nlink == 0:
         os.close(fd)
         return False
