@@ -297,14 +297,20 @@ def test_a_phone_scrolls_only_downwards(browser: Any, planted: Planted, scheme: 
     made.close()
 
 
+@pytest.mark.parametrize("forced", ["none", "active"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Any, planted: Planted, scheme: str) -> None:
+def test_axe_finds_nothing(browser: Any, planted: Planted, scheme: str, forced: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     # The policy would keep axe out, too.
-    made = Page(browser, planted.url, bypass_csp=True, color_scheme=scheme, viewport={"width": 360, "height": 740})
+    made = Page(browser, planted.url, bypass_csp=True, color_scheme=scheme, forced_colors=forced,
+                viewport={"width": 360, "height": 740})  # fmt: skip
     view = made.open()
     for name in VIEWS:
         view.locator(f"#tab-{name}").click()
+        of_tabs = "all => all.map(one => [one.ariaSelected === 'true', getComputedStyle(one).backgroundColor])"
+        tabs = view.locator("[role=tab]").evaluate_all(of_tabs)
+        chosen, others = ({colour for is_it, colour in tabs if is_it == wanted} for wanted in (True, False))
+        assert len(chosen) == 1 and not chosen & others, f"{name} is not seen to be chosen: {tabs}"
         for summary in view.locator(f"#{name} summary").all():
             summary.click()
         found = axe.Axe().run(view).response
