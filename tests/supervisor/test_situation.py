@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forehand.supervisor import concerns, situation
+from forehand.supervisor import concerns, request_list, situation
 from serving import Serving
 
 NOW = 1_000_000.0
@@ -113,7 +113,13 @@ def test_a_reload_that_was_given_up_is_told_until_one_succeeds(serve: Callable[.
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 def test_a_log_that_cannot_be_written_is_told(serve: Callable[..., Serving]) -> None:
     server = serve("phases:application", "--workers", "1", "--access-log", "common", "--access-log-file", "/dev/full")
-    assert told(server) == []
+    with server.connect() as sock:
+        sock.sendall(b"GET /quick HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert sock.recv(12) == b"HTTP/1.1 200"
+    # Where metrics are read, which ask no worker.
+    shared, _ = request_list.opened(server.control)
+    server.until(lambda: shared.totals()["counters"].get("log_lines_lost"))
+    server.until(lambda: told(server) != [])
 
     def is_told() -> bool:
         server.raw(b"GET /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")

@@ -8,7 +8,7 @@ use wire::h2::{H2_REASONS, Wrong};
 use wire::{Fault, REASONS};
 
 /// One number that only grows. Where it stands, other processes may read it (`statistics`).
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Counter(&'static AtomicU64);
 
 impl Counter {

@@ -160,6 +160,14 @@ impl Engine {
     pub fn new(config: Config, waker: Arc<Waker>, log: Log, slow: Arc<SlowRequests>) -> Self {
         let stepping = Stepping::new(config.statistics, config.evented);
         let disk = DiskThreads::new("forehand-disk", config.limits.disk_threads);
+        let counters = Counters::new(
+            config
+                .statistics
+                .map(|words| &words[layout::COUNTERS..layout::COUNTERS + layout::COUNTERS_COUNT]),
+        );
+        for log in [Some(&log), config.access.as_ref().map(|access| &access.log)].into_iter().flatten() {
+            log.count(&counters);
+        }
         Self {
             deadlines: RequestDeadlines::new(config.request_timeouts.clone()),
             slow,
@@ -167,11 +175,7 @@ impl Engine {
             visits: Visits::new(Arc::clone(&waker)),
             disk,
             budget: Budget::new(config.limits.kept_bytes),
-            counters: Counters::new(
-                config
-                    .statistics
-                    .map(|words| &words[layout::COUNTERS..layout::COUNTERS + layout::COUNTERS_COUNT]),
-            ),
+            counters,
             threads: AtomicU32::new(config.threads),
             lined_up: LinedUp::default(),
             config,
@@ -218,11 +222,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Every counter by its name. Lines that were left out or lost are counted by the logs.
+    /// Every counter by its name.
     pub fn counted(&self) -> Vec<(String, u64)> {
-        self.counters.log_lines_suppressed.copy(self.log.lines_left_out());
-        let access = self.config.access.as_ref().map_or(0, |access| access.log.lines_lost());
-        self.counters.log_lines_lost.copy(self.log.lines_lost() + access);
         self.counters.read()
     }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use reactor::sys::{duplicate_file, monotonic_ms};
 
 pub use self::form::{Form, Level, push_clean};
+use crate::counters::{Counter, Counters};
 use crate::sync::{lock, wait, wait_for};
 
 /// Lines waiting to be written; more are counted and left out, so that memory is bounded
@@ -72,12 +73,20 @@ struct Queue {
     rate: Rate,
     /// Lines left out because the queue was full, or the file could not be written.
     lost: u64,
-    /// As many since the beginning.
-    lost_ever: u64,
+    /// Where lines are counted that were left out, and those that were lost.
+    counters: Option<(Counter, Counter)>,
     /// A file to go on with.
     next: Option<File>,
     /// Where it is said how many lines were lost; none: here.
     losses: Option<Log>,
+}
+
+impl Queue {
+    fn count_lost(&self, lines: u64) {
+        if let Some((_, lost)) = self.counters {
+            lost.add_many(lines);
+        }
+    }
 }
 
 /// So many lines a second; what is more is counted.
@@ -87,8 +96,6 @@ struct Rate {
     used: u64,
     /// Left out, and not told yet.
     suppressed: u64,
-    /// Left out since the beginning.
-    total: u64,
 }
 
 impl Rate {
@@ -101,7 +108,6 @@ impl Rate {
         self.used += 1;
         if self.used > self.most {
             self.suppressed += 1;
-            self.total += 1;
         }
         self.used <= self.most
     }
@@ -152,9 +158,9 @@ impl Log {
             next_try: 0,
             closed: false,
             writing: false,
-            rate: Rate { most, second: 0, used: 0, suppressed: 0, total: 0 },
+            rate: Rate { most, second: 0, used: 0, suppressed: 0 },
             lost: 0,
-            lost_ever: 0,
+            counters: None,
             next: None,
             losses: None,
         };
@@ -212,7 +218,11 @@ impl Log {
         let (allowed, owed) = {
             let mut queue = lock(&self.shared.queue);
             let owed = queue.rate.owed(now);
-            (queue.rate.allows(now), owed)
+            let allowed = queue.rate.allows(now);
+            if let (false, Some((left_out, _))) = (allowed, queue.counters) {
+                left_out.add();
+            }
+            (allowed, owed)
         };
         if owed > 0 {
             self.say(level, &format!("suppressed {owed} lines like those before"));
@@ -223,14 +233,10 @@ impl Log {
         allowed
     }
 
-    /// How many lines [`Log::complain`] has left out.
-    pub fn lines_left_out(&self) -> u64 {
-        lock(&self.shared.queue).rate.total
-    }
-
-    /// How many lines were lost, as nobody has read them or the file could not be written.
-    pub fn lines_lost(&self) -> u64 {
-        lock(&self.shared.queue).lost_ever
+    /// Has lines counted from now on that [`Log::complain`] leaves out, and those that are lost: any process may read both
+    /// at any time.
+    pub fn count(&self, counters: &Counters) {
+        lock(&self.shared.queue).counters = Some((counters.log_lines_suppressed, counters.log_lines_lost));
     }
 
     /// Queues one whole line, newline included.
@@ -238,7 +244,7 @@ impl Log {
         let mut queue = lock(&self.shared.queue);
         if queue.lines.len() >= QUEUE {
             queue.lost += 1;
-            queue.lost_ever += 1;
+            queue.count_lost(1);
         } else {
             queue.lines.push_back(line);
         }
@@ -336,7 +342,7 @@ impl Shared {
                 let not_taken = count - ends.saturating_sub(before).min(count);
                 let mut queue = lock(&self.queue);
                 queue.lost += lost + not_taken;
-                queue.lost_ever += not_taken;
+                queue.count_lost(not_taken);
                 drop(queue);
                 if let (false, Some(other)) = (failing, losses) {
                     other.warn(format!(
@@ -374,13 +380,13 @@ mod tests {
 
     #[test]
     fn beyond_the_rate_lines_are_counted_and_told_in_the_next_second() {
-        let mut rate = Rate { most: 2, second: 0, used: 0, suppressed: 0, total: 0 };
+        let mut rate = Rate { most: 2, second: 0, used: 0, suppressed: 0 };
         assert!(rate.allows(5000) && rate.allows(5001));
         assert!(!rate.allows(5002) && !rate.allows(5999));
         assert_eq!(rate.owed(5999), 0);
         assert_eq!(rate.owed(6000), 2);
         assert!(rate.allows(6000));
-        assert_eq!((rate.owed(7000), rate.total), (0, 2));
+        assert_eq!(rate.owed(7000), 0);
     }
 
     #[test]
