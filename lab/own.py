@@ -235,6 +235,9 @@ def answered(scenario: Scenario, python: str | None, servers: Sequence[Contestan
     if not setting.own:
         return scenario
     if setting.path:
+        if not Path(setting.path).is_dir():
+            hint = "[application] path, or --app, names the folder that the application is in"
+            raise Problem(USAGE, f"there is no folder {setting.path}", hint)
         interface, answers = called(scenario, python)
         scenario = replace(scenario, setting=replace(setting, interface=interface))
     else:

@@ -278,6 +278,16 @@ def test_a_scenario_of_ones_own_goes_on_from_its_record_even_when_its_file_is_go
     assert {fact["plan"]["requests"][0]["expect"]["body"] for fact in points} == {"/items from my own module"}
 
 
+def test_a_scenario_whose_application_is_not_there_is_told_in_one_line(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text(SCENARIO.replace('path = "site"', 'path = "nowhere"'))
+    told = lab(surroundings, "run", str(path), "--servers", "forehand")
+    assert told.returncode == 2 and f"there is no folder {tmp_path}/nowhere" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
 def test_a_run_in_which_nobody_starts_leaves_no_record_and_what_else_is_there_stays(
     surroundings: dict[str, str], site: Path, tmp_path: Path
 ) -> None:
