@@ -98,7 +98,9 @@ def judged(failed: Sequence[Difference], untold: Sequence[Difference], silent: S
         raise Problem(USAGE, message, "`forehand lab results RECORD` says which rounds count, and why others do not")
     if untold:
         message = f"{len(untold)} figures cannot be told with so few rounds: nothing is proved"
-        raise Problem(USAGE, message, "measure with --rounds 6 or more, in both")
+        raise Problem(
+            USAGE, message, "six rounds have to count in both: measure with --rounds 6, or more where some do not count"
+        )
     return OK
 
 
