@@ -410,6 +410,7 @@ def test_who_waits_for_calls_that_take_long_is_not_refused_if_it_is_begun_in_tim
 #: inside, or as the hub runs.
 ONE_INSIDE = {
     "one thread": ("--threads", "1"),
+    "one thread for which clients take turns": ("--threads", "1", "--fair-by", "client"),
     "a slow lane": ("--threads", "2", "--lanes", "/report=slow"),
     "a limited route": ("--threads", str(THREADS), "--route-limits", "/report=1"),
     "gevent": ("--worker-class", "gevent", "--worker-connections", "1"),

@@ -16,10 +16,10 @@ use crate::exchange::Exchange;
 use crate::lanes::{End, FairBy, Lane, Lanes, SHARES};
 
 impl Requests {
-    /// Clients take turns.
+    /// Clients take turns: for threads, which tasks of an event loop do not wait for.
     #[inline]
     pub(super) fn by_turns(&self) -> bool {
-        self.engine.config.by_hand.fair_by.is_some()
+        self.engine.config.by_hand.fair_by.is_some() && !self.engine.config.evented
     }
 
     /// The share that a request's client has of a lane, or of the front.
