@@ -99,6 +99,38 @@ def test_a_server_that_does_not_go_on_is_told_so_here_as_well(serve: Serve, gate
     server.until(lambda: ask(server, "/livez")[0] == 200)
 
 
+def test_who_waits_for_others_of_its_route_does_not_make_a_busy_worker_a_dead_one(
+    serve: Serve, gates: Iterator[Gate]
+) -> None:
+    """It would wait where threads are free as well."""
+    limited, other = next(gates), next(gates)
+    options = (
+        "--workers",
+        "1",
+        "--threads",
+        "2",
+        "--liveness-stall",
+        "0.3",
+        "--route-limits",
+        f"/gate{limited.path}=1",
+    )
+    server = serve(*DRIVERS["threads"], *PATHS, *options)
+    socks = [server.connect() for _ in range(4)]
+    for sock, gate in zip(socks, (limited, other, limited), strict=False):
+        sock.sendall(get(f"/gate{gate.path}"))
+    server.until(lambda: [server.status()["workers"][0][name] for name in ("busy", "limited")] == [2, 1])
+    for _ in range(10):
+        assert ask(server, "/livez") == (200, b"ok\n")
+        time.sleep(0.1)
+    socks[3].sendall(get("/waits"))
+    server.until(lambda: ask(server, "/livez")[0] == 503)
+    limited.open()
+    other.open()
+    for sock in socks:
+        with sock:
+            assert read_reply(sock, bytearray())[0] == 200
+
+
 def test_who_has_had_nothing_to_do_for_long_is_busy_and_not_dead(serve: Serve, gates: Iterator[Gate]) -> None:
     server = serve(*DRIVERS["threads"], *PATHS, "--workers", "1", "--threads", "1", "--liveness-stall", "2")
     assert ask(server, "/livez") == (200, b"ok\n")

@@ -124,7 +124,9 @@ impl Health {
             }
             let finished = load(&words[META + Meta::Ended as usize]);
             let full = rows.of(row, Field::Busy) >= rows.of(row, Field::Threads);
-            let waits = rows.of(row, Field::Queued) > 0;
+            // Others of their route are what some wait for, and not a thread.
+            let (waiting, limited) = rows.queued_of(row);
+            let waits = waiting > limited;
             found.workers += 1;
             // While nobody waited, nothing had to go on: that time does not count.
             if full && waits {

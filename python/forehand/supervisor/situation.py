@@ -129,10 +129,11 @@ def died(status: Row, now: float) -> str:
 
 def _full(status: Row, running: list[Row]) -> str:
     busy = [one for one in status["workers"] if one["state"] in (READY, LEAVING)]
-    full = [one for one in busy if one["threads"] and one["busy"] >= one["threads"] and one["queued"]]
+    # Those that wait for others of their route (`[route_limits]`) do not wait for a thread.
+    full = [one for one in busy if 0 < one["threads"] <= one["busy"] and one["queued"] > one.get("limited", 0)]
     if not full:
         return ""
-    waiting = sum(one["queued"] for one in full)
+    waiting = sum(one["queued"] - one.get("limited", 0) for one in full)
     numbers = {one["worker"] for one in full}
     paths = Counter(one["request"] for one in running if one["worker"] in numbers)
     most = "".join(f": {count} are in {path}" for path, count in paths.most_common(1) if count > 1)

@@ -39,9 +39,10 @@ def _threads(now: Look) -> list[str]:
     if late:
         many = f"{len(late)} requests are" if len(late) > 1 else "1 request is"
         found.append(f"{many} inside for {LATE:g} s or longer: {late[0]['request']}, {span(late[0]['seconds'])}")
-    full = [one for one in now.status["workers"] if 0 < one["threads"] <= one["busy"] and one["queued"]]
+    short = [(one, one["queued"] - one["limited"]) for one in now.status["workers"]]
+    full = [waiting for one, waiting in short if 0 < one["threads"] <= one["busy"] and waiting]
     if full:
-        waiting = sum(one["queued"] for one in full)
+        waiting = sum(full)
         found.append(f"every thread of {len(full)} of {len(now.status['workers'])} workers is taken, {waiting} wait")
     return found
 

@@ -31,8 +31,8 @@ function ofThreads(answer, add) {
     const which = stuck[0].request ? `${stuck[0].request}, ` : "";
     add(true, `${plural(stuck.length, "request is", "requests are")} inside for ${span(late)} or longer; the longest: ${which}${span(stuck[0].seconds)}, process ${stuck[0].pid}.`, "requests");
   }
-  const full = answer.workers.filter((one) => one.threads > 0 && one.busy >= one.threads && one.queued > 0);
-  const waiting = full.reduce((all, one) => all + one.queued, 0);
+  const full = answer.workers.filter((one) => one.threads > 0 && one.busy >= one.threads && one.queued > one.limited);
+  const waiting = full.reduce((all, one) => all + one.queued - one.limited, 0);
   if (full.length) add(true, `Every thread of ${full.length === answer.workers.length ? "every worker" : plural(full.length, "worker")} is taken, and ${plural(waiting, "request waits", "requests wait")}.`, "workers");
 }
 
