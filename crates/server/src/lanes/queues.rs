@@ -141,8 +141,12 @@ impl<T: Waits> Queues<T> {
     }
 
     /// How many of them do not wait for a thread, but for others of their route.
+    #[inline]
     pub fn limited(&self) -> usize {
-        self.waiting - self.waiting(Lane::Unknown) - self.waiting(Lane::Slow)
+        match self.waiting {
+            0 => 0,
+            waiting => waiting - self.waiting(Lane::Unknown) - self.waiting(Lane::Slow),
+        }
     }
 
     #[inline]
