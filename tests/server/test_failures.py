@@ -124,8 +124,9 @@ def test_a_terminal_shows_requests_colours_and_the_page(tmp_path: Path) -> None:
         seen = read_until(terminal, b'HTTP/1.1" 500 ')
         assert b"\x1b[1;31merror: the application failed" in seen
         # A proxy on this machine speaks for clients elsewhere: they are shown nothing.
-        page = ask(b"X-Forwarded-For: 192.0.2.1\r\n")
-        assert page.startswith(b"HTTP/1.1 500 ") and b"innermost" not in page
+        for name in (b"X-Forwarded-For", b"X-Real-IP", b"X-Forwarded-Host", b"Via"):
+            page = ask(name + b": 192.0.2.1\r\n")
+            assert page.startswith(b"HTTP/1.1 500 ") and b"innermost" not in page, name
     finally:
         process.terminate()
         while process.poll() is None:

@@ -61,11 +61,20 @@ pub fn answer(py: Python<'_>, exchange: &mut Exchange, engine: &Engine, error: &
 }
 
 /// In development, and as long as nothing was sent. A server on a terminal may be open to the world all the same: there
-/// only clients of this machine are shown how the application looks inside.
+/// only clients of this machine are shown how the application looks inside, and nobody behind a proxy, which may be on this
+/// machine and speak for anybody, whether it is believed or not.
 fn is_shown(exchange: &Exchange, engine: &Engine) -> bool {
     use server::engine::Tracebacks;
 
-    let local = || exchange.remote_address(engine).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    let proxied = || {
+        let block = &exchange.head.block;
+        let others = ["x-real-ip", "via", "true-client-ip", "cf-connecting-ip"];
+        block.has_forwarding()
+            || exchange.given().is_some()
+            || others.iter().any(|name| block.get(name).is_some())
+    };
+    let local =
+        || exchange.remote_address(engine).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()) && !proxied();
     let wanted = match engine.config.tracebacks {
         Tracebacks::Never => false,
         Tracebacks::Local => local(),
