@@ -131,6 +131,18 @@ def test_who_waits_is_seen_inside_a_request_and_not_among_those_that_use_a_proce
     assert status == 4 and ("before Python 3.11" if old else "nothing else ran") in said, said
 
 
+@pytest.mark.skipif("gevent" not in DRIVERS, reason="gevent is not installed")
+def test_greenlets_that_wait_are_not_shown(serve: Serve, tmp_path: Path) -> None:
+    server = serve(*DRIVERS["gevent"], "--workers", "1")
+    with server.connect() as sock:
+        sock.sendall(GET.format("/sleep/60").encode())
+        shared = statistics(server)
+        server.until(lambda: shared.totals()["inside"] == 1)
+        to = ("--output", str(tmp_path / "graph.html"))
+        status, said = server.order("profile", "--seconds", "0.5", *to, timeout=90)
+    assert status == 4 and "no request was seen, and nothing else ran" in said, said
+
+
 def test_what_burns_in_a_thread_that_the_application_has_started_is_at_the_top_without_a_route(
     serve: Serve, tmp_path: Path
 ) -> None:

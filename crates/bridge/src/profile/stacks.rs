@@ -54,7 +54,10 @@ impl Stacks {
             let (was, is) = (before.get(&trace.thread_id), after.get(&trace.thread_id));
             let inside = was.is_some() && is.is_some();
             let runs = trace.active && trace.os_thread_id.is_some() && !is_idle(&trace);
-            if !(runs || inside && !self.running) {
+            // Where greenlets serve, which is on the first thread, that is the last request's also while all of them wait.
+            let is_first = trace.os_thread_id.is_none_or(|id| id == u64::from(std::process::id()));
+            let nobody = is_first && is_hub(&trace);
+            if nobody || !(runs || inside && !self.running) {
                 continue;
             }
             let places = trace.frames.into_iter().map(place).collect();
@@ -72,9 +75,17 @@ fn place(frame: Frame) -> Place {
 /// has nothing to show.
 fn is_idle(trace: &StackTrace) -> bool {
     let Some(frame) = trace.frames.first() else { return true };
-    let waits = |name: &str, file: &str| frame.name.ends_with(name) && frame.filename.ends_with(file);
-    waits("select", "selectors.py")
-        || waits("wait", "/supervisor/worker_control.py")
-        || waits("run", "/gevent/hub.py")
-        || waits("wait", "threading.py")
+    is_hub(trace)
+        || is_at(frame, "select", "selectors.py")
+        || is_at(frame, "wait", "/supervisor/worker_control.py")
+        || is_at(frame, "wait", "threading.py")
+}
+
+/// gevent's hub waits for events, or looks for them.
+fn is_hub(trace: &StackTrace) -> bool {
+    trace.frames.first().is_some_and(|frame| is_at(frame, "run", "/gevent/hub.py"))
+}
+
+fn is_at(frame: &Frame, name: &str, file: &str) -> bool {
+    frame.name.ends_with(name) && frame.filename.ends_with(file)
 }
