@@ -74,17 +74,24 @@ struct Queue {
     /// Lines left out because the queue was full, or the file could not be written.
     lost: u64,
     /// Where lines are counted that were left out, and those that were lost.
-    counters: Option<(Counter, Counter)>,
+    counters: Option<Counted>,
     /// A file to go on with.
     next: Option<File>,
     /// Where it is said how many lines were lost; none: here.
     losses: Option<Log>,
 }
 
+/// The two of all [`Counters`] that are a log's.
+#[derive(Clone, Copy)]
+struct Counted {
+    log_lines_suppressed: Counter,
+    log_lines_lost: Counter,
+}
+
 impl Queue {
     fn count_lost(&self, lines: u64) {
-        if let Some((_, lost)) = self.counters {
-            lost.add_many(lines);
+        if let Some(counters) = self.counters {
+            counters.log_lines_lost.add_many(lines);
         }
     }
 }
@@ -219,8 +226,8 @@ impl Log {
             let mut queue = lock(&self.shared.queue);
             let owed = queue.rate.owed(now);
             let allowed = queue.rate.allows(now);
-            if let (false, Some((left_out, _))) = (allowed, queue.counters) {
-                left_out.add();
+            if let (false, Some(counters)) = (allowed, queue.counters) {
+                counters.log_lines_suppressed.add();
             }
             (allowed, owed)
         };
@@ -236,7 +243,10 @@ impl Log {
     /// Has lines counted from now on that [`Log::complain`] leaves out, and those that are lost: any process may read both
     /// at any time.
     pub fn count(&self, counters: &Counters) {
-        lock(&self.shared.queue).counters = Some((counters.log_lines_suppressed, counters.log_lines_lost));
+        lock(&self.shared.queue).counters = Some(Counted {
+            log_lines_suppressed: counters.log_lines_suppressed,
+            log_lines_lost: counters.log_lines_lost,
+        });
     }
 
     /// Queues one whole line, newline included.
