@@ -56,6 +56,8 @@ def test_slow_ones_and_failures_are_told_apart_and_outlive_their_worker(serve: S
     assert all(one["phases"]["total"] >= 0.05 and one["status"] == 200 for one in slow), slow
     assert [(one["request"], one["status"]) for one in told(server, "--failed")] == [("GET /fail", 500)]
     assert [one["request"] for one in told(server, "--slow", "--last", "1")] == ["GET /sleep/0.11"]
+    status, said = server.order("requests", "--last", "-3")
+    assert status == 2 and "--last: '-3' is no number from 0 on" in said, said
     first = next(one for one in slow if one["request"] == "GET /sleep/0.1")
     assert first["phases"]["app"] >= 0.099 and first["phases"]["total"] < 5
     assert server.order("reload")[0] == 0

@@ -36,10 +36,16 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only those with a status from 500 on, cut or refused, or whose worker died",
     )
-    parser.add_argument("--last", type=int, default=LAST, metavar="N", help=f"so many that have ended ({LAST})")
+    parser.add_argument("--last", type=_count, default=LAST, metavar="N", help=f"so many that have ended ({LAST})")
     word = "go on with those that end from now on, or with --running those that begin"
     parser.add_argument("--follow", "-f", action="store_true", help=word)
     parser.add_argument("--json", action="store_true", help="an object a line, for programs")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is no number from 0 on")
+    return int(text)
 
 
 def show(path: str, given: argparse.Namespace) -> int:
