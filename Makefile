@@ -18,6 +18,8 @@ PYTEST := $(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup --no-loadscope-
 MATURIN := PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet
 # Python's part, compiled as pip does it for an installed package: else each start does it, where nobody may write it down.
 COMPILED := $(BIN)/python -m compileall -q python tests/apps
+# What no server of a test imports, and is large.
+NOT_SERVED := /site-packages/(matplotlib|numpy|dask|distributed|fontTools|PIL|pip|setuptools|mypy|playwright|faker)/
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 # With the pieces of the status page, which are compiled in, and what the linker is told.
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -path '*/status/page/*.*' -o -name hot_functions.txt) Cargo.toml Cargo.lock
@@ -42,10 +44,11 @@ build: .venv/built
 	@touch $@
 
 # What tests need is the extra `test` of pyproject.toml. uv takes a tenth of pip's time for it, but does not read what pip
-# was told of indexes.
+# was told of indexes, and compiles nothing unasked: tests' servers may not write down what they compile.
 .venv/tested-with: pyproject.toml | .venv/built
 	$(PIP) 'uv>=0.5'
 	$(MATURIN) --uv --extras test,lab,lab-cluster || $(MATURIN) --extras test,lab,lab-cluster
+	@$(BIN)/python -m compileall -q -j 2 -x '$(NOT_SERVED)' $(BIN)/../lib/python3*/site-packages >/dev/null || true
 	@touch $@
 
 # What `forehand lab` needs is the extra `lab`.

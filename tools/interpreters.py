@@ -152,14 +152,16 @@ def _build(minor: int, path: str) -> list[str]:
     # One target folder: only the bindings are built anew for each.
     _do([*maturin, "-o", str(wheels), "--target-dir", str(TARGET)], PYO3_PYTHON=python)
     _do([*install, "--force-reinstall", "--no-deps", *map(str, wheels.glob("*.whl"))])
-    # Thousands of servers begin with it: what Python makes of it is kept, which uv leaves to whoever comes first.
-    _do([python, "-m", "compileall", "-q", *glob.glob(f"{venv}/lib/python3.*/site-packages/forehand")])
     missing = []
     for package in WELCOME:
         try:
             _do([*install, "--only-binary", ":all:", package])
         except Failed:
             missing.append(package)
+    # Thousands of servers begin here, which may not write down what they compile; nor does uv. Some packages have files for
+    # other versions.
+    compiled = [python, "-m", "compileall", "-q", *glob.glob(f"{venv}/lib/python3.*/site-packages")]
+    subprocess.run(compiled, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     (venv / "built").write_text(" ".join(missing))
     # What changed meanwhile may not be in it.
     os.utime(venv / "built", (begun, begun))
