@@ -158,8 +158,8 @@ def _build(minor: int, path: str) -> list[str]:
             _do([*install, "--only-binary", ":all:", package])
         except Failed:
             missing.append(package)
-    # Thousands of servers begin here, which may not write down what they compile; nor does uv. Some packages have files for
-    # other versions.
+    # Thousands of servers begin here, which may not write down what they compile; nor does uv. Some packages have files
+    # for other versions.
     compiled = [python, "-m", "compileall", "-q", *glob.glob(f"{venv}/lib/python3.*/site-packages")]
     subprocess.run(compiled, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     (venv / "built").write_text(" ".join(missing))

@@ -165,7 +165,7 @@ def test_what_a_killed_server_has_left_goes_when_the_next_one_starts_and_nothing
     killed.server.process.kill()
     killed.server.process.wait()
     killed.server.until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
-    assert left.is_dir(), "nobody was there to remove it"
+    # Whichever server starts next removes it: maybe that of another test.
     other.joinpath("status.sock").unlink(missing_ok=True)
     Watched(serve, other, "--workers", "1", target="counting:application")
     assert kept.is_dir() and not left.exists()

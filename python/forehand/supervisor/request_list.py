@@ -43,6 +43,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
+    text = text.strip()
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"'{text}' is no number from 0 on")
     return int(text)
