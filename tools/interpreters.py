@@ -6,7 +6,9 @@ minor version is built, with debug assertions, and installed into `.venvs/3.X`, 
 time as there are processors, each as soon as it is built. What no interpreter changes is taken from target/debug, if
 `make debug-built` or `cargo test` has compiled it. What has been built since anything changed is not built again. What
 is skipped, and why, is printed. `--list` only says what would be done; `--only 3.X` does one; `--build` tests nothing;
-`--beside COMMAND…` does all this while that command runs, whose tests wait more than they work.
+`--beside COMMAND…` does all this while that command runs, whose tests wait more than they work. Then interpreters
+between the oldest and the two newest share the files of tests: what is wrong with one of them alone is rare, and
+without `--beside` each runs all.
 """
 
 from __future__ import annotations
@@ -222,15 +224,30 @@ def marked() -> list[str]:
     return [str(path.relative_to(ROOT)) for path in files if "pytest.mark.interpreters" in path.read_text()]
 
 
-def _test(minor: int) -> str:
-    """Run the tests on one; what they have said. Raises Failed."""
+def shared_out(weights: dict[str, int], minors: list[int]) -> dict[int, list[str]]:
+    """Which files each of these interpreters tests, where every file is tested by one of them: the heaviest first, to
+    whoever has least."""
+    shares: dict[int, list[str]] = {minor: [] for minor in minors}
+    for file in sorted(weights, key=lambda file: (-weights[file], file)) if minors else ():
+        least = min(minors, key=lambda minor: (sum(weights[one] for one in shares[minor]), minor))
+        shares[least].append(file)
+    return shares
+
+
+def sharing(minors: list[int]) -> list[int]:
+    """Those that share the files where not each interpreter runs all: neither the oldest nor the two newest."""
+    return sorted(minors)[1:-2]
+
+
+def _test(minor: int, files: list[str]) -> str:
+    """Run the tests of these files on one; what they have said. Raises Failed."""
     python = str(ROOT / ".venvs" / f"3.{minor}" / "bin" / "python")
     # Beside others, so that a folder of temporary files is not cleared by another's run.
     base = str(ROOT / ".venvs" / f"3.{minor}" / "tmp")
     options = ("-q", "-p", "no:cacheprovider", "-m", "interpreters and not once", "--basetemp", base, *SHARED)
     if over.is_set():
         raise Failed("not tested: another command has failed\n")
-    return _do([python, "-m", "pytest", *options, *marked()])
+    return _do([python, "-m", "pytest", *options, *files])
 
 
 def _tell(minor: int, running: Future[str]) -> bool:
@@ -273,13 +290,17 @@ def build(chosen: dict[int, str]) -> int:
 def test(chosen: dict[int, str], beside: list[str]) -> int:
     """Build for all that were chosen, and run their tests, beside a command if one is given; the exit status."""
     begun = time.monotonic()
+    files = dict.fromkeys(chosen, marked())
+    if beside:
+        weights = {file: (ROOT / file).stat().st_size for file in marked()}
+        files |= shared_out(weights, sharing(list(chosen)))
     command = subprocess.Popen(beside, cwd=ROOT) if beside else None
     with ThreadPoolExecutor(1) as builder, ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)))) as pool:
         running: dict[int, Future[str]] = {}
 
         def all_built() -> None:
             for minor, missing in _build_all(chosen):
-                running[minor] = pool.submit(_outcome, minor, missing)
+                running[minor] = pool.submit(_outcome, minor, missing, files[minor])
 
         building = builder.submit(all_built)
         try:
@@ -297,11 +318,16 @@ def test(chosen: dict[int, str], beside: list[str]) -> int:
     return status
 
 
-def _outcome(minor: int, missing: list[str] | Failed) -> str:
+def _outcome(minor: int, missing: list[str] | Failed, files: list[str]) -> str:
     """What the tests of one have said. Raises Failed."""
     if isinstance(missing, Failed):
         raise missing
-    said = _test(minor)
+    said = _test(minor, files)
+    if len(files) < len(marked()):
+        share = (
+            f"{len(files)} of {len(marked())} files, and the others on the next one (`make interpreters`: each has all)"
+        )
+        said = f"{share}\n{said}"
     return "".join(f"tests with {package} are skipped: there is no wheel of it\n" for package in missing) + said
 
 
