@@ -1,8 +1,9 @@
 """Views that spend their time in one known way, for WSGI and ASGI."""
 
 import asyncio
-import os
+import signal
 import sys
+import threading
 import time
 
 LARGE = bytes(8_000_000)
@@ -17,7 +18,8 @@ def burn(seconds):
 
 def crash():
     """What C code can do to a process."""
-    os.kill(os.getpid(), 11)
+    # To the main thread, and not to whichever the kernel finds first.
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGSEGV)
     time.sleep(60)
 
 

@@ -43,7 +43,8 @@ USUAL = [
         "forehand: a forked child waits for a lock of its parent: it ends here",
         "{} warning: worker {} was ended by signal 9 (SIGKILL) {}",
         "{} warning: {} held the event loop for {}",
-        "tormented.OnPurpose: in a child",
+        # A child's last words come in pieces, between which others may have their line.
+        "{}OnPurpose: in a child",
         "{} info: refused a request from {}",
         # Slow views and quick ones under one roof: the log tells that some wait.
         "{} info: lanes: {}",
