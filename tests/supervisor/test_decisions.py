@@ -60,6 +60,45 @@ def test_a_first_start_that_fails_ends_with_its_cause() -> None:
     assert story.died(2) == [("exit", 4)]
 
 
+def test_where_files_are_watched_a_first_start_that_fails_is_tried_again_after_a_change() -> None:
+    story = Story(wanted=2, waits=True)
+    story("tick")
+    actions = story.died(1, cause=(4, "forehand: no module"))
+    assert actions == [("unbegun", "forehand: no module"), ("kill", 2, ""), ("forget", 1)]
+    assert story("tick", after=3600) == [] == story.died(2)
+    assert story("reload", None) == [("forget", 1), ("load", 2), ("spawn", 3, 2), ("spawn", 4, 2)]
+    # Still broken: whoever has asked for it is told, and the next change is waited for.
+    actions = story.died(4, cause=(4, "forehand: a typo"))
+    assert actions == [("reloaded", False, "forehand: a typo"), ("kill", 3, ""), ("forget", 2)]
+    assert names(story("reload", Rules(wanted=1, waits=True)), "spawn") == [5]
+    assert story.died(3) == []
+    assert story("ready", 5) == [("serving",), ("reloaded", True, "generation 3 serves")]
+    assert names(story.died(5, after=60), "spawn") == [6]
+
+
+def test_a_start_that_has_failed_and_waits_is_ended_as_any_other() -> None:
+    for word in ("stop", "quit", "drain"):
+        story = Story(wanted=1, waits=True)
+        story("tick")
+        story.died(1)
+        assert story(word) == [("exit", 0)]
+
+
+def test_a_change_during_the_first_start_is_not_lost() -> None:
+    for waits in (False, True):
+        story = Story(wanted=1, waits=waits)
+        story("tick")
+        assert story("reload", None) == []
+        assert story("ready", 1) == [("serving",), ("load", 2), ("spawn", 2, 2)]
+        story = Story(wanted=1, waits=waits)
+        story("tick")
+        story("reload", Rules(wanted=2, waits=waits))
+        actions = story("unloadable", 1, (4, "no module"))
+        assert names(actions, "load") == ([2] if waits else [])
+        assert names(story("tick"), "spawn") == []
+        assert names(story.died(1), "exit" if not waits else "spawn") == ([4] if not waits else [])
+
+
 def test_a_worker_that_dies_is_replaced_at_once() -> None:
     story = serving()
     assert names(story.died(1, after=100), "spawn") == [3]

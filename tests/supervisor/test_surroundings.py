@@ -235,6 +235,46 @@ def test_changed_files_reload_in_development(serve: Serve, shop: Shop) -> None:
     server.until(lambda: version(server) == "three")
 
 
+@pytest.mark.parametrize("options", [(), ("--preload",), ("--workers", "2")])
+def test_what_is_broken_at_the_first_start_is_waited_for_in_development(
+    shop: Shop, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """An editor saves what is half written: nobody has to begin the server again."""
+    folder = shop("one")
+    good = (folder / "shop.py").read_text()
+    (folder / "shop.py").write_text("def application(:\n")
+    log = tmp_path / "log"
+    control = tmp_path / "control"
+    words = ["shop", "--bind", "127.0.0.1:0", "--reload", "--control", str(control), *options]
+    with log.open("wb") as out:
+        process = subprocess.Popen([sys.executable, "-m", "forehand", *words], cwd=folder, stdout=out, stderr=out)
+
+    def says(text: str) -> None:
+        until = time.monotonic() + PATIENCE
+        while text not in log.read_text():
+            assert process.poll() is None and time.monotonic() < until, log.read_text()
+            time.sleep(0.02)
+
+    try:
+        says("SyntaxError: invalid syntax")
+        says("forehand: the application has not come up; waiting for a change of its files (--reload)\n")
+        told = subprocess.run(
+            [sys.executable, "-m", "forehand", "status", "--control", str(control)], capture_output=True, text=True
+        )
+        assert "the application has not come up, and a change of its files is waited for (--reload): " in told.stdout
+        (folder / "shop.py").write_text("import nowhere_at_all\n")
+        says("the reload was given up: ")
+        says("nowhere_at_all")
+        (folder / "shop.py").write_text(good)
+        says("Ctrl-C stops")
+        says(" serves\n")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_files_to_watch_are_named_and_others_left_out(serve: Serve, shop: Shop, tmp_path: Path) -> None:
     folder = shop("one")
     (folder / "tests").mkdir()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 STARTING, READY, LEAVING, KILLED = "starting", "ready", "leaving", "killed"
 #: The phase in which a server that will stop goes on serving, so that a load balancer hears of it first.
 DRAINING = "draining"
+#: The phase of a start that has failed, where files are watched (`--reload`): a change begins it anew.
+WAITING = "waiting"
 
 #: A worker that dies before it is so old has not begun to serve: its kind may be in a loop.
 YOUNG = 0.5
@@ -49,7 +51,7 @@ CLOSED_WITHIN = 2.0
 class Rules:
     """What is asked of workers; times in seconds, zero stands for never."""
 
-    __slots__ = ("delay", "graceful", "max_age", "startup", "strategy", "wanted")
+    __slots__ = ("delay", "graceful", "max_age", "startup", "strategy", "waits", "wanted")
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class Rules:
         strategy: str = "rolling",
         max_age: float = 0,
         delay: float = 0,
+        waits: bool = False,
     ) -> None:
         self.wanted = wanted
         self.startup = startup
@@ -67,6 +70,8 @@ class Rules:
         self.strategy = strategy
         self.max_age = max_age
         self.delay = delay
+        #: A first start that fails waits for a change, and is tried again.
+        self.waits = waits
 
 
 def rules_of(settings: dict[str, Any]) -> Rules:
@@ -74,7 +79,7 @@ def rules_of(settings: dict[str, Any]) -> Rules:
     return Rules(
         wanted=settings["workers"], startup=settings["startup_timeout"], graceful=settings["graceful_timeout"],
         strategy=settings["reload_strategy"], max_age=settings["max_worker_age"],
-        delay=settings["shutdown_delay"],
+        delay=settings["shutdown_delay"], waits=settings["reload"],
     )  # fmt: skip
 
 
@@ -114,6 +119,8 @@ class State:
         self.reload_again = False
         self.coming_rules: Rules | None = None
         self.phase = "beginning"
+        #: The start has failed before, and is tried again.
+        self.failed_before = False
         #: When an end begins that has been announced.
         self.stop_at = NEVER
         self.exit = 0
@@ -153,7 +160,8 @@ def decide(state: State, event: Event, now: float) -> list[Action]:
 
     Actions: `spawn` number generation; `announce_end` number; `retire` number why; `stop` number; `quit` number;
     `kill` number why; `load` generation (bring the application up for preloading, where that is asked for);
-    `forget` generation; `say` level text; `serving`; `reloaded` ok text; `exit` status.
+    `forget` generation; `say` level text; `unbegun` text (the first start has failed, and a change is waited for);
+    `serving`; `reloaded` ok text; `exit` status.
     """
     actions = list(_BY_EVENT[event[0]](state, now, *event[1:]))
     actions += _follow_up(state, now)
@@ -212,7 +220,7 @@ def _died(
         how = f"was killed: {worker.stale}"
     status, text = cause or (1, f"worker {number} {how}{'' if worker.ready_at else ' before it was ready'}")
     if state.phase == "beginning":
-        yield from _give_up(state, status, text)
+        yield from _give_up(state, now, status, text)
         return
     if state.coming == worker.generation and not state.proven:
         yield from _abandon(state, now, text)
@@ -235,8 +243,11 @@ def _delay(deaths: int) -> float:
     return float(min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(deaths - FREE_DEATHS - 1, 20)))
 
 
-def _give_up(state: State, status: int, text: str) -> Iterable[Action]:
+def _give_up(state: State, now: float, status: int, text: str) -> Iterable[Action]:
     """The first start has failed: nobody is served by trying again unseen."""
+    if state.rules.waits:
+        yield from _wait_for_change(state, now, text)
+        return
     state.phase = "stopping"
     state.exit = status
     yield ("say", "failed", text)
@@ -244,6 +255,48 @@ def _give_up(state: State, status: int, text: str) -> Iterable[Action]:
         worker.state = KILLED
         worker.deadline = NEVER
         yield ("kill", worker.number, "")
+
+
+def _wait_for_change(state: State, now: float, text: str) -> Iterable[Action]:
+    """Whoever develops mends it, and finds the server where it was."""
+    failed = state.generation
+    state.phase = WAITING
+    yield ("reloaded", False, text) if state.failed_before else ("unbegun", text)
+    state.failed_before = True
+    for worker in state.workers.values():
+        worker.state = KILLED
+        worker.ready_at = now  # its end is no failure
+        worker.deadline = NEVER
+        yield ("kill", worker.number, "")
+    yield ("forget", failed)
+    if state.reload_again:
+        # It has changed meanwhile.
+        yield from _begin_anew(state, _changed_meanwhile(state))
+
+
+def _begin_anew(state: State, rules: Rules | None) -> Iterable[Action]:
+    """The start that has failed is tried with what there is now."""
+    failed = state.generation
+    state.generations += 1
+    state.generation = state.generations
+    state.phase = "beginning"
+    _take(state, rules)
+    yield ("forget", failed)
+    yield ("load", state.generation)
+
+
+def _changed_meanwhile(state: State) -> Rules | None:
+    state.reload_again = False
+    rules, state.coming_rules = state.coming_rules, None
+    return rules
+
+
+def _take(state: State, rules: Rules | None) -> None:
+    state.deaths = 0
+    state.spawn_at = 0.0
+    if rules is not None:
+        rules.wanted = rules.wanted or state.rules.wanted
+        state.rules = rules
 
 
 def _abandon(state: State, now: float, text: str) -> Iterable[Action]:
@@ -285,10 +338,13 @@ def _closing(state: State, now: float) -> list[Worker]:
 
 
 def _reload(state: State, now: float, rules: Rules | None = None) -> Iterable[Action]:
-    if state.phase != "serving":
-        yield ("reloaded", False, "the server is starting or stopping, and cannot reload now")
+    if state.phase == WAITING:
+        yield from _begin_anew(state, rules)
         return
-    if state.coming is not None:
+    if state.phase not in ("beginning", "serving"):
+        yield ("reloaded", False, "the server is stopping, and cannot reload now")
+        return
+    if state.coming is not None or state.phase == "beginning":
         # Whoever asks has changed something since: what is coming may be without it.
         state.reload_again = True
         state.coming_rules = rules or state.coming_rules
@@ -300,17 +356,13 @@ def _begin_reload(state: State, rules: Rules | None) -> Iterable[Action]:
     state.generations += 1
     state.coming = state.generations
     state.proven = False
-    state.deaths = 0
-    state.spawn_at = 0.0
-    if rules is not None:
-        rules.wanted = rules.wanted or state.rules.wanted
-        state.rules = rules
+    _take(state, rules)
     yield ("load", state.coming)
 
 
 def _unloadable(state: State, now: float, generation: int, cause: tuple[int, str]) -> Iterable[Action]:
-    if state.phase == "beginning":
-        yield from _give_up(state, *cause)
+    if state.phase == "beginning" and generation == state.generation:
+        yield from _give_up(state, now, *cause)
     elif state.coming == generation:
         yield from _abandon(state, now, cause[1])
 
@@ -396,7 +448,7 @@ def _follow_up(state: State, now: float) -> Iterable[Action]:
             state.phase = "ended"
             yield ("exit", state.exit)
         return
-    if state.phase == "ended":
+    if state.phase in ("ended", WAITING):
         return
     yield from _replace(state, now)
     yield from _spawn(state, now)
@@ -404,6 +456,10 @@ def _follow_up(state: State, now: float) -> Iterable[Action]:
     if state.phase == "beginning" and fresh_ready >= state.rules.wanted:
         state.phase = "serving"
         yield ("serving",)
+        if state.failed_before:
+            state.failed_before = False
+            yield ("reloaded", True, f"generation {state.generation} serves")
+        yield from _reload_again(state, now)
     taken_over = fresh_ready >= state.rules.wanted and len(state.active()) == fresh_ready
     if state.coming is not None and taken_over and not _closing(state, now):
         yield from _end_reload(state, now)
@@ -413,10 +469,12 @@ def _end_reload(state: State, now: float) -> Iterable[Action]:
     old, state.generation, state.coming = state.generation, state.target, None
     yield ("forget", old)
     yield ("reloaded", True, f"generation {state.generation} serves")
+    yield from _reload_again(state, now)
+
+
+def _reload_again(state: State, now: float) -> Iterable[Action]:
     if state.reload_again:
-        state.reload_again = False
-        rules, state.coming_rules = state.coming_rules, None
-        yield from _begin_reload(state, rules)
+        yield from _begin_reload(state, _changed_meanwhile(state))
         yield from _spawn(state, now)
 
 

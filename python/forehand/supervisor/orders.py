@@ -10,7 +10,7 @@ import sys
 
 from forehand import errors
 from forehand.supervisor import lasting, log, rerun
-from forehand.supervisor.decisions import DRAINING, LEAVING, READY, rules_of
+from forehand.supervisor.decisions import DRAINING, LEAVING, READY, WAITING, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def reload(supervisor: Supervisor, client: Client | None) -> None:
 
 
 def _replanned(supervisor: Supervisor, code: int, output: bytes) -> None:
-    if supervisor.state.phase != "serving":
+    if supervisor.state.phase not in ("beginning", "serving", WAITING):
+        # Who waits is told with the end.
         return
     mark = output.find(b"PLAN\n")
     if code != 0 or mark < 0:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from forehand.supervisor.decisions import LEAVING, READY
+from forehand.supervisor.decisions import DRAINING, LEAVING, READY, WAITING
 
 #: A request that is inside for so long is worth a word, in seconds: what `--slow-request` is by default.
 LONG = 5.0
@@ -35,7 +35,7 @@ Row = dict[str, Any]
 def findings(status: Row, running: list[Row], ended: list[Row], now: float) -> list[str]:
     """What is not as it should be, the gravest first; none: all is well. `running` and `ended` as `forehand requests`
     has them, `now` in seconds since 1970."""
-    return [line for line in (_phase(status), _workers(status), died(status, now), _full(status, running),
+    return [line for line in (phase(status), _workers(status), died(status, now), _full(status, running),
                               _stuck(running), *of_itself(status, now), _failed(ended, now)) if line]  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def _certificate(status: Row, now: float) -> str:
 
 
 def _reload(status: Row, now: float) -> str:
-    told = status.get("reload_given_up")
+    told = status.get("reload_given_up") if status["phase"] != WAITING else None
     return (
         f"the last reload was given up {_ago(now - told['at'])}, and the code before it serves: {told['text']}"
         if told
@@ -93,9 +93,13 @@ def _reload(status: Row, now: float) -> str:
     )
 
 
-def _phase(status: Row) -> str:
-    if status["phase"] == "draining":
+def phase(status: Row) -> str:
+    """What a server does that does not just serve; empty: it serves."""
+    if status["phase"] == DRAINING:
         return "it will stop: /readyz says so, and requests are answered until --shutdown-delay is over"
+    if status["phase"] == WAITING:
+        told = (status.get("reload_given_up") or {}).get("text", "the log says why")
+        return f"the application has not come up, and a change of its files is waited for (--reload): {told}"
     return "" if status["phase"] == "serving" else f"it is {status['phase']}"
 
 

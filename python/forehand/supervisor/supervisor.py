@@ -275,6 +275,11 @@ class Supervisor:
         else:
             log.write(level, text if level != "plain" else _plain(text))
 
+    def _do_unbegun(self, text: str) -> None:
+        log.fail(_plain(text))
+        log.write("plain", "forehand: the application has not come up; waiting for a change of its files (--reload)")
+        self.concerns.note_reload(text)
+
     def _do_serving(self) -> None:
         assert self.children is not None
         # Whoever hears that it is ready may ask /readyz at once.

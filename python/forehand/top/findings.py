@@ -26,7 +26,8 @@ def findings(now: Look, came: Between) -> list[str]:
 def _server(now: Look) -> list[str]:
     status = now.status
     ready = sum(one["state"] == "ready" for one in status["workers"])
-    found = [] if status["phase"] == "serving" else [f"the server is {status['phase']}"]
+    told = situation.phase(status)
+    found = [told] if told else []
     if ready < status["wanted"]:
         found.append(f"{ready} of {status['wanted']} workers serve")
     died = situation.died(status, now.wall)
