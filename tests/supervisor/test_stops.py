@@ -32,3 +32,16 @@ def test_a_stop_does_not_wait_for_idle_connections_of_a_worker_that_was_leaving(
         assert server.stop() == 0
         assert idle.recv(1) == b""
     assert "killed" not in server.log() and "cut" not in server.log()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("stop",), "forehand: stopping: waiting up to 30 s for running"),
+        (("stop", "--now"), "forehand: stopping at once\n"),
+    ],
+)
+def test_who_reads_the_log_sees_that_a_stop_was_asked_for(serve: Serve, words: tuple[str, ...], told: str) -> None:
+    server = serve("pages:wsgi")
+    assert server.order(*words) == (0, "the server has stopped\n")
+    assert server.log().count(told) == 1

@@ -50,8 +50,8 @@ def signal(supervisor: Supervisor, word: str) -> None:
             log.write("info", "SIGWINCH is ignored; SIGTTOU removes a worker, SIGTERM stops the server")
 
 
-def _say_stop(supervisor: Supervisor) -> None:
-    running = supervisor.state.phase != "stopping"
+def _say_stop(supervisor: Supervisor, *, at_once: bool = False) -> None:
+    running = supervisor.state.phase != "stopping" and not at_once
     graceful_timeout = supervisor.settings["graceful_timeout"]
     what = f"stopping: waiting up to {graceful_timeout:g} s for running requests (signal again to stop at once)"
     log.write("plain", f"forehand: {what if running else 'stopping at once'}")
@@ -145,6 +145,8 @@ def carry_out(supervisor: Supervisor, client: Client, order: str) -> None:
     elif word == "stop":
         client.waits_for_the_end = True
         supervisor.waiting.append(client)
+        if rest == "now" or supervisor.state.phase != "serving" or not supervisor.state.rules.delay:
+            _say_stop(supervisor, at_once=rest == "now")
         supervisor.decide("quit" if rest == "now" else "drain")
     elif word == "workers":
         _scale(supervisor, client, rest)
