@@ -23,7 +23,7 @@ DIED = 3600.0
 ENDS_SOON = 14 * 86400.0
 #: Of descriptors such a share in use is told of.
 FEW = 0.95
-#: So many remarkable requests a worker keeps.
+#: So many requests that have failed a worker keeps.
 KEPT = 128
 #: Routes that are named.
 NAMED = 3

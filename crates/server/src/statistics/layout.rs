@@ -13,12 +13,12 @@ pub type Word = AtomicU64;
 /// `FHSTATS1`, in the order of bytes of this machine.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"FHSTATS1");
 /// Grows with each change of what follows: who maps numbers that lie otherwise would read nonsense.
-pub const VERSION: u64 = 6;
+pub const VERSION: u64 = 7;
 
 /// Words before the first block; pages begin behind them, also where they have 64 KiB.
 pub const HEADER: usize = 8 * 1024;
 /// Words of a block, of which what is never touched takes no memory.
-pub const STRIDE: usize = 32 * 1024;
+pub const STRIDE: usize = 40 * 1024;
 /// A block, whose places are known when it is compiled.
 pub type Block = [Word; STRIDE];
 /// Blocks: what dead workers have left, then one for each row of the scoreboard.
@@ -66,10 +66,12 @@ pub const SLOT_WIDTH: usize = 32;
 pub const SLOT_COUNT: usize = 256;
 pub const RECORDS: usize = SLOTS + SLOT_COUNT * SLOT_WIDTH;
 pub const RECORD_WIDTH: usize = 52;
-/// The newest of those that are remarkable, and behind them the thin trace of all.
-pub const REMARKABLE: usize = 128;
+/// The newest of those that have failed, behind them those that were slow, and the thin trace of all: many of one kind
+/// leave the others where they are.
+pub const FAILED: usize = 128;
+pub const SLOW: usize = 64;
 pub const TRACED: usize = 128;
-pub const RECORD_COUNT: usize = REMARKABLE + TRACED;
+pub const RECORD_COUNT: usize = FAILED + SLOW + TRACED;
 
 const _: () = assert!(RECORDS + RECORD_COUNT * RECORD_WIDTH <= STRIDE);
 
@@ -94,8 +96,9 @@ pub enum Meta {
     Overflow,
     /// Requests whose X-Request-Start lay in the future, or too far back.
     ClockSkew,
-    /// Records ever written, of either kind.
-    Remarkable,
+    /// Records ever written, of each kind.
+    Failed,
+    Slow,
     Traced,
     /// Requests that were inside when their worker died.
     DiedInside,

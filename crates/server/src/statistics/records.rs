@@ -1,10 +1,11 @@
-//! The flight recorder: requests that have ended, of which the newest remarkable ones and a thin trace of all are kept.
+//! The flight recorder: requests that have ended, of which the newest that have failed, those that were slow, and a thin
+//! trace of all are kept.
 //!
-//! Knows: two rings of records. Does not know: which request is remarkable. The loop's thread writes, any process reads,
+//! Knows: three rings of records. Does not know: which request is remarkable. The loop's thread writes, any process reads,
 //! and it outlives its worker until the supervisor has looked.
 
 use super::layout::{
-    self, Meta, PHASE_COUNT, RECORD_WIDTH, REMARKABLE, TRACED, Word, add, change, load, put_text,
+    self, FAILED, Meta, PHASE_COUNT, RECORD_WIDTH, SLOW, TRACED, Word, add, change, load, put_text,
     read_unchanged, store,
 };
 use super::phase::Spans;
@@ -78,6 +79,19 @@ pub struct Record {
     pub died: Option<Died>,
 }
 
+impl Record {
+    /// True: its client has no answer, or one that says that the server has failed.
+    pub fn failed(&self) -> bool {
+        self.status >= 500 || self.ending != 0
+    }
+}
+
+/// The rings: how many records were ever written there, the first place, and how many have room.
+const RINGS: [(Meta, usize, usize); 3] =
+    [(Meta::Failed, 0, FAILED), (Meta::Slow, FAILED, SLOW), (Meta::Traced, FAILED + SLOW, TRACED)];
+/// Before it are the remarkable ones.
+const FIRST_TRACED: usize = FAILED + SLOW;
+
 fn row(words: &[Word], record: usize) -> &[Word] {
     let from = layout::RECORDS + record * RECORD_WIDTH;
     words.get(from..from + RECORD_WIDTH).unwrap_or_default()
@@ -86,9 +100,11 @@ fn row(words: &[Word], record: usize) -> &[Word] {
 /// Writes a record over the oldest of its kind. `id`: empty where requests have none.
 #[cold]
 pub fn put(words: &[Word], record: &Record, line: &[u8]) {
+    let [failed, slow, traced] = RINGS;
     let (written, first, room) = match record.remarkable {
-        true => (Meta::Remarkable, 0, REMARKABLE),
-        false => (Meta::Traced, REMARKABLE, TRACED),
+        true if record.failed() => failed,
+        true => slow,
+        false => traced,
     };
     let written = &words[layout::META + written as usize];
     let place = first + load(written) as usize % room;
@@ -111,10 +127,11 @@ pub fn put(words: &[Word], record: &Record, line: &[u8]) {
 /// All records that are whole, the oldest first.
 pub fn read(words: &[Word]) -> Vec<Record> {
     // What was never written is not looked at, so that it takes no memory.
-    let written = |kind: Meta, room: usize| (load(&words[layout::META + kind as usize]) as usize).min(room);
-    let (remarkable, traced) = (written(Meta::Remarkable, REMARKABLE), written(Meta::Traced, TRACED));
-    let mut all: Vec<Record> = (0..remarkable)
-        .chain(REMARKABLE..REMARKABLE + traced)
+    let mut all: Vec<Record> = RINGS
+        .into_iter()
+        .flat_map(|(written, first, room)| {
+            first..first + (load(&words[layout::META + written as usize]) as usize).min(room)
+        })
         .filter_map(|place| {
             let record = row(words, place);
             if load(record.first()?) == 0 {
@@ -131,7 +148,7 @@ pub fn read(words: &[Word]) -> Vec<Record> {
                 spans: std::array::from_fn(|phase| load(&row[SPANS + phase])),
                 id: String::from_utf8_lossy(&layout::text(&row[ID..DIED])).into_owned(),
                 line: String::from_utf8_lossy(&layout::text(&row[LINE..])).into_owned(),
-                remarkable: place < REMARKABLE,
+                remarkable: place < FIRST_TRACED,
                 died: Died::of_word(load(&row[DIED])),
             })
         })
@@ -162,14 +179,17 @@ mod tests {
             remarkable: false,
             died: Some(Died { worker: 3, pid: 4_194_304, exit: 31 }),
         };
-        for number in 0..REMARKABLE as u64 + 10 {
-            for remarkable in [false, true] {
-                record = Record { number, wall: number, remarkable, ..record };
+        for number in 0..FAILED as u64 + 10 {
+            for (status, remarkable) in [(200, false), (503, true)] {
+                record = Record { number, wall: number, status, remarkable, ..record };
                 put(&words, &record, format!("GET /{number}").as_bytes());
             }
         }
+        let slow = |number| Record { number, wall: number, status: 200, remarkable: true, ..record.clone() };
+        (10..10 + SLOW as u64).for_each(|number| put(&words, &slow(number), format!("GET /{number}").as_bytes()));
         let found = read(&words);
-        assert_eq!(found.len(), RECORD_COUNT);
+        assert_eq!(found.len(), RECORD_COUNT, "none makes another kind leave");
+        assert_eq!(found.iter().filter(|one| one.remarkable && !one.failed()).count(), SLOW);
         assert!(found.iter().all(|one| one.number >= 10 && one.line == format!("GET /{}", one.number)));
         assert_eq!((found[0].spans, found[0].id.as_str(), found[0].series), (record.spans, "abc", 6));
         assert_eq!(found[0].died, record.died);

@@ -135,7 +135,12 @@ fn of_server(segment: &Segment) -> String {
         Server::ReloadsDone,
         Server::ReloadsFailed,
     ];
-    object(SERVER_NAMES.iter().zip(SERVER).map(|(name, what)| (*name, segment.server(what).to_string())))
+    // A time that never comes is none, and more than what JavaScript's numbers hold.
+    let told = |what| match segment.server(what) {
+        u64::MAX => "null".to_string(),
+        number => number.to_string(),
+    };
+    object(SERVER_NAMES.iter().zip(SERVER).map(|(name, what)| (*name, told(what))))
 }
 
 fn of_phases(found: &Snapshot) -> String {
@@ -216,7 +221,7 @@ fn of_ended(workers: &[Worker], segment: &Segment) -> io::Result<String> {
     let (mut failed, mut slow, mut others) = (0, 0, 0);
     all.reverse();
     all.retain(|(_, record)| {
-        let (count, most) = match (record.status >= 500 || record.ending != 0, record.remarkable) {
+        let (count, most) = match (record.failed(), record.remarkable) {
             (true, _) => (&mut failed, FAILED),
             (false, true) => (&mut slow, SLOW),
             (false, false) => (&mut others, OTHERS),
