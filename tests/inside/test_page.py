@@ -17,6 +17,7 @@ import pytest
 from browsing import needs_chromium
 from serving import PATIENCE, Serving
 from shared import GET, settled, statistics
+from tlsfiles import Authority
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = needs_chromium
@@ -163,6 +164,25 @@ def test_nothing_is_wrong_with_a_server_that_is_well(browser: Any, serve: Serve)
     made.close()
 
 
+def test_what_is_wrong_with_the_server_itself_is_told(browser: Any, serve: Serve, tmp_path: Path) -> None:
+    """A reload that was given up, and a certificate that ends soon: as `forehand status` does."""
+    code = tmp_path / "shop.py"
+    code.write_text("from wsgiref.simple_server import demo_app as application\n")
+    certificate = Authority(tmp_path).issue("shop", "localhost", days=-1)
+    secured = ("--bind", "https://127.0.0.1:0", "--tls-cert", certificate[0], "--tls-key", certificate[1])
+    server = serve("shop", *secured, "--workers", "1", "--status-bind", "127.0.0.1:0", cwd=tmp_path)
+    code.write_text("import nowhere\n")
+    assert server.order("reload")[0] != 0
+    made = Page(browser, status_url(server))
+    view = made.open()
+    view.locator("#findings li", has_text="The certificate has expired at 20").wait_for()
+    view.locator("#findings li", has_text="The last reload was given up at ").wait_for()
+    code.write_text("from wsgiref.simple_server import demo_app as application\n")
+    assert server.order("reload")[0] == 0
+    view.locator("#findings li", has_text="The last reload").wait_for(state="detached")
+    made.close()
+
+
 def test_a_worker_that_dies_is_told(browser: Any, serve: Serve) -> None:
     server = serve("phases:application", "--workers", "1", "--status-bind", "127.0.0.1:0")
     made = Page(browser, status_url(server))
@@ -230,9 +250,10 @@ def test_slow_requests_are_told_though_many_fail(serve: Serve) -> None:
         "phases:application", "--workers", "2", "--slow-request", "0.05", "--status-bind", "127.0.0.1:0",
     )  # fmt: skip
     ask(server, "/sleep/0.06")
-    for _ in range(110):
+    # Each worker keeps 128 that have failed.
+    for _ in range(2 * 128 + 40):
         ask(server, "/fail")
-    settled(server, statistics(server), 111)
+    settled(server, statistics(server), 2 * 128 + 41)
     with urllib.request.urlopen(f"{status_url(server)}status.json") as reply:
         told = json.load(reply)["ended"]
     assert [one["request"] for one in told if one["request"].startswith("GET /sleep")] == ["GET /sleep/0.06"]

@@ -68,6 +68,16 @@ class Concerns:
             "certificate": certificate,
         }  # fmt: skip
 
+    def numbers(self, certificate: dict[str, Any] | None) -> dict[str, int]:
+        """What who reads shared memory is told of it, by the names of `SERVER_NAMES` (`server/statistics`)."""
+        certificate = certificate or {"expires": 0, "lasts": 0, "unused": ""}
+        return {
+            "reload_given_up_at": int(self.reload["at"]) if self.reload else 0,
+            "log_failed": bool(log.failure), "log_lines_lost": log.lost,
+            "certificate_expires": max(0, int(certificate["expires"])),
+            "certificate_lasts": max(0, int(certificate["lasts"])), "certificate_unused": bool(certificate["unused"]),
+        }  # fmt: skip
+
 
 def descriptors(pid: int) -> dict[str, int] | None:
     """How many file descriptors a process has open, and how many it may have; None: that cannot be known here."""

@@ -148,6 +148,8 @@ class Loop(Supervisor):
                 self._look_at_memory(now)
             self.decide("tick")
             self.children.statistics.show(self.state, self.started)
+            certificate = self.tls.told() if self.tls is not None else None
+            self.children.statistics.tell(self.concerns.numbers(certificate))
         return self.status
 
     # What comes in.

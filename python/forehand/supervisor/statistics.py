@@ -58,6 +58,11 @@ class Statistics:
         if current:
             say("up", 1)
 
+    def tell(self, numbers: dict[str, int]) -> None:
+        """Say more of the server, by names."""
+        for name, number in numbers.items():
+            self.shared.set(name, number)
+
     def rests(self, wait_ms: int | None) -> None:
         """The supervisor waits for so long now, if nothing happens; None: for ever. It says so, as nobody shall have to
         wake it to know that it lives."""

@@ -186,7 +186,8 @@ mod tests {
             }
         }
         let slow = |number| Record { number, wall: number, status: 200, remarkable: true, ..record.clone() };
-        (10..10 + SLOW as u64).for_each(|number| put(&words, &slow(number), format!("GET /{number}").as_bytes()));
+        (10..10 + SLOW as u64)
+            .for_each(|number| put(&words, &slow(number), format!("GET /{number}").as_bytes()));
         let found = read(&words);
         assert_eq!(found.len(), RECORD_COUNT, "none makes another kind leave");
         assert_eq!(found.iter().filter(|one| one.remarkable && !one.failed()).count(), SLOW);

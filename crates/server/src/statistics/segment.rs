@@ -43,10 +43,21 @@ pub enum Server {
     Starts,
     ReloadsDone,
     ReloadsFailed,
+    /// Seconds since 1970 at which the last reload was given up; zero: it was not.
+    ReloadGivenUpAt,
+    /// 1: its log cannot be written.
+    LogFailed,
+    /// Lines of it that were lost since somebody has read it.
+    LogLinesLost,
+    /// Seconds since 1970 at which the first certificate expires, and seconds that it is valid in all; zero: there is none.
+    CertificateExpires,
+    CertificateLasts,
+    /// 1: files of certificates have changed and cannot be used.
+    CertificateUnused,
 }
 
 /// The names of these, for whoever sets them.
-pub const SERVER_NAMES: [&str; 12] = [
+pub const SERVER_NAMES: [&str; 18] = [
     "pid",
     "looks_by_ms",
     "started",
@@ -59,6 +70,12 @@ pub const SERVER_NAMES: [&str; 12] = [
     "starts",
     "reloads_done",
     "reloads_failed",
+    "reload_given_up_at",
+    "log_failed",
+    "log_lines_lost",
+    "certificate_expires",
+    "certificate_lasts",
+    "certificate_unused",
 ];
 
 /// Shared statistics, mapped as far as they were looked at.

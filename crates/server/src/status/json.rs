@@ -134,6 +134,12 @@ fn of_server(segment: &Segment) -> String {
         Server::Starts,
         Server::ReloadsDone,
         Server::ReloadsFailed,
+        Server::ReloadGivenUpAt,
+        Server::LogFailed,
+        Server::LogLinesLost,
+        Server::CertificateExpires,
+        Server::CertificateLasts,
+        Server::CertificateUnused,
     ];
     // A time that never comes is none, and more than what JavaScript's numbers hold.
     let told = |what| match segment.server(what) {

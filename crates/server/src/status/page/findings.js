@@ -6,6 +6,8 @@ const SLOW_MEAN = 1, FAILING = 0.05;
 const MOST_FAILED = 100;
 // A kept request tells of itself for so many seconds.
 const RECENT = 300;
+// A certificate that ends within so many seconds is told of, or in the last quarter of its time where that is less.
+const ENDS_SOON = 14 * 86400;
 
 // Which option decides about what was refused.
 const REFUSALS = {
@@ -21,6 +23,20 @@ function ofServer(answer, add) {
   if (health.stuck) add(true, `${number(health.stuck)} of ${plural(answer.workers.length, "worker")} finish nothing, though requests wait.`, "workers");
   if (server.stopping) add(false, "The server is stopping.", "workers");
   else if (health.started && missing > 0) add(server.ready === 0, `${number(server.ready)} of ${plural(server.wanted, "worker")} serve.`, "workers");
+}
+
+// What `forehand status` tells of the server itself as well.
+function ofItself({ now, server }, add) {
+  if (server.reload_given_up_at && !server.up) add(true, "The application has not come up, and a change of its files is waited for (--reload): the log says why.", "workers");
+  else if (server.reload_given_up_at) add(true, `The last reload was given up at ${clock(server.reload_given_up_at)}, and the code before it serves: the log says why.`, "workers");
+  if (server.log_failed) add(true, "The log cannot be written.", null);
+  else if (server.log_lines_lost) add(true, `Nobody reads the log: ${plural(server.log_lines_lost, "line was", "lines were")} lost.`, null);
+  const rest = server.certificate_expires - now;
+  if (server.certificate_unused) add(true, "Certificates have changed and cannot be used, those before them are: the log says why.", null);
+  else if (server.certificate_expires && rest <= Math.min(ENDS_SOON, server.certificate_lasts / 4)) {
+    const at = new Date(server.certificate_expires * 1000).toISOString().slice(0, 16).replace("T", " ");
+    add(true, `The certificate ${rest <= 0 ? "has expired" : "expires"} at ${at} UTC.`, null);
+  }
 }
 
 function ofThreads(answer, add) {
@@ -80,6 +96,7 @@ function findings(answer, now, then) {
   const bad = [], less = [];
   const add = (isBad, text, view) => (isBad ? bad : less).push([isBad, text, view]);
   ofServer(answer, add);
+  ofItself(answer, add);
   ofThreads(answer, add);
   ofDeaths(answer, then, add);
   ofRefusals(answer, then, add);
