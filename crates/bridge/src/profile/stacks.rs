@@ -81,9 +81,9 @@ fn is_idle(trace: &StackTrace) -> bool {
         || is_at(frame, "wait", "threading.py")
 }
 
-/// gevent's hub waits for events, or looks for them.
+/// gevent's hub waits for events, or looks for them; or no frame is there while it goes from one greenlet to another.
 fn is_hub(trace: &StackTrace) -> bool {
-    trace.frames.first().is_some_and(|frame| is_at(frame, "run", "/gevent/hub.py"))
+    trace.frames.first().is_none_or(|frame| is_at(frame, "run", "/gevent/hub.py"))
 }
 
 fn is_at(frame: &Frame, name: &str, file: &str) -> bool {
