@@ -48,7 +48,9 @@ const MODULES: [&[&str]; 16] = [
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed={SEEN}");
-    if variable("CARGO_CFG_TARGET_OS") != "linux" {
+    // Without optimisation there are ten times as many functions, to be compared with each of the names: that would take longer
+    // than all else that a linker does, and nobody looks how quick such a module is.
+    if variable("CARGO_CFG_TARGET_OS") != "linux" || variable("OPT_LEVEL") == "0" {
         return;
     }
     let folder = PathBuf::from(variable("OUT_DIR"));
