@@ -78,6 +78,8 @@ fastapi.include_router(orders, prefix="/v2")
 # Each below a path of its own: what is matched has that before it.
 fast_mounted = FastAPI()
 fast_mounted.mount("/shop/of/{owner}", fastapi)
+# As a folder of files.
+fast_mounted.mount("/raw/{shop}", PlainTextResponse("raw"))
 flask_mounted = DispatcherMiddleware(flask, {"/shop": flask})
 
 

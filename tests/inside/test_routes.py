@@ -73,13 +73,20 @@ def test_a_route_below_a_mount_has_the_mount_before_it_and_no_part_of_the_path(
     assert routes(watched) == {route: 4}
 
 
-def test_what_is_mounted_without_routes_is_known_by_its_mount(serve: Serve, tmp_path: Path) -> None:
-    watched = Watched(serve, tmp_path, "--workers", "1", target="routed:starlette")
+@pytest.mark.parametrize(("framework", "mount"), [("starlette", "/of"), ("fast_mounted", "/shop/of")])
+def test_what_is_mounted_without_routes_is_known_by_its_mount(
+    serve: Serve, tmp_path: Path, framework: str, mount: str
+) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target=f"routed:{framework}")
     for shop in ("north", "south", "west"):
         assert watched.view(f"/raw/{shop}/any/thing") == 200
-        assert watched.view(f"/of/{shop}/nothing/there") == 404
-    settled(watched.server, statistics(watched.server), 6)
-    assert routes(watched) == {"/raw/{shop}": 3, "/of/{shop}": 3}, "who asks for much makes no routes"
+        assert watched.view(f"{mount}/{shop}/nothing/there") == 404
+        assert watched.view(f"/nowhere/{shop}") == 404
+    settled(watched.server, statistics(watched.server), 9)
+    found = routes(watched)
+    found.pop("")
+    assert {route.partition("{")[0]: count for route, count in found.items()} == {"/raw/": 3, f"{mount}/": 3}
+    assert len(found) == 2, "who asks for much makes no routes"
 
 
 def test_what_a_host_has_in_its_name_is_in_no_route(serve: Serve, tmp_path: Path) -> None:

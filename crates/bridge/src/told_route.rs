@@ -47,19 +47,30 @@ fn found_in_scope(scope: &Bound<'_, PyDict>) -> PyResult<Option<Box<str>>> {
     if let Some(said) = scope.get_item(intern!(py, "forehand.route"))? {
         return behind(mounted, &said);
     }
-    let Some(route) = scope.get_item(intern!(py, "route"))? else { return Ok(None) };
+    let Some(route) = scope.get_item(intern!(py, "route"))? else {
+        // FastAPI says nothing of what it has mounted, but Starlette's `Mount` leaves this behind.
+        let is_below_mount = scope.contains(intern!(py, "app_root_path"))?;
+        return mounted
+            .filter(|_| is_below_mount)
+            .map_or(Ok(None), |mounted| at_mount(scope, mounted.extract()?));
+    };
     let route = included(scope, &route)?.unwrap_or(route);
     let said = route.getattr(intern!(py, "path"))?;
     let Some(mounted) = mounted else { return behind(None, &said) };
-    let (mounted, parameters) = (mounted.extract()?, scope.get_item(intern!(py, "path_params"))?);
-    // A mount, below which no route was found: a folder of files, another application, nothing. Its path is where it is.
     if route.hasattr(intern!(py, "routes"))? {
-        let mounted = with_names(mounted, parameters, None)?.into_pyobject(py)?;
-        return behind(None, &mounted.into_any());
+        return at_mount(scope, mounted.extract()?);
     }
+    let parameters = scope.get_item(intern!(py, "path_params"))?;
     let own = route.getattr(intern!(py, "param_convertors"))?;
-    let mounted = with_names(mounted, parameters, Some(&own))?;
+    let mounted = with_names(mounted.extract()?, parameters, Some(&own))?;
     behind(Some(mounted.into_pyobject(py)?.into_any()), &said)
+}
+
+/// A mount, below which no route was found: a folder of files, another application, nothing. Its path is where it is.
+fn at_mount(scope: &Bound<'_, PyDict>, mounted: String) -> PyResult<Option<Box<str>>> {
+    let parameters = scope.get_item(intern!(scope.py(), "path_params"))?;
+    let mounted = with_names(mounted, parameters, None)?.into_pyobject(scope.py())?;
+    behind(None, &mounted.into_any())
 }
 
 /// FastAPI's view of a route that stands in a router which was included: of the route itself only that has the prefix.
