@@ -202,3 +202,19 @@ def test_a_loop_that_is_not_installed_is_one_line(tmp_path: Path) -> None:
     away = str(tmp_path)
     status, words = refused("asgi_views:app", "--loop", "uvloop", "--pythonpath", away)
     assert status == 2 and "pip install uvloop" in words and "Traceback" not in words
+
+
+def test_an_application_that_gevent_has_patched_is_served_by_the_loop_that_can(
+    serve: Callable[..., Serving], tmp_path: Path
+) -> None:
+    pytest.importorskip("gevent")
+    lines = ["from gevent import monkey", "monkey.patch_all()", f"import sys; sys.path.append({str(HERE / 'apps')!r})"]
+    (tmp_path / "patched.py").write_text("\n".join([*lines, "from lifespans import complete_app", ""]))
+    server = serve("patched:complete_app", cwd=tmp_path)
+    assert ask(server, "/")[2] == b"['lifespan'] {'number': 7}"
+    server.says("patched:complete_app (ASGI, asyncio)")
+    assert server.stop() == 0
+    command = [PYTHON, "-m", "forehand", "patched:complete_app", "--bind", "127.0.0.1:0", "--loop", "uvloop"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert ended.returncode == 2 and "gevent has patched this process's threads" in ended.stderr, ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import sys
 
 from forehand import _core, ending, errors, forked
 from forehand.asgi.lifespan import Lifespan
@@ -30,7 +31,16 @@ LAST_WORD = 0.5
 
 
 def new_loop(wanted: str) -> tuple[asyncio.AbstractEventLoop, str]:
-    """An event loop and its name. Raises Problem where uvloop is wanted and missing."""
+    """An event loop and its name. Raises Problem where uvloop is wanted and cannot be had."""
+    if _gevent_has_patched():
+        # uvloop takes the main thread for another one then.
+        if wanted == "uvloop":
+            raise Problem(
+                errors.USAGE,
+                "--loop uvloop: gevent has patched this process's threads, and uvloop does not work with that",
+                hint="leave gevent.monkey.patch_all() out of the application, or --loop asyncio",
+            )
+        wanted = "asyncio"
     if wanted != "asyncio":
         try:
             import uvloop
@@ -44,6 +54,11 @@ def new_loop(wanted: str) -> tuple[asyncio.AbstractEventLoop, str]:
         else:
             return uvloop.new_event_loop(), "uvloop"
     return asyncio.new_event_loop(), "asyncio"
+
+
+def _gevent_has_patched() -> bool:
+    monkey = sys.modules.get("gevent.monkey")
+    return monkey is not None and bool(monkey.is_module_patched("threading"))
 
 
 def outside_a_loop() -> None:
