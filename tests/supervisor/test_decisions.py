@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from forehand.supervisor.decisions import CLOSED_WITHIN, LONGEST_DELAY, Rules, State, decide, next_look
+from forehand.supervisor.decisions import CLOSED_WITHIN, LONGEST_DELAY, decide, next_look
+from forehand.supervisor.state import Rules, State
 
 pytestmark = pytest.mark.interpreters
 

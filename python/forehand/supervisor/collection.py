@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from forehand.supervisor import decisions
+from forehand.supervisor.state import LEAVING, READY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Collection:
         for child in self.supervisor.children.all.values():
             # One that is still importing does not listen.
             worker = self.supervisor.state.workers.get(child.number)
-            if child.pid and worker is not None and worker.state in (decisions.READY, decisions.LEAVING):
+            if child.pid and worker is not None and worker.state in (READY, LEAVING):
                 self.wanted.add(child.number)
                 child.channel.tell(self.word)
         self.look(time.monotonic())

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from forehand.supervisor.decisions import State
+    from forehand.supervisor.state import State
 
 #: Of the times at which workers have died so many are remembered.
 TIMES = 1000

@@ -10,7 +10,7 @@ import sys
 
 from forehand import errors
 from forehand.supervisor import lasting, log, rerun
-from forehand.supervisor.decisions import DRAINING, LEAVING, READY, WAITING, rules_of
+from forehand.supervisor.state import DRAINING, LEAVING, READY, WAITING, rules_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import sys
 import time
 
 from forehand import errors
-from forehand.supervisor import app_metrics, decisions
+from forehand.supervisor import app_metrics
+from forehand.supervisor.state import NEVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Rerun:
 
         if now < self.deadline:
             return
-        self.deadline = decisions.NEVER
+        self.deadline = NEVER
         os.kill(self.pid, _signal.SIGKILL)
 
     def ended(self, status: int) -> None:

@@ -15,6 +15,7 @@ from forehand.supervisor import app_metrics, decisions, hooks, log, orders, pidf
 from forehand.supervisor.children import Children
 from forehand.supervisor.scoreboard import Scoreboard
 from forehand.supervisor.signals import Signals
+from forehand.supervisor.state import NEVER, READY
 from forehand.supervisor.statistics import Statistics
 from forehand.supervisor.supervisor import Supervisor, send_signal
 
@@ -131,7 +132,7 @@ class Loop(Supervisor):
             now = time.monotonic()
             due = min(decisions.next_look(self.state, now), self.notify.alive(now), self.next_memory)
             due = min([due, *(timer.deadline for timer in self.timers)])
-            wait = None if due == decisions.NEVER else max(0, min(3_600_000, int((due - now) * 1000) + 1))
+            wait = None if due == NEVER else max(0, min(3_600_000, int((due - now) * 1000) + 1))
             self.children.statistics.rests(wait)
             happened = self.poll.poll(wait)
             self.children.statistics.looks()
@@ -213,7 +214,7 @@ class Loop(Supervisor):
             held = memory.kib(child.pid, kind) if child.pid else 0
             if held > most:
                 worker = self.state.workers.get(child.number)
-                if worker is not None and worker.state == decisions.READY and not worker.stale:
+                if worker is not None and worker.state == READY and not worker.stale:
                     child.channel.tell("routes")
                     why = f"it holds {held} KiB of {kind.upper()} (--max-worker-memory {most} KiB)"
                     self.decide("stale", child.number, why)

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from forehand.supervisor.decisions import DRAINING, LEAVING, READY, WAITING
+from forehand.supervisor.state import DRAINING, LEAVING, READY, WAITING
 
 #: A request that is inside for so long is worth a word, in seconds: what `--slow-request` is by default.
 LONG = 5.0

@@ -11,7 +11,8 @@ import os
 import time
 
 from forehand import _core
-from forehand.supervisor import decisions, log
+from forehand.supervisor import log
+from forehand.supervisor.state import DRAINING, READY, State
 
 #: Requests that a line about a dead worker names; of more only the number is told.
 NAMED = 8
@@ -43,10 +44,10 @@ class Statistics:
         self.shared.take(row)
         self.shared.count("starts")
 
-    def show(self, state: decisions.State, started: float) -> None:
+    def show(self, state: State, started: float) -> None:
         """Say how the server is, which began at that time."""
         workers = state.workers.values()
-        current = [one for one in workers if one.state == decisions.READY and one.generation == state.generation]
+        current = [one for one in workers if one.state == READY and one.generation == state.generation]
         say = self.shared.set
         say("pid", os.getpid())
         say("started", int(started))
@@ -54,7 +55,7 @@ class Statistics:
         say("wanted", state.rules.wanted)
         say("workers", len(workers))
         say("ready", len(current))
-        say("stopping", state.phase in ("stopping", decisions.DRAINING))
+        say("stopping", state.phase in ("stopping", DRAINING))
         if current:
             say("up", 1)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from forehand.settings import COUNTED, LIMITS
-from forehand.supervisor.decisions import LEAVING, READY
+from forehand.supervisor.state import LEAVING, READY
 
 #: Who has waited no longer ago than that, in seconds, is told of.
 RECENT = 60

@@ -17,6 +17,7 @@ from forehand.supervisor import banner, children, decisions, hooks, last_words, 
 from forehand.supervisor.concerns import Concerns
 from forehand.supervisor.control import Client, Control, path_for
 from forehand.supervisor.notify import Notify
+from forehand.supervisor.state import NEVER, Rules, State, rules_of
 from forehand.supervisor.template import TemplateProcess
 
 TYPE_CHECKING = False
@@ -88,7 +89,7 @@ NOTES = {"threads": 10, "lanes": 1}
 def explained(event: decisions.Event, actions: list[decisions.Action]) -> str:
     """What was decided, and what for, as `decisions.decide` names events and actions."""
     follows = "; ".join(" ".join(map(str, action)) for action in actions if action[0] != "say")
-    said = " ".join("with new settings" if isinstance(one, decisions.Rules) else str(one) for one in event)
+    said = " ".join("with new settings" if isinstance(one, Rules) else str(one) for one in event)
     return f"decided: {said} -> {follows or 'nothing'}"
 
 
@@ -102,7 +103,7 @@ class Supervisor:
         self.templates: dict[int, TemplateProcess] = {}
         import random
 
-        self.state = decisions.State(decisions.rules_of(settings), spread=random.random)
+        self.state = State(rules_of(settings), spread=random.random)
         self.notify = Notify()
         self.signals: Signals | None = None
         self.control: Control | None = None
@@ -111,7 +112,7 @@ class Supervisor:
         self.readers: dict[int, Callable[[], None]] = {}
         #: Those who wait for the end of a reload, an upgrade or a stop.
         self.waiting: list[Client] = []
-        self.next_memory = decisions.NEVER
+        self.next_memory = NEVER
         self.started = time.time()
         self.status: int | None = None
         self.timers: list[Timer] = []
@@ -168,7 +169,7 @@ class Supervisor:
                     raise
                 # Nobody has asked for it: the server is worth more than its control socket.
                 log.write("warning", f"no control socket: {problem}")
-        self.next_memory = time.monotonic() if self.settings["max_worker_memory"] else decisions.NEVER
+        self.next_memory = time.monotonic() if self.settings["max_worker_memory"] else NEVER
 
     def decide(self, *event: Any) -> None:
         """Let the plan decide, and carry it out. What happens meanwhile has its turn after it."""
@@ -302,7 +303,7 @@ class Supervisor:
             self.settings = self.plans.get(self.state.generation, self.settings)
             log.set_up(self.settings)
             title.show(self.settings, "supervisor", "forehand")
-            self.next_memory = time.monotonic() if self.settings["max_worker_memory"] else decisions.NEVER
+            self.next_memory = time.monotonic() if self.settings["max_worker_memory"] else NEVER
         self.notify.ready(f"{self.state.rules.wanted} workers serve")
         hooks.call(self.settings, "on_reload", {"pid": os.getpid(), "ok": ok, "generation": self.state.generation})
         not_reloaded, self.not_reloaded = self.not_reloaded, []

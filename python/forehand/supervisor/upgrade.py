@@ -15,10 +15,11 @@ import sys
 import time
 
 from forehand.listen import Listener
-from forehand.supervisor import app_metrics, decisions, log, rerun, signals
+from forehand.supervisor import app_metrics, log, rerun, signals
 from forehand.supervisor.children import Child, Children
 from forehand.supervisor.control import Client, Control
 from forehand.supervisor.scoreboard import Scoreboard
+from forehand.supervisor.state import LEAVING, NEVER, READY, Worker
 from forehand.supervisor.statistics import Statistics
 
 TYPE_CHECKING = False
@@ -101,7 +102,7 @@ def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:
     workers = []
     for number, worker in supervisor.state.workers.items():
         child = kept.all.get(number)
-        if child is not None and child.pid and worker.state in (decisions.READY, decisions.LEAVING):
+        if child is not None and child.pid and worker.state in (READY, LEAVING):
             workers.append(
                 {"number": number, "pid": child.pid, "line": child.channel.fd, "stacks": child.stacks,
                  "row": child.row, "generation": worker.generation, "state": worker.state}
@@ -202,8 +203,8 @@ def _adopt_worker(supervisor: Supervisor, kept: Children, one: dict[str, Any], n
         os.set_inheritable(fd, False)
     kept.scoreboard.taken.add(one["row"])
     kept.all[child.number] = child
-    deadline = decisions.NEVER if one["state"] == decisions.READY else now + supervisor.state.rules.graceful
-    worker = decisions.Worker(child.number, child.generation, now, deadline)
+    deadline = NEVER if one["state"] == READY else now + supervisor.state.rules.graceful
+    worker = Worker(child.number, child.generation, now, deadline)
     worker.state = one["state"]
     worker.ready_at = now
     supervisor.state.workers[child.number] = worker
