@@ -358,9 +358,18 @@ def _plan(asked: argparse.Namespace, settings: Any, command_line: dict[str, Any]
     plan |= {"target": target, "factory": settings["factory"], "path": path, "check": asked.check}
     plan |= {"ready_fd": asked.ready_fd, "adopt": asked.adopt, "folder": os.getcwd(), "command_line": command_line}
     plan["interface_name"] = "WSGI"
+    # What was said of addresses stays beside them, for a reload to compare: systemd may have opened the sockets.
+    plan["bind"] = plan["addresses"]
     opened = notify.sockets()
     if opened and all(settings.ranks[name] < FILE for name in ("bind", "host", "port")):
         plan["addresses"] = opened
+    elif opened:
+        plan["addresses"], left = notify.taken(plan["addresses"], opened)
+        plan["doubts"] += [
+            f"systemd listens at {place} for this service, and --bind names other addresses: who connects there waits "
+            "for ever. Name it too, or leave --bind out, or the socket out of the unit"
+            for place in left
+        ]
     if plan["reload"]:
         watch.check()
     return plan

@@ -225,6 +225,50 @@ def test_systemd_is_told_and_its_sockets_are_taken(shop: Shop, tmp_path: Path) -
         told.close()
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_socket_of_systemd_s_is_taken_where_bind_names_it_and_a_reload_finds_nothing_changed(
+    shop: Shop, tmp_path: Path, named: bool
+) -> None:
+    path, other = tmp_path / "http.sock", tmp_path / "other.sock"
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as beside:
+        for sock, place in ((listener, path), (beside, other)):
+            sock.bind(str(place))
+            sock.listen()
+        fds = [listener.fileno(), beside.fileno()] if named else [listener.fileno()]
+        # By way of high numbers, as 3 may be one of those that are copied.
+        code = (
+            f"import os; high = [os.dup2(fd, 100 + fd) for fd in {fds}]; [os.dup2(fd, 3 + n) for n, fd in "
+            "enumerate(high)]; os.environ['LISTEN_PID'] = str(os.getpid()); os.execv(sys.argv[1], sys.argv[1:])"
+        )
+        command = [sys.executable, "-m", "forehand", "shop", "--control", str(tmp_path / "control")]
+        command += ["--ready-fd", "9", *(["--bind", f"unix:{path}"] if named else [])]
+        reader, writer = os.pipe()
+        code = f"import sys; {code}".replace("os.execv", f"os.dup2({writer}, 9); os.execv", 1)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *command], cwd=shop(), env={**os.environ, "LISTEN_FDS": str(len(fds))},
+            pass_fds=[*fds, writer], stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        os.close(writer)
+        try:
+            assert os.read(reader, 100), "it did not start"
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(PATIENCE)
+                client.connect(str(path))
+                client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                assert read_reply(client, bytearray())[0] == 200
+            ask = [sys.executable, "-m", "forehand", "reload", "--control", str(tmp_path / "control")]
+            done = subprocess.run(ask, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            assert (done.returncode, done.stderr) == (0, "")
+            process.terminate()
+            said = process.communicate(timeout=PATIENCE)[1]
+            assert (f"systemd listens at unix:{other} for this service" in said) == named
+            assert f"listens at unix:{path}" not in said
+        finally:
+            process.kill()
+            process.wait()
+            os.close(reader)
+
+
 def test_changed_files_reload_in_development(serve: Serve, shop: Shop) -> None:
     server = serve("shop", "--reload", cwd=shop("one"))
     # The watcher has hardly begun: what changes before it watches is seen, too.

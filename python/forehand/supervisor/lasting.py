@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 #: By the name in the plan: the option's own, where it is another. Sockets are open, logs are the workers' inheritance,
 #: and the processes for status, statsd, spans and watching files were begun with what they know.
 LASTING = {
-    "addresses": "bind", "backlog": "", "defer_accept": "", "control": "", "pid_file": "", "socket_access": "",
+    "bind": "", "backlog": "", "defer_accept": "", "control": "", "pid_file": "", "socket_access": "",
     "log_file": "", "log_config": "", "log_syslog": "", "log_syslog_to": "", "log_syslog_facility": "",
     "log_syslog_prefix": "", "status_bind": "", "status_token_file": "", "metrics_app": "", "liveness_stall": "",
     "statsd_host": "", "statsd_interval": "", "statsd_prefix": "", "dogstatsd_tags": "", "trace_endpoint": "",
@@ -31,6 +31,7 @@ def keep(settings: dict[str, Any], old: dict[str, Any]) -> list[str]:
         else:
             told.append(f"{option or name} stays {_shown(old[name])}: a change of it needs a restart")
         settings[name] = old[name]
+    settings["addresses"] = old["addresses"]
     settings["engine"]["liveness_stall"] = old["engine"]["liveness_stall"]
     if settings["workers"] == 0:
         told.append("workers stays above 0, as a supervisor is running: a change of it needs a restart")
