@@ -191,6 +191,7 @@ def test_a_reload_says_what_it_did_not_change(serve: Callable[..., Serving], tmp
     status, text = server.order("reload")
     assert status == 3, "as the command itself would have ended"
     assert "forehand reload: ./forehand.toml:1: threads" in text and "forehand: " not in text
+    assert text.endswith("\n  generation 2 goes on serving\n"), text
 
 
 STAYS = {

@@ -297,8 +297,11 @@ class Supervisor:
     def _do_reloaded(self, ok: bool, text: str, status: int = errors.APPLICATION) -> None:
         if self.children is not None:
             self.children.statistics.shared.count("reloads_done" if ok else "reloads_failed")
-        log.write("info" if ok else "error", f"reload: {text}" if ok else f"the reload was given up: {text}")
         self.concerns.note_reload("" if ok else text)
+        if not ok and self.state.phase == "serving":
+            # What has failed says of its worker that it takes no requests: that is not the server.
+            text = f"{text.rstrip()}\n  generation {self.state.generation} goes on serving"
+        log.write("info" if ok else "error", f"reload: {text}" if ok else f"the reload was given up: {text}")
         if ok:
             self.settings = self.plans.get(self.state.generation, self.settings)
             log.set_up(self.settings)
