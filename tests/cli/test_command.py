@@ -117,7 +117,7 @@ def test_no_target_suggests_one(project: Path) -> None:
         (["--chdir", "/no/such"], 2, ["--chdir: /no/such"]),
         (["--env", "novalue"], 2, ["is not NAME=VALUE"]),
         (["--config", "/no/such.toml"], 3, ["cannot be read"]),
-        (["--access-log", "common", "--access-log-file", "/no/such/file"], 2, ["cannot be opened"]),
+        (["--access-log", "common", "--access-log-file", "/no/such/file"], 2, ["there is no folder /no/such: "]),
     ],
 )
 def test_options_that_cannot_be_used_say_why(arguments: list[str], status: int, words: list[str]) -> None:

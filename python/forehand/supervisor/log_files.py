@@ -46,4 +46,11 @@ def open_log(path: str) -> int:
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         status = errors.PERMISSION if isinstance(error, PermissionError) else errors.USAGE
-        raise Problem(status, f"the log {path} cannot be opened: {error.strerror}") from None
+        folder = os.path.dirname(os.path.abspath(path))
+        if isinstance(error, FileNotFoundError):
+            hint = f"there is no folder {folder}: make it for the user who starts the server"
+        elif isinstance(error, PermissionError):
+            hint = f"the user who starts the server has to be able to write in {folder} (install -d -o USER {folder})"
+        else:
+            hint = ""
+        raise Problem(status, f"the log {path} cannot be opened: {error.strerror}", hint=hint) from None
