@@ -35,7 +35,9 @@ def table(path: str, text: str) -> dict[str, Any] | None:
     try:
         document: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Problem(errors.CONFIG, f"{path} is not TOML: {error}") from None
+        # What is not quoted is no value, unless it is a number, a word such as true, a list or a table.
+        hint = 'texts stand in quotes: application = "shop.wsgi"' if str(error).startswith("Invalid value") else ""
+        raise Problem(errors.CONFIG, f"{path} is not TOML: {error}", hint=hint) from None
     if os.path.basename(path) == "pyproject.toml":
         table = document.get("tool", {}).get("forehand")
         return dict(table) if isinstance(table, dict) else None

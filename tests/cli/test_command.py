@@ -204,6 +204,7 @@ def test_what_a_dead_server_left_is_replaced(tmp_path: Path, serve: Callable[...
     ("text", "words"),
     [
         ("threads = 1\nbind = = 2", ["forehand.toml is not TOML", "line 2"]),
+        ("application = shop.wsgi", ["forehand.toml is not TOML", "line 1", "texts stand in quotes"]),
         ("bind = ['a:1']\nthread = 3", ["forehand.toml:2: 'thread' is not an option", "did you mean 'threads'"]),
         ("threads = 'x'", ["forehand.toml:1: threads: 'x' is not a whole number"]),
         ("threads = true", ["forehand.toml:1: threads"]),
