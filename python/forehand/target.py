@@ -156,8 +156,22 @@ def _failed(name: str, error: BaseException) -> Problem:
     return Problem(
         errors.APPLICATION,
         f"importing '{name}' {what}",
-        hint="the traceback above is the application's own",
+        hint=f"the traceback above is the application's own{_missing(error)}",
         traceback=text,
+    )
+
+
+def _missing(error: BaseException) -> str:
+    """What to do about a module that an import inside of the application did not find."""
+    name = (getattr(error, "name", None) or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or not name or name in sys.modules:
+        return ""  # of a package that is there a part is missing, which the traceback says
+    here = os.path.abspath(sys.path[0] or ".")
+    if os.path.basename(here) == name:
+        return f"; '{name}' is the folder {here} itself: run forehand in the one above it, or name that with --chdir"
+    return (
+        f"; '{name}' is neither in {here} nor installed for {sys.executable}: install it there, or forehand into the "
+        "environment that has it"
     )
 
 

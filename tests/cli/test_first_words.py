@@ -167,6 +167,20 @@ def test_a_wrong_attribute_is_answered_with_what_a_target_could_name(tmp_path: P
     assert (status, "callable there: app, view" in said) == (4, True), said
 
 
+def test_a_package_that_is_not_there_is_told_with_the_environment_that_lacks_it(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("import no_such_package.part\n")
+    status, text = run("shop", "--check", cwd=tmp_path)
+    assert status == 4 and f"'no_such_package' is neither in {tmp_path} nor installed for {sys.executable}: " in text
+
+
+def test_who_starts_in_the_package_s_own_folder_is_told_of_the_one_above(tmp_path: Path) -> None:
+    package = tmp_path / "no_such_shop"
+    package.mkdir()
+    (package / "wsgi.py").write_text("import no_such_shop.settings\n")
+    status, text = run("wsgi", "--check", cwd=package)
+    assert status == 4 and f"is the folder {package} itself: run forehand in the one above it" in text
+
+
 def test_a_check_finds_what_a_start_would_find_later(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("def app(environ, start_response): ...\n")
     status, said = run("app", "--check", "--on-stop", "app:nothing", cwd=tmp_path)
