@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,18 @@ def test_a_procfile_s_web_line_counts() -> None:
     outcome = recognised(str(DATA / "Procfile"), ".", {})
     assert (outcome.target, outcome.settings) == ("shop.wsgi", {"request_timeout": 120})
     assert outcome.flags == ['--workers "${WEB_CONCURRENCY:-3}"']
+
+
+def test_unit_s_own_user_and_headers_that_are_not_understood_are_told(tmp_path: Path) -> None:
+    forwarded = {"client_ip": "CF-Connecting-IP", "protocol": "x-forwarded-proto", "source": "10.0.0.1"}
+    listener = {"pass": "applications/a", "forwarded": forwarded}
+    document = {"listeners": {"*:80": listener}, "applications": {"a": {"type": "python", "module": "a"}}}
+    (tmp_path / "unit.json").write_text(json.dumps(document))
+    outcome = recognised("unit.json", str(tmp_path), {})
+    assert [remark.kind for remark in outcome.about("user")] == [DIFFERENT]
+    [lost] = outcome.about("listeners.*:80.forwarded.client_ip")
+    assert lost.kind == UNSUPPORTED and "X-Forwarded-For" in lost.reason
+    assert not outcome.about("listeners.*:80.forwarded.protocol")
 
 
 def test_a_systemd_unit_gives_folder_variables_and_command() -> None:

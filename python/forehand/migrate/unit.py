@@ -31,6 +31,8 @@ TICKETS = (
     "each key goes, decoded from base64, into a file of its own, and tls_ticket_keys names them; the first is the one "
     "that makes tickets"
 )
+# By key of `forwarded`, and of `client_ip`, which came before it: the header that we understand.
+HEADERS = {"client_ip": "X-Forwarded-For", "header": "X-Forwarded-For", "protocol": "X-Forwarded-Proto"}
 TYPES = "a file's type follows from its name by a table of ours"
 
 
@@ -143,6 +145,9 @@ def translate(outcome: Outcome, config: Mapping[str, Any], path: str) -> None:
     if "threads" not in applications[chosen]:
         outcome.differs("threads", "", "a process of Unit's runs one request at a time; here up to 32 run in each. "
                         "Where the application is not made for threads: threads = 1")  # fmt: skip
+    if "user" not in applications[chosen]:
+        outcome.differs("user", "", "Unit runs applications as a user of its own (unit, or nobody); here it is whoever "
+                        "starts the server, unless user = or the service names one")  # fmt: skip
     asgi.default_address(outcome, "no listener leads to the application")
     if config.get("access_log"):
         _access_log(outcome, config["access_log"])
@@ -227,6 +232,10 @@ def _listeners(outcome: Outcome, config: Mapping[str, Any], chosen: str) -> None
             outcome.put(
                 "forwarded_allow_ips", source if isinstance(source, str) else ",".join(source), f"{where}.forwarded"
             )
+            for key, known in HEADERS.items():
+                if str(forwarded.get(key, known)).lower() != known.lower():
+                    outcome.unsupported(f"{where}.forwarded.{key}", forwarded[key],
+                                        f"the proxy has to say it in {known}, or in Forwarded")  # fmt: skip
 
 
 def _access_log(outcome: Outcome, value: Any) -> None:
