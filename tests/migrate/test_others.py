@@ -228,6 +228,17 @@ def test_a_systemd_unit_gives_folder_variables_and_command() -> None:
     assert [remark.kind for remark in outcome.about("User")] == [NOT_NEEDED]
 
 
+def test_a_socket_of_systemd_s_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "a.service").write_text(
+        "[Unit]\nRequires=gunicorn.socket network.target\n[Service]\nSockets=gunicorn.socket\n"
+        "ExecStart=/venv/bin/gunicorn --bind unix:/run/gunicorn.sock a:app\n"
+    )
+    outcome = recognised("a.service", str(tmp_path), {})
+    assert outcome.settings["bind"] == ["unix:/run/gunicorn.sock"]
+    [remark] = outcome.about("gunicorn.socket")
+    assert remark.kind == DIFFERENT and "ListenStream=" in remark.reason
+
+
 def test_specifiers_of_systemd_are_told_of(tmp_path: Path) -> None:
     (tmp_path / "a.service").write_text(
         "[Service]\nExecStart=\nExecStart=%h/venv/bin/gunicorn3 --bind unix:/run/%i.sock --access-logfile - "

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+SOCKET = (
+    "systemd opens what its ListenStream= names, and that is taken: bind names the same, or is left out; what it names "
+    "beside is opened by the server itself"
+)
+
+
 class Service:
     """What a file says: lines that may start a server, and what goes with them."""
 
@@ -79,6 +85,10 @@ def unit(text: str) -> Service:
             service.remarks.append((key, value, "leave it in the unit; it is not read here"))
         elif key == "WorkingDirectory" and value != "~":
             service.settings.append(("chdir", value, key))
+        elif key in ("Requires", "BindsTo", "Wants", "Sockets"):
+            for name in (word for word in value.split() if word.endswith(".socket")):
+                if not any(option == name for option, _, _ in service.differing):
+                    service.differing.append((name, "", SOCKET))
         elif key in ("User", "Group"):
             service.remarks.append((key, value, "leave it in the unit: systemd changes to it before the server starts"))
         elif key in ("ExecReload", "Type", "KillMode", "KillSignal", "PIDFile"):
