@@ -386,6 +386,7 @@ def test_options_that_pages_name_exist() -> None:
 # Options of other programs that pages mention, and of our own that measure.
 FOREIGN = {
     "--command", "--header-map", "--secure-scheme-headers", "--http2", "--http2-prior-knowledge", "--enable-feature",
+    "--unix-socket",
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from forehand import contradictions, toml
-from forehand.migrate import page, recognised
+from forehand.migrate import page, recognised, unit
 from forehand.sources import gather
 
 DATA = Path(__file__).parent / "data"
@@ -114,6 +114,13 @@ def test_what_a_configuration_says_cannot_leave_its_comment(tmp_path: Path) -> N
     text = page("evil.conf.py", str(tmp_path), {})
     table = toml.table("forehand.toml", text)
     assert table is not None and "bind" not in table
+
+
+def test_the_page_about_unit_has_each_of_its_options() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "from-unit.md").read_text()
+    words = set(re.findall(r"`([\w.]+)`", text))
+    lost = {key for key in (*unit.APPLICATION, *unit.SETTINGS) if not {key, key.rpartition(".")[2]} & words}
+    assert lost == set()
 
 
 def test_the_first_of_the_two_steps_is_what_migrate_writes_and_an_address_for_later(tmp_path: Path) -> None:
