@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 DEFAULTS = ("application", "app")
+#: Endings of files that hold settings, of ours or of another server's, and no Python.
+CONFIGURATIONS = (".toml", ".ini", ".json", ".yaml", ".yml", ".xml", ".service")
 
 
 def load(target: str, *, factory: bool = False) -> Callable[..., Any]:
@@ -67,6 +69,14 @@ def _file(path: str, attribute: str, target: str) -> ModuleType:
             errors.APPLICATION,
             f"there is no file '{path}' (for the target '{target}')",
             hint="a target is MODULE:ATTRIBUTE, such as shop.wsgi:application, or the path of a file with Python code",
+        )
+    if suffix in CONFIGURATIONS:
+        raise Problem(
+            errors.APPLICATION,
+            f"'{path}' is a configuration, and no application",
+            hint="one of Forehand's is read with --config"
+            if suffix == ".toml"
+            else f"another server's is translated: forehand migrate {path} > forehand.toml",
         )
     from importlib import util
     from importlib.machinery import SourceFileLoader

@@ -35,8 +35,12 @@ def table(path: str, text: str) -> dict[str, Any] | None:
     try:
         document: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        # What is not quoted is no value, unless it is a number, a word such as true, a list or a table.
-        hint = 'texts stand in quotes: application = "shop.wsgi"' if str(error).startswith("Invalid value") else ""
+        hint = ""
+        if not path.endswith(".toml"):
+            hint = f"another server's configuration is translated: forehand migrate {path} > forehand.toml"
+        elif str(error).startswith("Invalid value"):
+            # What is not quoted is no value, unless it is a number, a word such as true, a list or a table.
+            hint = 'texts stand in quotes: application = "shop.wsgi"'
         raise Problem(errors.CONFIG, f"{path} is not TOML: {error}", hint=hint) from None
     if os.path.basename(path) == "pyproject.toml":
         table = document.get("tool", {}).get("forehand")

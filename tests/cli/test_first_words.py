@@ -167,6 +167,18 @@ def test_a_wrong_attribute_is_answered_with_what_a_target_could_name(tmp_path: P
     assert (status, "callable there: app, view" in said) == (4, True), said
 
 
+@pytest.mark.parametrize(
+    ("words", "status"), [(["uwsgi.ini"], 4), (["./uwsgi.ini"], 4), (["shop", "-c", "uwsgi.ini", "--check"], 3)]
+)
+def test_another_server_s_configuration_is_told_how_it_is_translated(
+    tmp_path: Path, words: list[str], status: int
+) -> None:
+    (tmp_path / "uwsgi.ini").write_text("[uwsgi]\nmodule = shop.wsgi\n")
+    found, text = run(*words, cwd=tmp_path)
+    assert found == status, text
+    assert re.search(r"translated: forehand migrate (\./)?uwsgi\.ini > forehand\.toml", text), text
+
+
 def test_a_package_that_is_not_there_is_told_with_the_environment_that_lacks_it(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("import no_such_package.part\n")
     status, text = run("shop", "--check", cwd=tmp_path)
