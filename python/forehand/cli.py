@@ -13,7 +13,7 @@ import os
 import sys
 
 from forehand import __version__, descriptors, errors
-from forehand.commands import COMMANDS, OTHER_COMMANDS, OTHERS_VERBS
+from forehand.commands import COMMANDS, OTHER_COMMANDS, OTHERS_VERBS, OTHERS_WORDS
 from forehand.errors import Problem, near
 
 TYPE_CHECKING = False
@@ -180,6 +180,8 @@ def _unknown(words: list[str], grammar: Parser, target: str | None, arguments: S
     if not word.startswith("-"):
         what = f"there is one target, '{target}', and '{word}' is another word"
         hint = f"the application alone is enough: forehand {word}" if target in OTHERS_VERBS else ""
+        if word in (*COMMANDS, *OTHER_COMMANDS):
+            hint = f"a command stands in place of a target: forehand {word}"
         return Problem(errors.USAGE, what, hint=hint)
     # What follows it may have been taken for the target: `--uds /run/shop.sock shop`.
     behind = list(arguments)[list(arguments).index(words[0]) + 1 :][:1]
@@ -188,7 +190,9 @@ def _unknown(words: list[str], grammar: Parser, target: str | None, arguments: S
     return Problem(
         errors.USAGE,
         known or f"there is no option {word}{near(word, list(grammar._option_string_actions))}",
-        hint="`forehand --help` and `forehand --help-all` list the options",
+        hint=f"did you mean 'forehand {OTHERS_WORDS[target]}'?"
+        if target in OTHERS_WORDS
+        else "`forehand --help` and `forehand --help-all` list the options",
     )
 
 

@@ -61,6 +61,18 @@ def test_what_cannot_be_used_is_said_before_anything_is_tried(told: Told, words:
     assert "Traceback" not in text
 
 
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["shop.wsgi", "reload"], "a command stands in place of a target: forehand reload"),
+        (["restart", "-C", "8000"], "did you mean 'forehand reload'?"),
+    ],
+)
+def test_a_command_that_is_not_written_as_one_is_told_how(told: Told, words: list[str], answer: str) -> None:
+    status, text = told(*words)
+    assert status == 2 and answer in text, text
+
+
 FILES = [
     ('application = "app"\n\n[lanes]\n"export" = "slow"\n', "forehand.toml:3: lanes: 'export=slow' is not"),
     ('application = "app"\nlanes."export" = "slow"\n', "forehand.toml:2: lanes: 'export=slow' is not"),
