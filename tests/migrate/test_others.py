@@ -239,6 +239,12 @@ def test_a_socket_of_systemd_s_is_told_of(tmp_path: Path) -> None:
     assert remark.kind == DIFFERENT and "ListenStream=" in remark.reason
 
 
+def test_a_signal_of_a_unit_s_that_cuts_requests_off_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "a.service").write_text("[Service]\nKillSignal=SIGQUIT\nExecStart=/venv/bin/uwsgi --http :80 -w a\n")
+    [remark] = recognised("a.service", str(tmp_path), {}).about("KillSignal")
+    assert remark.kind == DIFFERENT and "SIGTERM lets them end" in remark.reason
+
+
 def test_specifiers_of_systemd_are_told_of(tmp_path: Path) -> None:
     (tmp_path / "a.service").write_text(
         "[Service]\nExecStart=\nExecStart=%h/venv/bin/gunicorn3 --bind unix:/run/%i.sock --access-logfile - "

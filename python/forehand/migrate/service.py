@@ -91,6 +91,9 @@ def unit(text: str) -> Service:
                     service.differing.append((name, "", SOCKET))
         elif key in ("User", "Group"):
             service.remarks.append((key, value, "leave it in the unit: systemd changes to it before the server starts"))
+        elif key == "KillSignal" and value.removeprefix("SIG") in ("QUIT", "3"):
+            service.differing.append((key, value, "SIGQUIT stops at once, and running requests are cut off: take this "
+                                      "line out, as SIGTERM lets them end"))  # fmt: skip
         elif key in ("ExecReload", "Type", "KillMode", "KillSignal", "PIDFile"):
             service.remarks.append((key, value, "deploy/forehand.service has what suits Forehand"))
     return service
