@@ -1,7 +1,8 @@
 """`--check`, beside the application itself: what a start would use only when it has begun.
 
-Knows: hooks, and files that are read late. Does not know: addresses and certificates, which are judged for every start
-(`contradictions.py`). What may be made between a check and a start, such as a folder for sockets, is not looked at.
+Knows: hooks, owners of sockets, and files that are read late. Does not know: addresses and certificates, which are
+judged for every start (`contradictions.py`). What may be made between a check and a start, such as a folder for
+sockets, is not looked at.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ if TYPE_CHECKING:
 
 def prove(plan: dict[str, Any]) -> None:
     """Find what would stop the server later, or be missing at its end. Raises Problem."""
-    from forehand.supervisor import hooks, panel
+    from forehand.supervisor import hooks, panel, privileges
 
     for name in hooks.NAMES:
         if plan["hooks"].get(name):
             hooks.find(plan["hooks"][name], name)
+    # Those of --user and --group have been looked for.
+    privileges.resolve(plan["socket_access"]["user"], plan["socket_access"]["group"], "socket-")
     if plan["status_bind"]:
         panel.token(plan["status_token_file"])
 

@@ -214,6 +214,13 @@ def test_a_check_finds_what_a_start_would_find_later(tmp_path: Path) -> None:
     assert (status, "--status-token-file: none: No such file" in said) == (2, True), said
 
 
+@pytest.mark.parametrize("option", ["--socket-user", "--socket-group"])
+def test_a_check_looks_for_owners_of_sockets(tmp_path: Path, option: str) -> None:
+    (tmp_path / "app.py").write_text("def app(environ, start_response): ...\n")
+    status, text = run("app", "--check", "--bind", f"unix:{tmp_path}/s", option, "nobody-at-all", cwd=tmp_path)
+    assert status == 2 and f"{option}: there is no " in text, text
+
+
 def test_a_check_says_what_is_wrong_where_it_was_asked_and_not_in_the_log(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("1 / 0\n")
     status, said = run("app", "--check", "--log-file", "error.log", cwd=tmp_path)
