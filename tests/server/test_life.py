@@ -305,10 +305,14 @@ def test_idle_costs_nothing(serve: Callable[..., Serving]) -> None:
     for sock in socks:
         sock.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
         read_reply(sock, bytearray())
-    time.sleep(0.3)  # the watchdog has gone to sleep
-    before = _cpu(server.pid)
-    time.sleep(1)
-    assert _cpu(server.pid) - before <= 0.01
+    # Where a machine is busy it takes a while until the watchdog has gone to sleep.
+    for _ in range(20):
+        before = _cpu(server.pid)
+        time.sleep(1)
+        if _cpu(server.pid) == before:
+            break
+    else:
+        pytest.fail("of twenty seconds there was none in which it did not use a processor")
     for sock in socks:
         sock.close()
 

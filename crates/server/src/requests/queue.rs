@@ -62,9 +62,17 @@ impl Requests {
 
     /// True: no one who comes to a lane waits there, as there are threads for all that do, and they have the interpreter.
     fn begins_at_once(&self, lane: Lane) -> bool {
-        let waiting = self.lined_up.len() - self.lined_up.limited();
-        let begins = !matches!(lane, Lane::Limited(_)) && waiting < self.lanes.room_for_others() as usize;
-        begins && !self.engine.is_held()
+        self.lined_up.len() - self.lined_up.limited() < self.about_to_begin(lane)
+    }
+
+    /// So many of those in lanes do not wait for others: there are threads for them, or will be at once, and they have the
+    /// interpreter.
+    fn about_to_begin(&self, lane: Lane) -> usize {
+        match lane {
+            Lane::Limited(_) => 0,
+            _ if self.engine.is_held() => 0,
+            _ => self.lanes.room_for_others() as usize,
+        }
     }
 
     /// True: behind so many of a lane a request is begun in time.
@@ -79,7 +87,10 @@ impl Requests {
 
     /// True: there is room for a request in a lane, or another one has made it: who matters less, or who has most that wait.
     fn has_room(&mut self, lane: Lane, share: u8, exchange: &Exchange) -> bool {
-        if (self.lined_up.waiting(lane) as u64) < self.engine.config.limits.queue {
+        let waiting = self.lined_up.waiting(lane);
+        let others = (self.lined_up.len() - self.lined_up.limited()).saturating_sub(waiting);
+        let begin = self.about_to_begin(lane).saturating_sub(others);
+        if (waiting.saturating_sub(begin) as u64) < self.engine.config.limits.queue {
             return true;
         }
         let engine = Arc::clone(&self.engine);
