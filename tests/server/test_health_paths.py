@@ -221,8 +221,8 @@ def test_whoever_asks_without_end_does_not_have_a_worker_look_each_time(serve: S
         looks = (time.monotonic() - begun) / 0.1 + 2
         tracer.send_signal(signal.SIGINT)
         assert tracer.stderr
-        # A block has 256 KiB; others let go of other sizes.
-        let_go = tracer.stderr.read().count(", 262144, MADV_DONTNEED")
+        # A block has 320 KiB; others let go of other sizes.
+        let_go = tracer.stderr.read().count(", 327680, MADV_DONTNEED")
     assert 1 <= let_go <= looks, f"{let_go} times for 1000 probes"
 
 
