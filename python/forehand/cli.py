@@ -39,6 +39,8 @@ exit statuses: {}
 """
 
 
+#: What files and other servers have as values of what is a switch here.
+TRUE_OR_FALSE = ("true", "false", "yes", "no", "on", "off", "1", "0")
 #: What a shell tells of a program that SIGPIPE has ended.
 NOBODY_READS = 141
 
@@ -172,6 +174,28 @@ def _is_value(option: Option, text: str) -> bool:
     return True
 
 
+def _instead_of(word: str, grammar: Parser, target: str, arguments: list[str]) -> str:
+    """What to do about a second word that is no option: what it was meant to be, as far as that can be seen."""
+    if word in (*COMMANDS, *OTHER_COMMANDS):
+        return f"a command stands in place of a target: forehand {word}"
+    if target in OTHERS_VERBS:
+        module = word[:-3].replace("/", ".") if word.endswith(".py") else word
+        return f"the application alone is enough: forehand {module}{' --reload' if target == 'dev' else ''}"
+    for value in (target, word):
+        before = arguments[max(arguments.index(value) - 1, 0)] if value in arguments else ""
+        action = grammar._option_string_actions.get(before)
+        if action is not None and action.nargs == 0 and (value == word or value.lower() in TRUE_OR_FALSE):
+            other = (
+                f"; the opposite is --no-{before[2:]}" if f"--no-{before[2:]}" in grammar._option_string_actions else ""
+            )
+            return f"{before} takes no value: leave '{value}' out{other}"
+    if word.isdecimal():
+        return f"a port is an option: --port {word}"
+    if word.rpartition(":")[2].isdecimal():
+        return f"an address is an option: --bind {word}"
+    return f"leave '{word}' out; options begin with --, and `forehand --help` lists them"
+
+
 def _unknown(words: list[str], grammar: Parser, target: str | None, arguments: Sequence[str]) -> Problem:
     """What to say of words that are no option of ours: the first of them."""
     from forehand.migrate import other_servers
@@ -179,10 +203,7 @@ def _unknown(words: list[str], grammar: Parser, target: str | None, arguments: S
     word, equals, value = words[0].partition("=")
     if not word.startswith("-"):
         what = f"there is one target, '{target}', and '{word}' is another word"
-        hint = f"the application alone is enough: forehand {word}" if target in OTHERS_VERBS else ""
-        if word in (*COMMANDS, *OTHER_COMMANDS):
-            hint = f"a command stands in place of a target: forehand {word}"
-        return Problem(errors.USAGE, what, hint=hint)
+        return Problem(errors.USAGE, what, hint=_instead_of(word, grammar, target or "", list(arguments)))
     # What follows it may have been taken for the target: `--uds /run/shop.sock shop`.
     behind = list(arguments)[list(arguments).index(words[0]) + 1 :][:1]
     following = behind[0] if behind and not behind[0].startswith("-") else None

@@ -135,6 +135,38 @@ def test_words_of_other_programs_are_answered_with_ours(tmp_path: Path, word: st
     assert (status, answer in said) == (4, True), said
 
 
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("dev", "main.py"), "the application alone is enough: forehand main --reload"),
+        (("run", "shop/main.py"), "the application alone is enough: forehand shop.main"),
+        (("main", "--reload", "true"), "--reload takes no value: leave 'true' out; the opposite is --no-reload"),
+        (("--preload", "no", "main"), "--preload takes no value: leave 'no' out; the opposite is --no-preload"),
+        (("main", "--check", "main"), "leave 'main' out"),
+        (("main", "8000"), "a port is an option: --port 8000"),
+        (("main", "0.0.0.0:8000"), "an address is an option: --bind 0.0.0.0:8000"),
+        (("main", "other"), "leave 'other' out"),
+    ],
+)
+def test_a_second_word_is_told_what_it_was_meant_to_be(told: Told, words: tuple[str, ...], answer: str) -> None:
+    status, said = told(*words)
+    assert (status, answer in said) == (2, True), said
+
+
+@pytest.mark.parametrize("words", [("--factory", "main:app"), ("main:app()",), ("main:needs()",)])
+def test_what_cannot_be_called_without_arguments_is_told_how_to_name_it(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "main.py").write_text("def app(environ, start_response): ...\ndef needs(stage): return app\n")
+    status, said = run(*words, "--check", cwd=tmp_path)
+    assert status == 4 and "raised TypeError" in said, said
+    assert "if it is the application itself, leave out --factory, or the brackets" in said, said
+
+
+@pytest.mark.parametrize("name", ["log.ini", "log.json", "log.toml"])
+def test_a_configuration_of_logging_that_is_not_there_is_told_so(name: str) -> None:
+    status, said = run("echo", "--check", "--log-config", name)
+    assert (status, f"--log-config: {name} cannot be read: there is no such file" in said) == (3, True), said
+
+
 @pytest.mark.parametrize("target", ["manage.py", "manage", "shop"])
 def test_a_django_project_is_told_its_application(tmp_path: Path, target: str) -> None:
     (tmp_path / "shop").mkdir()
