@@ -246,6 +246,13 @@ def _arguments(text: str, target: str) -> tuple[list[Any], dict[str, Any]]:
     return positional, named
 
 
+#: For who has told us to call what is no factory, or one that needs more.
+UNFIT = (
+    "if it is the application itself, leave out --factory, or the brackets behind its name; a factory's arguments "
+    "stand in the target, such as 'shop:make(\"production\")'"
+)
+
+
 def _made(function: Any, target: str, arguments: tuple[list[Any], dict[str, Any]] | None = None) -> Any:
     positional, named = arguments or ([], {})
     if not callable(function):
@@ -253,9 +260,14 @@ def _made(function: Any, target: str, arguments: tuple[list[Any], dict[str, Any]
     try:
         return function(*positional, **named)
     except Exception as error:
+        # Where nothing of it has run it is its arguments that do not fit.
+        unfit = isinstance(error, TypeError) and (trace := error.__traceback__) is not None and trace.tb_next is None
         problem = _failed(target, error)
         raise Problem(
-            errors.APPLICATION, f"the factory of '{target}' raised {type(error).__name__}", traceback=problem.traceback
+            errors.APPLICATION,
+            f"the factory of '{target}' raised {type(error).__name__}",
+            hint=UNFIT if unfit else problem.hint,
+            traceback=problem.traceback,
         ) from None
 
 
