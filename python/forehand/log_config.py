@@ -75,6 +75,9 @@ def _said(level: str, text: str) -> None:
 
 
 def _configure(path: str) -> None:
+    if not os.path.exists(path):
+        # Of a file that is not there `fileConfig` says that it is no configuration.
+        raise Problem(errors.CONFIG, f"--log-config: {path} cannot be read: No such file or directory")
     try:
         if path.endswith((".ini", ".conf", ".cfg")):
             logging.config.fileConfig(path, disable_existing_loggers=False)
@@ -113,7 +116,9 @@ def _dictionary(path: str) -> dict[str, Any]:
         return dict(json.loads(text))
     except ImportError:
         raise Problem(
-            errors.CONFIG, f"--log-config: {path} needs the package PyYAML", hint="or JSON, or TOML"
+            errors.CONFIG,
+            f"--log-config: {path} needs the package PyYAML",
+            hint="pip install pyyaml; or write it as JSON or TOML",
         ) from None
     except Exception as error:
         raise Problem(errors.CONFIG, f"--log-config: {path} cannot be read: {error}") from None

@@ -164,7 +164,7 @@ def test_what_cannot_be_called_without_arguments_is_told_how_to_name_it(tmp_path
 @pytest.mark.parametrize("name", ["log.ini", "log.json", "log.toml"])
 def test_a_configuration_of_logging_that_is_not_there_is_told_so(name: str) -> None:
     status, said = run("echo", "--check", "--log-config", name)
-    assert (status, f"--log-config: {name} cannot be read: there is no such file" in said) == (3, True), said
+    assert (status, f"--log-config: {name} cannot be read: No such file" in said) == (3, True), said
 
 
 @pytest.mark.parametrize("target", ["manage.py", "manage", "shop"])
