@@ -76,7 +76,10 @@ def settings_of(options: dict[str, Any], source: str) -> Settings:
     for name, value in options.items():
         option = known.get(name)
         if option is None:
-            raise Problem(errors.USAGE, f"{source}: '{name}' is not an option{near(name, list(known))}")
+            from forehand.migrate import other_servers
+
+            told = other_servers.key(name, value) or f"'{name}' is not an option{near(name, list(known))}"
+            raise Problem(errors.USAGE, f"{source}: {told}")
         if option.name in taken:
             raise Problem(errors.USAGE, f"{source}: '{name}' and '{taken[option.name]}' are the same option: name one")
         taken[option.name] = name
@@ -86,7 +89,8 @@ def settings_of(options: dict[str, Any], source: str) -> Settings:
                 value = option.validated([value]) if option.name == "env" else option.parse(value)
             settings.put(option.name, option.validated(value), source)
         except ValueError as error:
-            raise Problem(errors.USAGE, f"{source}: {name}: {error}") from None
+            hint = "leave it out for the default" if value is None else option.help
+            raise Problem(errors.USAGE, f"{source}: {name}: {error}", hint=hint) from None
     return settings
 
 

@@ -97,7 +97,15 @@ FOREIGN = [
     (["--paste", "x.ini"], "PasteDeploy files are not read"),
     (["--daemon"], "let systemd run it"),
     (["--header", "A:b"], "let the application or the proxy add headers"),
-    (["--worker-tmp-dir", "/dev/shm"], "gunicorn's --worker-tmp-dir has no counterpart here"),
+    (["--worker-tmp-dir", "/dev/shm"], "gunicorn's --worker-tmp-dir is not needed here, leave it out"),
+    (
+        ["--proxy-headers"],
+        "is not needed here, leave it out: forwarding headers are understood, from the peers in --forwarded-allow-ips",
+    ),
+    (
+        ["--h11-max-incomplete-event-size", "9"],
+        "not needed here, leave it out: heads have limits of their own: --limit-header-bytes",
+    ),
     (["--limit-request-fields", "50"], "gunicorn's --limit-request-fields is `--limit-header-lines 50` here"),
     (["--proxy-allow-from", "10.0.0.1"], "gunicorn's --proxy-allow-from is `--proxy-protocol-from 10.0.0.1` here"),
     (["--uwsgi-allow-from", "10.0.0.1"], "gunicorn's --uwsgi-allow-from is `--gateway-allow 10.0.0.1` here"),

@@ -130,7 +130,7 @@ def test_fastapi_s_file_is_imported_as_fastapi_imports_it(tmp_path: Path) -> Non
      ("--processes", "4", "uWSGI's --processes is `--workers 4` here"),
      ("--http-socket", ":81", "uWSGI's --http-socket is `--bind :81` here"),
      ("--wsgi-file", "x.py", "uWSGI's --wsgi-file is the application, which is named without an option"),
-     ("--master", None, "uWSGI's --master has no counterpart here: workers are supervised, always"),
+     ("--master", None, "uWSGI's --master is not needed here, leave it out: workers are supervised, always"),
      ("--http", "2", "HTTP/2 needs no option"),
      ("--ping-timeout", "7", "daphne's --ping-timeout is `--ws-ping-timeout 7")],
 )  # fmt: skip

@@ -246,6 +246,11 @@ def test_a_stop_waits_for_what_runs_and_then_cuts_it() -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"nosuch": 1}, "'nosuch' is not an option"),
     ({"thread": 1}, "did you mean 'threads'"),
+    ({"uds": "/run/shop.sock"}, "uvicorn's --uds is bind = ["),
+    ({"proxy_headers": True}, "uvicorn's --proxy-headers is not needed here, leave it out"),
+    ({"proxy_headers": False}, "uvicorn's --no-proxy-headers is forwarded_allow_ips = "),
+    ({"log_config": None}, "leave it out for the default"),
+    ({"log_config": {"version": 1}}, "a dictionary for logging.config.dictConfig in JSON or TOML"),
     ({"threads": 0}, "threads: 0 is not between"),
     ({"reload": True}, "reload has no effect"),
     ({"preload": True}, "preload has no effect"),

@@ -6,10 +6,11 @@ who has typed the name that another server has.
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from forehand.migrate import daphne, granian, gunicorn, gunicorn_flags, hypercorn, tls, uvicorn, uwsgi
-from forehand.migrate.outcome import Outcome
+from forehand.migrate.outcome import NOT_NEEDED, Outcome
 from forehand.settings import OPTIONS
 from forehand.toml import literal
 
@@ -43,8 +44,9 @@ BESIDE: dict[str, Any] = {"certfile": "cert.pem", "ca_certs": "ca.pem", "cert_re
 BESIDE_AS = {"certfile": "certificate", "ca_certs": "authorities", "cert_reqs": "verify"}
 
 
-def flag(word: str, value: str | None) -> str:
-    """A sentence for a flag that others have and we have not, or have under another name; empty: nobody has it."""
+def flag(word: str, value: str | None, *, toml: bool = False) -> str:
+    """A sentence for a flag that others have and we have not, or have under another name; empty: nobody has it.
+    `toml`: it was said as a key, in a file or from Python."""
     found = []
     for server, grammar in GRAMMARS.items():
         if word in grammar.switches:
@@ -56,12 +58,12 @@ def flag(word: str, value: str | None) -> str:
             continue
         found.append((_weight(outcome := _outcome(server, name, given)), server, outcome, name))
     if not found:
-        return _uwsgi(word.removeprefix("--"), value) if word.startswith("--") else ""
+        return _uwsgi(word.removeprefix("--"), value, toml=toml) if word.startswith("--") else ""
     _, server, outcome, name = max(found, key=lambda one: one[0])
-    return _sentence(f"{server}'s {word}", outcome, name, toml=False)
+    return _sentence(f"{server}'s {word}", outcome, name, toml=toml)
 
 
-def _uwsgi(name: str, value: str | None) -> str:
+def _uwsgi(name: str, value: str | None, *, toml: bool) -> str:
     """The same for an option of uWSGI, whose words are many and often short: it is asked when nobody else has them."""
     who = f"uWSGI's --{name}"
     if name in uwsgi.TARGET:
@@ -70,15 +72,18 @@ def _uwsgi(name: str, value: str | None) -> str:
         return ""
     outcome = Outcome("uWSGI")
     outcome.take(uwsgi.RULES[name], name, "true" if value is None else value)
-    return _sentence(who, outcome, name, toml=False)
+    return _sentence(who, outcome, name, toml=toml)
 
 
 def key(name: str, value: Any) -> str:
-    """A sentence for a key that gunicorn's configuration file has; empty: it has none of that name."""
+    """A sentence for a key that gunicorn's configuration file has, or for another server's flag as a key; empty: nobody
+    has one of that name."""
     if name in (*gunicorn.SETTINGS, *gunicorn.TOGETHER):
         outcome = _outcome("gunicorn", name, value)
         return _sentence(f"gunicorn's '{name}'", outcome, name, toml=True)
-    return flag("--" + name.replace("_", "-"), str(value))
+    word = name.replace("_", "-")
+    switched_off = value is False and any(f"--no-{word}" in grammar.switches for grammar in GRAMMARS.values())
+    return flag(f"--no-{word}" if switched_off else f"--{word}", str(value), toml=True)
 
 
 def choice(option: Option, value: Any, *, toml: bool) -> str:
@@ -118,10 +123,22 @@ def _weight(outcome: Outcome) -> int:
 
 def _sentence(who: str, outcome: Outcome, name: str, *, toml: bool) -> str:
     ours = list(_ours(outcome, name, toml))
-    reasons = [remark.reason for remark in outcome.about(name)]
+    remarks = list(outcome.about(name))
+    reasons = [remark.reason if toml else _with_flags(remark.reason) for remark in remarks]
     if ours:
         return f"{who} is {' and '.join(ours)} here" + (f"; {reasons[0]}" if reasons else "")
-    return f"{who} has no counterpart here: {'; '.join(reasons) or 'it needs none'}"
+    needless = bool(remarks) and all(remark.kind == NOT_NEEDED for remark in remarks)
+    why = "; ".join(reasons) or "it needs none"
+    return f"{who} is not needed here, leave it out: {why}" if needless else f"{who} has no counterpart here: {why}"
+
+
+def _with_flags(reason: str) -> str:
+    """A reason for a file, for somebody who has typed a flag: our options as flags."""
+    return re.sub(
+        r"\b[a-z0-9]+(_[a-z0-9]+)+\b",
+        lambda found: OPTIONS[found[0]].flag if found[0] in OPTIONS else found[0],
+        reason,
+    )
 
 
 def _ours(outcome: Outcome, name: str, toml: bool) -> Iterator[str]:
