@@ -181,6 +181,18 @@ def test_a_stream_is_slow_until_its_first_part_and_no_longer(serve: Serve) -> No
     assert "GET /stream/0.1/11" not in server.log()
 
 
+def test_an_empty_list_says_what_it_is_of(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1")
+    for words, said in (
+        ((), "no request has come yet\n"),
+        (("--running",), "no request is inside\n"),
+        (("--slow",), "no request was slow: none that is kept took as long as the server's --slow-request\n"),
+        (("--failed",), "no request that is kept has failed\n"),
+        (("--json",), ""),
+    ):
+        assert server.order("requests", *words) == (0, said)
+
+
 def test_zero_is_never_slow(serve: Serve) -> None:
     server = serve("phases:application", "--workers", "1", "--slow-request", "0")
     assert view(server, "/sleep/0.2") == 200

@@ -56,6 +56,9 @@ def show(path: str, given: argparse.Namespace) -> int:
     inside = [] if given.slow or given.failed else running(statistics, workers)
     shown, begun = Shown(ended), {_place(one) for one in inside}
     _print(inside, ended[len(ended) - given.last :] if given.last < len(ended) else ended, as_json=given.json)
+    if not inside and not ended and not given.json:
+        # Not among the lines that a program counts.
+        sys.stderr.write(f"{_none(given)}\n")
     while given.follow and not _is_left():
         try:
             statistics, workers = opened(path)
@@ -166,6 +169,15 @@ def _print(running: list[Row], ended: list[Row], *, as_json: bool) -> None:
     if lines:
         sys.stdout.write("\n".join(lines) + "\n")
         sys.stdout.flush()
+
+
+def _none(given: argparse.Namespace) -> str:
+    """What an empty list says."""
+    if given.running:
+        return "no request is inside"
+    if given.slow:
+        return "no request was slow: none that is kept took as long as the server's --slow-request"
+    return "no request that is kept has failed" if given.failed else "no request has come yet"
 
 
 def _worker(one: Row) -> str:
