@@ -17,7 +17,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from forehand.inside import asking, flame
+from forehand.inside import asking, flame, profile
 from serving import PATIENCE, PYTHON, Serving, read_reply
 from shared import INNER, applications, statistics
 
@@ -270,6 +270,13 @@ def samples() -> list[flame.Sample]:
         flame.Sample("GET /a", (frame,), 0.5),
         flame.Sample(flame.NO_ROUTE, (), 0.5),
     ]
+
+
+def test_shares_that_rest_on_few_looks_are_doubted() -> None:
+    once = flame.Sample("GET /", (), 0.01)
+    assert profile._doubts([once])[0].startswith("only 1 look has found anything that ran: take no share for exact")
+    assert profile._doubts([once, once])[0].startswith("only 2 looks have")
+    assert profile._doubts([once._replace(looks=profile.ENOUGH)]) == []
 
 
 def test_each_format_has_all_of_the_time() -> None:

@@ -45,6 +45,8 @@ class Sample(NamedTuple):
     route: str
     frames: tuple[Frame, ...]
     seconds: float
+    #: So many looks have found it.
+    looks: int = 1
 
     def names(self) -> list[str]:
         """Route and frames as they stand in a graph."""

@@ -20,6 +20,8 @@ SECONDS = 10.0
 #: Looks a second, at most: no divisor of what people use for timers.
 RATE = 97
 FUNCTIONS = 10
+#: Of fewer looks that have found something nobody can tell shares.
+ENOUGH = 30
 OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 #: What runs an application under an event loop is the same below every stack.
 DRIVERS = (OWN, f"{os.sep}asyncio{os.sep}", f"{os.sep}uvloop{os.sep}", f"{os.sep}gevent{os.sep}", "<")
@@ -65,7 +67,12 @@ def show(path: str, given: argparse.Namespace) -> int:
     written = _write(flame.FORMATS[given.format], chosen, (title, profile.facts()), given.output)
     # What is written to stdout is for a program.
     out = sys.stderr if given.output == "-" else sys.stdout
-    out.write("\n".join([*_summary(chosen), *profile.facts(), *([f"written to {written}"] if written else [])]) + "\n")
+    out.write(
+        "\n".join(
+            [*_summary(chosen), *profile.facts(), *_doubts(chosen), *([f"written to {written}"] if written else [])]
+        )
+        + "\n"
+    )
     return errors.OK
 
 
@@ -89,9 +96,9 @@ class Profile:
             number, at, function, file = words
             self._frames[worker.number, number] = flame.Frame(function, flame.short(file, self.folder), int(at), file)
         elif kind == "S":
-            ns, _, route, numbers = words
+            ns, found, route, numbers = words
             frames = [self._frames[worker.number, number] for number in numbers.split(",") if number]
-            seen = flame.Sample(route or flame.NO_ROUTE, _trimmed(frames), int(ns) / 1e9)
+            seen = flame.Sample(route or flame.NO_ROUTE, _trimmed(frames), int(ns) / 1e9, int(found))
             self.samples.append(seen)
         elif kind == "E":
             milliseconds, looks, failed, cpu = map(int, words)
@@ -144,6 +151,15 @@ def _summary(samples: list[flame.Sample]) -> list[str]:
     for function in flame.by_function(samples)[:FUNCTIONS]:
         lines.append(f"  {function.own / whole:6.1%}  {function.whole / whole:6.1%}  {function.name}")
     return lines
+
+
+def _doubts(samples: list[flame.Sample]) -> list[str]:
+    """What is to be said of shares that rest on few looks, as under an event loop that mostly waits."""
+    looks = sum(one.looks for one in samples)
+    if looks >= ENOUGH:
+        return []
+    found = "1 look has" if looks == 1 else f"{looks} looks have"
+    return [f"only {found} found anything that ran: take no share for exact; send more requests, or --seconds longer"]
 
 
 def _write(made: Any, samples: list[flame.Sample], about: tuple[str, list[str]], output: str) -> str:
