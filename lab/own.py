@@ -124,7 +124,7 @@ def applied(asked: argparse.Namespace, scenario: Scenario) -> Scenario:
         kept = next((request for request in requests if request.alone), None)
         requests = tuple(request for request in (Request(target=target), kept) if request)
     setting = replace(scenario.setting, module="", path="", prepare="", environ=(), packages=())
-    what = " and ".join(urls) or "a running server"
+    what = "a running server" if list(urls) == ["running"] else " and ".join(urls)
     if asked.app:
         folder, name = asked.app
         module, _, attribute = name.partition(":")
@@ -137,11 +137,12 @@ def applied(asked: argparse.Namespace, scenario: Scenario) -> Scenario:
             packages=(*asked.package, *required(asked.requirements)), interface=asked.interface or "auto",
         )  # fmt: skip
         what = f"{module}:{setting.attribute}"
+    question = f"How is {what} served" if asked.app else f"What does {what} do"
     return replace(
         scenario, setting=setting, requests=requests, servers=(), needs=(), history=(), letter="",
         load={**scenario.load, "tls": True} if schemes == {"https"} else scenario.load,
         title=f"{what}, as in “{scenario.title}”",
-        question=f"How is {what} served under the load of “{scenario.title}”?",
+        question=f"{question} under the load of “{scenario.title}”?",
         expected="", source="an application of your own" if asked.app else "servers that ran already",
     )  # fmt: skip
 
@@ -215,7 +216,9 @@ def believed(door: tuple[str, int], there: There) -> str:
         hint = "--cacert FILE names the authority that has issued it; --insecure (-k) believes whatever is shown"
         raise Problem(FAILED, f"the certificate of {where} is not believed: {error.verify_message}", hint) from None
     except ssl.SSLError as error:
-        raise Problem(FAILED, f"no TLS with {where}: {error.reason or error}") from None
+        plain = error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
+        hint = "it speaks plain HTTP, as it looks: write http:// in place of https://" if plain else ""
+        raise Problem(FAILED, f"no TLS with {where}: {error.reason or error}", hint) from None
     except FileNotFoundError:
         raise Problem(USAGE, f"--cacert {there.cacert}: there is no such file") from None
     except OSError as error:

@@ -104,7 +104,11 @@ def located(named: str) -> Path:
             path = path / FILE
         if path.is_file():
             return path
-    raise Problem(USAGE, f"there is no record {named}", f"records are folders below {folder()}/")
+    raise Problem(
+        USAGE,
+        f"there is no record {named}",
+        f"one is named by its folder, or by its name below {folder()}/: `forehand lab list` has those",
+    )
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -128,7 +128,12 @@ def pairs(facts: Sequence[Fact], named: str | None) -> list[tuple[str, str]]:
     known = measured(facts)
     if not named:
         if len(known) < 2:
-            raise Problem(USAGE, f"the record has points of {len(known)} servers: two are needed")
+            only = f"points of {known[0]} alone" if known else "no points"
+            raise Problem(
+                USAGE,
+                f"the record has {only}: two servers are needed, or two records",
+                "forehand lab compare BASE NEW; or measure both in one run: --servers A,B",
+            )
         return [(name, known[0]) for name in known[1:]]
     one, other = two_names(named)
     for name in (one, other):

@@ -87,7 +87,8 @@ def _begun(asked: argparse.Namespace, console: Console) -> tuple[int, Path]:
         raise Problem(USAGE, f"{path} has a record already", f"go on with it: --resume {path}; or name another folder")
     with records.OneRun(home()), load_from(asked) as fleet:
         scenario = reachable(scenario, fleet)
-        console.print(f"[bold]{escape(scenario.title)}[/]: {escape(scenario.question)}")
+        question = f": {escape(scenario.question)}" if scenario.question else ""
+        console.print(f"[bold]{escape(scenario.title)}[/]{question}")
         console.print("installing what is missing", style="dim")
         scenario, contestants = own.lined_up(scenario, contestants, there, asked.python, console)
         given = lineup.checkouts(checkouts, contestants)

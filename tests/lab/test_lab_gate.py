@@ -164,6 +164,16 @@ def test_a_gate_that_is_asked_wrongly_is_one_line(
     assert code == 2 and said in err
 
 
+def test_a_record_of_one_server_is_told_what_it_can_be_compared_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = status(capsys, kept(tmp_path, "base", record("a")), "--fail-below", "0.95")
+    assert code == 2 and "the record has points of a alone: two servers are needed, or two records" in err
+    assert "forehand lab compare BASE NEW; or measure both in one run" in err
+    code, _, err = status(capsys, str(tmp_path / "none"), str(tmp_path / "none"), "--fail-below", "0.95")
+    assert code == 2 and "one is named by its folder, or by its name below" in err
+
+
 def test_records_without_a_server_in_common_are_told(tmp_path: Path) -> None:
     with pytest.raises(Problem, match="no server in common"):
         compare.pairs_between(record("a", "b"), record("c", "d"), None)

@@ -230,6 +230,15 @@ def test_a_url_where_nobody_listens_is_one_line(surroundings: dict[str, str], tm
     assert "Traceback" not in told.stderr and not (tmp_path / "records").exists()
 
 
+def test_a_url_that_asks_plain_http_for_tls_is_told_so(
+    serve: Callable[..., Serving], surroundings: dict[str, str]
+) -> None:
+    at = serve("callables:application").url
+    told = lab(surroundings, "run", "--url", at.replace("http:", "https:") + "/", *BRIEF)
+    assert told.returncode == 1 and "write http:// in place of https://" in told.stderr, told.stderr
+    assert "What does a running server do under the load of" in told.stdout + told.stderr
+
+
 @pytest.mark.parametrize(
     "words, said",
     [
