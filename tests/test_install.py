@@ -101,5 +101,5 @@ def test_installing_into_ones_own_environment_comes_first() -> None:
     for page in ("README.md", "docs/getting-started.md"):
         text = (ROOT / page).read_text()
         assert 0 < text.index("pip install ./forehand-source") < text.index("make "), page
-    for page in ("docs/from-gunicorn.md", "docs/from-uwsgi.md", "docs/from-unit.md"):
+    for page in ("docs/from-gunicorn.md", "docs/from-uvicorn.md", "docs/from-uwsgi.md", "docs/from-unit.md"):
         assert "pip install PATH-TO-CLONE" in (ROOT / page).read_text()[:500], page

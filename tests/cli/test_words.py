@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from serving import Serving
+from serving import HERE, Serving
 from test_command import run
 
 
@@ -151,6 +151,29 @@ def test_every_option_of_three_servers_has_an_answer() -> None:
             for value in (None, "1", "x"):
                 told = other_servers.flag(flag, value)
                 assert " here" in told, (flag, value, told)
+
+
+def test_what_the_page_says_of_options_of_uvicorn_is_so() -> None:
+    from forehand.cli import parser
+    from forehand.migrate import other_servers
+
+    own = set(parser()._option_string_actions)
+    seen = set()
+    for line in (HERE.parent / "docs" / "from-uvicorn.md").read_text().splitlines():
+        if not line.startswith("| `--"):
+            continue
+        _, theirs, ours, remarks, _ = (cell.strip() for cell in line.split("|"))
+        flags, answers = (re.findall(r"`(--[a-z0-9-]+)[^`]*`", cell) for cell in (theirs, ours))
+        seen.update(flags)
+        for at, flag in enumerate(flags):
+            if ours == "the same":
+                assert flag in own, flag
+            elif answers:
+                assert flag not in own and f"`{answers[at]} " in other_servers.flag(flag, "1"), flag
+            else:
+                assert "leave them out" in remarks and flag not in own
+                assert "is not needed here, leave it out" in other_servers.flag(flag, "1"), flag
+    assert {"--host", "--uds", "--proxy-headers"} <= seen
 
 
 CONTRADICTIONS = [
