@@ -235,7 +235,7 @@ def _looking_inside(make: Any) -> Iterator[Any]:
                "who may learn from it what is costly",
                choices=("off", "trusted", "all"), bare="trusted", off="off")  # fmt: skip
     yield make("trace_endpoint", "str", "", "Looking inside",
-               "send a span of requests to this OpenTelemetry collector, by OTLP over HTTP (needs forehand[otel]); "
+               "send a span of requests to this OpenTelemetry collector, by OTLP over HTTP (needs its SDK); "
                "without a value, or with OTEL_TRACES_EXPORTER=otlp in its place, OTEL_EXPORTER_OTLP_* say where",
                metavar="URL", bare=tracing_options.FROM_VARIABLES, check=tracing_options.endpoint)  # fmt: skip
     yield make("trace_sample", "str", "", "Looking inside",
