@@ -167,6 +167,16 @@ def test_a_configuration_of_logging_that_is_not_there_is_told_so(name: str) -> N
     assert (status, f"--log-config: {name} cannot be read: No such file" in said) == (3, True), said
 
 
+@pytest.mark.parametrize("order", ["status", "stop", "top", "requests"])
+def test_a_server_that_is_named_without_its_option_is_told_where_it_belongs(
+    told: Told, capsys: pytest.CaptureFixture[str], order: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        told(order, "8004")
+    assert left.value.code == 2
+    assert "'8004' is too much: a server is named with its option: -C 8004" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("target", ["manage.py", "manage", "shop"])
 def test_a_django_project_is_told_its_application(tmp_path: Path, target: str) -> None:
     (tmp_path / "shop").mkdir()

@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from forehand import errors
 from forehand.errors import Problem
@@ -65,9 +65,19 @@ def main(arguments: Sequence[str]) -> int:
     return _give(order, line, find(given.control), given)
 
 
+class Words(argparse.ArgumentParser):
+    """argparse, which says of a server that is named without its option where that name belongs."""
+
+    def error(self, message: str) -> NoReturn:
+        more = message.removeprefix("unrecognized arguments: ")
+        if more != message and not more.startswith("-"):
+            message = f"'{more}' is too much: a server is named with its option: -C {more.split()[0]}"
+        super().error(message)
+
+
 def grammar(order: str) -> argparse.ArgumentParser:
     """What may follow an order."""
-    parser = argparse.ArgumentParser(prog=f"forehand {order}", description=ORDERS[order] + ".")
+    parser = Words(prog=f"forehand {order}", description=ORDERS[order] + ".")
     parser.add_argument(
         "--control", "-C", metavar="PATH", default=os.environ.get("FOREHAND_CONTROL", ""),
         help="the server's control socket or its name, an address or a port of the server; needed only where several "
