@@ -79,12 +79,10 @@ def contents(path: str) -> bytes:
         with open(path, "rb") as file:
             data = file.read(LONGEST + 1)
     except OSError as error:
-        status = errors.PERMISSION if isinstance(error, PermissionError) else errors.CONFIG
-        raise Problem(
-            status,
-            f"{path} cannot be read: {error.strerror}",
-            hint="certificates and keys are read by the process that is started, before it becomes --user",
-        ) from None
+        forbidden = isinstance(error, PermissionError)
+        status = errors.PERMISSION if forbidden else errors.CONFIG
+        whose = "certificates and keys are read by the process that is started, before it becomes --user"
+        raise Problem(status, f"{path} cannot be read: {error.strerror}", hint=whose if forbidden else "") from None
     if len(data) > LONGEST:
         raise Problem(errors.CONFIG, f"{path} is longer than any certificate or list of them")
     return data
