@@ -93,7 +93,9 @@ class Run:
         seconds = planning.seconds_needed(todo, self.profile, self.scenario.kind)
         if self.scenario.kind == "faults":
             seconds *= len(self.scenario.faults)
-        self.console.print(f"{cores.said}; {len(todo)} turns, about {seconds / 60:.0f} min", style="dim")
+        self.console.print(
+            f"{cores.said}; {len(todo)} turn{'s' if len(todo) != 1 else ''}, about {seconds / 60:.0f} min", style="dim"
+        )
         with Progress(self.console, seconds, len(todo)) as progress:
             bench = measuring.Bench(
                 self.scenario, self.profile, cores, self.writer.path / "logs", self._tell(progress), progress.tick,

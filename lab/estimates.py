@@ -79,7 +79,9 @@ class Comparison:
     def verdict(self) -> str:
         """In words."""
         if self.too_few or self.p is None or self.low is None or self.high is None:
-            return f"cannot be told with {self.rounds} rounds ({LEAST_PAIRS} are needed)"
+            return (
+                f"cannot be told with {self.rounds} round{'s' if self.rounds != 1 else ''} ({LEAST_PAIRS} are needed)"
+            )
         if self.p > 1 - CONFIDENCE or self.low <= 1 <= self.high:
             return "no significant difference"
         return "higher" if self.ratio > 1 else "lower"

@@ -87,6 +87,7 @@ def test_what_is_installed_is_stripped_and_listed_as_it_is(environment: Path) ->
     program = module.parent / "bin/forehand-status"
     assert os.access(program, os.X_OK)
     assert listed["forehand/bin/forehand-status"][1] == str(program.stat().st_size)
+    assert not [name for name in listed if name.endswith("forehand-load")], "FOREHAND_WITHOUT_ENGINE says so"
 
 
 def test_no_page_and_no_message_names_a_package_that_no_index_has() -> None:

@@ -21,6 +21,18 @@ OF_WORKERS = (
     "trace_endpoint", "trace_sample", "server_timing", "on_reload", "startup_timeout", "reload_strategy",
 )  # fmt: skip
 
+#: What is about threads, which no request of an ASGI application has.
+WSGI_ONLY = (
+    "threads", "threads_max", "lanes", "route_limits", "priorities", "fair_by", "request_buffering", "limit_queue",
+    "queue_timeout", "newest_first_after",
+)  # fmt: skip
+#: What is about an event loop, or of protocols that WSGI does not have.
+ASGI_ONLY = (
+    "loop", "lifespan", "limit_concurrency", "slow_callback_duration", "limit_slow_callback_places",
+    "limit_ws_message_bytes", "limit_ws_fragments", "limit_ws_queue", "limit_ws_queue_bytes", "ws_ping_interval",
+    "ws_ping_timeout", "ws_close_timeout",
+)  # fmt: skip
+
 
 def find(settings: Settings, target: str | None = None) -> str:
     """The first contradiction, in a sentence; empty: all is well. `target`: what the command line names."""
@@ -110,11 +122,20 @@ def _greenlets(settings: Settings) -> str:
 def _interfaces(settings: Settings) -> str:
     if settings["interface"] == "asgi" and settings.is_gevent():
         return "worker_class gevent runs WSGI applications, and interface says asgi: leave one of them out"
-    if settings["interface"] == "wsgi":
-        for name in ("loop", "lifespan"):
+    for interface, names, other in (("wsgi", ASGI_ONLY, "ASGI"), ("asgi", WSGI_ONLY, "WSGI")):
+        for name in names if settings["interface"] == interface else ():
             if _said(settings, name) and _together(settings, "interface", name):
-                return f"{name} is for ASGI applications, and interface says wsgi: leave one of them out"
+                return f"{name} is for {other} applications, and interface says {interface}: leave one of them out"
     return ""
+
+
+def for_one_kind(settings: Settings) -> dict[str, list[str]]:
+    """What somebody has said that is for one kind of application alone, by the kind for which it has no effect: which
+    one it is shows when it is loaded."""
+    return {
+        "ASGI": [name for name in WSGI_ONLY if _said(settings, name)],
+        "WSGI": [name for name in ASGI_ONLY if _said(settings, name)],
+    }
 
 
 def _concurrency(settings: Settings) -> str:

@@ -44,17 +44,6 @@ COMMAND_ONLY = (
     "server_timing",
     "on_start", "on_worker_start", "on_worker_ready", "on_worker_exit", "on_reload", "on_stop",
 )  # fmt: skip
-#: What is about threads, which no request of an ASGI application has.
-WSGI_ONLY = (
-    "threads", "threads_max", "lanes", "route_limits", "priorities", "fair_by", "request_buffering", "limit_queue",
-    "queue_timeout", "newest_first_after",
-)  # fmt: skip
-#: What is about an event loop, or of protocols that WSGI does not have.
-ASGI_ONLY = (
-    "loop", "lifespan", "limit_concurrency", "slow_callback_duration", "limit_slow_callback_places",
-    "limit_ws_message_bytes", "limit_ws_fragments", "limit_ws_queue", "limit_ws_queue_bytes", "ws_ping_interval",
-    "ws_ping_timeout", "ws_close_timeout",
-)  # fmt: skip
 #: What only says more about another option, and that one.
 SAYS_MORE = {
     "log_syslog_to": "log_syslog", "log_syslog_facility": "log_syslog", "log_syslog_prefix": "log_syslog",
@@ -131,7 +120,7 @@ def _said(settings: Settings, name: str) -> bool:
 def _fits(application: Callable[..., Any], settings: Settings, source: str) -> None:
     """What has no effect for an application that is called in this way. Raises Problem."""
     asgi = is_asgi(application, settings["interface"])
-    for name in WSGI_ONLY if asgi else ASGI_ONLY:
+    for name in contradictions.WSGI_ONLY if asgi else contradictions.ASGI_ONLY:
         if _said(settings, name):
             what, whose = ("ASGI", "WSGI") if asgi else ("WSGI", "ASGI")
             raise Problem(
@@ -225,7 +214,7 @@ def _command(target: str, settings: Settings) -> int:
     plan: dict[str, Any] = settings.plan()
     plan |= {"target": target, "factory": settings["factory"], "check": False, "ready_fd": None, "adopt": None}
     plan |= {"folder": folder, "path": [*first, folder, *(path for path in sys.path if path not in ("", folder))]}
-    plan["interface_name"] = "WSGI"
+    plan |= {"interface_name": "WSGI", "for_one_kind": contradictions.for_one_kind(settings)}
     os.chdir(folder)
     return launch(plan)
 

@@ -61,7 +61,7 @@ def launch(plan: dict[str, Any]) -> int:
         from forehand import checking
 
         checking.prove(plan)
-        checking.doubt(plan, is_asgi(application, plan["interface"]))
+        checking.doubt(plan, "ASGI" if is_asgi(application, plan["interface"]) else "WSGI")
         _prove(application, plan)
         print(f"forehand: {plan['target']} loads, and all settings can be used")
         return errors.OK
@@ -82,9 +82,12 @@ def _prove(application: Callable[..., Any], plan: dict[str, Any]) -> None:
 
 def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
     """`--workers 0`: this process is supervisor and worker in one. Raises Problem."""
+    from forehand import checking
     from forehand.supervisor import hooks, pidfile, title
 
     title.show(plan, "server", "forehand")
+    kind = "ASGI" if is_asgi(application, plan["interface"]) else "WSGI"
+    checking.doubt(plan, kind, left_out=checking.SAID_BY_ENGINE)
     facts = {"pid": os.getpid(), "worker": 0, "generation": 1}
     pidfile.write(plan["pid_file"])
     status = errors.INTERNAL

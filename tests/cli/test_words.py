@@ -87,6 +87,7 @@ def test_a_number_in_place_of_text_is_told_without_a_guess(tmp_path: Path) -> No
 
 
 FOREIGN = [
+    (["--static-map", "/a=/b"], "uWSGI's --static-map is --static here, with the same value"),
     (["--uds", "/run/x.sock"], "uvicorn's --uds is `--bind unix:/run/x.sock` here"),
     (["--fd=3"], "uvicorn's --fd is `--bind fd://3` here"),
     (["--blocking-threads", "4"], "granian's --blocking-threads is `--threads 4` here"),
@@ -414,3 +415,35 @@ def test_a_file_that_is_printed_is_utf_8_in_every_locale(tmp_path: Path, encodin
     assert (table(str(file), read(str(file))) or {})["pid_file"] == prefix
     file = printed("migrate", f"gunicorn --pid {prefix} shop.wsgi")
     assert (table(str(file), read(str(file))) or {})["pid_file"] == prefix
+
+
+#: What is for the other kind of application, with a value that is not its default; and how it is told.
+FOR_WSGI = ("--threads", "3", "--limit-queue", "5", "--queue-timeout", "3")
+FOR_ASGI = ("--loop", "asyncio", "--lifespan", "on", "--limit-concurrency", "7", "--ws-ping-interval", "9")
+KINDS = {
+    "asynchronous": (FOR_WSGI, "threads, limit_queue, queue_timeout", "which is ASGI"),
+    "plain": (FOR_ASGI, "loop, lifespan, limit_concurrency, ws_ping_interval", "which is WSGI"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_for_the_other_kind_of_application_is_told(
+    tmp_path: Path, kind: str, serve: Callable[..., Serving]
+) -> None:
+    options, names, which = KINDS[kind]
+    (tmp_path / "shop.py").write_text(
+        "from wsgiref.simple_server import demo_app as plain\n"
+        "async def asynchronous(scope, receive, send):\n    raise ValueError\n"
+    )
+    status, text = run(f"shop:{kind}", *options, "--check", cwd=tmp_path)
+    assert status == 0 and which in text and all(name in text for name in names.split(", ")), text
+    status, text = run(f"shop:{kind}", "--check", cwd=tmp_path)
+    assert status == 0 and "without effect" not in text
+    for workers in ("0", "1"):
+        server = serve(f"shop:{kind}", *options, "--workers", workers, cwd=tmp_path)
+        server.says(names.split(", ")[0])
+        assert which in server.log()
+        server.stop()
+    interface = "asgi" if kind == "asynchronous" else "wsgi"
+    status, text = run(f"shop:{kind}", *options[:2], "--interface", interface, cwd=tmp_path)
+    assert status == 2 and f"and interface says {interface}: leave one of them out" in text, text

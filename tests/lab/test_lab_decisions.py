@@ -189,6 +189,8 @@ def test_flipped_signs_are_counted_exactly() -> None:
 def test_with_few_rounds_nothing_is_claimed() -> None:
     found = estimates.compared([2.0] * 5, [1.0] * 5)
     assert found and found.verdict == "cannot be told with 5 rounds (6 are needed)"
+    found = estimates.compared([2.0], [1.0])
+    assert found and found.verdict == "cannot be told with 1 round (6 are needed)"
 
 
 def test_the_same_server_is_the_same_and_five_per_cent_are_found() -> None:

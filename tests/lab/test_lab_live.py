@@ -126,6 +126,7 @@ def test_a_run_makes_a_record_and_the_record_a_report(
     told = lab(surroundings, "run", "hello", "--servers", "wsgiref,forehand,snakelets", *brief, "--out", out)
     assert told.returncode == 0, told.stderr
     assert "not obtainable" in told.stderr and "--checkout DIR" in told.stderr
+    assert " replies/s" in told.stderr, "it ends with what it has found"
     found = facts_of(surroundings, "r")
     points = [fact for fact in found if fact["kind"] == "point"]
     assert {fact["server"] for fact in points} == {"wsgiref", "forehand"}

@@ -62,13 +62,15 @@ def test_a_body_beyond_what_memory_takes_is_counted(serve: Serve, length: int, s
 def test_a_body_that_cannot_be_stored_is_counted_and_refused(serve: Serve, tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
-    server = serve("behaviours", "--limit-body-memory-bytes", "1000", env={"TMPDIR": str(folder)})
+    options = ("--limit-body-memory-bytes", "1000", "--access-log", "common")
+    server = serve("behaviours", *options, env={"TMPDIR": str(folder)})
     assert post(server, 1001) == 200
     server.counts("spool_failures", 0)
     folder.rmdir()
     assert post(server, 1001) == 507
     server.counts("spool_failures", 1)
     server.counts('http_parse_errors_total{reason="no-storage"}', 1)
+    server.until(lambda: re.search(r'"POST /\S* HTTP/1.1" 507 [1-9]', server.log()))
 
 
 def test_what_peers_leave_unfinished_is_counted(serve: Serve) -> None:

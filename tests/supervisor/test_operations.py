@@ -11,8 +11,11 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from forehand.settings import Settings
+from forehand.supervisor import lasting
 from serving import HERE, PYTHON, Serving, read_reply
 
 SHOP = "def app(environ, start_response):\n    start_response('200 OK', [])\n    return [b'shop']\n"
@@ -214,6 +217,13 @@ def test_a_reload_names_all_that_a_supervisor_keeps(serve: Callable[..., Serving
         assert (status, text.count("warning: ")) == (0, 1), text
         assert f"warning: {said}" in text and "a change of it needs a restart" in text
     assert len(server.workers) == 1 and not (tmp_path / "own.log").exists()
+
+
+def test_a_reload_names_an_address_that_it_keeps() -> None:
+    old: dict[str, Any] = {**Settings().plan(), "bind": ["127.0.0.1:8131"]}
+    new = {**Settings().plan(), "bind": ["127.0.0.1:8139"]}
+    assert lasting.keep(new, old) == ["bind stays 127.0.0.1:8131: a change of it needs a restart"]
+    assert new["bind"] == old["bind"] and new["addresses"] == old["addresses"]
 
 
 def test_a_reload_changes_how_the_supervisors_own_lines_look(serve: Callable[..., Serving], tmp_path: Path) -> None:

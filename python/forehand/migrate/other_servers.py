@@ -66,6 +66,8 @@ def flag(word: str, value: str | None, *, toml: bool = False) -> str:
 def _uwsgi(name: str, value: str | None, *, toml: bool) -> str:
     """The same for an option of uWSGI, whose words are many and often short: it is asked when nobody else has them."""
     who = f"uWSGI's --{name}"
+    if name == "static-map":
+        return f"{who} is {'static' if toml else '--static'} here, with the same value (docs/static-files.md)"
     if name in uwsgi.TARGET:
         return f"{who} is the application, which is named without an option: forehand shop.wsgi"
     if name not in uwsgi.RULES:

@@ -290,6 +290,11 @@ class Supervisor:
             control = self.control.path if self.control is not None else ""
             status = [one.url for one in self.panel.listeners] if self.panel is not None else []
             banner.tell(self.settings, self.children, self.state.rules.wanted, control, status)
+            kind = self.settings["interface_name"][:4]
+            if self.settings["for_one_kind"][kind]:
+                from forehand import checking
+
+                checking.doubt(self.settings, kind, left_out=checking.SAID_BY_ENGINE)
         self.notify.ready(f"{self.state.rules.wanted} workers serve")
         # What it has taken to begin is not held for as long as the server runs.
         _core.give_back_memory()
