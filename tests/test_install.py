@@ -104,3 +104,9 @@ def test_installing_into_ones_own_environment_comes_first() -> None:
         assert 0 < text.index("pip install ./forehand-source") < text.index("make "), page
     for page in ("docs/from-gunicorn.md", "docs/from-uvicorn.md", "docs/from-uwsgi.md", "docs/from-unit.md"):
         assert "pip install PATH-TO-CLONE" in (ROOT / page).read_text()[:500], page
+
+
+def test_getting_started_has_a_line_for_each_framework_that_people_come_with() -> None:
+    rows = [line for line in (ROOT / "docs/getting-started.md").read_text().splitlines() if line.startswith("| ")]
+    for framework in ("Django", "Flask", "FastAPI", "Starlette"):
+        assert any(framework in row.split("|")[1] and "forehand " in row.split("|")[2] for row in rows), framework
