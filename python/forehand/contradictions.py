@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from forehand import tls_options
 from forehand.certificates import speaks_https
+from forehand.kinds import ASGI_ONLY, WSGI_ONLY
 from forehand.listen import GATEWAYS, judge, kind_and_place
 from forehand.settings import DEFAULT, FILE, OPTIONS, Settings
 
@@ -19,18 +20,6 @@ OF_WORKERS = (
     "preload", "reload", "reload_dir", "reload_include", "reload_exclude", "max_requests",
     "max_worker_age", "max_worker_memory", "status_bind", "statsd_host", "slow_request", "shutdown_delay",
     "trace_endpoint", "trace_sample", "server_timing", "on_reload", "startup_timeout", "reload_strategy",
-)  # fmt: skip
-
-#: What is about threads, which no request of an ASGI application has.
-WSGI_ONLY = (
-    "threads", "threads_max", "lanes", "route_limits", "priorities", "fair_by", "request_buffering", "limit_queue",
-    "queue_timeout", "newest_first_after",
-)  # fmt: skip
-#: What is about an event loop, or of protocols that WSGI does not have.
-ASGI_ONLY = (
-    "loop", "lifespan", "limit_concurrency", "slow_callback_duration", "limit_slow_callback_places",
-    "limit_ws_message_bytes", "limit_ws_fragments", "limit_ws_queue", "limit_ws_queue_bytes", "ws_ping_interval",
-    "ws_ping_timeout", "ws_close_timeout",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 
-from forehand import _core, certificates, contradictions, errors, forked, logs, static_names
+from forehand import _core, certificates, contradictions, errors, forked, kinds, logs, static_names
 from forehand.errors import Problem, near
 from forehand.listen import Listener, kind_and_place, listen
 from forehand.settings import DEFAULT, OPTIONS, Settings
@@ -120,7 +120,7 @@ def _said(settings: Settings, name: str) -> bool:
 def _fits(application: Callable[..., Any], settings: Settings, source: str) -> None:
     """What has no effect for an application that is called in this way. Raises Problem."""
     asgi = is_asgi(application, settings["interface"])
-    for name in contradictions.WSGI_ONLY if asgi else contradictions.ASGI_ONLY:
+    for name in kinds.WSGI_ONLY if asgi else kinds.ASGI_ONLY:
         if _said(settings, name):
             what, whose = ("ASGI", "WSGI") if asgi else ("WSGI", "ASGI")
             raise Problem(

@@ -11,7 +11,19 @@ import gc
 import os
 import sys
 
-from forehand import __version__, _core, certificates, descriptors, ending, errors, forked, lines, logs, static_names
+from forehand import (
+    __version__,
+    _core,
+    certificates,
+    descriptors,
+    ending,
+    errors,
+    forked,
+    kinds,
+    lines,
+    logs,
+    static_names,
+)
 from forehand.graceful import STOPPING, cut_message
 from forehand.listen import Listener, listen
 from forehand.supervisor import log
@@ -61,7 +73,7 @@ def launch(plan: dict[str, Any]) -> int:
         from forehand import checking
 
         checking.prove(plan)
-        checking.doubt(plan, "ASGI" if is_asgi(application, plan["interface"]) else "WSGI")
+        _doubt(application, plan)
         _prove(application, plan)
         print(f"forehand: {plan['target']} loads, and all settings can be used")
         return errors.OK
@@ -80,14 +92,19 @@ def _prove(application: Callable[..., Any], plan: dict[str, Any]) -> None:
         readiness.prove(plan["readiness"], application)
 
 
+def _doubt(application: Callable[..., Any], plan: dict[str, Any], *, left_out: tuple[str, ...] = ()) -> None:
+    """Say what has no effect for such an application."""
+    kind = "ASGI" if is_asgi(application, plan["interface"]) else "WSGI"
+    for line in kinds.without_effect(plan, kind, left_out=left_out):
+        log.write("warning", line)
+
+
 def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
     """`--workers 0`: this process is supervisor and worker in one. Raises Problem."""
-    from forehand import checking
     from forehand.supervisor import hooks, pidfile, title
 
     title.show(plan, "server", "forehand")
-    kind = "ASGI" if is_asgi(application, plan["interface"]) else "WSGI"
-    checking.doubt(plan, kind, left_out=checking.SAID_BY_ENGINE)
+    _doubt(application, plan, left_out=kinds.SAID_BY_ENGINE)
     facts = {"pid": os.getpid(), "worker": 0, "generation": 1}
     pidfile.write(plan["pid_file"])
     status = errors.INTERNAL

@@ -11,7 +11,7 @@ import select
 import time
 from _signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV
 
-from forehand import _core, errors
+from forehand import _core, errors, kinds
 from forehand.errors import Problem
 from forehand.supervisor import banner, children, decisions, hooks, last_words, log, oom, statistics, title
 from forehand.supervisor.concerns import Concerns
@@ -291,10 +291,8 @@ class Supervisor:
             status = [one.url for one in self.panel.listeners] if self.panel is not None else []
             banner.tell(self.settings, self.children, self.state.rules.wanted, control, status)
             kind = self.settings["interface_name"][:4]
-            if self.settings["for_one_kind"][kind]:
-                from forehand import checking
-
-                checking.doubt(self.settings, kind, left_out=checking.SAID_BY_ENGINE)
+            for line in kinds.without_effect(self.settings, kind, left_out=kinds.SAID_BY_ENGINE):
+                log.write("warning", line)
         self.notify.ready(f"{self.state.rules.wanted} workers serve")
         # What it has taken to begin is not held for as long as the server runs.
         _core.give_back_memory()
