@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from forehand import tls_options
 from forehand.certificates import speaks_https
-from forehand.kinds import ASGI_ONLY, WSGI_ONLY
+from forehand.kinds import others
 from forehand.listen import GATEWAYS, judge, kind_and_place
 from forehand.settings import DEFAULT, FILE, OPTIONS, Settings
 
@@ -111,8 +111,8 @@ def _greenlets(settings: Settings) -> str:
 def _interfaces(settings: Settings) -> str:
     if settings["interface"] == "asgi" and settings.is_gevent():
         return "worker_class gevent runs WSGI applications, and interface says asgi: leave one of them out"
-    for interface, names, other in (("wsgi", ASGI_ONLY, "ASGI"), ("asgi", WSGI_ONLY, "WSGI")):
-        for name in names if settings["interface"] == interface else ():
+    for interface, kind, other in (("wsgi", "WSGI", "ASGI"), ("asgi", "ASGI", "WSGI")):
+        for name in others(kind, gevent=settings.is_gevent()) if settings["interface"] == interface else ():
             if _said(settings, name) and _together(settings, "interface", name):
                 return f"{name} is for {other} applications, and interface says {interface}: leave one of them out"
     return ""
@@ -122,8 +122,8 @@ def for_one_kind(settings: Settings) -> dict[str, list[str]]:
     """What somebody has said that is for one kind of application alone, by the kind for which it has no effect: which
     one it is shows when it is loaded."""
     return {
-        "ASGI": [name for name in WSGI_ONLY if _said(settings, name)],
-        "WSGI": [name for name in ASGI_ONLY if _said(settings, name)],
+        kind: [name for name in others(kind, gevent=settings.is_gevent()) if _said(settings, name)]
+        for kind in ("ASGI", "WSGI")
     }
 
 

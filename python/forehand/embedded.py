@@ -120,7 +120,7 @@ def _said(settings: Settings, name: str) -> bool:
 def _fits(application: Callable[..., Any], settings: Settings, source: str) -> None:
     """What has no effect for an application that is called in this way. Raises Problem."""
     asgi = is_asgi(application, settings["interface"])
-    for name in kinds.WSGI_ONLY if asgi else kinds.ASGI_ONLY:
+    for name in kinds.others("ASGI" if asgi else "WSGI", gevent=settings.is_gevent()):
         if _said(settings, name):
             what, whose = ("ASGI", "WSGI") if asgi else ("WSGI", "ASGI")
             raise Problem(

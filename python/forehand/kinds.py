@@ -20,6 +20,8 @@ ASGI_ONLY = (
     "limit_ws_message_bytes", "limit_ws_fragments", "limit_ws_queue", "limit_ws_queue_bytes", "ws_ping_interval",
     "ws_ping_timeout", "ws_close_timeout",
 )  # fmt: skip
+#: Of these, what gevent's hub has as well.
+OF_HUBS = ("slow_callback_duration", "limit_slow_callback_places")
 #: What the engine says by itself when it starts (`bridge/asgi/server.rs`).
 SAID_BY_ENGINE = ("lanes", "route_limits", "priorities", "fair_by", "limit_concurrency")
 WHY = {
@@ -27,6 +29,13 @@ WHY = {
     "event loop: {}. --limit-concurrency bounds how many do (docs/asgi.md)",
     "WSGI": "about event loops and WebSockets, and without effect for this application, which is WSGI: {}",
 }
+
+
+def others(kind: str, *, gevent: bool) -> tuple[str, ...]:
+    """Options that have no effect for an application of that kind."""
+    if kind == "ASGI":
+        return WSGI_ONLY
+    return tuple(name for name in ASGI_ONLY if not (gevent and name in OF_HUBS))
 
 
 def without_effect(plan: dict[str, Any], kind: str, *, left_out: tuple[str, ...] = ()) -> list[str]:

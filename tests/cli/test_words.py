@@ -447,3 +447,11 @@ def test_what_is_for_the_other_kind_of_application_is_told(
     interface = "asgi" if kind == "asynchronous" else "wsgi"
     status, text = run(f"shop:{kind}", *options[:2], "--interface", interface, cwd=tmp_path)
     assert status == 2 and f"and interface says {interface}: leave one of them out" in text, text
+
+
+def test_what_a_hub_of_greenlets_has_as_well_is_not_told(tmp_path: Path) -> None:
+    pytest.importorskip("gevent")
+    (tmp_path / "shop.py").write_text("from wsgiref.simple_server import demo_app as plain\n")
+    words = ("shop:plain", "-k", "gevent", "--interface", "wsgi", "--slow-callback-duration", "0.2", "--check")
+    status, text = run(*words, cwd=tmp_path)
+    assert status == 0 and "without effect" not in text, text
