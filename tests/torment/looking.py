@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
+#: A socket's state in /proc/net/tcp.
+LISTENS = "0A"
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,31 @@ def stopped(pid: int, patience: float = 2.0) -> bool:
 
 def peers(pid: int, port: int) -> set[int]:
     """Ports of the clients whose connections to `port` a process has open."""
-    inodes = {link[8:-1] for link in descriptors(pid).values() if link.startswith("socket:[")}
-    found = set()
-    for line in (PROC / str(pid) / "net" / "tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[9] in inodes and int(fields[1].rpartition(":")[2], 16) == port:
-            found.add(int(fields[2].rpartition(":")[2], 16))
-    return found
+    inodes = _sockets(pid)
+    return {client for client, inode in _connections(pid, port) if inode in inodes}
+
+
+def on_their_way(pids: list[int], port: int) -> set[int]:
+    """Ports of the clients whose connections to `port` were accepted and which none of these processes has: a worker has
+    sent them to another one, which has not taken them yet."""
+    inodes = set()
+    for pid in pids:
+        try:
+            inodes |= _sockets(pid)
+        except OSError:
+            pass  # gone
+    return {client for client, inode in _connections(pids[0], port) if inode != "0" and inode not in inodes}
+
+
+def _sockets(pid: int) -> set[str]:
+    return {link[8:-1] for link in descriptors(pid).values() if link.startswith("socket:[")}
+
+
+def _connections(pid: int, port: int) -> list[tuple[int, str]]:
+    """The client's port and the inode of each connection to `port`, as that process's network has them."""
+    rows = [line.split() for line in (PROC / str(pid) / "net" / "tcp").read_text().splitlines()[1:]]
+    here = [row for row in rows if int(row[1].rpartition(":")[2], 16) == port and row[3] != LISTENS]
+    return [(int(row[2].rpartition(":")[2], 16), row[9]) for row in here]
 
 
 def marked(mark: str) -> list[int]:

@@ -202,13 +202,16 @@ class Run:
 
     def _kill(self) -> None:
         """SIGKILL for a worker, in the midst of what it does. Who talked to it is written down first."""
-        ready = [worker["pid"] for worker in self.status()["workers"] if worker["state"] == "ready"]
+        workers = self.status()["workers"]
+        ready = [worker["pid"] for worker in workers if worker["state"] == "ready"]
         if len(ready) < 2:
             return  # another one has just died: what is to be seen is not a server without workers
         pid = self.dice.choice(ready)
         os.kill(pid, signal.SIGSTOP)
         looking.stopped(pid)
         ports = looking.peers(pid, self.server.port)
+        # Those that another worker has just sent to it die with it.
+        ports |= looking.on_their_way([self.server.pid, *(worker["pid"] for worker in workers)], self.server.port)
         os.kill(pid, signal.SIGKILL)
         self.doomed |= ports
         self.result.kills += 1
