@@ -110,8 +110,8 @@ def peers(pid: int, port: int) -> set[int]:
 
 
 def on_their_way(pids: list[int], port: int) -> set[int]:
-    """Ports of the clients whose connections to `port` were accepted and which none of these processes has: a worker has
-    sent them to another one, which has not taken them yet."""
+    """Ports of the clients whose connections to `port` were accepted and which none of these processes has: a worker
+    has sent them to another one, which has not taken them yet."""
     inodes = set()
     for pid in pids:
         try:
