@@ -103,33 +103,44 @@ def stopped(pid: int, patience: float = 2.0) -> bool:
     return False
 
 
+def ended(pid: int, patience: float = 5.0) -> bool:
+    """Waits until a process that was sent SIGKILL has closed what it had open."""
+    until = time.monotonic() + patience
+    while state(pid) not in ("", "Z", "X"):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.0005)
+    return True
+
+
 def peers(pid: int, port: int) -> set[int]:
     """Ports of the clients whose connections to `port` a process has open."""
     inodes = _sockets(pid)
-    return {client for client, inode in _connections(pid, port) if inode in inodes}
+    return {client for client, inode in connections(pid, port) if inode in inodes}
 
 
-def on_their_way(pids: list[int], port: int) -> set[int]:
-    """Ports of the clients whose connections to `port` were accepted and which none of these processes has: a worker
-    has sent them to another one, which has not taken them yet."""
+def on_their_way(pids: list[int], port: int) -> set[tuple[int, str]]:
+    """Connections to `port` that were accepted and which none of these processes has, as `connections` names them: a
+    worker has sent them to another one, which has not taken them yet."""
     inodes = set()
     for pid in pids:
         try:
             inodes |= _sockets(pid)
         except OSError:
             pass  # gone
-    return {client for client, inode in _connections(pids[0], port) if inode != "0" and inode not in inodes}
+    return {(client, inode) for client, inode in connections(pids[0], port) if inode not in inodes}
 
 
 def _sockets(pid: int) -> set[str]:
     return {link[8:-1] for link in descriptors(pid).values() if link.startswith("socket:[")}
 
 
-def _connections(pid: int, port: int) -> list[tuple[int, str]]:
-    """The client's port and the inode of each connection to `port`, as that process's network has them."""
+def connections(pid: int, port: int) -> set[tuple[int, str]]:
+    """The client's port and the inode of each connection to `port` that was accepted and that somebody has, as that
+    process's network has them."""
     rows = [line.split() for line in (PROC / str(pid) / "net" / "tcp").read_text().splitlines()[1:]]
     here = [row for row in rows if int(row[1].rpartition(":")[2], 16) == port and row[3] != LISTENS]
-    return [(int(row[2].rpartition(":")[2], 16), row[9]) for row in here]
+    return {(int(row[2].rpartition(":")[2], 16), row[9]) for row in here if row[9] != "0"}
 
 
 def marked(mark: str) -> list[int]:

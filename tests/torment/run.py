@@ -210,9 +210,11 @@ class Run:
         os.kill(pid, signal.SIGSTOP)
         looking.stopped(pid)
         ports = looking.peers(pid, self.server.port)
-        # Those that another worker has just sent to it die with it.
-        ports |= looking.on_their_way([self.server.pid, *(worker["pid"] for worker in workers)], self.server.port)
+        sent = looking.on_their_way([self.server.pid, *(worker["pid"] for worker in workers)], self.server.port)
         os.kill(pid, signal.SIGKILL)
+        looking.ended(pid)
+        # Those that another worker has just sent to it have died with it.
+        ports |= {client for client, _ in sent - looking.connections(self.server.pid, self.server.port)}
         self.doomed |= ports
         self.result.kills += 1
         assert self.crowd
