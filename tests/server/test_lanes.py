@@ -395,6 +395,25 @@ def test_who_finds_a_free_thread_is_not_refused_however_few_may_wait(serve: Serv
         served.stop()
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_who_has_a_thread_does_not_count_among_those_that_wait(serve: Serve, tmp_path: Path, more: int) -> None:
+    """A burst comes before threads have started: as many begin as there may be, and behind them the limit holds."""
+    limit, go = 6, tmp_path / "go"
+    served = taught(serve, "--limit-queue", str(limit))
+    worker, before = served.status()["workers"][0]["pid"], served.counters()["requests_not_queued"]
+    crowd = [served.connect() for _ in range(SLOW_THREADS + limit + more)]
+    served.until(lambda: served.status()["workers"][0]["connections"] >= len(crowd))
+    os.kill(worker, signal.SIGSTOP)
+    for sock in crowd:
+        sock.sendall(f"GET /report?{go} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    os.kill(worker, signal.SIGCONT)
+    refused = max(0, more)
+    served.until(lambda: queued(served) == limit + min(0, more))
+    served.counts("requests_not_queued", before + refused)
+    go.touch()
+    assert sorted(answer(sock)[0] for sock in crowd) == [200] * (len(crowd) - refused) + [503] * refused
+
+
 def test_who_waits_for_calls_that_take_long_is_not_refused_if_it_is_begun_in_time(serve: Serve) -> None:
     """Calls that were begun together end together: that none has ended for a while says nothing of how fast they are.
 
