@@ -25,7 +25,7 @@ OF_WORKERS = (
 
 def find(settings: Settings, target: str | None = None) -> str:
     """The first contradiction, in a sentence; empty: all is well. `target`: what the command line names."""
-    for look in (_addresses, _tls, _lanes, _greenlets, _interfaces, _concurrency, _processes):
+    for look in (_addresses, _tls, _lanes, _greenlets, _concurrency, _interfaces, _processes):
         found = look(settings)
         if found:
             return found
