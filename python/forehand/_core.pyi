@@ -244,6 +244,9 @@ class GeventServer(Controls):
     def turn(self) -> None:
         """Do what is ready; called in the hub when the descriptor is readable."""
 
+    def step(self, slot: int, /) -> int:
+        """A step of the request in that slot of the statistics runs from now on (0: of none); the slot until now."""
+
     def start(self) -> None:
         """Be ready for the first request."""
 

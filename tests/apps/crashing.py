@@ -1,13 +1,20 @@
-"""Requests that wait, and one that reads memory which is not there."""
+"""Requests that wait, and one that reads memory which is not there, as soon as another has come after it."""
 
 import asyncio
 import ctypes
+import threading
 import time
+
+LAST = threading.Event()
 
 
 def application(environ, start_response):
     if environ["PATH_INFO"] == "/broken":
+        # Not its first step.
+        LAST.wait()
         ctypes.string_at(0)
+    if environ["PATH_INFO"] == "/last":
+        LAST.set()
     time.sleep(60)
     start_response("204 No Content", [])
     return []
@@ -15,9 +22,11 @@ def application(environ, start_response):
 
 async def app(scope, receive, send):
     if scope["path"] == "/broken":
-        # Not its first step.
-        await asyncio.sleep(0.01)
+        while not LAST.is_set():
+            await asyncio.sleep(0.01)
         ctypes.string_at(0)
     if scope["path"] == "/elsewhere":
-        await asyncio.to_thread(ctypes.string_at, 0)
+        await asyncio.to_thread(lambda: LAST.wait() and ctypes.string_at(0))
+    if scope["path"] == "/last":
+        LAST.set()
     await asyncio.sleep(60)

@@ -19,6 +19,11 @@ def burner(seconds):
         sum(range(100))
 
 
+def late(seconds):
+    time.sleep(0.01)
+    burner(seconds)
+
+
 def other_burner(seconds):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -47,7 +52,7 @@ def leak(count):
         REGISTRY[len(REGISTRY)] = Kept(number)
 
 
-WORK = {"burn": burner, "other": other_burner, "sleep": sleeper, "sort": sorter}
+WORK = {"burn": burner, "late": late, "other": other_burner, "sleep": sleeper, "sort": sorter}
 
 
 def work(path):

@@ -107,6 +107,7 @@ def test_what_burns_is_at_the_top_and_under_its_route(serve: Serve, tmp_path: Pa
     with asked(server, "/burn/0.2", "/quick"):
         stacks = collapsed(server, tmp_path)
     assert most(stacks) == ("GET /burn/0.2", "burner"), stacks
+    assert not any("burner (" in stack for stack in stacks if stack.startswith("GET /quick")), stacks
 
 
 def test_no_right_to_look_into_processes_is_needed(serve: Serve, tmp_path: Path) -> None:
@@ -141,6 +142,15 @@ def test_who_waits_is_seen_inside_a_request_and_not_among_those_that_use_a_proce
         status, said = server.order("profile", "--cpu", "--seconds", "0.5", timeout=90)
     old = tuple(map(int, server.status()["python"].split(".")[:2])) < (3, 11)
     assert status == 4 and ("before Python 3.11" if old else "nothing else ran") in said, said
+
+
+@pytest.mark.skipif("gevent" not in DRIVERS, reason="gevent is not installed")
+def test_what_a_greenlet_does_after_it_has_waited_is_under_its_route(serve: Serve, tmp_path: Path) -> None:
+    server = serve(*DRIVERS["gevent"], "--workers", "1")
+    with asked(server, "/late/0.2", "/late/0.2", "/quick"):
+        stacks = collapsed(server, tmp_path)
+    assert most(stacks) == ("GET /late/0.2", "burner"), stacks
+    assert not any("burner (" in stack for stack in stacks if stack.startswith("GET /quick")), stacks
 
 
 @pytest.mark.skipif("gevent" not in DRIVERS, reason="gevent is not installed")

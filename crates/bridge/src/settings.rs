@@ -123,8 +123,6 @@ impl Settings {
             ),
             server_header: get::<String>(settings, "server_header", String::new())?.into_bytes(),
             request_buffering: get(settings, "request_buffering", true)?,
-            evented: false,
-            websockets: false,
             access: access(settings, &log)?,
             tracebacks: match get::<String>(settings, "tracebacks", String::new())?.as_str() {
                 "always" => Tracebacks::Always,
@@ -133,6 +131,8 @@ impl Settings {
             },
             tls: get::<Option<Vec<u8>>>(settings, "tls", None)?.map(|bytes| material(&bytes)).transpose()?,
             limits,
+            // What an application needs that is no WSGI in threads.
+            ..Config::default()
         };
         let script_name: String = get(settings, "script_name", String::new())?;
         Ok(Self {

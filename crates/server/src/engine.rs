@@ -158,7 +158,7 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(config: Config, waker: Arc<Waker>, log: Log, slow: Arc<SlowRequests>) -> Self {
-        let stepping = Stepping::new(config.statistics, config.evented);
+        let stepping = Stepping::new(config.statistics, config.stepwise);
         let disk = DiskThreads::new("forehand-disk", config.limits.disk_threads);
         let counters = Counters::new(
             config

@@ -59,6 +59,7 @@ impl AsgiServer {
         let mut settings = Settings::read(settings)?;
         let (event_loop, state, on_end) = life;
         settings.config.evented = true;
+        settings.config.stepwise = true;
         settings.config.websockets = true;
         settings.config.request_buffering = true;
         let of_threads = settings.config.by_hand.said();

@@ -41,10 +41,17 @@ struct Starting {
     place: usize,
 }
 
+/// What a greenlet is made of: its class, and what it runs, which is the bound method `run_request`.
+struct Making {
+    greenlet: Py<PyAny>,
+    run_request: Py<PyAny>,
+}
+
 /// What Python has given for the server's life.
 struct Hub {
     hub: Py<PyAny>,
-    greenlet: Py<PyAny>,
+    /// `greenlet.greenlet.switch`
+    switch: Py<PyAny>,
     on_overdue: Py<PyAny>,
 }
 
@@ -55,8 +62,7 @@ pub struct GeventServer {
     event_loop: Arc<EventLoop>,
     waiting: Arc<Waiting>,
     hub: Hub,
-    /// The bound method `run_request`.
-    run_request: GilCell<Option<Py<PyAny>>>,
+    making: GilCell<Option<Making>>,
     starting: GilCell<Option<Starting>>,
     running: GilCell<Slab<Running>>,
     workspaces: GilCell<Vec<Workspace>>,
@@ -78,7 +84,8 @@ impl GeventServer {
         settings: &Bound<'_, PyDict>,
         life: (Bound<'_, PyAny>, Py<PyAny>, Py<PyAny>),
     ) -> PyResult<PyClassInitializer<Self>> {
-        let settings = Settings::read(settings)?;
+        let mut settings = Settings::read(settings)?;
+        settings.config.stepwise = true;
         let (hub, on_overdue, on_end) = life;
         let called_with = (gateways(py, &listeners, &settings)?, Names::new(py, &settings.config));
         let most = settings.config.threads;
@@ -91,11 +98,11 @@ impl GeventServer {
             waiting: Arc::new(Waiting::new(&hub, Arc::clone(&event_loop))?),
             event_loop,
             hub: Hub {
-                greenlet: py.import("greenlet")?.getattr("greenlet")?.unbind(),
+                switch: py.import("greenlet")?.getattr("greenlet")?.getattr("switch")?.unbind(),
                 hub: hub.unbind(),
                 on_overdue,
             },
-            run_request: GilCell::new(None),
+            making: GilCell::new(None),
             starting: GilCell::new(None),
             running: GilCell::new(Slab::default()),
             workspaces: GilCell::new(Vec::new()),
@@ -113,8 +120,11 @@ impl GeventServer {
     fn start(this: &Bound<'_, Self>) -> PyResult<()> {
         let (py, server) = (this.py(), this.get());
         keep_frames(py);
-        *server.run_request.borrow(py).ok_or_else(in_use)? =
-            Some(this.getattr(intern!(py, "run_request"))?.unbind());
+        let class = py.import(intern!(py, "forehand.greenlets.steps"))?.getattr(intern!(py, "class_of"))?;
+        *server.making.borrow(py).ok_or_else(in_use)? = Some(Making {
+            greenlet: class.call1((this.getattr(intern!(py, "step"))?,))?.unbind(),
+            run_request: this.getattr(intern!(py, "run_request"))?.unbind(),
+        });
         server.event_loop.start(this.as_any(), None)
     }
 
@@ -185,6 +195,15 @@ impl GeventServer {
         self.hand_back(py, exchange);
     }
 
+    /// A step of the request in that slot runs now, or none does (0); that of which one ran until now. Called on the hub's
+    /// thread, where a greenlet is switched to that has waited.
+    fn step(&self, slot: u16) -> u16 {
+        let stepping = &self.event_loop.engine.stepping;
+        let before = stepping.get();
+        stepping.set(slot);
+        before
+    }
+
     /// Requests that run and wait for something: (greenlet, request line).
     fn greenlets(&self, py: Python<'_>) -> PyResult<Vec<(Py<PyAny>, String)>> {
         let running = self.running.borrow(py).ok_or_else(in_use)?;
@@ -217,7 +236,7 @@ impl GeventServer {
         self.event_loop.engine.stepping.set(NO_SLOT);
         match run {
             Ok(greenlet) => {
-                if self.is_suspended(py, place, greenlet)
+                if self.is_suspended(py, (place, slot), greenlet)
                     && let Some(pipelined) = pipelined
                 {
                     // Replies to earlier requests of its connection do not wait for it.
@@ -232,11 +251,14 @@ impl GeventServer {
     }
 
     fn run<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let run_request =
-            self.run_request.borrow(py).and_then(|run| run.as_ref().map(|run| run.clone_ref(py)));
-        let run_request = run_request.ok_or_else(in_use)?;
-        let greenlet = call_two(self.hub.greenlet.bind(py), run_request.bind(py), self.hub.hub.bind(py))?;
-        greenlet.call_method0(intern!(py, "switch"))?;
+        let made = {
+            let making = self.making.borrow(py).ok_or_else(in_use)?;
+            let making = making.as_ref().ok_or_else(in_use)?;
+            (making.greenlet.clone_ref(py), making.run_request.clone_ref(py))
+        };
+        let greenlet = call_two(made.0.bind(py), made.1.bind(py), self.hub.hub.bind(py))?;
+        // Whose step it is has been said: its class need not say it again.
+        self.hub.switch.bind(py).call1((&greenlet,))?;
         Ok(greenlet)
     }
 
@@ -258,10 +280,14 @@ impl GeventServer {
 
     /// False for a request that has ended. The place cannot have been taken by another one: only
     /// the hub gives places, and the hub has been here.
-    fn is_suspended(&self, py: Python<'_>, place: usize, greenlet: Bound<'_, PyAny>) -> bool {
+    fn is_suspended(&self, py: Python<'_>, (place, slot): (usize, u16), greenlet: Bound<'_, PyAny>) -> bool {
         let Some(mut running) = self.running.borrow(py) else { return false };
         match running.get_mut(place) {
             Some(request) => {
+                if let Err(error) = greenlet.setattr(intern!(py, "slot"), slot) {
+                    // Memory has run out: its other steps are nobody's.
+                    error.print(py);
+                }
                 request.greenlet = Some(greenlet.unbind());
                 true
             }

@@ -47,6 +47,8 @@ pub struct Config {
     pub request_buffering: bool,
     /// An event loop answers: what has not arrived of a body is left to the application.
     pub evented: bool,
+    /// Requests run in steps, many of them on one thread: those of an event loop, or of greenlets.
+    pub stepwise: bool,
     /// The application speaks WebSocket.
     pub websockets: bool,
     /// The access log, if one is kept.
@@ -120,6 +122,7 @@ impl Default for Config {
             server_header: Vec::new(),
             request_buffering: true,
             evented: false,
+            stepwise: false,
             websockets: false,
             access: None,
             threads: 1,

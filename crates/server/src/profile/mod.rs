@@ -32,7 +32,7 @@ pub struct Stack {
 /// Which request each thread works on, as Python names threads.
 pub fn requests(engine: &Engine) -> HashMap<u64, Inside> {
     let words = engine.config.statistics.unwrap_or_default();
-    if engine.config.evented {
+    if engine.config.stepwise {
         let step = engine.stepping.get();
         let found = (step != NO_SLOT).then(|| slots::find(words, step, false)).flatten();
         return found.map(|one| (one.thread, one)).into_iter().collect();

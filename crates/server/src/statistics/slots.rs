@@ -67,15 +67,15 @@ fn of(words: &Block, slot: u16) -> &[Word; SLOT_WIDTH] {
     &rows[usize::from(slot).wrapping_sub(1) % SLOT_COUNT]
 }
 
-/// Under an event loop: the slot of the request of which a step runs. Who looks from outside cannot tell by the thread,
+/// Under an event loop, and of greenlets: the slot of the request of which a step runs. Who looks from outside cannot tell by the thread,
 /// which all requests have in common. It outlives the worker, so that who has ended it by a fault can be told.
 pub struct Stepping(Option<&'static Word>);
 
 impl Stepping {
-    /// That of a worker with these statistics, which has an event loop or threads.
-    pub fn new(words: Option<&'static [Word]>, evented: bool) -> Self {
+    /// That of a worker with these statistics, whose requests run in steps or have a thread each.
+    pub fn new(words: Option<&'static [Word]>, stepwise: bool) -> Self {
         let stepping =
-            Self(words.filter(|_| evented).and_then(|words| words.get(META + Meta::Stepping as usize)));
+            Self(words.filter(|_| stepwise).and_then(|words| words.get(META + Meta::Stepping as usize)));
         stepping.set(NO_SLOT);
         stepping
     }
