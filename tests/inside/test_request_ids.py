@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from h2client import Client
 from serving import Serving, read_reply
 from websockets.sync.client import connect
 
@@ -54,7 +55,7 @@ def test_what_is_no_name_is_replaced_by_one_of_our_own(serve: Serve, driver: str
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_name_of_our_own_is_the_same_wherever_it_is_told(serve: Serve, driver: str) -> None:
     options = ("--request-id", "X-Request-ID", "--access-log", "json", "--slow-request", "0.05")
-    server = serve(*DRIVERS[driver], "--workers", "1", *options, "--request-timeout", "0.3")
+    server = serve(*DRIVERS[driver], "--workers", "1", *options, "--request-timeout", "2")
     with server.connect() as sock:
         sock.sendall(b"GET /id HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
         buffer = bytearray()
@@ -136,6 +137,47 @@ def test_an_error_page_says_which_request_it_was(serve: Serve, driver: str) -> N
         status, headers, _ = read_reply(sock, bytearray(), head=True)
         assert (status, headers["x-request-id"], headers["content-length"]) == (504, "late-2", str(len(body)))
         assert sock.recv(1) == b""
+
+
+#: What is refused before it is a request, with room for a field: its head is understood in the first two.
+REFUSED = {
+    413: b"POST /id HTTP/1.1\r\nHost: a\r\n%bContent-Length: 11\r\n\r\n",
+    400: b"GET /id HTTP/1.1\r\n%b\r\n",
+    501: b"GET /id HTTP/1.1\r\nHost: a\r\n%bTransfer-Encoding: gzip, chunked\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("given", [b"", b"X-Request-ID: theirs-1\r\n"])
+def test_what_is_refused_before_it_is_a_request_has_a_name_wherever_it_is_told(serve: Serve, given: bytes) -> None:
+    options = ("--access-log", "%s %{id}x %B", "--limit-body-bytes", "10", "--log-level", "info")
+    server = serve("phases:application", "--workers", "1", "--request-id", "X-Request-ID", *options)
+    names = []
+    for status, request in REFUSED.items():
+        reply = server.raw(request % given)
+        head, _, page = reply.partition(b"\r\n\r\n")
+        fields = dict(line.lower().split(": ", 1) for line in head.decode().splitlines()[1:])
+        name = fields["x-request-id"]
+        assert (reply.split()[1], fields["content-length"]) == (b"%d" % status, str(len(page)))
+        assert page.decode().splitlines()[-1] == f"request {name}"
+        server.says(f"{status} {name} {len(page)}\n")
+        refused = re.compile(rf"info: refused a request from [\d.]+:\d+: {status} .* \(id {name}\)\n")
+        server.until(lambda refused=refused: refused.search(server.log()))  # type: ignore[misc]
+        names.append(name)
+    assert names[:2] == ["theirs-1", "theirs-1"] if given else all(map(OWN.fullmatch, names[:2])), names
+    assert given or len(set(names)) == len(names)
+
+
+def test_what_is_refused_of_http_2_has_a_name(serve: Serve) -> None:
+    options = ("--request-id", "X-Request-ID", "--limit-body-bytes", "10", "--log-level", "info")
+    server = serve("phases:application", "--bind=h2c://127.0.0.1:0", *options)
+    with Client(int(server.url.rpartition(":")[2])) as client:
+        for given, expected in (((), OWN), ((("x-request-id", "theirs-2"),), re.compile("theirs-2"))):
+            stream = client.ask("/id", method="POST", body=True, fields=(*given, ("content-length", "11")))
+            client.flush()
+            head, page = client.head(stream), client.replies([stream])[stream].decode()
+            assert head[":status"] == "413" and expected.fullmatch(head["x-request-id"]), head
+            assert page.splitlines()[-1] == f"request {head['x-request-id']}"
+            server.says(f"(id {head['x-request-id']})")
 
 
 def test_without_the_option_nothing_is_named(serve: Serve) -> None:

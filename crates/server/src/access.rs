@@ -10,6 +10,7 @@ use wire::{Head, Peer, Trust, Version};
 
 use crate::calendar;
 use crate::log::{Form, Log, push_clean};
+use crate::request_id::RequestId;
 use crate::statistics::phase::{NAMES, NOT_MEASURED, Phase, Spans};
 
 const COMMON: &str = "%h %l %u %t \"%r\" %s %b";
@@ -189,9 +190,15 @@ pub fn remote_address(head: &Head, peer: Address, trust: &Trust) -> String {
 }
 
 impl AccessLog {
-    /// Writes the line of a request that was refused before it was one. `head`: as far as it was understood;
+    /// Writes the line of a request that was refused before it was one: its head, as far as it was understood, and its name.
     /// `reply`: the refusal's status and its content bytes.
-    pub fn write_refusal(&self, peer: Address, head: Option<&Head>, trust: &Trust, reply: (u16, u64)) {
+    pub fn write_refusal(
+        &self,
+        peer: Address,
+        (head, id): (Option<&Head>, Option<&RequestId<'_>>),
+        trust: &Trust,
+        reply: (u16, u64),
+    ) {
         let address = match (head, peer) {
             (Some(head), peer) => remote_address(head, peer, trust),
             (None, Address::Ip(ip, _)) => ip.to_string(),
@@ -203,7 +210,7 @@ impl AccessLog {
             status: reply.0,
             written: reply.1,
             elapsed: 0,
-            id: None,
+            id: id.map(RequestId::as_str),
             inside: Inside::default(),
             notes: &[],
         });

@@ -154,6 +154,8 @@ pub struct Engine {
     leader_back: AtomicU64,
     /// For who looks from outside.
     pub stepping: Stepping,
+    /// How many refusals of what was no request have been given a name of ours.
+    pub(crate) refusals: AtomicU64,
 }
 
 impl Engine {
@@ -199,6 +201,7 @@ impl Engine {
             rechecks: AtomicU64::new(0),
             leader_back: AtomicU64::new(0),
             stepping,
+            refusals: AtomicU64::new(0),
         }
     }
 

@@ -107,6 +107,7 @@ pub mod profile;
 mod proxy;
 #[cfg(not(loom))]
 mod reading;
+mod refusal;
 #[cfg(not(loom))]
 mod reply;
 #[cfg(not(loom))]

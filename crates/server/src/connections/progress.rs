@@ -10,12 +10,13 @@ use wire::{Fault, GATEWAY_FORMAT, GATEWAY_MODIFIER, HTTP_ON_TLS, Head, Millis, T
 use super::Connections;
 use crate::body::Body;
 use crate::connection::{After, Connection, Phase, complain_of_file};
-use crate::exchange::{Exchange, content_length};
+use crate::exchange::Exchange;
 use crate::log::Level;
 use crate::output::Flushed;
 use crate::patience::Patience;
 use crate::poller::Poller;
 use crate::reading::{Reader, Step};
+use crate::refusal::Refusal;
 use crate::storing::Stored;
 
 impl Connections {
@@ -261,45 +262,45 @@ impl Connections {
     /// Answers with a refusal; nothing that follows is read as a request.
     pub fn refuse(&mut self, connection: &mut Connection, fault: &Fault, poller: &mut Poller) {
         let strange = matches!(*fault, GATEWAY_FORMAT | GATEWAY_MODIFIER | HTTP_ON_TLS | TLS_ON_HTTP);
+        let refusal = self.refusal(connection, fault);
         self.engine.log.complain(if strange { Level::Warning } else { Level::Info }, || {
-            let (peer, status, text) = (connection.shown_peer(), fault.status, fault.text);
+            let (peer, status) = (connection.shown_peer(), fault.status);
             match connection.machine.expected_and_seen().filter(|_| strange) {
                 Some((expected, seen)) => {
-                    format!("refused a connection from {peer}: expected {expected}, got {seen}: {text}")
+                    format!("refused a connection from {peer}: expected {expected}, got {seen}: {refusal}")
                 }
-                None => format!("refused a request from {peer}: {status} {text}"),
+                None => format!("refused a request from {peer}: {status} {refusal}"),
             }
         });
-        self.turn_away(connection, fault, poller);
+        self.turn_away(connection, (fault, &refusal), poller);
     }
 
     /// [`Connections::refuse`] for another protocol than HTTP/1.
     #[cold]
     fn mistaken(&mut self, connection: &mut Connection, (fault, seen): (&Fault, &str), poller: &mut Poller) {
+        let refusal = self.refusal(connection, fault);
         self.engine.log.complain(Level::Warning, || {
-            let (peer, text) = (connection.shown_peer(), fault.text);
-            format!("refused a connection from {peer}: expected an HTTP request, got {seen}: {text}")
+            let peer = connection.shown_peer();
+            format!("refused a connection from {peer}: expected an HTTP request, got {seen}: {refusal}")
         });
-        self.turn_away(connection, fault, poller);
+        self.turn_away(connection, (fault, &refusal), poller);
+    }
+
+    fn refusal<'a>(&self, connection: &Connection, fault: &'a Fault) -> Refusal<'a> {
+        let head = connection.receiving.as_ref().map(|receiving| Arc::clone(&receiving.head));
+        Refusal::new(fault, head, connection.client(), &self.engine)
     }
 
     /// The same where the log has its line.
-    fn turn_away(&mut self, connection: &mut Connection, fault: &Fault, poller: &mut Poller) {
+    fn turn_away(
+        &mut self,
+        connection: &mut Connection,
+        (fault, refusal): (&Fault, &Refusal<'_>),
+        poller: &mut Poller,
+    ) {
         let now = poller.now;
-        self.engine.counters.refused(fault);
-        let date = wire::DateLine::at(reactor::sys::wall_seconds());
-        let mut reply = Vec::new();
-        fault.reply(&date, &self.engine.config.server_header, false, &mut reply);
-        let head = connection.receiving.as_ref().map(|receiving| &*receiving.head);
-        poller.statistics.refused(
-            head,
-            (connection.transport.tls().is_some(), Version::Http11),
-            fault.status,
-        );
-        if let Some(access) = &self.engine.config.access {
-            let said = (fault.status, content_length(&reply));
-            access.write_refusal(connection.client(), head, &self.engine.config.trust, said);
-        }
+        let spoken = (connection.transport.tls().is_some(), Version::Http11);
+        let mut reply = refusal.reply(spoken, &mut poller.statistics, &self.engine);
         connection.machine.form().apply(&mut reply);
         let limits = &self.engine.config.limits;
         connection.queue(limits, now).copy(&reply);

@@ -11,10 +11,11 @@ use wire::{Fault, Framing, Head, Version};
 use super::{Heard, REQUESTS_A_VISIT, Visit, lose_all};
 use crate::body::{Body, BodyBuffer};
 use crate::connection::shown;
-use crate::exchange::{Exchange, content_length};
+use crate::exchange::Exchange;
 use crate::incoming::Incoming;
 use crate::inlet::Inlet;
 use crate::log::Level;
+use crate::refusal::Refusal;
 use crate::slots::Wakeup;
 use crate::stream::Stream;
 use crate::streams::{Arriving, Call, Place, Streams};
@@ -222,20 +223,12 @@ impl Visit<'_> {
     fn answer(&mut self, streams: &Streams, stream: u32, head: Option<&Arc<Head>>, fault: &Fault) {
         let (engine, limits) = (self.engine, &self.engine.config.limits);
         let origin = streams.shared.origin();
-        engine.counters.refused(fault);
+        let refusal = Refusal::new(fault, head.cloned(), origin.peer, engine);
         engine.log.complain(Level::Info, || {
-            format!("refused a request from {}: {} {}", shown(&origin.peer), fault.status, fault.text)
+            format!("refused a request from {}: {} {refusal}", shown(&origin.peer), fault.status)
         });
-        let date = wire::DateLine::at(reactor::sys::wall_seconds());
-        let is_head = head.is_some_and(|head| head.is_head());
-        let mut reply = Vec::new();
-        fault.reply(&date, &engine.config.server_header, is_head, &mut reply);
-        let secure = streams.shared.transport().tls().is_some();
-        self.statistics.refused(head.map(|head| &**head), (secure, Version::Http2), fault.status);
-        if let Some(access) = &engine.config.access {
-            let said = (fault.status, content_length(&reply));
-            access.write_refusal(origin.peer, head.map(|head| &**head), &engine.config.trust, said);
-        }
+        let spoken = (streams.shared.transport().tls().is_some(), Version::Http2);
+        let reply = refusal.reply(spoken, self.statistics, engine);
         let mut stream = Stream::of(&streams.shared, stream, 0);
         // Whoever has cut it meanwhile wants no answer.
         if let Ok(taken) = stream.send(&[&reply], wire::head_length(&reply), true)
