@@ -26,36 +26,46 @@ LONGEST = 200
 def describe(thread: int, loop: Any) -> tuple[str, str, str] | None:
     """Where a thread stands: a key of the place, what runs (request, task or callback), and where in words. None:
     nothing of the application's. `loop` is the thread's event loop, None under gevent's hub."""
-    frames = _frames(sys._current_frames().get(thread))
-    found = _innermost(frames)
+    all_frames = frames(sys._current_frames().get(thread))
+    found = innermost(all_frames)
     if found is None:
         return None
-    key, place = _place(found)
-    if found is not frames[0]:
-        place += f", which waits in {_place(frames[0])[1]}"
-    return key, _request(frames) or _task(loop), f" at {place}"
+    return _place(found)[0], _request(all_frames) or _task(loop), f" at {place_in(found, all_frames)}"
 
 
-def _frames(frame: FrameType | None) -> list[FrameType]:
+def place_in(found: FrameType, frames: list[FrameType]) -> str:
+    """In words, with the innermost of all frames where that is another one."""
+    place = _place(found)[1]
+    return place if found is frames[0] else f"{place}, which waits in {_place(frames[0])[1]}"
+
+
+def frames(frame: FrameType | None) -> list[FrameType]:
     """The innermost first, down to those that drive the loop."""
-    frames: list[FrameType] = []
-    while frame is not None and len(frames) < DEEPEST and not frame.f_code.co_filename.startswith(OWN):
-        frames.append(frame)
+    found: list[FrameType] = []
+    while frame is not None and len(found) < DEEPEST and not frame.f_code.co_filename.startswith(OWN):
+        found.append(frame)
         frame = frame.f_back
-    return frames
+    return found
 
 
-def _innermost(frames: list[FrameType]) -> FrameType | None:
+def innermost(frames: list[FrameType]) -> FrameType | None:
     """The innermost frame of the application's own; of a library that was installed, where there is none."""
     installed = None
     for frame in frames:
-        name = frame.f_code.co_filename
-        if any(part in name for part in INSTALLED):
-            if installed is None and not _drives(frame):
-                installed = frame
-        elif not name.startswith((LIBRARY, "<frozen")):
+        if is_own(frame):
             return frame
+        if installed is None and _is_installed(frame) and not _drives(frame):
+            installed = frame
     return installed
+
+
+def is_own(frame: FrameType) -> bool:
+    """Is it the application's own code, neither a library's nor the interpreter's, nor ours?"""
+    return not _is_installed(frame) and not frame.f_code.co_filename.startswith((LIBRARY, OWN, "<frozen"))
+
+
+def _is_installed(frame: FrameType) -> bool:
+    return any(part in frame.f_code.co_filename for part in INSTALLED)
 
 
 def _drives(frame: FrameType) -> bool:

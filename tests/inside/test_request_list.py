@@ -168,9 +168,30 @@ def test_of_slow_requests_that_run_at_the_same_time_each_is_logged_with_its_line
 
 @pytest.mark.parametrize("driver", [driver for driver in DRIVERS if driver != "threads"])
 def test_under_an_event_loop_a_slow_request_is_logged_as_well(serve: Serve, driver: str) -> None:
+    """With where its task or greenlet has waited."""
     server = serve(*DRIVERS[driver], "--workers", "1", "--slow-request", "0.2")
-    assert view(server, "/sleep/0.3") == 200
-    server.says("slow request: GET /sleep/0.3, 200 after ")
+    assert view(server, "/sleep/1.3") == 200
+    server.says("slow request: GET /sleep/1.3, 200 after ")
+    line = next(line for line in server.log().splitlines() if "slow request: GET /sleep/1.3" in line)
+    what = {"asyncio": "task", "gevent": "greenlet"}[driver]
+    found = re.search(rf": (\d) of \1 looks found its {what} at \S+/phases\.py:(\d+) in (app|application)", line)
+    assert found is not None and 1 <= int(found[1]) <= 8, line
+    source = (APPS / "phases.py").read_text().splitlines()
+    assert "sleep(float(rest[0]))" in source[int(found[2]) - 1], line
+
+
+@pytest.mark.parametrize("driver", [driver for driver in DRIVERS if driver != "threads"])
+def test_what_blocks_an_event_loop_for_long_is_in_the_line_of_its_request(serve: Serve, driver: str) -> None:
+    server = serve(*DRIVERS[driver], "--workers", "1", "--slow-request", "0.3")
+    what = {"asyncio": "task", "gevent": "greenlet"}[driver]
+    told = rf"slow request: GET /burn/0\.8, .*: (\d) of \1 looks found its {what} at \S+/phases\.py:\d+ in burn\n"
+
+    def found() -> bool:
+        # Where the machine has no processor for it, nobody is said to have blocked it.
+        assert view(server, "/burn/0.8") == 200
+        return re.search(told, server.log()) is not None
+
+    server.until(found)
 
 
 def test_a_stream_is_slow_until_its_first_part_and_no_longer(serve: Serve) -> None:

@@ -108,6 +108,23 @@ impl EventLoop {
         Some(Turn { requests, ready, after })
     }
 
+    /// Requests take long: where the greenlets or tasks stand that `find` knows by the requests' numbers. `how` is the function
+    /// of `forehand.waits` that says so.
+    #[cold]
+    pub fn look_at_slow(&self, py: Python<'_>, how: &str, find: impl Fn(u64) -> Option<Py<PyAny>>) {
+        let tell = py.import(intern!(py, "forehand.waits")).and_then(|waits| waits.getattr(how));
+        for (_, number) in self.engine.slow.take_found() {
+            let Some(found) = find(number) else { continue };
+            // What cannot be described, memory being short, is not worth more of it.
+            if let Ok(tell) = &tell
+                && let Ok(Some(place)) =
+                    tell.call1((found,)).and_then(|told| told.extract::<Option<String>>())
+            {
+                self.engine.slow.note(number, &place);
+            }
+        }
+    }
+
     /// The loop has called `turn_again`.
     pub fn asked_turn_begins(&self, py: Python<'_>) {
         if let Some(mut next) = self.next.borrow(py) {

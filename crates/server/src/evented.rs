@@ -151,7 +151,7 @@ impl Evented {
         if self.turn.is_busy(newcomers) { After::Again } else { After::Quiet }
     }
 
-    /// What a watchdog does beside threads: deadlines, this worker's numbers, and whether it
+    /// What a watchdog does beside threads: deadlines, requests that take long, this worker's numbers, and whether it
     /// shall take new connections. A quiet worker has shown its last numbers.
     fn periodic_work(&mut self) {
         let engine = Arc::clone(self.turn.engine());
@@ -161,6 +161,16 @@ impl Evented {
             engine.answer_overdue(now);
         }
         let next = engine.deadlines.next();
+        if next != NEVER {
+            turn.wake_by(next);
+        }
+        if self.begun > 0 {
+            engine.slow.begins(now);
+        }
+        if engine.slow.due() <= now {
+            engine.slow.look(now);
+        }
+        let next = engine.slow.due();
         if next != NEVER {
             turn.wake_by(next);
         }

@@ -1,13 +1,15 @@
-//! Requests that take long: when to look at their threads, where those stood, and the line that the log gets.
+//! Requests that take long: when to look at their threads, tasks or greenlets, where those stood, and the line that the log
+//! gets.
 //!
 //! Knows: what is inside, by the slots of the statistics, and how often each was looked at. Does not know: Python, which
-//! says where a thread stands. The watchdog looks, the thread that samples notes, whoever has the baton takes what was
-//! noted: a lock that is held for a moment is between them.
+//! says where somebody stands. Of threads the watchdog looks, the thread that samples notes, whoever has the baton takes what
+//! was noted: a lock that is held for a moment is between them. Under an event loop its own thread does all of that, and the
+//! watchdog notes what blocks it.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use wire::Millis;
 
@@ -28,14 +30,34 @@ const AT_MOST: usize = 32;
 /// Of a path or a place no more is written.
 const LONGEST: usize = 400;
 
+/// What stands somewhere while its request takes long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    Thread,
+    Task,
+    Greenlet,
+}
+
+impl Whose {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Thread => "thread",
+            Self::Task => "task",
+            Self::Greenlet => "greenlet",
+        }
+    }
+}
+
 /// What is known of requests that take long.
 pub struct SlowRequests {
     /// From so many nanoseconds on it is long; zero: nothing is.
     slow: u64,
     words: Option<&'static [Word]>,
+    whose: Whose,
     looked: AtomicU64,
     /// When somebody will have to be looked at, as far as the last look could tell.
     next: AtomicU64,
+    any_found: AtomicBool,
     watched: Mutex<Watched>,
 }
 
@@ -58,9 +80,17 @@ struct Known {
 
 impl SlowRequests {
     /// `slow`: in milliseconds.
-    pub fn new(slow: Millis, words: Option<&'static [Word]>) -> Self {
-        let slow = slow.saturating_mul(1_000_000);
-        Self { slow, words, looked: AtomicU64::new(0), next: AtomicU64::new(0), watched: Mutex::default() }
+    pub fn new(slow: Millis, words: Option<&'static [Word]>, whose: Whose) -> Self {
+        Self {
+            slow: slow.saturating_mul(1_000_000),
+            words,
+            whose,
+            looked: AtomicU64::new(0),
+            // An event loop says when requests begin; of threads nobody does.
+            next: AtomicU64::new(if whose == Whose::Thread { 0 } else { Millis::MAX }),
+            any_found: AtomicBool::new(false),
+            watched: Mutex::default(),
+        }
     }
 
     /// Looks whether a thread shall be looked at. `now` in monotonic milliseconds.
@@ -76,8 +106,38 @@ impl SlowRequests {
         let is_inside = |number| inside.iter().any(|one| one.number == number);
         watched.known.retain(|number, _| is_inside(*number) || slots::holds(words, *number));
         let found = watched.look(&inside, self.slow, now);
-        self.next.store(watched.next(&inside, self.slow, now), Ordering::Relaxed);
+        let next = match self.whose {
+            Whose::Thread => watched.next(&inside, self.slow, now),
+            Whose::Task | Whose::Greenlet => watched.due_next(&inside, self.slow),
+        };
+        self.next.store(next, Ordering::Relaxed);
+        if found {
+            self.any_found.store(true, Ordering::Relaxed);
+        }
         found
+    }
+
+    /// Under an event loop: requests begin.
+    pub fn begins(&self, now: Millis) {
+        let later = now.saturating_add(self.slow / 1_000_000);
+        // Its thread alone writes this.
+        if self.words.is_some() && self.slow > 0 && later < self.next.load(Ordering::Relaxed) {
+            self.next.store(later, Ordering::Relaxed);
+        }
+    }
+
+    /// Under an event loop: when to look, in monotonic milliseconds; never (the highest) where nobody inside will have to be
+    /// looked at.
+    pub fn due(&self) -> Millis {
+        match self.next.load(Ordering::Relaxed) {
+            Millis::MAX => Millis::MAX,
+            next => next.max(self.looked.load(Ordering::Relaxed).saturating_add(EVERY_MS)),
+        }
+    }
+
+    /// Somebody shall be looked at.
+    pub fn any_found(&self) -> bool {
+        self.any_found.load(Ordering::Relaxed)
     }
 
     /// When to look again, while requests are inside. `now` in monotonic milliseconds.
@@ -89,12 +149,22 @@ impl SlowRequests {
         self.next.load(Ordering::Relaxed).max(looked.saturating_add(EVERY_MS)).max(now + 1)
     }
 
-    /// Threads that shall be looked at: each with the number of its request.
+    /// Who shall be looked at: threads, each with the number of its request.
     pub fn take_found(&self) -> Vec<(u64, u64)> {
+        self.any_found.store(false, Ordering::Relaxed);
         std::mem::take(&mut lock(&self.watched).found)
     }
 
-    /// A thread stood there, inside the request of that number.
+    /// Under an event loop: the request in that slot blocks it there, whether or not it takes long by now.
+    pub fn note_blocked(&self, slot: u16, place: &str) {
+        let Some(words) = self.words.filter(|_| self.slow > 0) else { return };
+        if let Some(one) = slots::find(words, slot, false) {
+            lock(&self.watched).known.entry(one.number).or_default();
+            self.note(one.number, place);
+        }
+    }
+
+    /// The thread, task or greenlet of the request of that number stood there.
     pub fn note(&self, number: u64, place: &str) {
         let still =
             self.words.is_some_and(|words| slots::read(words, false).iter().any(|one| one.number == number));
@@ -130,7 +200,7 @@ impl SlowRequests {
         }
         text.push(')');
         if let Some(known) = lock(&self.watched).known.remove(&number) {
-            text.push_str(&known.told());
+            text.push_str(&known.told(self.whose));
         }
         text
     }
@@ -169,20 +239,25 @@ impl Watched {
 
     /// When the first of all has to be looked at, those included that begin from now on.
     fn next(&self, inside: &[Inside], slow: u64, now: Millis) -> Millis {
-        let later = now.saturating_add(slow / 1_000_000);
-        inside.iter().map(|one| self.due(one, slow)).min().unwrap_or(later).min(later)
+        self.due_next(inside, slow).min(now.saturating_add(slow / 1_000_000))
+    }
+
+    /// The same of those that are inside.
+    fn due_next(&self, inside: &[Inside], slow: u64) -> Millis {
+        inside.iter().map(|one| self.due(one, slow)).min().unwrap_or(Millis::MAX)
     }
 }
 
 impl Known {
     /// `: 7 of 8 looks found its thread at …, 1 at …`
-    fn told(mut self) -> String {
+    fn told(mut self, whose: Whose) -> String {
+        let whose = whose.name();
         self.places.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let all: u32 = self.places.iter().map(|(_, count)| count).sum();
         let mut text = String::new();
         for (at, (place, count)) in self.places.iter().enumerate() {
             let _ = match at {
-                0 => write!(text, ": {count} of {all} looks found its thread at {place}"),
+                0 => write!(text, ": {count} of {all} looks found its {whose} at {place}"),
                 _ => write!(text, ", {count} at {place}"),
             };
         }
@@ -192,7 +267,9 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use wire::{Event, Http1, Limits, Policy, Shared};
+    use std::sync::Arc;
+
+    use wire::{Event, Head, Http1, Limits, Policy, Shared};
 
     use super::*;
     use crate::statistics::layout::STRIDE;
@@ -258,19 +335,25 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_look_while_a_request_is_counted_forgets_nothing_of_it() {
+    /// What a worker writes, and a request.
+    fn worker() -> (&'static [Word], Arc<Head>) {
         let words: &'static [Word] = (0..STRIDE).map(|_| Word::new(0)).collect::<Vec<_>>().leak();
-        let block = words.first_chunk().expect("a block");
         let mut shared = Shared::new(Limits::default(), Policy::default());
         let Event::Request(head) =
             Http1::new(0, 0).advance(&mut &b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &mut shared, 0)
         else {
             panic!("no request")
         };
+        (words, head)
+    }
+
+    #[test]
+    fn a_look_while_a_request_is_counted_forgets_nothing_of_it() {
+        let (words, head) = worker();
+        let block = words.first_chunk().expect("a block");
         let mut slots = slots::Slots::default();
         let slot = slots.take(block, &head, &Times::default(), (3, 0));
-        let slow = SlowRequests::new(1000, Some(words));
+        let slow = SlowRequests::new(1000, Some(words), Whose::Thread);
         let line = || slow.line("GET /", 3, (200, 1_000_000_000, &Spans::default()));
         assert!(slow.look(1000));
         slow.note(3, "a.py:1 in one");
@@ -295,12 +378,45 @@ mod tests {
         assert_eq!(next(&[inside(1, 4300), inside(2, 4900)], 5000), 5300);
         assert_eq!(next(&[inside(1, 4300), inside(2, 4900)], 5300), 5800, "half as long again");
         assert_eq!(next(&[inside(1, 4300), inside(2, 4900)], 5800), 5900, "the other");
-        assert_eq!(SlowRequests::new(0, None).look_by(5000), Millis::MAX, "nothing is long");
+        let none = SlowRequests::new(0, None, Whose::Thread);
+        assert_eq!(none.look_by(5000), Millis::MAX, "nothing is long");
+    }
+
+    #[test]
+    fn under_an_event_loop_nobody_looks_for_those_that_have_been_looked_at_as_often_as_any() {
+        let (words, head) = worker();
+        let block = words.first_chunk().expect("a block");
+        let slow = SlowRequests::new(1000, Some(words), Whose::Task);
+        assert_eq!(slow.due(), Millis::MAX, "nothing is inside");
+        let times = Times { first: 5_000_000_000, ..Times::default() };
+        let mut slots = slots::Slots::default();
+        let slot = slots.take(block, &head, &times, (3, 0));
+        slow.begins(5000);
+        for at in [6000, 6500, 7000, 8000, 9000, 10_000, 11_000, 12_000] {
+            assert_eq!(slow.due(), at);
+            assert!(slow.look(at) && slow.any_found());
+            assert_eq!(slow.take_found().iter().map(|(_, number)| *number).collect::<Vec<_>>(), [3]);
+            assert!(!slow.any_found());
+            slow.note(3, "a.py:1 in one");
+        }
+        assert_eq!(slow.due(), Millis::MAX, "eight times, and no more");
+        slow.note_blocked(slot, "b.py:2 in two");
+        slow.note_blocked(slot + 1, "c.py:3 of nobody");
+        let line = slow.line("GET /", 3, (200, 9_000_000_000, &Spans::default()));
+        assert!(
+            line.ends_with(": 8 of 9 looks found its task at a.py:1 in one, 1 at b.py:2 in two"),
+            "{line}"
+        );
+        slow.begins(13_000);
+        assert_eq!(slow.due(), 14_000, "of one that begins now");
+        slots.give_back(block, slot);
+        assert!(!slow.look(14_000));
+        assert_eq!(slow.due(), Millis::MAX);
     }
 
     #[test]
     fn places_are_folded_into_one_line() {
-        let slow = SlowRequests::new(1000, None);
+        let slow = SlowRequests::new(1000, None, Whose::Thread);
         let places = vec![("b.py:2 in two".to_string(), 1), ("a.py:1 in one".to_string(), 7)];
         lock(&slow.watched).known.insert(3, Known { looks: 8, places });
         let spans = [0, 0, 20_000_000, 0, 12_000_000_000, 300_000_000, 11_700_000_000, 0, 12_020_000_000];

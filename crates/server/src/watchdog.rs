@@ -351,6 +351,7 @@ impl Life {
     /// The loop has been blocked for too long: who does it?
     fn see(&mut self, pulse: u64, attention: &mut Attention) -> Spell {
         let (began, heartbeat) = (monotonic_us(), &self.heartbeat);
+        let whose = self.engine.stepping.get();
         let mut sight = self.witness.look(&|| heartbeat.pulse() == pulse);
         attention.add(monotonic_us() - began);
         if sight == Sight::TooLate && self.was_starved(attention.lasted()) {
@@ -358,6 +359,11 @@ impl Life {
         }
         if sight != Sight::Nothing {
             self.engine.counters.slow_callbacks.add();
+        }
+        if let Sight::Place { place, .. } = &sight
+            && whose == self.engine.stepping.get()
+        {
+            self.engine.slow.note_blocked(whose, place.strip_prefix(" at ").unwrap_or(place));
         }
         Spell { sight, told: false }
     }

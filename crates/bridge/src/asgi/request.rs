@@ -195,6 +195,15 @@ impl Request {
         self.state.borrow(py)?.task.as_ref().map(|task| task.clone_ref(py))
     }
 
+    /// Which request of its worker it is; none where its exchange was handed back.
+    pub fn number(&self, py: Python<'_>) -> Option<u64> {
+        match &self.state.borrow(py)?.conversation {
+            Conversation::Http(http) => Some(http.exchange.number()),
+            Conversation::WebSocket(socket) => socket.exchange.as_ref().map(|exchange| exchange.number()),
+            Conversation::Over { .. } => None,
+        }
+    }
+
     /// True for a request whose client has had 504.
     pub fn is_overdue(&self, py: Python<'_>) -> bool {
         self.state.borrow(py).is_some_and(

@@ -103,6 +103,9 @@ impl AsgiServer {
         if event_loop.engine.deadlines.any_found() {
             server.overdue(py);
         }
+        if event_loop.engine.slow.any_found() {
+            server.look_at_slow(py);
+        }
         for Wakeup { token, hung_up } in ready {
             if let Some(request) = server.find(py, token) {
                 Request::on_ready(request.bind(py), hung_up);
@@ -293,6 +296,15 @@ impl AsgiServer {
                 error.print(py);
             }
         }
+    }
+
+    /// Requests take long: where their tasks wait.
+    #[cold]
+    fn look_at_slow(&self, py: Python<'_>) {
+        let all = self.requests.running(py, |running| running.all(py)).unwrap_or_default();
+        self.requests.shared.event_loop.look_at_slow(py, "of_task", |number| {
+            all.iter().find(|request| request.get().number(py) == Some(number))?.get().task(py)
+        });
     }
 
     /// The request that holds a connection.

@@ -31,6 +31,7 @@ const KEPT_WORKSPACES: usize = 64;
 /// A request whose greenlet has not ended.
 struct Running {
     head: Arc<Head>,
+    number: u64,
     /// None until it is suspended for the first time.
     greenlet: Option<Py<PyAny>>,
 }
@@ -138,6 +139,9 @@ impl GeventServer {
         let Some(Turn { requests, ready, after }) = self.event_loop.turn(py) else { return };
         if self.event_loop.engine.deadlines.any_found() {
             self.overdue(py);
+        }
+        if self.event_loop.engine.slow.any_found() {
+            self.look_at_slow(py);
         }
         let ended = self.ended.borrow(py).map_or_else(Vec::new, |mut ended| std::mem::take(&mut *ended));
         for token in ready.into_iter().map(|Wakeup { token, .. }| token).chain(ended) {
@@ -274,7 +278,7 @@ impl GeventServer {
 
     /// Takes a place among those that run.
     fn enter(&self, py: Python<'_>, exchange: &Exchange) -> Option<usize> {
-        let running = Running { head: Arc::clone(&exchange.head), greenlet: None };
+        let running = Running { head: Arc::clone(&exchange.head), number: exchange.number(), greenlet: None };
         Some(self.running.borrow(py)?.insert(running))
     }
 
@@ -314,6 +318,16 @@ impl GeventServer {
         if again {
             self.event_loop.turn_soon(py);
         }
+    }
+
+    /// Requests take long: where their greenlets wait.
+    #[cold]
+    fn look_at_slow(&self, py: Python<'_>) {
+        self.event_loop.look_at_slow(py, "of_greenlet", |number| {
+            let running = self.running.borrow(py)?;
+            let found = running.iter().find(|running| running.number == number)?;
+            found.greenlet.as_ref().map(|greenlet| greenlet.clone_ref(py))
+        });
     }
 
     /// Requests have become overdue, and their clients have had 504.

@@ -41,7 +41,7 @@ use self::slots::Slots;
 use crate::engine::Config;
 use crate::log::Log;
 use crate::request_id::{RequestId, RequestIds};
-use crate::slow_requests::SlowRequests;
+use crate::slow_requests::{SlowRequests, Whose};
 use crate::tracing::Tracing;
 
 /// Calls of a route are long if they take so many nanoseconds on average.
@@ -136,7 +136,12 @@ struct Known {
 
 impl Statistics {
     pub fn new(config: &Config, log: &Log) -> Self {
-        let slow = Arc::new(SlowRequests::new(config.slow_request, config.statistics));
+        let whose = match (config.stepwise, config.evented) {
+            (false, _) => Whose::Thread,
+            (true, false) => Whose::Greenlet,
+            (true, true) => Whose::Task,
+        };
+        let slow = Arc::new(SlowRequests::new(config.slow_request, config.statistics, whose));
         let block = config.statistics.and_then(|words| words.first_chunk()).map(|words| {
             if let Some(ids) = &config.request_id {
                 let [upper, seed] = ids.unique().parts();
