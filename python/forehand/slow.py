@@ -97,7 +97,8 @@ def _request(frames: list[FrameType]) -> str:
 
 
 def _line(value: Any) -> str:
-    if not isinstance(value, dict):
+    # Not isinstance: a lazy object that is asked for its class begins to work.
+    if not issubclass(type(value), dict):
         return ""
     if value.get("type") in ("http", "websocket") and isinstance(value.get("path"), str):
         return f"{value.get('method', 'a WebSocket of')} {value['path'][:LONGEST]}"

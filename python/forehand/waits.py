@@ -6,6 +6,7 @@ the event loop's thread, while no task runs.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import sys
 
@@ -22,6 +23,8 @@ DEEPEST = 16
 #: ... and of those that are waited for side by side no more are looked at.
 MOST = 64
 SEVERAL = (set, frozenset, list, tuple)
+#: Whose groups of tasks are known.
+GROUPS = ("asyncio.", "anyio.")
 #: Where the next of a chain is, and the frame, of a coroutine, a generator and an asynchronous one.
 CHAINED = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
 
@@ -79,7 +82,7 @@ def _beyond(task: Any, frames: list[FrameType], depth: int) -> Iterator[list[Fra
 
 def _alive(ones: Iterable[Any]) -> Iterator[Any]:
     """Those that are tasks and have not ended."""
-    tasks = (one for one in ones if hasattr(one, "get_coro") and hasattr(one, "done") and not one.done())
+    tasks = (one for one in ones if issubclass(type(one), asyncio.Task) and not one.done())
     return itertools.islice(tasks, MOST)
 
 
@@ -90,9 +93,13 @@ def _held(frames: list[FrameType]) -> Iterator[Any]:
         if slow.is_own(frame):
             break
         for value in list(frame.f_locals.values()):
-            several = value if isinstance(value, SEVERAL) else getattr(value, "_tasks", ())
             yield value
-            if isinstance(several, SEVERAL):
+            # Nothing is asked of what may be anybody's: a lazy object would begin to work.
+            kind = type(value)
+            several = value
+            if kind.__module__.startswith(GROUPS):
+                several = getattr(value, "_tasks", ())
+            if issubclass(type(several), SEVERAL):
                 yield from list(several)[:MOST]
 
 

@@ -7,13 +7,14 @@ import inspect
 import sys
 import threading
 import time
+import types
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
 import pytest
 from fastapi import FastAPI
-from forehand import waits
+from forehand import slow, waits
 
 PATIENCE = 30
 #: All wait for these, here or in another thread.
@@ -152,6 +153,34 @@ def test_the_line_of_the_application_that_waits_is_found(case: str) -> None:
     FREE.clear()
     told = asyncio.run(look())
     assert told is not None and told.partition(", which waits in ")[0] in waiting, (told, waiting)
+
+
+class Lazy:
+    """What would ask a database as soon as somebody asks for anything of it, as Django's `request.user` does."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise RuntimeError(f"somebody has asked for {name}")
+
+
+def test_nothing_is_asked_of_what_the_frames_of_libraries_have() -> None:
+    names: dict[str, Any] = {"free": FREE_HERE, "lazy": Lazy()}
+    source = "async def waits_behind():\n    one, group = lazy, [lazy]\n    await free[0].wait()\n"
+    exec(compile(source, f"{slow.LIBRARY}library.py", "exec"), names)
+
+    async def look() -> str | None:
+        FREE_HERE[:] = [asyncio.Event()]
+        task = asyncio.ensure_future(names["waits_behind"]())
+        await asyncio.sleep(0)
+        told = waits.of_task(task)
+        FREE_HERE[0].set()
+        await task
+        return told
+
+    assert asyncio.run(look()) is None
+    frame = types.SimpleNamespace(
+        f_code=types.SimpleNamespace(co_varnames=(), co_argcount=0, co_cellvars=()), f_locals={"user": Lazy()}
+    )
+    assert slow._request([frame]) == ""  # type: ignore[list-item]
 
 
 def test_a_task_that_has_not_begun_or_has_ended_waits_nowhere() -> None:
