@@ -27,6 +27,9 @@ const HALVES: [u64; 8] = [2, 3, 4, 6, 8, 10, 12, 14];
 /// time at most. As many as a worker has threads by default are looked at at once, where all of them are long.
 const WHILE_MS: Millis = 1000;
 const AT_MOST: usize = 32;
+/// An event loop that looks so much later than it should have was blocked until now: where tasks wait then says nothing of
+/// where the time went.
+const LATE_MS: Millis = 100;
 /// Of a path or a place no more is written.
 const LONGEST: usize = 400;
 
@@ -99,6 +102,7 @@ impl SlowRequests {
         if now < self.looked.load(Ordering::Relaxed).saturating_add(EVERY_MS) {
             return false;
         }
+        let late = self.whose != Whose::Thread && now.saturating_sub(self.due()) > LATE_MS;
         self.looked.store(now, Ordering::Relaxed);
         let inside = slots::read(words, false);
         let mut watched = lock(&self.watched);
@@ -111,10 +115,12 @@ impl SlowRequests {
             Whose::Task | Whose::Greenlet => watched.due_next(&inside, self.slow),
         };
         self.next.store(next, Ordering::Relaxed);
-        if found {
+        if late {
+            watched.found.clear();
+        } else if found {
             self.any_found.store(true, Ordering::Relaxed);
         }
-        found
+        found && !late
     }
 
     /// Under an event loop: requests begin.
@@ -155,10 +161,15 @@ impl SlowRequests {
         std::mem::take(&mut lock(&self.watched).found)
     }
 
-    /// Under an event loop: the request in that slot blocks it there, whether or not it takes long by now.
-    pub fn note_blocked(&self, slot: u16, place: &str) {
+    /// Under an event loop: the request in that slot blocks it there, whether or not it takes long by now. Where it is no step
+    /// of a request's own task, the only one that has such a line (`GET /path`) does.
+    pub fn note_blocked(&self, slot: u16, line: &str, place: &str) {
         let Some(words) = self.words.filter(|_| self.slow > 0) else { return };
-        if let Some(one) = slots::find(words, slot, false) {
+        let one = slots::find(words, slot, false).or_else(|| {
+            let mut alike = slots::read(words, false).into_iter().filter(|one| one.line == line);
+            alike.next().filter(|_| alike.next().is_none())
+        });
+        if let Some(one) = one {
             lock(&self.watched).known.entry(one.number).or_default();
             self.note(one.number, place);
         }
@@ -273,7 +284,7 @@ mod tests {
 
     use super::*;
     use crate::statistics::layout::STRIDE;
-    use crate::statistics::phase::Times;
+    use crate::statistics::phase::{NO_SLOT, Times};
 
     fn inside(number: u64, first_ms: u64) -> Inside {
         let first = first_ms * 1_000_000;
@@ -400,18 +411,36 @@ mod tests {
             slow.note(3, "a.py:1 in one");
         }
         assert_eq!(slow.due(), Millis::MAX, "eight times, and no more");
-        slow.note_blocked(slot, "b.py:2 in two");
-        slow.note_blocked(slot + 1, "c.py:3 of nobody");
+        slow.note_blocked(slot, "", "b.py:2 in two");
+        slow.note_blocked(NO_SLOT, "GET /other", "c.py:3 of nobody's");
+        slow.note_blocked(NO_SLOT, "GET /", "b.py:2 in two");
+        let other = slots.take(block, &head, &times, (4, 0));
+        slow.note_blocked(NO_SLOT, "GET /", "d.py:4 of one of both");
         let line = slow.line("GET /", 3, (200, 9_000_000_000, &Spans::default()));
         assert!(
-            line.ends_with(": 8 of 9 looks found its task at a.py:1 in one, 1 at b.py:2 in two"),
+            line.ends_with(": 8 of 10 looks found its task at a.py:1 in one, 2 at b.py:2 in two"),
             "{line}"
         );
+        slots.give_back(block, other);
         slow.begins(13_000);
         assert_eq!(slow.due(), 14_000, "of one that begins now");
         slots.give_back(block, slot);
         assert!(!slow.look(14_000));
         assert_eq!(slow.due(), Millis::MAX);
+    }
+
+    #[test]
+    fn a_loop_that_was_blocked_until_it_looks_says_nothing_of_where_its_tasks_wait() {
+        for (late, looks) in [(LATE_MS - 1, true), (LATE_MS, true), (LATE_MS + 1, false)] {
+            let (words, head) = worker();
+            let slow = SlowRequests::new(1000, Some(words), Whose::Greenlet);
+            let times = Times { first: 5_000_000_000, ..Times::default() };
+            slots::Slots::default().take(words.first_chunk().expect("a block"), &head, &times, (3, 0));
+            slow.begins(5000);
+            assert_eq!(slow.look(6000 + late), looks, "{late}");
+            assert_eq!((slow.any_found(), slow.take_found().len()), (looks, usize::from(looks)));
+            assert!(slow.look(6500), "it looks again");
+        }
     }
 
     #[test]

@@ -212,10 +212,10 @@ impl Life {
         if sight != Sight::Nothing {
             self.engine.counters.slow_callbacks.add();
         }
-        if let Sight::Place { place, .. } = &sight
+        if let Sight::Place { what, place, .. } = &sight
             && whose == self.engine.stepping.get()
         {
-            self.engine.slow.note_blocked(whose, place.strip_prefix(" at ").unwrap_or(place));
+            self.engine.slow.note_blocked(whose, what, place.strip_prefix(" at ").unwrap_or(place));
         }
         Spell { sight, told: false }
     }
