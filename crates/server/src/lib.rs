@@ -107,6 +107,7 @@ pub mod profile;
 mod proxy;
 #[cfg(not(loom))]
 mod reading;
+#[cfg(not(loom))]
 mod refusal;
 #[cfg(not(loom))]
 mod reply;
