@@ -199,19 +199,25 @@ def test_what_the_kernel_drops_while_its_reader_waits_is_read_again(tmp_path: Pa
     started.append(counted)
     counted.client.request("HEAD", "/s/a")
     assert counted.client.getresponse().status == 200
+    # What the kernel has taken for the client by then stays in memory, and on a busy machine that may be all.
+    assert any(is_read_again(counted, tmp_path / "a", content) for _ in range(8))
+
+
+def is_read_again(counted: Counted, path: Path, content: bytes) -> bool:
+    """A reply is whole whose file was dropped while its client was slow, and was it read once more for that?"""
     with socket.socket() as slow:
         slow.settimeout(PATIENCE)
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", counted.server.port))
         before = counted.count("cold_reads")
-        forget(tmp_path / "a")
+        forget(path)
         slow.sendall(b"GET /s/a HTTP/1.1\r\nHost: a\r\n\r\n")
         got = bytearray()
         # The head is there before any of the file is.
         while not got.partition(b"\r\n\r\n")[2]:
             got += slow.recv(1000)
         # Most of it cannot have been sent yet; what is on its way stays in memory.
-        drop(tmp_path / "a")
+        drop(path)
         reply = read_reply(slow, got)
     assert reply[2] == content
-    assert counted.count("cold_reads") > before + 1
+    return counted.count("cold_reads") > before + 1
