@@ -105,8 +105,7 @@ def test_one_that_does_not_come_back_costs_its_worker_which_is_replaced_first(se
     server.until(replaced)
     log = server.log()
     assert "its thread has not come back 0.3 s after its deadline" in log
-    # One that was answered just now may not have been taken back, where nobody had a processor for that.
-    assert re.search(r"(1 request was|2 requests were) cut: still running after --graceful-timeout", log), log
+    assert "1 request was cut" in log
 
 
 def test_other_paths_have_other_deadlines(serve: Serve, shop: Shop) -> None:
