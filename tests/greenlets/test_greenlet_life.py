@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -211,10 +212,13 @@ def test_workers_are_replaced_after_so_many_requests(serve: Callable[..., Servin
 
 def test_a_request_that_is_overdue_is_answered_and_its_greenlet_hears_of_it(serve: Callable[..., Serving]) -> None:
     server = serve("greenlets", "--request-timeout", "1s")
+    begun = time.monotonic()
     assert ask(server, "/forever")[0] == 504
+    answered = time.monotonic() - begun
     server.until(lambda: "was ended by RequestTimeout\ncleaned up" in server.log())
     log = server.log()
-    assert re.search(r"GET /forever HTTP/1\.1: overdue after \d+\.\d\d s", log) and "its greenlet stands at" in log
+    overdue = re.search(r"GET /forever HTTP/1\.1: overdue after (\d+\.\d\d) s", log)
+    assert overdue and 1 <= float(overdue[1]) < answered + 0.1 and "its greenlet stands at" in log
     assert "time.sleep(1000)" in log.partition("its greenlet stands at")[2]
     assert ask(server, "/hello") == (200, b"hello")
     assert server.stop() == 0
