@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-#: A task that waits for a task that waits for a task: no more of them are followed, ...
-DEEPEST = 16
-#: ... and of those that are waited for side by side no more are looked at.
+#: So many tasks are looked at for one, whether they wait for each other or are waited for side by side, and so many
+#: threads: the loop stands still meanwhile.
 MOST = 64
 SEVERAL = (set, frozenset, list, tuple)
 #: Whose groups of tasks are known.
@@ -36,7 +35,7 @@ def of_greenlet(greenlet: Any) -> str | None:
 
 def of_task(task: Any) -> str | None:
     """The same, of a task of asyncio's: in itself, or in the task or the thread that it waits for."""
-    return _told(_frames(task, 0))
+    return _told(_frames(task, set()))
 
 
 def _told(frames: list[FrameType]) -> str | None:
@@ -44,11 +43,14 @@ def _told(frames: list[FrameType]) -> str | None:
     return slow.place_in(found, frames) if found is not None else None
 
 
-def _frames(task: Any, depth: int) -> list[FrameType]:
-    """The innermost first, those included of what it waits for."""
+def _frames(task: Any, seen: set[int]) -> list[FrameType]:
+    """The innermost first, those included of what it waits for; none of a task that was seen, or is one too many."""
+    if id(task) in seen or len(seen) >= MOST:
+        return []
+    seen.add(id(task))
     frames = list(_chain(task.get_coro()))
     frames.reverse()
-    for beyond in _beyond(task, frames, depth):
+    for beyond in _beyond(task, frames, seen):
         if any(map(slow.is_own, beyond)):
             return beyond + frames
     return frames
@@ -67,17 +69,16 @@ def _chain(waits: Any) -> Iterator[FrameType]:
             return
 
 
-def _beyond(task: Any, frames: list[FrameType], depth: int) -> Iterator[list[FrameType]]:
+def _beyond(task: Any, frames: list[FrameType], seen: set[int]) -> Iterator[list[FrameType]]:
     """The frames of each of those that it may wait for: the innermost first."""
     waited = getattr(task, "_fut_waiter", None)
-    if waited is None or depth == DEEPEST:
+    if waited is None:
         return
     for other in _alive((waited, *getattr(waited, "_children", ()))):
-        yield _frames(other, depth + 1)
+        yield _frames(other, seen)
     yield from _threads(waited)
     for other in _alive(_held(frames)):
-        if other is not task:
-            yield _frames(other, depth + 1)
+        yield _frames(other, seen)
 
 
 def _alive(ones: Iterable[Any]) -> Iterator[Any]:
@@ -105,7 +106,7 @@ def _held(frames: list[FrameType]) -> Iterator[Any]:
 
 def _threads(future: Any) -> Iterator[list[FrameType]]:
     """The frames of the thread that works for a future: one of anyio's, or of a pool of the standard library's."""
-    for frame in list(sys._current_frames().values()):
+    for frame in list(sys._current_frames().values())[:MOST]:
         frames = slow.frames(frame)
         if any(_works_for(future, one) for one in reversed(frames)):
             yield frames

@@ -207,8 +207,33 @@ def test_a_chain_of_tasks_that_does_not_end_is_followed_so_far_and_no_farther() 
         await task
         return told
 
-    for depth in (waits.DEEPEST - 1, waits.DEEPEST, waits.DEEPEST + 1):
+    for depth in (waits.MOST - 2, waits.MOST - 1, waits.MOST):
         told = asyncio.run(look(depth))
         assert told is not None and " in " in told
         # The innermost waits for an event, in asyncio's code.
-        assert ("asyncio/locks.py" in told) == (depth <= waits.DEEPEST), (depth, told)
+        assert ("asyncio/locks.py" in told) == (depth + 1 <= waits.MOST), (depth, told)
+
+
+def test_of_a_tree_of_tasks_no_more_are_looked_at_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, Any] = {"free": FREE_HERE, "gather": asyncio.gather}
+    source = """
+async def tree(depth):
+    await (gather(*[tree(depth - 1) for _ in range(4)]) if depth else free[0].wait())
+"""
+    exec(compile(source, f"{slow.LIBRARY}library.py", "exec"), names)
+    looked = []
+    chain = waits._chain
+    monkeypatch.setattr(waits, "_chain", lambda waiting: looked.append(waiting) or chain(waiting))
+
+    async def look() -> str | None:
+        FREE_HERE[:] = [asyncio.Event()]
+        task = asyncio.ensure_future(names["tree"](4))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        told = waits.of_task(task)
+        FREE_HERE[0].set()
+        await task
+        return told
+
+    assert asyncio.run(look()) is None, "nothing of it is the application's"
+    assert len(looked) == waits.MOST
