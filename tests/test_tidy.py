@@ -122,6 +122,11 @@ def test_only_a_transport_has_a_socket_in_hand() -> None:
     assert touch == {f"crates/server/src/{name}" for name in rooms_of_sockets}
 
 
+def test_no_test_waits_where_nobody_runs_it() -> None:
+    """A module for Python cannot be linked without one, so that `cargo test` leaves it out."""
+    assert [shown(path) for path in (ROOT / "crates/bridge").rglob("*.rs") if "#[test]" in path.read_text()] == []
+
+
 def rust_functions(path: Path) -> Iterator[tuple[int, int]]:
     """First line and length of each function, by the brace that closes it: rustfmt keeps the indentation."""
     begun = None

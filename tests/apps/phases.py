@@ -43,6 +43,10 @@ def application(environ, start_response):
         time.sleep(float(rest[0]))
     elif name == "burn":
         burn(float(rest[0]))
+    elif name == "steps":
+        for _ in range(5):
+            burn(float(rest[0]) / 5)
+            time.sleep(0.01)
     elif name == "crash":
         crash()
     elif name == "fail":
@@ -81,6 +85,10 @@ async def app(scope, receive, send):
         await asyncio.sleep(float(rest[0]))
     elif name == "burn":
         burn(float(rest[0]))
+    elif name == "steps":
+        for _ in range(5):
+            burn(float(rest[0]) / 5)
+            await asyncio.sleep(0.01)
     if name == "socket":
         more = [(b"x-request-id", b"the application's")] if rest else []
         await receive()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from serving import Serving, read_reply
-from shared import Watched, settled, statistics
+from shared import Watched, applications, settled, statistics
 
 Serve = Callable[..., Serving]
-DRIVERS = {"threads": ("inner:application",), "asyncio": ("inner:app", "--interface", "asgi")}
+DRIVERS = applications("inner")
 ROUNDS, CLIENTS = 100, 4
 #: What `/leak/2` keeps, in bytes: two objects of 10,000 bytes, and what holds them.
 KEPT = 20_000

@@ -34,13 +34,12 @@ def test_a_view_that_sleeps_spends_its_time_in_the_application(serve: Serve, dri
     # Nothing else takes long, whatever else the machine does.
     assert took["queue"] + took["receive"] + took["send"] < took["app"], took
     assert adds_up(found), took
-    if driver != "gevent":
-        measured = found["phases"]["cpu"][0]
-        assert measured >= 5, "the clock is read for routes that take long"
-        assert took["cpu"] < measured * 0.005 and took["off"] >= measured * 0.0449, took
+    measured = found["phases"]["cpu"][0]
+    assert measured >= 5, "the clock is read for routes that take long"
+    assert took["cpu"] < measured * 0.005 and took["off"] >= measured * 0.0449, took
 
 
-@pytest.mark.parametrize("driver", ["threads", "asyncio"])
+@pytest.mark.parametrize("driver", DRIVERS)
 def test_a_view_that_burns_uses_a_processor_for_as_long(serve: Serve, driver: str) -> None:
     server = serve(*DRIVERS[driver], "--workers", "1")
     shared = statistics(server)
@@ -53,6 +52,28 @@ def test_a_view_that_burns_uses_a_processor_for_as_long(serve: Serve, driver: st
     route = found["routes"]["GET /burn/0.02"]
     assert route[0] == 9, "a route is born of its second answer"
     assert 9 * 0.02 <= route[3] <= 9 * 0.025, route
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_those_that_take_turns_are_charged_their_own_steps(serve: Serve, driver: str) -> None:
+    server = serve(*DRIVERS[driver], "--workers", "1")
+    shared = statistics(server)
+    for _ in range(3):
+        ask(server, "/steps/0.01")
+    before = settled(server, shared, 3)
+    others = [threading.Thread(target=ask, args=(server, "/sleep/0.2")) for _ in range(3)]
+    burning = [threading.Thread(target=ask, args=(server, "/steps/0.05")) for _ in range(5)]
+    for one in (*others, *burning):
+        one.start()
+    for one in (*others, *burning):
+        one.join()
+    found = settled(server, shared, 3 + len(others) + len(burning))
+    took = {name: spent(found)[name] - spent(before)[name] for name in ("cpu", "off", "app")}
+    measured = found["phases"]["cpu"][0] - before["phases"]["cpu"][0]
+    assert measured == len(others) + len(burning), "they are few"
+    assert 5 * 0.05 <= took["cpu"] <= 5 * 0.05 + measured * 0.005, took
+    assert abs(took["cpu"] + took["off"] - took["app"]) < 1e-6, took
+    assert took["off"] >= 3 * 0.19 + 5 * 0.05, took
 
 
 def test_two_that_burn_on_one_worker_are_charged_what_each_has_used(serve: Serve) -> None:

@@ -7,11 +7,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use wire::ResponseHead;
+use wire::field_text::members;
 use wire::ws::{Kind, code};
 
 use super::events::{headers, number, text, wrong};
 use super::reply::{Http, Refused, Stage as Reply, header_refused};
-use super::scope::members;
 use super::shared::Shared;
 use super::websocket::{Stage, WebSocket};
 use crate::ffi::get_item;

@@ -19,7 +19,6 @@ mod scope;
 mod secured;
 mod server;
 mod shared;
-mod step_clock;
 mod task;
 mod waiting;
 mod websocket;

@@ -22,10 +22,10 @@ use server::engine::Engine;
 use server::exchange::{Exchange, Gone};
 use server::named_files;
 use server::reply_builder::ReplyBuilder;
+use wire::field_text::has_member;
 use wire::{HeadError, ResponseHead};
 
 use super::events::{Content, content, flag, headers, number, text, wrong};
-use super::scope::has_member;
 use crate::ffi::{KEEP_BYTES, KeptBytes};
 
 /// What may come next.

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use server::exchange::About;
 use server::statistics::phase::NO_SLOT;
+use server::statistics::step_clock::StepClock;
 
 use super::awaitable::{Attempt, WaitFor};
 use super::conclude::conclude;
@@ -18,7 +19,6 @@ use super::receive::disconnect;
 use super::reply::{Http, Refused, Stage};
 use super::running::Running;
 use super::shared::Shared;
-use super::step_clock::StepClock;
 use super::websocket::WebSocket;
 use crate::ffi::GilCell;
 use crate::{forked, told_route};
@@ -413,12 +413,7 @@ fn finish(requests: &Requests, py: Python<'_>, state: &mut State) -> Vec<Py<PyAn
     if let Some(scope) = scope.take() {
         told_route::from_scope(&mut http.exchange, scope.bind(py));
     }
-    if let Some(used) = clock.so_far() {
-        http.exchange.used_cpu(used);
-    }
-    if let Some(bytes) = clock.grown() {
-        http.exchange.has_grown(bytes);
-    }
+    http.exchange.has_used(clock);
     // Of what was cut off nothing more can be sent: one that goes on for ever must be told.
     let gone = http.exchange.is_broken() || http.stage != Stage::Over;
     state.about = Some(http.exchange.about(&requests.shared.engine.config));

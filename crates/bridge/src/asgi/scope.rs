@@ -13,6 +13,8 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use reactor::Address;
 use server::engine::Engine;
 use server::exchange::Exchange;
+use wire::field_text::members;
+use wire::mount::{with_root, with_roots};
 use wire::proxy::Proxied;
 use wire::ws::Handshake;
 use wire::{
@@ -238,7 +240,7 @@ impl Gateway {
         let raw = head.path();
         let path = percent_decoded(raw);
         let path = String::from_utf8_lossy(&path);
-        set_item(&dict, intern!(py, "path"), &PyString::new(py, &below_root(&path, &self.root_path)))?;
+        set_item(&dict, intern!(py, "path"), &PyString::new(py, &with_root(&path, &self.root_path)))?;
         set_item(&dict, intern!(py, "raw_path"), &PyBytes::new(py, raw))?;
         set_item(&dict, intern!(py, "query_string"), &PyBytes::new(py, head.query()))?;
         set_item(&dict, intern!(py, "root_path"), &PyString::new(py, &self.root_path))?;
@@ -300,7 +302,7 @@ impl Gateway {
         if let Some(prefix) = &found.prefix {
             let prefix = String::from_utf8_lossy(prefix);
             let path = percent_decoded(head.path());
-            let path = below_roots(&String::from_utf8_lossy(&path), &prefix, &self.root_path);
+            let path = with_roots(&String::from_utf8_lossy(&path), &prefix, &self.root_path);
             set_item(dict, intern!(py, "path"), &PyString::new(py, &path))?;
             let root = format!("{prefix}{}", self.root_path);
             set_item(dict, intern!(py, "root_path"), &PyString::new(py, &root))?;
@@ -354,27 +356,6 @@ fn socket_scheme<'py>(scheme: &Bound<'py, PyString>, websocket: bool) -> PyResul
     })
 }
 
-/// The whole path: a proxy may have stripped the root path or not, and `path` has it.
-fn below_root(path: &str, root: &str) -> String {
-    match is_below(path, root) {
-        true => path.to_string(),
-        false => format!("{root}{path}"),
-    }
-}
-
-/// The same where a proxy adds its prefix to the root path: it may have stripped both of them,
-/// its own prefix only, or nothing.
-fn below_roots(path: &str, prefix: &str, root: &str) -> String {
-    match is_below(path, &format!("{prefix}{root}")) {
-        true => path.to_string(),
-        false => format!("{prefix}{}", below_root(path, root)),
-    }
-}
-
-fn is_below(path: &str, root: &str) -> bool {
-    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 /// RFC 9112 §3.2.2: what overrides Host takes its place.
 fn replace_host(dict: &Bound<'_, PyDict>, host: &[u8]) -> PyResult<()> {
     let py = dict.py();
@@ -389,16 +370,6 @@ fn replace_host(dict: &Bound<'_, PyDict>, host: &[u8]) -> PyResult<()> {
     headers.append(pair)
 }
 
-/// A list in a header has this member, in whatever case.
-pub fn has_member(value: &[u8], wanted: &[u8]) -> bool {
-    members(value).any(|member| member.eq_ignore_ascii_case(wanted))
-}
-
-/// The members of a list in a header.
-pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
-}
-
 /// What the client offers, in its order. Names that are no tokens are left out.
 fn subprotocols<'py>(py: Python<'py>, block: &Block) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
@@ -410,33 +381,4 @@ fn subprotocols<'py>(py: Python<'py>, block: &Block) -> PyResult<Bound<'py, PyLi
         }
     }
     Ok(list)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_has_its_root_once() {
-        assert_eq!(below_root("/shop/cart", "/shop"), "/shop/cart");
-        assert_eq!(below_root("/cart", "/shop"), "/shop/cart");
-        assert_eq!(below_root("/shopping", "/shop"), "/shop/shopping");
-        assert_eq!(below_root("/a", ""), "/a");
-    }
-
-    #[test]
-    fn a_path_has_both_of_its_roots_once() {
-        for stripped in ["/x", "/api/x", "/pre/api/x"] {
-            assert_eq!(below_roots(stripped, "/pre", "/api"), "/pre/api/x");
-        }
-        assert_eq!(below_roots("/apis/x", "/pre", "/api"), "/pre/api/apis/x");
-        assert_eq!(below_roots("/api", "/pre", "/api"), "/pre/api");
-        assert_eq!(below_roots("/x", "/pre", ""), "/pre/x");
-    }
-
-    #[test]
-    fn a_member_is_found_in_a_list() {
-        assert!(has_member(b"keep-alive, Upgrade", b"upgrade"));
-        assert!(!has_member(b"upgraded", b"upgrade"));
-    }
 }

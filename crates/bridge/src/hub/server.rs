@@ -14,6 +14,7 @@ use server::body::Body;
 use server::evented::{Evented, Wakeup};
 use server::exchange::Exchange;
 use server::statistics::phase::NO_SLOT;
+use server::statistics::step_clock::StepClocks;
 use wire::Head;
 
 use super::waiting::Waiting;
@@ -66,6 +67,7 @@ pub struct GeventServer {
     making: GilCell<Option<Making>>,
     starting: GilCell<Option<Starting>>,
     running: GilCell<Slab<Running>>,
+    clocks: GilCell<StepClocks>,
     workspaces: GilCell<Vec<Workspace>>,
     /// Connections whose exchange has ended while somebody still waits for them.
     ended: GilCell<Vec<u64>>,
@@ -106,6 +108,7 @@ impl GeventServer {
             making: GilCell::new(None),
             starting: GilCell::new(None),
             running: GilCell::new(Slab::default()),
+            clocks: GilCell::new(StepClocks::default()),
             workspaces: GilCell::new(Vec::new()),
             ended: GilCell::new(Vec::new()),
         };
@@ -171,7 +174,10 @@ impl GeventServer {
             let waiting = Arc::clone(&self.waiting) as Arc<dyn Scheduler>;
             Workspace::new(WaitMode::Cooperative(waiting))
         });
-        exchange.begins_now();
+        let (slot, measured) = (exchange.slot(), exchange.begins_now());
+        if let Some(mut clocks) = self.clocks.borrow(py) {
+            clocks.start(slot, measured);
+        }
         let deadline = exchange.deadline.clone();
         if let Some(deadline) = &deadline {
             // What stands for a thread is the place; zero is nobody.
@@ -196,15 +202,21 @@ impl GeventServer {
             deadline.end();
         }
         self.leave(py, place);
+        if let Some(clock) = self.clocks.borrow(py).map(|mut clocks| clocks.take(slot)) {
+            exchange.has_used(&clock);
+        }
         self.hand_back(py, exchange);
     }
 
     /// A step of the request in that slot runs now, or none does (0); that of which one ran until now. Called on the hub's
     /// thread, where a greenlet is switched to that has waited.
-    fn step(&self, slot: u16) -> u16 {
+    fn step(&self, py: Python<'_>, slot: u16) -> u16 {
         let stepping = &self.event_loop.engine.stepping;
         let before = stepping.get();
         stepping.set(slot);
+        if let Some(mut clocks) = self.clocks.borrow(py) {
+            clocks.change(before, slot);
+        }
         before
     }
 
@@ -237,7 +249,7 @@ impl GeventServer {
             self.event_loop.engine.stepping.set(slot);
             self.run(py)
         };
-        self.event_loop.engine.stepping.set(NO_SLOT);
+        self.step(py, NO_SLOT);
         match run {
             Ok(greenlet) => {
                 if self.is_suspended(py, (place, slot), greenlet)

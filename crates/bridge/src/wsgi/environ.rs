@@ -15,6 +15,8 @@ use pyo3::types::{PyDict, PyString};
 use reactor::Address;
 use server::engine::Engine;
 use server::exchange::Exchange;
+use wire::field_text::environ_key;
+use wire::mount::{path_info, stripped};
 use wire::proxy::Proxied;
 use wire::{
     Block, Effective, Fault, Head, Limits, NameCache, Peer, Scheme, Trust, Version, effective,
@@ -205,7 +207,7 @@ impl Gateway {
 
     /// The key of a header: none for those that do not get through.
     fn key<'py>(&self, py: Python<'py>, name: &[u8]) -> PyResult<Option<Bound<'py, PyString>>> {
-        let make = |name: &[u8]| match key_bytes(name) {
+        let make = |name: &[u8]| match environ_key(name) {
             Some(key) => latin1(py, &key).map(Bound::unbind).map_err(Some),
             None => Err(None),
         };
@@ -235,7 +237,7 @@ impl Gateway {
         };
         set_item(environ, intern!(py, "SERVER_PROTOCOL"), version)?;
         let path = percent_decoded(head.path());
-        set(intern!(py, "PATH_INFO"), below(&path, &self.script_name))?;
+        set(intern!(py, "PATH_INFO"), path_info(&path, &self.script_name))?;
         // RFC 9112 §3.2.2: the target's authority takes the place of Host.
         if let Some(authority) = head.authority() {
             set(intern!(py, "HTTP_HOST"), authority)?;
@@ -299,32 +301,6 @@ impl Gateway {
 #[inline]
 fn template_of(attachment: &std::sync::OnceLock<Box<dyn std::any::Any + Send + Sync>>) -> Option<&Template> {
     attachment.get()?.downcast_ref()
-}
-
-/// `HTTP_ACCEPT_LANGUAGE` from `Accept-Language`.
-fn key_bytes(name: &[u8]) -> Option<Vec<u8>> {
-    // With `_` and `-` folded, `X_Forwarded_For` would pass for `X-Forwarded-For`; such names
-    // reach this place only where the policy was relaxed. `Proxy` would become HTTP_PROXY,
-    // which some programs take for their own setting (CVE-2016-5385).
-    if name.eq_ignore_ascii_case(b"proxy") {
-        return None;
-    }
-    let upper = name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() });
-    Some(match name.to_ascii_lowercase().as_slice() {
-        b"content-type" | b"content-length" => upper.collect(),
-        _ => b"HTTP_".iter().copied().chain(upper).collect(),
-    })
-}
-
-/// The path below the application's mount point. A proxy that strips the prefix by itself is
-/// common, so that a path without it is left as it is.
-fn below<'a>(path: &'a [u8], script_name: &[u8]) -> &'a [u8] {
-    stripped(path, script_name).unwrap_or(path)
-}
-
-/// None: it is not below.
-fn stripped<'a>(path: &'a [u8], script_name: &[u8]) -> Option<&'a [u8]> {
-    path.strip_prefix(script_name).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// Ports whose strings are kept: those of as many connections as a busy worker has at a time.
@@ -394,24 +370,4 @@ fn port_string(py: Python<'_>, mut port: u16) -> PyResult<Py<PyString>> {
     // Those that clients have are of five digits.
     let made = if at == 0 { ascii(py, &digits) } else { latin1(py, &digits[at..]) };
     Ok(made?.unbind())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_mount_point_is_cut_off_only_where_a_segment_ends() {
-        assert_eq!(below(b"/shop/cart", b"/shop"), b"/cart");
-        assert_eq!(below(b"/shop", b"/shop"), b"");
-        assert_eq!(below(b"/shopping", b"/shop"), b"/shopping");
-        assert_eq!(below(b"/a", b""), b"/a");
-    }
-
-    #[test]
-    fn proxy_never_becomes_a_key() {
-        assert_eq!(key_bytes(b"Proxy"), None);
-        assert_eq!(key_bytes(b"accept-Language").as_deref(), Some(&b"HTTP_ACCEPT_LANGUAGE"[..]));
-        assert_eq!(key_bytes(b"Content-Type").as_deref(), Some(&b"CONTENT_TYPE"[..]));
-    }
 }

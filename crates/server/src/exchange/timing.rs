@@ -15,6 +15,7 @@ use crate::downstream::Downstream;
 use crate::engine::{Config, Engine};
 use crate::request_id::{RequestId, RequestIds};
 use crate::statistics::phase::{NAMES, NOT_MEASURED, Phase, Spans, Weighed};
+use crate::statistics::step_clock::StepClock;
 use crate::statistics::{self, Counted, Ended, Statistics};
 use crate::tracing::{Trace, Tracing};
 
@@ -253,14 +254,19 @@ impl Exchange {
         }
     }
 
-    /// What its steps have used of a processor, in nanoseconds.
-    pub fn used_cpu(&mut self, ns: u64) {
-        self.times.rare_mut().cpu = ns;
+    /// What is known of its steps up to now.
+    pub fn has_used(&mut self, clock: &StepClock) {
+        if let Some(ns) = clock.so_far() {
+            self.used_cpu(ns);
+        }
+        if let Some(bytes) = clock.grown() {
+            self.times.rare_mut().weighed = Weighed::Grown(bytes);
+        }
     }
 
-    /// By how many bytes its steps have made the worker grow.
-    pub fn has_grown(&mut self, bytes: i64) {
-        self.times.rare_mut().weighed = Weighed::Grown(bytes);
+    /// Nanoseconds of a processor.
+    fn used_cpu(&mut self, ns: u64) {
+        self.times.rare_mut().cpu = ns;
     }
 
     /// How long its phases took until now; none where nobody looks, or no application was called.

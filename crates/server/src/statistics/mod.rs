@@ -4,8 +4,7 @@
 //! (`snapshot.rs`), or HTTP. Runs under the baton, on an event loop's thread: there is one writer, so that no instruction
 //! is locked, and what is written is there though the worker dies the next moment.
 //!
-//! Stamps are few: one for each look at the kernel, one for each end of a call, one for each parcel of replies. The end
-//! of one call is the beginning of the next.
+//! Stamps are few: one for each look at the kernel, each end of a call, where the next one begins, and each parcel of replies.
 
 mod bursts;
 pub mod histogram;
@@ -21,6 +20,7 @@ pub mod series;
 pub mod slots;
 pub mod snapshot;
 pub mod spans;
+pub mod step_clock;
 mod upstream;
 
 use std::sync::Arc;
