@@ -134,9 +134,21 @@ def test_what_is_said_of_a_trace_goes_with_it_and_with_no_other(
     known = ask(server, "/state", f"traceparent: {given}", "TraceState: shop=1", "tracestate: b=2")[1]
     if whose == "a proxy's":
         assert known in ("shop=1,b=2", "shop=1, b=2", "shop=1 b=2")
+        assert one(server, collector, "/state").span.trace_state == "shop=1,b=2"
     else:
         assert known == "none", "its trace begins here"
+        assert one(server, collector, "/state").span.trace_state == ""
         assert ask(server, "/state", "tracestate: a=1")[1] == "none"
+
+
+def test_what_is_no_tracestate_is_not_sent_and_its_span_is(serve: Serve, collector: Collector) -> None:
+    server = serve("traced:application", "--workers", "1", "--trace-endpoint", collector.url, env=env())
+    given = (f"traceparent: 00-{TRACE}-{SPAN}-01", "tracestate: Shop=1, =,;")
+    ask(server, "/odd", *given)
+    long = f"long={'y' * 256}"
+    ask(server, "/long", given[0], f"tracestate: {long}, {long.upper()}, b=2")
+    assert one(server, collector, "/odd").span.trace_state == ""
+    assert one(server, collector, "/long").span.trace_state == f"{long},b=2", "what does not fit is left out"
 
 
 def test_failures_are_errors_and_named_as_the_metrics_name_them(serve: Serve, collector: Collector) -> None:

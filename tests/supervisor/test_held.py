@@ -43,13 +43,18 @@ def busy(server: Serving) -> dict[int, int]:
 
 
 def the_busy_one(server: Serving) -> int:
-    """Which worker is busy; another one that has just finished something may be shown as such for a moment."""
+    """Which worker is busy with a request that was asked for while nobody was, or when that was done."""
 
     def found() -> int | None:
         pids = [pid for pid, count in busy(server).items() if count]
         return pids[0] if len(pids) == 1 else None
 
     return int(server.until(found))
+
+
+def nobody_is_busy(server: Serving) -> None:
+    """Waits for it: one that has just finished something is shown as busy for a moment, and is none that is held."""
+    server.until(lambda: not any(busy(server).values()))
 
 
 def stands_still(thread: Path) -> bool:
@@ -74,6 +79,7 @@ def test_idle_connections_leave_a_worker_whose_interpreter_is_held(serve: Serve)
     server = serve("holding", "--workers", "2")
     kept = [ask(server, "/sleep?0.2") for _ in range(8)]
     assert len({read_reply(sock, bytearray())[2] for sock in kept}) == 2
+    nobody_is_busy(server)
     with ask(server, f"/hold?{LONG}"):
         held = the_busy_one(server)
         for sock in kept:
@@ -94,6 +100,7 @@ def test_idle_connections_leave_a_worker_whose_leader_waits_for_the_interpreter(
     server = serve("holding", "--workers", "2", *(["--health-paths", "/livez"] if probes else []))
     kept = [ask(server, "/sleep?0.2") for _ in range(8)]
     assert len({read_reply(sock, bytearray())[2] for sock in kept}) == 2
+    nobody_is_busy(server)
     asked = ask(server, f"{who}?{pipe}")
     held = int(read_reply(asked, bytearray())[2]) if who == "/held-aside" else the_busy_one(server)
     here = [sock for sock in kept if answers(sock) == held]

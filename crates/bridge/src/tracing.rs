@@ -48,6 +48,7 @@ fn shown<'py>(py: Python<'py>, span: &Span) -> PyResult<Bound<'py, PyDict>> {
     one.set_item("span", span.trace.span)?;
     one.set_item("parent", span.trace.parent)?;
     one.set_item("link", span.trace.link)?;
+    one.set_item("state", &span.state)?;
     one.set_item("began", span.began)?;
     let answer = span.answer;
     one.set_item("status", answer.status)?;

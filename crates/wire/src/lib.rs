@@ -76,7 +76,7 @@ pub use response::{
     chunk_prefix, head_length,
 };
 pub use sniff::{another_protocol, looks_like};
-pub use trace_context::TraceParent;
+pub use trace_context::{TraceParent, trace_state};
 pub use trust::{BadTrust, Family, Peer, Trust};
 
 /// Monotonic milliseconds.

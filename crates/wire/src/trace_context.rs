@@ -1,8 +1,10 @@
-//! `traceparent`: which trace a request belongs to (W3C Trace Context, level 1, §3.2).
+//! `traceparent`: which trace a request belongs to, and `tracestate`: what others say of it (W3C Trace Context, level 1, §3.2 and
+//! §3.3).
 //!
 //! Knows: the header's grammar. Does not know: who is believed, or who samples. Pure.
 
 use crate::block::Block;
+use crate::field_text::members;
 use crate::hex::{hex, put_digits};
 
 /// Letters of a header of version 00.
@@ -60,6 +62,27 @@ impl TraceParent {
     }
 }
 
+/// More members than that nobody need pass on (§3.3.1.1).
+const MEMBERS: usize = 32;
+
+/// What all `tracestate` headers say together, as far as whole members fit into so many bytes: the newest come first. A member
+/// that is too long by itself is left out (§3.3.1.5). What a member means, and whether it is one, is for whoever reads it.
+pub fn trace_state(block: &Block, most: usize) -> Vec<u8> {
+    let given = block.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"tracestate"));
+    let mut state = Vec::new();
+    for member in given.flat_map(|(_, value)| members(value)).take(MEMBERS) {
+        let comma = usize::from(!state.is_empty());
+        if state.len() + comma + member.len() > most {
+            continue;
+        }
+        if comma > 0 {
+            state.push(b',');
+        }
+        state.extend_from_slice(member);
+    }
+    state
+}
+
 /// Digits and small letters only (§3.2.2.3 has no others).
 fn number(text: &[u8]) -> Option<u128> {
     text.iter().try_fold(0_u128, |sum, byte| {
@@ -75,6 +98,7 @@ fn number(text: &[u8]) -> Option<u128> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Policy;
 
     const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -99,6 +123,33 @@ mod tests {
             let found = TraceParent::parse(text.as_bytes());
             assert_eq!(found.map(|found| found.sampled), Some(sampled), "{text}");
         }
+    }
+
+    #[test]
+    fn as_many_members_of_a_state_are_kept_as_fit_and_no_part_of_one() {
+        let state = |lines: &[String], most| {
+            let raw: String = lines.iter().map(|line| format!("TraceState: {line}\r\n")).collect();
+            let block = crate::fields::parse(format!("{raw}\r\n").as_bytes(), 0, &Policy::default());
+            String::from_utf8(trace_state(&block.expect("good fields"), most)).expect("text")
+        };
+        let lines = ["shop=1, b=2".to_owned(), " , ".to_owned(), "c=3".to_owned()];
+        for (most, kept) in [
+            (14, "shop=1,b=2,c=3"),
+            (13, "shop=1,b=2"),
+            (10, "shop=1,b=2"),
+            (9, "shop=1"),
+            (6, "shop=1"),
+            (5, "b=2"),
+            (2, ""),
+        ] {
+            assert_eq!(state(&lines, most), kept, "{most}");
+        }
+        for (given, kept) in [(31, 31), (32, 32), (33, 32)] {
+            let many: Vec<String> = (0..given).map(|at| format!("m{at}=x")).collect();
+            assert_eq!(state(&[many.join(",")], 512).split(',').count(), kept);
+            assert_eq!(state(&many, 512).split(',').count(), kept, "each in a line of its own");
+        }
+        assert_eq!(state(&[], 512), "");
     }
 
     #[test]

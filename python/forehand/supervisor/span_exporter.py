@@ -19,7 +19,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags
+from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags, TraceState
 from opentelemetry.trace.status import Status, StatusCode
 
 from forehand import __version__, _core, errors
@@ -114,7 +114,8 @@ class Spans:
         method = one["method"] if one["method"] in METHODS else "_OTHER"
         shown = "HTTP" if method == "_OTHER" else method
         trace, parent = one["trace"], one["parent"]
-        sender = SpanContext(trace, parent, is_remote=True, trace_flags=RECORDED) if parent else None
+        state = TraceState.from_header([one["state"]]) if one["state"] else None
+        sender = SpanContext(trace, parent, True, RECORDED, state) if parent else None
         links = []
         if one["link"] is not None:
             stranger, span = one["link"]
@@ -124,7 +125,7 @@ class Spans:
         failed = one["status"] >= 500 or error in CUT or (one["status"] == 0 and error not in ("", "client_gone"))
         return ReadableSpan(
             f"{shown} {one['route']}" if one["route"] else shown,
-            context=SpanContext(trace, one["span"], is_remote=False, trace_flags=RECORDED),
+            context=SpanContext(trace, one["span"], False, RECORDED, state),
             parent=sender,
             resource=self.resource,
             attributes=_attributes(one, method, phases),

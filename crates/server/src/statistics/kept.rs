@@ -4,7 +4,7 @@
 //! remarkable. Runs where requests are settled.
 
 use reactor::sys::{thread_id, wall_us};
-use wire::Framing;
+use wire::{Framing, trace_state};
 
 use super::layout::Meta;
 use super::phase::Parts;
@@ -33,9 +33,16 @@ impl Block {
             Some(trace) => (trace.ids(), trace.link),
             None => (tracing.root(number).ids(), None),
         };
+        // Only of a trace that a trusted sender has begun.
+        let follows = rare.trace.as_ref().is_some_and(|trace| trace.parent != 0);
+        let state = match follows && head.block.has_trace_state() {
+            true => trace_state(&head.block, spans::STATE_BYTES),
+            false => Vec::new(),
+        };
         let room = spans.put(&spans::Ended {
             ids,
             link,
+            state: &state,
             first: times.first,
             parts,
             upstream: rare.upstream,

@@ -33,13 +33,14 @@ const RING: usize = ROOM * WIDTH;
 
 /// The last word of the header: who maps spans that lie otherwise would read nonsense.
 const VERSION_AT: usize = HEADER - 1;
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 const _: () = assert!(ROWS * LINE < HEADER && RING.is_multiple_of(8 * 1024));
 
 /// Where what is in a span: its numbers, one behind the other, then its texts, each from a word of its own on. What most have
 /// comes first, so that few lines of a cache are touched.
 const NUMBERS: usize = 18;
+const FACTS: usize = 4;
 const LINK: usize = WIDTH - 3;
 /// Words that texts may take: the request line, the route, and what is left of its name.
 const LINE_WORDS: usize = 19;
@@ -51,7 +52,12 @@ const HTTPS: u64 = 1 << 32;
 const LINKED: u64 = 1 << 33;
 /// It has the name of its trace.
 const NAMED_BY_TRACE: u64 = 1 << 34;
+/// Its trace's state is in the place behind it.
+const HAS_STATE: u64 = 1 << 35;
 const LENGTHS_AT: u32 = 40;
+
+/// As much of a trace's state is kept: as many bytes as anybody must pass on (Trace Context §3.3.1.5).
+pub const STATE_BYTES: usize = WIDTH * 8;
 
 const _: () = assert!(LINE_WORDS * 8 < 256 && ROUTE_WORDS * 8 < 256 && ID_WORDS * 8 < 256);
 
@@ -61,6 +67,8 @@ pub struct Ended<'a> {
     pub ids: [u64; 4],
     /// What a sender says who is not trusted.
     pub link: Option<(u128, u64)>,
+    /// What others who have a part in its trace say of it (`tracestate`), up to [`STATE_BYTES`]; empty: nothing.
+    pub state: &'a [u8],
     /// Monotonic nanoseconds of its first byte.
     pub first: u64,
     pub parts: &'a Parts,
@@ -102,6 +110,8 @@ pub struct Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     pub trace: Trace,
+    /// Empty: nobody says anything of its trace.
+    pub state: String,
     /// Nanoseconds since 1970 of its first byte.
     pub began: u64,
     /// Nanoseconds, by `statistics::phase::NAMES`.
@@ -155,6 +165,7 @@ fn write(words: &[Word; WIDTH], ended: &Ended<'_>, process: u64) {
         | version << 24
         | if answer.https { HTTPS } else { 0 }
         | if ended.link.is_some() { LINKED } else { 0 }
+        | if ended.state.is_empty() { 0 } else { HAS_STATE }
         | named_by_trace
         | (line.len() as u64 | route_length << 8 | (id.len() as u64) << 16) << LENGTHS_AT;
     let [high, low, span, parent] = *ids;
@@ -196,7 +207,8 @@ fn write(words: &[Word; WIDTH], ended: &Ended<'_>, process: u64) {
     }
 }
 
-/// `ahead`: how far the wall's clock is ahead of the monotonic one, in nanoseconds.
+/// `ahead`: how far the wall's clock is ahead of the monotonic one, in nanoseconds. Its state is read by whoever knows where the
+/// next place is.
 fn read(words: &[Word], ahead: u64) -> Option<Span> {
     let words = words.first_chunk::<WIDTH>()?;
     let numbers: [u64; NUMBERS] = std::array::from_fn(|at| load(&words[at]));
@@ -217,6 +229,7 @@ fn read(words: &[Word], ahead: u64) -> Option<Span> {
     let id = joined(high, low);
     Some(Span {
         trace: Trace { id, span, parent, sampled: true, link: (facts & LINKED != 0).then(link) },
+        state: String::new(),
         began: first.saturating_add(ahead),
         spans: parts.spans(upstream, cpu),
         answer: Answer {
@@ -272,21 +285,48 @@ impl Writer {
 #[inline]
 fn put(counts: &[Word], ring: &[Word], ended: &Ended<'_>, process: u64) -> bool {
     let written = load(&counts[WRITTEN]);
-    let Some(place) = place(ring, written).first_chunk() else { return false };
-    if written.wrapping_sub(counts[READ].load(Ordering::Acquire)) >= ROOM as u64 {
+    let Some(at) = place(ring, written).first_chunk() else { return false };
+    let takes = 1 + u64::from(!ended.state.is_empty());
+    if written.wrapping_sub(counts[READ].load(Ordering::Acquire)) + takes > ROOM as u64 {
         add(&counts[DROPPED], 1);
         return false;
     }
-    write(place, ended, process);
-    counts[WRITTEN].store(written + 1, Ordering::Release);
+    write(at, ended, process);
+    if takes > 1 {
+        write_state(place(ring, written + 1), ended.state);
+    }
+    counts[WRITTEN].store(written + takes, Ordering::Release);
     true
 }
 
+/// There is no zero in it, so that zeros can stand behind it.
+#[cold]
+fn write_state(words: &[Word], state: &[u8]) {
+    let state = state.get(..STATE_BYTES).unwrap_or(state);
+    put_bytes(words, state);
+    words.iter().skip(state.len().div_ceil(8)).for_each(|word| store(word, 0));
+}
+
+fn read_state(words: &[Word]) -> String {
+    let mut bytes = bytes_of(words, STATE_BYTES);
+    bytes.truncate(bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 fn take(counts: &[Word], ring: &[Word], most: usize, ahead: u64) -> Vec<Span> {
-    let (written, from) = (counts[WRITTEN].load(Ordering::Acquire), load(&counts[READ]));
-    let until = written.min(from.saturating_add(most as u64));
-    let found = (from..until).filter_map(|count| read(place(ring, count), ahead)).collect();
-    counts[READ].store(until.max(from), Ordering::Release);
+    let (written, mut at) = (counts[WRITTEN].load(Ordering::Acquire), load(&counts[READ]));
+    let mut found = Vec::new();
+    while at < written && found.len() < most {
+        let words = place(ring, at);
+        at += 1;
+        let Some(mut span) = read(words, ahead) else { continue };
+        if load(&words[FACTS]) & HAS_STATE != 0 {
+            span.state = read_state(place(ring, at));
+            at += 1;
+        }
+        found.push(span);
+    }
+    counts[READ].store(at, Ordering::Release);
     found
 }
 
@@ -349,118 +389,4 @@ impl Rings {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::phase::NOT_MEASURED;
-    use super::*;
-
-    fn words(count: usize) -> Vec<Word> {
-        (0..count).map(|_| Word::new(0)).collect()
-    }
-
-    const TOLD: &str = "GET /orders/{number}";
-    const LINE_TEXT: &str = "GET /orders/17";
-    const GIVEN: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
-
-    fn route() -> Vec<Word> {
-        let row = words(16);
-        super::super::layout::put_text(&row, TOLD.as_bytes());
-        row
-    }
-
-    fn trace() -> Trace {
-        Trace { id: 7 << 64 | 8, span: 9, parent: 10, sampled: true, link: Some((11 << 64 | 12, 13)) }
-    }
-
-    fn ended(number: u64, route: &[Word]) -> Ended<'_> {
-        Ended {
-            ids: [7, 8, 9, 10],
-            link: trace().link,
-            first: 14,
-            parts: &Parts { receive: 1, queue: 2, gil: 3, app: 4, send: 5, total: 15 },
-            upstream: 6,
-            cpu: 3,
-            answer: Answer { status: 503, ending: 3, version: Version::Http2, https: true },
-            number,
-            bytes: (16, 17),
-            name: Name::Given(GIVEN),
-            route,
-            line: LINE_TEXT.as_bytes(),
-        }
-    }
-
-    fn span(number: u64) -> Span {
-        Span {
-            trace: trace(),
-            began: 1014,
-            spans: [6, 1, 2, 3, 4, 3, 1, 5, 15],
-            answer: Answer { status: 503, ending: 3, version: Version::Http2, https: true },
-            number,
-            process: 15,
-            sent: 16,
-            received: 17,
-            id: GIVEN.into(),
-            route: TOLD.into(),
-            line: LINE_TEXT.into(),
-        }
-    }
-
-    /// What comes out of a ring into which this was put.
-    fn through(ended: &Ended<'_>) -> Span {
-        let (counts, ring) = (words(LINE), words(RING));
-        assert!(put(&counts, &ring, ended, 15));
-        let found = take(&counts, &ring, 9, 1000);
-        assert_eq!(take(&counts, &ring, 9, 1000), []);
-        assert_eq!(found.len(), 1);
-        found.into_iter().next().expect("one")
-    }
-
-    #[test]
-    fn a_span_comes_out_as_it_went_in() {
-        let route = route();
-        assert_eq!(through(&ended(1, &route)), span(1));
-        let bare = Trace { link: None, ..trace() };
-        let found = through(&Ended { link: None, route: &[], name: Name::Nothing, ..ended(2, &route) });
-        let expected = Span { trace: bare, route: String::new(), id: String::new(), ..span(2) };
-        assert_eq!(found, expected);
-        for version in [Version::Http10, Version::Http11] {
-            let answer = Answer { version, https: false, ..ended(1, &route).answer };
-            assert_eq!(through(&Ended { answer, ..ended(1, &route) }).answer, answer);
-        }
-        let found = through(&Ended { cpu: NOT_MEASURED, ..ended(3, &route) });
-        assert_eq!(found.spans, [6, 1, 2, 3, 4, NOT_MEASURED, NOT_MEASURED, 5, 15]);
-    }
-
-    #[test]
-    fn a_name_of_our_own_is_that_of_the_trace_and_takes_no_room() {
-        let found = through(&Ended { name: Name::Trace, ..ended(1, &[]) });
-        assert_eq!(found.id, format!("{:032x}", trace().id));
-    }
-
-    #[test]
-    fn texts_are_cut_where_their_room_ends_and_none_takes_that_of_another() {
-        let long = vec![b'x'; 1000];
-        let route = words(64);
-        super::super::layout::put_text(&route, &long);
-        let name = "y".repeat(128);
-        let all = Ended { name: Name::Given(&name), line: &long, ..ended(1, &route) };
-        let found = through(&all);
-        assert_eq!((found.line, found.route), ("x".repeat(LINE_WORDS * 8), "x".repeat(ROUTE_WORDS * 8)));
-        assert_eq!((found.id, found.trace), ("y".repeat(ID_WORDS * 8), trace()));
-    }
-
-    #[test]
-    fn a_ring_that_is_full_drops_and_counts_and_goes_on_where_there_is_room() {
-        let (counts, ring) = (words(LINE), words(RING));
-        let put = |number| put(&counts, &ring, &ended(number, &[]), 1);
-        for number in 0..ROOM as u64 {
-            assert!(put(number));
-        }
-        assert!(!put(5000) && !put(5001));
-        assert_eq!(load(&counts[DROPPED]), 2);
-        let first = take(&counts, &ring, 3, 0);
-        assert_eq!(first.iter().map(|span| span.number).collect::<Vec<_>>(), [0, 1, 2]);
-        assert!(put(6000));
-        let rest = take(&counts, &ring, ROOM, 0);
-        assert_eq!((rest.len(), rest.last().map(|span| span.number)), (ROOM - 2, Some(6000)));
-    }
-}
+mod tests;
