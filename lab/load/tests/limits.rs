@@ -189,7 +189,10 @@ fn what_the_machine_refuses_is_answered_in_one_line() {
     for (arguments, words) in [
         (
             vec![
+                // So little that nothing else is to be said of it, whatever else the machine does.
                 &url[..],
+                "--rate",
+                "20",
                 "--duration",
                 "50ms",
                 "--late-after",
