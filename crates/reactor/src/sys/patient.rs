@@ -84,8 +84,13 @@ mod tests {
     fn who_has_left_is_told_at_once() -> io::Result<()> {
         let (reader, writer) = pipe()?;
         drop(reader);
-        let told = within(&writer, b"line", 20_000).map_err(|error| error.kind());
-        assert_eq!(told, Err(io::ErrorKind::BrokenPipe));
+        let told = loop {
+            // A process that another test forks has a copy of the reader for a moment.
+            if let Err(error) = within(&writer, b"line", 20_000) {
+                break error.kind();
+            }
+        };
+        assert_eq!(told, io::ErrorKind::BrokenPipe);
         Ok(())
     }
 }
