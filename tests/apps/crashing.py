@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import os
 import threading
 import time
 
@@ -12,6 +13,17 @@ def application(environ, start_response):
     if environ["PATH_INFO"] == "/broken":
         # Not its first step.
         LAST.wait()
+        ctypes.string_at(0)
+    if environ["PATH_INFO"] == "/forks":
+        worker = os.getpid()
+        if os.fork() == 0:
+            while os.getppid() == worker:
+                time.sleep(0.001)
+            os._exit(0)
+    if environ["PATH_INFO"] == "/burns":
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            pass
         ctypes.string_at(0)
     if environ["PATH_INFO"] == "/last":
         LAST.set()

@@ -53,3 +53,17 @@ def test_where_a_thread_of_the_application_s_own_did_it_no_request_is_blamed(ser
     server = serve(*DRIVERS["asyncio"], "--workers", "1")
     line = crash_report(server, "/elsewhere")
     assert "which did it" not in line and " while it worked on: GET /" in line, line
+
+
+@pytest.mark.skipif("gevent" not in DRIVERS, reason="gevent is not installed")
+def test_a_process_that_a_request_has_forked_does_not_say_whose_step_runs_in_the_worker(serve: Serve) -> None:
+    server = serve(*DRIVERS["gevent"], "--workers", "1")
+    # Its greenlet takes a thousand turns a second there.
+    with ask(server, "/forks"):
+        server.until(lambda: statistics(server).totals()["inside"] == 1)
+        with ask(server, "/burns") as sock:
+            assert read_all(sock) == b""
+            server.says("while it worked on")
+    assert re.search(r"worked on: GET /burns for [\d.]+ m?s, which did it · GET /forks for ", server.log()), (
+        server.log()
+    )

@@ -99,13 +99,16 @@ def test_what_waits_for_the_only_thread_is_queued(serve: Serve) -> None:
     server = serve("phases:application", "--workers", "1", "--threads", "1")
     shared = statistics(server)
     with server.connect() as first, server.connect() as second:
+        begun = time.monotonic()
         first.sendall(GET.format("/sleep/0.4", "").encode())
         server.until(lambda: shared.totals()["inside"] == 1)
         second.sendall(GET.format("/quick", "").encode())
         for sock in (first, second):
             assert read_reply(sock, bytearray())[0] == 200
+        waited = time.monotonic() - begun
     found = settled(server, shared, 2)
-    assert 0.2 <= spent(found)["queue"] <= spent(found)["app"], found["phases"]
+    # Until its thread has a processor it is still queued, though the application is done with the other one.
+    assert 0.2 <= spent(found)["queue"] <= waited, found["phases"]
     assert adds_up(found)
 
 

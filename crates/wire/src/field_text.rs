@@ -3,11 +3,11 @@
 //! Knows: commas (RFC 9110 §5.6.1), and how names are spelt there (RFC 3875 §4.1.18). Does not know: which fields are lists.
 //! Pure.
 
-use crate::bytes::trim_ows;
+use crate::fields;
 
 /// The members of a list; empty ones are none.
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(trim_ows).filter(|member| !member.is_empty())
+    fields::members(value).filter(|member| !member.is_empty())
 }
 
 /// A list has this member, in whatever case.

@@ -145,7 +145,8 @@ fn note(facts: &mut Facts, name: &[u8], value: &[u8], policy: &Policy) -> Result
     Ok(())
 }
 
-fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// The members of a list, empty ones too.
+pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim_ows)
 }
 

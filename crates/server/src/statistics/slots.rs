@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
+use reactor::sys::forks;
 use wire::Head;
 
 use super::layout::{
@@ -69,13 +70,18 @@ fn of(words: &Block, slot: u16) -> &[Word; SLOT_WIDTH] {
 
 /// Under an event loop, and of greenlets: the slot of the request of which a step runs. Who looks from outside cannot tell by the thread,
 /// which all requests have in common. It outlives the worker, so that who has ended it by a fault can be told.
-pub struct Stepping(Option<&'static Word>);
+/// A process that an application has forked shares that memory, and says nothing there.
+pub struct Stepping {
+    word: Option<&'static Word>,
+    /// How many forks were behind the worker.
+    born: u32,
+}
 
 impl Stepping {
     /// That of a worker with these statistics, whose requests run in steps or have a thread each.
     pub fn new(words: Option<&'static [Word]>, stepwise: bool) -> Self {
-        let stepping =
-            Self(words.filter(|_| stepwise).and_then(|words| words.get(META + Meta::Stepping as usize)));
+        let word = words.filter(|_| stepwise).and_then(|words| words.get(META + Meta::Stepping as usize));
+        let stepping = Self { word, born: forks() };
         stepping.set(NO_SLOT);
         stepping
     }
@@ -83,14 +89,16 @@ impl Stepping {
     /// A step of the request in that slot runs now, or none does ([`NO_SLOT`]).
     #[inline]
     pub fn set(&self, slot: u16) {
-        if let Some(word) = self.0 {
+        if let Some(word) = self.word
+            && self.born == forks()
+        {
             store(word, u64::from(slot) + 1);
         }
     }
 
     /// The slot, or [`NO_SLOT`].
     pub fn get(&self) -> u16 {
-        self.0.map_or(NO_SLOT, |word| load(word).saturating_sub(1) as u16)
+        self.word.map_or(NO_SLOT, |word| load(word).saturating_sub(1) as u16)
     }
 }
 

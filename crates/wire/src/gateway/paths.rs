@@ -7,6 +7,7 @@
 //! they are what it says, as nothing else is known.
 
 use super::given::Given;
+use crate::mount::stripped;
 
 /// Where the application is, and what it is asked for, both decoded.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl Given {
         let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
         let whole = decode(path);
         let Some(info) = self.get("PATH_INFO") else {
-            return match below(prefix, &whole) {
+            return match stripped(&whole, prefix) {
                 Some(rest) => Paths::new(prefix, rest),
                 None => Paths::new(b"", &whole),
             };
@@ -53,7 +54,7 @@ impl Given {
         if whole.strip_prefix(prefix) == Some(info) {
             return Paths::new(prefix, info);
         }
-        match below(prefix, &found.path_info) {
+        match stripped(&found.path_info, prefix) {
             Some(rest) => Paths::new(prefix, rest),
             None => found,
         }
@@ -69,7 +70,7 @@ fn agreed(script: &[u8], info: &[u8], whole: &[u8]) -> Option<Paths> {
         return Some(Paths::new(script, info));
     }
     // nginx's `uwsgi_params` leave in PATH_INFO what SCRIPT_NAME has.
-    if let Some(rest) = below(script, info).filter(|_| info == whole) {
+    if let Some(rest) = stripped(info, script).filter(|_| info == whole) {
         return Some(Paths::new(script, rest));
     }
     // The mount point itself, for which mod_proxy_uwsgi says `/` though nobody has asked for that.
@@ -82,7 +83,7 @@ fn agreed(script: &[u8], info: &[u8], whole: &[u8]) -> Option<Paths> {
     if whole.strip_prefix(script) == Some(&plain[..]) {
         return Some(Paths::new(script, &plain));
     }
-    let reach = |script: &[u8]| below(script, whole).map(|rest| whole.len() - rest.len());
+    let reach = |script: &[u8]| stripped(whole, script).map(|rest| whole.len() - rest.len());
     let reaches = reach(script).or_else(|| reach(&decode(script)));
     if let (Some(place), Some(reaches)) = (whole.strip_suffix(&plain[..]), reaches)
         && plain.starts_with(b"/")
@@ -97,11 +98,6 @@ fn agreed(script: &[u8], info: &[u8], whole: &[u8]) -> Option<Paths> {
 
 fn without_slash(path: &[u8]) -> &[u8] {
     path.strip_suffix(b"/").unwrap_or(path)
-}
-
-/// What of a path is below a prefix; none where it is not.
-fn below<'a>(prefix: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
-    path.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// A decoded path as web servers tidy it: without empty segments and dots. None where it is that already.
