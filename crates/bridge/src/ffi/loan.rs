@@ -15,6 +15,7 @@ use reactor::holding::{Wait, will_wait};
 use super::outside;
 
 /// A value that belongs to the interpreter's lock.
+#[derive(Default)]
 pub struct GilCell<T>(RefCell<T>);
 
 // SAFETY: `borrow` wants the interpreter's token, so that two threads are never in it at

@@ -24,7 +24,7 @@ use crate::ffi::{GilCell, call_two, keep_frames};
 use crate::request_id::Names;
 use crate::settings::{Listeners, Settings};
 use crate::slab::Slab;
-use crate::wsgi::{Scheduler, WaitMode, Workspace, Wsgi, gateways};
+use crate::wsgi::{PeerStrings, Scheduler, WaitMode, Workspace, Wsgi, gateways};
 
 /// What one request needs is kept for so many.
 const KEPT_WORKSPACES: usize = 64;
@@ -69,6 +69,8 @@ pub struct GeventServer {
     running: GilCell<Slab<Running>>,
     clocks: GilCell<StepClocks>,
     workspaces: GilCell<Vec<Workspace>>,
+    /// One for all greenlets: of their own they would be 4 KiB more for each that waits.
+    peers: Arc<GilCell<PeerStrings>>,
     /// Connections whose exchange has ended while somebody still waits for them.
     ended: GilCell<Vec<u64>>,
 }
@@ -110,6 +112,7 @@ impl GeventServer {
             running: GilCell::new(Slab::default()),
             clocks: GilCell::new(StepClocks::default()),
             workspaces: GilCell::new(Vec::new()),
+            peers: Arc::default(),
             ended: GilCell::new(Vec::new()),
         };
         Ok(PyClassInitializer::from(controls).add_subclass(server))
@@ -172,7 +175,7 @@ impl GeventServer {
         let space = self.workspaces.borrow(py).and_then(|mut workspaces| workspaces.pop());
         let mut space = space.unwrap_or_else(|| {
             let waiting = Arc::clone(&self.waiting) as Arc<dyn Scheduler>;
-            Workspace::new(WaitMode::Cooperative(waiting))
+            Workspace::new(WaitMode::Cooperative(waiting), Arc::clone(&self.peers))
         });
         let (slot, measured) = (exchange.slot(), exchange.begins_now());
         if let Some(mut clocks) = self.clocks.borrow(py) {

@@ -27,8 +27,8 @@ use super::start_response::Responder;
 use super::wait_mode::WaitMode;
 use crate::disconnect::is_from_disconnect;
 use crate::ffi::{
-    Serving, attached, back_at, call_two, latin1, outside, outside_for_work, raise_in_thread, set_item,
-    strained_until, stuck_until, thread_ident,
+    GilCell, Serving, attached, back_at, call_two, latin1, outside, outside_for_work, raise_in_thread,
+    set_item, strained_until, stuck_until, thread_ident,
 };
 use crate::request_id::Names;
 use crate::{failure, told_route};
@@ -47,14 +47,14 @@ pub struct Wsgi {
 #[derive(Default)]
 pub struct Workspace {
     responder: Option<Responder>,
-    peer: PeerStrings,
+    peers: Arc<GilCell<PeerStrings>>,
     mode: WaitMode,
 }
 
 impl Workspace {
-    /// For requests that wait like this.
-    pub fn new(mode: WaitMode) -> Self {
-        Self { mode, ..Self::default() }
+    /// For requests that wait like this; `peers`: what they have in common.
+    pub fn new(mode: WaitMode, peers: Arc<GilCell<PeerStrings>>) -> Self {
+        Self { mode, peers, responder: None }
     }
 }
 
@@ -206,7 +206,12 @@ impl Wsgi {
         };
         let hints = if exchange.takes_interim() { Some(responder.hints(py)?) } else { None };
         let gateway = &self.gateways[usize::from(exchange.listener())];
-        let environ = match gateway.environ(py, exchange, engine, (&mut space.peer, hints.as_ref()))? {
+        let made = match space.peers.borrow(py) {
+            Some(mut peers) => gateway.environ(py, exchange, engine, (&mut peers, hints.as_ref())),
+            // A finaliser that ran there waits for something.
+            None => gateway.environ(py, exchange, engine, (&mut PeerStrings::default(), hints.as_ref())),
+        };
+        let environ = match made? {
             Ok(environ) => environ,
             Err(fault) => {
                 space.responder = Some(responder);

@@ -24,6 +24,7 @@ mod wait_mode;
 
 pub use base::gateways;
 pub use call::{Workspace, Wsgi};
+pub use environ::PeerStrings;
 pub use file_wrapper::FileWrapper;
 pub use input::Input;
 pub use wait_mode::{Scheduler, WaitMode};
