@@ -226,6 +226,8 @@ impl<L: Lead> Baton<L> {
             }
             let job = match work.next() {
                 Next::Ready(job) => job,
+                // The word that somebody has come back may have been read with what was ready: nothing else tells of it.
+                Next::Quiet if self.inbox.is_full() => continue,
                 Next::Quiet => {
                     work = self.wait_for_work(work, runner, pool);
                     continue;
@@ -429,6 +431,7 @@ impl<L: Lead> Baton<L> {
                     Some(again) => work = again,
                     None => return Some(done + 1),
                 },
+                Next::Quiet if self.inbox.is_full() => {}
                 Next::Quiet => return Some(done),
                 Next::Ended => {
                     self.end();

@@ -40,6 +40,8 @@ pub struct Loop {
     accepts: u32,
     /// Another thread has something for this loop, or for whoever leads it.
     woken: bool,
+    /// What was in flight at its end is counted: whoever leads may see that after the watchdog.
+    cut: bool,
 }
 
 impl Loop {
@@ -67,6 +69,7 @@ impl Loop {
             engine,
             accepts: 0,
             woken: false,
+            cut: false,
         })
     }
 
@@ -282,9 +285,8 @@ impl Loop {
     }
 
     fn cut(&mut self) -> bool {
-        for _ in 0..self.connections.in_flight() {
-            self.engine.counters.requests_cut.add();
-        }
+        let left = if std::mem::replace(&mut self.cut, true) { 0 } else { self.connections.in_flight() };
+        (0..left).for_each(|_| self.engine.counters.requests_cut.add());
         true
     }
 

@@ -5,6 +5,7 @@
 
 mod baton;
 mod driven;
+mod ending;
 mod fairness;
 mod files;
 mod growth;

@@ -22,6 +22,8 @@ struct Work {
     sent: usize,
     /// How often one was there still when its job came back.
     taken: usize,
+    /// Before it says that there is nothing to do it has looked once more, and has read what it is woken with.
+    brisk: bool,
 }
 
 impl Lead for Work {
@@ -35,6 +37,9 @@ impl Lead for Work {
             assert_eq!(before, None, "what waits for another job is forgotten");
             Next::Ready(self.todo)
         } else if self.away > 0 {
+            if self.brisk {
+                self.event.look();
+            }
             Next::Quiet
         } else {
             assert_eq!(self.sent + self.taken, self.jobs, "what waits for each job is sent, or taken");
@@ -104,10 +109,19 @@ struct Case {
     does_housekeeping: bool,
     /// How often it has one of those that are parked end, as there are more threads than there shall be.
     dismisses: usize,
+    /// Whoever leads looks without waiting before it waits.
+    brisk: bool,
 }
 
-const CASE: Case =
-    Case { threads: 2, jobs: 2, looks: 2, relieves: true, does_housekeeping: false, dismisses: 0 };
+const CASE: Case = Case {
+    threads: 2,
+    jobs: 2,
+    looks: 2,
+    relieves: true,
+    does_housekeeping: false,
+    dismisses: 0,
+    brisk: false,
+};
 /// With more threads than two there are too many ways in which they can interrupt one another: so many are explored.
 const PREEMPTIONS: usize = 2;
 
@@ -119,8 +133,16 @@ fn check(case: Case) {
     model.check(move || {
         let event = Arc::new(Event::default());
         let waker = Arc::clone(&event);
-        let work =
-            Work { jobs: case.jobs, todo: case.jobs, away: 0, event, waiting: None, sent: 0, taken: 0 };
+        let work = Work {
+            jobs: case.jobs,
+            todo: case.jobs,
+            away: 0,
+            event,
+            waiting: None,
+            sent: 0,
+            taken: 0,
+            brisk: case.brisk,
+        };
         let baton = Arc::new(Baton::new(work, Box::new(move || waker.wake())));
         let ran: Arc<Vec<AtomicUsize>> = Arc::new((0..case.jobs).map(|_| AtomicUsize::new(0)).collect());
         let workers: Vec<_> = (0..case.threads)
@@ -161,6 +183,11 @@ fn check(case: Case) {
 #[test]
 fn two_threads_lose_neither_job_nor_hostage() {
     check(Case { looks: 0, ..CASE });
+}
+
+#[test]
+fn a_look_before_the_wait_loses_nothing_that_has_come_back() {
+    check(Case { looks: 0, brisk: true, ..CASE });
 }
 
 #[test]

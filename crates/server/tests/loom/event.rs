@@ -21,4 +21,9 @@ impl Event {
         }
         *set = false;
     }
+
+    /// Looks without waiting.
+    pub fn look(&self) {
+        *self.set.lock().unwrap() = false;
+    }
 }
