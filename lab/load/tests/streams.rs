@@ -186,6 +186,32 @@ fn a_server_that_says_goodbye_takes_nothing_with_it() {
 }
 
 #[test]
+fn who_was_not_looked_at_goes_first_on_the_next_connection() {
+    // The first connections look at three of five, and at those that are asked last never: if these came behind those that are
+    // new they would be the last on one connection after the other.
+    let connections = AtomicUsize::new(0);
+    let address = serve(move |peer| {
+        let Some(mut framed) = Framed::over(peer, &[]) else { return };
+        if connections.fetch_add(1, Ordering::SeqCst) < 6 {
+            if framed.settled(4).is_none() {
+                return;
+            }
+            framed.send(&reply(3, OK, b"Pong!"));
+            if framed.request().is_none() {
+                return;
+            }
+            framed.send(&[reply(1, OK, b"Pong!"), reply(5, OK, b"Pong!"), goaway(5, 0)].concat());
+            while framed.next().is_some() {}
+        }
+        while let Some(stream) = framed.request() {
+            framed.send(&reply(stream, OK, b"Pong!"));
+        }
+    });
+    let flags = "--http 2 --connections 1 --streams 4 --count 40 --duration 20s --threads 1";
+    good(&load(address, flags), 40);
+}
+
+#[test]
 fn the_end_of_a_connection_is_the_end_of_its_streams_and_says_how() {
     for (last_words, reset, errors) in [
         (&b""[..], false, json!({"end_before_reply": 4})),

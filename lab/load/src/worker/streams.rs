@@ -133,7 +133,11 @@ impl Worker<'_> {
             }
             Err(Lost::Unseen) if flight.unseen < MOST_UNSEEN => {
                 let again = Flight { sent: 0, first_byte: 0, unseen: flight.unseen + 1, ..flight };
-                self.clients[index as usize].flights.push_back(again);
+                let flights = &mut self.clients[index as usize].flights;
+                // Who was turned away more often goes first: a server that ends its connections early shall not see the same
+                // one last each time.
+                let place = flights.partition_point(|other| other.unseen >= again.unseen);
+                flights.insert(place, again);
             }
             Err(lost) => {
                 let wrong = if let Lost::Wrong(wrong) = lost { wrong } else { Wrong::GoAway };
