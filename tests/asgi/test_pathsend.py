@@ -15,6 +15,8 @@ from serving import PATIENCE, Serving
 
 WHOLE = b"".join(b"%07d\n" % number for number in range(30_000))
 #: As an application says it that knows nothing of ranges.
+#: When it was written, in seconds since 1970.
+CHANGED = 1_700_000_000
 PLAIN = [["Content-Type", "text/x-own"], ["Content-Length", str(len(WHOLE))]]
 
 Reply = tuple[int, http.client.HTTPMessage, bytes]
@@ -31,6 +33,8 @@ def server() -> Iterator[Serving]:
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("sent") / "whole"
     made.write_bytes(WHOLE)
+    # The tag of what has just been written is weak, and a moment later it is not.
+    os.utime(made, (CHANGED, CHANGED))
     return made
 
 

@@ -24,6 +24,9 @@ DRIVERS = {
 if importlib.util.find_spec("gevent"):
     DRIVERS["gevent"] = ("sending:application", "--interface", "wsgi", "--worker-class", "gevent")
 
+#: When the files were written, in seconds since 1970.
+CHANGED = 1_700_000_000
+
 
 class Replied:
     """A reply: `status`, `headers` by their names, all of them in `lines`, `body`."""
@@ -64,8 +67,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     outside = tmp_path_factory.mktemp("site")
     media = outside / "media"
     (media / "deep").mkdir(parents=True)
-    (media / "whole").write_bytes(WHOLE)
-    (media / "small.txt").write_bytes(b"small")
+    for name, content in (("whole", WHOLE), ("small.txt", b"small")):
+        (media / name).write_bytes(content)
+        # Tags of what has just been written are weak, and a moment later they are not.
+        os.utime(media / name, (CHANGED, CHANGED))
     (media / "empty").touch()
     (media / "deep" / "été 100%.pdf").write_bytes(b"umlauts")
     (media / ".hidden").write_bytes(b"the application may name it")
