@@ -15,7 +15,7 @@ from pathlib import Path
 import laboratory
 import psutil
 import pytest
-from forehand_lab import engine, records
+from forehand_lab import answer, engine, records
 from forehand_lab.problem import Problem
 from laboratory import PATIENCE, lab
 
@@ -126,8 +126,9 @@ def test_a_run_makes_a_record_and_the_record_a_report(
     told = lab(surroundings, "run", "hello", "--servers", "wsgiref,forehand,snakelets", *brief, "--out", out)
     assert told.returncode == 0, told.stderr
     assert "not obtainable" in told.stderr and "--checkout DIR" in told.stderr
-    assert " replies/s" in told.stderr, "it ends with what it has found"
     found = facts_of(surroundings, "r")
+    # Which figure answers depends on how busy the machine was.
+    assert " ".join(answer.of(found)["said"].split()) in " ".join(told.stderr.split()), "it ends with what it has found"
     points = [fact for fact in found if fact["kind"] == "point"]
     assert {fact["server"] for fact in points} == {"wsgiref", "forehand"}
     assert all(fact["result"]["totals"]["replies"] > 0 and fact["samples"][0]["pss_kib"] > 0 for fact in points)

@@ -319,6 +319,37 @@ def test_what_is_broken_at_the_first_start_is_waited_for_in_development(
         process.wait()
 
 
+#: Begins every interpreter, as on a busy machine: who loads the application has ended before a worker is asked for.
+LATE = """
+import select
+from forehand.supervisor.template import TemplateProcess
+fork = TemplateProcess.fork
+def late(self, *what):
+    gone = select.poll()
+    gone.register(self.channel.fd, 0)
+    gone.poll(20_000)
+    return fork(self, *what)
+TemplateProcess.fork = late
+"""
+
+
+def test_why_it_cannot_be_loaded_is_told_also_where_that_was_known_before_a_worker_was_asked_for(
+    shop: Shop, tmp_path: Path
+) -> None:
+    folder = shop("one")
+    (folder / "shop.py").write_text("def application(:\n")
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late" / "sitecustomize.py").write_text(LATE)
+    words = ["shop", "--bind", "127.0.0.1:0", "--preload", "--workers", "2", "--control", str(tmp_path / "control")]
+    told = subprocess.run(
+        [sys.executable, "-m", "forehand", *words], cwd=folder, capture_output=True, text=True, timeout=PATIENCE,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "late")}, check=False,
+    )  # fmt: skip
+    assert told.returncode == 4, told.stderr
+    assert "forehand: importing 'shop' raised SyntaxError\n" in told.stderr
+    assert "could not be started" not in told.stderr
+
+
 def test_files_to_watch_are_named_and_others_left_out(serve: Serve, shop: Shop, tmp_path: Path) -> None:
     folder = shop("one")
     (folder / "tests").mkdir()

@@ -199,6 +199,9 @@ class Supervisor:
             else:
                 child = self.children.fork(number, generation, settings)
         except OSError as error:
+            if generation in self.templates:
+                # Where that has just ended, what it has said of it is the cause, and this follows from it.
+                self.on_template(self.templates[generation])
             self.decide("died", number, f"could not be started: {error.strerror}", True, None)
             return
         self.add_reader(child.channel.fd, lambda: self.on_child(child))
