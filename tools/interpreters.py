@@ -7,7 +7,7 @@ time as there are processors, each as soon as it is built. What no interpreter c
 `make debug-built` or `cargo test` has compiled it. What has been built since anything changed is not built again. What
 is skipped, and why, is printed. `--list` only says what would be done; `--only 3.X` does one; `--build` tests nothing;
 `--beside COMMAND…` does all this while that command runs, whose tests wait more than they work. Then interpreters
-between the oldest and the newest share the files of tests: what is wrong with one of them alone is rare, and
+between the oldest and the two newest share the files of tests: what is wrong with one of them alone is rare, and
 without `--beside` each runs all.
 """
 
@@ -235,8 +235,8 @@ def shared_out(weights: dict[str, int], minors: list[int]) -> dict[int, list[str
 
 
 def sharing(minors: list[int]) -> list[int]:
-    """Those that share the files where not each interpreter runs all: neither the oldest nor the newest."""
-    return sorted(minors)[1:-1]
+    """Those that share the files where not each interpreter runs all: neither the oldest nor the two newest."""
+    return sorted(minors)[1:-2]
 
 
 def _test(minor: int, files: list[str]) -> str:

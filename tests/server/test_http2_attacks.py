@@ -104,9 +104,7 @@ def test_an_attack_costs_little(servers: dict[str, Serving], driver: str, attack
     assert [ending.code for ending in endings] == [CALM if attack.calms else None] * len(endings)
     allowed = sum(STREAMS + GLITCHES + FORGIVEN_A_SECOND * (ending.seconds + 1) + ending.answered for ending in endings)
     asked = called(server) - calls - seen["replies"] - meanwhile["replies"]
-    # Code that runs for the first time is read from its file: nothing that a client has made anybody hold.
-    more_kib, all_kib = (held.peak_kib - before.rss_kib - (held.file_kib - before.file_kib) for held in (first, after))
-    stays_kib = (after.rss_kib - after.file_kib) - (before.rss_kib - before.file_kib)
+    more_kib, stays_kib = first.peak_kib - before.rss_kib, after.rss_kib - before.rss_kib
     ended = f"ended after {endings[0].seconds:.2f} s (wanted: 1)" if attack.calms else "not ended, as it is no flood"
     print(
         f"\n{driver}, {attack.name}: {ended}; {more_kib} KiB more (wanted: {MEMORY_KIB}); the other client's p99"
@@ -114,7 +112,7 @@ def test_an_attack_costs_little(servers: dict[str, Serving], driver: str, attack
     )
     if len(endings) > 1:
         print(
-            f"    {len(endings)} connections, one after the other: {asked} calls, {all_kib} KiB"
+            f"    {len(endings)} connections, one after the other: {asked} calls, {after.peak_kib - before.rss_kib} KiB"
             f" more for all, of which {stays_kib} stay; the other client's p99 {meanwhile['p99_ms']:.1f} ms"
         )
     assert asked <= allowed

@@ -11,7 +11,6 @@ import select
 import socket
 import sys
 import time
-from pathlib import Path
 
 REQUEST = b"GET /tick HTTP/1.1\r\nHost: a\r\n\r\n"
 REPLY_ENDS = b"\r\n\r\nok"
@@ -24,11 +23,6 @@ def connected(port: int) -> socket.socket:
     sock = socket.create_connection(("127.0.0.1", port), PATIENCE)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
-
-
-def running() -> int:
-    """How many threads of the machine run or want to (proc_loadavg(5))."""
-    return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
 
 
 def ask(sock: socket.socket) -> tuple[bool, bool]:
@@ -52,13 +46,10 @@ def main(port: int) -> None:
     """Ask until nobody listens to us any more."""
     times: list[float] = []
     lost: list[tuple[int, float]] = []
-    wanted = looks = 0
     socks = [connected(port) for _ in range(4)]
     turn = 0
     while not select.select([sys.stdin], [], [], PACE)[0]:
         turn = (turn + 1) % len(socks)
-        # This one does at this moment.
-        wanted, looks = wanted + running() - 1, looks + 1
         begun = time.monotonic()
         whole, goes_on = ask(socks[turn])
         if whole:
@@ -68,7 +59,7 @@ def main(port: int) -> None:
         if not goes_on:
             socks[turn].close()
             socks[turn] = connected(port)
-    sys.stdout.write(json.dumps({"times": times, "lost": lost, "running": wanted / max(1, looks)}) + "\n")
+    sys.stdout.write(json.dumps({"times": times, "lost": lost}) + "\n")
 
 
 if __name__ == "__main__":

@@ -21,8 +21,6 @@ class Holding:
 
     pid: int
     rss_kib: int
-    #: Of that pages of files: code that has been run, which processes share.
-    file_kib: int
     #: The most that it has held.
     peak_kib: int
     threads: int
@@ -38,12 +36,12 @@ def holding(pid: int) -> Holding | None:
         told = dict(line.split(":", 1) for line in (PROC / str(pid) / "status").read_text().splitlines())
         links = descriptors(pid)
         times = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        rss, file, peak, threads = (int(told[name].split()[0]) for name in ("VmRSS", "RssFile", "VmHWM", "Threads"))
+        rss, peak, threads = (int(told[name].split()[0]) for name in ("VmRSS", "VmHWM", "Threads"))
     except (OSError, KeyError):
         return None  # a zombie has no memory
     ticks = int(times[11]) + int(times[12])
     bodies = sum(is_body(link) for link in links.values())
-    return Holding(pid, rss, file, peak, threads, len(links), bodies, ticks / os.sysconf("SC_CLK_TCK"))
+    return Holding(pid, rss, peak, threads, len(links), bodies, ticks / os.sysconf("SC_CLK_TCK"))
 
 
 def disk_kib(pid: int) -> int:

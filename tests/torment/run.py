@@ -280,7 +280,7 @@ class Run:
         for port, after in found["lost"]:
             if port not in self.doomed:
                 self.result.problems.append(f"a bystander's request was lost after {after:.3f} s (port {port})")
-        self.result.problems += verdict.waited(self.result.waits, found["running"])
+        self.result.problems += verdict.waited(self.result.waits)
 
     def _stop(self) -> None:
         try:
