@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -56,6 +57,21 @@ EXTRAS = (
 LEFT = ("pid", "state", "connections", "busy", "queued")
 #: How long the server may take to be as it was, once everybody has left, in seconds.
 SETTLES = 20.0
+#: Steps of nice that a run takes before others, so that how long somebody waits is told of the server, and not of what
+#: else wants a processor: beside eight processes that burn two, the bystander's p99 is 7 ms with it, and 180 without.
+BEFORE_OTHERS = 4
+
+
+@contextmanager
+def before_others() -> Iterator[None]:
+    """This thread, and what it starts, come before what else is on the machine, where the system allows that."""
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    with suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, usual - BEFORE_OTHERS)
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, usual)
 
 
 @dataclass(frozen=True)
@@ -123,7 +139,7 @@ class Run:
 
     def torment(self) -> Result:
         """All of it."""
-        with tempfile.TemporaryDirectory(prefix="torment") as folder:
+        with before_others(), tempfile.TemporaryDirectory(prefix="torment") as folder:
             target, *options = DRIVERS[self.setting.driver]
             named = Path(folder) / "named"
             named.mkdir()
