@@ -30,6 +30,7 @@ import mmap
 import os
 import re
 import shlex
+import shutil
 import signal
 import statistics
 import subprocess
@@ -225,6 +226,8 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of load, for each of a pair")
     given = parser.parse_args()
+    if not shutil.which("wrk"):
+        parser.error("wrk is not installed: apt-get install wrk")
     if given.off and not given.against:
         parser.error("--off wants --against CHECKOUT: this build without statistics is what is compared anyway")
     only = "forehand-w" if given.options or given.names else ""

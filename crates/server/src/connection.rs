@@ -14,6 +14,8 @@
 //!   (a web server's body that nobody has read) ──► FLUSHING ──► DISCARDING ──► READING, or LINGERING
 //! ```
 
+mod sending;
+
 use std::io;
 use std::sync::Arc;
 
@@ -23,6 +25,7 @@ use wire::gateway::Given;
 use wire::proxy::Proxied;
 use wire::{Fault, Head, Limits, Millis, Peer, Trust};
 
+pub use self::sending::Sending;
 use crate::body::BodyBuffer;
 use crate::listener::{self, Kind, Protocol};
 use crate::log::{Level, Log};
@@ -30,7 +33,6 @@ use crate::machine::Machine;
 use crate::output::{Flushed, Output};
 use crate::patience::Patience;
 use crate::pending::Pending;
-use crate::pipelined::PipelinedReplies;
 use crate::preface::{Awaited, Verdict};
 use crate::stated::{Said, Stated};
 use crate::streams::Streams;
@@ -120,59 +122,6 @@ pub struct Connection {
     pub sending: Sending,
 }
 
-/// What waits to be sent, in its two forms.
-#[derive(Default)]
-pub struct Sending {
-    pub output: Option<Box<Output>>,
-    pub pipelined: Option<Arc<PipelinedReplies>>,
-}
-
-impl Sending {
-    /// Nothing is queued, and no pipelined reply waits.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.output.is_none() && self.pipelined.as_ref().is_none_or(|pipelined| pipelined.is_empty())
-    }
-
-    /// Bytes that wait, those of files included.
-    pub fn waiting(&self) -> u64 {
-        self.pipelined.as_ref().map_or(0, |pipelined| pipelined.waiting() as u64)
-            + self.output.as_ref().map_or(0, |output| output.left())
-    }
-
-    /// Large replies are kept for the peer.
-    pub fn keeps(&self) -> bool {
-        self.output.as_ref().is_some_and(|output| output.keeps())
-    }
-
-    /// Sends pipelined replies, then what is queued; drops the queue when it is empty. With it
-    /// comes how much the peer has taken since this was last asked.
-    fn flush(&mut self, transport: &Transport, most: usize) -> io::Result<(Flushed, u64)> {
-        let mut taken = 0;
-        if let Some(pipelined) = &self.pipelined {
-            let flushed = pipelined.send()?;
-            // Whoever else has sent of it has sent it to this peer.
-            taken = pipelined.take_count();
-            if flushed == Flushed::Full {
-                if let Some(output) = &mut self.output {
-                    output.note_full();
-                }
-                return Ok((Flushed::Full, taken));
-            }
-        }
-        if let Some(output) = &mut self.output {
-            let before = output.left();
-            let flushed = output.flush(transport, most)?;
-            taken += before - output.left();
-            if flushed != Flushed::All {
-                return Ok((flushed, taken));
-            }
-            self.output = None;
-        }
-        Ok((Flushed::All, taken))
-    }
-}
-
 impl Connection {
     /// The queue. With the first that waits in it the peer's patience begins.
     pub fn queue(&mut self, limits: &Limits, now: Millis) -> &mut Output {
@@ -191,6 +140,12 @@ impl Connection {
         let (flushed, taken) = self.sending.flush(&self.transport, most)?;
         self.patience.earn(taken, limits, now);
         Ok(flushed)
+    }
+
+    /// More is to be sent, and it is not the next request of a pipeline that it waits for.
+    #[inline]
+    pub fn waits_for_its_peer(&self) -> bool {
+        self.sending.output.is_some() || self.pending.is_empty() && !self.sending.is_empty()
     }
 
     /// A connection that was just accepted: whose it is and through which listener it came, of what

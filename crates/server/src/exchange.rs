@@ -471,7 +471,7 @@ impl Exchange {
             (Reply::Done, keep) if unread || !keep && (self.lingers || !connection.pending.is_empty()) => {
                 Phase::Flushing(After::Linger { left: engine.config.limits.drain_bytes })
             }
-            (Reply::Done, true) if connection.sending.output.is_none() => Phase::Reading,
+            (Reply::Done, true) if !connection.waits_for_its_peer() => Phase::Reading,
             (Reply::Done, true) => Phase::Flushing(After::Continue),
             _ => Phase::Flushing(After::Close),
         };

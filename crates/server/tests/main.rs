@@ -13,6 +13,7 @@ mod lanes;
 mod late_looks;
 mod overloaded;
 mod panics;
+mod pipelines;
 mod preface;
 mod room;
 mod simulated;

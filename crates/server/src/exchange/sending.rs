@@ -43,10 +43,12 @@ impl Exchange {
         engine: &Engine,
     ) -> Result<(), Gone> {
         debug_assert!(pieces.len() <= PIECES);
-        if self.join_pipelined(pieces, engine) {
-            return Ok(());
-        }
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+        match self.join_pipelined(pieces, total, engine) {
+            None => {}
+            Some(Ok(_)) => return Ok(()),
+            Some(Err(_)) => return Err(self.broke(engine)),
+        }
         let mut sent = 0;
         if self.downstream.is_clear() {
             match self.send_now(pieces, head, engine) {
@@ -74,20 +76,28 @@ impl Exchange {
         }
     }
 
-    /// Replies to pipelined requests wait for one another while the next request is at hand.
-    fn join_pipelined(&mut self, pieces: &[&[u8]], engine: &Engine) -> bool {
-        let Some(connection) = self.downstream.connection_mut() else { return false };
-        if connection.pending.is_empty() || !self.keep_alive || self.reply != Reply::Done {
-            return false;
+    /// Replies to pipelined requests wait for one another while the next request is at hand; the last of them takes them
+    /// along, in one write. None: this one does neither.
+    fn join_pipelined(
+        &mut self,
+        pieces: &[&[u8]],
+        total: usize,
+        engine: &Engine,
+    ) -> Option<io::Result<Flushed>> {
+        let connection = self.downstream.connection_mut()?;
+        let is_last = connection.pending.is_empty();
+        if !self.keep_alive || self.reply != Reply::Done || connection.sending.output.is_some() {
+            return None;
         }
-        if connection.sending.output.is_some() {
-            return false;
+        if is_last && (total >= KEPT_FROM || connection.sending.is_empty()) {
+            return None;
         }
-        if connection.sending.pipelined.is_none() {
-            connection.sending.pipelined = Some(PipelinedReplies::new(&connection.transport));
+        let sending = &mut connection.sending.pipelined;
+        let pipelined = sending.get_or_insert_with(|| PipelinedReplies::new(&connection.transport));
+        if !pipelined.add(pieces, buffer_bytes(engine)) {
+            return None;
         }
-        let Some(pipelined) = &connection.sending.pipelined else { return false };
-        pipelined.add(pieces, buffer_bytes(engine))
+        Some(if is_last { pipelined.send() } else { Ok(Flushed::All) })
     }
 
     /// One send of everything, or of as much as one visit allows; how much was taken.

@@ -174,7 +174,7 @@ impl Exchange {
     #[inline]
     pub(crate) fn is_unsent(&self) -> bool {
         match &self.downstream {
-            Downstream::Connection(connection) => connection.sending.output.is_some(),
+            Downstream::Connection(connection) => connection.waits_for_its_peer(),
             Downstream::Stream(stream) => stream.has_left_some(),
         }
     }
