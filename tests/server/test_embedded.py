@@ -13,13 +13,12 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import forehand
 import pytest
-from forehand import embedded, settings
+from embedding import asgi, entered, get, leave, life, wsgi
 from forehand.errors import Problem
 
 pytestmark = pytest.mark.interpreters
@@ -27,36 +26,6 @@ pytestmark = pytest.mark.interpreters
 LOOPS = ["asyncio", *(["uvloop"] if importlib.util.find_spec("uvloop") else [])]
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-
-
-def wsgi(environ: dict[str, Any], start_response: Any) -> list[bytes]:
-    if environ["PATH_INFO"] == "/slow":
-        entered.set()
-        leave.wait(20)
-    start_response("200 OK", [("Content-Length", "4")])
-    return [b"wsgi"]
-
-
-entered, leave = threading.Event(), threading.Event()
-life: list[str] = []
-
-
-async def asgi(scope: Any, receive: Any, send: Any) -> None:
-    if scope["type"] == "lifespan":
-        while True:
-            event = (await receive())["type"]
-            life.append(event)
-            await send({"type": event + ".complete"})
-            if event == "lifespan.shutdown":
-                return
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
-    await send({"type": "http.response.body", "body": b"asgi"})
-
-
-def get(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=20) as reply:
-        found: bytes = reply.read()
-        return found
 
 
 def test_a_server_serves_in_a_with_block_and_is_gone_behind_it() -> None:
@@ -102,7 +71,7 @@ def test_it_serves_beside_an_event_loop_that_runs(application: Any) -> None:
 def test_a_forked_child_has_nothing_to_stop(application: str) -> None:
     # A process of its own: `fork` copies what other tests have left.
     code = (
-        f"import os, forehand, test_embedded as here\n"
+        f"import os, forehand, embedding as here\n"
         f"server = forehand.Server(here.{application}).start()\n"
         "child = os.fork()\n"
         "if not child: os._exit(not server.stop())\n"
@@ -145,7 +114,7 @@ def test_a_stop_within_its_own_loop_is_refused_and_changes_nothing() -> None:
 
 def test_children_of_multiprocessing_end_well_that_a_request_has_started() -> None:
     code = (
-        "import multiprocessing, forehand, test_embedded as here\n"
+        "import multiprocessing, forehand, embedding as here\n"
         "def view(environ, start_response):\n"
         "    child = multiprocessing.get_context('fork').Process(target=print, args=('child',))\n"
         "    child.start()\n"
@@ -207,7 +176,7 @@ def test_threads_that_gevent_has_patched_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_target_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "embedded_shop.py").write_text("from test_embedded import wsgi as application\n")
+    (tmp_path / "embedded_shop.py").write_text("from embedding import wsgi as application\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     with forehand.Server("embedded_shop") as server:
@@ -243,80 +212,6 @@ def test_a_stop_waits_for_what_runs_and_then_cuts_it() -> None:
     cut.join(20)
 
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"nosuch": 1}, "'nosuch' is not an option"),
-    ({"thread": 1}, "did you mean 'threads'"),
-    ({"uds": "/run/shop.sock"}, "uvicorn's --uds is bind = ["),
-    ({"proxy_headers": True}, "uvicorn's --proxy-headers is not needed here, leave it out"),
-    ({"proxy_headers": False}, "uvicorn's --no-proxy-headers is forwarded_allow_ips = "),
-    ({"log_config": None}, "leave it out for the default"),
-    ({"log_config": {"version": 1}}, "a dictionary for logging.config.dictConfig in JSON or TOML"),
-    ({"threads": 0}, "threads: 0 is not between"),
-    ({"reload": True}, "reload has no effect"),
-    ({"preload": True}, "preload has no effect"),
-    ({"workers": 4}, "workers has no effect"),
-    ({"on_start": "nosuch:f"}, "on_start has no effect"),
-    ({"control": "/x"}, "control has no effect"),
-    ({"readiness": "/x"}, "readiness has no effect"),
-    ({"env": ["A=b"]}, "env has no effect"),
-    ({"timeout": 3, "request_timeout": 4}, "are the same option"),
-    ({"bind": ":1", "port": 2}, "both say where to listen"),
-    ({"statsd_prefix": "shop"}, "statsd_prefix has no effect"),
-    ({"metrics_app": False}, "metrics_app has no effect"),
-    ({"log_syslog_prefix": "shop"}, "log_syslog_prefix has no effect without log_syslog"),
-    ({"liveness_stall": 5}, "liveness_stall has no effect without health_paths"),
-    ({"socket_mode": "600"}, "socket_mode is about unix sockets"),
-    ({"loop": "asyncio"}, "loop is for ASGI applications"),
-    ({"limit_concurrency": 5}, "limit_concurrency is for ASGI applications"),
-]
-
-
-@pytest.mark.parametrize(("options", "words"), REFUSED, ids=[" ".join(options) for options, _ in REFUSED])
-def test_what_is_unknown_or_has_no_effect_is_refused(options: dict[str, Any], words: str) -> None:
-    for call in (lambda: forehand.Server(wsgi, **options), lambda: forehand.serve(wsgi, **options)):
-        with pytest.raises(Problem, match=re.escape(words)):
-            call()
-
-
-def test_what_is_about_threads_is_refused_for_an_asgi_application() -> None:
-    for options in ({"threads": 4}, {"lanes": "/x=slow"}, {"limit_queue": 9}, {"request_buffering": False}):
-        with pytest.raises(Problem, match=f"{next(iter(options))} is for WSGI applications"):
-            forehand.Server(asgi, **options)  # type: ignore[arg-type]
-    with forehand.Server(asgi, limit_concurrency=5, ws_ping_interval="1m") as server:
-        assert get(server.url) == b"asgi"
-
-
-#: What `Server` heeds of the table, for either kind of application; the limits of the engine aside.
-HEEDED = {
-    "script_name", "bind", "host", "port", "socket_mode", "socket_user", "socket_group", "backlog", "defer_accept",
-    "tls_cert", "tls_key", "tls_self_signed", "tls_strict_sni", "tls_min", "tls_ticket_lifetime", "tls_ticket_keys",
-    "tls_client_ca", "tls_client_verify", "tls_client_crl", "threads", "threads_max", "lanes", "route_limits",
-    "priorities", "fair_by", "request_buffering", "static", "sendfile", "server_header", "forwarded_allow_ips",
-    "forwarded_headers", "proxy_protocol_from", "proxy_protocol_tls", "gateway_allow", "url_scheme", "access_log",
-    "log_format", "log_colors", "log_config", "log_syslog", "log_syslog_to", "log_syslog_facility",
-    "log_syslog_prefix", "access_log_file", "log_level", "request_timeouts", "health_paths", "liveness_stall",
-    "request_id", "http_relax", "http_refuse", "interface", "lifespan", "loop",
-}  # fmt: skip
-#: What `serve` has for an application object, beside that.
-OF_SERVE = {"worker_class", "worker_connections"}
-
-
-def test_each_option_is_heeded_or_refused() -> None:
-    table, refused = set(settings.OPTIONS), set(embedded.COMMAND_ONLY)
-    assert len(embedded.COMMAND_ONLY) == len(refused) and not refused & (HEEDED | OF_SERVE)
-    limits = {option.name for option in settings.LIMITS.values()} - refused
-    assert table - refused - limits == HEEDED | OF_SERVE, "a new option: does `Server` heed it?"
-
-
-def test_a_text_stands_for_a_list_as_on_the_command_line(tmp_path: Path) -> None:
-    addresses = f"127.0.0.1:0,unix:{tmp_path}/s"
-    with forehand.Server(wsgi, bind=addresses, http_relax="obs-fold,trace", health_paths="/livez,/readyz") as server:
-        assert len(server.urls) == 2 and server.urls[1] == f"unix:{tmp_path}/s"
-        assert get(server.url + "/readyz") == b"ok\n"
-    found = embedded.settings_of({"env": "A=b,c", "static": f"/s={tmp_path}"}, "here")
-    assert (found["env"], found["static"]) == (["A=b,c"], [f"/s={tmp_path}"])
-
-
 def test_the_module_shows_its_names_before_they_are_used() -> None:
     code = (
         "import forehand, sys\nassert 'forehand.embedded' not in sys.modules\n"
@@ -348,16 +243,6 @@ def test_a_notebook_sees_every_option_as_a_keyword() -> None:
 def test_an_address_of_another_server_in_this_process_is_said_to_be_so() -> None:
     with forehand.Server(wsgi) as server, pytest.raises(Problem, match="by this process itself: .* serves there"):
         forehand.Server(wsgi, port=server.port).start()
-
-
-def test_tables_stand_for_pairs() -> None:
-    with forehand.Server(wsgi, request_timeouts={"/slow": 3}, lanes={"/x": "slow"}, route_limits={"/y": 2}) as server:
-        assert get(server.url) == b"wsgi"
-
-
-def test_aliases_are_understood() -> None:
-    with forehand.Server(wsgi, root_path="/x", timeout=30, limit_body_bytes="10M", host="localhost", port=0) as server:
-        assert get(server.url + "/x/") == b"wsgi"
 
 
 @pytest.mark.parametrize("application", [wsgi, asgi])
@@ -402,7 +287,7 @@ def _open() -> list[str]:
 
 LOGGING = """
 import forehand, sys
-from test_embedded import {application} as app, get
+from embedding import {application} as app, get
 with open("logging.toml", "w") as file:
     file.write("version = 1\\n[formatters.own]\\nformat = '%(name)s|%(message)s'\\n[handlers.file]\\n"
                "class = 'logging.FileHandler'\\nfilename = 'own.log'\\nformatter = 'own'\\n"
@@ -477,7 +362,7 @@ def test_serve_says_so_of_a_target_too(tmp_path: Path) -> None:
         f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
         "import asyncio, forehand\nfrom forehand.errors import Problem\n"
         "async def main():\n"
-        f"    forehand.serve('test_embedded:asgi', workers=0, bind='unix:{tmp_path}/s')\n"
+        f"    forehand.serve('embedding:asgi', workers=0, bind='unix:{tmp_path}/s')\n"
         "try:\n    asyncio.run(main())\nexcept Problem as problem:\n    print(problem)\n",
     )
     out, err = process.communicate(timeout=30)
@@ -505,8 +390,8 @@ def test_a_process_that_forgets_to_stop_ends_in_order(tmp_path: Path, applicatio
     process = own_process(
         tmp_path,
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        f"import forehand, test_embedded\nserver = forehand.Server(test_embedded.{application}).start()\n"
-        "print(test_embedded.get(server.url).decode())\n",
+        f"import forehand, embedding\nserver = forehand.Server(embedding.{application}).start()\n"
+        "print(embedding.get(server.url).decode())\n",
     )
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out.strip(), err) == (0, application, "")
@@ -550,12 +435,12 @@ def test_a_target_is_served_with_workers_and_reloads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "served",
     [
-        "test_embedded.wsgi",
-        "test_embedded.asgi",
-        "'test_embedded:wsgi', workers=2",
-        "'test_embedded:wsgi', workers=0",
-        "'test_embedded:asgi', workers=0",
-        *(["test_embedded.wsgi, worker_class='gevent'"] if importlib.util.find_spec("gevent") else []),
+        "embedding.wsgi",
+        "embedding.asgi",
+        "'embedding:wsgi', workers=2",
+        "'embedding:wsgi', workers=0",
+        "'embedding:asgi', workers=0",
+        *(["embedding.wsgi, worker_class='gevent'"] if importlib.util.find_spec("gevent") else []),
     ],
 )
 def test_signals_are_the_programs_again_that_goes_on_after_serve(tmp_path: Path, served: str) -> None:
@@ -563,7 +448,7 @@ def test_signals_are_the_programs_again_that_goes_on_after_serve(tmp_path: Path,
     process = own_process(
         tmp_path,
         f"{patch}import os, signal, sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import forehand, test_embedded\n"
+        "import forehand, embedding\n"
         "def heard(*_):\n    print('heard')\n"
         "signal.signal(signal.SIGTERM, heard)\n"
         "before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]\n"
