@@ -1,6 +1,7 @@
 //! How replies to the requests of a pipeline leave.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use server::baton::{Lead, Next};
 use server::engine::Config;
@@ -29,19 +30,20 @@ fn the_last_reply_takes_the_others_along_in_one_write() {
     }
 }
 
-#[test]
-fn the_last_of_those_whose_client_reads_nothing_is_over_when_it_has_read() {
-    const REQUESTS: usize = 8000;
+const REQUESTS: usize = 8000;
+
+/// A pipeline of so many that are answered while their client reads nothing, and where they are counted: all wait together,
+/// as far as the kernel has not taken them.
+fn unread(write_timeout: u64) -> (Driven, TcpStream, &'static [Word]) {
     let words: Vec<Word> = (0..STRIDE).map(|_| Word::new(0)).collect();
     let words: &'static [Word] = words.leak();
     let mut config = Config { statistics: Some(words), ..Config::default() };
-    // All of them wait together.
     config.limits.response_buffer_bytes = 64 << 20;
+    config.limits.write_timeout = write_timeout;
     let mut driven = Driven::new(config);
     let mut client = driven.acquaint();
     assert!(matches!(driven.turn.next(), Next::Quiet));
-    let mut room = vec![0; 1 << 20];
-    let _ = client.read(&mut room).expect("the first reply");
+    let _ = client.read(&mut [0; 4096]).expect("the first reply");
     client.write_all(&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(REQUESTS)).expect("room");
     let mut answered = 0;
     while answered < REQUESTS {
@@ -57,20 +59,39 @@ fn the_last_of_those_whose_client_reads_nothing_is_over_when_it_has_read() {
             Next::Ended => panic!("the loop has ended"),
         }
     }
-    let expected = 1 + REQUESTS as u64;
     while !matches!(driven.turn.next(), Next::Quiet) {}
-    assert_eq!(slots::counted(words), expected - 1, "the kernel has not had the last one");
+    (driven, client, words)
+}
+
+/// Goes on until all are counted.
+fn settles(driven: &mut Driven, words: &[Word]) {
+    while slots::counted(words) < 1 + REQUESTS as u64 {
+        driven.turn.wait();
+        while !matches!(driven.turn.next(), Next::Quiet) {}
+    }
+    assert_eq!(slots::read(words, true), [], "and none is inside");
+}
+
+#[test]
+fn the_last_of_those_whose_client_reads_nothing_is_over_when_it_has_read() {
+    let (mut driven, mut client, words) = unread(30_000);
+    assert_eq!(slots::counted(words), REQUESTS as u64, "the kernel has not had the last one");
     let reads = std::thread::spawn(move || {
-        let mut read = 0;
+        let (mut read, mut room) = (0, vec![0; 1 << 20]);
         while read < REQUESTS * 7000 {
             read += client.read(&mut room).expect("the rest");
         }
         client
     });
-    while slots::counted(words) < expected {
-        driven.turn.wait();
-        while !matches!(driven.turn.next(), Next::Quiet) {}
-    }
-    assert_eq!(slots::read(words, true), [], "and none is inside");
+    settles(&mut driven, words);
     reads.join().expect("all of them");
+    assert_eq!(driven.turn.engine().counters.write_timeouts.get(), 0);
+}
+
+#[test]
+fn whoever_never_reads_them_is_cut_off_at_its_time_and_nothing_is_kept() {
+    let (mut driven, _client, words) = unread(100);
+    settles(&mut driven, words);
+    let counters = &driven.turn.engine().counters;
+    assert_eq!((counters.write_timeouts.get(), counters.connections_closed.get()), (1, 1));
 }
