@@ -18,7 +18,7 @@ from forehand.errors import Problem, near
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Set
     from typing import Any, NoReturn
 
     from forehand.option import Option
@@ -72,8 +72,9 @@ class OneName(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def parser() -> Parser:
-    """The command line's grammar, from the table of options."""
+def parser(words: Set[str] | None = None) -> Parser:
+    """The command line's grammar, from the table of options. With `words`, the options of those names only: of 180 a
+    start names a few, and to add one takes 30 us."""
     from forehand.settings import GROUPS, OPTIONS
 
     statuses = "; ".join(f"{status} {meaning}" for status, meaning in errors.MEANINGS.items())
@@ -86,7 +87,8 @@ def parser() -> Parser:
         allow_abbrev=False,
         add_help=False,
     )
-    made.add_argument(
+    # In a group, as argparse imports what it writes help with for what is in none.
+    made.add_argument_group("positional arguments").add_argument(
         "target",
         nargs="?",
         metavar="MODULE[:ATTRIBUTE]",
@@ -107,9 +109,17 @@ def parser() -> Parser:
     for title, description in GROUPS.items():
         group = made.add_argument_group(title, description)
         for option in OPTIONS.values():
-            if option.group == title:
+            if option.group == title and (words is None or not words.isdisjoint(_flags(option))):
                 _add(group, option)
     return made
+
+
+def _flags(option: Option) -> tuple[str, ...]:
+    """All that an option is called on the command line."""
+    names = (option.flag, *option.aliases)
+    if option.kind == "bool" or option.bare:
+        return (*names, *(f"--no-{name[2:]}" for name in names if name.startswith("--")))
+    return names
 
 
 def _add(group: argparse._ArgumentGroup, option: Option) -> None:
@@ -139,13 +149,17 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]
     """What was asked for, and the options that were given, judged. Raises Problem."""
     from forehand.settings import OPTIONS
 
-    grammar = parser()
+    words = {word.partition("=")[0] for word in arguments if word[:1] == "-" and word != "-"}
+    grammar = parser(words)
+    if not words.issubset(grammar._option_string_actions):
+        # A value that is glued to its flag, a value with a hyphen, or what is no option.
+        grammar = parser()
     known, unknown = grammar.parse_known_args(arguments)
     if unknown:
         raise _unknown(unknown, grammar, known.target, arguments)
     given: dict[str, Any] = {}
     for name, option in OPTIONS.items():
-        value = getattr(known, name)
+        value = getattr(known, name, None)
         if value is None:
             continue
         try:

@@ -48,7 +48,10 @@ def launch(plan: dict[str, Any]) -> int:
         from forehand.supervisor import run as supervise
         from forehand.supervisor import upgrade
 
-        return supervise.run(plan, None if plan["adopt"] is None else upgrade.read(plan["adopt"]))
+        status = supervise.run(plan, None if plan["adopt"] is None else upgrade.read(plan["adopt"]))
+        if ending.process_ends:
+            ending.finish(status, plan["graceful_timeout"])
+        return status
     sys.path[:] = plan["path"]
     if plan["tls"] is not None:
         # Before rights are dropped: keys belong to root.

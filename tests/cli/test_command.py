@@ -45,6 +45,43 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_grammar_of_the_options_that_are_named_says_what_the_whole_one_does() -> None:
+    from forehand import cli
+    from forehand.settings import OPTIONS
+
+    whole = cli.parser()
+    flags = [flag for flag in whole._option_string_actions if flag not in ("-h", "--help")]
+    assert len(flags) > len(OPTIONS)
+    for flag in flags:
+        action = whole._option_string_actions[flag]
+        value = [] if action.nargs == 0 else [*(action.choices or "7")][:1]
+        words = [flag, *value, "shop", "--threads", "3"]
+        few = cli.parser({flag, "--threads"})
+        assert len(few._option_string_actions) < 60, "the others are not among them"
+        known, unknown = few.parse_known_args(words)
+        for one in (action, whole._option_string_actions["--threads"]):
+            one.__dict__.pop("said", None)
+        expected, none = whole.parse_known_args(words)
+        assert not unknown and not none
+        assert vars(expected) == {**dict.fromkeys(vars(expected)), **vars(known)}, flag
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["-w3", "shop.wsgi"], "workers = 3"),
+        (["-w", "3", "shop.wsgi", "--print-config"], "workers = 3"),
+        (["--bind=127.0.0.1:81", "-c", "/dev/null"], 'bind = ["127.0.0.1:81"]'),
+        (["--log-file", "-", "shop.wsgi"], 'log_file = "-"'),
+        (["--no-access-log", "--", "shop.wsgi"], 'application = "shop.wsgi"'),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_flag_may_have_its_value_in_every_way(project: Path, words: list[str], answer: str) -> None:
+    status, text = run("--print-config", *words, cwd=project)
+    assert status == 0 and answer in text, text
+
+
 @pytest.mark.parametrize(
     "target", ["shop.wsgi", "shop.wsgi:application", "shop.wsgi:make('a', debug=True)", "shop.wsgi:make('a')"]
 )

@@ -128,6 +128,31 @@ def test_a_hook_that_raises_before_serving_ends_the_start_and_later_changes_noth
     assert version(server) == "one"
 
 
+LEAVES = """
+import atexit, os, threading
+
+def on_stop(facts):
+    atexit.register(lambda: print("told at exit by", os.getpid(), flush=True))
+    threading.Thread(target=threading.Event().wait, name="hook's thread").start()
+"""
+
+
+def test_what_a_hook_has_left_with_the_supervisor_ends_with_it_in_time(serve: Serve, shop: Shop) -> None:
+    folder = shop()
+    (folder / "hooks.py").write_text(LEAVES)
+    server = serve("shop", "--on-stop", "hooks:on_stop", "--graceful-timeout", "0.5", cwd=folder)
+    assert server.stop() == 1, "something has not ended"
+    server.says("the process ends although threads go on after 0.5 s (--graceful-timeout): 'hook's thread' at")
+
+
+def test_what_a_hook_registers_at_exit_is_called_when_the_supervisor_ends(serve: Serve, shop: Shop) -> None:
+    folder = shop()
+    (folder / "hooks.py").write_text(LEAVES.replace("    threading.", "    # threading."))
+    server = serve("shop", "--on-stop", "hooks:on_stop", cwd=folder)
+    assert server.stop() == 0
+    server.says(f"told at exit by {server.pid}")
+
+
 def test_users_and_groups_are_dropped_to(
     serve: Serve, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
