@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import errno
 import os
+import signal
 import time
 
 
@@ -58,8 +59,10 @@ async def aside(path):
 
 
 def at_work(path):
-    """What an application should not do in an event loop: `/KIND/SECONDS`, or `/KIND/PATH` of a gate."""
+    """What an application should not do in an event loop: `/KIND/SECONDS`, or `/KIND/PATH` of a gate. `/kill` is its end."""
     kind, _, what = path[1:].partition("/")
+    if kind == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
     if kind in ("block", "burn", "compute"):
         globals()[kind](float(what))
     if kind in ("gate", "lock"):

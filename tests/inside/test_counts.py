@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from crowd import GET, Crowd, died_inside, processes, ready
 from serving import Serving, read_reply
-from shared import settled, statistics, told
+from shared import applications, settled, statistics, told
 
 Serve = Callable[..., Serving]
+PIPELINES = applications("pipelines")
 
 
 def grown(before: Any, after: Any) -> bool:
@@ -80,6 +83,35 @@ def test_what_a_client_has_did_not_die_with_its_worker(serve: Serve, tmp_path: P
         server.says("while it worked on: ")
     assert died_inside(server) == {f"/gate{gate}"}
     assert settled(server, shared, 68)["died_inside"] == 1
+
+
+@pytest.mark.parametrize("driver", PIPELINES)
+def test_what_no_client_has_died_with_its_worker(serve: Serve, driver: str) -> None:
+    """Requests of a pipeline, in front of one that ends the worker: nothing of their replies has left by then."""
+    server = serve(*PIPELINES[driver], "--workers", "1")
+    shared = statistics(server)
+    with server.connect() as sock:
+        buffer = bytearray()
+        for _ in range(3):
+            sock.sendall(b"".join(GET.format(f"/quick/{number}").encode() for number in range(20)))
+            for _ in range(20):
+                assert read_reply(sock, buffer)[0] == 200
+        sock.sendall(b"".join(GET.format(path).encode() for path in [*(f"/quick/{n}" for n in range(7)), "/kill"]))
+        while part := received(sock):
+            buffer += part
+    got = 60 + buffer.count(b"HTTP/1.1 200 ")
+    server.says("while it worked on: ")
+    found = settled(server, shared, 68)
+    assert found["died_inside"] == 68 - got
+    assert {"/kill"} <= died_inside(server)
+
+
+def received(sock: socket.socket) -> bytes:
+    """What comes next; nothing where the other end is gone."""
+    try:
+        return sock.recv(65536)
+    except ConnectionResetError:
+        return b""
 
 
 def test_a_worker_that_crashes_is_told_with_what_it_worked_on(serve: Serve) -> None:

@@ -5,6 +5,7 @@
 
 mod eviction;
 mod expiry;
+mod pipelines;
 mod progress;
 mod slow_readers;
 mod streams;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use wire::{Fault, Millis};
 
 use self::eviction::EvictionQueue;
+pub(crate) use self::pipelines::{MOST_NAMED, Waiting};
 use self::unsettled::Unsettled;
 use crate::connection::{Connection, Phase};
 use crate::engine::{Engine, Stage};
@@ -302,7 +304,7 @@ impl Connections {
     /// Closes a connection and frees its slot.
     fn close(&mut self, mut connection: Box<Connection>) {
         self.slots.free(connection.token);
-        self.unsettled.forget(connection.token);
+        self.unsettled.forget(&connection);
         if let Some(streams) = connection.take_streams() {
             if streams.shared.half().waiting() == 0 {
                 connection.transport.end();

@@ -205,7 +205,7 @@ impl Downstream {
     /// Nothing more is sent: what waits is dropped.
     pub fn drop_waiting(&mut self) {
         match self {
-            Self::Connection(connection) => connection.sending = Default::default(),
+            Self::Connection(connection) => connection.sending.drop_waiting(),
             Self::Stream(stream) => stream.reset(),
         }
     }

@@ -91,7 +91,7 @@ impl Reader {
             Read::Ended => self.ended(connection),
             Read::Failed(_) => {
                 self.engine.counters.requests_incomplete.add();
-                connection.sending = Default::default();
+                connection.sending.drop_waiting();
                 Step::Ended
             }
         };

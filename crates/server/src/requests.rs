@@ -9,6 +9,7 @@ mod held;
 mod named_requests;
 mod native_requests;
 mod queue;
+mod settled;
 mod turns;
 
 use std::collections::VecDeque;
@@ -20,6 +21,7 @@ use wire::Millis;
 
 use self::express::Told;
 pub(crate) use self::given::LEAVES_AFTER_MS;
+use self::settled::settle;
 use crate::batch::Batch;
 use crate::connection::{After, Phase};
 use crate::connections::Connections;
@@ -291,7 +293,7 @@ impl Requests {
             } else if exchange.is_unsent() {
                 connections.settle_later(exchange.replying(), exchange.take_counted());
             } else {
-                poller.statistics.settle_now(&exchange.counted());
+                waiting = settle(&mut exchange, connections, poller);
             }
         }
         match exchange.hand_back(&self.engine, waiting) {
@@ -375,6 +377,9 @@ impl Requests {
         let mut each = all.iter_mut();
         for reply in replies {
             let Reply::Connection { connection, bytes, sent, failed, sent_at } = reply else { continue };
+            if bytes.is_empty() {
+                continue; // What was lent for it was not used.
+            }
             let Some(ended) = each.next() else { break };
             if *failed {
                 ended.times.client_is_gone();

@@ -4,6 +4,7 @@
 #![cfg(not(loom))]
 
 mod baton;
+mod counting;
 mod driven;
 mod ending;
 mod fairness;

@@ -30,6 +30,12 @@ impl Sending {
             + self.output.as_ref().map_or(0, |output| output.left())
     }
 
+    /// Nothing more is sent: what waits is dropped. By what stays, it is seen that its client has got the others.
+    pub fn drop_waiting(&mut self) {
+        self.output = None;
+        self.pipelined = self.pipelined.take().filter(|pipelined| pipelined.is_empty());
+    }
+
     /// Large replies are kept for the peer.
     pub fn keeps(&self) -> bool {
         self.output.as_ref().is_some_and(|output| output.keeps())

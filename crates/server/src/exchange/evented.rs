@@ -214,7 +214,9 @@ impl Exchange {
     pub fn lose(&mut self, engine: &Engine) {
         let earlier = self.pipelined_replies().cloned();
         let _ = self.broke(engine);
-        if let Some(connection) = self.downstream.connection_mut() {
+        if let Some(connection) = self.downstream.connection_mut()
+            && earlier.is_some()
+        {
             connection.sending.pipelined = earlier;
         }
     }

@@ -165,9 +165,15 @@ impl Exchange {
     #[inline]
     pub(crate) fn is_batched(&self) -> bool {
         match &self.downstream {
-            Downstream::Connection(_) => self.batched.is_some(),
+            Downstream::Connection(_) => self.batched.as_ref().is_some_and(|reply| !reply.is_empty()),
             Downstream::Stream(stream) => stream.waits(),
         }
+    }
+
+    /// Replies that have waited for the one to this request, where any have, are not sent: its client is gone.
+    #[inline]
+    pub(crate) fn has_lost_pipelined(&self) -> bool {
+        self.downstream.pipelined().is_none()
     }
 
     /// Its client has not taken all of its reply.

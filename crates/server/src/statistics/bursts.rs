@@ -38,6 +38,12 @@ impl Bursts {
         }
     }
 
+    /// Many requests have ended together: there is a burst.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.ended = self.ended.max(FEW);
+    }
+
     /// A request has ended that is summed up with others: whether it is the one that is looked at.
     #[inline]
     pub fn looks_at_next(&mut self) -> bool {

@@ -107,6 +107,10 @@ pub enum Meta {
     /// Spans that were left for the exporter, and those for which there was no room.
     Spans,
     SpansDropped,
+    /// Requests that have ended and whose replies wait for others of their pipelines (`alike.rs`), and what the newest of them
+    /// are counted under.
+    Waiting,
+    WaitingLabel,
     /// Requests that have ended, however that was.
     Ended = SUMS as isize - 2,
     /// Content bytes of replies.

@@ -6,6 +6,7 @@
 //!
 //! Stamps are few: one for each look at the kernel, each end of a call, where the next one begins, and each parcel of replies.
 
+pub mod alike;
 mod bursts;
 pub mod histogram;
 mod kept;
@@ -22,6 +23,7 @@ pub mod snapshot;
 pub mod spans;
 pub mod step_clock;
 mod upstream;
+pub mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -109,9 +111,8 @@ struct Block {
     /// Those that are counted together, where any are.
     run: Run,
     runs: bool,
-    /// Up to so many nanoseconds a request is like any other.
+    /// Up to so many nanoseconds a request is like any other, and from so many on it is remarkable.
     plain: u64,
-    /// From so many on it is remarkable.
     slow: u64,
     requests: Arc<SlowRequests>,
     log: Log,
@@ -126,9 +127,8 @@ struct Block {
 /// A series that was counted lately.
 #[derive(Clone, Copy, Default)]
 struct Known {
-    /// Its key's number; zero: none yet.
+    /// Its key's number, zero: none yet; and its place.
     key: u64,
-    /// Its place.
     series: u16,
     /// Its requests are remarkable.
     failed: bool,

@@ -5,10 +5,10 @@
 //! Most of what it takes to count a request is to find where. Of a pipeline, or of a crowd that asks for the same, that is
 //! found once for up to sixteen. Until they are counted they keep their slots, marked with the count that will have
 //! them: whoever is killed meanwhile has counted them or was inside of them, and who looks while it lives sees that they
-//! have ended. What a client has is not said to have died with its worker: who joins has a reply that waits to be sent, or
-//! was just sent with those of its batch, behind which the run is counted. Nothing stays here while somebody waits: it is
-//! counted before the next look as well, when another thread leads because a call takes long (`Lead::relieved`: before what
-//! waits is sent), and before anything else is counted. Under an event loop, where a step may block and nobody else
+//! have ended. What a client has is not said to have died with its worker: who joins has a reply that was just sent, with
+//! those of its batch or its pipeline, behind which the run is counted. Nothing stays here while somebody waits: it is
+//! counted before the next look as well, when another thread leads because a call takes long (`Lead::relieved`), and before
+//! anything else is counted. Under an event loop, where a step may block and nobody else
 //! leads, there are none.
 
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -92,13 +92,21 @@ impl Moments {
 /// Nothing is known of a request but what every one has; the application has answered it, and nothing of its reply was
 /// offered to the kernel meanwhile.
 #[inline]
-fn is_plain(times: &Times) -> bool {
+pub(super) fn is_plain(times: &Times) -> bool {
     times.rare.is_none()
         && times.reply == 0
-        && times.slot != NO_SLOT
         && times.ending == Ending::Answered
         && !times.https
         && !times.traced
+}
+
+impl Run {
+    /// What those are counted under that are like the last one: the label of their heads, their status, and the place of their
+    /// series.
+    #[inline]
+    pub(super) fn is_under(&self) -> (u64, u16, u16) {
+        (self.label, self.status, self.series)
+    }
 }
 
 impl Statistics {
@@ -127,6 +135,7 @@ impl Block {
         if ended.head.label.load(Ordering::Relaxed) != run.label
             || ended.status != run.status
             || !is_plain(times)
+            || times.slot == NO_SLOT
         {
             return false;
         }

@@ -19,7 +19,7 @@ use super::phase::{Ending, NOT_MEASURED, Phase};
 use super::records::{Died, Record};
 use super::series::{Key, Series};
 use super::slots::{self, Inside};
-use super::{records, routes, series};
+use super::{records, routes, series, waiting};
 
 /// What the supervisor says of the server, in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -314,12 +314,21 @@ fn add_block(from: &[Word], to: &[Word], died: (u64, usize)) {
         records::put(to, &record, record.line.as_bytes());
     }
     let inside = slots::read(from, true);
-    let lost = inside.len() as u64 + load(&from[META + Meta::Unnamed as usize]);
+    let unnamed = load(&from[META + Meta::Unnamed as usize]) + waiting::died(from, slots::counted(from));
+    let lost = inside.len() as u64 + unnamed;
     let pid = load(&from[META + Meta::Pid as usize]);
     let died = Died { worker: died.0, pid, exit: died.1 };
     for one in inside {
         let key = moved(Key::new(one.label, one.route, 0, Ending::WorkerDied));
         add_lost(to, one, (key, died));
+    }
+    if unnamed > 0 {
+        // Of one of them it is known what it is counted under, and most likely all are like it.
+        let label = load(&from[META + Meta::WaitingLabel as usize]);
+        let key = Key::new(series::head_part(label), series::route_part(label), 0, Ending::WorkerDied);
+        let mut counted = Series::default();
+        counted.buckets[0] = unnamed;
+        series::fold(to, Some(moved(key)), &counted);
     }
     add(&to[META + Meta::DiedInside as usize], lost);
     add(&to[META + Meta::Ended as usize], slots::counted(from) + lost);

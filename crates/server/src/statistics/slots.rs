@@ -13,7 +13,7 @@ use super::layout::{
     read_unchanged, store,
 };
 use super::phase::{NO_SLOT, Times};
-use super::{routes, series};
+use super::{routes, series, waiting};
 use crate::request_id::RequestId;
 use crate::unique::Unique;
 
@@ -28,11 +28,12 @@ const LINE: usize = 6;
 const LINE_WORDS: usize = 17;
 const ID: usize = LINE + LINE_WORDS;
 
-/// Bits of the first: a request is inside, and has a name that does not follow from its number. Behind them is nothing, or,
-/// once it has ended, how many requests will have been counted when it is.
+/// Bits of the first: a request is inside, has a name that does not follow from its number, and is about to wait for others
+/// (`alike.rs`). Behind them is nothing, or, once it has ended, how many requests will have been counted, or wait, when it does.
 const INSIDE: u64 = 1;
 const NAMED: u64 = 2;
-const COUNTED_AT: u32 = 2;
+const WAITS: u64 = 4;
+const COUNTED_AT: u32 = 3;
 
 const _: () = assert!(1 + ID + 5 <= SLOT_WIDTH);
 
@@ -163,6 +164,15 @@ impl Slots {
         }
     }
 
+    /// Its request is about to wait with others, of which there will be so many.
+    #[inline]
+    pub fn waits(words: &Block, slot: u16, will_be: u64) {
+        if slot != NO_SLOT {
+            store(&of(words, slot)[1 + USED], INSIDE | WAITS | will_be << COUNTED_AT);
+            compiler_fence(Ordering::SeqCst);
+        }
+    }
+
     /// Its request has ended.
     #[inline]
     pub fn give_back(&mut self, words: &Block, slot: u16) {
@@ -223,8 +233,9 @@ pub fn find(words: &[Word], slot: u16, dead: bool) -> Option<Inside> {
     let found = |row: &[Word]| {
         let used = load(row.get(USED)?);
         let will_be = used >> COUNTED_AT;
-        // Of a dead worker whatever was not counted was inside.
-        let is_over = will_be != 0 && (!dead || counted(words) >= will_be);
+        // Of a dead worker whatever was not counted was inside, or waited with others.
+        let reached = || if used & WAITS == 0 { counted(words) } else { waiting::count(words) };
+        let is_over = will_be != 0 && (!dead || reached() >= will_be);
         let number = load(row.get(NUMBER)?);
         let id = match used & NAMED {
             0 => names(words).map(|unique| RequestId::own(&unique, number).to_string()).unwrap_or_default(),

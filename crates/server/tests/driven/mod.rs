@@ -61,7 +61,7 @@ impl Driven {
         }
     }
 
-    fn reply(&self, exchange: &mut Exchange) {
+    pub fn reply(&self, exchange: &mut Exchange) {
         let mut builder = ReplyBuilder::new();
         builder.head.status(b"200 OK").expect("a status");
         let engine = self.turn.engine();
