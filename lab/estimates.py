@@ -14,10 +14,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-RESAMPLES = 4000
 CONFIDENCE = 0.95
-# Beyond so many pairs the flips are drawn and not listed.
+# What of a median is less likely than that is left out of its distribution.
+UNLIKELY = 1e-7
+# Beyond so many pairs the flips are drawn and not listed: so many of them.
 EXACT_PAIRS = 14
+RESAMPLES = 4000
 # The same for deals of values into two groups: 12 values have 924, 14 have 3432.
 EXACT_DEALS = 5000
 # Two-sided, 2 / 2**n is at most 1 - CONFIDENCE from six pairs on: below that no test can tell anything.
@@ -43,16 +45,50 @@ def estimate(values: Sequence[float]) -> Estimate | None:
     mid = statistics.median(values)
     if len(values) < 3:
         return Estimate(mid, None, None, len(values))
-    low, high = bootstrap(values)
+    low, high = interval(medians(values))
     return Estimate(mid, low, high, len(values))
 
 
-def bootstrap(values: Sequence[float], resamples: int = RESAMPLES) -> tuple[float, float]:
-    """The interval of the median: its percentiles over samples drawn with replacement. The same draws each time."""
-    chance = random.Random(len(values))
-    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(resamples))
+def medians(values: Sequence[float]) -> list[tuple[float, float]]:
+    """The bootstrap distribution of the median: what it is of samples drawn with replacement, and how likely each.
+
+    Exact, and so nothing is drawn (Efron 1979, section 3): of `n` draws so many are among the `k` smallest values as
+    heads come of a coin that shows them with k / n.
+    """
+    ordered, n = sorted(values), len(values)
+    half = n // 2
+
+    def among(k: int, least: int) -> float:
+        """The chance that at least so many draws are among the k smallest."""
+        return sum(math.comb(n, heads) * (k / n) ** heads * (1 - k / n) ** (n - heads) for heads in range(least, n + 1))
+
+    def split(low: int, high: int) -> float:
+        """That half of them are among the `low` smallest, and all others among the `high` largest."""
+        return math.comb(n, half) * (low / n) ** half * (high / n) ** half
+
+    if n % 2:
+        below = [among(k, half + 1) for k in range(n + 1)]
+        return [(value, below[k + 1] - below[k]) for k, value in enumerate(ordered)]
+    found: list[tuple[float, float]] = []
+    for i, value in enumerate(ordered):
+        # Both of the middle are this one; or it and a larger one.
+        both = among(i + 1, half + 1) - among(i, half) + split(i, n - i - 1)
+        found.append((value, both))
+        for j in range(i + 1, n):
+            chance = split(i + 1, n - j) - split(i, n - j) - split(i + 1, n - j - 1) + split(i, n - j - 1)
+            found.append(((value + ordered[j]) / 2, chance))
+    return [(value, chance) for value, chance in found if chance > UNLIKELY]
+
+
+def interval(distribution: list[tuple[float, float]]) -> tuple[float, float]:
+    """Where it lies but for the tails."""
     tail = (1 - CONFIDENCE) / 2
-    return medians[int(tail * resamples)], medians[min(math.ceil((1 - tail) * resamples), resamples - 1)]
+
+    def end(ordered: list[tuple[float, float]]) -> float:
+        sums = itertools.accumulate(chance for _, chance in ordered)
+        return next(value for (value, _), beyond in zip(ordered, sums, strict=True) if beyond > tail)
+
+    return end(sorted(distribution)), end(sorted(distribution, reverse=True))
 
 
 def enough_for(percentile: float, count: int) -> bool:
@@ -95,7 +131,7 @@ def compared(a: Sequence[float], b: Sequence[float]) -> Comparison | None:
     ratio = statistics.median(ratios)
     if len(ratios) < 3:
         return Comparison(ratio, None, None, None, len(ratios))
-    low, high = bootstrap(ratios)
+    low, high = interval(medians(ratios))
     return Comparison(ratio, low, high, flips([math.log(each) for each in ratios]), len(ratios))
 
 
@@ -114,8 +150,9 @@ def flips(logs: Sequence[float]) -> float:
 def unpaired(a: Sequence[float], b: Sequence[float]) -> Comparison | None:
     """How `a` stands to `b` where their rounds have nothing in common: two records, of two days or two versions.
 
-    The ratio of the medians; its interval by drawing from both sides; p by dealing all values anew into two groups of
-    these sizes (Fisher's test of permutations) and comparing the groups' mean logarithms: exact up to 5,000 deals.
+    The ratio of the medians; its interval by the bootstrap distribution of both; p by dealing all values anew into two
+    groups of these sizes (Fisher's test of permutations) and comparing the groups' mean logarithms: exact up to 5,000
+    deals.
     """
     one, other = [x for x in a if x > 0], [x for x in b if x > 0]
     if not one or not other:
@@ -123,14 +160,8 @@ def unpaired(a: Sequence[float], b: Sequence[float]) -> Comparison | None:
     ratio, rounds = statistics.median(one) / statistics.median(other), min(len(one), len(other))
     if rounds < 3:
         return Comparison(ratio, None, None, None, rounds)
-    chance = random.Random(len(one) * 1000 + len(other))
-
-    def drawn(values: Sequence[float]) -> float:
-        return statistics.median(chance.choices(values, k=len(values)))
-
-    ratios = sorted(drawn(one) / drawn(other) for _ in range(RESAMPLES))
-    tail = (1 - CONFIDENCE) / 2
-    low, high = ratios[int(tail * RESAMPLES)], ratios[min(math.ceil((1 - tail) * RESAMPLES), RESAMPLES - 1)]
+    below = medians(other)
+    low, high = interval([(x / y, this * that) for x, this in medians(one) for y, that in below])
     return Comparison(ratio, low, high, dealt([math.log(x) for x in one], [math.log(x) for x in other]), rounds)
 
 

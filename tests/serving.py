@@ -198,15 +198,16 @@ def read_reply(sock: socket.socket, buffer: bytearray, *, head: bool = False) ->
         return status, fields, b""
     if "content-length" in fields:
         return status, fields, _take(sock, buffer, int(fields["content-length"]))
-    body = b""
+    body = bytearray()
     while True:
         while b"\r\n" not in buffer:
             _more(sock, buffer)
-        size = int(bytes(buffer).partition(b"\r\n")[0], 16)
-        del buffer[: buffer.index(b"\r\n") + 2]
+        line = buffer.index(b"\r\n")
+        size = int(buffer[:line], 16)
+        del buffer[: line + 2]
         part = _take(sock, buffer, size + 2)
         if size == 0:
-            return status, fields, body
+            return status, fields, bytes(body)
         body += part[:-2]
 
 

@@ -93,14 +93,17 @@ def _from_file(settings: Settings, config: str | None, folder: str) -> None:
         table = toml.table(path, toml.read(path))
         if table is not None:
             taken: dict[str, str] = {}
+            known = {name: option for option in OPTIONS.values() for name in option.keys}
             for key, value in table.items():
-                _put(settings, path, key, value, taken)
+                _put(settings, (path, key), value, known, taken)
             return
 
 
-def _put(settings: Settings, path: str, key: str, value: Any, taken: dict[str, str]) -> None:
-    """One key. `taken`: which key of this file has said each option."""
-    known = {name: option for option in OPTIONS.values() for name in option.keys}
+def _put(
+    settings: Settings, place: tuple[str, str], value: Any, known: dict[str, Option], taken: dict[str, str]
+) -> None:
+    """The value of a file's key. `known`: the options by their keys; `taken`: which key of this file has said each."""
+    path, key = place
     name = key.replace("-", "_")
     where = f"{path}:{_line(path, key)}"
     option = known.get(name)

@@ -59,7 +59,7 @@ async def aside(path):
 
 
 def at_work(path):
-    """What an application should not do in an event loop: `/KIND/SECONDS`, or `/KIND/PATH` of a gate. `/kill` is its end."""
+    """What an application should not do in a loop: `/KIND/SECONDS`, or `/KIND/PATH` of a gate. `/kill` ends it."""
     kind, _, what = path[1:].partition("/")
     if kind == "kill":
         os.kill(os.getpid(), signal.SIGKILL)

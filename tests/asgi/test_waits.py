@@ -13,7 +13,6 @@ from typing import Any
 
 import anyio
 import pytest
-from fastapi import FastAPI
 from forehand import slow, waits
 
 PATIENCE = 30
@@ -84,15 +83,6 @@ async def waits_for_nobody() -> None:
 
 def served(middleware: bool, path: str) -> Callable[[], Awaitable[None]]:
     """A call of FastAPI's, as a server makes it."""
-    app = FastAPI()
-    app.get("/blocks")(blocks)
-    app.get("/suspends")(suspends)
-    if middleware:
-
-        @app.middleware("http")
-        async def passes_on(request: Any, call_next: Any) -> Any:
-            return await call_next(request)
-
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
         "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": [],
@@ -104,7 +94,22 @@ def served(middleware: bool, path: str) -> Callable[[], Awaitable[None]]:
     async def send(event: dict[str, object]) -> None:
         pass
 
-    return lambda: app(scope, receive, send)
+    def call() -> Awaitable[None]:
+        # Not at the top: it takes a second, in each process that looks for tests.
+        from fastapi import FastAPI
+
+        app = FastAPI()
+        app.get("/blocks")(blocks)
+        app.get("/suspends")(suspends)
+        if middleware:
+
+            @app.middleware("http")
+            async def passes_on(request: Any, call_next: Any) -> Any:
+                return await call_next(request)
+
+        return app(scope, receive, send)
+
+    return call
 
 
 OWN = [gathers, has_a_group_of_anyio, asks_a_thread, asks_a_pool, asks_a_thread_of_anyio, has_a_bound]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import statistics
+from collections import Counter
 
 import facts
 import pytest
@@ -179,6 +182,29 @@ def test_a_median_has_an_interval_from_three_rounds_on() -> None:
     seven = estimates.estimate([1, 2, 3, 4, 5, 6, 100])
     assert seven and seven.mid == 4 and seven.low is not None and seven.high is not None
     assert 1 <= seven.low < 4 < seven.high <= 100
+
+
+@pytest.mark.parametrize(
+    "values", [[3.0, 1.0, 2.0], [1.0, 5.0, 2.0, 4.0], [2.0, 2.0, 1.0, 7.0, 3.0], [1.0, 9.0, 4.0, 2.0, 2.5, 3.0]]
+)
+def test_the_distribution_of_a_median_is_that_of_all_samples_that_can_be_drawn(values: list[float]) -> None:
+    drawn = Counter(statistics.median(sample) for sample in itertools.product(values, repeat=len(values)))
+    found: Counter[float] = Counter()
+    for value, chance in estimates.medians(values):
+        found[value] += chance  # type: ignore[assignment]
+    assert found.keys() == drawn.keys()
+    for value, count in drawn.items():
+        assert found[value] == pytest.approx(count / len(values) ** len(values)), value
+    tail = 0.025 * len(values) ** len(values)
+    low = next(value for value in sorted(drawn) if sum(drawn[one] for one in drawn if one <= value) > tail)
+    high = next(value for value in sorted(drawn)[::-1] if sum(drawn[one] for one in drawn if one >= value) > tail)
+    assert estimates.interval(estimates.medians(values)) == (low, high)
+
+
+@pytest.mark.parametrize("rounds", [3, 30, 31])
+def test_nothing_of_a_distribution_is_missing(rounds: int) -> None:
+    chances = [chance for _, chance in estimates.medians([random.Random(1).random() for _ in range(rounds)])]
+    assert sum(chances) == pytest.approx(1, abs=1e-4) and min(chances) > 0
 
 
 def test_flipped_signs_are_counted_exactly() -> None:

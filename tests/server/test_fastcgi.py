@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,6 +48,7 @@ def asked(query: str = "", body: bytes = b"", *, keep: bool = True, number: int 
     return fastcgi(given, body, keep=keep, number=number)
 
 
+@functools.cache
 def content(size: int) -> bytes:
     return b"".join(b"%07d\n" % at for at in range((size + 7) // 8))[:size]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,6 @@ from pathlib import Path
 import pytest
 from serving import PATIENCE, Serving
 
-EXPECTED = b"".join(b"%015d\n" % number for number in range(1_000_000))
 WAYS = ["wsgi file_wrapper", "wsgi body", "asgi pathsend", "asgi zerocopysend", "asgi parts"]
 PATHS = {"asgi pathsend": "/vast-path", "asgi zerocopysend": "/vast-copy", "asgi parts": "/vast-parts"}
 
@@ -19,11 +19,17 @@ PATHS = {"asgi pathsend": "/vast-path", "asgi zerocopysend": "/vast-copy", "asgi
 OPTIONS = ("--write-timeout", "800ms", "--keep-alive", "1m")
 
 
+@functools.cache
+def expected() -> bytes:
+    """What there is to be read: 16 MB."""
+    return b"".join(b"%015d\n" % number for number in range(1_000_000))
+
+
 @pytest.fixture(params=WAYS)
 def reader(request: pytest.FixtureRequest, serve: Callable[..., Serving], tmp_path: Path) -> Iterator[socket.socket]:
     """Somebody with a small window who has asked for 16 MB, on a connection that was idle for long before that."""
     if request.param.startswith("wsgi"):
-        (tmp_path / "vast").write_bytes(EXPECTED)
+        (tmp_path / "vast").write_bytes(expected())
         server = serve("behaviours", *OPTIONS, env={"TEST_FILE": str(tmp_path / "vast")})
     else:
         server = serve("asgi_views:app", *OPTIONS)
@@ -64,14 +70,14 @@ def test_a_slow_reader_that_goes_on_gets_it_all(reader: socket.socket) -> None:
         got += reader.recv(8 * 1024)
         time.sleep(0.02)
     body = rest(reader, got)
-    assert len(body) == len(EXPECTED) and body == EXPECTED
+    assert len(body) == len(expected()) and body == expected()
 
 
 def test_a_reader_that_stops_is_cut(reader: socket.socket) -> None:
     got = bytearray(reader.recv(1000))
     time.sleep(2.5)
     body = rest(reader, got)
-    assert len(body) < len(EXPECTED) and EXPECTED.startswith(body)
+    assert len(body) < len(expected()) and expected().startswith(body)
 
 
 def test_the_time_of_a_slow_reader_begins_with_its_reply_and_not_before_a_view_that_held_the_event_loop(
@@ -84,7 +90,7 @@ def test_the_time_of_a_slow_reader_begins_with_its_reply_and_not_before_a_view_t
         for _ in range(20):
             got += sock.recv(8 * 1024)
             time.sleep(0.02)
-        assert rest(sock, got) == EXPECTED
+        assert rest(sock, got) == expected()
 
 
 def test_the_time_of_an_idle_client_begins_with_its_reply_and_not_before_a_view_that_held_the_event_loop(
