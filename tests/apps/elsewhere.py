@@ -6,6 +6,7 @@ import time
 
 NOTES = []
 WRITTEN = []
+STOOD_STILL = []
 TOLD = threading.Event()
 PART = b"0123456789abcdef" * 20_000
 
@@ -65,8 +66,8 @@ def view_notes(environ, start_response):
     return answer(start_response, "\n".join(NOTES).encode())
 
 
-def view_written(environ, start_response):
-    return answer(start_response, str(len(WRITTEN)).encode())
+def view_stood_still(environ, start_response):
+    return answer(start_response, str(len(STOOD_STILL)).encode())
 
 
 def view_writes_on(environ, start_response):
@@ -79,6 +80,7 @@ def view_writes_on(environ, start_response):
 
     noting(work)
     until_it_stands_still(WRITTEN)
+    STOOD_STILL.append(1)
     return []
 
 
