@@ -210,7 +210,8 @@ impl Pipelines {
     /// A list that is empty again.
     #[inline]
     pub fn reuse(&mut self, waiting: Waiting) {
-        if self.spare.len() < SPARE && waiting.others.capacity() <= SPARE_ROOM {
+        let room = waiting.others.capacity().max(waiting.alike.room());
+        if self.spare.len() < SPARE && room <= SPARE_ROOM {
             self.spare.push(waiting);
         }
     }

@@ -79,6 +79,11 @@ impl Alike {
         self.requests.last().map_or(0, |one| one.left)
     }
 
+    /// So many find room without more memory.
+    pub fn room(&self) -> usize {
+        self.requests.capacity()
+    }
+
     /// Nobody knows for how long they wait.
     #[cold]
     pub fn rest(&mut self) {
