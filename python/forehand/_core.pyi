@@ -35,7 +35,7 @@ def watch_parent(fd: int, patience_ms: int, /) -> None:
     """End this process so many milliseconds after a pipe has ended: its supervisor is gone."""
 
 def end_within(patience_ms: int, status: int) -> None:
-    """End this process so many milliseconds from now, whatever holds the interpreter then."""
+    """End this process so many milliseconds from now, whatever holds the interpreter. Said once more: from then."""
 
 def keep_from_children(fd: int) -> None:
     """Put something dead in this descriptor's place in every forked child, from its first moment on."""

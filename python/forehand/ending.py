@@ -35,6 +35,8 @@ LEAST = 0.5
 CLEAN_UP = 1.0
 #: How long after its time a process is ended that has said nothing, because something holds the interpreter.
 UNHEARD = 0.3
+#: Whoever has the interpreter then has so long to say what has not ended: what that takes is imported first.
+TELLING = 1.0
 
 #: This process ends when it has served: it is the command's, and not a program that goes on after `forehand.serve`.
 process_ends = False
@@ -189,6 +191,7 @@ class _End:
         """Runs on a thread of its own: when the time is over, says what has not ended, and ends the process."""
         if self.over.acquire(True, self.timeout):
             return
+        _core.end_within(int(TELLING * 1000), errors.INTERNAL)
         from forehand.supervisor import log
 
         what = self.threads() if self.running == "threads" else self.callback()

@@ -137,9 +137,23 @@ def on_stop(facts):
 """
 
 
-def test_what_a_hook_has_left_with_the_supervisor_ends_with_it_in_time(serve: Serve, shop: Shop) -> None:
+#: A machine that takes a while for what is imported to say what has not ended.
+SLOW = """
+import importlib.abc, sys, time
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "forehand.supervisor.stacks":
+            time.sleep(0.6)
+
+sys.meta_path.insert(0, Slow())
+"""
+
+
+@pytest.mark.parametrize("machine", ["", SLOW], ids=["quick", "slow"])
+def test_what_a_hook_has_left_with_the_supervisor_ends_with_it_in_time(serve: Serve, shop: Shop, machine: str) -> None:
     folder = shop()
-    (folder / "hooks.py").write_text(LEAVES)
+    (folder / "hooks.py").write_text(machine + LEAVES)
     server = serve("shop", "--on-stop", "hooks:on_stop", "--graceful-timeout", "0.5", cwd=folder)
     assert server.stop() == 1, "something has not ended"
     server.says("the process ends although threads go on after 0.5 s (--graceful-timeout): 'hook's thread' at")

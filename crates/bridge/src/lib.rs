@@ -64,7 +64,7 @@ mod _core {
         Ok(::server::parent::watch(fd, patience_ms)?)
     }
 
-    /// Ends this process so many milliseconds from now, whatever holds the interpreter then.
+    /// Ends this process so many milliseconds from now, whatever holds the interpreter then. Said once more: from then on.
     #[pyfunction]
     fn end_within(patience_ms: u64, status: i32) -> PyResult<()> {
         Ok(exit_timer::within(patience_ms, status)?)
