@@ -278,13 +278,10 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use wire::{Event, Head, Http1, Limits, Policy, Shared};
 
     use super::*;
-    use crate::statistics::layout::STRIDE;
     use crate::statistics::phase::{NO_SLOT, Times};
+    use crate::statistics::played::{head, words};
 
     fn inside(number: u64, first_ms: u64) -> Inside {
         let first = first_ms * 1_000_000;
@@ -346,21 +343,9 @@ mod tests {
         }
     }
 
-    /// What a worker writes, and a request.
-    fn worker() -> (&'static [Word], Arc<Head>) {
-        let words: &'static [Word] = (0..STRIDE).map(|_| Word::new(0)).collect::<Vec<_>>().leak();
-        let mut shared = Shared::new(Limits::default(), Policy::default());
-        let Event::Request(head) =
-            Http1::new(0, 0).advance(&mut &b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &mut shared, 0)
-        else {
-            panic!("no request")
-        };
-        (words, head)
-    }
-
     #[test]
     fn a_look_while_a_request_is_counted_forgets_nothing_of_it() {
-        let (words, head) = worker();
+        let (words, head) = (&*words().leak(), head("GET /"));
         let block = words.first_chunk().expect("a block");
         let mut slots = slots::Slots::default();
         let slot = slots.take(block, &head, &Times::default(), (3, 0));
@@ -395,7 +380,7 @@ mod tests {
 
     #[test]
     fn under_an_event_loop_nobody_looks_for_those_that_have_been_looked_at_as_often_as_any() {
-        let (words, head) = worker();
+        let (words, head) = (&*words().leak(), head("GET /"));
         let block = words.first_chunk().expect("a block");
         let slow = SlowRequests::new(1000, Some(words), Whose::Task);
         assert_eq!(slow.due(), Millis::MAX, "nothing is inside");
@@ -432,7 +417,7 @@ mod tests {
     #[test]
     fn a_loop_that_was_blocked_until_it_looks_says_nothing_of_where_its_tasks_wait() {
         for (late, looks) in [(LATE_MS - 1, true), (LATE_MS, true), (LATE_MS + 1, false)] {
-            let (words, head) = worker();
+            let (words, head) = (&*words().leak(), head("GET /"));
             let slow = SlowRequests::new(1000, Some(words), Whose::Greenlet);
             let times = Times { first: 5_000_000_000, ..Times::default() };
             slots::Slots::default().take(words.first_chunk().expect("a block"), &head, &times, (3, 0));

@@ -83,6 +83,8 @@ pub struct Head {
     pub attachment: Attachment,
     /// What a layer above counts requests with these bytes under; zero until it is known.
     pub label: AtomicU64,
+    /// By which number it knows these bytes again; zero: it has given none.
+    pub number: AtomicU64,
     repeated: AtomicBool,
     /// What whoever keeps heads has found out about this one; zero: nothing yet.
     found_out: FoundOut,
@@ -128,6 +130,7 @@ impl Head {
             expects_continue: framed.expects_continue,
             attachment: OnceLock::new(),
             label: AtomicU64::new(0),
+            number: AtomicU64::new(0),
             repeated: AtomicBool::new(false),
             found_out: FoundOut::default(),
             block,
@@ -143,6 +146,7 @@ impl Head {
             block: Arc::new(Block::without_fields(self.block.variant)),
             attachment: OnceLock::new(),
             label: AtomicU64::new(self.label.load(Ordering::Relaxed)),
+            number: AtomicU64::new(0),
             repeated: AtomicBool::new(false),
             found_out: FoundOut::default(),
             ..*self

@@ -223,19 +223,10 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use reactor::Socket;
-    use wire::{Event, Head, Http1, Limits, Policy, Shared};
 
     use super::*;
     use crate::statistics::phase::Times;
-
-    fn head() -> Arc<Head> {
-        let mut shared = Shared::new(Limits::default(), Policy::default());
-        let text = b"GET /page HTTP/1.1\r\nHost: a\r\nX-Large: abc\r\n\r\n";
-        match Http1::new(0, 0).advance(&mut &text[..], &mut shared, 0) {
-            Event::Request(head) => head,
-            _ => panic!("no request"),
-        }
-    }
+    use crate::statistics::played::head;
 
     /// One whose replies wait for a client, and who reads them.
     struct Connected {
@@ -255,7 +246,7 @@ mod tests {
 
         fn answers(&mut self, number: u64) {
             assert!(self.replies.add(&[b"reply"], usize::MAX));
-            let (head, times) = (head(), Times::default());
+            let (head, times) = (head("GET /page"), Times::default());
             let ended = Ended { head, times, number, written: 5, status: 200 };
             self.pipelines.of(7, &self.replies).others.push(ended);
         }

@@ -17,7 +17,7 @@ use super::routes::Routes;
 use super::run::is_plain;
 use super::series::Key;
 use super::slots::Slots;
-use super::{Block, Counted, FINAL, Statistics, series, waiting};
+use super::{Block, Counted, FINAL, Statistics, histogram, series, waiting};
 
 /// So many together are a burst (`bursts.rs`).
 const MANY: u64 = 8;
@@ -30,45 +30,68 @@ pub struct Alike {
     status: u16,
     series: u16,
     requests: Vec<Waiting>,
-    /// Content bytes of themselves.
+    /// Content bytes of themselves, and of their replies.
     received: u64,
-}
-
-/// When what began of one, or, summed up, of several, in monotonic nanoseconds; how long it waited for the interpreter's lock; content bytes of its reply.
-#[derive(Default)]
-struct Waiting {
-    first: u64,
-    complete: u64,
-    begun: u64,
-    left: u64,
-    gil: u64,
     written: u64,
 }
+
+/// When its application's time ended, in monotonic nanoseconds, and how long before that it had begun to come, was complete, and
+/// was begun; how long it waited for the interpreter's lock. Small: a look at the kernel brings thousands of them, between which
+/// the caches are for other things. None of them has taken four seconds ([`Block::plain`]).
+#[derive(Clone, Copy)]
+struct Waiting {
+    left: u64,
+    first: u32,
+    complete: u32,
+    begun: u32,
+    gil: u32,
+}
+
+const _: () = assert!(histogram::BOUNDS[0] <= u32::MAX as u64);
 
 impl Waiting {
     /// How long its phases took, if its reply is sent then.
     #[inline]
     fn parts(&self, sent: u64) -> Parts {
-        let Self { first, complete, begun, left, gil, .. } = *self;
-        Parts {
-            receive: complete.wrapping_sub(first),
-            queue: begun.wrapping_sub(complete).wrapping_sub(gil),
-            gil,
-            app: left.wrapping_sub(begun),
-            send: sent.wrapping_sub(left),
-            total: sent.wrapping_sub(first),
-        }
+        let mut one = Sum::default();
+        one.add(self);
+        one.parts(sent)
+    }
+}
+
+/// The same of several, summed up. Moments may go round: what lies between two is a difference of sums.
+#[derive(Default)]
+struct Sum {
+    left: u64,
+    first: u64,
+    complete: u64,
+    begun: u64,
+    gil: u64,
+}
+
+impl Sum {
+    #[inline]
+    fn add(&mut self, one: &Waiting) {
+        self.left = self.left.wrapping_add(one.left);
+        self.first += u64::from(one.first);
+        self.complete += u64::from(one.complete);
+        self.begun += u64::from(one.begun);
+        self.gil += u64::from(one.gil);
     }
 
-    /// The sum of both: what lies between is a difference of sums, however often these have gone round.
+    /// `sent`: as often summed up.
     #[inline]
-    fn add(&mut self, other: &Self) {
-        self.first = self.first.wrapping_add(other.first);
-        self.complete = self.complete.wrapping_add(other.complete);
-        self.begun = self.begun.wrapping_add(other.begun);
-        self.left = self.left.wrapping_add(other.left);
-        self.gil = self.gil.wrapping_add(other.gil);
-        self.written = self.written.wrapping_add(other.written);
+    fn parts(&self, sent: u64) -> Parts {
+        let Self { left, first, complete, begun, gil } = *self;
+        let send = sent.wrapping_sub(left);
+        Parts {
+            receive: first - complete,
+            queue: complete - begun - gil,
+            gil,
+            app: begun,
+            send,
+            total: send.wrapping_add(first),
+        }
     }
 }
 
@@ -151,8 +174,12 @@ impl Block {
         if !in_order || left - first > self.plain || left >= self.next_trace || count > waiting::WAITING {
             return false;
         }
-        let gil = times.gil.min(begun - complete);
-        alike.requests.push(Waiting { first, complete, begun, left, gil, written: ended.written });
+        // All of that is shorter than `plain`.
+        let before = |moment: u64| (left - moment) as u32;
+        let gil = times.gil.min(begun - complete) as u32;
+        let (first, complete, begun) = (before(first), before(complete), before(begun));
+        alike.requests.push(Waiting { left, first, complete, begun, gil });
+        alike.written += ended.written;
         if let Framing::Length(received) = ended.head.framing {
             alike.received += received;
         }
@@ -171,10 +198,10 @@ impl Block {
         self.end_run();
         let (words, count) = (self.words, alike.requests.len() as u64);
         let Some(last) = alike.requests.last().map(|one| one.parts(sent)) else { return };
-        let (mut all, mut oldest) = (Waiting::default(), u64::MAX);
+        let (mut all, mut oldest) = (Sum::default(), u64::MAX);
         for one in &alike.requests {
             all.add(one);
-            oldest = oldest.min(one.first);
+            oldest = oldest.min(one.left - u64::from(one.first));
         }
         if sent.saturating_sub(oldest) > self.plain || count > waiting::COUNTED {
             // They have waited for long, as the next request took its time: each has a bucket of its own.
@@ -184,20 +211,15 @@ impl Block {
         if count >= MANY {
             self.bursts.begin();
         }
-        for one in &alike.requests {
-            if self.bursts.looks_at_next() {
-                self.bursts.see((self.scale, words), &one.parts(sent));
-            }
-        }
-        let (written, all) = (all.written, all.parts(sent.wrapping_mul(count)));
+        self.bursts.see_some((self.scale, words), &alike.requests, |one| one.parts(sent));
+        let all = all.parts(sent.wrapping_mul(count));
         self.bursts.passed(words, (&all, &last));
         waiting::begin_count(words, count);
         series::observe_quick(words, alike.series.into(), (all.total, count));
         self.count(Meta::Ended, count);
         waiting::end_count(words, count);
         self.routes.count(words, series::route_part(alike.label), (all.app, count));
-        self.count(Meta::Sent, written);
-        self.count(Meta::Received, std::mem::take(&mut alike.received));
+        self.count_content(alike);
         alike.requests.clear();
     }
 
@@ -212,8 +234,13 @@ impl Block {
             waiting::end_count(words, 1);
             self.bursts.add((self.scale, words), &parts);
             self.routes.count(words, series::route_part(alike.label), (parts.app, 1));
-            self.count(Meta::Sent, one.written);
         }
+        self.count_content(alike);
+    }
+
+    #[inline]
+    fn count_content(&self, alike: &mut Alike) {
+        self.count(Meta::Sent, std::mem::take(&mut alike.written));
         self.count(Meta::Received, std::mem::take(&mut alike.received));
     }
 
@@ -232,13 +259,12 @@ impl Block {
 mod tests {
     use std::sync::Arc;
 
-    use wire::{Event, Head, Http1, Limits, Policy, Shared};
+    use wire::Head;
 
-    use super::super::layout::{PHASES, STRIDE, Word, add, load};
-    use super::super::{histogram, slots};
+    use super::super::layout::{PHASES, Word, add, load};
+    use super::super::played::{Worker, head};
+    use super::super::slots;
     use super::*;
-    use crate::engine::Config;
-    use crate::log::Log;
 
     const MS: u64 = 1_000_000;
 
@@ -247,80 +273,61 @@ mod tests {
         waiting::died(words, slots::counted(words))
     }
 
-    fn head(request: &str) -> Arc<Head> {
-        let mut shared = Shared::new(Limits::default(), Policy::default());
-        let text = format!("{request} HTTP/1.1\r\nHost: a\r\nX-Large: abc\r\nContent-Length: 5\r\n\r\n");
-        match Http1::new(0, 0).advance(&mut text.as_bytes(), &mut shared, 0) {
-            Event::Request(head) => head,
-            _ => panic!("no request: {request}"),
-        }
-    }
-
-    /// A worker that knows a route by now.
-    struct Worker {
-        statistics: Statistics,
-        words: &'static [Word],
+    /// A worker that knows a route by now, and a pipeline for it.
+    struct Pipeline {
+        worker: Worker,
         head: Arc<Head>,
         alike: Alike,
-        requests: u64,
-        now: u64,
     }
 
-    impl Worker {
+    impl Pipeline {
         fn new() -> Self {
-            let words: Vec<Word> = (0..STRIDE).map(|_| Word::new(0)).collect();
-            let words: &'static [Word] = words.leak();
-            let config = Config { statistics: Some(words), ..Config::default() };
-            let statistics = Statistics::new(&config, &Log::none());
-            let (head, alike) = (head("GET /"), Alike::default());
-            let mut worker = Self { statistics, words, head, alike, requests: 0, now: 1 };
+            let mut pipeline =
+                Self { worker: Worker::default(), head: head("GET /"), alike: Alike::default() };
             for _ in 0..2 {
-                let times = worker.answers();
-                worker.counts(&times);
+                let times = pipeline.answers();
+                pipeline.worker.counts(&pipeline.head, &times, 200);
             }
-            worker.statistics.looks();
-            worker
+            pipeline.worker.statistics.looks();
+            pipeline
         }
 
         fn answers(&mut self) -> Times {
-            let mut times = Times::default();
-            self.statistics.note(self.now);
-            self.statistics.arrived(&mut times, 0);
-            self.requests += 1;
-            self.statistics.begin(&self.head, &mut times, (self.requests, 0));
-            self.now += 1000;
-            times.ended = self.now;
-            times
-        }
-
-        fn counted<'a>(&self, head: &'a Head, times: &'a Times) -> Counted<'a> {
-            Counted { head, times, number: self.requests, written: 7, status: 200 }
-        }
-
-        fn counts(&mut self, times: &Times) {
-            let head = Arc::clone(&self.head);
-            let counted = self.counted(&head, times);
-            self.statistics.settle_now(&counted);
+            self.worker.answers(&self.head, 1000)
         }
 
         fn waits(&mut self, times: &Times) -> bool {
-            let head = Arc::clone(&self.head);
-            let counted = self.counted(&head, times);
-            self.statistics.waits(&mut self.alike, &counted)
+            let counted = self.worker.counted(&self.head, times, 200);
+            self.worker.statistics.waits(&mut self.alike, &counted)
+        }
+
+        /// So many are answered, and their replies wait.
+        fn has_waiting(&mut self, requests: u64) {
+            for _ in 0..requests {
+                let times = self.answers();
+                assert!(self.waits(&times));
+            }
+        }
+
+        /// Their replies are sent so much later.
+        fn sends(&mut self, later: u64) {
+            let sent = self.worker.now + later;
+            self.worker.statistics.settle_alike(&mut self.alike, sent);
+        }
+
+        fn words(&self) -> &'static [Word] {
+            self.worker.words
         }
 
         /// How many are counted, and how many have died with it, if it is killed now.
         fn at_a_kill(&self) -> (u64, u64) {
-            (slots::counted(self.words), slots::read(self.words, true).len() as u64 + died(self.words))
-        }
-
-        fn of(&self, what: Meta) -> u64 {
-            load(&self.words[META + what as usize])
+            let (counted, inside) = self.worker.at_a_kill();
+            (counted, inside + died(self.words()))
         }
 
         /// By the ending: how many are counted in series, and for how long they took in all.
         fn in_series(&self, ending: Ending) -> (u64, u64) {
-            let of_it = series::read(self.words)
+            let of_it = series::read(self.words())
                 .filter(|(key, _)| key.is_some_and(|key| key.ending() == ending as u8))
                 .map(|(_, series)| (series.count(), series.sum));
             of_it.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
@@ -329,33 +336,29 @@ mod tests {
 
     #[test]
     fn they_have_died_with_their_worker_until_they_are_counted_and_then_not() {
-        let mut worker = Worker::new();
+        let mut pipeline = Pipeline::new();
         for waiting in 1..=20 {
-            let times = worker.answers();
-            assert_eq!(worker.at_a_kill(), (2, waiting), "it is inside");
-            assert_eq!(slots::count(worker.words), 1, "the only one");
-            assert!(worker.waits(&times));
-            assert_eq!(worker.at_a_kill(), (2, waiting));
-            assert_eq!(slots::count(worker.words), 0, "its application has it no more");
+            let times = pipeline.answers();
+            assert_eq!(pipeline.at_a_kill(), (2, waiting), "it is inside");
+            assert_eq!(slots::count(pipeline.words()), 1, "the only one");
+            assert!(pipeline.waits(&times));
+            assert_eq!(pipeline.at_a_kill(), (2, waiting));
+            assert_eq!(slots::count(pipeline.words()), 0, "its application has it no more");
         }
-        let sent = worker.now + 500;
-        worker.statistics.settle_alike(&mut worker.alike, sent);
-        assert_eq!((worker.at_a_kill(), worker.of(Meta::Waiting)), ((22, 0), 0));
+        pipeline.sends(500);
+        assert_eq!((pipeline.at_a_kill(), pipeline.worker.of(Meta::Waiting)), ((22, 0), 0));
         let took: u64 = (0..20).map(|before| 1500 + before * 1000).sum();
-        assert_eq!(worker.in_series(Ending::Answered), (22, took + 2 * 1000), "until they were sent");
-        assert_eq!((worker.of(Meta::Sent), worker.of(Meta::Received)), (22 * 7, 22 * 5));
-        assert!(worker.alike.requests.is_empty());
+        assert_eq!(pipeline.in_series(Ending::Answered), (22, took + 2 * 1000), "until they were sent");
+        assert_eq!((pipeline.worker.of(Meta::Sent), pipeline.worker.of(Meta::Received)), (22 * 7, 22 * 5));
+        assert!(pipeline.alike.requests.is_empty());
     }
 
     #[test]
     fn a_kill_in_the_midst_of_it_has_counted_them_or_has_not() {
-        let mut worker = Worker::new();
-        for _ in 0..3 {
-            let times = worker.answers();
-            assert!(worker.waits(&times));
-        }
-        let block = worker.statistics.block.as_mut().expect("statistics");
-        let (words, series) = (block.words, usize::from(worker.alike.series));
+        let mut pipeline = Pipeline::new();
+        pipeline.has_waiting(3);
+        let block = pipeline.worker.statistics.block.as_mut().expect("statistics");
+        let (words, series) = (block.words, usize::from(pipeline.alike.series));
         let kill = || (slots::counted(words), died(words));
         waiting::begin_count(words, 2);
         assert_eq!(kill(), (2, 3));
@@ -366,7 +369,7 @@ mod tests {
         waiting::end_count(words, 2);
         assert_eq!(kill(), (4, 1));
         // And as a request is about to wait.
-        let slot = block.slots.take(words, &worker.head, &Times::default(), (9, 0));
+        let slot = block.slots.take(words, &pipeline.head, &Times::default(), (9, 0));
         let inside = || slots::read(words, true).len() as u64 + died(words);
         assert_eq!(inside(), 2);
         Slots::waits(words, slot, 2);
@@ -379,9 +382,9 @@ mod tests {
 
     #[test]
     fn who_is_another_or_remarkable_does_not_wait_with_them() {
-        let mut worker = Worker::new();
-        let times = worker.answers();
-        assert!(worker.waits(&times));
+        let mut pipeline = Pipeline::new();
+        let times = pipeline.answers();
+        assert!(pipeline.waits(&times));
         let others: [&dyn Fn(&mut Times); 5] = [
             &|times| times.https = true,
             &|times| times.reply = times.ended,
@@ -390,69 +393,62 @@ mod tests {
             &|times| times.ended = times.first + 6 * MS,
         ];
         for (place, changes) in others.into_iter().enumerate() {
-            let mut times = worker.answers();
+            let mut times = pipeline.answers();
             changes(&mut times);
-            assert!(!worker.waits(&times), "case {place}");
-            assert_eq!(slots::count(worker.words), 1, "it is as it was");
-            worker.counts(&times);
+            assert!(!pipeline.waits(&times), "case {place}");
+            assert_eq!(slots::count(pipeline.words()), 1, "it is as it was");
+            pipeline.worker.counts(&pipeline.head, &times, 200);
         }
-        worker.head = head("GET /other");
-        let times = worker.answers();
-        assert!(!worker.waits(&times), "another route");
-        worker.now += 1000 * MS;
-        let times = worker.answers();
-        assert!(!worker.waits(&times), "it is time for one to be kept");
+        pipeline.head = head("GET /other");
+        let times = pipeline.answers();
+        assert!(!pipeline.waits(&times), "another route");
+        pipeline.worker.now += 1000 * MS;
+        let times = pipeline.answers();
+        assert!(!pipeline.waits(&times), "it is time for one to be kept");
     }
 
     #[test]
     fn those_that_have_waited_for_long_have_buckets_of_their_own() {
         for (waited, quick) in [(4, true), (6, false)] {
-            let mut worker = Worker::new();
-            for _ in 0..3 {
-                let times = worker.answers();
-                assert!(worker.waits(&times));
-            }
-            let sent = worker.now + waited * MS;
-            worker.statistics.settle_alike(&mut worker.alike, sent);
-            worker.statistics.looks();
-            assert_eq!(worker.at_a_kill(), (5, 0));
-            let found = series::read(worker.words).map(|(_, series)| series.buckets[0]).sum::<u64>();
+            let mut pipeline = Pipeline::new();
+            pipeline.has_waiting(3);
+            pipeline.sends(waited * MS);
+            pipeline.worker.statistics.looks();
+            assert_eq!(pipeline.at_a_kill(), (5, 0));
+            let found = series::read(pipeline.words()).map(|(_, series)| series.buckets[0]).sum::<u64>();
             assert_eq!(found, if quick { 5 } else { 2 }, "{waited} ms");
             let mut send = histogram::Histogram::default();
-            send.add(worker.words, super::super::phase::Phase::Send as usize);
+            send.add(pipeline.words(), super::super::phase::Phase::Send as usize);
             assert_eq!(send.count(), 5);
             let longest = send.quantile(1.0).expect("some");
             assert!(longest.abs_diff(waited * MS) < waited * MS / 8, "{longest}");
-            assert!(load(&worker.words[PHASES]) == 0, "nobody came from elsewhere");
+            assert!(load(&pipeline.words()[PHASES]) == 0, "nobody came from elsewhere");
         }
     }
 
     #[test]
     fn those_whose_client_leaves_are_counted_as_that() {
-        let mut worker = Worker::new();
-        for _ in 0..3 {
-            let times = worker.answers();
-            assert!(worker.waits(&times));
-        }
-        let now = worker.now + MS;
-        worker.statistics.lose_alike(&mut worker.alike, now);
-        assert_eq!(worker.at_a_kill(), (5, 0));
-        assert_eq!((worker.in_series(Ending::Answered).0, worker.in_series(Ending::ClientGone).0), (2, 3));
-        assert!(worker.alike.requests.is_empty());
+        let mut pipeline = Pipeline::new();
+        pipeline.has_waiting(3);
+        let now = pipeline.worker.now + MS;
+        pipeline.worker.statistics.lose_alike(&mut pipeline.alike, now);
+        assert_eq!(pipeline.at_a_kill(), (5, 0));
+        assert_eq!(
+            (pipeline.in_series(Ending::Answered).0, pipeline.in_series(Ending::ClientGone).0),
+            (2, 3)
+        );
+        assert!(pipeline.alike.requests.is_empty());
     }
 
     #[test]
     fn whoever_goes_round_is_told_from_whoever_has_not_been_counted() {
-        let mut worker = Worker::new();
-        let ended = &worker.words[META + Meta::Ended as usize];
+        let mut pipeline = Pipeline::new();
+        let ended = &pipeline.words()[META + Meta::Ended as usize];
         store(ended, waiting::WILL_BE - 1);
-        for _ in 0..4 {
-            let times = worker.answers();
-            assert!(worker.waits(&times));
-        }
-        waiting::begin_count(worker.words, 4);
-        assert_eq!(died(worker.words), 4);
+        pipeline.has_waiting(4);
+        waiting::begin_count(pipeline.words(), 4);
+        assert_eq!(died(pipeline.words()), 4);
         add(ended, 4);
-        assert_eq!(died(worker.words), 0);
+        assert_eq!(died(pipeline.words()), 0);
     }
 }

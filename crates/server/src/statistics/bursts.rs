@@ -44,6 +44,27 @@ impl Bursts {
         self.ended = self.ended.max(FEW);
     }
 
+    /// These have ended together, and are summed up: some of them are looked at.
+    pub fn see_some<T>(&mut self, at: (&Scale, &Block), all: &[T], parts: impl Fn(&T) -> Parts) {
+        let mut rest = all;
+        // The first few one by one; then there are as many between two of them as there always are.
+        while self.ended < FEW
+            && let Some((one, others)) = rest.split_first()
+        {
+            self.looks_at_next();
+            self.see(at, &parts(one));
+            rest = others;
+        }
+        self.ended += rest.len() as u64;
+        let next = |unseen: u64| (EVERY - 1).saturating_sub(unseen) as usize;
+        while let Some((one, others)) = rest.get(next(self.unseen)..).and_then(<[T]>::split_first) {
+            self.unseen = EVERY;
+            self.see(at, &parts(one));
+            rest = others;
+        }
+        self.unseen += rest.len() as u64;
+    }
+
     /// A request has ended that is summed up with others: whether it is the one that is looked at.
     #[inline]
     pub fn looks_at_next(&mut self) -> bool {
@@ -82,14 +103,14 @@ impl Bursts {
 #[cfg(test)]
 mod tests {
     use super::super::histogram::{Histogram, scale};
-    use super::super::layout::{STRIDE, Word};
     use super::super::phase::Phase;
     use super::*;
+    use crate::statistics::played::words;
 
     /// All that is known of the application's times after so many requests between two looks, of which each took a
     /// microsecond more than the one before.
     fn burst(requests: u64) -> Histogram {
-        let words: Vec<Word> = (0..STRIDE).map(|_| Word::new(0)).collect();
+        let words = words();
         let at = (scale(), words.first_chunk().expect("a block"));
         let mut bursts = Bursts::default();
         for request in 1..=requests {
@@ -110,6 +131,40 @@ mod tests {
                 (requests, requests * (requests + 1) / 2 * 1000),
                 "{requests}"
             );
+        }
+    }
+
+    /// The same requests, of which some have ended together with others.
+    fn in_parcels(sizes: &[u64]) -> Histogram {
+        let words = words();
+        let at = (scale(), words.first_chunk().expect("a block"));
+        let mut bursts = Bursts::default();
+        let mut requests = 0;
+        for size in sizes {
+            let parts = |request: &u64| Parts { app: request * 1000, ..Parts::default() };
+            let all: Vec<u64> = (requests + 1..=requests + size).collect();
+            requests += size;
+            bursts.see_some(at, &all, parts);
+            let app = all.iter().sum::<u64>() * 1000;
+            let last = parts(&requests);
+            bursts.passed(at.1, (&Parts { app, ..Parts::default() }, &last));
+        }
+        bursts.end(at);
+        let mut read = Histogram::default();
+        read.add(&words, Phase::App as usize);
+        read
+    }
+
+    #[test]
+    fn whether_they_have_ended_together_makes_no_difference() {
+        let parcels: [&[u64]; 7] =
+            [&[1], &[3, 1], &[20], &[5, 5, 5, 5], &[1, 16, 2, 7, 8], &[7, 7, 7], &[100, 1, 1, 300]];
+        for sizes in parcels {
+            let (together, single) = (in_parcels(sizes), burst(sizes.iter().sum()));
+            assert_eq!((together.count(), together.sum), (single.count(), single.sum), "{sizes:?}");
+            for share in [0.1, 0.25, 0.5, 0.75, 0.9, 1.0] {
+                assert_eq!(together.quantile(share), single.quantile(share), "{share} of {sizes:?}");
+            }
         }
     }
 

@@ -255,9 +255,10 @@ fn middle(index: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statistics::played::words;
 
     fn observed(times: &[u64]) -> Histogram {
-        let words: Vec<Word> = (0..STRIDE).map(|_| Word::new(0)).collect();
+        let words = words();
         let block = words.first_chunk().expect("a block");
         for ns in times {
             sum(block, Phase::App, *ns);

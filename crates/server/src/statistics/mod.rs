@@ -12,6 +12,8 @@ pub mod histogram;
 mod kept;
 pub mod layout;
 pub mod phase;
+#[cfg(test)]
+pub mod played;
 pub mod records;
 pub mod routes;
 mod run;
@@ -77,8 +79,8 @@ pub struct Ended {
 impl Ended {
     #[inline]
     pub fn counted(&self) -> Counted<'_> {
-        let (number, written, status) = (self.number, self.written, self.status);
-        Counted { head: &self.head, times: &self.times, number, written, status }
+        let Self { head, times, number, written, status } = self;
+        Counted { head, times, number: *number, written: *written, status: *status }
     }
 
     /// It is counted elsewhere: nothing is left of it here.
@@ -148,10 +150,8 @@ impl Statistics {
                 store(&words[META + Meta::NamesUpper as usize], upper);
                 store(&words[META + Meta::NamesSeed as usize], seed);
             }
-            let remarkable = match config.slow_request {
-                0 => u64::MAX,
-                ms => ms.saturating_mul(1_000_000),
-            };
+            let ms = Some(config.slow_request).filter(|ms| *ms != 0);
+            let remarkable = ms.map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
             Box::new(Block {
                 words,
                 scale: histogram::scale(),

@@ -161,10 +161,11 @@ pub fn read(words: &[Word]) -> Vec<Record> {
 mod tests {
     use super::layout::RECORD_COUNT;
     use super::*;
+    use crate::statistics::played::words;
 
     #[test]
     fn the_newest_of_each_kind_are_kept() {
-        let words: Vec<Word> = (0..layout::STRIDE).map(|_| Word::new(0)).collect();
+        let words = words();
         let mut record = Record {
             number: 0,
             wall: 0,

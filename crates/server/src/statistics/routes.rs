@@ -323,10 +323,7 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words() -> Vec<Word> {
-        (0..layout::STRIDE).map(|_| Word::new(0)).collect()
-    }
+    use crate::statistics::played::words;
 
     #[test]
     fn keys_in_a_path_are_one_route() {

@@ -208,77 +208,35 @@ impl Block {
 mod tests {
     use std::sync::Arc;
 
-    use wire::{Event, Head, Http1, Limits, Policy, Shared};
+    use wire::Head;
 
-    use super::super::layout::{SLOTS, STRIDE, Word};
+    use super::super::layout::SLOTS;
+    use super::super::played::{Worker, head};
     use super::*;
-    use crate::engine::Config;
-    use crate::log::Log;
-
-    fn head(request: &str) -> Arc<Head> {
-        let mut shared = Shared::new(Limits::default(), Policy::default());
-        let text = format!("{request} HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
-        match Http1::new(0, 0).advance(&mut text.as_bytes(), &mut shared, 0) {
-            Event::Request(head) => head,
-            _ => panic!("no request: {request}"),
-        }
-    }
-
-    /// A worker that has answered so many requests, and what it has written.
-    struct Worker {
-        statistics: Statistics,
-        words: &'static [Word],
-        requests: u64,
-        now: u64,
-    }
 
     impl Worker {
-        fn new() -> Self {
-            let words: Vec<Word> = (0..STRIDE).map(|_| Word::new(0)).collect();
-            let words: &'static [Word] = words.leak();
-            let config = Config { statistics: Some(words), ..Config::default() };
-            Self {
-                statistics: Statistics::new(&config, &Log::none()),
-                words,
-                requests: 0,
-                // There was no pause before it: one is kept in the recorder, and the others are counted together.
-                now: 1,
-            }
-        }
-
         fn serves(&mut self, head: &Head, status: u16, took: u64) {
             self.serves_and_sends(head, status, (took, false));
         }
 
         /// `sends`: what it has sent before its call has ended.
         fn serves_and_sends(&mut self, head: &Head, status: u16, (took, sends): (u64, bool)) {
-            let mut times = Times::default();
-            self.statistics.note(self.now);
-            self.statistics.arrived(&mut times, 0);
-            self.statistics.begin(head, &mut times, (self.requests, 0));
+            let mut times = self.answers(head, took);
+            times.reply = if sends { times.ended } else { 0 };
             assert_eq!(slots::count(self.words), 1, "what has ended is not inside");
-            self.now += took;
-            times.ended = self.now;
-            times.reply = if sends { self.now } else { 0 };
-            self.requests += 1;
-            let counted = Counted { head, times: &times, number: self.requests, written: 7, status };
-            self.statistics.settle_now(&counted);
-            assert_eq!(self.at_a_kill(), self.requests, "counted, or inside");
+            self.counts(head, &times, status);
+            let (counted, inside) = self.at_a_kill();
+            assert_eq!(counted + inside, self.requests, "counted, or inside");
             assert_eq!(slots::count(self.words), 0);
         }
 
-        /// What is known of if the worker is killed now.
-        fn at_a_kill(&self) -> u64 {
-            slots::counted(self.words) + slots::read(self.words, true).len() as u64
-        }
-
         fn ended(&self) -> u64 {
-            load(&self.words[META + Meta::Ended as usize])
+            self.of(Meta::Ended)
         }
 
         /// One that has answered the first two requests of a route, of which the second has made it known.
         fn that_knows() -> (Self, Arc<Head>) {
-            let (mut worker, head) = (Self::new(), head("GET /"));
+            let (mut worker, head) = (Self::default(), head("GET /"));
             worker.serves(&head, 200, 1000);
             worker.serves(&head, 200, 1000);
             (worker, head)
@@ -349,7 +307,7 @@ mod tests {
         };
         for _ in 0..30 {
             let heads = || ["GET /", "POST /orders/7", "GET /orders/8"].map(head);
-            let (mut run, mut single) = ((Worker::new(), heads()), (Worker::new(), heads()));
+            let (mut run, mut single) = ((Worker::default(), heads()), (Worker::default(), heads()));
             single.0.statistics.count_at_once();
             let mut which = 0;
             for _ in 0..300 {

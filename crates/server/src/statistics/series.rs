@@ -223,10 +223,7 @@ pub fn fold(words: &[Word], key: Option<Key>, series: &Series) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words() -> Vec<Word> {
-        (0..layout::STRIDE).map(|_| Word::new(0)).collect()
-    }
+    use crate::statistics::played::words;
 
     fn key(status: u16) -> Key {
         Key::new(USED | 3 | 1 << 8 | HTTPS, 17, status, Ending::Timeout)

@@ -69,6 +69,11 @@ fn of(words: &Block, slot: u16) -> &[Word; SLOT_WIDTH] {
     &rows[usize::from(slot).wrapping_sub(1) % SLOT_COUNT]
 }
 
+#[inline(never)]
+fn put_line(words: &[Word], head: &Head) {
+    put_beginning(words, head.line(), head.method_and_path().len());
+}
+
 /// Under an event loop, and of greenlets: the slot of the request of which a step runs. Who looks from outside cannot tell by the thread,
 /// which all requests have in common. It outlives the worker, so that who has ended it by a fault can be told.
 /// A process that an application has forked shares that memory, and says nothing there.
@@ -108,12 +113,16 @@ pub struct Slots {
     free: Vec<u16>,
     /// The highest that was ever given.
     highest: u16,
+    /// Of which head the line stands in each, by the numbers that were given to heads, and how many were.
+    lines: [u64; SLOT_COUNT],
+    numbers: u64,
 }
 
 impl Default for Slots {
     fn default() -> Self {
         // The first is given first, so that few pages are ever touched. Numbers are one more than places.
-        Self { free: (1..=SLOT_COUNT as u16).rev().collect(), highest: 0 }
+        let free = (1..=SLOT_COUNT as u16).rev().collect();
+        Self { free, highest: 0, lines: [0; SLOT_COUNT], numbers: 0 }
     }
 }
 
@@ -127,6 +136,7 @@ impl Slots {
             self.highest = slot;
             store(&words[META + Meta::SlotsUsed as usize], slot.into());
         }
+        let is_new = self.holds_another(slot, head);
         change(of(words, slot), |row| {
             let Some(row) = row.first_chunk::<{ SLOT_WIDTH - 1 }>() else { return };
             store(&row[NUMBER], number);
@@ -134,10 +144,32 @@ impl Slots {
             store(&row[BEGUN], times.begun);
             store(&row[THREAD], reactor::sys::thread_id());
             store(&row[LABEL], label);
-            put_beginning(&row[LINE..ID], head.line(), head.method_and_path().len());
+            if is_new {
+                put_line(&row[LINE..ID], head);
+            }
             store(&row[USED], INSIDE);
         });
         slot
+    }
+
+    /// The line of this head is not the one that stands in a slot; it will be from now on. Most often the requests that have
+    /// a slot one after the other are the same, and a line is a third of what there is to write of one.
+    #[inline]
+    fn holds_another(&mut self, slot: u16, head: &Head) -> bool {
+        let number = match head.number.load(Ordering::Relaxed) {
+            0 => self.number(head),
+            number => number,
+        };
+        let line = &mut self.lines[usize::from(slot).wrapping_sub(1) % SLOT_COUNT];
+        std::mem::replace(line, number) != number
+    }
+
+    /// Gives a head its number.
+    #[inline(never)]
+    fn number(&mut self, head: &Head) -> u64 {
+        self.numbers += 1;
+        head.number.store(self.numbers, Ordering::Relaxed);
+        self.numbers
     }
 
     /// Somebody else has named its request.
@@ -291,11 +323,46 @@ impl Inside {
 #[cfg(test)]
 mod tests {
     use super::super::phase::Ending;
+    use super::super::played::{head, words};
     use super::*;
 
     #[test]
+    fn a_slot_has_the_line_of_its_own_request_whoever_had_it_before() {
+        let words = words();
+        let block = words.first_chunk().expect("a block");
+        let mut slots = Slots::default();
+        let lines = ["GET /", "GET /a/longer/one", "GET /", "GET /", "POST /", "GET /a", "GET /a", "GET /b"];
+        // Some are kept, as by a client that repeats itself; of the others each is made anew, where one before it has been.
+        let kept = lines.map(head);
+        let mut seed = 7_u64;
+        let mut dice = |sides: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((seed >> 33) % sides) as usize
+        };
+        for number in 0..1000 {
+            let mut inside = Vec::new();
+            for _ in 0..=dice(3) {
+                let which = dice(lines.len() as u64);
+                let anew;
+                let head = if dice(2) == 0 {
+                    &kept[which]
+                } else {
+                    anew = head(lines[which]);
+                    &anew
+                };
+                let slot = slots.take(block, head, &Times::default(), (number, 0));
+                inside.push((slot, lines[which]));
+            }
+            for (slot, line) in inside.iter().rev() {
+                assert_eq!(find(&words, *slot, false).map(|found| found.line).as_deref(), Some(*line));
+                slots.give_back(block, *slot);
+            }
+        }
+    }
+
+    #[test]
     fn whoever_is_killed_while_it_counts_has_counted_its_request_or_was_inside_of_it() {
-        let words: Vec<Word> = (0..layout::STRIDE).map(|_| Word::new(0)).collect();
+        let words = words();
         let block = words.first_chunk().expect("a block");
         let place = series::place(&words, series::Key::new(1, 0, 200, Ending::Answered));
         let ended = &words[META + Meta::Ended as usize];
