@@ -13,6 +13,7 @@ TESTERS ?= 6
 # Which tests .venv's Python runs.
 PYTHON_TESTS ?= tests
 BIN := .venv/bin
+CHECKED_LOAD := $(CURDIR)/target/debug/forehand-load
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup --no-loadscope-reorder
 MATURIN := PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet
@@ -25,7 +26,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -path '*/status/page/*.*' -o -name hot_functions.txt) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test test-rust test-python test-built debug-built test-debug sanitize miri h2spec attacks check lint lint-rust lint-python loom fuzz race torment autobahn bench bench-load docs interpreters interpreters-built clean load lab
+.PHONY: build serve test test-rust test-python test-built debug-built test-debug sanitize miri h2spec attacks check lint lint-rust lint-python loom fuzz race torment autobahn bench bench-load docs interpreters interpreters-built clean load load-checked lab
 
 build: .venv/built
 
@@ -70,9 +71,10 @@ test-rust: .venv/ready
 	RUST_TEST_THREADS=4 cargo test --tests --workspace --exclude bridge --exclude forehand-load
 	RUST_TEST_THREADS=4 cargo test --tests -p forehand-load
 
-# Other interpreters' tests beside those of .venv's: so nobody waits while a processor has nothing to do.
-test-python: .venv/built .venv/tested-with load
-	$(BIN)/python tools/interpreters.py --beside $(PYTEST) $(PYTHON_TESTS)
+# Other interpreters' tests beside those of .venv's: so nobody waits while a processor has nothing to do. Tests of the lab
+# have the engine as its own tests have it, with every assertion.
+test-python: .venv/built .venv/tested-with load-checked
+	FOREHAND_LOAD=$(CHECKED_LOAD) $(BIN)/python tools/interpreters.py --beside $(PYTEST) $(PYTHON_TESTS)
 
 # The crates' tests, built and not run.
 test-built: .venv/ready
@@ -100,6 +102,10 @@ lint-python: .venv/built .venv/tested-with
 # The load engine of the lab: target/release/forehand-load.
 load:
 	cargo build --release -p forehand-load
+
+# The same with every assertion, as `cargo test` builds it: target/debug/forehand-load.
+load-checked: .venv/ready
+	cargo build -p forehand-load
 
 # A small comparison, in three minutes at most; the last line is where its report is.
 lab: .venv/built .venv/with-lab load

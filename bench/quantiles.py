@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import bisect
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,8 @@ sys.path[:0] = [str(HERE.parent / "tests"), str(HERE.parent / "tests/inside")]
 from scraper import Prometheus, status_address  # noqa: E402
 from serving import Serving  # noqa: E402
 
-ENGINE = HERE.parent / "target/release/forehand-load"
+#: The one that is named, or that of `make load`.
+ENGINE = Path(os.environ.get("FOREHAND_LOAD") or HERE.parent / "target/release/forehand-load")
 SHARES = (50, 90, 99)
 #: How far a native histogram may be from what the engine has seen, and a bound from a quantile that lies at it.
 NATIVE, EDGE = 0.05, 0.02

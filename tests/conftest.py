@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from browsing import browser as browser
-from serving import RUNNING, SHOWN_OF_LOG, Serving
+from serving import RUNNING, SHOWN_OF_LOG, Serving, Shared
 
 #: Folders whose files share servers.
 SHARING = ("tests/fronts",)
@@ -71,6 +71,14 @@ def serve() -> Iterator[Callable[..., Serving]]:
     yield start
     for server in started:
         server.kill()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Shared]:
+    """Servers that tests of a file have in common: `shared(target, *options)`."""
+    servers = Shared()
+    yield servers
+    servers.end()
 
 
 @pytest.fixture(scope="session")

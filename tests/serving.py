@@ -171,6 +171,28 @@ class Serving:
         self._log.close()
 
 
+class Shared:
+    """Servers for tests that change nothing of them: `shared(target, *options)` starts one, and is the same one for the
+    same words until `end`, to which it must have lived. `always`: options of each."""
+
+    def __init__(self, *always: str) -> None:
+        self.always = always
+        self.started: dict[str, Serving] = {}
+
+    def __call__(self, target: str, *options: str, **more: Any) -> Serving:
+        words = repr((target, options, sorted(more.items())))
+        if words not in self.started:
+            self.started[words] = Serving(target, *self.always, *options, **more)
+        return self.started[words]
+
+    def end(self) -> None:
+        """Stop them all, gracefully."""
+        statuses = [server.stop() for server in self.started.values()]
+        for server in self.started.values():
+            server.kill()
+        assert set(statuses) <= {0}, f"{list(self.started)} ended with {statuses}"
+
+
 def read_all(sock: socket.socket) -> bytes:
     """All bytes until the peer closes."""
     parts = []

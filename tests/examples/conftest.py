@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from serving import Serving
+from serving import Serving, Shared
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples"
@@ -14,17 +14,19 @@ EXAMPLES = HERE.parents[1] / "examples"
 Start = Callable[..., Serving]
 
 
-@pytest.fixture(params=["plain", "validated", "gevent"])
-def example(request: pytest.FixtureRequest, serve: Start) -> Start:
-    """`example(folder, "module:attribute", *options, env=...)` serves it, in one run as it is, in another judged, in
-    a third with a greenlet for each request."""
+@pytest.fixture(scope="module", params=["plain", "validated", "gevent"])
+def example(request: pytest.FixtureRequest) -> Iterator[Start]:
+    """`example(folder, "module:attribute", *options, env=...)` serves it until the file's last test: in one run as it
+    is, in another judged, in a third with a greenlet for each request."""
+    servers = Shared()
 
     def start(folder: str, target: str, *options: str, env: dict[str, str] | None = None) -> Serving:
-        if request.param == "gevent":
-            return serve(target, *options, "--worker-class", "gevent", cwd=EXAMPLES / folder, env=env)
-        if request.param == "plain":
-            return serve(target, *options, cwd=EXAMPLES / folder, env=env)
-        told = {**(env or {}), "VALIDATED": target}
-        return serve("validated", f"--pythonpath={HERE}", *options, cwd=EXAMPLES / folder, env=told)
+        kind = {
+            "plain": (target,),
+            "validated": ("validated", f"--pythonpath={HERE}"),
+            "gevent": (target, "--worker-class", "gevent"),
+        }[request.param]
+        return servers(*kind, *options, cwd=EXAMPLES / folder, env={**(env or {}), "VALIDATED": target})
 
-    return start
+    yield start
+    servers.end()

@@ -21,8 +21,8 @@ WAIT = 30
 
 @pytest.fixture(scope="module")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a migrated database, a superuser and the assets. SQLite keeps the first two in one file, which each
-    test copies."""
+    """A folder with a migrated database, a superuser and the assets. SQLite keeps the first two in one file, which is
+    copied for each server."""
     folder = tmp_path_factory.mktemp("migrated")
     env = {**os.environ, "SHOP_DATA": str(folder), "DJANGO_SUPERUSER_PASSWORD": "secret"}
     user = ("createsuperuser", "--noinput", "--username=anna", "--email=anna@example.org")
@@ -36,12 +36,13 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def shop(example: Start, migrated: Path, tmp_path: Path) -> Serving:
-    (tmp_path / "db.sqlite3").write_bytes((migrated / "db.sqlite3").read_bytes())
-    (tmp_path / "collected").symlink_to(migrated / "collected")
+@pytest.fixture(scope="module")
+def shop(example: Start, migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Serving:
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "db.sqlite3").write_bytes((migrated / "db.sqlite3").read_bytes())
+    (folder / "collected").symlink_to(migrated / "collected")
     mount = f"/static={migrated}/collected"
-    return example("django_shop", "shop.wsgi:application", "--static", mount, env={"SHOP_DATA": str(tmp_path)})
+    return example("django_shop", "shop.wsgi:application", "--static", mount, env={"SHOP_DATA": str(folder)})
 
 
 def _token(page: requests.Response) -> str:

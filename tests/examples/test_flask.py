@@ -13,7 +13,7 @@ from conftest import EXAMPLES, Start
 from serving import Serving
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def notes(example: Start) -> Serving:
     # A key of `environ` has a value where an application was asked, and none where a file was sent.
     log = ("--access-log", "%U %s asked by %{wsgi.url_scheme}e.")
@@ -46,9 +46,10 @@ def test_a_form_adds_a_note_and_leads_back(notes: Serving) -> None:
 
 
 def test_the_api_takes_and_gives_json(notes: Serving) -> None:
+    there = requests.get(notes.url + "/api/notes", timeout=10).json()["notes"]
     added = requests.post(notes.url + "/api/notes", json={"text": "from JSON"}, timeout=10)
-    assert (added.status_code, added.json()) == (201, {"number": 1})
-    assert requests.get(notes.url + "/api/notes", timeout=10).json() == {"notes": ["from JSON"]}
+    assert (added.status_code, added.json()) == (201, {"number": len(there) + 1})
+    assert requests.get(notes.url + "/api/notes", timeout=10).json() == {"notes": [*there, "from JSON"]}
     refused = requests.post(notes.url + "/api/notes", json=["not that"], timeout=10)
     assert (refused.status_code, refused.json()) == (400, {"error": 'Send {"text": "..."}.'})
     no_json = requests.post(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from serving import Serving
+from serving import Serving, Shared
 
 pytest.importorskip("gevent")
 GEVENT = ("--worker-class", "gevent")
@@ -26,6 +26,14 @@ def serve() -> Iterator[Callable[..., Serving]]:
     yield start
     for server in started:
         server.kill()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Shared]:
+    """Servers that tests of a file have in common."""
+    servers = Shared(*GEVENT)
+    yield servers
+    servers.end()
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from scraper import PROGRAM
 
 BENCH = Path(__file__).resolve().parents[2] / "bench/quantiles.py"
-ENGINE = BENCH.parents[1] / "target/release/forehand-load"
+ENGINE = Path(os.environ.get("FOREHAND_LOAD") or BENCH.parents[1] / "target/release/forehand-load")
 REQUESTS = 60
 #: What a native bucket adds at the most, and what a classic one does to a time that is within it.
 FINE, COARSE = 1.1, 2.6

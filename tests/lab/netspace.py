@@ -51,11 +51,13 @@ class Net:
         """A Python process, perhaps in a namespace; it has said that it is ready when this returns."""
         words = [sys.executable, "-c", code, *arguments]
         log = (self.folder / f"{name}.log").open("wb")
+        # These are other machines: an engine that is named here is none of theirs.
+        surroundings = {key: value for key, value in os.environ.items() if key != "FOREHAND_LOAD"}
         ready = self.folder / f"{name}.ready"
         process = subprocess.Popen(
             ["ip", "netns", "exec", space, *words] if space else words,
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            env={**os.environ, "READY": str(ready), "TMPDIR": str(self.folder)}, cwd=self.folder,
+            env={**surroundings, "READY": str(ready), "TMPDIR": str(self.folder)}, cwd=self.folder,
         )  # fmt: skip
         log.close()
         self.processes.append(process)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from serving import Serving, read_all, read_reply
+from serving import Serving, Shared, read_all, read_reply
 
 pytestmark = pytest.mark.interpreters
 
@@ -113,10 +113,8 @@ LINES = b"one\ntwo two two\n\nlast"
         ("mixed", [b"", b"on", b"e\n", b"two two two\n\nlast", b"", b""]),
     ],
 )
-def test_lines_are_read_as_from_a_file(
-    serve: Callable[..., Serving], how: str, expected: list[object], buffering: bool
-) -> None:
-    server = serve("behaviours", *([] if buffering else ["--no-request-buffering"]))
+def test_lines_are_read_as_from_a_file(shared: Shared, how: str, expected: list[object], buffering: bool) -> None:
+    server = shared("behaviours", *([] if buffering else ["--no-request-buffering"]))
     for form in _forms(LINES):
         body = ask(server, b"POST /lines?" + how.encode() + b" HTTP/1.1\r\nHost: a\r\n" + form)
         assert ast.literal_eval(body.decode()) == expected, form
@@ -124,8 +122,8 @@ def test_lines_are_read_as_from_a_file(
 
 @pytest.mark.parametrize("options", [(), ("--limit-body-memory-bytes", "1000"), ("--no-request-buffering",)])
 @pytest.mark.parametrize("size", [0, 1, 999, 1000, 1001, 262_143, 262_144, 262_145, 3_000_000])
-def test_uploads_arrive_whole(serve: Callable[..., Serving], options: tuple[str, ...], size: int) -> None:
-    server = serve("behaviours", *options)
+def test_uploads_arrive_whole(shared: Shared, options: tuple[str, ...], size: int) -> None:
+    server = shared("behaviours", *options)
     data = bytes(i * 7 % 251 for i in range(1000)) * (size // 1000 + 1)
     data = data[:size]
     for form in _forms(data) if size < 2000 else _forms(data)[:1]:
@@ -133,9 +131,9 @@ def test_uploads_arrive_whole(serve: Callable[..., Serving], options: tuple[str,
         assert (int(answer[0]), answer[2]) == (size, hashlib.sha256(data).hexdigest())
 
 
-def test_100_continue_is_said_when_the_body_is_wanted(serve: Callable[..., Serving]) -> None:
+def test_100_continue_is_said_when_the_body_is_wanted(shared: Shared) -> None:
     for options, path in [((), "/upload"), (("--no-request-buffering",), "/upload")]:
-        server = serve("behaviours", *options)
+        server = shared("behaviours", *options)
         with server.connect() as sock:
             sock.sendall(
                 f"POST {path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n".encode()
