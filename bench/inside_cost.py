@@ -14,9 +14,11 @@
 Of each row both servers run at the same time, one worker each, on the first processor; wrk loads one and then the
 other from the last one, every other pair in the other order. What is counted is the processor's time of all threads of
 a server's processes, the kernel's part included, divided by the requests that wrk has had answers to. Shown are the
-medians, and of the ratios within pairs the median, the quartiles and the extremes. Bounds are what statistics may
-cost; beside another checkout a hundredth more, as all else that lies between them may cost so much, and with --off that
-alone. Exit status 1: a median is above its bound. 20 pairs of two seconds take a minute and a half for each row.
+medians, and of the ratios within pairs the median, the quartiles and the extremes. After four pairs both servers begin
+anew: where a process has its memory makes it quicker or slower than its like by a few percent, for as long as it lives.
+Bounds are what statistics may cost; beside another checkout a hundredth more, as all else that lies between them may
+cost so much, and with --off that alone. Exit status 1: a median is above its bound. 20 pairs of two seconds take two
+minutes for each row.
 
 Nobody can export as many spans as wrk has requests answered, and a ring that is full costs less than one that is
 written. So the exporter is stopped, and who measures says every millisecond that all has been read.
@@ -43,6 +45,8 @@ HERE = Path(__file__).resolve().parent
 #: The servers' processor, and that of all that loads them.
 FIRST, LAST = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
 PAIRS, SECONDS, CONNECTIONS = 20, 2, 64
+#: So many pairs are of the same two processes.
+ANEW = 4
 #: What a row may cost, as a part of what it costs without; the application and options; what wrk is told.
 ROWS: dict[str, tuple[float, str, list[str]]] = {
     "keepalive": (0.02, "wsgi", []),
@@ -174,6 +178,16 @@ def measured(
     commands: tuple[list[str], list[str]], row: str, given: argparse.Namespace, only: str
 ) -> list[tuple[float, float]]:
     """Pairs of what a request takes: without, and inside. `only`: what processes are called that are counted."""
+    pairs: list[tuple[float, float]] = []
+    while (left := given.pairs - len(pairs)) > 0:
+        pairs += by_two(commands, row, (min(left, given.anew), given.seconds), only)
+    return pairs
+
+
+def by_two(
+    commands: tuple[list[str], list[str]], row: str, times: tuple[int, int], only: str
+) -> list[tuple[float, float]]:
+    """The same of two servers that begin now. `times`: how many pairs, of how many seconds."""
     _, target, options = ROWS[row]
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "app.py").write_text(APP)
@@ -181,9 +195,9 @@ def measured(
         readers = [Reader(server) for server in both]
         try:
             pairs = []
-            for number in range(given.pairs + 1):
+            for number in range(times[0] + 1):
                 order = (0, 1) if number % 2 else (1, 0)
-                took = {at: both[at].loaded(options, given.seconds) for at in order}
+                took = {at: both[at].loaded(options, times[1]) for at in order}
                 pairs.append((took[0], took[1]))
             # The first warms both up.
             return pairs[1:]
@@ -225,6 +239,9 @@ def main() -> int:
     parser.add_argument("--rows", default="", help=f"of {','.join(ROWS)}; without it all, and keepalive with --names")
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of load, for each of a pair")
+    parser.add_argument(
+        "--anew", type=int, default=ANEW, metavar="PAIRS", help="how many, until both servers begin anew"
+    )
     given = parser.parse_args()
     if not shutil.which("wrk"):
         parser.error("wrk is not installed: apt-get install wrk")
