@@ -103,10 +103,6 @@ impl Machine {
     /// What a web server has said of the request beside its head, where one hands its requests on.
     #[inline]
     pub fn given(&self) -> Option<&Given> {
-        // First, as most are, and each request of them asks.
-        if matches!(self, Self::Http1(_)) {
-            return None;
-        }
         match self {
             Self::Http1(_) | Self::Http2(_) => None,
             Self::Gateway(machine) => machine.given(),

@@ -107,19 +107,26 @@ mod tests {
     use super::*;
     use crate::statistics::played::words;
 
-    /// All that is known of the application's times after so many requests between two looks, of which each took a
-    /// microsecond more than the one before.
-    fn burst(requests: u64) -> Histogram {
+    /// All that is known of the application's times after what has ended between two looks.
+    fn between_looks(ends: impl FnOnce(&mut Bursts, (&Scale, &Block))) -> Histogram {
         let words = words();
         let at = (scale(), words.first_chunk().expect("a block"));
         let mut bursts = Bursts::default();
-        for request in 1..=requests {
-            bursts.add(at, &Parts { app: request * 1000, ..Parts::default() });
-        }
+        ends(&mut bursts, at);
         bursts.end(at);
         let mut read = Histogram::default();
         read.add(&words, Phase::App as usize);
         read
+    }
+
+    /// The time of a request, each of which took a microsecond more than the one before.
+    fn parts(request: &u64) -> Parts {
+        Parts { app: request * 1000, ..Parts::default() }
+    }
+
+    /// So many of them have ended one by one.
+    fn burst(requests: u64) -> Histogram {
+        between_looks(|bursts, at| (1..=requests).for_each(|request| bursts.add(at, &parts(&request))))
     }
 
     #[test]
@@ -136,23 +143,16 @@ mod tests {
 
     /// The same requests, of which some have ended together with others.
     fn in_parcels(sizes: &[u64]) -> Histogram {
-        let words = words();
-        let at = (scale(), words.first_chunk().expect("a block"));
-        let mut bursts = Bursts::default();
-        let mut requests = 0;
-        for size in sizes {
-            let parts = |request: &u64| Parts { app: request * 1000, ..Parts::default() };
-            let all: Vec<u64> = (requests + 1..=requests + size).collect();
-            requests += size;
-            bursts.see_some(at, &all, parts);
-            let app = all.iter().sum::<u64>() * 1000;
-            let last = parts(&requests);
-            bursts.passed(at.1, (&Parts { app, ..Parts::default() }, &last));
-        }
-        bursts.end(at);
-        let mut read = Histogram::default();
-        read.add(&words, Phase::App as usize);
-        read
+        between_looks(|bursts, at| {
+            let mut requests = 0;
+            for size in sizes {
+                let all: Vec<u64> = (requests + 1..=requests + size).collect();
+                requests += size;
+                bursts.see_some(at, &all, parts);
+                let app = all.iter().sum::<u64>() * 1000;
+                bursts.passed(at.1, (&Parts { app, ..Parts::default() }, &parts(&requests)));
+            }
+        })
     }
 
     #[test]
