@@ -11,11 +11,12 @@
                                                        this machine can be believed (six minutes)
     python bench/inside_cost.py --rows asgi,pipelined --pairs 40 --seconds 2
 
-Of each row both servers run at the same time, one worker each, on the first processor; wrk loads one and then the
-other from the last one, every other pair in the other order. What is counted is the processor's time of all threads of
-a server's processes, the kernel's part included, divided by the requests that wrk has had answers to. Shown are the
-medians, and of the ratios within pairs the median, the quartiles and the extremes. After four pairs both servers begin
-anew: where a process has its memory makes it quicker or slower than its like by a few percent, for as long as it lives.
+Of each row both servers run at the same time, one worker each, on the first processor, and a wrk for each on the last
+one, which are let go on in turn for 30 ms, every other turn in the other order: where the machine is
+slower for a while, it is so for both. What is counted is the processor's time of all threads of a server's processes,
+the kernel's part included, divided by the requests that its wrk has had answers to. Shown are the medians, and of the
+ratios within pairs the median, the quartiles and the extremes. After four pairs both servers begin anew: where a
+process has its memory makes it quicker or slower than its like by a few percent, for as long as it lives.
 Bounds are what statistics may cost; beside another checkout a hundredth more, as all else that lies between them may
 cost so much, and with --off that alone. Exit status 1: a median is above its bound. 20 pairs of two seconds take two
 minutes for each row.
@@ -39,6 +40,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -47,6 +49,8 @@ FIRST, LAST = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
 PAIRS, SECONDS, CONNECTIONS = 20, 2, 64
 #: So many pairs are of the same two processes.
 ANEW = 4
+#: Seconds that one of a pair is loaded, until it is the turn of the other.
+TURN = 0.03
 #: What a row may cost, as a part of what it costs without; the application and options; what wrk is told.
 ROWS: dict[str, tuple[float, str, list[str]]] = {
     "keepalive": (0.02, "wsgi", []),
@@ -130,15 +134,11 @@ class Server:
                 continue
         return found
 
-    def loaded(self, options: list[str], seconds: int) -> float:
-        """Microseconds of a processor for each request."""
+    def load(self, options: list[str], seconds: int) -> subprocess.Popen[str]:
+        """A wrk that stops before it begins, and ends so many seconds later."""
         command = ["taskset", "-c", str(LAST), "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", *options]
-        before = self.used()
-        said = subprocess.run([*command, f"http://127.0.0.1:{self.port}/"], capture_output=True, text=True).stdout
-        found = re.search(r"(\d+) requests in", said)
-        if not found or "Non-2xx" in said or "Socket errors" in said:
-            raise SystemExit(f"this is no result:\n{said}")
-        return (self.used() - before) / 1000 / int(found[1])
+        stopped = ["sh", "-c", 'kill -STOP $$ && exec "$@"', "sh", *command, f"http://127.0.0.1:{self.port}/"]
+        return subprocess.Popen(stopped, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def end(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -184,6 +184,32 @@ def measured(
     return pairs
 
 
+def in_turn(first: Server, second: Server, options: list[str], seconds: int) -> tuple[float, float]:
+    """Microseconds of a processor for each request of two servers, each of which is loaded for so long."""
+    servers = (first, second)
+    before = [server.used() for server in servers]
+    loads = [server.load(options, 2 * seconds) for server in servers]
+    for number in range(round(seconds / TURN)):
+        for load in loads if number % 2 else reversed(loads):
+            load.send_signal(signal.SIGCONT)
+            time.sleep(TURN)
+            load.send_signal(signal.SIGSTOP)
+    for load in loads:
+        load.send_signal(signal.SIGCONT)
+    said = [load.communicate()[0] for load in loads]
+    used = [server.used() - earlier for server, earlier in zip(servers, before, strict=True)]
+    requests = [answered(words) for words in said]
+    return used[0] / 1000 / requests[0], used[1] / 1000 / requests[1]
+
+
+def answered(said: str) -> int:
+    """How many replies wrk has had."""
+    found = re.search(r"(\d+) requests in", said)
+    if not found or "Non-2xx" in said or "Socket errors" in said:
+        raise SystemExit(f"this is no result:\n{said}")
+    return int(found[1])
+
+
 def by_two(
     commands: tuple[list[str], list[str]], row: str, times: tuple[int, int], only: str
 ) -> list[tuple[float, float]]:
@@ -194,13 +220,8 @@ def by_two(
         both = [Server(command, target, folder, only=only) for command in commands]
         readers = [Reader(server) for server in both]
         try:
-            pairs = []
-            for number in range(times[0] + 1):
-                order = (0, 1) if number % 2 else (1, 0)
-                took = {at: both[at].loaded(options, times[1]) for at in order}
-                pairs.append((took[0], took[1]))
             # The first warms both up.
-            return pairs[1:]
+            return [in_turn(both[0], both[1], options, times[1]) for _ in range(times[0] + 1)][1:]
         finally:
             for reader in readers:
                 reader.end()
