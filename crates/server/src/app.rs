@@ -23,10 +23,11 @@ pub trait App: Send + Sync + 'static {
     /// Runs something that waits, while other threads may use the interpreter.
     fn outside<R>(&self, wait: impl FnOnce() -> R) -> R;
 
-    /// The same for the thread that leads, which waits for work.
+    /// The same for the thread that leads, which waits for work. What it runs gives when that was over, in monotonic
+    /// nanoseconds; zero: nobody has looked at the clock.
     #[inline]
-    fn outside_for_work<R>(&self, wait: impl FnOnce() -> R) -> R {
-        self.outside(wait)
+    fn outside_for_work(&self, wait: impl FnOnce() -> u64) {
+        self.outside(wait);
     }
 
     /// When the thread that leads has last come back from [`App::outside_for_work`], in monotonic nanoseconds; zero: that

@@ -55,8 +55,9 @@ pub trait Lead {
     type Job;
     /// The next job, without waiting.
     fn next(&mut self) -> Next<Self::Job>;
-    /// Sleeps until there may be something, or until the loop's waker is used.
-    fn wait(&mut self);
+    /// Sleeps until there may be something, or until the loop's waker is used. When that was over, in monotonic
+    /// nanoseconds; zero: nobody has looked at the clock.
+    fn wait(&mut self) -> u64;
     /// Takes a finished job back. What still waits for a job waits for this one: whenever another
     /// job is under way, [`Lead::relieved`] has come before.
     fn take_back(&mut self, job: Self::Job);
@@ -84,9 +85,9 @@ pub trait Run<J> {
     fn late(&self, job: &mut J);
     /// Runs something that waits, while others may use the interpreter.
     fn outside<R>(&self, wait: impl FnOnce() -> R) -> R;
-    /// The same, for the leader that waits for work.
-    fn outside_for_work<R>(&self, wait: impl FnOnce() -> R) -> R {
-        self.outside(wait)
+    /// The same, for the leader that waits for work; what it runs gives what [`Lead::wait`] has given.
+    fn outside_for_work(&self, wait: impl FnOnce() -> u64) {
+        self.outside(wait);
     }
 }
 
@@ -201,11 +202,12 @@ impl<L: Lead> Baton<L> {
     ) -> TriedGuard<'a, L> {
         let waits = self.waits.load(Ordering::Relaxed);
         runner.outside_for_work(|| {
-            work.wait();
+            let over = work.wait();
             self.waits.store(waits + 1, Ordering::Release);
             drop(work);
             // A watchdog that goes to sleep at this very moment looks once more (`Baton::watch_may_sleep`).
             self.wake_watchdog(pool);
+            over
         });
         loop {
             if let Some(work) = try_lock(&self.held) {

@@ -333,14 +333,13 @@ impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
     }
 
     #[inline]
-    fn outside_for_work<R>(&self, wait: impl FnOnce() -> R) -> R {
-        let result = self.0.app.outside_for_work(wait);
+    fn outside_for_work(&self, wait: impl FnOnce() -> u64) {
+        self.0.app.outside_for_work(wait);
         self.0.engine.strained(self.0.app.strained_until(), self.0.app.stuck_until());
         self.0.engine.leader_is_back(self.0.app.back_at());
         if self.0.engine.is_held() {
             self.0.engine.held(Held::No);
         }
-        result
     }
 }
 

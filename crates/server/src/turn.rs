@@ -457,7 +457,7 @@ impl Lead for Loop {
         }
     }
 
-    fn wait(&mut self) {
+    fn wait(&mut self) -> u64 {
         loop {
             // Whoever leads has had the interpreter, or does not need it.
             self.engine.held(Held::No);
@@ -466,8 +466,11 @@ impl Lead for Loop {
             self.engine.show_rest(self.connections.len(), lined_up);
             let nothing_left = !self.has_more() && !self.requests.any_left();
             self.poll(nothing_left);
-            if !self.requests.answers_natively() || self.answer_natively_alone() {
-                return;
+            if !self.requests.answers_natively() {
+                return self.poller.statistics.stamp();
+            }
+            if self.answer_natively_alone() {
+                return 0;
             }
         }
     }

@@ -31,7 +31,9 @@ impl Lead for Work {
         Next::Ready(self.todo)
     }
 
-    fn wait(&mut self) {}
+    fn wait(&mut self) -> u64 {
+        0
+    }
 
     fn take_back(&mut self, _: usize) {}
 
@@ -204,8 +206,9 @@ impl Lead for Waits {
         if self.waited { Next::Ended } else { Next::Quiet }
     }
 
-    fn wait(&mut self) {
+    fn wait(&mut self) -> u64 {
         self.waited = true;
+        0
     }
 
     fn take_back(&mut self, _: usize) {}

@@ -52,7 +52,7 @@ fn begun(driven: &mut Driven) -> Box<Exchange> {
     loop {
         match driven.turn.next() {
             Next::Ready(exchange) => return exchange,
-            Next::Quiet => driven.turn.wait(),
+            Next::Quiet => drop(driven.turn.wait()),
             Next::Ended => panic!("the loop has ended"),
         }
     }

@@ -18,7 +18,7 @@ fn what_is_cut_is_counted_once_also_where_the_watchdog_has_seen_the_end_first() 
             let exchange = loop {
                 match driven.turn.next() {
                     Next::Ready(exchange) => break exchange,
-                    Next::Quiet => driven.turn.wait(),
+                    Next::Quiet => drop(driven.turn.wait()),
                     Next::Ended => panic!("the loop has ended"),
                 }
             };

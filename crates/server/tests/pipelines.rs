@@ -56,7 +56,7 @@ fn unread(write_timeout: u64) -> (Driven, TcpStream, &'static [Word]) {
                 driven.turn.take_back(exchange);
                 answered += 1;
             }
-            Next::Quiet => driven.turn.wait(),
+            Next::Quiet => drop(driven.turn.wait()),
             Next::Ended => panic!("the loop has ended"),
         }
     }

@@ -75,7 +75,7 @@ impl Driven {
                     self.turn.take_back(exchange);
                 }
                 Next::Quiet if answered.len() >= requests && self.closed() >= closed => return answered,
-                Next::Quiet => self.turn.wait(),
+                Next::Quiet => drop(self.turn.wait()),
                 Next::Ended => panic!("the loop has ended"),
             }
         }
@@ -93,7 +93,7 @@ impl Driven {
     fn read_so_far(&mut self, reads: u64) {
         while self.turn.engine().counters.reads.get() < reads {
             match self.turn.next() {
-                Next::Quiet => self.turn.wait(),
+                Next::Quiet => drop(self.turn.wait()),
                 _ => panic!("a request"),
             }
         }

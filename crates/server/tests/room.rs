@@ -47,7 +47,7 @@ impl Driven {
                     self.turn.take_back(exchange);
                     break;
                 }
-                Next::Quiet => self.turn.wait(),
+                Next::Quiet => drop(self.turn.wait()),
                 Next::Ended => panic!("the loop has ended"),
             }
         }

@@ -130,17 +130,19 @@ impl Threads {
 }
 
 /// Runs something that the leader waits for, while other threads may use the interpreter: how long it waits on its
-/// way back tells what they do.
+/// way back tells what they do. `wait` gives when it was over, in monotonic nanoseconds; zero: it has not looked.
 #[inline]
-pub fn outside_for_work<R>(wait: impl FnOnce() -> R) -> R {
-    let (result, since) = outside(|_| (wait(), monotonic_ns()));
+pub fn outside_for_work(wait: impl FnOnce() -> u64) {
+    let since = outside(|_| match wait() {
+        0 => monotonic_ns(),
+        over => over,
+    });
     let back = monotonic_ns();
     BACK.store(back, Ordering::Relaxed);
     let waited = back.saturating_sub(since) / 1000;
     if STRAIN.matters(waited) {
         note(waited);
     }
-    result
 }
 
 #[cold]

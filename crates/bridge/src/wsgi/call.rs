@@ -90,8 +90,8 @@ impl App for Wsgi {
     }
 
     #[inline]
-    fn outside_for_work<R>(&self, wait: impl FnOnce() -> R) -> R {
-        outside_for_work(wait)
+    fn outside_for_work(&self, wait: impl FnOnce() -> u64) {
+        outside_for_work(wait);
     }
 
     #[inline]

@@ -36,6 +36,8 @@ const STEPS: usize = 1 << SCALE;
 const LOW: i32 = -20;
 /// The end of the first bucket, which begins at zero.
 pub const ZERO_SECONDS: f64 = 1.0 / (1 << -LOW) as f64;
+/// The longest time of the first bucket, in nanoseconds.
+const SHORT_NS: u64 = 1_000_000_000 >> -LOW;
 const HIGH: i32 = 9;
 /// Where the buckets of all doublings end.
 const ENDS: usize = (HIGH - LOW) as usize * STEPS + 1;
@@ -124,12 +126,15 @@ pub fn sum(words: &[Word; STRIDE], phase: Phase, ns: u64) {
     add(&words[layout::SUMS + phase as usize], ns);
 }
 
-/// Counts a time of a phase for so many requests.
+/// Counts a time of a phase for so many requests. The first buckets of all phases stand side by side: most requests wait for
+/// nothing, and then it is one line of the cache that has most of what there is to count.
 #[inline]
 pub fn count(scale: &Scale, words: &[Word; STRIDE], phase: Phase, (ns, requests): (u64, u64)) {
     let place = match NonZeroU64::new(ns) {
-        Some(ns) => layout::PHASES + phase as usize * HISTOGRAM + scale.index(ns) % HISTOGRAM,
-        None => layout::ZEROS + phase as usize,
+        Some(ns) if ns.get() > SHORT_NS => {
+            layout::PHASES + phase as usize * HISTOGRAM + scale.index(ns) % HISTOGRAM
+        }
+        _ => layout::SHORT + phase as usize,
     };
     add(&words[place], requests);
 }
@@ -164,7 +169,7 @@ impl Histogram {
         for (count, word) in self.counts.iter_mut().zip(&words[from..from + HISTOGRAM]) {
             *count += load(word);
         }
-        self.counts[0] += load(&words[layout::ZEROS + phase]);
+        self.counts[0] += load(&words[layout::SHORT + phase]);
         self.sum += load(&words[layout::SUMS + phase]);
     }
 
@@ -288,7 +293,8 @@ mod tests {
 
     #[test]
     fn the_first_bucket_is_all_that_is_below() {
-        assert_eq!(scale().eighths(NonZeroU64::new(scale().upper[0]).expect("some")), BELOW);
+        assert_eq!(scale().upper[0], SHORT_NS);
+        assert_eq!(scale().eighths(NonZeroU64::new(SHORT_NS).expect("some")), BELOW);
     }
 
     #[test]
@@ -312,8 +318,9 @@ mod tests {
 
     #[test]
     fn what_took_no_time_is_counted() {
-        let read = observed(&[0, 0, 7]);
-        assert_eq!((read.count(), read.sum, read.below()[0]), (3, 7, 3));
+        let read = observed(&[0, 0, 7, SHORT_NS, SHORT_NS + 1]);
+        assert_eq!((read.count(), read.sum, read.below()[0]), (5, 2 * SHORT_NS + 8, 5));
+        assert_eq!(read.filled().map(|one| one.1).collect::<Vec<_>>(), [4, 1]);
     }
 
     #[test]

@@ -46,10 +46,10 @@ pub mod header {
 /// What is in a block, one behind the other.
 pub const META: usize = 0;
 pub const META_COUNT: usize = 64;
-/// Of each phase the sum of all its times in nanoseconds, and how often it took none: behind [`Meta`], since whoever counts a
+/// Of each phase the sum of all its times in nanoseconds, and its first bucket: behind [`Meta`], since whoever counts a
 /// request touches all of them, and each line of a cache that is touched costs more than the counting.
 pub const SUMS: usize = META + 16;
-pub const ZEROS: usize = SUMS + PHASE_COUNT;
+pub const SHORT: usize = SUMS + PHASE_COUNT;
 pub const COUNTERS: usize = META + META_COUNT;
 pub const COUNTERS_COUNT: usize = 256;
 pub const PHASES: usize = COUNTERS + COUNTERS_COUNT;
@@ -83,7 +83,7 @@ pub const fn block_at(block: usize) -> usize {
 /// Words of the whole segment.
 pub const WHOLE: usize = block_at(BLOCKS);
 
-const _: () = assert!(Meta::Sent as usize == SUMS - 1 && ZEROS + PHASE_COUNT + 4 <= META_COUNT);
+const _: () = assert!(Meta::Sent as usize == SUMS - 1 && SHORT + PHASE_COUNT + 4 <= META_COUNT);
 
 /// What a worker says of itself, in the first words of its block.
 #[derive(Debug, Clone, Copy)]
@@ -117,7 +117,7 @@ pub enum Meta {
     Sent,
     /// What the worker's own names of requests are made of (`unique.rs`), both zero where requests have none: who reads
     /// makes the name of a request out of its number, and nothing is written for it.
-    NamesUpper = (ZEROS + PHASE_COUNT) as isize,
+    NamesUpper = (SHORT + PHASE_COUNT) as isize,
     NamesSeed,
     /// How many slots have ever been taken, the first ones: nobody looks at the others, which take no memory until then.
     SlotsUsed,

@@ -55,7 +55,7 @@ impl Driven {
                     self.turn.take_back(exchange);
                     return path;
                 }
-                Next::Quiet => self.turn.wait(),
+                Next::Quiet => drop(self.turn.wait()),
                 Next::Ended => panic!("the loop has ended"),
             }
         }

@@ -47,8 +47,9 @@ impl Lead for Work {
         }
     }
 
-    fn wait(&mut self) {
+    fn wait(&mut self) -> u64 {
         self.event.wait();
+        0
     }
 
     fn take_back(&mut self, job: usize) {
