@@ -76,22 +76,13 @@ impl Run<usize> for Runner {
 }
 
 #[derive(Default)]
-struct Clock {
-    us: AtomicU64,
-    /// Ends moments; without it they take no time.
-    moment: Mutex<Option<Receiver<()>>>,
-}
+struct Clock(AtomicU64);
 
 impl Pool for &Clock {
     fn grow(&self) {}
     fn wake_watchdog(&self) {}
     fn clock(&self) -> u64 {
-        self.us.load(Ordering::SeqCst)
-    }
-    fn moment(&self) {
-        if let Some(over) = &*self.moment.lock().expect("one thread") {
-            let _ = over.recv();
-        }
+        self.0.load(Ordering::SeqCst)
     }
 }
 
@@ -120,19 +111,9 @@ fn begin(
     Thread { life: thread::spawn(move || baton.live(&runner, &&*clock)), job, interpreter }
 }
 
-/// Two threads: the first has begun the first of three jobs, and the spare was called meanwhile, and waits for the
-/// interpreter.
-struct Two {
-    baton: Arc<Baton<Work>>,
-    clock: Arc<Clock>,
-    relieved: Arc<AtomicUsize>,
-    begins: Receiver<Begun>,
-    calls: Receiver<&'static str>,
-    first: Thread,
-    spare: Thread,
-}
-
-fn called_during_a_job() -> Two {
+/// A spare is called during the first of three jobs and has the interpreter so many microseconds later,
+/// during the second. Who begins the third, and how often somebody was relieved before that.
+fn called_during_one_job_and_let_in_during_the_next(waits_us: u64) -> (Begun, usize) {
     let ((asked, asks), (open, gate)) = (channel(), channel());
     let relieved = Arc::new(AtomicUsize::new(0));
     let work = Work { asked, gate, todo: 3, relieved: Arc::clone(&relieved) };
@@ -150,16 +131,9 @@ fn called_during_a_job() -> Two {
     assert_eq!(begins.recv(), Ok(("first", 2)));
     assert_eq!((baton.look(0), baton.look(1)), (Look::Fine(1), Look::Called(1)));
     assert_eq!(calls.recv(), Ok("spare"));
-    Two { baton, clock, relieved, begins, calls, first, spare }
-}
-
-/// The spare has the interpreter so many microseconds later, during the second job. Who begins the third, and how often
-/// somebody was relieved before that.
-fn called_during_one_job_and_let_in_during_the_next(waits_us: u64) -> (Begun, usize) {
-    let Two { baton, clock, relieved, begins, first, spare, .. } = called_during_a_job();
     first.job.send(()).expect("it is in its job");
     assert_eq!(begins.recv(), Ok(("first", 1)));
-    clock.us.store(waits_us, Ordering::SeqCst);
+    clock.0.store(waits_us, Ordering::SeqCst);
     spare.interpreter.send(()).expect("it waits for the interpreter");
     let third = loop {
         if let Ok(third) = begins.try_recv() {
@@ -172,7 +146,10 @@ fn called_during_one_job_and_let_in_during_the_next(waits_us: u64) -> (Begun, us
         thread::yield_now();
     };
     let relieved = relieved.load(Ordering::SeqCst);
-    finish([first, spare]);
+    for Thread { life, job, interpreter } in [first, spare] {
+        drop((job, interpreter));
+        life.join().expect("it ends");
+    }
     (third, relieved)
 }
 
@@ -184,46 +161,6 @@ fn a_spare_that_finds_jobs_going_on_parks_and_relieves_nobody() {
 #[test]
 fn a_spare_that_a_blocked_job_has_let_in_leads() {
     assert_eq!(called_during_one_job_and_let_in_during_the_next(100), (("spare", 0), 1));
-}
-
-/// The spare leads, as the first job has blocked, and is in the second one when the first comes back. `ends`: it ends that
-/// as soon as it is let on. Who begins the third.
-fn comes_back_during_the_next_job(ends: bool) -> Begun {
-    let Two { clock, begins, calls, first, spare, .. } = called_during_a_job();
-    spare.interpreter.send(()).expect("it waits for the interpreter");
-    assert_eq!(begins.recv(), Ok(("spare", 1)));
-    let (over, moment) = channel();
-    *clock.moment.lock().expect("nobody has it") = Some(moment);
-    first.job.send(()).expect("it is in its job");
-    if ends {
-        spare.job.send(()).expect("it is in its job");
-        let third = begins.recv().expect("the third job is begun");
-        drop(over);
-        finish([first, spare]);
-        return third;
-    }
-    drop(over);
-    assert_eq!(calls.recv(), Ok("first"), "it looks a moment later");
-    first.interpreter.send(()).expect("it waits for the interpreter");
-    let third = begins.recv().expect("the third job is begun");
-    finish([first, spare]);
-    third
-}
-
-fn finish(threads: [Thread; 2]) {
-    for life in threads.map(|thread| thread.life) {
-        life.join().expect("it ends");
-    }
-}
-
-#[test]
-fn who_comes_back_lets_a_younger_job_go_on_that_was_interrupted() {
-    assert_eq!(comes_back_during_the_next_job(true), ("spare", 0));
-}
-
-#[test]
-fn who_comes_back_leads_where_a_younger_job_has_blocked() {
-    assert_eq!(comes_back_during_the_next_job(false), ("first", 0));
 }
 
 #[test]
