@@ -205,7 +205,7 @@ def in_turn(first: Server, second: Server, options: list[str], seconds: int) -> 
 def answered(said: str) -> int:
     """How many replies wrk has had."""
     found = re.search(r"(\d+) requests in", said)
-    if not found or "Non-2xx" in said or "Socket errors" in said:
+    if not found or found[1] == "0" or "Non-2xx" in said or "Socket errors" in said:
         raise SystemExit(f"this is no result:\n{said}")
     return int(found[1])
 
