@@ -84,18 +84,31 @@ def test_what_a_client_has_did_not_die_with_its_worker(serve: Serve, tmp_path: P
 @pytest.mark.parametrize("driver", PIPELINES)
 def test_what_no_client_has_died_with_its_worker(serve: Serve, driver: str) -> None:
     """Requests of a pipeline, in front of one that ends the worker: nothing of their replies has left by then."""
-    server = serve(*PIPELINES[driver], "--workers", "1")
+    for _ in range(8):
+        server = serve(*PIPELINES[driver], "--workers", "1")
+        if died_before_its_replies_left(server):
+            return
+        server.stop()
+    pytest.fail("each time the machine was so slow that replies left before the worker died")
+
+
+def died_before_its_replies_left(server: Serving) -> bool:
+    """True: all requests have died inside, and that is how many were counted. False: the worker had sent some of the
+    replies, and was killed while it counted them, or before or after that."""
     shared = statistics(server)
     with server.connect() as sock:
         buffer = knows_the_route(sock)
         sock.sendall(b"".join(GET.format(path).encode() for path in [*(f"/quick/{n}" for n in range(7)), "/kill"]))
         while part := received(sock):
             buffer += part
-    got = 60 + buffer.count(b"HTTP/1.1 200 ")
     server.says("while it worked on: ")
-    found = settled(server, shared, 68)
-    assert found["died_inside"] == 68 - got
+    died = settled(server, shared, 68)["died_inside"]
     assert {"/kill"} <= died_inside(server)
+    if buffer:
+        assert 1 <= died <= 8
+        return False
+    assert died == 8
+    return True
 
 
 def knows_the_route(sock: socket.socket) -> bytearray:

@@ -182,13 +182,13 @@ def test_under_an_event_loop_a_slow_request_is_logged_as_well(serve: Serve, driv
 
 @pytest.mark.parametrize("driver", [driver for driver in DRIVERS if driver != "threads"])
 def test_what_blocks_an_event_loop_for_long_is_in_the_line_of_its_request(serve: Serve, driver: str) -> None:
-    server = serve(*DRIVERS[driver], "--workers", "1", "--slow-request", "1")
+    server = serve(*DRIVERS[driver], "--workers", "1", "--slow-request", "0.4")
     what = {"asyncio": "task", "gevent": "greenlet"}[driver]
-    told = rf"slow request: GET /burn/2, .*: (\d) of \1 looks found its {what} at \S+/phases\.py:\d+ in burn\n"
+    told = rf"slow request: GET /burn/1, .*: (\d) of \1 looks found its {what} at \S+/phases\.py:\d+ in burn\n"
 
     def found() -> bool:
         # Where the machine has no processor for it, nobody is said to have blocked it.
-        assert view(server, "/burn/2") == 200
+        assert view(server, "/burn/1") == 200
         return re.search(told, server.log()) is not None
 
     server.until(found)
