@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import select
 import socket
 import ssl
@@ -101,6 +102,9 @@ def test_requests_that_a_worker_without_a_free_thread_has_read_are_answered_by_a
     assert {reply(sock)[0] for sock in waiting} == {full}
     for sock in (*kept, *rest, *others):
         sock.close()
+    # Each is counted where it was answered, and nowhere else.
+    answered = server.until(lambda: json.loads(server.order("top", "--json")[1])["requests"])
+    server.until(lambda: sum(worker["requests"] for worker in server.status()["workers"]) == answered)
 
 
 def test_a_worker_whose_requests_wait_for_others_of_their_route_has_threads_for_those_of_another(

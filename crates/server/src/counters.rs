@@ -220,6 +220,11 @@ counters! {
 }
 
 impl Counters {
+    /// Requests of this worker: those that it has handed over count where they went.
+    pub fn own_requests(&self) -> u64 {
+        self.requests_total.get().saturating_sub(self.requests_handed_over.get())
+    }
+
     /// Counts a refused request under its reason.
     pub fn refused(&self, fault: &Fault) {
         if let Some(counter) = self.parse_errors.get(fault.index()) {

@@ -315,7 +315,7 @@ impl Engine {
     /// Shows this worker's numbers, and asks to be replaced when it is time. `now` in
     /// monotonic milliseconds.
     pub(crate) fn publish(&self, now: u64) {
-        let requests = self.counters.requests_total.get();
+        let requests = self.counters.own_requests();
         let most = self.config.max_requests;
         // Nobody wants new workers for having asked how they are.
         let requests_asked = requests.saturating_sub(self.counters.probes_answered.get());
