@@ -1,7 +1,7 @@
 //! The baton: one loop, several threads, and no hop between them.
 //!
 //! Knows: who leads, who is spare, who is armed, who comes back late. Does not know: sockets,
-//! HTTP, Python. Runs on every worker thread; the watchdog of `pool.rs` calls [`Baton::look`].
+//! HTTP, Python. Runs on every worker thread; what the watchdog of `pool.rs` calls is in `baton/look.rs`.
 //!
 //! The thread that holds the baton polls, reads, parses, takes one job out of the loop, lets
 //! go of the baton and does the job itself. Three things keep a slow job from stopping the
@@ -26,6 +26,7 @@
 //!
 //! Where no job ever blocks, nobody is armed and the price is one free mutex a request and a look.
 
+mod look;
 mod spares;
 
 use self::spares::Spares;
@@ -79,6 +80,8 @@ pub trait Run<J> {
     fn begins(&self) {}
     /// Does a job, start to end, on this thread.
     fn run(&self, job: &mut J);
+    /// Such a job does not block: where it has taken longer than a moment, it waited for the interpreter.
+    fn is_short(&self, job: &J) -> bool;
     /// This thread has done a job, and leads again.
     fn is_back(&self) {}
     /// In its place, without the baton: somebody else leads: what was left for the loop to do with a finished job is done now.
@@ -107,9 +110,31 @@ pub struct Baton<L: Lead> {
     runs: AtomicU64,
     /// Odd while whoever leads waits for the interpreter, without the baton: nobody else leads. Written under the baton.
     waits: AtomicU64,
+    /// The run that was let on by whoever came back last, as it may only have been interrupted; even: none was.
+    let_on: AtomicU64,
     /// The watchdog sleeps and wants to be woken when a job starts.
     watch_sleeps: AtomicBool,
     ended: AtomicBool,
+}
+
+/// What a thread does that does not lead any more, or was called in vain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// Looks for the baton, and parks where somebody has it.
+    Looks,
+    Parks,
+    /// Lets the thread go on that is in that run, and looks a moment later whether it is still there.
+    LetsOn(u64),
+}
+
+/// A thread that is about to wait for the interpreter.
+struct Called {
+    /// The count of runs, ...
+    runs: u64,
+    /// ... and the time in microseconds, when it began to.
+    since: u64,
+    /// It is the one that is kept armed.
+    armed: bool,
 }
 
 /// What the watchdog found.
@@ -134,6 +159,7 @@ impl<L: Lead> Baton<L> {
             marked_until: AtomicU64::new(0),
             runs: AtomicU64::new(0),
             waits: AtomicU64::new(0),
+            let_on: AtomicU64::new(0),
             watch_sleeps: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         }
@@ -141,43 +167,60 @@ impl<L: Lead> Baton<L> {
 
     /// A worker thread's life, to the end of the loop. The caller has entered the interpreter.
     pub fn live<P: Run<L::Job>>(&self, runner: &P, pool: &impl Pool) {
-        let mut looks = true;
+        let mut then = Then::Looks;
         while !self.ended.load(Ordering::Acquire) {
-            if looks && let Some(work) = self.take() {
-                self.lead(work, runner, pool);
+            if then == Then::Looks
+                && let Some(work) = self.take()
+            {
+                then = self.lead(work, runner, pool);
                 continue;
             }
-            let called = runner.outside(|| {
-                let goes_on = self.spares.park();
-                goes_on.then(|| (self.runs.load(Ordering::Relaxed), pool.clock()))
-            });
-            let Some(called) = called else { return };
-            looks = self.step_up(called, runner, pool);
+            let Some(called) = runner.outside(|| self.rest(then, pool)) else { return };
+            then = self.step_up(&called, runner, pool);
         }
     }
 
+    /// Waits to be of use, without the interpreter. None: this thread is not needed any more.
+    fn rest(&self, then: Then, pool: &impl Pool) -> Option<Called> {
+        if let Then::LetsOn(run) = then {
+            pool.moment();
+            if self.runs.load(Ordering::Acquire) == run {
+                return Some(Called { runs: run, since: pool.clock(), armed: false });
+            }
+        }
+        let goes_on = self.spares.park();
+        goes_on.then(|| Called { runs: self.runs.load(Ordering::Relaxed), since: pool.clock(), armed: true })
+    }
+
     /// A spare that was called: it has the interpreter now, which is the moment an armed
-    /// thread waits for. `called`: the count of runs and the time (in microseconds) at which
-    /// it began to wait for the interpreter. False: nobody needs it, and it parks.
-    fn step_up<P: Run<L::Job>>(&self, called: (u64, u64), runner: &P, pool: &impl Pool) -> bool {
-        self.armed.store(false, Ordering::Release);
+    /// thread waits for.
+    fn step_up<P: Run<L::Job>>(&self, called: &Called, runner: &P, pool: &impl Pool) -> Then {
+        if called.armed {
+            self.armed.store(false, Ordering::Release);
+        }
         // Two ways lead here. A job has blocked and let go of the interpreter: that is quick.
         // Or the interpreter took turns after its switch interval: then nobody has blocked,
         // unless the job is still the one that was run when this thread was called. The
         // baton is free then as well, as whoever had to give its turn is in a job; but it comes
         // back as soon as it is let, and two that lead in turn send every reply alone.
-        let (runs, since) = called;
-        let blocked = pool.clock().saturating_sub(since) < TURNS_US;
-        if !blocked && self.runs.load(Ordering::Relaxed) != runs {
-            return false;
+        let blocked = pool.clock().saturating_sub(called.since) < TURNS_US;
+        let runs = self.runs.load(Ordering::Relaxed);
+        if !blocked && runs != called.runs {
+            return Then::Parks;
+        }
+        // Or a thread that has come back has let go of it for that job, and looks whether that has blocked. Whoever is
+        // called once more does not rely on that.
+        let is_let_on =
+            || self.let_on.compare_exchange(runs, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if blocked && called.armed && runs & 1 == 1 && is_let_on() {
+            return Then::Parks;
         }
         // Taken: the leader was only about to sleep. Park again; it costs nothing to be wrong.
-        let Some(work) = self.take() else { return true };
+        let Some(work) = self.take() else { return Then::Looks };
         if blocked {
             self.mark(work.now());
         }
-        self.lead(work, runner, pool);
-        true
+        self.lead(work, runner, pool)
     }
 
     fn mark(&self, now: u64) {
@@ -220,7 +263,7 @@ impl<L: Lead> Baton<L> {
     }
 
     /// Leads until the baton is lost or the loop ends.
-    fn lead<'a, P: Run<L::Job>>(&'a self, mut work: TriedGuard<'a, L>, runner: &P, pool: &impl Pool) {
+    fn lead<'a, P: Run<L::Job>>(&'a self, mut work: TriedGuard<'a, L>, runner: &P, pool: &impl Pool) -> Then {
         self.now_leading(&mut work, None);
         loop {
             if self.inbox.is_full() {
@@ -234,20 +277,28 @@ impl<L: Lead> Baton<L> {
                     work = self.wait_for_work(work, runner, pool);
                     continue;
                 }
-                Next::Ended => return self.end(),
+                Next::Ended => {
+                    self.end();
+                    return Then::Looks;
+                }
             };
             if work.now() < self.marked_until.load(Ordering::Relaxed) {
                 self.arm(pool);
             }
             match self.do_job(work, job, runner, pool) {
-                Some(again) => work = again,
-                None => return,
+                Ok(again) => work = again,
+                Err(then) => return then,
             }
         }
     }
 
-    /// Does one job without the baton, and takes it back. None: the baton was taken meanwhile, and
-    /// the job is in the inbox.
+    /// Does one job without the baton, and takes it back. Otherwise the baton was taken meanwhile, and the job is in the
+    /// inbox.
+    ///
+    /// Where it was taken, and is free again, another thread is in a job that was begun later: either that has blocked, or
+    /// this thread has had the interpreter because its turn came, and has interrupted it. Who leads then keeps the other
+    /// from ending what takes no time; in a crowd of such threads each goes on for a turn and interrupts the next. So
+    /// the other is let on: it leads again when it has ended, and this thread looks a moment later whether it has not.
     // Always: a job is some hundred bytes, which a call of its own would copy once more.
     #[inline(always)]
     fn do_job<'a, P: Run<L::Job>>(
@@ -256,20 +307,38 @@ impl<L: Lead> Baton<L> {
         mut job: L::Job,
         runner: &P,
         pool: &impl Pool,
-    ) -> Option<TriedGuard<'a, L>> {
+    ) -> Result<TriedGuard<'a, L>, Then> {
         let mine = self.now_running(pool);
         runner.begins();
         drop(work);
         runner.run(&mut job);
-        let Some(mut work) = self.take() else {
-            runner.late(&mut job);
-            self.leave(job, pool);
-            return None;
+        let runs = self.runs.load(Ordering::Relaxed);
+        let lets_on = runs != mine && runs & 1 == 1 && runner.is_short(&job);
+        let back = if lets_on { None } else { self.take() };
+        let Some(mut work) = back else {
+            return Err(self.is_late(job, lets_on.then_some(runs), runner, pool));
         };
         runner.is_back();
         self.now_leading(&mut work, Some(mine));
         work.take_back(job);
-        Some(work)
+        Ok(work)
+    }
+
+    /// A thread has come back and does not lead: its job is left to whoever does. `lets_on`: to the one in that run.
+    #[cold]
+    fn is_late<P: Run<L::Job>>(
+        &self,
+        mut job: L::Job,
+        lets_on: Option<u64>,
+        runner: &P,
+        pool: &impl Pool,
+    ) -> Then {
+        if let Some(run) = lets_on {
+            self.let_on.store(run, Ordering::Relaxed);
+        }
+        runner.late(&mut job);
+        self.leave(job, pool);
+        lets_on.map_or(Then::Looks, Then::LetsOn)
     }
 
     /// This thread leads, and comes from the run of that count, if from any. Where the one that
@@ -355,71 +424,6 @@ impl<L: Lead> Baton<L> {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// The watchdog looks, once a millisecond: `seen` is what it saw the last time.
-    pub fn look(&self, seen: u64) -> Look {
-        let runs = self.runs.load(Ordering::SeqCst);
-        if runs & 1 == 0 || runs != seen {
-            return Look::Fine(runs);
-        }
-        if self.call_spare() { Look::Called(runs) } else { Look::NoSpare(runs) }
-    }
-
-    /// Odd while whoever leads waits for the interpreter; another number each time.
-    pub fn waits(&self) -> u64 {
-        self.waits.load(Ordering::Acquire)
-    }
-
-    /// What waits for the thread that is stuck goes out now, without the interpreter, which
-    /// that thread may be holding. Should it come back at this very moment and find the baton
-    /// taken, it leaves its job in the inbox and parks; then somebody is called to lead. If its
-    /// job comes into the inbox only after this has looked, it finds the baton free again.
-    pub fn relieve(&self, seen: u64) {
-        let Some(mut work) = try_lock(&self.held) else { return };
-        if self.runs.load(Ordering::SeqCst) == seen {
-            work.relieved();
-        }
-        self.give_up(work);
-    }
-
-    /// Every thread is in its job, and no more may be started, or none can have the interpreter: does the loop's
-    /// housekeeping. The watchdog does it, for as long as that lasts.
-    pub fn housekeeping(&self) {
-        let Some(mut work) = try_lock(&self.held) else { return };
-        // The job that is under way may be younger than the one that was relieved.
-        if self.runs.load(Ordering::Relaxed) & 1 == 1 {
-            work.relieved();
-        }
-        self.empty_inbox(&mut work);
-        if work.housekeeping() {
-            drop(work);
-            return self.end();
-        }
-        self.give_up(work);
-    }
-
-    /// Lets go of the baton without having led: whoever came meanwhile, and found it taken,
-    /// is called.
-    fn give_up(&self, work: TriedGuard<'_, L>) {
-        drop(work);
-        if self.inbox.is_full() {
-            self.spares.call_the_next();
-        }
-    }
-
-    /// The watchdog wants to sleep until a job starts, or somebody waits for the interpreter. False: that is so, so stay
-    /// awake. Of the latter it may miss what begins at this very moment: it asks again a while later, before it sleeps
-    /// for long, which spares each wait a fence.
-    pub fn watch_may_sleep(&self, seen: u64) -> bool {
-        self.watch_sleeps.store(true, Ordering::SeqCst);
-        one_order();
-        let runs = self.runs.load(Ordering::SeqCst);
-        if runs & 1 == 0 && runs == seen && self.waits() & 1 == 0 {
-            return true;
-        }
-        self.watch_sleeps.store(false, Ordering::SeqCst);
-        false
-    }
-
     /// Drives the loop from outside (an event loop that polls its descriptor): does every job
     /// that is ready on this thread, at most `most`, and returns how many. Without `most`
     /// jobs to do it returns at once.
@@ -430,8 +434,8 @@ impl<L: Lead> Baton<L> {
             self.empty_inbox(&mut work);
             match work.next() {
                 Next::Ready(job) => match self.do_job(work, job, runner, pool) {
-                    Some(again) => work = again,
-                    None => return Some(done + 1),
+                    Ok(again) => work = again,
+                    Err(_) => return Some(done + 1),
                 },
                 Next::Quiet if self.inbox.is_full() => {}
                 Next::Quiet => return Some(done),
@@ -463,4 +467,8 @@ pub trait Pool {
     fn wake_watchdog(&self);
     /// Monotonic microseconds.
     fn clock(&self) -> u64;
+    /// Waits as long as a thread takes to go on that has been let.
+    fn moment(&self) {
+        a_moment();
+    }
 }

@@ -21,6 +21,7 @@
 mod by_hand;
 mod fair;
 mod inside;
+mod mark;
 mod order;
 mod pattern;
 mod queues;
@@ -33,6 +34,7 @@ pub use by_hand::{Below, ByHand, FairBy, Priority};
 pub use fair::SHARES;
 use inside::Inside;
 pub use inside::Ticket;
+pub use mark::Mark;
 pub use order::{End, Order, Waits};
 pub use queues::Queues;
 use queues::lane_at;
@@ -47,6 +49,8 @@ const DECIDE_US: Micros = 200_000;
 const DECIDE_AGAIN_US: Micros = 20_000;
 /// Calls of one route that take long have many threads where they have one in so many.
 const MANY: u32 = 8;
+/// What takes less on average, its waits for the interpreter included, has not blocked.
+const SHORT_US: Micros = 500;
 /// So many slow routes are named in messages.
 const NAMED: usize = 3;
 /// After so long without a slow call lanes fall asleep.
@@ -74,21 +78,6 @@ pub enum Pick {
     Next(Lane),
     /// None: those that wait would take threads that are kept.
     Nobody,
-}
-
-/// What a request carries of its lane; nothing while lanes are asleep.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Mark {
-    /// Its route's key, and place if it is known.
-    route: (u64, Option<u16>),
-    /// The limit that it is below.
-    limit: Option<u8>,
-    /// Where it waits, once somebody has looked.
-    pub lane: Option<Lane>,
-    /// Its place among those that are inside.
-    pub ticket: Option<Ticket>,
-    /// Its client's share of a lane or of the front, once somebody has asked.
-    pub share: Option<u8>,
 }
 
 /// The lanes of one loop.
@@ -218,7 +207,8 @@ impl Lanes {
             (Some(mean_us), Some(split)) if mean_us >= split.at_us => Lane::Slow,
             _ => Lane::Express,
         };
-        let mut mark = Mark { route: found, lane: Some(lane), ..Mark::default() };
+        let short = mean_us.is_some_and(|mean_us| mean_us < SHORT_US);
+        let mut mark = Mark { route: found, lane: Some(lane), short, ..Mark::default() };
         if !self.by_hand.is_empty() {
             mark.lane = self.by_hand.lane(route.1).or(mark.lane);
             mark.limit = self.limits.of(route.1);

@@ -298,6 +298,10 @@ impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
         self.0.engine.inside.begins();
     }
 
+    fn is_short(&self, exchange: &Box<Exchange>) -> bool {
+        exchange.lane.is_short()
+    }
+
     #[inline]
     fn is_back(&self) {
         self.0.engine.inside.is_back();

@@ -51,6 +51,8 @@ type Begun = (&'static str, usize);
 /// A thread, whose jobs and whose way into the interpreter are let go on by the test.
 struct Runner {
     name: &'static str,
+    /// Its jobs are known not to block.
+    short: bool,
     /// Says who has begun which job.
     begun: Sender<Begun>,
     go_on: Mutex<Receiver<()>>,
@@ -65,6 +67,10 @@ impl Run<usize> for Runner {
         let _ = self.go_on.lock().expect("one thread").recv();
     }
 
+    fn is_short(&self, _: &usize) -> bool {
+        self.short
+    }
+
     fn late(&self, _: &mut usize) {}
 
     fn outside<R>(&self, wait: impl FnOnce() -> R) -> R {
@@ -76,13 +82,22 @@ impl Run<usize> for Runner {
 }
 
 #[derive(Default)]
-struct Clock(AtomicU64);
+struct Clock {
+    us: AtomicU64,
+    /// Ends moments; without it they take no time.
+    moment: Mutex<Option<Receiver<()>>>,
+}
 
 impl Pool for &Clock {
     fn grow(&self) {}
     fn wake_watchdog(&self) {}
     fn clock(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.us.load(Ordering::SeqCst)
+    }
+    fn moment(&self) {
+        if let Some(over) = &*self.moment.lock().expect("one thread") {
+            let _ = over.recv();
+        }
     }
 }
 
@@ -94,7 +109,7 @@ struct Thread {
 }
 
 fn begin(
-    name: &'static str,
+    (name, short): (&'static str, bool),
     (baton, clock): (&Arc<Baton<Work>>, &Arc<Clock>),
     (begun, called): (&Sender<Begun>, &Sender<&'static str>),
 ) -> Thread {
@@ -102,6 +117,7 @@ fn begin(
     let (interpreter, let_in) = channel();
     let runner = Runner {
         name,
+        short,
         begun: begun.clone(),
         go_on: Mutex::new(go_on),
         called: called.clone(),
@@ -111,19 +127,29 @@ fn begin(
     Thread { life: thread::spawn(move || baton.live(&runner, &&*clock)), job, interpreter }
 }
 
-/// A spare is called during the first of three jobs and has the interpreter so many microseconds later,
-/// during the second. Who begins the third, and how often somebody was relieved before that.
-fn called_during_one_job_and_let_in_during_the_next(waits_us: u64) -> (Begun, usize) {
+/// Two threads: the first has begun the first of three jobs, and the spare was called meanwhile, and waits for the
+/// interpreter.
+struct Two {
+    baton: Arc<Baton<Work>>,
+    clock: Arc<Clock>,
+    relieved: Arc<AtomicUsize>,
+    begins: Receiver<Begun>,
+    calls: Receiver<&'static str>,
+    first: Thread,
+    spare: Thread,
+}
+
+fn called_during_a_job(short: bool) -> Two {
     let ((asked, asks), (open, gate)) = (channel(), channel());
     let relieved = Arc::new(AtomicUsize::new(0));
     let work = Work { asked, gate, todo: 3, relieved: Arc::clone(&relieved) };
     let baton = Arc::new(Baton::new(work, Box::new(|| ())));
     let clock = Arc::new(Clock::default());
     let ((begun, begins), (called, calls)) = (channel(), channel());
-    let first = begin("first", (&baton, &clock), (&begun, &called));
+    let first = begin(("first", short), (&baton, &clock), (&begun, &called));
     // The baton is held until the gate opens, so that the spare parks.
     asks.recv().expect("it leads");
-    let spare = begin("spare", (&baton, &clock), (&begun, &called));
+    let spare = begin(("spare", short), (&baton, &clock), (&begun, &called));
     while baton.parked() == 0 {
         thread::yield_now();
     }
@@ -131,9 +157,16 @@ fn called_during_one_job_and_let_in_during_the_next(waits_us: u64) -> (Begun, us
     assert_eq!(begins.recv(), Ok(("first", 2)));
     assert_eq!((baton.look(0), baton.look(1)), (Look::Fine(1), Look::Called(1)));
     assert_eq!(calls.recv(), Ok("spare"));
+    Two { baton, clock, relieved, begins, calls, first, spare }
+}
+
+/// The spare has the interpreter so many microseconds later, during the second job. Who begins the third, and how often
+/// somebody was relieved before that.
+fn called_during_one_job_and_let_in_during_the_next(waits_us: u64) -> (Begun, usize) {
+    let Two { baton, clock, relieved, begins, first, spare, .. } = called_during_a_job(true);
     first.job.send(()).expect("it is in its job");
     assert_eq!(begins.recv(), Ok(("first", 1)));
-    clock.0.store(waits_us, Ordering::SeqCst);
+    clock.us.store(waits_us, Ordering::SeqCst);
     spare.interpreter.send(()).expect("it waits for the interpreter");
     let third = loop {
         if let Ok(third) = begins.try_recv() {
@@ -146,10 +179,7 @@ fn called_during_one_job_and_let_in_during_the_next(waits_us: u64) -> (Begun, us
         thread::yield_now();
     };
     let relieved = relieved.load(Ordering::SeqCst);
-    for Thread { life, job, interpreter } in [first, spare] {
-        drop((job, interpreter));
-        life.join().expect("it ends");
-    }
+    finish([first, spare]);
     (third, relieved)
 }
 
@@ -163,6 +193,51 @@ fn a_spare_that_a_blocked_job_has_let_in_leads() {
     assert_eq!(called_during_one_job_and_let_in_during_the_next(100), (("spare", 0), 1));
 }
 
+/// The spare leads, as the first job has blocked or was interrupted, and is in the second one.
+fn two_are_in_jobs(short: bool) -> Two {
+    let two = called_during_a_job(short);
+    two.spare.interpreter.send(()).expect("it waits for the interpreter");
+    assert_eq!(two.begins.recv(), Ok(("spare", 1)));
+    two
+}
+
+#[test]
+fn who_comes_back_lets_a_younger_job_go_on_that_was_interrupted() {
+    let Two { clock, begins, first, spare, .. } = two_are_in_jobs(true);
+    let (over, moment) = channel();
+    *clock.moment.lock().expect("nobody has it") = Some(moment);
+    first.job.send(()).expect("it is in its job");
+    spare.job.send(()).expect("it is in its job");
+    assert_eq!(begins.recv(), Ok(("spare", 0)));
+    drop(over);
+    finish([first, spare]);
+}
+
+#[test]
+fn who_comes_back_leads_a_moment_later_where_a_younger_job_has_blocked() {
+    let Two { begins, calls, first, spare, .. } = two_are_in_jobs(true);
+    first.job.send(()).expect("it is in its job");
+    assert_eq!(calls.recv(), Ok("first"), "it looks a moment later");
+    first.interpreter.send(()).expect("it waits for the interpreter");
+    assert_eq!(begins.recv(), Ok(("first", 0)));
+    finish([first, spare]);
+}
+
+#[test]
+fn who_comes_back_from_a_job_that_may_have_blocked_leads_at_once() {
+    let Two { begins, calls, first, spare, .. } = two_are_in_jobs(false);
+    first.job.send(()).expect("it is in its job");
+    assert_eq!(begins.recv(), Ok(("first", 0)));
+    assert!(calls.try_recv().is_err(), "it has not let go of the interpreter");
+    finish([first, spare]);
+}
+
+fn finish(threads: [Thread; 2]) {
+    for life in threads.map(|thread| thread.life) {
+        life.join().expect("it ends");
+    }
+}
+
 #[test]
 fn a_parked_thread_that_is_dismissed_ends_and_the_last_one_stays() {
     let ((asked, asks), (open, gate)) = (channel(), channel());
@@ -170,10 +245,10 @@ fn a_parked_thread_that_is_dismissed_ends_and_the_last_one_stays() {
     let baton = Arc::new(Baton::new(work, Box::new(|| ())));
     let clock = Arc::new(Clock::default());
     let ((begun, _begins), (called, _calls)) = (channel(), channel());
-    let first = begin("first", (&baton, &clock), (&begun, &called));
+    let first = begin(("first", true), (&baton, &clock), (&begun, &called));
     // The baton is held until the gate opens, so that the others park.
     asks.recv().expect("it leads");
-    let parked = ["second", "third"].map(|name| begin(name, (&baton, &clock), (&begun, &called)));
+    let parked = ["second", "third"].map(|name| begin((name, true), (&baton, &clock), (&begun, &called)));
     while baton.parked() < 2 {
         thread::yield_now();
     }
@@ -236,7 +311,7 @@ fn while_the_leader_waits_for_the_interpreter_nobody_else_leads_and_the_housekee
         let ((_, go_on), (let_in, interpreter)) = (channel(), channel());
         let (go_on, interpreter) = (Mutex::new(go_on), Mutex::new(interpreter));
         let (begun, called) = (begun.clone(), called.clone());
-        (let_in, Runner { name, begun, go_on, called, interpreter })
+        (let_in, Runner { name, short: true, begun, go_on, called, interpreter })
     };
     let (let_in, leader) = runner("leader");
     assert_eq!(baton.waits(), 0);

@@ -113,6 +113,22 @@ fn a_quick_call_that_takes_long_counts_as_slow() {
 }
 
 #[test]
+fn calls_are_short_whose_route_takes_less_than_a_turn_of_the_interpreter() {
+    assert!(Mark::default().is_short(), "lanes are asleep: nothing is slow");
+    let mut played = Played::new(8);
+    for (path, took, short) in [("/499", 499, true), ("/500", 500, false), ("/501", 501, false)] {
+        assert!(!played.mark(path).is_short(), "nobody knows yet");
+        (0..5).for_each(|_| played.call(path, took));
+        assert_eq!(played.mark(path).is_short(), short, "{path}");
+        // One that is slow by now is none, although those before it were not.
+        let mark = played.begin(path);
+        played.pass(200 * MS);
+        assert!(!played.mark(path).is_short());
+        played.end(mark);
+    }
+}
+
+#[test]
 fn both_lanes_take_turns_where_both_can_go_on() {
     let mut played = Played::taught(8);
     let queues = waiting(&[Lane::Slow]);

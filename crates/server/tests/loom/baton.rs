@@ -73,6 +73,7 @@ impl Lead for Work {
 /// Runs jobs by counting them.
 struct Runner {
     ran: Arc<Vec<AtomicUsize>>,
+    short: bool,
 }
 
 impl Run<usize> for Runner {
@@ -80,6 +81,10 @@ impl Run<usize> for Runner {
         self.ran[*job].fetch_add(1, Ordering::Relaxed);
         // The job blocks here: another thread may run.
         thread::yield_now();
+    }
+
+    fn is_short(&self, _: &usize) -> bool {
+        self.short
     }
 
     fn late(&self, _: &mut usize) {}
@@ -112,6 +117,8 @@ struct Case {
     dismisses: usize,
     /// Whoever leads looks without waiting before it waits.
     brisk: bool,
+    /// Jobs are known to be short: who comes back late lets the younger one go on.
+    short: bool,
 }
 
 const CASE: Case = Case {
@@ -122,6 +129,7 @@ const CASE: Case = Case {
     does_housekeeping: false,
     dismisses: 0,
     brisk: false,
+    short: false,
 };
 /// With more threads than two there are too many ways in which they can interrupt one another: so many are explored.
 const PREEMPTIONS: usize = 2;
@@ -149,7 +157,7 @@ fn check(case: Case) {
         let workers: Vec<_> = (0..case.threads)
             .map(|_| {
                 let (baton, ran) = (Arc::clone(&baton), Arc::clone(&ran));
-                thread::spawn(move || baton.live(&Runner { ran }, &Nobody))
+                thread::spawn(move || baton.live(&Runner { ran, short: case.short }, &Nobody))
             })
             .collect();
         let (mut seen, mut waited) = (0, 0);
@@ -219,6 +227,23 @@ fn beside_a_watchdog_that_only_does_housekeeping_nothing_is_lost() {
 #[test]
 fn with_more_jobs_than_threads_nothing_is_lost() {
     check(Case { jobs: 3, looks: 0, ..CASE });
+}
+
+#[test]
+fn where_jobs_are_short_nothing_is_lost() {
+    check(Case { looks: 0, short: true, ..CASE });
+    check(Case { jobs: 3, looks: 0, short: true, ..CASE });
+}
+
+#[test]
+fn where_jobs_are_short_nothing_is_lost_beside_a_watchdog() {
+    check(Case { relieves: false, short: true, ..CASE });
+    check(Case { short: true, ..CASE });
+}
+
+#[test]
+fn where_jobs_are_short_nothing_is_lost_beside_a_watchdog_that_does_housekeeping() {
+    check(Case { does_housekeeping: true, short: true, ..CASE });
 }
 
 #[test]

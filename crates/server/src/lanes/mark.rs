@@ -1,0 +1,30 @@
+//! What a request carries of its lane.
+//!
+//! Knows: where it waits, and whether its call is likely to block. Does not know: other requests. Goes with its request.
+
+use super::{Lane, Ticket};
+
+/// What a request carries of its lane; nothing while lanes are asleep.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mark {
+    /// Its route's key, and place if it is known.
+    pub(super) route: (u64, Option<u16>),
+    /// The limit that it is below.
+    pub(super) limit: Option<u8>,
+    /// Where it waits, once somebody has looked.
+    pub lane: Option<Lane>,
+    /// Its place among those that are inside.
+    pub ticket: Option<Ticket>,
+    /// Its client's share of a lane or of the front, once somebody has asked.
+    pub share: Option<u8>,
+    /// Calls of its route are known to be short.
+    pub(super) short: bool,
+}
+
+impl Mark {
+    /// True: its call does not block, as far as anybody knows.
+    pub fn is_short(&self) -> bool {
+        // While lanes are asleep nothing is slow.
+        self.lane.is_none() || self.short
+    }
+}
