@@ -16,7 +16,6 @@ use super::phase::{Ending, NO_SLOT, Parts, Times};
 use super::routes::Routes;
 use super::run::is_plain;
 use super::series::Key;
-use super::slots::Slots;
 use super::{Block, Counted, FINAL, Statistics, histogram, series, waiting};
 
 /// So many together are a burst (`bursts.rs`).
@@ -168,16 +167,18 @@ impl Block {
         {
             return false;
         }
-        let (first, complete, begun, left) = (times.first, times.complete, times.begun, times.ended);
-        let in_order = first <= complete && complete <= begun && begun <= left;
+        let left = times.ended;
+        let before = |moment: u64| left.wrapping_sub(moment);
+        let (first, complete, begun) = (before(times.first), before(times.complete), before(times.begun));
+        // What lies behind its end is before it by more than anything can be.
+        let in_order = begun <= complete && complete <= first;
         let count = waiting::count(self.words) + 1;
-        if !in_order || left - first > self.plain || left >= self.next_trace || count > waiting::WAITING {
+        if !in_order || first > self.plain || left >= self.next_trace || count > waiting::WAITING {
             return false;
         }
+        let gil = times.gil.min(complete - begun) as u32;
         // All of that is shorter than `plain`.
-        let before = |moment: u64| (left - moment) as u32;
-        let gil = times.gil.min(begun - complete) as u32;
-        let (first, complete, begun) = (before(first), before(complete), before(begun));
+        let (first, complete, begun) = (first as u32, complete as u32, begun as u32);
         alike.requests.push(Waiting { left, first, complete, begun, gil });
         alike.written += ended.written;
         if let Framing::Length(received) = ended.head.framing {
@@ -187,9 +188,14 @@ impl Block {
             store(&self.words[META + Meta::WaitingLabel as usize], alike.label);
         }
         // Its slot says what becomes of it: whoever is killed in between has it there, or here.
-        Slots::waits(self.words, times.slot, count);
-        waiting::set(self.words, count);
-        self.leave(times.slot);
+        let words = self.words;
+        match times.slot {
+            NO_SLOT => {
+                waiting::set(words, count);
+                self.count(Meta::Unnamed, 1_u64.wrapping_neg());
+            }
+            slot => self.slots.changes_to(words, (slot, count), || waiting::set(words, count)),
+        }
         true
     }
 
@@ -372,11 +378,11 @@ mod tests {
         let slot = block.slots.take(words, &pipeline.head, &Times::default(), (9, 0));
         let inside = || slots::read(words, true).len() as u64 + died(words);
         assert_eq!(inside(), 2);
-        Slots::waits(words, slot, 2);
-        assert_eq!(inside(), 2);
-        store(&words[META + Meta::Waiting as usize], 2);
-        assert_eq!(inside(), 2);
-        block.leave(slot);
+        block.slots.changes_to(words, (slot, 2), || {
+            assert_eq!(inside(), 2);
+            waiting::set(words, 2);
+            assert_eq!(inside(), 2);
+        });
         assert_eq!(inside(), 2);
     }
 

@@ -27,9 +27,11 @@ impl Sampling {
     /// Whether a call is measured that begins at that stamp.
     #[inline]
     pub fn takes(&mut self, stamp: u64, is_long: impl FnOnce() -> bool) -> bool {
-        // Where not even a long one is, most often, nobody needs to know.
-        stamp >= self.used + LONG_NS
-            && spend(&mut self.used, stamp, if is_long() { LONG_NS } else { SHORT_NS })
+        // Where not even a long one is, most often, nobody needs to know; and what was saved makes no difference to one that is not.
+        stamp >= self.used + LONG_NS && {
+            let costs = if is_long() { LONG_NS } else { SHORT_NS };
+            stamp >= self.used + costs && spend(&mut self.used, stamp, costs)
+        }
     }
 
     /// Whether one that is measured is weighed, too.

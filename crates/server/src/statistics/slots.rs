@@ -196,13 +196,15 @@ impl Slots {
         }
     }
 
-    /// Its request is about to wait with others, of which there will be so many.
+    /// Its request waits with others from now on, of which there will be so many, as `wait` says: it gives its slot back.
     #[inline]
-    pub fn waits(words: &Block, slot: u16, will_be: u64) {
-        if slot != NO_SLOT {
-            store(&of(words, slot)[1 + USED], INSIDE | WAITS | will_be << COUNTED_AT);
-            compiler_fence(Ordering::SeqCst);
-        }
+    pub fn changes_to(&mut self, words: &Block, (slot, will_be): (u16, u64), wait: impl FnOnce()) {
+        let used = &of(words, slot)[1 + USED];
+        store(used, INSIDE | WAITS | will_be << COUNTED_AT);
+        compiler_fence(Ordering::SeqCst);
+        wait();
+        store(used, 0);
+        self.free.push(slot);
     }
 
     /// Its request has ended.
