@@ -9,7 +9,7 @@
 
 use std::sync::atomic::Ordering;
 
-use wire::Framing;
+use wire::{Framing, Head};
 
 use super::layout::{META, Meta, store};
 use super::phase::{Ending, NO_SLOT, Parts, Times};
@@ -117,7 +117,8 @@ impl Statistics {
     /// A request has ended, and its reply waits with those of `alike`. False: it is another, or remarkable.
     #[inline]
     pub fn waits(&mut self, alike: &mut Alike, ended: &Counted<'_>) -> bool {
-        self.block.as_mut().is_some_and(|block| block.waits(alike, ended))
+        let &Counted { head, times, status, written, .. } = ended;
+        self.block.as_mut().is_some_and(|block| block.waits(alike, head, times, (status, written)))
     }
 
     /// A request waits without being named: it is inside, and gives its slot to another.
@@ -155,16 +156,18 @@ impl Statistics {
 
 impl Block {
     #[inline]
-    fn waits(&mut self, alike: &mut Alike, ended: &Counted<'_>) -> bool {
+    fn waits(
+        &mut self,
+        alike: &mut Alike,
+        head: &Head,
+        times: &Times,
+        (status, written): (u16, u64),
+    ) -> bool {
         let is_first = alike.requests.is_empty();
         if is_first {
             (alike.label, alike.status, alike.series) = self.run.is_under();
         }
-        let times = ended.times;
-        if ended.head.label.load(Ordering::Relaxed) != alike.label
-            || ended.status != alike.status
-            || !is_plain(times)
-        {
+        if head.label.load(Ordering::Relaxed) != alike.label || status != alike.status || !is_plain(times) {
             return false;
         }
         let left = times.ended;
@@ -180,8 +183,8 @@ impl Block {
         // All of that is shorter than `plain`.
         let (first, complete, begun) = (first as u32, complete as u32, begun as u32);
         alike.requests.push(Waiting { left, first, complete, begun, gil });
-        alike.written += ended.written;
-        if let Framing::Length(received) = ended.head.framing {
+        alike.written += written;
+        if let Framing::Length(received) = head.framing {
             alike.received += received;
         }
         if is_first {
@@ -203,13 +206,12 @@ impl Block {
     fn count_alike(&mut self, alike: &mut Alike, sent: u64) {
         self.end_run();
         let (words, count) = (self.words, alike.requests.len() as u64);
-        let Some(last) = alike.requests.last().map(|one| one.parts(sent)) else { return };
-        let (mut all, mut oldest) = (Sum::default(), u64::MAX);
-        for one in &alike.requests {
-            all.add(one);
-            oldest = oldest.min(one.left - u64::from(one.first));
-        }
-        if sent.saturating_sub(oldest) > self.plain || count > waiting::COUNTED {
+        let (Some(first), Some(last)) = (alike.requests.first(), alike.requests.last()) else { return };
+        // They came one after the other.
+        let (longest, last) = (first.parts(sent).total, last.parts(sent));
+        let mut all = Sum::default();
+        alike.requests.iter().for_each(|one| all.add(one));
+        if longest > self.plain || count > waiting::COUNTED {
             // They have waited for long, as the next request took its time: each has a bucket of its own.
             self.count_each(alike, alike.series, sent);
             return;

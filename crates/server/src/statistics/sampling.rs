@@ -30,19 +30,23 @@ impl Sampling {
         // Where not even a long one is, most often, nobody needs to know; and what was saved makes no difference to one that is not.
         stamp >= self.used + LONG_NS && {
             let costs = if is_long() { LONG_NS } else { SHORT_NS };
-            stamp >= self.used + costs && spend(&mut self.used, stamp, costs)
+            stamp >= self.used + costs && self.spends(stamp, costs)
         }
     }
 
+    #[cold]
+    fn spends(&mut self, stamp: u64, costs: u64) -> bool {
+        spend(&mut self.used, stamp, costs)
+    }
+
     /// Whether one that is measured is weighed, too.
-    #[inline]
+    #[cold]
     pub fn weighs(&mut self, stamp: u64) -> bool {
         spend(&mut self.weighed, stamp, WEIGHED_NS)
     }
 }
 
 /// Takes so many nanoseconds of what was saved since, if they are there.
-#[inline]
 fn spend(spent: &mut u64, stamp: u64, costs: u64) -> bool {
     let used = (*spent).max(stamp.saturating_sub(SAVED_NS));
     let takes = stamp >= used + costs;

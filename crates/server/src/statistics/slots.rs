@@ -111,6 +111,8 @@ impl Stepping {
 /// The slots of one worker.
 pub struct Slots {
     free: Vec<u16>,
+    /// The one that was given back last, which is none of those: most often the next request has it.
+    last: u16,
     /// The highest that was ever given.
     highest: u16,
     /// Of which head the line stands in each, by the numbers that were given to heads, and how many were.
@@ -122,7 +124,7 @@ impl Default for Slots {
     fn default() -> Self {
         // The first is given first, so that few pages are ever touched. Numbers are one more than places.
         let free = (1..=SLOT_COUNT as u16).rev().collect();
-        Self { free, highest: 0, lines: [0; SLOT_COUNT], numbers: 0 }
+        Self { free, last: NO_SLOT, highest: 0, lines: [0; SLOT_COUNT], numbers: 0 }
     }
 }
 
@@ -131,11 +133,13 @@ impl Slots {
     /// `label`: what is known of what it is counted under.
     #[inline]
     pub fn take(&mut self, words: &Block, head: &Head, times: &Times, (number, label): (u64, u64)) -> u16 {
-        let Some(slot) = self.free.pop() else { return NO_SLOT };
-        if slot > self.highest {
-            self.highest = slot;
-            store(&words[META + Meta::SlotsUsed as usize], slot.into());
-        }
+        let slot = match std::mem::replace(&mut self.last, NO_SLOT) {
+            NO_SLOT => match self.another(words) {
+                NO_SLOT => return NO_SLOT,
+                another => another,
+            },
+            last => last,
+        };
         let is_new = self.holds_another(slot, head);
         change(of(words, slot), |row| {
             let Some(row) = row.first_chunk::<{ SLOT_WIDTH - 1 }>() else { return };
@@ -150,6 +154,25 @@ impl Slots {
             store(&row[USED], INSIDE);
         });
         slot
+    }
+
+    /// One of those that were not given back last.
+    #[inline(never)]
+    fn another(&mut self, words: &Block) -> u16 {
+        let Some(slot) = self.free.pop() else { return NO_SLOT };
+        if slot > self.highest {
+            self.highest = slot;
+            store(&words[META + Meta::SlotsUsed as usize], slot.into());
+        }
+        slot
+    }
+
+    #[inline]
+    fn is_free(&mut self, slot: u16) {
+        match std::mem::replace(&mut self.last, slot) {
+            NO_SLOT => {}
+            before => self.free.push(before),
+        }
     }
 
     /// The line of this head is not the one that stands in a slot; it will be from now on. Most often the requests that have
@@ -204,7 +227,7 @@ impl Slots {
         compiler_fence(Ordering::SeqCst);
         wait();
         store(used, 0);
-        self.free.push(slot);
+        self.is_free(slot);
     }
 
     /// Its request has ended.
@@ -212,7 +235,7 @@ impl Slots {
     pub fn give_back(&mut self, words: &Block, slot: u16) {
         if slot != NO_SLOT {
             store(&of(words, slot)[1 + USED], 0);
-            self.free.push(slot);
+            self.is_free(slot);
         }
     }
 }
@@ -373,8 +396,8 @@ mod tests {
         let mut slots = Slots::default();
         for requests in 1..=3 {
             let all = || counted(&words) + read(&words, true).len() as u64;
-            assert_eq!(slots.free.pop(), Some(1));
-            store(used, INSIDE);
+            assert_eq!(slots.take(block, &head("GET /"), &Times::default(), (requests, 0)), 1);
+            assert_eq!(load(used), INSIDE);
             assert_eq!((all(), counted(&words)), (requests, requests - 1), "inside");
             assert_eq!(count(&words), 1);
             Slots::settles(block, 1);
