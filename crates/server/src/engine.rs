@@ -154,6 +154,8 @@ pub struct Engine {
     leader_back: AtomicU64,
     /// For who looks from outside.
     pub stepping: Stepping,
+    /// A load balancer or a web server may say beside a request's head by which scheme it came.
+    pub(crate) scheme_comes_beside: bool,
     /// How many refusals of what was no request have been given a name of ours.
     pub(crate) refusals: AtomicU64,
 }
@@ -201,15 +203,18 @@ impl Engine {
             rechecks: AtomicU64::new(0),
             leader_back: AtomicU64::new(0),
             stepping,
+            scheme_comes_beside: false,
             refusals: AtomicU64::new(0),
         }
     }
 
-    /// Makes room for TLS handshakes, where a listener wants them.
+    /// What follows from its listeners: room for TLS handshakes, where one wants them.
     ///
     /// # Errors
     /// The kernel's; and one that says that there is no certificate.
-    pub(crate) fn open_porch(&mut self, listeners: &[Listener]) -> io::Result<()> {
+    pub(crate) fn serves_on(&mut self, listeners: &[Listener]) -> io::Result<()> {
+        let is_told = |one: &Listener| one.kind.protocol.speaks_for_others();
+        self.scheme_comes_beside = self.config.proxy_tls || listeners.iter().any(is_told);
         if !listeners.iter().any(|one| one.kind.tls) {
             return Ok(());
         }

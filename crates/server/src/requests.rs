@@ -21,7 +21,7 @@ use wire::Millis;
 
 use self::express::Told;
 pub(crate) use self::given::LEAVES_AFTER_MS;
-use self::settled::settle;
+use self::settled::{settle, wait};
 use crate::batch::Batch;
 use crate::connection::{After, Phase};
 use crate::connections::Connections;
@@ -288,12 +288,15 @@ impl Requests {
         exchange.conclude(&self.engine);
         let mut waiting = None;
         if poller.statistics.is_on() && !exchange.is_probe {
-            if exchange.is_batched() {
+            if let Some((token, replies)) = exchange.waits_with() {
+                let pipeline = connections.wait_with(token, replies);
+                waiting = wait(&mut exchange, pipeline, &mut poller.statistics);
+            } else if exchange.is_batched() {
                 waiting = Some(self.batch.ended(exchange.has_stream()));
             } else if exchange.is_unsent() {
                 connections.settle_later(exchange.replying(), exchange.take_counted());
             } else {
-                waiting = settle(&mut exchange, connections, poller);
+                settle(&exchange, connections, poller);
             }
         }
         match exchange.hand_back(&self.engine, waiting) {

@@ -57,7 +57,7 @@ impl Loop {
         }
         let slow = poller.statistics.slow();
         let mut engine = Engine::new(config, poller.reactor.waker(), log, slow);
-        engine.open_porch(&listeners)?;
+        engine.serves_on(&listeners)?;
         let engine = Arc::new(engine);
         let listeners = Listeners::new(listeners, engine.config.handoff.clone(), shared_listeners);
         listeners.watch(&poller.reactor)?;

@@ -119,6 +119,26 @@ pub fn forget_numbers(fd: RawFd, first: usize, count: usize) -> io::Result<()> {
 /// What names the calling thread, in C and in Python (`threading.get_ident()`).
 #[inline]
 pub fn thread_id() -> u64 {
+    // Asked for with each request, and to call the C library takes two lines of the cache for instructions.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    {
+        let id;
+        // SAFETY: the first word at the thread's pointer is that pointer (System V ABI for x86-64, thread-local storage), which
+        // is what both glibc and musl name a thread by.
+        unsafe {
+            core::arch::asm!("mov {}, qword ptr fs:0", out(reg) id, options(nostack, preserves_flags, readonly, pure));
+        }
+        id
+    }
+    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+    {
+        as_libc_names_it()
+    }
+}
+
+/// The same, by the C library.
+#[cfg(any(test, not(all(target_os = "linux", target_arch = "x86_64"))))]
+fn as_libc_names_it() -> u64 {
     // SAFETY: takes nothing.
     unsafe { libc::pthread_self() as u64 }
 }
@@ -199,5 +219,13 @@ mod tests {
         stops.kill().expect("it is there");
         stops.wait().expect("it has ended");
         assert!(!is_stopped(pid));
+    }
+    #[test]
+    fn a_thread_has_the_name_that_the_c_library_has_for_it() {
+        let both = || (thread_id(), as_libc_names_it());
+        let mut named: Vec<_> = (0..3).map(|_| std::thread::spawn(both)).collect();
+        let mut all: Vec<_> = named.drain(..).map(|thread| thread.join().expect("a thread")).collect();
+        all.push(both());
+        assert!(all.iter().all(|(id, libc)| id == libc && *id != 0), "{all:?}");
     }
 }

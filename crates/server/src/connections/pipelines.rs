@@ -140,9 +140,9 @@ impl Pipelines {
     /// Requests of a connection whose replies wait in `replies`: the next one is appended.
     #[inline]
     pub fn of(&mut self, token: u64, replies: &Arc<PipelinedReplies>) -> &mut Waiting {
-        let place = match self.place(token) {
-            Some(place) => place,
-            None => self.begin(token, replies),
+        let place = match self.is_at(self.last, token) {
+            true => self.last,
+            false => self.search(token).unwrap_or_else(|| self.begin(token, replies)),
         };
         let pipeline = &mut self.quick[place];
         pipeline.looks = 0;

@@ -255,7 +255,7 @@ impl Connections {
         // It travels far: as a pointer, where its fields would be copied a dozen times.
         let first = self.unsettled.take_first(connection.token);
         let mut exchange = Box::new(Exchange::new(connection, head, body, &self.engine, poller.now));
-        exchange.arrives(&poller.statistics, first, &self.engine.config);
+        exchange.arrives(&poller.statistics, first, &self.engine);
         exchange
     }
 

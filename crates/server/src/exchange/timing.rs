@@ -13,6 +13,7 @@ use wire::{TraceParent, Trust};
 use super::Exchange;
 use crate::downstream::Downstream;
 use crate::engine::{Config, Engine};
+use crate::pipelined::PipelinedReplies;
 use crate::request_id::{RequestId, RequestIds};
 use crate::statistics::phase::{NAMES, NOT_MEASURED, Phase, Spans, Weighed};
 use crate::statistics::step_clock::StepClock;
@@ -28,7 +29,8 @@ pub(crate) type Replying = (u64, u32);
 impl Exchange {
     /// It is complete. `first`: the stamp of its first byte, zero: it came with an earlier one.
     #[inline]
-    pub(crate) fn arrives(&mut self, statistics: &Statistics, first: u64, config: &Config) {
+    pub(crate) fn arrives(&mut self, statistics: &Statistics, first: u64, engine: &Engine) {
+        let config = &engine.config;
         if let Some(tracing) = &config.tracing {
             self.is_traced(tracing);
         }
@@ -40,13 +42,20 @@ impl Exchange {
             if statistics::is_new(&self.head) {
                 self.note_scheme(config);
             }
-            // What is said beside its head may be another thing each time.
-            self.times.https = config.proxy_tls && self.proxied().is_some_and(Proxied::was_encrypted)
-                || self.given().is_some_and(Given::is_https);
+            if engine.scheme_comes_beside {
+                self.times.https = self.is_said_to_be_https(config);
+            }
             if self.head.block.has_request_start() {
                 self.came_by(statistics, &config.trust);
             }
         }
+    }
+
+    /// By what is said beside its head, which may be another thing each time.
+    #[inline(never)]
+    fn is_said_to_be_https(&self, config: &Config) -> bool {
+        config.proxy_tls && self.proxied().is_some_and(Proxied::was_encrypted)
+            || self.given().is_some_and(Given::is_https)
     }
 
     /// Its peer is one whose forwarding headers are believed: a block is another one there.
@@ -55,7 +64,7 @@ impl Exchange {
         self.head.block.variant & 1 == 1
     }
 
-    #[inline]
+    #[inline(never)]
     fn is_traced(&mut self, tracing: &Tracing) {
         let block = &self.head.block;
         match if block.has_trace_parent() { TraceParent::of(block) } else { None } {
@@ -69,7 +78,7 @@ impl Exchange {
     }
 
     /// Only what somebody else has named is noted: our own names follow from its number.
-    #[inline]
+    #[inline(never)]
     fn has_name(&mut self, ids: &RequestIds, config: &Config) {
         if self.is_trusted()
             && let Some(given) = ids.given(&self.head.block)
@@ -159,6 +168,17 @@ impl Exchange {
         let times = std::mem::take(&mut self.times);
         let (number, written, status) = (self.number, self.written, self.status);
         Ended { head: Arc::clone(&self.head), times, number, written, status }
+    }
+
+    /// Its reply waits among those of its connection, as the next request is there: what names that, and they.
+    #[inline]
+    pub(crate) fn waits_with(&self) -> Option<(u64, &Arc<PipelinedReplies>)> {
+        let connection = self.downstream.connection()?;
+        let replies = connection.sending.pipelined.as_ref()?;
+        let is_all = !replies.is_empty()
+            && self.batched.as_ref().is_none_or(Vec::is_empty)
+            && !connection.waits_for_its_peer();
+        is_all.then_some((connection.token, replies))
     }
 
     /// Its reply waits until those of its batch are sent.

@@ -10,32 +10,33 @@ use crate::exchange::Exchange;
 use crate::poller::Poller;
 use crate::statistics::{Ended, Statistics};
 
-/// Counts an exchange that has ended, with those that have waited for it; or says where it is to be kept until its reply is
-/// sent.
+/// The reply of an exchange that has ended waits with others of its connection: it is counted when these are. Or says where it
+/// is to be kept until then.
 #[inline]
-pub(super) fn settle<'a>(
+pub(super) fn wait<'a>(
     exchange: &mut Exchange,
-    connections: &'a mut Connections,
-    poller: &mut Poller,
+    waiting: &'a mut Waiting,
+    statistics: &mut Statistics,
 ) -> Option<&'a mut Vec<Ended>> {
-    let Some(replies) = exchange.pipelined_replies() else {
-        match connections.take_waiting(exchange.token()) {
-            None => poller.statistics.settle_now(&exchange.counted()),
-            Some(mut waiting) => {
-                settle_with(exchange, &mut waiting, &mut poller.statistics);
-                connections.reuse(waiting);
-            }
-        }
-        return None;
-    };
-    let waiting = connections.wait_with(exchange.token(), replies);
-    if poller.statistics.waits(&mut waiting.alike, &exchange.counted()) {
+    if statistics.waits(&mut waiting.alike, &exchange.counted()) {
         return None;
     }
     if waiting.others.len() >= MOST_NAMED {
-        poller.statistics.is_unnamed(&mut exchange.times);
+        statistics.is_unnamed(&mut exchange.times);
     }
     Some(&mut waiting.others)
+}
+
+/// Counts an exchange that has ended, with those that have waited for it.
+#[inline]
+pub(super) fn settle(exchange: &Exchange, connections: &mut Connections, poller: &mut Poller) {
+    match connections.take_waiting(exchange.token()) {
+        None => poller.statistics.settle_now(&exchange.counted()),
+        Some(mut waiting) => {
+            settle_with(exchange, &mut waiting, &mut poller.statistics);
+            connections.reuse(waiting);
+        }
+    }
 }
 
 /// With its reply those have left that waited for it; or all of them are lost.

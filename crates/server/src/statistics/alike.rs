@@ -155,7 +155,8 @@ impl Statistics {
 }
 
 impl Block {
-    #[inline]
+    // A part of what ends a request: to call it, with its arguments, took 22 instructions more for each.
+    #[inline(always)]
     fn waits(
         &mut self,
         alike: &mut Alike,

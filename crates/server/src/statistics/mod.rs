@@ -226,7 +226,7 @@ impl Statistics {
     /// The thread that leads has had the interpreter since then.
     #[inline]
     fn back(&mut self, at: u64) {
-        if self.gil == 0 && at > self.looked {
+        if at > self.looked && self.gil == 0 {
             self.gil = at - self.looked;
             self.note(at);
         }

@@ -93,11 +93,8 @@ impl Moments {
 /// offered to the kernel meanwhile.
 #[inline]
 pub(super) fn is_plain(times: &Times) -> bool {
-    times.rare.is_none()
-        && times.reply == 0
-        && times.ending == Ending::Answered
-        && !times.https
-        && !times.traced
+    let is_other = times.https | times.traced | (times.ending != Ending::Answered);
+    times.rare.is_none() && times.reply == 0 && !is_other
 }
 
 impl Run {

@@ -110,7 +110,8 @@ impl Stepping {
 
 /// The slots of one worker.
 pub struct Slots {
-    free: Vec<u16>,
+    free: [u16; SLOT_COUNT],
+    left: usize,
     /// The one that was given back last, which is none of those: most often the next request has it.
     last: u16,
     /// The highest that was ever given.
@@ -123,8 +124,8 @@ pub struct Slots {
 impl Default for Slots {
     fn default() -> Self {
         // The first is given first, so that few pages are ever touched. Numbers are one more than places.
-        let free = (1..=SLOT_COUNT as u16).rev().collect();
-        Self { free, last: NO_SLOT, highest: 0, lines: [0; SLOT_COUNT], numbers: 0 }
+        let free = std::array::from_fn(|place| (SLOT_COUNT - place) as u16);
+        Self { free, left: SLOT_COUNT, last: NO_SLOT, highest: 0, lines: [0; SLOT_COUNT], numbers: 0 }
     }
 }
 
@@ -159,7 +160,9 @@ impl Slots {
     /// One of those that were not given back last.
     #[inline(never)]
     fn another(&mut self, words: &Block) -> u16 {
-        let Some(slot) = self.free.pop() else { return NO_SLOT };
+        let Some(left) = self.left.checked_sub(1) else { return NO_SLOT };
+        self.left = left;
+        let slot = self.free[left % SLOT_COUNT];
         if slot > self.highest {
             self.highest = slot;
             store(&words[META + Meta::SlotsUsed as usize], slot.into());
@@ -171,7 +174,10 @@ impl Slots {
     fn is_free(&mut self, slot: u16) {
         match std::mem::replace(&mut self.last, slot) {
             NO_SLOT => {}
-            before => self.free.push(before),
+            before => {
+                self.free[self.left % SLOT_COUNT] = before;
+                self.left += 1;
+            }
         }
     }
 
@@ -220,7 +226,7 @@ impl Slots {
     }
 
     /// Its request waits with others from now on, of which there will be so many, as `wait` says: it gives its slot back.
-    #[inline]
+    #[inline(always)]
     pub fn changes_to(&mut self, words: &Block, (slot, will_be): (u16, u64), wait: impl FnOnce()) {
         let used = &of(words, slot)[1 + USED];
         store(used, INSIDE | WAITS | will_be << COUNTED_AT);

@@ -175,7 +175,7 @@ impl Visit<'_> {
         self.engine.counters.requests_total.add_alone();
         let stream = Stream::of(&shared, stream, token);
         let mut exchange = Box::new(Exchange::on_stream(stream, head, body, self.engine, self.now));
-        exchange.arrives(self.statistics, since, &self.engine.config);
+        exchange.arrives(self.statistics, since, self.engine);
         self.opened.push_back(exchange);
     }
 
