@@ -37,6 +37,8 @@ pub struct PipelinedReplies {
     /// How many bytes wait, for who only looks, which several do for each request: a lock costs more than the rest of a
     /// look. Written by who has the lock, so that nothing waits where it says so: the kernel has had all.
     left: AtomicUsize,
+    /// Where what is counted of its requests was found last (`connections/pipelines.rs`).
+    place: AtomicUsize,
     /// An event loop's watchdog knows of it (`heartbeat.rs`, whose lock this belongs to).
     noted: AtomicBool,
 }
@@ -66,12 +68,24 @@ impl PipelinedReplies {
         self.noted.swap(known, Ordering::Relaxed) != known
     }
 
+    /// Where what is counted of its requests may be: a hint, for who owns the list.
+    #[inline]
+    pub(crate) fn place(&self) -> usize {
+        self.place.load(Ordering::Relaxed)
+    }
+
+    /// It was found there.
+    pub(crate) fn is_found_at(&self, place: usize) {
+        self.place.store(place, Ordering::Relaxed);
+    }
+
     /// Room for replies of this connection.
     pub fn new(transport: &Arc<Transport>) -> Arc<Self> {
         Arc::new(Self {
             transport: Arc::clone(transport),
             replies: Mutex::default(),
             left: AtomicUsize::new(0),
+            place: AtomicUsize::new(0),
             noted: AtomicBool::new(false),
         })
     }

@@ -8,6 +8,7 @@ mod callable;
 mod calls;
 mod constants;
 mod coroutine;
+mod dict_version;
 mod frames;
 mod gil;
 mod loan;
@@ -21,6 +22,7 @@ pub use coroutine::{
     ReceiveSend, Stepped, call_three, copy_list, get_item, is_coroutine, make_with, receive_send_functions,
     step,
 };
+pub use dict_version::DictVersion;
 pub use frames::keep_frames;
 pub use gil::{attached, outside, raise_in_thread, tell_who_has_the_interpreter, thread_ident};
 pub use loan::{GilCell, Loan};

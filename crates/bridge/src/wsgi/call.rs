@@ -27,8 +27,8 @@ use super::start_response::Responder;
 use super::wait_mode::WaitMode;
 use crate::disconnect::is_from_disconnect;
 use crate::ffi::{
-    GilCell, Serving, attached, back_at, call_two, latin1, outside, outside_for_work, raise_in_thread,
-    set_item, strained_until, stuck_until, thread_ident,
+    DictVersion, GilCell, Serving, attached, back_at, call_two, latin1, outside, outside_for_work,
+    raise_in_thread, references, set_item, strained_until, stuck_until, thread_ident,
 };
 use crate::request_id::Names;
 use crate::{failure, told_route};
@@ -60,6 +60,14 @@ impl Workspace {
 
 thread_local! {
     static WORKSPACE: RefCell<Workspace> = RefCell::new(Workspace::default());
+}
+
+/// What an application is called with.
+struct Prepared<'py> {
+    environ: Bound<'py, PyDict>,
+    responder: Responder,
+    /// Another request may have `environ` as it is, as long as that is its version.
+    version: Option<DictVersion>,
 }
 
 impl App for Wsgi {
@@ -138,7 +146,7 @@ impl Wsgi {
         space: &mut Workspace,
     ) {
         match self.prepare(py, exchange, engine, space) {
-            Ok(Ok((environ, responder))) => {
+            Ok(Ok(Prepared { environ, responder, version })) => {
                 let reply = responder.reply.get();
                 let called = reply.exchange.during(py, exchange, || {
                     let called = self.call_application(py, &environ, &responder);
@@ -155,6 +163,12 @@ impl Wsgi {
                 application_left(&space.mode, exchange);
                 if let Err(failure) = called {
                     self.failed(py, exchange, engine, (failure, &space.mode));
+                }
+                if let Some(version) = version
+                    && version.is_of(&environ)
+                    && references(&environ) == 1
+                {
+                    Gateway::leave(exchange, environ, responder.hints.bind(py));
                 }
                 space.responder = Some(responder);
             }
@@ -199,7 +213,7 @@ impl Wsgi {
         exchange: &mut Exchange,
         engine: &Arc<Engine>,
         space: &mut Workspace,
-    ) -> PyResult<Result<(Bound<'py, PyDict>, Responder), Fault>> {
+    ) -> PyResult<Result<Prepared<'py>, Fault>> {
         let mut responder = match space.responder.take().filter(|kept| kept.is_ours(py)) {
             Some(kept) => kept,
             None => Responder::new(py, engine, &space.mode)?,
@@ -211,7 +225,7 @@ impl Wsgi {
             // A finaliser that ran there waits for something.
             None => gateway.environ(py, exchange, engine, (&mut PeerStrings::default(), hints.as_ref())),
         };
-        let environ = match made? {
+        let (environ, mut as_before) = match made? {
             Ok(environ) => environ,
             Err(fault) => {
                 space.responder = Some(responder);
@@ -220,14 +234,18 @@ impl Wsgi {
         };
         if !matches!(exchange.body, Body::Empty) {
             add_body(&environ, exchange, &space.mode)?;
+            as_before = false;
         }
         if let Some(deadline) = &exchange.deadline {
+            as_before = false;
             environ.set_item(intern!(py, "forehand.deadline"), deadline.left())?;
         }
         if exchange.has_names(&engine.config) {
             self.names.introduce(&environ, exchange, &engine.config)?;
+            as_before = false;
         }
-        Ok(Ok((environ, responder)))
+        let version = if as_before { DictVersion::of(&environ) } else { None };
+        Ok(Ok(Prepared { environ, responder, version }))
     }
 
     /// Calls the application and sends what it gives back.

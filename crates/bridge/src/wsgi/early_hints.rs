@@ -26,8 +26,8 @@ enum Reach {
 #[pyclass(frozen, module = "forehand._core")]
 pub struct EarlyHints {
     reach: GilCell<Reach>,
-    /// In how many dictionaries it stands of which others are copied (`standing_hints.rs`). Each refers to it twice.
-    standing: AtomicIsize,
+    /// How many references to it there are beside its thread's: those of dictionaries that are kept (`standing_hints.rs`).
+    known: AtomicIsize,
 }
 
 impl EarlyHints {
@@ -42,18 +42,19 @@ impl EarlyHints {
     }
 
     fn reaching(reach: Reach) -> Self {
-        Self { reach: GilCell::new(reach), standing: AtomicIsize::new(0) }
+        Self { reach: GilCell::new(reach), known: AtomicIsize::new(0) }
     }
 
-    /// It stands in one more dictionary of which others are copied, or in one less.
-    pub fn stands(&self, more: bool) {
-        self.standing.fetch_add(if more { 1 } else { -1 }, Ordering::Relaxed);
+    /// So many more references are known, or fewer.
+    #[inline]
+    pub fn is_referred_to(&self, more: isize) {
+        self.known.fetch_add(more, Ordering::Relaxed);
     }
 
     /// The one that is kept, or another where an application has kept that: it would reach the client of a later request.
     #[inline]
     pub fn renew<'py>(py: Python<'py>, kept: &mut Py<Self>, reply: &Py<Reply>) -> PyResult<Bound<'py, Self>> {
-        let ours = 1 + 2 * kept.get().standing.load(Ordering::Relaxed);
+        let ours = 1 + kept.get().known.load(Ordering::Relaxed);
         if references(kept.bind(py).as_any()) > ours {
             if let Some(mut reach) = kept.get().reach.borrow(py) {
                 *reach = Reach::Over;

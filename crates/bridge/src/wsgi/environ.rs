@@ -80,7 +80,8 @@ impl Gateway {
         }
     }
 
-    /// The environ of a request: all keys but `wsgi.input` for bodies.
+    /// The environ of a request: all keys but `wsgi.input` for bodies; and whether it is what another one like this begins with,
+    /// but for the keys that each sets ([`Gateway::leave`]).
     ///
     /// # Errors
     /// Python's (memory), or a refusal where forwarding headers contradict each other.
@@ -91,7 +92,7 @@ impl Gateway {
         exchange: &Exchange,
         engine: &Engine,
         (peer, hints): (&mut PeerStrings, Option<&Bound<'py, EarlyHints>>),
-    ) -> PyResult<Result<Bound<'py, PyDict>, Fault>> {
+    ) -> PyResult<Result<(Bound<'py, PyDict>, bool), Fault>> {
         let head = &*exchange.head;
         let trusted = head.block.variant & 1 == 1;
         let given = exchange.given();
@@ -101,27 +102,28 @@ impl Gateway {
             Some(given) if exchange.proxied().is_none() => template_of(given.attachment()),
             Some(_) => None,
         };
-        let environ = match template {
+        let (environ, mut as_before) = match template {
             Some(template) => {
                 let dict = template.dict.bind(py);
-                let environ = copy_dict(dict)?;
-                peer.set(&environ, exchange.peer(), template.address)?;
-                match hints {
-                    Some(hints) => template.hints.set((dict, &environ), hints)?,
-                    None => template.hints.unset(&environ)?,
-                }
-                environ
+                let (environ, as_before) = match hints {
+                    Some(hints) => template.hints.copy(dict, hints)?,
+                    None => (template.hints.copy_without(dict)?, false),
+                };
+                let same = peer.set(&environ, exchange.peer(), template.address)?;
+                (environ, as_before && same && given.is_none())
             }
-            None => self.build(py, exchange, trusted, peer)?,
+            None => (self.build(py, exchange, trusted, peer)?, false),
         };
         // Not beside what is believed of a client's own TLS, which has ended at a load balancer.
         if let Some(tls) = exchange.tls()
             && !(engine.config.proxy_tls && exchange.proxied().is_some_and(Proxied::was_encrypted))
         {
             secured::introduce(&environ, tls)?;
+            as_before = false;
         }
         if let Some(proxied) = exchange.proxied() {
             introduce(&environ, proxied, engine.config.proxy_tls, &mut peer.server)?;
+            as_before = false;
         }
         if let Some(given) = given {
             if template.is_none() {
@@ -139,6 +141,7 @@ impl Gateway {
             set_item(&environ, intern!(py, "wsgi.early_hints"), hints)?;
         }
         if trusted && head.block.has_forwarding() {
+            as_before = false;
             let sender = match exchange.peer() {
                 Address::Ip(ip, port) => Peer::Ip(ip, port),
                 Address::Unix => Peer::Unix,
@@ -149,7 +152,15 @@ impl Gateway {
                 Err(fault) => return Ok(Err(fault)),
             }
         }
-        Ok(Ok(environ))
+        Ok(Ok((environ, as_before)))
+    }
+
+    /// The environ of a request, as it was made, which nobody has kept: the next one like it begins with that.
+    #[inline]
+    pub fn leave(exchange: &Exchange, environ: Bound<'_, PyDict>, hints: &Bound<'_, EarlyHints>) {
+        if let Some(template) = template_of(&exchange.head.attachment) {
+            template.hints.leave(environ, hints);
+        }
     }
 
     /// Builds what a template would hold, and leaves templates behind for the next time: of
@@ -318,16 +329,23 @@ pub struct PeerStrings {
 
 impl PeerStrings {
     /// Sets `REMOTE_ADDR` and `REMOTE_PORT`; empty for a unix socket, which has neither.
-    /// `standing`: the address that the dictionary has already.
+    /// `standing`: the address that the dictionary has already. True: that is the peer's.
     #[inline]
-    fn set(&mut self, environ: &Bound<'_, PyDict>, peer: Address, standing: Option<IpAddr>) -> PyResult<()> {
+    fn set(
+        &mut self,
+        environ: &Bound<'_, PyDict>,
+        peer: Address,
+        standing: Option<IpAddr>,
+    ) -> PyResult<bool> {
         let py = environ.py();
         let Address::Ip(ip, port) = peer else {
             let empty = intern!(py, "");
             set_item(environ, intern!(py, "REMOTE_ADDR"), empty)?;
-            return set_item(environ, intern!(py, "REMOTE_PORT"), empty);
+            set_item(environ, intern!(py, "REMOTE_PORT"), empty)?;
+            return Ok(standing.is_none());
         };
-        if standing != Some(ip) {
+        let same = standing == Some(ip);
+        if !same {
             let address = kept_address(py, &mut self.address, ip);
             set_item(environ, intern!(py, "REMOTE_ADDR"), address.bind(py))?;
         }
@@ -339,7 +357,8 @@ impl PeerStrings {
             Some((known, text)) if *known == port => text,
             _ => &mut place.insert((port, port_string(py, port)?)).1,
         };
-        set_item(environ, intern!(py, "REMOTE_PORT"), kept.bind(py))
+        set_item(environ, intern!(py, "REMOTE_PORT"), kept.bind(py))?;
+        Ok(same)
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Responder {
     pub reply: Py<Reply>,
     pub start_response: Py<PyAny>,
     write: Py<PyAny>,
-    hints: Py<EarlyHints>,
+    pub hints: Py<EarlyHints>,
 }
 
 impl Responder {

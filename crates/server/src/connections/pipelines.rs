@@ -28,8 +28,6 @@ const SPARE_ROOM: usize = MOST_NAMED;
 pub(super) struct Pipelines {
     /// Those that are looked at.
     quick: Vec<Pipeline>,
-    /// Where the last one was found: connections whose requests wait together have their turns one after the other.
-    last: usize,
     /// Those that are not, by their connections.
     parked: HashMap<u64, Pipeline>,
     spare: Vec<Waiting>,
@@ -114,22 +112,8 @@ impl Pipelines {
     }
 
     /// Where that of a connection is among those that are looked at.
-    #[inline]
-    fn place(&mut self, token: u64) -> Option<usize> {
-        if self.is_at(self.last, token) {
-            return Some(self.last);
-        }
-        self.search(token)
-    }
-
-    fn search(&mut self, token: u64) -> Option<usize> {
-        let next = self.last + 1;
-        let found = match self.is_at(next, token) {
-            true => Some(next),
-            false => self.quick.iter().position(|pipeline| pipeline.token == token),
-        };
-        self.last = found.unwrap_or(self.last);
-        found
+    fn place(&self, token: u64) -> Option<usize> {
+        self.quick.iter().position(|pipeline| pipeline.token == token)
     }
 
     #[inline]
@@ -140,13 +124,21 @@ impl Pipelines {
     /// Requests of a connection whose replies wait in `replies`: the next one is appended.
     #[inline]
     pub fn of(&mut self, token: u64, replies: &Arc<PipelinedReplies>) -> &mut Waiting {
-        let place = match self.is_at(self.last, token) {
-            true => self.last,
-            false => self.search(token).unwrap_or_else(|| self.begin(token, replies)),
+        // Connections whose requests wait together have their turns one after the other: to look for each would be to guess wrong.
+        let place = match replies.place() {
+            place if self.is_at(place, token) => place,
+            _ => self.find(token, replies),
         };
         let pipeline = &mut self.quick[place];
         pipeline.looks = 0;
         &mut pipeline.waiting
+    }
+
+    #[inline(never)]
+    fn find(&mut self, token: u64, replies: &Arc<PipelinedReplies>) -> usize {
+        let place = self.place(token).unwrap_or_else(|| self.begin(token, replies));
+        replies.is_found_at(place);
+        place
     }
 
     fn begin(&mut self, token: u64, replies: &Arc<PipelinedReplies>) -> usize {
@@ -158,14 +150,15 @@ impl Pipelines {
             looks: 0,
         });
         self.quick.push(new);
-        self.last = self.quick.len() - 1;
-        self.last
+        self.quick.len() - 1
     }
 
-    /// Nothing of a connection's replies waits any more: its requests. [`Pipelines::reuse`] takes their list.
+    /// Nothing of a connection's replies waits any more, which waited in `replies`: its requests. [`Pipelines::reuse`] takes
+    /// their list.
     #[inline]
-    pub fn take(&mut self, token: u64) -> Option<Waiting> {
-        match self.place(token) {
+    pub fn take(&mut self, token: u64, replies: Option<&PipelinedReplies>) -> Option<Waiting> {
+        let hint = replies.map(PipelinedReplies::place).filter(|place| self.is_at(*place, token));
+        match hint.or_else(|| self.place(token)) {
             Some(place) => Some(self.quick.swap_remove(place).waiting),
             None if self.parked.is_empty() => None,
             None => self.parked.remove(&token).map(|parked| parked.waiting),
@@ -178,7 +171,7 @@ impl Pipelines {
         let place = self.place(token);
         let pipeline = place.map(|place| &self.quick[place]).or_else(|| self.parked.get(&token));
         if let Some(became) = pipeline.and_then(Pipeline::over) {
-            over.extend(self.take(token).map(|waiting| (became, waiting)));
+            over.extend(self.take(token, None).map(|waiting| (became, waiting)));
         }
     }
 
@@ -204,7 +197,7 @@ impl Pipelines {
     pub fn close(&mut self, token: u64, replies: Option<&PipelinedReplies>, over: &mut Vec<(Over, Waiting)>) {
         let sent = replies.is_some_and(PipelinedReplies::is_empty);
         let became = if sent { Over::Sent } else { Over::Lost };
-        over.extend(self.take(token).map(|waiting| (became, waiting)));
+        over.extend(self.take(token, replies).map(|waiting| (became, waiting)));
     }
 
     /// A list that is empty again.

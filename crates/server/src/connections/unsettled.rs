@@ -112,13 +112,14 @@ impl Connections {
         self.unsettled.pipelines.of(token, replies)
     }
 
-    /// Requests of a connection, of whose replies none waits any more; their list is to be given back.
+    /// Requests of a connection, of whose replies none waits any more, which have waited in `replies`; their list is to be given
+    /// back.
     #[inline]
-    pub fn take_waiting(&mut self, token: u64) -> Option<Waiting> {
+    pub fn take_waiting(&mut self, token: u64, replies: Option<&PipelinedReplies>) -> Option<Waiting> {
         if self.unsettled.pipelines.is_empty() {
             return None;
         }
-        self.unsettled.pipelines.take(token)
+        self.unsettled.pipelines.take(token, replies)
     }
 
     #[inline]

@@ -190,10 +190,10 @@ impl Exchange {
         }
     }
 
-    /// Replies that have waited for the one to this request, where any have, are not sent: its client is gone.
+    /// Where replies have waited for the one to this request, if any have. None: they are not sent, as its client is gone.
     #[inline]
-    pub(crate) fn has_lost_pipelined(&self) -> bool {
-        self.downstream.pipelined().is_none()
+    pub(crate) fn pipelined(&self) -> Option<&PipelinedReplies> {
+        self.downstream.pipelined().map(Arc::as_ref)
     }
 
     /// Its client has not taken all of its reply.

@@ -30,7 +30,7 @@ pub(super) fn wait<'a>(
 /// Counts an exchange that has ended, with those that have waited for it.
 #[inline]
 pub(super) fn settle(exchange: &Exchange, connections: &mut Connections, poller: &mut Poller) {
-    match connections.take_waiting(exchange.token()) {
+    match connections.take_waiting(exchange.token(), exchange.pipelined()) {
         None => poller.statistics.settle_now(&exchange.counted()),
         Some(mut waiting) => {
             settle_with(exchange, &mut waiting, &mut poller.statistics);
@@ -43,7 +43,7 @@ pub(super) fn settle(exchange: &Exchange, connections: &mut Connections, poller:
 fn settle_with(exchange: &Exchange, waiting: &mut Waiting, statistics: &mut Statistics) {
     let ended = exchange.counted();
     let now = if ended.times.ended == 0 { monotonic_ns() } else { ended.times.ended };
-    if exchange.has_lost_pipelined() {
+    if exchange.pipelined().is_none() {
         waiting.lose(statistics, now);
         statistics.settle(&ended, now);
     } else if statistics.waits(&mut waiting.alike, &ended) {

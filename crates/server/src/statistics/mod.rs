@@ -48,8 +48,6 @@ use crate::request_id::{RequestId, RequestIds};
 use crate::slow_requests::{SlowRequests, Whose};
 use crate::tracing::Tracing;
 
-/// Calls of a route are long if they take so many nanoseconds on average.
-const LONG_NS: u64 = 100_000;
 /// A label in which the route is the last word: it is not looked for again.
 const FINAL: u64 = 1 << 47;
 const ROUTE: u32 = 48;
@@ -267,7 +265,7 @@ impl Statistics {
         if times.complete == self.looked {
             times.gil = self.gil;
         }
-        let is_long = || block.routes.mean(series::route_part(label)) >= LONG_NS;
+        let is_long = || block.routes.is_long(series::route_part(label));
         times.measures = block.sampling.takes(self.stamp, is_long);
         times.weighs = times.measures && block.sampling.weighs(self.stamp);
         times.slot = block.slots.take(block.words, head, times, (number, label));

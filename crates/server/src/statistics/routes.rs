@@ -25,6 +25,8 @@ const PART_LENGTH: usize = 48;
 
 /// The average of a route is made of so many of its calls.
 const MEMORY: u64 = 8;
+/// Its calls are long if they take so many nanoseconds on average.
+const LONG_NS: u64 = 100_000;
 
 /// What is counted of a route, behind its name.
 #[derive(Debug, Clone, Copy)]
@@ -236,12 +238,20 @@ pub struct Routes {
     candidates: [u64; CANDIDATES],
     /// How long a call takes, on average, in nanoseconds.
     mean: [u64; ROUTE_COUNT],
+    /// Of some route they have been long on average: where that is of none, nobody looks.
+    any_is_long: bool,
     next: usize,
 }
 
 impl Default for Routes {
     fn default() -> Self {
-        Self { known: [(0, 0); TABLE], candidates: [0; CANDIDATES], mean: [0; ROUTE_COUNT], next: 1 }
+        Self {
+            known: [(0, 0); TABLE],
+            candidates: [0; CANDIDATES],
+            mean: [0; ROUTE_COUNT],
+            any_is_long: false,
+            next: 1,
+        }
     }
 }
 
@@ -288,6 +298,7 @@ impl Routes {
         let mean = &mut self.mean[place];
         *mean =
             if requests < MEMORY { *mean - *mean / MEMORY * requests + app / MEMORY } else { app / requests };
+        self.any_is_long |= *mean >= LONG_NS;
     }
 
     /// One of those that were counted has failed.
@@ -313,10 +324,10 @@ impl Routes {
         add(&words[from + Number::Grown as usize], grown.cast_unsigned());
     }
 
-    /// How long a call of a route takes, on average, in nanoseconds.
+    /// Calls of a route are long on average.
     #[inline]
-    pub fn mean(&self, place: u16) -> u64 {
-        self.mean[usize::from(place) % ROUTE_COUNT]
+    pub fn is_long(&self, place: u16) -> bool {
+        self.any_is_long && self.mean[usize::from(place) % ROUTE_COUNT] >= LONG_NS
     }
 }
 

@@ -1,0 +1,59 @@
+"""Changes its `environ`, or keeps it, once it was told how; and shows what it was given."""
+
+import gc
+import json
+
+KEPT = []
+NEXT = []
+
+
+def items(environ):
+    """Yields what it has been given for as long as somebody asks."""
+    yield from environ
+
+
+CHANGES = {
+    "nothing": lambda environ: environ.get("x"),
+    "sets": lambda environ: environ.__setitem__("x", "1"),
+    "replaces": lambda environ: environ.__setitem__("PATH_INFO", "/other"),
+    "deletes": lambda environ: environ.__delitem__("HTTP_HOST"),
+    "pops": lambda environ: environ.pop("HTTP_HOST"),
+    "pops the last": lambda environ: environ.popitem(),
+    "clears": lambda environ: environ.clear(),
+    "updates": lambda environ: environ.update(x="1"),
+    "merges": lambda environ: environ.__ior__({"PATH_INFO": "/other"}),
+    "defaults": lambda environ: environ.setdefault("x", "1"),
+    "sets and takes back": lambda environ: (environ.__setitem__("x", "1"), environ.__delitem__("x")),
+    "keeps": KEPT.append,
+    "keeps a view": lambda environ: KEPT.append(environ.items()),
+    "keeps a generator": lambda environ: KEPT.append(items(environ)),
+    "keeps what holds it": lambda environ: KEPT.append([environ]),
+    "raises": lambda environ: raises(),
+}
+
+
+def is_whole(one):
+    return type(one) is dict and one.get("PATH_INFO") == "/calm" and "wsgi.input" in one
+
+
+def raises():
+    # With a name the exception would refer to itself, and to its frames.
+    raise NotImplementedError
+
+
+def application(environ, start_response):
+    path, query = environ["PATH_INFO"], environ["QUERY_STRING"]
+    found = {key: value for key, value in environ.items() if isinstance(value, str)}
+    found["keys"] = list(environ)
+    if path == "/next":
+        NEXT.append(query.replace("-", " "))
+    if path == "/kept":
+        found = {key: value for key, value in KEPT[-1].items() if isinstance(value, str)}
+    if path == "/left":
+        # Those that are kept here are nobody else's.
+        held = {id(one) for kept in KEPT for one in (kept, *gc.get_referents(kept))}
+        found = sum(is_whole(one) and id(one) not in held for one in gc.get_objects())
+    if path == "/calm" and NEXT:
+        CHANGES[NEXT.pop()](environ)
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [json.dumps(found).encode()]
