@@ -72,6 +72,12 @@ class Statistics:
     def __init__(self, fd: int, writable: bool, /) -> None:
         """Those behind a descriptor, which is copied; writable: the supervisor's, and new ones begin with it."""
 
+    def told(self) -> str:
+        """All that was counted until now, as a text for another program."""
+
+    def take_over(self, text: str, /) -> None:
+        """Go on from what another program has counted, in the text that it has left."""
+
     def take(self, row: int, /) -> None:
         """A worker is about to live in that row."""
 

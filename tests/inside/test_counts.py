@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,31 @@ def test_numbers_outlive_an_upgrade_of_the_program(serve: Serve) -> None:
         assert read_reply(sock, bytearray())[0] == 200
     found = settled(server, statistics(server), 4)
     assert found["counters"]["requests_total"] == 4
+
+
+def test_numbers_outlive_an_upgrade_to_a_program_that_keeps_them_in_another_way(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1")
+    shared = statistics(server)
+    for number in range(3):
+        with server.connect() as sock:
+            sock.sendall(GET.format(f"/quick/{number}").encode())
+            assert read_reply(sock, bytearray())[0] == 200
+    before = settled(server, shared, 3)
+    # The new program finds numbers of another one.
+    for fd in Path(f"/proc/{server.process.pid}/fd").iterdir():
+        if "forehand-statistics" in os.readlink(fd):
+            with fd.open("r+b") as memory:
+                memory.seek(8)
+                memory.write((7).to_bytes(8, sys.byteorder))
+    assert server.order("upgrade")[0] == 0
+    with server.connect() as sock:
+        sock.sendall(GET.format("/quick").encode())
+        assert read_reply(sock, bytearray())[0] == 200
+    found = settled(server, statistics(server), 4)
+    assert found["counters"]["requests_total"] == 4
+    assert found["phases"]["total"][0] == 4 and found["phases"]["app"][1] >= before["phases"]["app"][1]
+    assert sum(route[0] for route in found["routes"].values()) >= sum(route[0] for route in before["routes"].values())
+    assert "keeps its numbers in another way" in server.log() and "go on from what it had counted" in server.log()
 
 
 def test_failures_and_what_is_no_request_are_counted_too(serve: Serve) -> None:

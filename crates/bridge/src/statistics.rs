@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use reactor::sys::{Access, duplicate_file, monotonic_ns};
 use server::counters;
+use server::statistics::carried;
 use server::statistics::layout::Meta;
 use server::statistics::phase::{self, Phase};
 use server::statistics::records::Record;
@@ -43,6 +44,16 @@ impl Statistics {
     fn new(fd: RawFd, writable: bool) -> PyResult<Self> {
         let access = if writable { Access::Write } else { Access::Read };
         Ok(Self { segment: Segment::open(duplicate_file(fd)?.into(), access)? })
+    }
+
+    /// All that was counted until now, as a text for another program.
+    fn told(&self) -> PyResult<String> {
+        Ok(carried::told(&self.segment)?)
+    }
+
+    /// Goes on from what another program has counted, in the text that it has left.
+    fn take_over(&self, text: &str) -> PyResult<()> {
+        Ok(carried::take(&self.segment, text)?)
     }
 
     /// A worker is about to live in that row.

@@ -188,23 +188,8 @@ fn is_supervised(segment: &Segment, seen: &mut Seen, now: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{File, remove_file};
-
-    use reactor::sys::Access;
-
     use super::*;
-
-    fn segment() -> Segment {
-        let path = std::env::temp_dir().join(format!(
-            "forehand-health-{}-{:?}",
-            std::process::id(),
-            std::thread::current().id()
-        ));
-        let file = File::options().read(true).write(true).create_new(true).open(&path).expect("a new file");
-        remove_file(path).expect("it was there");
-        file.set_len(Segment::BYTES as u64).expect("a file with a hole");
-        Segment::open(file.into(), Access::Write).expect("statistics begin")
-    }
+    use crate::statistics::played::segment;
 
     #[test]
     fn a_supervisor_is_stuck_once_it_should_have_looked_and_never_while_it_waits() {

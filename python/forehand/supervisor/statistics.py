@@ -18,13 +18,17 @@ from forehand.supervisor.state import DRAINING, READY, State
 NAMED = 8
 #: Monotonic milliseconds that never come.
 NEVER_MS = (1 << 64) - 1
+#: What the log says where a program's numbers cannot be used by the next one as they are.
+_FROM_NOW_ON = "the program before keeps its numbers in another way: what its workers count until they end is not seen."
+_GOES_ON = "Metrics go on from what it had counted"
+_BEGINS = "Metrics begin at zero, as it has not said what it had counted"
 
 
 class Statistics:
-    """The memory, and its supervisor's view. `fd`: from the program before; one of another version begins anew. Raises
-    OSError where the system gives no memory."""
+    """The memory, and its supervisor's view. `fd`: from the program before; `told`: what that had counted, as a text,
+    for where it keeps its numbers in another way. Raises OSError where the system gives no memory."""
 
-    def __init__(self, fd: int = -1) -> None:
+    def __init__(self, fd: int = -1, told: str = "") -> None:
         self.fd = fd
         #: Where the application's own metrics are, if that is ours (`app_metrics.py`).
         self.metrics = ""
@@ -33,11 +37,22 @@ class Statistics:
                 self.shared = _core.Statistics(fd, True)
                 return
             except OSError:
-                # Workers of the program before go on writing there; what they count from now on is not seen.
+                # Workers of the program before go on writing there.
                 os.close(fd)
+                log.write("warning", f"{_FROM_NOW_ON} {_GOES_ON if told else _BEGINS}")
         self.fd = os.memfd_create("forehand-statistics")
         os.ftruncate(self.fd, _core.Statistics.BYTES)
         self.shared = _core.Statistics(self.fd, True)
+        if told:
+            self.shared.take_over(told)
+
+    def told(self) -> str:
+        """All that was counted until now, for the next program."""
+        try:
+            return self.shared.told()
+        except OSError as error:
+            log.write("warning", f"the numbers of this program cannot be read: {error}")
+            return ""
 
     def take(self, row: int) -> None:
         """A worker is about to live in that row."""

@@ -109,7 +109,7 @@ def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:
             )  # fmt: skip
     return {
         "form": FORM, "life": list(kept.parent_pipe), "scoreboard": kept.scoreboard.fds,
-        "statistics": kept.statistics.fd, "workers": workers,
+        "statistics": kept.statistics.fd, "counted": kept.statistics.told(), "workers": workers,
         "metrics": kept.statistics.metrics,
         "spans": kept.spans_fd,
         "panel": [
@@ -160,7 +160,7 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
     # Programs from before it had its name called it a board.
     scoreboard = left["scoreboard"] if "scoreboard" in left else left["board"]
     # Programs from before statistics were shared have none.
-    statistics = Statistics(left.get("statistics", -1))
+    statistics = Statistics(left.get("statistics", -1), left.get("counted", ""))
     statistics.metrics = app_metrics.adopt(left.get("metrics", ""))
     kept = Children(listeners, Scoreboard(*scoreboard), statistics, (left["life"][0], left["life"][1]))
     state = supervisor.state

@@ -205,6 +205,15 @@ impl Histogram {
             .map(move |(place, count)| (end(place), *count))
     }
 
+    /// The same, where the last one has the highest end that there is.
+    pub(super) fn by_ends(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.counts
+            .iter()
+            .zip(&scale().upper)
+            .filter(|(count, _)| **count > 0)
+            .map(|(count, end)| (*end, *count))
+    }
+
     /// The same without [`BOUNDS`]. What is in the last bucket, which has no end, is in the next eighth.
     pub fn exponential(&self) -> Exponential {
         let Scale { upper, between, .. } = scale();
@@ -244,7 +253,7 @@ impl Histogram {
 }
 
 /// The bucket of any time.
-fn bucket_of(ns: u64) -> usize {
+pub(super) fn bucket_of(ns: u64) -> usize {
     NonZeroU64::new(ns).map_or(0, |ns| scale().index(ns))
 }
 

@@ -8,6 +8,7 @@
 
 pub mod alike;
 mod bursts;
+pub mod carried;
 pub mod histogram;
 mod kept;
 pub mod layout;

@@ -1,11 +1,14 @@
 //! What tests of statistics play with: heads of requests, and a worker that counts.
 
+use std::fs::{File, remove_file};
 use std::sync::Arc;
 
+use reactor::sys::Access;
 use wire::{Event, Head, Http1, Limits, Policy, Shared};
 
 use super::layout::{META, Meta, STRIDE, Word, load};
 use super::phase::Times;
+use super::segment::Segment;
 use super::{Counted, Statistics, slots};
 use crate::engine::Config;
 use crate::log::Log;
@@ -23,6 +26,19 @@ pub fn head(request: &str) -> Arc<Head> {
 /// Where a worker writes, that has written nothing.
 pub fn words() -> Vec<Word> {
     (0..STRIDE).map(|_| Word::new(0)).collect()
+}
+
+/// Shared statistics of their own.
+pub fn segment() -> Segment {
+    let path = std::env::temp_dir().join(format!(
+        "forehand-statistics-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    let file = File::options().read(true).write(true).create_new(true).open(&path).expect("a new file");
+    remove_file(path).expect("it was there");
+    file.set_len(Segment::BYTES as u64).expect("a file with a hole");
+    Segment::open(file.into(), Access::Write).expect("statistics begin")
 }
 
 /// A worker, and what it has written. Each reply has seven bytes.

@@ -20,6 +20,7 @@ use super::records::{Died, Record};
 use super::series::{Key, Series};
 use super::slots::{self, Inside};
 use super::{records, routes, series, waiting};
+use crate::counters;
 
 /// What the supervisor says of the server, in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +79,9 @@ pub const SERVER_NAMES: [&str; 18] = [
     "certificate_unused",
 ];
 
+/// What must be the same for who maps numbers: where they are, and which.
+const LAYOUT: u64 = VERSION << 32 | counters::ORDER as u64;
+
 /// Shared statistics, mapped as far as they were looked at.
 pub struct Segment {
     fd: OwnedFd,
@@ -105,7 +109,7 @@ pub fn join(fd: RawFd, row: usize) -> io::Result<&'static [Word]> {
 
 fn check(header: &SharedNumbers) -> io::Result<()> {
     let words = header.numbers();
-    if load(&words[header::MAGIC]) == MAGIC && load(&words[header::VERSION]) == VERSION {
+    if load(&words[header::MAGIC]) == MAGIC && load(&words[header::VERSION]) == LAYOUT {
         return Ok(());
     }
     Err(io::Error::new(io::ErrorKind::InvalidInput, "these are no statistics of this version"))
@@ -122,7 +126,7 @@ impl Segment {
     pub fn open(fd: OwnedFd, access: Access) -> io::Result<Self> {
         let header = SharedNumbers::map_part(fd.as_raw_fd(), (0, HEADER), access)?;
         if access == Access::Write && load(&header.numbers()[header::MAGIC]) == 0 {
-            store(&header.numbers()[header::VERSION], VERSION);
+            store(&header.numbers()[header::VERSION], LAYOUT);
             store(&header.numbers()[header::USED], 1);
             header.numbers()[header::MAGIC].store(MAGIC, Ordering::Release);
         }
@@ -193,6 +197,11 @@ impl Segment {
 
     /// A worker has ended for that reason: where that stands. Reasons that find no room count as the last.
     pub fn count_exit(&self, reason: &str) -> usize {
+        self.count_exits(reason, 1)
+    }
+
+    /// So many have.
+    pub(super) fn count_exits(&self, reason: &str, exits: u64) -> usize {
         for place in 0..header::EXIT_COUNT {
             let (count, text) = match self.exit_row(place).split_first() {
                 Some(both) => both,
@@ -205,7 +214,7 @@ impl Segment {
             } else if known != reason.as_bytes() && !last {
                 continue;
             }
-            add(count, 1);
+            add(count, exits);
             return place;
         }
         header::EXIT_COUNT - 1

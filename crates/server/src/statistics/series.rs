@@ -51,6 +51,11 @@ pub fn of_nobody(version: Version, https: bool) -> u64 {
     USED | version << 8 | if https { HTTPS } else { 0 }
 }
 
+/// The same by places among [`METHODS`] and [`VERSIONS`].
+pub(super) fn of_places(method: usize, version: usize, https: bool) -> u64 {
+    USED | (version as u64) << 8 | method as u64 | if https { HTTPS } else { 0 }
+}
+
 /// What of a label follows from a head.
 pub fn head_part(label: u64) -> u64 {
     label & 0xffff
