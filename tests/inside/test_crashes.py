@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 from socket import socket
@@ -53,6 +55,22 @@ def test_where_a_thread_of_the_application_s_own_did_it_no_request_is_blamed(ser
     server = serve(*DRIVERS["asyncio"], "--workers", "1")
     line = crash_report(server, "/elsewhere")
     assert "which did it" not in line and " while it worked on: GET /" in line, line
+
+
+def test_how_many_have_waited_for_a_thread_is_told_too(serve: Serve) -> None:
+    server = serve(*DRIVERS["threads"], "--workers", "1", "--threads", "1", "--queue-timeout", "0s")
+    with ExitStack() as stack:
+        stack.enter_context(ask(server, "/waits/0"))
+        server.until(lambda: statistics(server).totals()["inside"] == 1)
+        for number in range(1, 4):
+            stack.enter_context(ask(server, f"/waits/{number}"))
+        server.until(lambda: server.status()["workers"][0]["queued"] == 3)
+        os.kill(server.status()["workers"][0]["pid"], signal.SIGKILL)
+        server.says("while it worked on")
+    line = next(line for line in server.log().splitlines() if "while it worked on" in line)
+    assert re.search(r": GET /waits/0 for [\d.]+ m?s; 3 more waited in it for a thread, and are lost with it$", line), (
+        line
+    )
 
 
 @pytest.mark.skipif("gevent" not in DRIVERS, reason="gevent is not installed")

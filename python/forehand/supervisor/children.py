@@ -26,7 +26,19 @@ if TYPE_CHECKING:
 class Child:
     """One worker's process: its line, its row on the scoreboard, the file that its stacks go to."""
 
-    __slots__ = ("channel", "faulty", "generation", "killed", "notes", "number", "pid", "row", "stacks", "told")
+    __slots__ = (
+        "channel",
+        "faulty",
+        "queued",
+        "generation",
+        "killed",
+        "notes",
+        "number",
+        "pid",
+        "row",
+        "stacks",
+        "told",
+    )
 
     def __init__(self, number: int, generation: int, line: int, row: int, stacks: int) -> None:
         self.number = number
@@ -40,6 +52,8 @@ class Child:
         self.killed: str | None = None
         #: The thread that a fault in C has ended, and the worker with it; zero: none is known.
         self.faulty = 0
+        #: Requests that waited in it for a thread when it ended: nobody has begun them.
+        self.queued = 0
         #: What it said of its failure: (exit status, text).
         self.told: tuple[int, str] | None = None
         #: What it has said of its threads and lanes, the last of each kind, with when.
@@ -136,6 +150,7 @@ class Children:
         self.all.pop(child.number, None)
         child.channel.close()
         os.close(child.stacks)
+        child.queued = self.scoreboard.read(child.row)["queued"]
         inside = self.statistics.fold(child.row, (child.number, child.pid, exit), child.faulty)
         self.scoreboard.free(child.row)
         return inside

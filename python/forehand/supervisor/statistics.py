@@ -134,11 +134,12 @@ def reason(how: str, stale: str) -> str:
     return "asked"
 
 
-def crash_report(number: int, pid: int, how: str, inside: list[str]) -> str:
-    """What the log says of a worker that has died with requests inside."""
+def crash_report(number: int, pid: int, how: str, inside: list[str], queued: int = 0) -> str:
+    """What the log says of a worker that has died with requests inside, and `queued` ones that nobody had begun."""
     named = " · ".join(inside[:NAMED])
     more = f" · and {len(inside) - NAMED} more" if len(inside) > NAMED else ""
-    return f"worker {number} (process {pid}) {how} while it worked on: {named}{more}"
+    waited = f"; {queued} more waited in it for a thread, and are lost with it" if queued else ""
+    return f"worker {number} (process {pid}) {how} while it worked on: {named}{more}{waited}"
 
 
 def _span(seconds: float) -> str:

@@ -396,7 +396,7 @@ class Supervisor:
         reason = statistics.reason(how, worker.stale if worker else "")
         inside = self.children.drop(child, self.children.statistics.shared.count_exit(reason))
         if crashed and inside:
-            log.write("error", statistics.crash_report(child.number, child.pid, how, inside))
+            log.write("error", statistics.crash_report(child.number, child.pid, how, inside, child.queued))
         # Whom this server has killed without a reason to tell was not wanted any more, and what failed before it was
         # ready ends the start or the reload that it was part of.
         has_served = worker is not None and worker.ready_at > 0
