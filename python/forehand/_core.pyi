@@ -100,9 +100,10 @@ class Statistics:
     def at(self, row: int, thread: int, /) -> int | None:
         """The number of the request that a thread of a worker was at, which has ended; None: it was at none."""
 
-    def inside(self, row: int, dead: bool, /) -> list[tuple[int, str, int, float, float, str]]:
+    def inside(self, row: int, dead: bool, /) -> list[tuple[int, str, int, float, float, str, bool]]:
         """Requests inside a worker, the oldest first: (number, method and path, its thread's ident, seconds since the
-        first byte, seconds since it was begun, its name). dead: it has ended."""
+        first byte, seconds since it was begun, its name, whether it is being sent: no thread is at it then, and its
+        ident is 0). dead: it has ended."""
 
     def records(self, row: int | None, /) -> list[dict[str, Any]]:
         """Requests that have ended in a worker and were kept, the oldest first; None: in those that are dead."""

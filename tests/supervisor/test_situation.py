@@ -16,7 +16,7 @@ from serving import Serving
 NOW = 1_000_000.0
 READY = {"worker": 1, "state": "ready", "threads": 4, "busy": 1, "queued": 0}
 WELL = {"phase": "serving", "wanted": 1, "workers": [READY]}
-INSIDE = {"worker": 1, "request": "GET /report", "inside": 0.1}
+INSIDE = {"state": "running", "worker": 1, "request": "GET /report", "inside": 0.1}
 DIED = {"worker": 3, "pid": 47, "at": NOW - 40, "how": "was ended by signal 11 (SIGSEGV)",
         "inside": ["GET /a for 2 ms", "GET /b for 1.20 s"]}  # fmt: skip
 DAY = 86400.0
@@ -43,6 +43,7 @@ FAILED = {"ended": NOW - 60, "status": 500, "error": "", "request": "GET /orders
         (WELL, [{**INSIDE, "inside": 12.3}, {**INSIDE, "inside": 5}], [],
          ["GET /report is inside worker 1 for 12 s, and 1 more for more than 5 s"]),
         (WELL, [{**INSIDE, "inside": 4.9}], [], []),
+        (WELL, [{**INSIDE, "inside": 12.3, "state": "sending"}], [], []),
         (WELL, [], [FAILED, FAILED, {**FAILED, "status": 200, "error": "client_gone"}],
          ["3 requests have failed in the last 5 minutes, 2 by 500 of GET /orders"]),
         ({**WELL, "deaths": [{**DIED, "at": NOW - 3601}]}, [], [], []),

@@ -20,8 +20,8 @@ use server::statistics::snapshot::Snapshot;
 use server::status::files;
 
 /// A request that is inside a worker: (number, method and path, its thread as Python names it, seconds since its first
-/// byte, seconds since it was begun, its name).
-type Inside = (u64, String, u64, f64, f64, String);
+/// byte, seconds since it was begun, its name, whether it is being sent, so that no thread is at it).
+type Inside = (u64, String, u64, f64, f64, String, bool);
 
 /// Statistics that workers share.
 #[pyclass(frozen, module = "forehand._core")]
@@ -105,7 +105,10 @@ impl Statistics {
         let age = |since: u64| seconds(now.saturating_sub(since));
         Ok(inside
             .into_iter()
-            .map(|one| (one.number, one.line, one.thread, age(one.first), age(one.begun), one.id))
+            .map(|one| {
+                let sending = one.sending.is_some();
+                (one.number, one.line, one.thread, age(one.first), age(one.begun), one.id, sending)
+            })
             .collect())
     }
 

@@ -294,7 +294,8 @@ impl Requests {
             } else if exchange.is_batched() {
                 waiting = Some(self.batch.ended(exchange.has_stream()));
             } else if exchange.is_unsent() {
-                connections.settle_later(exchange.replying(), exchange.take_counted());
+                let ended = exchange.take_counted();
+                connections.settle_later(exchange.replying(), ended, &poller.statistics);
             } else {
                 settle(&exchange, connections, poller);
             }
@@ -387,7 +388,7 @@ impl Requests {
             if *failed {
                 ended.times.client_is_gone();
             } else if *sent < bytes.len() {
-                connections.settle_later((connection.token, 0), ended.take());
+                connections.settle_later((connection.token, 0), ended.take(), &poller.statistics);
                 continue;
             }
             let sent = if *sent_at == 0 { now } else { *sent_at };

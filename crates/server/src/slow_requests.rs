@@ -1,10 +1,12 @@
 //! Requests that take long: when to look at their threads, tasks or greenlets, where those stood, and the line that the log
-//! gets.
+//! gets. Nobody is looked at of one that is only being sent: its thread serves others by then.
 //!
 //! Knows: what is inside, by the slots of the statistics, and how often each was looked at. Does not know: Python, which
 //! says where somebody stands. Of threads the watchdog looks, the thread that samples notes, whoever has the baton takes what
 //! was noted: a lock that is held for a moment is between them. Under an event loop its own thread does all of that, and the
 //! watchdog notes what blocks it.
+
+mod line;
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -13,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use wire::Millis;
 
+pub use self::line::Outcome;
 use crate::statistics::layout::Word;
-use crate::statistics::phase::{NOT_MEASURED, Phase, Spans};
 use crate::statistics::slots::{self, Inside};
 use crate::sync::lock;
 
@@ -30,7 +32,7 @@ const AT_MOST: usize = 32;
 /// An event loop that looks so much later than it should have was blocked until now: where tasks wait then says nothing of
 /// where the time went.
 const LATE_MS: Millis = 100;
-/// Of a path or a place no more is written.
+/// Of a place no more is written.
 const LONGEST: usize = 400;
 
 /// What stands somewhere while its request takes long.
@@ -109,10 +111,11 @@ impl SlowRequests {
         // One that is being counted has its line written by what is known of it.
         let is_inside = |number| inside.iter().any(|one| one.number == number);
         watched.known.retain(|number, _| is_inside(*number) || slots::holds(words, *number));
-        let found = watched.look(&inside, self.slow, now);
+        let worked_on = self.worked_on(inside);
+        let found = watched.look(&worked_on, self.slow, now);
         let next = match self.whose {
-            Whose::Thread => watched.next(&inside, self.slow, now),
-            Whose::Task | Whose::Greenlet => watched.due_next(&inside, self.slow),
+            Whose::Thread => watched.next(&worked_on, self.slow, now),
+            Whose::Task | Whose::Greenlet => watched.due_next(&worked_on, self.slow),
         };
         self.next.store(next, Ordering::Relaxed);
         if late {
@@ -121,6 +124,17 @@ impl SlowRequests {
             self.any_found.store(true, Ordering::Relaxed);
         }
         found && !late
+    }
+
+    /// Those of them that are with their applications, each of which a thread, a task or a greenlet of its own is at.
+    fn worked_on(&self, mut inside: Vec<Inside>) -> Vec<Inside> {
+        match self.whose {
+            Whose::Thread => slots::by_thread(inside).into_values().collect(),
+            Whose::Task | Whose::Greenlet => {
+                inside.retain(|one| one.sending.is_none());
+                inside
+            }
+        }
     }
 
     /// Under an event loop: requests begin.
@@ -175,10 +189,10 @@ impl SlowRequests {
         }
     }
 
-    /// The thread, task or greenlet of the request of that number stood there.
+    /// The thread, task or greenlet of the request of that number stood there, if it is still at that.
     pub fn note(&self, number: u64, place: &str) {
-        let still =
-            self.words.is_some_and(|words| slots::read(words, false).iter().any(|one| one.number == number));
+        let at_it = |words| self.worked_on(slots::read(words, false)).iter().any(|one| one.number == number);
+        let still = self.words.is_some_and(at_it);
         let mut watched = lock(&self.watched);
         if let Some(known) = watched.known.get_mut(&number).filter(|_| still) {
             match known.places.iter_mut().find(|(seen, _)| seen == place) {
@@ -188,28 +202,9 @@ impl SlowRequests {
         }
     }
 
-    /// The line of a request that has ended. `reached`: nanoseconds until its client has had something.
-    pub fn line(&self, request: &str, number: u64, (status, reached, spans): (u16, u64, &Spans)) -> String {
-        let seconds = |ns: u64| ns as f64 / 1e9;
-        let of = |phase: Phase| seconds(spans[phase as usize]);
-        let mut text = String::from("slow request: ");
-        text.extend(request.chars().take(LONGEST));
-        let _ = write!(text, ", {status} after {:.2} s (", seconds(reached));
-        for (phase, name) in
-            [(Phase::Receive, "received"), (Phase::Queue, "queued"), (Phase::Gil, "interpreter")]
-        {
-            if of(phase) >= 0.005 {
-                let _ = write!(text, "{name} {:.2}, ", of(phase));
-            }
-        }
-        let _ = write!(text, "application {:.2}", of(Phase::App));
-        if spans[Phase::Cpu as usize] != NOT_MEASURED {
-            let _ = write!(text, ", {:.2} of it on a processor", of(Phase::Cpu));
-        }
-        if of(Phase::Send) >= 0.005 {
-            let _ = write!(text, ", sent {:.2}", of(Phase::Send));
-        }
-        text.push(')');
+    /// The line of a request that has ended.
+    pub fn line(&self, request: &str, number: u64, outcome: &Outcome<'_>) -> String {
+        let mut text = outcome.told(request);
         if let Some(known) = lock(&self.watched).known.remove(&number) {
             text.push_str(&known.told(self.whose));
         }
@@ -280,7 +275,7 @@ impl Known {
 mod tests {
 
     use super::*;
-    use crate::statistics::phase::{NO_SLOT, Times};
+    use crate::statistics::phase::{Ending, NO_SLOT, Spans, Times};
     use crate::statistics::played::{head, words};
 
     fn inside(number: u64, first_ms: u64) -> Inside {
@@ -291,11 +286,16 @@ mod tests {
             first,
             begun: first,
             thread: 100 + number,
+            sending: None,
             label: 0,
             route: 0,
             id: String::new(),
             line: String::new(),
         }
+    }
+
+    fn outcome(reached: u64, spans: &Spans) -> Outcome<'_> {
+        Outcome { status: 200, ending: Ending::Answered, reached, spans, waited_for_client: false }
     }
 
     /// When somebody is looked at, in milliseconds, of all looks in a tenth of a second each.
@@ -350,7 +350,7 @@ mod tests {
         let mut slots = slots::Slots::default();
         let slot = slots.take(block, &head, &Times::default(), (3, 0));
         let slow = SlowRequests::new(1000, Some(words), Whose::Thread);
-        let line = || slow.line("GET /", 3, (200, 1_000_000_000, &Spans::default()));
+        let line = || slow.line("GET /", 3, &outcome(1_000_000_000, &Spans::default()));
         assert!(slow.look(1000));
         slow.note(3, "a.py:1 in one");
         slots::Slots::settles(block, slot);
@@ -401,7 +401,7 @@ mod tests {
         slow.note_blocked(NO_SLOT, "GET /", "b.py:2 in two");
         let other = slots.take(block, &head, &times, (4, 0));
         slow.note_blocked(NO_SLOT, "GET /", "d.py:4 of one of both");
-        let line = slow.line("GET /", 3, (200, 9_000_000_000, &Spans::default()));
+        let line = slow.line("GET /", 3, &outcome(9_000_000_000, &Spans::default()));
         assert!(
             line.ends_with(": 8 of 10 looks found its task at a.py:1 in one, 2 at b.py:2 in two"),
             "{line}"
@@ -435,9 +435,46 @@ mod tests {
         lock(&slow.watched).known.insert(3, Known { looks: 8, places });
         let spans = [0, 0, 20_000_000, 0, 12_000_000_000, 300_000_000, 11_700_000_000, 0, 12_020_000_000];
         assert_eq!(
-            slow.line("GET /report", 3, (200, 12_020_000_000, &spans)),
+            slow.line("GET /report", 3, &outcome(12_020_000_000, &spans)),
             "slow request: GET /report, 200 after 12.02 s (queued 0.02, application 12.00, 0.30 of it on a processor): \
              7 of 8 looks found its thread at a.py:1 in one, 1 at b.py:2 in two"
         );
+    }
+
+    #[test]
+    fn nobody_is_looked_at_for_one_that_is_being_sent_or_whose_thread_is_at_another() {
+        for whose in [Whose::Thread, Whose::Task] {
+            let (words, head) = (&*words().leak(), head("GET /"));
+            let block = words.first_chunk().expect("a block");
+            let slow = SlowRequests::new(1000, Some(words), whose);
+            let mut slots = slots::Slots::default();
+            let mut take = |number, begun| {
+                slots.take(block, &head, &Times { first: 1, begun, ..Times::default() }, (number, 0))
+            };
+            let sent = take(3, 1);
+            slow.begins(0);
+            assert!(slow.look(1001));
+            assert_eq!(slow.take_found().iter().map(|(_, number)| *number).collect::<Vec<_>>(), [3]);
+            slow.note(3, "a.py:1 in its_own");
+            slots::Slots::is_left(block, sent, 2);
+            slow.note(3, "b.py:2 in another_s");
+            assert!(!slow.look(1501), "it is being sent");
+            // Both on this thread: the first waits until its reply is sent, and nobody has said so.
+            let _answered = take(4, 1);
+            let _worked_on = take(5, 2);
+            slow.look(1601);
+            let found: Vec<u64> = slow.take_found().iter().map(|(_, number)| *number).collect();
+            match whose {
+                Whose::Thread => assert_eq!(found, [5]),
+                _ => assert_eq!(found, [4, 5], "each has a task of its own"),
+            }
+            let line = slow.line("GET /", 3, &outcome(1, &Spans::default()));
+            assert!(
+                line.ends_with(": 1 of 1 looks found its thread at a.py:1 in its_own")
+                    || whose != Whose::Thread,
+                "{line}"
+            );
+            assert!(!line.contains("another_s"), "{line}");
+        }
     }
 }

@@ -130,3 +130,28 @@ fn who_leaves_before_its_pipeline_is_answered_has_got_nothing_of_it() {
     rests(&mut driven);
     assert_eq!(at_a_kill(words), (before + 3, 0), "each has ended, and none is inside");
 }
+
+#[test]
+fn a_reply_that_waits_for_its_client_is_being_sent_since_its_application_was_done_with_it() {
+    let (mut driven, words) = counting();
+    let mut client = driven.acquaint();
+    rests(&mut driven);
+    client.write_all(&pipeline(1)).expect("room");
+    let mut exchange = begun(&mut driven);
+    let inside = || slots::read(words, false);
+    assert!(inside()[0].thread != 0 && inside()[0].sending.is_none(), "its application has it");
+    let content = vec![0; 16 << 20];
+    let mut builder = ReplyBuilder::new();
+    builder.head.status(b"200 OK").expect("a status");
+    exchange.whole(&mut builder, &content, driven.turn.engine()).expect("a client");
+    driven.turn.take_back(exchange);
+    rests(&mut driven);
+    let one = &inside()[0];
+    assert_eq!(one.thread, 0, "no thread is at it");
+    assert!(one.sending.is_some_and(|since| since >= one.begun), "{one:?}");
+    drop(client);
+    while !inside().is_empty() {
+        driven.turn.wait();
+        rests(&mut driven);
+    }
+}

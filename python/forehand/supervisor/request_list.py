@@ -18,6 +18,7 @@ from typing import Any
 from forehand import _core, errors
 from forehand.errors import Problem
 from forehand.inside import asking
+from forehand.supervisor.situation import RUNNING, SENDING
 
 #: How often `--follow` looks, in seconds.
 EVERY = 0.5
@@ -108,10 +109,10 @@ def opened(path: str) -> tuple[_core.Statistics, list[Row]]:
 def running(statistics: _core.Statistics, workers: list[Row]) -> list[Row]:
     """Requests that are inside, the oldest of each worker first."""
     return [
-        {"worker": worker["worker"], "pid": worker["pid"], "number": number, "request": line, "seconds": age,
-         "inside": inside, "thread": thread, "id": name}
+        {"state": SENDING if sending else RUNNING, "worker": worker["worker"], "pid": worker["pid"],
+         "number": number, "request": line, "seconds": age, "inside": inside, "thread": thread, "id": name}
         for worker in workers
-        for number, line, thread, age, inside, name in statistics.inside(worker["row"], False)
+        for number, line, thread, age, inside, name, sending in statistics.inside(worker["row"], False)
     ]  # fmt: skip
 
 
@@ -159,8 +160,8 @@ def _is_left() -> bool:
 def _print(running: list[Row], ended: list[Row], *, as_json: bool) -> None:
     lines = []
     for one in running:
-        text = f"{_worker(one):<16}  running  {one['seconds']:9.3f} s  {one['request']}"
-        lines.append(json.dumps({"state": "running", **one}) if as_json else text)
+        text = f"{_worker(one):<16}  {one['state']}  {one['seconds']:9.3f} s  {one['request']}"
+        lines.append(json.dumps(one) if as_json else text)
     for one in ended:
         at = time.strftime("%H:%M:%S", time.localtime(one["ended"]))
         took = f"{one['phases']['total']:9.3f} s  {one['request']}"

@@ -15,6 +15,9 @@ from forehand.supervisor.state import DRAINING, LEAVING, READY, WAITING
 
 #: A request that is inside for so long is worth a word, in seconds: what `--slow-request` is by default.
 LONG = 5.0
+#: What a request is that is inside: its application works on it, or is done with it, and its client reads slowly.
+RUNNING = "running"
+SENDING = "sending"
 #: How far back failures are looked for, in seconds.
 RECENT = 300.0
 #: How far back workers that have died are told of, in seconds: somebody has to wake up first.
@@ -139,14 +142,15 @@ def _full(status: Row, running: list[Row]) -> str:
         return ""
     waiting = sum(one["queued"] - one.get("limited", 0) for one in full)
     numbers = {one["worker"] for one in full}
-    paths = Counter(one["request"] for one in running if one["worker"] in numbers)
+    paths = Counter(one["request"] for one in running if one["worker"] in numbers and one["state"] == RUNNING)
     most = "".join(f": {count} are in {path}" for path, count in paths.most_common(1) if count > 1)
     where = "every worker" if len(full) == len(busy) else f"{len(full)} of {len(busy)} workers"
     return f"every thread of {where} is taken, and {_count(waiting, 'request waits', 'requests wait')}{most}"
 
 
 def _stuck(running: list[Row]) -> str:
-    long = [one for one in running if one["inside"] >= LONG]
+    # A client that reads slowly holds up nobody.
+    long = [one for one in running if one["inside"] >= LONG and one["state"] == RUNNING]
     if not long:
         return ""
     oldest = max(long, key=lambda one: one["inside"])

@@ -99,8 +99,9 @@ class Statistics:
         except OSError as error:
             self._cannot_add_up(pid, error)
         return [
-            f"{line}{f' (id {name})' if name else ''} for {_span(age)}{', which did it' if number == guilty else ''}"
-            for number, line, _, age, _, name in inside
+            f"{line}{f' (id {name})' if name else ''} for {_span(age)}"
+            f"{', which did it' if number == guilty else ', being sent' if sending else ''}"
+            for number, line, _, age, _, name, sending in inside
         ]
 
     def fold_metrics(self, pid: int) -> None:

@@ -36,7 +36,7 @@ def _server(now: Look) -> list[str]:
 
 def _threads(now: Look) -> list[str]:
     found = []
-    late = [one for one in now.running if one["seconds"] >= LATE]
+    late = [one for one in now.running if one["seconds"] >= LATE and one["state"] == situation.RUNNING]
     if late:
         many = f"{len(late)} requests are" if len(late) > 1 else "1 request is"
         found.append(f"{many} inside for {LATE:g} s or longer: {late[0]['request']}, {span(late[0]['seconds'])}")

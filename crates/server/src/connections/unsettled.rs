@@ -15,7 +15,7 @@ use crate::connection::{Connection, Phase};
 use crate::exchange::Replying;
 use crate::pipelined::PipelinedReplies;
 use crate::poller::Poller;
-use crate::statistics::Ended;
+use crate::statistics::{Ended, Statistics};
 
 #[derive(Default)]
 pub(super) struct Unsettled {
@@ -100,7 +100,8 @@ impl Connections {
     /// The reply to a request waits for its client: it is over when that has taken it. What the client has sent is not held
     /// for so long: it may be much.
     #[cold]
-    pub fn settle_later(&mut self, replying: Replying, mut ended: Ended) {
+    pub fn settle_later(&mut self, replying: Replying, mut ended: Ended, statistics: &Statistics) {
+        statistics.is_left(&ended.times);
         ended.head = Arc::new(ended.head.without_fields());
         self.unsettled.waiting.insert(replying, ended);
     }

@@ -37,17 +37,7 @@ pub fn requests(engine: &Engine) -> HashMap<u64, Inside> {
         let found = (step != NO_SLOT).then(|| slots::find(words, step, false)).flatten();
         return found.map(|one| (one.thread, one)).into_iter().collect();
     }
-    let mut all = HashMap::<u64, Inside>::new();
-    for one in slots::read(words, false) {
-        // Of those of one thread the last is the one that runs; the others have ended, and their replies are to be sent.
-        match all.get(&one.thread) {
-            Some(known) if (known.begun, known.number) > (one.begun, one.number) => {}
-            _ => {
-                all.insert(one.thread, one);
-            }
-        }
-    }
-    all
+    slots::by_thread(slots::read(words, false))
 }
 
 /// The route that both looks agree on: one before and one after a stack was read. Of two requests one after the other

@@ -3,13 +3,15 @@
 //! Knows: what is at hand when a request has ended. Does not know: how spans and records lie in memory, or which request is
 //! remarkable. Runs where requests are settled.
 
-use reactor::sys::{thread_id, wall_us};
+use reactor::sys::{monotonic_ns, thread_id, wall_us};
 use wire::{Framing, trace_state};
 
 use super::layout::Meta;
-use super::phase::Parts;
+use super::phase::{Parts, Times};
 use super::routes::{self, Routes};
-use super::{Block, Counted, Known, records, spans};
+use super::slots::Slots;
+use super::{Block, Counted, Known, Statistics, records, spans};
+use crate::slow_requests::Outcome;
 
 /// So often (nanoseconds) one request of all is kept in the recorder; and what was not kept meanwhile, as nothing had come, is
 /// made up for so far back: where little goes on, whoever looks sees the newest, each of them.
@@ -20,6 +22,20 @@ const TRACE_BACK_NS: u64 = 39 * TRACE_EVERY_NS;
 fn next_trace(due: u64, sent: u64) -> u64 {
     // Remarkable ones come before they are due.
     due.clamp(sent.saturating_sub(TRACE_BACK_NS), sent) + TRACE_EVERY_NS
+}
+
+impl Statistics {
+    /// The application has done with a request, and its client has not taken all of the reply: that is sent from now on.
+    #[cold]
+    pub fn is_left(&self, times: &Times) {
+        if let Some(block) = &self.block
+            && times.begun != 0
+        {
+            // What its phases will say when it has ended.
+            let app = times.parts(monotonic_ns()).app;
+            Slots::is_left(block.words, times.slot, times.begun.max(times.complete) + app);
+        }
+    }
 }
 
 impl Block {
@@ -67,6 +83,11 @@ impl Block {
         self.count(if room { Meta::Spans } else { Meta::SpansDropped }, 1);
     }
 
+    /// Its reply, or a part of it, has waited until its client took more.
+    fn waited_for_client(&self, times: &Times) -> bool {
+        times.rare().held_up > 0 || Slots::is_being_sent(self.words, times.slot)
+    }
+
     /// It is remarkable, or its turn to be kept has come.
     #[cold]
     pub(super) fn keep(
@@ -87,7 +108,14 @@ impl Block {
             if let Some(id) = &id {
                 request = format!("{request} (id {id})");
             }
-            self.log.warn(self.requests.line(&request, ended.number, (ended.status, reached, &spans)));
+            let outcome = Outcome {
+                status: ended.status,
+                ending: ended.times.ending,
+                reached,
+                spans: &spans,
+                waited_for_client: self.waited_for_client(ended.times),
+            };
+            self.log.warn(self.requests.line(&request, ended.number, &outcome));
         }
         self.next_trace = next_trace(self.next_trace, sent);
         let record = records::Record {

@@ -13,7 +13,7 @@ pub type Word = AtomicU64;
 /// `FHSTATS1`, in the order of bytes of this machine.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"FHSTATS1");
 /// Grows with each change of what follows: who maps numbers that lie otherwise would read nonsense.
-pub const VERSION: u64 = 8;
+pub const VERSION: u64 = 9;
 
 /// Words before the first block; pages begin behind them, also where they have 64 KiB.
 pub const HEADER: usize = 8 * 1024;

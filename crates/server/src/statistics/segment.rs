@@ -351,7 +351,10 @@ fn add_lost(to: &[Word], one: Inside, (key, died): (Key, Died)) {
     counted.buckets[series::bucket(ns)] = 1;
     series::fold(to, Some(key), &counted);
     let mut spans = [NOT_MEASURED; PHASE_COUNT];
-    spans[Phase::App as usize] = now.saturating_sub(one.begun);
+    spans[Phase::App as usize] = one.sending.unwrap_or(now).saturating_sub(one.begun);
+    if let Some(since) = one.sending {
+        spans[Phase::Send as usize] = now.saturating_sub(since);
+    }
     spans[Phase::Total as usize] = ns;
     let record = Record {
         number: one.number,
@@ -368,4 +371,32 @@ fn add_lost(to: &[Word], one: Inside, (key, died): (Key, Died)) {
         died: Some(died),
     };
     records::put(to, &record, one.line.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::phase::Times;
+    use super::super::played::{head, words};
+    use super::*;
+
+    #[test]
+    fn what_died_while_it_was_sent_was_with_its_application_until_then() {
+        let (from, to) = (words(), words());
+        let block = from.first_chunk().expect("a block");
+        let now = monotonic_ns();
+        let times = Times { first: now - 9000, begun: now - 8000, ..Times::default() };
+        let mut slots = slots::Slots::default();
+        for number in [1, 2] {
+            let slot = slots.take(block, &head("GET /"), &times, (number, 0));
+            if number == 2 {
+                slots::Slots::is_left(block, slot, now - 5000);
+            }
+        }
+        add_block(&from, &to, (1, 0));
+        let spans: Vec<_> = records::read(&to).into_iter().map(|record| record.spans).collect();
+        let of = |at: usize, phase: Phase| spans[at][phase as usize];
+        assert!(of(0, Phase::App) >= 8000, "{spans:?}");
+        assert_eq!((of(0, Phase::Send), of(1, Phase::App)), (NOT_MEASURED, 3000));
+        assert!(of(1, Phase::Send) >= 5000, "{spans:?}");
+    }
 }

@@ -2,7 +2,13 @@
 //!
 //! Knows: a place for each of some hundred requests, and what is said there. Does not know: what becomes of them. The
 //! loop's thread writes, any process reads. Paths are written without their queries, which may hold secrets.
+//!
+//! ```text
+//!   take ─► at its application ─► is_left: its client is slow ─► being sent ─► settles, give_back
+//!                   └────────────── its client has had it ───────────────────────────┘
+//! ```
 
+use std::collections::HashMap;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use reactor::sys::forks;
@@ -22,18 +28,20 @@ const USED: usize = 0;
 const NUMBER: usize = 1;
 const FIRST: usize = 2;
 const BEGUN: usize = 3;
+/// The thread that is at it, or, of one that is being sent, since when that is all that is left of it: no thread is at it then.
 const THREAD: usize = 4;
 const LABEL: usize = 5;
 const LINE: usize = 6;
 const LINE_WORDS: usize = 17;
 const ID: usize = LINE + LINE_WORDS;
 
-/// Bits of the first: a request is inside, has a name that does not follow from its number, and is about to wait for others
-/// (`alike.rs`). Behind them is nothing, or, once it has ended, how many requests will have been counted, or wait, when it does.
+/// Bits of the first: a request is inside, has a name that does not follow from its number, is about to wait for others
+/// (`alike.rs`), and is being sent. Behind them is nothing, or, once it has ended, how many requests will have been counted, or wait, when it does.
 const INSIDE: u64 = 1;
 const NAMED: u64 = 2;
 const WAITS: u64 = 4;
-const COUNTED_AT: u32 = 3;
+const SENDING: u64 = 8;
+const COUNTED_AT: u32 = 4;
 
 const _: () = assert!(1 + ID + 5 <= SLOT_WIDTH);
 
@@ -46,8 +54,10 @@ pub struct Inside {
     /// Monotonic nanoseconds of its first byte, and of when it was begun.
     pub first: u64,
     pub begun: u64,
-    /// As the system calls the thread that has begun it.
+    /// As the system calls the thread that has begun it; zero: none is at it any more.
     pub thread: u64,
+    /// Since when it is being sent to a client that takes its time, in monotonic nanoseconds; none: it is not.
+    pub sending: Option<u64>,
     /// What is known of what it is counted under, and its place among the worker's routes, if that is known.
     pub label: u64,
     pub route: u16,
@@ -212,6 +222,25 @@ impl Slots {
         }
     }
 
+    /// The application has had done with its request since then, and its client has not taken all of the reply: the thread that
+    /// has begun it serves others from now on.
+    #[cold]
+    pub fn is_left(words: &Block, slot: u16, since: u64) {
+        if slot != NO_SLOT {
+            change(of(words, slot), |row| {
+                store(&row[THREAD], since);
+                // The last word: who is killed in between leaves one that no thread is at.
+                compiler_fence(Ordering::SeqCst);
+                store(&row[USED], load(&row[USED]) | SENDING);
+            });
+        }
+    }
+
+    /// Its client takes its time with the reply, as [`Slots::is_left`] has it.
+    pub fn is_being_sent(words: &Block, slot: u16) -> bool {
+        slot != NO_SLOT && load(&of(words, slot)[1 + USED]) & SENDING != 0
+    }
+
     /// Its request is being counted: should the worker be killed meanwhile, who adds up what it has left can tell whether it
     /// has counted it or was inside of it, and never takes it for both.
     #[inline]
@@ -304,12 +333,17 @@ pub fn find(words: &[Word], slot: u16, dead: bool) -> Option<Inside> {
             0 => names(words).map(|unique| RequestId::own(&unique, number).to_string()).unwrap_or_default(),
             _ => String::from_utf8_lossy(&layout::text(&row[ID..])).into_owned(),
         };
+        let (thread, sending) = match used & SENDING {
+            0 => (load(&row[THREAD]), None),
+            _ => (0, Some(load(&row[THREAD]))),
+        };
         (used & INSIDE != 0 && !is_over).then(|| Inside {
             slot,
             number,
             first: load(&row[FIRST]),
             begun: load(&row[BEGUN]),
-            thread: load(&row[THREAD]),
+            thread,
+            sending,
             label: series::head_part(load(&row[LABEL])),
             route: series::route_part(load(&row[LABEL])),
             id,
@@ -324,14 +358,25 @@ pub fn read(words: &[Word], dead: bool) -> Vec<Inside> {
     (1..=used(words) as u16).filter_map(|slot| find(words, slot, dead)).collect()
 }
 
+/// Which request each thread is at, as Python names threads, of those that are inside. Of those of one thread the last is the
+/// one that runs; the others have ended, and their replies are to be sent.
+pub fn by_thread(inside: Vec<Inside>) -> HashMap<u64, Inside> {
+    let mut all = HashMap::<u64, Inside>::new();
+    for one in inside.into_iter().filter(|one| one.sending.is_none()) {
+        match all.get(&one.thread) {
+            Some(known) if (known.begun, known.number) > (one.begun, one.number) => {}
+            _ => {
+                all.insert(one.thread, one);
+            }
+        }
+    }
+    all
+}
+
 /// The request that a thread of a dead worker was at, as Python names threads.
 pub fn at(words: &[Word], thread: u64) -> Option<Inside> {
     let found = match words.get(META + Meta::Stepping as usize).map_or(0, load) {
-        // Of those of one thread the last is the one that runs; the others have ended, and their replies are to be sent.
-        0 => {
-            let of_it = read(words, true).into_iter().filter(|one| one.thread == thread);
-            of_it.max_by_key(|one| (one.begun, one.number))
-        }
+        0 => by_thread(read(words, true)).remove(&thread),
         step => find(words, (step - 1) as u16, true),
     };
     found.filter(|one| one.thread == thread)
@@ -416,5 +461,34 @@ mod tests {
             slots.give_back(block, 1);
             assert_eq!((all(), count(&words)), (requests, 0));
         }
+    }
+
+    #[test]
+    fn no_thread_is_at_one_that_is_being_sent_until_its_slot_is_taken_again() {
+        let words = words();
+        let block = words.first_chunk().expect("a block");
+        let mut slots = Slots::default();
+        let mut take = |number, begun| {
+            slots.take(block, &head("GET /"), &Times { begun, ..Times::default() }, (number, 0))
+        };
+        let (first, second) = (take(1, 10), take(2, 20));
+        let thread = reactor::sys::thread_id();
+        let at = || by_thread(read(&words, false)).remove(&thread).map(|one| one.number);
+        assert_eq!(at(), Some(2), "the last is the one that runs");
+        Slots::is_left(block, second, 25);
+        assert_eq!(at(), Some(1));
+        Slots::is_left(block, first, 15);
+        assert_eq!(at(), None);
+        let found = find(&words, second, false).expect("a request");
+        assert_eq!((found.thread, found.sending, found.begun), (0, Some(25), 20));
+        assert_eq!(count(&words), 2, "they are inside");
+        assert!(Slots::is_being_sent(block, first) && !Slots::is_being_sent(block, NO_SLOT));
+        Slots::settles(block, first);
+        assert!(Slots::is_being_sent(block, first), "while it is counted");
+        assert_eq!((count(&words), holds(&words, 1)), (1, true));
+        slots.give_back(block, first);
+        assert_eq!(slots.take(block, &head("GET /"), &Times::default(), (3, 0)), first);
+        let found = find(&words, first, false).expect("a request");
+        assert_eq!((found.number, found.thread, found.sending), (3, thread, None));
     }
 }

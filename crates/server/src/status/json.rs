@@ -210,6 +210,8 @@ fn of_running(one: &Inside, now: u64, contents: bool) -> String {
         ("inside", seconds(now.saturating_sub(one.begun))),
         // More than what JavaScript's numbers hold.
         ("thread", quoted(&one.thread.to_string())),
+        // Its thread is done with it, and is told as zero: the reply waits for its client.
+        ("sending", one.sending.is_some().to_string()),
     ];
     if contents {
         members.extend([("request", quoted(&one.line)), ("id", quoted(&one.id))]);

@@ -42,7 +42,7 @@ function ofItself({ now, server }, add) {
 function ofThreads(answer, add) {
   const late = answer.slow_request || 5;
   const running = answer.workers.flatMap((worker) => worker.running.map((one) => ({ ...one, pid: worker.pid })));
-  const stuck = running.filter((one) => one.seconds >= late).sort((one, other) => other.seconds - one.seconds);
+  const stuck = running.filter((one) => one.seconds >= late && !one.sending).sort((one, other) => other.seconds - one.seconds);
   if (stuck.length) {
     const which = stuck[0].request ? `${stuck[0].request}, ` : "";
     add(true, `${plural(stuck.length, "request is", "requests are")} inside for ${span(late)} or longer; the longest: ${which}${span(stuck[0].seconds)}, process ${stuck[0].pid}.`, "requests");
