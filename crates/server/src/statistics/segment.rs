@@ -327,14 +327,18 @@ fn add_block(from: &[Word], to: &[Word], died: (u64, usize)) {
     let lost = inside.len() as u64 + unnamed;
     let pid = load(&from[META + Meta::Pid as usize]);
     let died = Died { worker: died.0, pid, exit: died.1 };
+    // Of those without a slot it is known what one of them is counted under, where they are of a pipeline. Otherwise there were
+    // more than have slots. Most likely all are like that one, or like one that has a slot.
+    let (head, route) = match (load(&from[META + Meta::WaitingLabel as usize]), inside.last()) {
+        (0, Some(one)) => (one.label, one.route),
+        (label, _) => (series::head_part(label), series::route_part(label)),
+    };
     for one in inside {
         let key = moved(Key::new(one.label, one.route, 0, Ending::WorkerDied));
         add_lost(to, one, (key, died));
     }
     if unnamed > 0 {
-        // Of one of them it is known what it is counted under, and most likely all are like it.
-        let label = load(&from[META + Meta::WaitingLabel as usize]);
-        let key = Key::new(series::head_part(label), series::route_part(label), 0, Ending::WorkerDied);
+        let key = Key::new(head, route, 0, Ending::WorkerDied);
         let mut counted = Series::default();
         counted.buckets[0] = unnamed;
         series::fold(to, Some(moved(key)), &counted);
@@ -375,6 +379,7 @@ fn add_lost(to: &[Word], one: Inside, (key, died): (Key, Died)) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::layout::SLOT_COUNT;
     use super::super::phase::Times;
     use super::super::played::{head, words};
     use super::*;
@@ -398,5 +403,24 @@ mod tests {
         assert!(of(0, Phase::App) >= 8000, "{spans:?}");
         assert_eq!((of(0, Phase::Send), of(1, Phase::App)), (NOT_MEASURED, 3000));
         assert!(of(1, Phase::Send) >= 5000, "{spans:?}");
+    }
+
+    #[test]
+    fn those_that_had_no_slot_are_counted_as_one_that_had_one() {
+        for more in [0, 1, 44] {
+            let (from, to, head) = (words(), words(), head("GET /"));
+            let block = from.first_chunk().expect("a block");
+            let mut slots = slots::Slots::default();
+            let label = series::of_head(&head, false);
+            for number in 0..SLOT_COUNT as u64 {
+                slots.take(block, &head, &Times::default(), (number, label));
+            }
+            store(&from[META + Meta::Unnamed as usize], more);
+            add_block(&from, &to, (1, 0));
+            let found: Vec<_> = series::read(&to).collect();
+            let [(Some(key), counted)] = found.as_slice() else { panic!("{found:?}") };
+            assert_eq!((key.method(), key.version(), key.ending()), ("GET", "1.1", Ending::WorkerDied as u8));
+            assert_eq!(counted.count(), SLOT_COUNT as u64 + more);
+        }
     }
 }
