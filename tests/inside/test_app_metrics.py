@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.parser import text_string_to_metric_families as prometheus
-from serving import Serving
+from serving import PATIENCE, PYTHON, Serving, read_all
 from shared import OPEN, Samples, Watched, settled, statistics
 
 Serve = Callable[..., Serving]
@@ -178,3 +181,58 @@ def test_no_folder_is_made_where_nobody_looks(serve: Serve, tmp_path: Path, opti
     server = serve("counting:application", "--workers", "1", *bind, *options)
     names = [os.readlink(entry) for entry in Path(f"/proc/{server.workers[0]}/fd").iterdir()]
     assert not [name for name in names if "forehand-metrics-" in name]
+
+
+#: A script that serves, and has imported prometheus_client before.
+SCRIPT = """
+import sys
+from prometheus_client import Counter
+{made}
+import forehand
+sys.exit(forehand.serve("shop:app", workers=2, status_bind=["unix:status.sock"], bind="unix:app.sock", {options}))
+"""
+SHOP = """
+from prometheus_client import Counter
+VIEWS = Counter("shop_views", "Views.")
+def app(environ, start_response):
+    VIEWS.inc()
+    start_response("200 OK", [])
+    return [b"ok"]
+"""
+
+
+def asked(path: Path, target: str) -> str:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(PATIENCE)
+        sock.connect(str(path))
+        sock.sendall(f"GET {target} HTTP/1.0\r\n\r\n".encode())
+        return read_all(sock).decode()
+
+
+@pytest.mark.parametrize("options", ["", "preload=True"], ids=["", "preload"])
+@pytest.mark.parametrize("early", [(), ("first", "second")], ids=["imported before", "metrics made before"])
+def test_a_script_that_has_imported_prometheus_client_before_it_serves_has_its_application_s_metrics(
+    tmp_path: Path, early: tuple[str, ...], options: str
+) -> None:
+    made = "\n".join(f"Counter('early_{name}', 'Made too early.')" for name in early)
+    (tmp_path / "own.py").write_text(SCRIPT.format(made=made, options=options))
+    (tmp_path / "shop.py").write_text(SHOP)
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen([PYTHON, "own.py"], cwd=tmp_path, stdout=log, stderr=log)
+    said = (tmp_path / "log").read_text
+    try:
+        until = time.monotonic() + 2 * PATIENCE
+        while "Ctrl-C stops" not in said():
+            assert server.poll() is None and time.monotonic() < until, said()
+            time.sleep(0.02)
+        for _ in range(6):
+            assert asked(tmp_path / "app.sock", "/").endswith("ok")
+        text = asked(tmp_path / "status.sock", "/metrics")
+        assert "\nshop_views_total 6\n" in text.replace("6.0", "6"), text
+        assert "early_" not in text
+        warned = [line for line in said().splitlines() if "made with prometheus_client before" in line]
+        assert len(warned) == (1 if early else 0), said()
+        assert not early or "early_first, early_second" in warned[0]
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(PATIENCE)

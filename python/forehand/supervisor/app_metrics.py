@@ -1,12 +1,15 @@
 """The folder that `prometheus_client` shares between workers, made for an application that says nothing of it.
 
-Knows: the variable that names it, and who may write there. Does not know: what is in it (`server/status/files.rs`).
-Runs in the supervisor.
+Knows: the variable that names it, who may write there, and that `prometheus_client` reads it only once. Does not know:
+what is in it (`server/status/files.rs`). Runs in the supervisor, and for a moment in a worker before it imports.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+
+from forehand.supervisor import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 PREFIX = "forehand-metrics-held-"
 #: Those that this process holds, by their paths.
 _held: dict[str, int] = {}
+#: So many metrics a warning names.
+NAMED = 5
 
 
 def prepare(settings: dict[str, Any]) -> str:
@@ -36,7 +41,35 @@ def prepare(settings: dict[str, Any]) -> str:
     folder = _make(place)
     privileges.give(folder, settings["user"], settings["group"])
     os.environ[VARIABLE] = folder
+    early = _made_before()
+    if early:
+        more = f" and {len(early) - NAMED} more" if len(early) > NAMED else ""
+        log.write(
+            "warning",
+            f"/metrics does not have {', '.join(early[:NAMED])}{more}: made with prometheus_client before "
+            "forehand.serve() was called, they are counted in each process for itself. Make them in modules that only "
+            "the application imports",
+        )
     return folder
+
+
+def choose_anew() -> None:
+    """Have `prometheus_client` share what is counted, where a script has imported it before `forehand.serve()`: it
+    looks for the folder when it is imported. In a worker, before the application is."""
+    values: Any = sys.modules.get("prometheus_client.values")
+    # Who shares already has files open, which a second class would open again.
+    if values is not None and VARIABLE in os.environ and not getattr(values.ValueClass, "_multiprocess", True):
+        values.ValueClass = values.get_value_class()
+
+
+def _made_before() -> list[str]:
+    """Names of metrics that this process has made already, which stay what they are."""
+    registry, metrics = (sys.modules.get(f"prometheus_client.{name}") for name in ("registry", "metrics"))
+    if registry is None or metrics is None:
+        return []
+    made = list(getattr(registry.REGISTRY, "_collector_to_names", ()))
+    # What is registered by itself (`process_…`, `python_…`) and collectors of one's own are in no scrape of ours.
+    return sorted(one.describe()[0].name for one in made if isinstance(one, metrics.MetricWrapperBase))
 
 
 def adopt(folder: str) -> str:

@@ -12,7 +12,7 @@ import sys
 
 from forehand import _core, descriptors, ending, errors, forked, logs, static_names
 from forehand.errors import Problem
-from forehand.supervisor import handed_tls, log, title
+from forehand.supervisor import app_metrics, handed_tls, log, title
 from forehand.supervisor.channel import Channel
 from forehand.supervisor.log_files import open_log
 from forehand.supervisor.worker_control import WorkerControl
@@ -71,6 +71,7 @@ def set_up_environment(plan: dict[str, Any]) -> None:
     except OSError as error:
         raise Problem(errors.USAGE, f"the folder {plan['folder']}: {error.strerror}") from None
     sys.path[:] = plan["path"]
+    app_metrics.choose_anew()
     if plan["log_config"] or plan["log_syslog"]:
         from forehand import log_config
 
