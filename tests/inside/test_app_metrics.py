@@ -64,6 +64,11 @@ def test_one_scrape_has_both_and_says_what_upstream_would(serve: Serve, tmp_path
     # The application's word goes before ours.
     assert samples[("forehand_queue_length", frozenset())] == 4711
     assert samples[("forehand_requests_total", frozenset())] == 12
+    # Which is said, and once.
+    watched.server.says("the application's forehand_queue_length in place of the server's")
+    watched.samples(fields)
+    assert watched.server.stop() == 0
+    assert watched.server.log().count("in place of the server's") == 1, watched.server.log()
 
 
 @pytest.mark.parametrize("preload", [(), ("--preload",)], ids=["", "preload"])

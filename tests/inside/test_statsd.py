@@ -93,6 +93,33 @@ def test_a_collector_that_comes_late_is_found_and_the_one_that_takes_its_place(
     assert "started again" not in server.log(), server.log()
 
 
+@pytest.mark.parametrize("beside", [(), ("--status-bind=127.0.0.1:0",)], ids=["alone", "beside the status endpoint"])
+def test_a_collector_that_cannot_be_reached_is_told_once_and_again_when_it_was_there_in_between(
+    serve: Serve, tmp_path: Path, beside: tuple[str, ...]
+) -> None:
+    path = tmp_path / "statsd.sock"
+    options = (f"--statsd-host=unix://{path}", "--statsd-interval=0.1", *beside)
+    server = serve("phases:application", "--workers=1", *options)
+    lost, found = f"--statsd-host unix://{path} cannot be reached", f"--statsd-host unix://{path} can be reached now"
+    for times in (1, 2):
+        server.until(lambda times=times: server.log().count(lost) == times)
+        assert f"{lost}: No such file or directory; it is tried" in server.log()
+        told = server.order("status")[1]
+        assert f"- --statsd-host cannot be reached: unix://{path}: No such file" in told, told
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as collector:
+            collector.bind(str(path))
+            server.until(lambda times=times: server.log().count(found) == times)
+            assert "--statsd-host" not in server.order("status")[1]
+            path.unlink()
+    assert server.log().count(lost) <= 3 and server.log().count(found) == 2, server.log()
+
+
+def test_a_host_that_does_not_exist_is_named_with_the_error(serve: Serve) -> None:
+    server = serve("phases:application", "--workers=1", "--statsd-host=nohost.invalid:8125", "--statsd-interval=0.1")
+    # Who asks for a name may have to wait for a server of names that does not answer.
+    server.until(lambda: re.search(r"warning.*nohost\.invalid:8125 cannot be reached: .+; it", server.log()), 60)
+
+
 def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
     for address in ("localhost", "localhost:x", ":8125"):
         with pytest.raises(AssertionError, match="is not HOST:PORT or unix://PATH"):

@@ -6,7 +6,7 @@
 mod config;
 mod descriptors;
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -19,6 +19,7 @@ use crate::disk::DiskThreads;
 use crate::in_flight::InFlight;
 use crate::listener::Listener;
 use crate::log::Log;
+use crate::report;
 use crate::request_deadlines::{RequestDeadlines, Telling};
 use crate::rows::{loop_held, queued};
 use crate::scoreboard::{self, Field};
@@ -274,10 +275,8 @@ impl Engine {
 
     /// Says something to the supervisor, if there is one: a word, and a text to its end.
     pub fn report(&self, line: &str) {
-        if let Some(mut report) = self.config.report.as_ref() {
-            let line = format!("{}\n", line.replace('\\', "\\\\").replace('\n', "\\n"));
-            // A supervisor that is gone takes this process with it in a moment.
-            let _ = report.write_all(line.as_bytes());
+        if let Some(report) = self.config.report.as_ref() {
+            report::tell(report, line);
         }
     }
 

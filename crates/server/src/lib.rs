@@ -114,6 +114,8 @@ mod reply;
 #[cfg(not(loom))]
 pub mod reply_builder;
 #[cfg(not(loom))]
+mod report;
+#[cfg(not(loom))]
 pub mod request_deadlines;
 #[cfg(not(loom))]
 pub mod request_id;

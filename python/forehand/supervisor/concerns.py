@@ -35,6 +35,8 @@ class Concerns:
         self.reload: dict[str, Any] | None = None
         #: Lines that workers' logs have lost, and when that was seen to have become more.
         self.lost = (0, 0.0)
+        #: Where nothing can be sent to (`--statsd-host`), and why.
+        self.statsd = ""
 
     def note_death(self, worker: int, pid: int, how: str, inside: list[str]) -> None:
         """A worker has died, and what it worked on."""
@@ -65,7 +67,7 @@ class Concerns:
             "reload_given_up": self.reload,
             "log": {"failure": log.failure, "lost": log.lost, "workers_lost": self.lost[0],
                     "workers_lost_at": self.lost[1]},
-            "certificate": certificate,
+            "certificate": certificate, "statsd_failure": self.statsd,
         }  # fmt: skip
 
     def numbers(self, certificate: dict[str, Any] | None) -> dict[str, int]:

@@ -18,6 +18,7 @@ from forehand import __version__, _core, errors
 from forehand.errors import Problem
 from forehand.listen import Listener, listen
 from forehand.supervisor import log, title
+from forehand.supervisor.channel import Channel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Panel:
         # No worker answers here.
         supervisor.children.private.update(self.fds())
         self.pid = 0
+        #: What the process has to say to people; none: there is none.
+        self.line: Channel | None = None
         self.deadline = 0.0
         #: No process could be started for it, and that was said.
         self.failed = False
@@ -73,9 +76,15 @@ class Panel:
     def _start(self) -> None:
         supervisor = self.supervisor
         assert supervisor.children is not None
+        ours = theirs = -1
         try:
+            ours, theirs = os.pipe()
+            os.set_blocking(ours, False)
             pid = os.fork()
         except OSError as error:
+            for fd in (ours, theirs):
+                if fd >= 0:
+                    os.close(fd)
             self.deadline = time.monotonic() + AGAIN
             if not self.failed:
                 text = f"no process can be started for --status-bind and --statsd-host: {error.strerror}; trying again"
@@ -83,11 +92,45 @@ class Panel:
             self.failed = True
             return
         if pid == 0:
-            _run(self)
+            os.close(ours)
+            _run(self, theirs)
+        os.close(theirs)
         self.pid, self.failed = pid, False
+        self.line = Channel(ours)
+        supervisor.add_reader(ours, self._hear)
         supervisor.other_processes[pid] = self._ended
 
+    def _hear(self) -> None:
+        """It has something to say (`server/report.rs`)."""
+        assert self.line is not None
+        for word, text in self.line.hear():
+            if word == "warn":
+                log.write("warning", text)
+            elif word == "statsd":
+                self._statsd(text.partition(" (os error")[0])
+        if not self.line.open:
+            self._hang_up()
+
+    def _statsd(self, why: str) -> None:
+        """The collector cannot be reached any more; without a reason: it can again."""
+        host = self.supervisor.settings["statsd_host"]
+        self.supervisor.concerns.statsd = f"{host}: {why}" if why else ""
+        if why:
+            log.write("warning", f"--statsd-host {host} cannot be reached: {why}; it is tried again and again")
+        else:
+            log.write("info", f"--statsd-host {host} can be reached now")
+
+    def _hang_up(self) -> None:
+        if self.line is not None:
+            self.supervisor.remove_reader(self.line.fd)
+            self.line.close()
+            self.line = None
+
     def _ended(self, status: int) -> None:
+        if self.line is not None:
+            # Its last words may still be in the line.
+            self._hear()
+            self._hang_up()
         self.pid = 0
         self.deadline = time.monotonic() + AGAIN
         if not self.without and os.WIFEXITED(status):
@@ -104,6 +147,7 @@ class Panel:
 
             self.supervisor.other_processes[self.pid] = lambda status: None
             send_signal(self.pid, "SIGKILL")
+        self._hang_up()
         for listener in self.listeners:
             listener.close()
 
@@ -143,8 +187,8 @@ def _is_private(listener: Listener) -> bool:
     return listener.url.startswith("unix:") or _is_loopback(listener)
 
 
-def _run(panel: Panel) -> None:
-    """In the child, to its end."""
+def _run(panel: Panel, line: int) -> None:
+    """In the child, to its end. `line`: where it says what people are to know."""
     status = errors.INTERNAL
     try:
         supervisor = panel.supervisor
@@ -162,7 +206,7 @@ def _run(panel: Panel) -> None:
             from forehand.supervisor import privileges
 
             privileges.drop(settings["user"], settings["group"])
-        shared = (children.statistics.fd, children.scoreboard.fd, children.parent_pipe[0])
+        shared = (children.statistics.fd, children.scoreboard.fd, children.parent_pipe[0], line)
         told = _handed(_told(panel, children.statistics.metrics, shared))
         without = panel.without or ("" if program >= 0 else "forehand-status was not built with the module")
         if not without:
@@ -189,14 +233,15 @@ def _program() -> tuple[int, str]:
     return -1, ""
 
 
-def _told(panel: Panel, metrics: str, shared: tuple[int, int, int]) -> list[tuple[str, Any]]:
-    """What it has to know (`server/status/process.rs`). `shared`: statistics, scoreboard, the parent's pipe."""
+def _told(panel: Panel, metrics: str, shared: tuple[int, int, int, int]) -> list[tuple[str, Any]]:
+    """What it has to know (`server/status/process.rs`). `shared`: statistics, scoreboard, the parent's pipe, the line
+    to it."""
     settings = panel.supervisor.settings
     engine = settings["engine"]
     build = {"version": __version__, "python": sys.version.split()[0], "target": settings["target"]}
     return [
         *(("listener", f"{one.socket.fileno()} {_is_loopback(one):d} {_is_private(one):d}") for one in panel.listeners),
-        *zip(("statistics", "scoreboard", "parent"), shared, strict=True),
+        *zip(("statistics", "scoreboard", "parent", "report"), shared, strict=True),
         ("token", panel.token),
         ("stall_ms", round(settings["liveness_stall"] * 1000)),
         ("deadlines", f"{bool(engine['limits']['request_timeout']):d}"),

@@ -43,9 +43,9 @@ def findings(status: Row, running: list[Row], ended: list[Row], now: float) -> l
 
 
 def of_itself(status: Row, now: float) -> list[str]:
-    """What is wrong with the server and not with requests: descriptors, its log, certificates, its code. An older
-    server says nothing of them."""
-    found = [_descriptors(status), _log(status, now), _certificate(status, now), _reload(status, now)]
+    """What is wrong with the server and not with requests: descriptors, its log, certificates, its code, where it sends
+    numbers to. An older server says nothing of them."""
+    found = [_descriptors(status), _log(status, now), _certificate(status, now), _reload(status, now), _statsd(status)]
     return [line for line in found if line]
 
 
@@ -94,6 +94,11 @@ def _reload(status: Row, now: float) -> str:
         if told
         else ""
     )
+
+
+def _statsd(status: Row) -> str:
+    told = status.get("statsd_failure")
+    return f"--statsd-host cannot be reached: {told}" if told else ""
 
 
 def phase(status: Row) -> str:

@@ -21,6 +21,8 @@ pub struct Exposition {
     /// Families that somebody else tells of, and whether this is one.
     others: HashSet<String>,
     muted: bool,
+    /// Those that were left out for that.
+    left_out: Vec<String>,
 }
 
 impl Exposition {
@@ -30,7 +32,7 @@ impl Exposition {
             Form::OpenMetrics => Writer::Text(Text::new(true)),
             Form::Protobuf => Writer::Messages(Messages::default()),
         };
-        Self { writer, others: HashSet::new(), muted: false }
+        Self { writer, others: HashSet::new(), muted: false, left_out: Vec::new() }
     }
 
     /// Leaves out families of these names from now on.
@@ -38,8 +40,16 @@ impl Exposition {
         self.others = names;
     }
 
+    /// The families that were left out until now.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
     fn begin(&mut self, name: &str, kind: Kind, help: &str) {
         self.muted = self.others.contains(name.strip_suffix("_total").unwrap_or(name));
+        if self.muted {
+            self.left_out.push(name.into());
+        }
         match &mut self.writer {
             _ if self.muted => {}
             Writer::Text(text) => text.begin(name, kind, help.trim()),

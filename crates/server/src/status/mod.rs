@@ -19,6 +19,8 @@ pub mod statsd;
 mod text;
 
 use std::cell::RefCell;
+use std::collections::HashSet;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -35,6 +37,7 @@ use crate::engine::Engine;
 use crate::exchange::Exchange;
 use crate::health::{Check, Health, Patience, Seen};
 use crate::reply_builder::ReplyBuilder;
+use crate::report;
 use crate::rows::{Page, Rows};
 use crate::statistics::segment::Segment;
 use crate::statistics::snapshot::Snapshot;
@@ -82,6 +85,10 @@ pub struct Status<P> {
     seen: Mutex<Seen>,
     /// Nobody reads the application's own metrics while these are added up.
     gone: Mutex<Gone>,
+    /// Where people are told something: the supervisor's line.
+    report: Arc<File>,
+    /// Families of ours in whose place the application's are told, as was said.
+    replaced: Mutex<HashSet<String>>,
     /// What a browser may do with what it gets from here.
     policy: String,
 }
@@ -150,8 +157,17 @@ impl<P: Page + Send + Sync + 'static> App for Status<P> {
 }
 
 impl<P: Page> Status<P> {
-    pub fn new(segment: Segment, rows: Rows<P>, told: Told) -> Self {
-        Self { segment, rows, told, seen: Mutex::default(), gone: Mutex::default(), policy: page::policy() }
+    pub fn new(segment: Segment, rows: Rows<P>, told: Told, report: Arc<File>) -> Self {
+        Self {
+            segment,
+            rows,
+            told,
+            seen: Mutex::default(),
+            gone: Mutex::default(),
+            report,
+            replaced: Mutex::default(),
+            policy: page::policy(),
+        }
     }
 
     fn answer(&self, head: &Head, listener: usize) -> Answer {
@@ -217,12 +233,27 @@ impl<P: Page> Status<P> {
                     text.leave_to_others(application.names());
                 }
                 metrics::write(&mut text, &found, (&self.segment, &self.rows), &self.told.build);
+                self.tell_of(text.left_out());
                 if let Some(application) = &application {
                     application.write(&mut text);
                 }
                 Answer { status: b"200 OK", content_type: form.content_type(), body: text.finish() }
             }
             Err(error) => Answer::plain(b"503 Service Unavailable", &format!("{error}\n")),
+        }
+    }
+
+    /// Says which families are the application's though they have names of ours, once of each.
+    fn tell_of(&self, left_out: &[String]) {
+        let mut told = crate::sync::lock(&self.replaced);
+        for name in left_out {
+            if told.insert(name.clone()) {
+                let text = format!(
+                    "warn /metrics has the application's {name} in place of the server's, which has the same name: \
+                     whoever wants both renames the application's"
+                );
+                report::tell(&*self.report, &text);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::io::{self, Read, Seek};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use reactor::sys::{Access, ListenerFd, duplicate_file, give_back_memory};
 
@@ -38,6 +39,8 @@ struct Given {
     parent: RawFd,
     statistics: RawFd,
     scoreboard: RawFd,
+    /// Where people are told something.
+    report: RawFd,
     told: Told,
     statsd: statsd::Settings,
 }
@@ -63,6 +66,7 @@ impl Given {
             parent: fd("parent")?,
             statistics: fd("statistics")?,
             scoreboard: fd("scoreboard")?,
+            report: fd("report")?,
             told: Told {
                 token: bytes("token").into(),
                 loopback: listeners.iter().map(|one| one.1).collect(),
@@ -115,16 +119,17 @@ pub fn run(told: RawFd) -> io::Result<()> {
     let given = Given::read(&text)?;
     parent::watch(given.parent, 0)?;
     let segment = || Segment::open(duplicate_file(given.statistics)?.into(), Access::Read);
+    let report = Arc::new(duplicate_file(given.report)?);
     let statsd = given.statsd;
     if given.listeners.is_empty() {
-        statsd::run(&segment()?, &statsd);
+        statsd::run(&segment()?, &statsd, &report);
     }
     if !statsd.address.is_empty() {
-        let segment = segment()?;
+        let (segment, report) = (segment()?, report.clone());
         let name = std::thread::Builder::new().name("forehand-statsd".into()).stack_size(STACK_BYTES);
-        name.spawn(move || statsd::run(&segment, &statsd))?;
+        name.spawn(move || statsd::run(&segment, &statsd, &report))?;
     }
-    let status = Status::new(segment()?, Scoreboard::look(given.scoreboard)?, given.told);
+    let status = Status::new(segment()?, Scoreboard::look(given.scoreboard)?, given.told, report);
     let sockets = given.listeners.iter().map(|one| Ok(ListenerFd::new(one.0)?.into()));
     let sockets = sockets.collect::<io::Result<_>>()?;
     let config = Config {
@@ -152,6 +157,7 @@ mod tests {
             ("parent", "3"),
             ("statistics", "4"),
             ("scoreboard", "5"),
+            ("report", "6"),
             ("stall_ms", "60000"),
             ("deadlines", "0"),
             ("slow_ms", "5000"),
@@ -170,7 +176,7 @@ mod tests {
             ("application", "/dev/shm/a b"),
         ];
         let given = Given::read(&told(&more)).expect("what it is told");
-        assert_eq!((given.parent, given.statistics, given.scoreboard), (3, 4, 5));
+        assert_eq!((given.parent, given.statistics, given.scoreboard, given.report), (3, 4, 5, 6));
         assert_eq!(given.listeners, [(7, true, true), (8, false, false)]);
         assert_eq!((given.told.loopback, given.told.private), (vec![true, false], vec![true, false]));
         assert_eq!(

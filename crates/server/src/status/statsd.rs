@@ -4,6 +4,7 @@
 //! gets lost is lost. One thread of the process that answers `--status-bind`, or its only one.
 
 use std::fmt::Write;
+use std::fs::File;
 use std::io;
 use std::net::{ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixDatagram;
@@ -11,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::counters;
+use crate::report;
 use crate::statistics::histogram::Histogram;
 use crate::statistics::phase::{ENDINGS, Phase};
 use crate::statistics::segment::{Segment, Server};
@@ -47,9 +49,11 @@ pub struct Sent {
 }
 
 /// Sends for ever; a look that fails is left out. Collectors come late, and are replaced: while there is no way to one,
-/// what is counted is left for the next interval, and where one has gone another one is looked for.
-pub fn run(segment: &Segment, settings: &Settings) -> ! {
+/// what is counted is left for the next interval, and where one has gone another one is looked for. `supervisor` is told when
+/// nobody can be reached, and when that is over: a name that does not exist is found by nobody otherwise.
+pub fn run(segment: &Segment, settings: &Settings, supervisor: &File) -> ! {
     let mut way = None;
+    let mut fails = false;
     let mut sent = Sent::default();
     // What was counted before this process began was sent by the one before it, or is old.
     if let Ok(found) = Snapshot::read(segment) {
@@ -57,41 +61,61 @@ pub fn run(segment: &Segment, settings: &Settings) -> ! {
     }
     loop {
         thread::sleep(Duration::from_millis(settings.every.max(1)));
-        if way.is_none() {
-            way = open(&settings.address).ok();
+        let Ok(found) = Snapshot::read(segment) else { continue };
+        let before = sent.clone();
+        let mut lines = sent.differences(&found);
+        let gauges = [("workers", segment.server(Server::Ready)), ("requests.active", found.inside())];
+        lines.extend(gauges.map(|(name, value)| (name.into(), format!("{value}|g"))));
+        let (went, outcome) = deliver(&mut way, &datagrams(&lines, settings), &settings.address);
+        if went == 0 {
+            sent = before;
         }
-        if way.is_some()
-            && let Ok(found) = Snapshot::read(segment)
-        {
-            let before = sent.clone();
-            let mut lines = sent.differences(&found);
-            let gauges = [("workers", segment.server(Server::Ready)), ("requests.active", found.inside())];
-            lines.extend(gauges.map(|(name, value)| (name.into(), format!("{value}|g"))));
-            for (at, datagram) in datagrams(&lines, settings).iter().enumerate() {
-                if reaches(way.as_ref(), datagram) {
-                    continue;
-                }
-                // Somebody may have taken the place of one that has gone.
-                way = open(&settings.address).ok().filter(|way| reaches(Some(way), datagram));
-                if way.is_none() {
-                    if at == 0 {
-                        sent = before;
-                    }
-                    break;
-                }
-            }
+        if outcome.is_err() != fails {
+            fails = !fails;
+            let why = outcome.err().map_or(String::new(), |error| error.to_string());
+            report::tell(supervisor, &format!("statsd {why}"));
         }
     }
 }
 
-/// Sends a datagram. False: nobody listens any more. One for whom there is no room is lost.
-fn reaches(way: Option<&Way>, datagram: &str) -> bool {
-    let sent = match way {
-        Some(Way::Udp(socket)) => socket.send(datagram.as_bytes()),
-        Some(Way::Unix(socket)) => socket.send(datagram.as_bytes()),
-        None => return false,
-    };
-    sent.map_or_else(|error| error.kind() == io::ErrorKind::WouldBlock, |_| true)
+/// Sends datagrams; how many have gone, and what was wrong, be it that it was found with the next one.
+fn deliver(way: &mut Option<Way>, datagrams: &[String], address: &str) -> (usize, io::Result<()>) {
+    let mut outcome = Ok(());
+    for (at, datagram) in datagrams.iter().enumerate() {
+        let Err(error) =
+            way.as_ref().map_or(Err(io::ErrorKind::NotConnected.into()), |way| way.send(datagram))
+        else {
+            continue;
+        };
+        // Somebody may have taken the place of one that has gone.
+        match open(address).and_then(|way| way.send(datagram).map(|()| way)) {
+            // What the kernel takes for UDP may reach nobody again: the next one says so.
+            Ok(Way::Udp(socket)) => {
+                outcome = if way.is_some() { Err(error) } else { outcome };
+                *way = Some(Way::Udp(socket));
+            }
+            Ok(unix) => *way = Some(unix),
+            Err(error) => {
+                *way = None;
+                return (at, Err(error));
+            }
+        }
+    }
+    (datagrams.len(), outcome)
+}
+
+impl Way {
+    /// Sends a datagram. One for whom there is no room is lost.
+    fn send(&self, datagram: &str) -> io::Result<()> {
+        let sent = match self {
+            Self::Udp(socket) => socket.send(datagram.as_bytes()),
+            Self::Unix(socket) => socket.send(datagram.as_bytes()),
+        };
+        match sent {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
+    }
 }
 
 fn open(address: &str) -> io::Result<Way> {
@@ -180,6 +204,27 @@ fn datagrams(lines: &[(String, String)], settings: &Settings) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_collector_of_udp_that_is_gone_is_found_with_the_next_datagram_until_another_one_is_there() {
+        let collector = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let address = collector.local_addr().expect("an address");
+        let mut way = None;
+        let mut fails = || deliver(&mut way, &["a:1|c".into()], &address.to_string()).1.is_err();
+        assert!(!fails() && !fails());
+        drop(collector);
+        assert!(!fails(), "the kernel has taken it");
+        assert!(fails() && fails() && fails());
+        let _another = UdpSocket::bind(address).expect("the same address");
+        assert!(fails(), "that of the one before");
+        assert!(!fails() && !fails());
+    }
+
+    #[test]
+    fn where_nobody_can_be_reached_nothing_has_gone() {
+        let (went, outcome) = deliver(&mut None, &["a:1|c".into()], "unix:///nowhere/statsd.sock");
+        assert!(went == 0 && outcome.is_err());
+    }
 
     #[test]
     fn a_datagram_is_as_long_as_it_may_be_and_no_longer() {
