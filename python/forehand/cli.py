@@ -397,6 +397,7 @@ def _plan(asked: argparse.Namespace, settings: Any, command_line: dict[str, Any]
     plan |= {"target": target, "factory": settings["factory"], "path": path, "check": asked.check}
     plan |= {"ready_fd": asked.ready_fd, "adopt": asked.adopt, "folder": os.getcwd(), "command_line": command_line}
     plan |= {"interface_name": "WSGI", "for_one_kind": contradictions.for_one_kind(settings)}
+    plan["doubts"] += contradictions.doubts(settings, plan)
     # What was said of addresses stays beside them, for a reload to compare: systemd may have opened the sockets.
     plan["bind"] = plan["addresses"]
     opened = notify.sockets()

@@ -1,16 +1,23 @@
-"""Settings that cannot both be meant.
+"""Settings that cannot both be meant, and those that mean nothing by themselves.
 
-Knows: which of them exclude one another. Does not know: how they were given. What comes from a stronger source (the
-command line before a variable before a file) wins without a word: only what was said in the same place is refused.
+Knows: which of them exclude one another, and which only say more about another. Does not know: how they were given.
+What comes from a stronger source (the command line before a variable before a file) wins without a word: only what was
+said in the same place is refused.
 """
 
 from __future__ import annotations
 
-from forehand import tls_options
+import os
+
+from forehand import tls_options, tracing_options
 from forehand.certificates import speaks_https
 from forehand.kinds import others
 from forehand.listen import GATEWAYS, judge, kind_and_place
 from forehand.settings import DEFAULT, FILE, OPTIONS, Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 #: What an address for a web server's own protocol begins with.
 GATEWAY_WORDS = tuple(f"{word}:" for word in GATEWAYS)
@@ -21,6 +28,31 @@ OF_WORKERS = (
     "max_worker_age", "max_worker_memory", "status_bind", "statsd_host", "slow_request", "shutdown_delay",
     "trace_endpoint", "trace_sample", "server_timing", "on_reload", "startup_timeout", "reload_strategy",
 )  # fmt: skip
+
+#: What only says more about another option, and that one.
+SAYS_MORE = {
+    "log_syslog_to": "log_syslog", "log_syslog_facility": "log_syslog", "log_syslog_prefix": "log_syslog",
+    "status_token_file": "status_bind",
+    "statsd_interval": "statsd_host", "statsd_prefix": "statsd_host", "dogstatsd_tags": "statsd_host",
+}  # fmt: skip
+
+
+def doubts(settings: Settings, plan: dict[str, Any]) -> list[str]:
+    """What was said and has no effect, or another one than it says, a sentence each. It is no mistake: a file may be
+    for several servers, a variable for every program of a machine. `plan`: what follows from the settings."""
+    alone: dict[str, list[str]] = {}
+    for name, other in SAYS_MORE.items():
+        if _said(settings, name) and not settings[other]:
+            alone.setdefault(other, []).append(name)
+    found = [f"{', '.join(names)}: without effect without {other}" for other, names in alone.items()]
+    token = settings["status_token_file"]
+    if token and not settings["status_bind"] and not os.path.exists(os.path.join(plan["folder"], token)):
+        found.append(f"status_token_file: {token} is not there")
+    if plan["tracing"] is not None:
+        found += tracing_options.doubts(settings["trace_sample"], settings.variables())
+    elif _said(settings, "trace_sample") and not settings["trace_endpoint"]:
+        found.append("trace_sample: without effect without trace_endpoint, as nothing is traced")
+    return found
 
 
 def find(settings: Settings, target: str | None = None) -> str:

@@ -45,10 +45,7 @@ COMMAND_ONLY = (
     "on_start", "on_worker_start", "on_worker_ready", "on_worker_exit", "on_reload", "on_stop",
 )  # fmt: skip
 #: What only says more about another option, and that one.
-SAYS_MORE = {
-    "log_syslog_to": "log_syslog", "log_syslog_facility": "log_syslog", "log_syslog_prefix": "log_syslog",
-    "liveness_stall": "health_paths",
-}  # fmt: skip
+SAYS_MORE = {**contradictions.SAYS_MORE, "liveness_stall": "health_paths"}
 #: What is about unix sockets.
 OF_UNIX_SOCKETS = ("socket_mode", "socket_user", "socket_group")
 #: How long the first request may be waited for: an ASGI application's startup has no other bound.
@@ -215,6 +212,7 @@ def _command(target: str, settings: Settings) -> int:
     plan |= {"target": target, "factory": settings["factory"], "check": False, "ready_fd": None, "adopt": None}
     plan |= {"folder": folder, "path": [*first, folder, *(path for path in sys.path if path not in ("", folder))]}
     plan |= {"interface_name": "WSGI", "for_one_kind": contradictions.for_one_kind(settings)}
+    plan["doubts"] += contradictions.doubts(settings, plan)
     os.chdir(folder)
     return launch(plan)
 

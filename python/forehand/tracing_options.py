@@ -28,6 +28,8 @@ SAMPLERS: dict[str, tuple[float | None, bool]] = {
 }
 #: What the SDK takes where nothing is said.
 USUAL = "parentbased_always_on"
+#: How spans are sent: the exporter that is asked for (`pyproject.toml`) speaks nothing else.
+PROTOCOL = "http/protobuf"
 
 
 def endpoint(value: str) -> None:
@@ -38,13 +40,8 @@ def endpoint(value: str) -> None:
 
 def share(value: str) -> None:
     """Judge `--trace-sample`. ValueError says what is allowed."""
-    if value:
-        try:
-            good = 0 <= float(value) <= 1
-        except ValueError:
-            good = False
-        if not good:
-            raise ValueError(f"'{value}' is not a number from 0 to 1")
+    if value and _share(value) is None:
+        raise ValueError(f"'{value}' is not a number from 0 to 1")
 
 
 def plan(endpoint: str, sample: str, variables: dict[str, str]) -> dict[str, Any] | None:
@@ -75,12 +72,47 @@ def sampler(known: dict[str, str]) -> tuple[float, bool]:
     named = known.get("OTEL_TRACES_SAMPLER", USUAL).strip().lower()
     ratio, by_parent = SAMPLERS.get(named, SAMPLERS[USUAL])
     if ratio is None:
-        try:
-            ratio = float(known.get("OTEL_TRACES_SAMPLER_ARG", "1"))
-        except ValueError:
-            ratio = 1.0
-        ratio = ratio if 0 <= ratio <= 1 else 1.0
+        told = _share(known.get("OTEL_TRACES_SAMPLER_ARG", "1"))
+        ratio = 1.0 if told is None else told
     return ratio, by_parent
+
+
+def doubts(sample: str, variables: dict[str, str]) -> list[str]:
+    """What OpenTelemetry's variables ask for and is not done, and what is in its place, a sentence each. `sample`: what
+    goes before the sampler that they name."""
+    known = {**os.environ, **variables}
+    found = []
+    for name in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        # The first that is set counts, as the SDK has it.
+        protocol = known.get(name, "").strip()
+        if protocol:
+            if protocol != PROTOCOL:
+                found.append(
+                    f"{name}={protocol}: spans are sent by {PROTOCOL} all the same, for which collectors listen on "
+                    "port 4318"
+                )
+            break
+    named = known.get("OTEL_TRACES_SAMPLER", "").strip()
+    if sample or not named:
+        return found
+    if named.lower() not in SAMPLERS:
+        found.append(f"OTEL_TRACES_SAMPLER={named} is not known here: {USUAL} is used, which records every trace that "
+                     f"begins here; known are {', '.join(SAMPLERS)}")  # fmt: skip
+    elif SAMPLERS[named.lower()][0] is None:
+        share = known.get("OTEL_TRACES_SAMPLER_ARG", "").strip()
+        if share and _share(share) is None:
+            found.append(f"OTEL_TRACES_SAMPLER_ARG={share} is no number from 0 to 1: every trace that begins here is "
+                         "recorded")  # fmt: skip
+    return found
+
+
+def _share(text: str) -> float | None:
+    """A number from 0 to 1; None: it is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number <= 1 else None
 
 
 def _is_installed() -> bool:

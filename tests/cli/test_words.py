@@ -449,6 +449,30 @@ def test_what_is_for_the_other_kind_of_application_is_told(
     assert status == 2 and f"and interface says {interface}: leave one of them out" in text, text
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--trace-sample", "0.1"), ["trace_sample: without effect without trace_endpoint"]),
+        (("--statsd-interval", "1s", "--statsd-prefix", "shop", "--dogstatsd-tags", "a:b"),
+         ["statsd_interval, statsd_prefix, dogstatsd_tags: without effect without statsd_host"]),
+        (("--statsd-prefix", "shop", "--statsd-host", "127.0.0.1:8125"), []),
+        (("--status-token-file", "shop.py"), ["status_token_file: without effect without status_bind"]),
+        (("--status-token-file", "nothing"),
+         ["status_token_file: without effect without status_bind", "status_token_file: nothing is not there"]),
+        (("--status-token-file", "shop.py", "--status-bind", "unix:s"), []),
+        (("--log-syslog-prefix", "shop"), ["log_syslog_prefix: without effect without log_syslog"]),
+    ],
+)  # fmt: skip
+def test_what_only_says_more_about_another_option_is_told_where_that_one_is_not_there(
+    tmp_path: Path, options: tuple[str, ...], said: list[str]
+) -> None:
+    (tmp_path / "shop.py").write_text("from wsgiref.simple_server import demo_app as app\n")
+    status, text = run("shop:app", *options, "--check", cwd=tmp_path)
+    warned = [line for line in text.splitlines() if "warning" in line]
+    assert status == 0 and len(warned) == len(said), text
+    assert all(words in line for words, line in zip(said, warned, strict=True)), text
+
+
 def test_what_a_hub_of_greenlets_has_as_well_is_not_told(tmp_path: Path) -> None:
     pytest.importorskip("gevent")
     (tmp_path / "shop.py").write_text("from wsgiref.simple_server import demo_app as plain\n")

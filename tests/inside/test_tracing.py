@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from collector import Collected, Collector, env
-from serving import PATIENCE, Serving, read_reply
+from serving import HERE, PATIENCE, PYTHON, Serving, read_reply
 from shared import settled, statistics
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
@@ -357,3 +357,30 @@ def test_a_plan_follows_opentelemetry_s_variables() -> None:
     found = plan("env", "0.1", {"OTEL_TRACES_SAMPLER": "always_on"})
     assert found == {"endpoint": "", "ratio": 0.1, "by_parent": True}
     assert json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("variables", "options", "said"),
+    [
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, (), "_OTLP_PROTOCOL=grpc: spans are sent by http/protobuf"),
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, (), ""),
+        ({"OTEL_TRACES_SAMPLER": "nonsense"}, (), "SAMPLER=nonsense is not known here: parentbased_always_on"),
+        ({"OTEL_TRACES_SAMPLER": "nonsense"}, ("--trace-sample", "1"), ""),
+        ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "5"}, (),
+         "OTEL_TRACES_SAMPLER_ARG=5 is no number from 0 to 1: every trace"),
+        ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.5"}, (), ""),
+        ({}, (), ""),
+    ],
+)  # fmt: skip
+def test_variables_that_ask_for_what_is_not_done_are_told_with_what_is_done(
+    variables: dict[str, str], options: tuple[str, ...], said: str
+) -> None:
+    known = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    for traced in (("--trace-endpoint", "http://127.0.0.1:4318"), ()):
+        command = [PYTHON, "-m", "forehand", "traced:application", "--check", *traced, *(options if traced else ())]
+        done = subprocess.run(command, cwd=HERE / "apps", env={**known, **variables}, capture_output=True, text=True,
+                              timeout=60, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        warned = [line for line in done.stderr.splitlines() if "warning" in line]
+        assert len(warned) == (1 if said and traced else 0), done.stderr
+        assert not warned or said in warned[0]
