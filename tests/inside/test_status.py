@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forehand import errors
+from forehand.supervisor.statistics import reason
 from serving import PATIENCE, Serving, read_all, read_reply
 from shared import OPEN, Samples, Watched, settled, statistics
 
@@ -20,6 +22,7 @@ Serve = Callable[..., Serving]
 GET = "GET {} HTTP/1.1\r\nHost: {}\r\n{}\r\n"
 DURATION = "http_server_request_duration_seconds"
 EXITS = "forehand_worker_exits_total"
+PROCESSOR = "forehand_worker_cpu_seconds_total"
 
 
 def counted(samples: Samples, name: str, **labels: str) -> float:
@@ -45,6 +48,48 @@ def test_both_formats_are_read_by_prometheus_own_parser(serve: Serve, tmp_path: 
     assert counted(samples, "forehand_requests_total") == 4
     assert counted(samples, "forehand_workers", state="ready") == 2
     assert counted(samples, "forehand_worker_starts_total") == 2
+
+
+def test_each_worker_says_what_it_has_of_the_machine(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "2")
+    memory = "forehand_worker_memory_bytes"
+    samples = watched.samples()
+    workers = {(str(one["worker"]), str(one["pid"])) for one in watched.server.status()["workers"]}
+    for name in (memory, PROCESSOR):
+        labels = [dict(given) for known, given in samples if known == name]
+        assert {(one["worker"], one["pid"]) for one in labels} == workers and len(labels) == 2
+    pid = min(workers)[1]
+    resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    told = counted(samples, memory, pid=pid)
+    # Others of its pages may have come and gone since.
+    assert 0.5 * resident < told < 2 * resident
+    before = {pid: counted(samples, PROCESSOR, pid=pid) for _, pid in workers}
+    # Of whichever worker took them.
+    watched.server.until(lambda: watched.view("/burn/0.05") == 200 and counted(watched.samples(), PROCESSOR)
+                         >= sum(before.values()) + 0.1)  # fmt: skip
+    after = watched.samples()
+    assert all(counted(after, PROCESSOR, pid=pid) >= used for pid, used in before.items())
+
+
+def test_reasons_for_which_workers_end_are_there_before_any_has(serve: Serve, tmp_path: Path) -> None:
+    """Who asks for `increase()` sees the first one."""
+    watched = Watched(serve, tmp_path, "--workers", "1")
+
+    def exits() -> dict[str, float]:
+        return {dict(labels)["reason"]: value for (name, labels), value in watched.samples().items() if name == EXITS}
+
+    before = exits()
+    assert set(before.values()) == {0}
+    for how, stale in (
+        ("was ended by signal 11 (SIGSEGV)", ""), ("was ended by signal 9 (SIGKILL)", ""), ("never began", ""),
+        ("was ended by the OOM killer (it has held up to 812 MiB)", ""), ("ended with status 1", ""),
+        ("ended with status 0", "it has served 5 requests (--max-requests)"), ("ended with status 0", ""),
+        ("ended with status 0", "it holds 5 KiB of PSS (--max-worker-memory 4 KiB)"),
+        (f"ended with status {errors.APPLICATION}", ""),
+    ):  # fmt: skip
+        assert reason(how, stale) in before
+    os.kill(watched.server.workers[0], signal.SIGKILL)
+    watched.server.until(lambda: exits() == {**before, "signal:SIGKILL": 1})
 
 
 def test_labels_that_clients_choose_are_escaped_and_bounded(serve: Serve, tmp_path: Path) -> None:
@@ -83,7 +128,8 @@ def test_no_series_ever_falls_through_kills_and_a_reload(serve: Serve, tmp_path:
         nonlocal last
         now = watched.samples()
         for key, before in last.items():
-            if key[0].endswith(grows):
+            # Those of a worker alone end with it.
+            if key[0].endswith(grows) and not (key[0] == PROCESSOR and key not in now):
                 assert now.get(key, -1) >= before, f"{key} was {before} and is {now.get(key)}"
         last = now
         return now

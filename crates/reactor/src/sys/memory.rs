@@ -101,7 +101,7 @@ pub fn own_bytes_again() -> Option<u64> {
 }
 
 /// A page, on every machine that this runs on.
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 
 /// How control groups tell of memory: where they are mounted, and the names of their files.
 struct Groups {

@@ -36,8 +36,8 @@ pub use memory::{
 };
 pub use patient::write_within;
 pub use process::{
-    Access, SharedNumbers, become_subreaper, exit_now, forget_numbers, is_stopped, is_taken_away, is_there,
-    stacks_signal, thread_id, write_stderr,
+    Access, SharedNumbers, Taken, become_subreaper, exit_now, forget_numbers, is_stopped, is_taken_away,
+    is_there, stacks_signal, taken, thread_id, write_stderr,
 };
 pub use random::random;
 pub use slice::KernelThread;

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 use super::check;
+use super::memory::PAGE_BYTES;
 
 /// Memory behind a descriptor, shared by all who map it, seen as numbers.
 #[derive(Debug)]
@@ -161,10 +162,46 @@ pub fn become_subreaper() -> io::Result<()> {
 /// Whether a process has been stopped (SIGSTOP, a debugger), or has ended and nobody has noticed. False where that is not told,
 /// as for processes of others on a system that hides them, or where there is no such process.
 pub fn is_stopped(pid: u64) -> bool {
-    let status = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Behind the name, which stands in parentheses and may have any byte (proc_pid_stat(5)).
-    let behind = status.iter().rposition(|byte| *byte == b')').and_then(|end| status.get(end + 2));
-    matches!(behind, Some(b'T' | b't' | b'Z' | b'X'))
+    stat(pid).is_some_and(|(_, rest)| matches!(rest.as_bytes().first(), Some(b'T' | b't' | b'Z' | b'X')))
+}
+
+/// The name of a process, and what is told of it behind that, from its state on (proc_pid_stat(5)). None where it is not told.
+fn stat(pid: u64) -> Option<(String, String)> {
+    let told = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name stands in parentheses and may have any byte.
+    let begin = told.iter().position(|byte| *byte == b'(')?;
+    let end = told.iter().rposition(|byte| *byte == b')')?;
+    let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+    Some((text(told.get(begin + 1..end)?), text(told.get(end + 2..)?)))
+}
+
+/// What a process has of the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// Its short name, which it may change.
+    pub name: String,
+    /// Bytes that are in memory.
+    pub resident: u64,
+    /// Of processors, by its threads, those that have ended included, in nanoseconds: the kernel counts in hundredths of a
+    /// second.
+    pub processor: u64,
+}
+
+/// What a process has of the machine now. None where that is not told, as for processes of others on a system that hides them,
+/// or where there is no such process.
+pub fn taken(pid: u64) -> Option<Taken> {
+    let (name, rest) = stat(pid)?;
+    // proc_pid_stat(5) counts from one, and the state is the third.
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    let (user, system, resident) = (field(14)?, field(15)?, field(24)?);
+    // SAFETY: takes a number.
+    let ticks = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|ticks| *ticks > 0)?;
+    Some(Taken {
+        name,
+        resident: resident * PAGE_BYTES,
+        processor: (user + system) * (1_000_000_000 / ticks),
+    })
 }
 
 /// Whether there is a process of that number, be it that nobody has noticed its end yet.
@@ -220,6 +257,24 @@ mod tests {
         stops.wait().expect("it has ended");
         assert!(!is_stopped(pid));
     }
+
+    #[test]
+    fn what_a_process_has_of_the_machine_is_seen_by_others() {
+        let mut burns = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell");
+        let pid = burns.id().into();
+        let burnt = loop {
+            match taken(pid) {
+                Some(seen) if seen.processor > 0 => break seen,
+                _ => std::thread::yield_now(),
+            }
+        };
+        burns.kill().expect("it is there");
+        burns.wait().expect("it has ended");
+        assert!(burnt.name == "sh" && burnt.processor < 60_000_000_000, "{burnt:?}");
+        assert!(burnt.resident >= 64 << 10 && burnt.resident < 1 << 30, "{burnt:?}");
+        assert_eq!((taken(pid), taken(u64::MAX)), (None, None));
+    }
+
     #[test]
     fn a_thread_has_the_name_that_the_c_library_has_for_it() {
         let both = || (thread_id(), as_libc_names_it());

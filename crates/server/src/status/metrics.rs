@@ -3,6 +3,8 @@
 //! Knows: names, help, labels. Does not know: how they are written (`exposition.rs`), where numbers come from
 //! (`statistics`).
 
+use reactor::sys::taken;
+
 use super::exposition::Exposition;
 use super::samples::{Distribution, Labels};
 use crate::counters;
@@ -12,6 +14,29 @@ use crate::statistics::phase::{ENDINGS, NAMES, Phase};
 use crate::statistics::segment::{Segment, Server};
 use crate::statistics::series::{Key, Series};
 use crate::statistics::snapshot::Snapshot;
+
+/// Why workers end, as far as that is known before one has, by the words of `python/forehand/supervisor/statistics.py`: who
+/// looks for what has come since sees nothing of what was not there the last time.
+const EXITS: [&str; 16] = [
+    "asked",
+    "deadline",
+    "max_requests",
+    "max_worker_age",
+    "max_worker_memory",
+    "never_began",
+    "oom",
+    "signal:SIGABRT",
+    "signal:SIGBUS",
+    "signal:SIGFPE",
+    "signal:SIGILL",
+    "signal:SIGKILL",
+    "signal:SIGSEGV",
+    "signal:SIGTERM",
+    "status:1",
+    "status:4",
+];
+/// What a worker's short name begins with; its number follows.
+const WORKER: &str = "forehand-w";
 
 /// Everything that there is to be said.
 pub fn write<P: Page>(
@@ -24,6 +49,7 @@ pub fn write<P: Page>(
     phases(text, found);
     routes(text, found);
     load(text, found, rows);
+    workers(text, found);
     server(text, segment, build);
     counted(text, found);
 }
@@ -182,6 +208,28 @@ fn load<P: Page>(text: &mut Exposition, found: &Snapshot, rows: &Rows<P>) {
     text.sample(&[], sum(Field::Connections));
 }
 
+/// What each worker has of the machine, as the kernel says.
+fn workers(text: &mut Exposition, found: &Snapshot) {
+    let all = found.workers.iter().filter_map(|worker| {
+        let taken = taken(worker.pid)?;
+        // An application may have given its process another name.
+        let number = taken.name.strip_prefix(WORKER).unwrap_or_default().to_owned();
+        Some((number, worker.pid.to_string(), taken))
+    });
+    let all: Vec<_> = all.collect();
+    text.gauge(
+        "forehand_worker_memory_bytes",
+        "Memory of each worker that is resident, shared pages included.",
+    );
+    for (number, pid, taken) in &all {
+        text.sample(&[("worker", number), ("pid", pid)], taken.resident);
+    }
+    text.counter("forehand_worker_cpu_seconds_total", "What each worker has used of processors.");
+    for (number, pid, taken) in &all {
+        text.seconds(&[("worker", number), ("pid", pid)], taken.processor);
+    }
+}
+
 fn server(text: &mut Exposition, segment: &Segment, build: &[(String, String)]) {
     let say = |what| segment.server(what);
     text.gauge(
@@ -198,7 +246,11 @@ fn server(text: &mut Exposition, segment: &Segment, build: &[(String, String)]) 
     text.counter("forehand_worker_starts_total", "Workers that were started.");
     text.sample(&[], say(Server::Starts));
     text.counter("forehand_worker_exits_total", "Workers that have ended, by the reason.");
-    for (reason, count) in segment.exits() {
+    let exits = segment.exits();
+    for reason in EXITS.iter().filter(|known| exits.iter().all(|(reason, _)| reason != **known)) {
+        text.sample(&[("reason", reason)], 0);
+    }
+    for (reason, count) in exits {
         text.sample(&[("reason", &reason)], count);
     }
     text.counter("forehand_reloads_total", "Reloads and upgrades that have ended.");
