@@ -214,6 +214,30 @@ def test_an_empty_list_says_what_it_is_of(serve: Serve) -> None:
         assert server.order("requests", *words) == (0, said)
 
 
+def test_more_than_can_be_named_are_told_by_their_number(serve: Serve) -> None:
+    server = serve("phases:app", "--interface", "asgi", "--workers", "1")
+    with ExitStack() as held:
+
+        def begin(count: int) -> None:
+            for _ in range(count):
+                held.enter_context(server.connect()).sendall(GET.format("/sleep/600").encode())
+
+        def inside() -> int:
+            found: int = statistics(server).totals()["inside"]
+            return found
+
+        begin(256)
+        server.until(lambda: inside() == 256)
+        lines = server.order("requests", "--running")[1].splitlines()
+        assert len(lines) == 256 and not [line for line in lines if "more" in line]
+        begin(3)
+        server.until(lambda: inside() == 259)
+        lines = server.order("requests", "--running")[1].splitlines()
+        said = "3 more are inside that cannot be named: of a worker no more than 256 are at a time"
+        assert len(lines) == 257 and said in lines
+        assert len(told(server, "--running")) == 256, "a program gets objects alone"
+
+
 def test_zero_is_never_slow(serve: Serve) -> None:
     server = serve("phases:application", "--workers", "1", "--slow-request", "0")
     assert view(server, "/sleep/0.2") == 200

@@ -13,6 +13,7 @@ import select
 import socket
 import sys
 import time
+from collections import Counter
 from typing import Any
 
 from forehand import _core, errors
@@ -24,6 +25,8 @@ from forehand.supervisor.situation import RUNNING, SENDING
 EVERY = 0.5
 #: Requests that have ended and are shown, where nothing else is said.
 LAST = 20
+#: So many requests that are inside a worker can be named at a time (`SLOT_COUNT` of `server/statistics/layout.rs`).
+MOST_INSIDE = 256
 Row = dict[str, Any]
 
 
@@ -57,9 +60,10 @@ def show(path: str, given: argparse.Namespace) -> int:
     inside = [] if given.slow or given.failed else running(statistics, workers)
     shown, begun = Shown(ended), {_place(one) for one in inside}
     _print(inside, ended[len(ended) - given.last :] if given.last < len(ended) else ended, as_json=given.json)
-    if not inside and not ended and not given.json:
-        # Not among the lines that a program counts.
-        sys.stderr.write(f"{_none(given)}\n")
+    # Not among the lines that a program counts.
+    note = _none(given) if not inside and not ended else _unnamed(statistics, inside)
+    if note and not given.json:
+        sys.stderr.write(f"{note}\n")
     while given.follow and not _is_left():
         try:
             statistics, workers = opened(path)
@@ -179,6 +183,16 @@ def _none(given: argparse.Namespace) -> str:
     if given.slow:
         return "no request was slow: none that is kept took as long as the server's --slow-request"
     return "no request that is kept has failed" if given.failed else "no request has come yet"
+
+
+def _unnamed(statistics: _core.Statistics, inside: list[Row]) -> str:
+    """How many more are inside than are listed; nothing where all are, or a moment lies between two looks."""
+    listed = Counter(one["pid"] for one in inside)
+    more = statistics.totals()["inside"] - len(inside) if max(listed.values(), default=0) >= MOST_INSIDE else 0
+    if more <= 0:
+        return ""
+    which = "1 more is" if more == 1 else f"{more} more are"
+    return f"{which} inside that cannot be named: of a worker no more than {MOST_INSIDE} are at a time"
 
 
 def _worker(one: Row) -> str:
