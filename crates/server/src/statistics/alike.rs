@@ -13,7 +13,7 @@ use wire::{Framing, Head};
 
 use super::layout::{META, Meta, store};
 use super::phase::{Ending, NO_SLOT, Parts, Times};
-use super::routes::Routes;
+use super::routes::count_failed;
 use super::run::is_plain;
 use super::series::Key;
 use super::{Block, Counted, FINAL, Statistics, histogram, series, waiting};
@@ -258,7 +258,7 @@ impl Block {
     fn lose_alike(&mut self, alike: &mut Alike, now: u64) {
         self.end_run();
         let route = series::route_part(alike.label);
-        alike.requests.iter().for_each(|_| Routes::count_failed(self.words, route));
+        alike.requests.iter().for_each(|_| count_failed(self.words, route));
         let known = self.known(Key::new(alike.label & !FINAL, 0, alike.status, Ending::ClientGone));
         self.count_each(alike, known.series, now);
     }

@@ -8,7 +8,7 @@ use wire::{Framing, trace_state};
 
 use super::layout::Meta;
 use super::phase::{Parts, Times};
-use super::routes::{self, Routes};
+use super::routes;
 use super::slots::Slots;
 use super::{Block, Counted, Known, Statistics, records, spans};
 use crate::slow_requests::Outcome;
@@ -101,7 +101,7 @@ impl Block {
         let tracing = self.tracing.as_ref().map(|(tracing, _)| tracing);
         let id = self.ids.as_ref().map(|ids| ended.times.id(ids, tracing, ended.number));
         if failed && ended.times.begun != 0 {
-            Routes::count_failed(self.words, route);
+            routes::count_failed(self.words, route);
         }
         if slow {
             let mut request = String::from_utf8_lossy(ended.head.method_and_path()).into_owned();

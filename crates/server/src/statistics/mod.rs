@@ -13,6 +13,7 @@ pub mod histogram;
 mod kept;
 pub mod layout;
 pub mod phase;
+mod places;
 #[cfg(test)]
 pub mod played;
 pub mod records;
@@ -38,7 +39,7 @@ use self::bursts::Bursts;
 use self::histogram::Scale;
 use self::layout::{META, Meta, Word, add, store};
 use self::phase::{Ending, Parts, Phase, Rare, Times};
-use self::routes::Routes;
+use self::places::Routes;
 use self::run::Run;
 use self::sampling::Sampling;
 use self::series::Key;
@@ -400,9 +401,9 @@ impl Block {
         if let Some((cpu, off)) = parts.processor(rare.cpu) {
             self.observe(Phase::Cpu, cpu);
             self.observe(Phase::Off, off);
-            Routes::count_measured(self.words, route, (parts.app, cpu));
+            routes::count_measured(self.words, route, (parts.app, cpu));
         }
-        Routes::count_weighed(self.words, route, rare.weighed);
+        routes::count_weighed(self.words, route, rare.weighed);
         if rare.started == 0 { parts.total } else { rare.started.saturating_sub(times.first) }
     }
 

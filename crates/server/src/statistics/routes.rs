@@ -1,9 +1,7 @@
 //! Routes: which part of the application a request is for, as one name for all paths that it serves.
 //!
-//! Knows: templates of paths, and the table of those that are counted. Does not know: frameworks; what one has said of
-//! its route is a name like any other. The loop's thread writes, anybody reads.
-//!
-//! A route is born of its second answer that is neither 404 nor 405: what scanners ask for makes none.
+//! Knows: templates of paths, names, and how routes lie in memory. Does not know: frameworks; what one has said of
+//! its route is a name like any other; nor which path becomes a route (`places.rs`). The loop's thread writes, anybody reads.
 
 use super::layout::{self, ROUTE_COUNT, ROUTE_WIDTH, STRIDE, Word, add, load, put_text, store};
 use super::phase::Weighed;
@@ -11,22 +9,13 @@ use super::phase::Weighed;
 /// Words of a route's name, its length included.
 const NAME: usize = 16;
 /// A name is cut behind so many bytes, of which the numbers of the route take nothing.
-const NAME_BYTES: usize = (NAME - 1) * 8;
-/// Candidates that are remembered: one that others have pushed out is born later.
-const CANDIDATES: usize = 256;
-/// Twice as many as there are routes, so that one that is looked for is soon found, or found missing.
-const TABLE: usize = 2 * ROUTE_COUNT;
+pub const NAME_BYTES: usize = (NAME - 1) * 8;
 /// 2^64 divided by the golden ratio: odd, and its multiples are far apart.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A path's part of so many characters with a digit in it is taken for a key, as are digits alone.
 const KEY_LENGTH: usize = 16;
 /// One of so many is no part of a route, whatever it has.
 const PART_LENGTH: usize = 48;
-
-/// The average of a route is made of so many of its calls.
-const MEMORY: u64 = 8;
-/// Its calls are long if they take so many nanoseconds on average.
-const LONG_NS: u64 = 100_000;
 
 /// What is counted of a route, behind its name.
 #[derive(Debug, Clone, Copy)]
@@ -159,7 +148,7 @@ fn row(words: &[Word], route: usize) -> &[Word] {
 }
 
 /// Begins a route at a place: its name is there before it counts as known.
-fn begin(words: &[Word], route: usize, name: &str, told: bool) {
+pub fn begin(words: &[Word], route: usize, name: &str, told: bool) {
     let row = row(words, route);
     put_text(&row[..NAME], name.as_bytes());
     store(&row[Number::Told as usize], u64::from(told));
@@ -231,104 +220,36 @@ pub fn fold(words: &[Word], route: &Route) -> usize {
     free
 }
 
-/// The routes of one worker. Place 0 is for requests that have none.
-pub struct Routes {
-    /// Places by their keys, each where the key says or behind it.
-    known: [(u64, u16); TABLE],
-    candidates: [u64; CANDIDATES],
-    /// How long a call takes, on average, in nanoseconds.
-    mean: [u64; ROUTE_COUNT],
-    /// Of some route they have been long on average: where that is of none, nobody looks.
-    any_is_long: bool,
-    next: usize,
+/// Counts some requests of a route: all together so many nanoseconds inside the application.
+#[inline]
+pub fn count(words: &[Word; STRIDE], place: usize, (app, requests): (u64, u64)) {
+    let number =
+        |number: Number| &words[layout::ROUTES + place % ROUTE_COUNT * ROUTE_WIDTH + number as usize];
+    add(number(Number::Requests), requests);
+    add(number(Number::App), app);
 }
 
-impl Default for Routes {
-    fn default() -> Self {
-        Self {
-            known: [(0, 0); TABLE],
-            candidates: [0; CANDIDATES],
-            mean: [0; ROUTE_COUNT],
-            any_is_long: false,
-            next: 1,
-        }
-    }
+/// One of those that were counted has failed.
+#[cold]
+pub fn count_failed(words: &[Word; STRIDE], place: u16) {
+    let from = layout::ROUTES + usize::from(place) % ROUTE_COUNT * ROUTE_WIDTH;
+    add(&words[from + Number::Errors as usize], 1);
 }
 
-impl Routes {
-    /// The place of a route by its key, made where this is its second answer, or a framework has told it. None: it is
-    /// not known yet. Zero: there is no room for another.
-    pub fn place(
-        &mut self,
-        words: &[Word],
-        key: u64,
-        (told, name): (bool, impl FnOnce() -> String),
-    ) -> Option<u16> {
-        let mut at = key as usize % TABLE;
-        while self.known[at].1 != 0 {
-            if self.known[at].0 == key {
-                return Some(self.known[at].1);
-            }
-            at = (at + 1) % TABLE;
-        }
-        let candidate = &mut self.candidates[(key >> 32) as usize % CANDIDATES];
-        if !told && std::mem::replace(candidate, key) != key {
-            return None;
-        }
-        if self.next >= ROUTE_COUNT {
-            return Some(0);
-        }
-        let place = self.next;
-        self.next += 1;
-        let name = name();
-        let end = (0..=name.len().min(NAME_BYTES)).rfind(|&end| name.is_char_boundary(end)).unwrap_or(0);
-        begin(words, place, &name[..end], told);
-        self.known[at] = (key, place as u16);
-        Some(place as u16)
-    }
+/// Of one of those that were counted it is known what it has used of a processor.
+pub fn count_measured(words: &[Word; STRIDE], place: u16, (app, cpu): (u64, u64)) {
+    let from = layout::ROUTES + usize::from(place) % ROUTE_COUNT * ROUTE_WIDTH;
+    add(&words[from + Number::Measured as usize], 1);
+    add(&words[from + Number::MeasuredApp as usize], app);
+    add(&words[from + Number::Cpu as usize], cpu);
+}
 
-    /// Counts some requests of a route: all together so many nanoseconds inside the application.
-    #[inline]
-    pub fn count(&mut self, words: &[Word; STRIDE], place: u16, (app, requests): (u64, u64)) {
-        let place = usize::from(place) % ROUTE_COUNT;
-        let number = |number: Number| &words[layout::ROUTES + place * ROUTE_WIDTH + number as usize];
-        add(number(Number::Requests), requests);
-        add(number(Number::App), app);
-        // Each counts for an eighth, and eight and more for all.
-        let mean = &mut self.mean[place];
-        *mean =
-            if requests < MEMORY { *mean - *mean / MEMORY * requests + app / MEMORY } else { app / requests };
-        self.any_is_long |= *mean >= LONG_NS;
-    }
-
-    /// One of those that were counted has failed.
-    #[cold]
-    pub fn count_failed(words: &[Word; STRIDE], place: u16) {
-        let from = layout::ROUTES + usize::from(place) % ROUTE_COUNT * ROUTE_WIDTH;
-        add(&words[from + Number::Errors as usize], 1);
-    }
-
-    /// Of one of those that were counted it is known what it has used of a processor.
-    pub fn count_measured(words: &[Word; STRIDE], place: u16, (app, cpu): (u64, u64)) {
-        let from = layout::ROUTES + usize::from(place) % ROUTE_COUNT * ROUTE_WIDTH;
-        add(&words[from + Number::Measured as usize], 1);
-        add(&words[from + Number::MeasuredApp as usize], app);
-        add(&words[from + Number::Cpu as usize], cpu);
-    }
-
-    /// And by how many bytes it has made its worker grow.
-    pub fn count_weighed(words: &[Word; STRIDE], place: u16, weighed: Weighed) {
-        let Weighed::Grown(grown) = weighed else { return };
-        let from = layout::ROUTES + usize::from(place) % ROUTE_COUNT * ROUTE_WIDTH;
-        add(&words[from + Number::Weighed as usize], 1);
-        add(&words[from + Number::Grown as usize], grown.cast_unsigned());
-    }
-
-    /// Calls of a route are long on average.
-    #[inline]
-    pub fn is_long(&self, place: u16) -> bool {
-        self.any_is_long && self.mean[usize::from(place) % ROUTE_COUNT] >= LONG_NS
-    }
+/// And by how many bytes it has made its worker grow.
+pub fn count_weighed(words: &[Word; STRIDE], place: u16, weighed: Weighed) {
+    let Weighed::Grown(grown) = weighed else { return };
+    let from = layout::ROUTES + usize::from(place) % ROUTE_COUNT * ROUTE_WIDTH;
+    add(&words[from + Number::Weighed as usize], 1);
+    add(&words[from + Number::Grown as usize], grown.cast_unsigned());
 }
 
 #[cfg(test)]
@@ -384,48 +305,23 @@ mod tests {
         assert_ne!(key_of_told(1, "/a"), key_of_told(2, "/a"));
     }
 
-    fn placed(routes: &mut Routes, words: &[Word], key: u64, told: bool) -> Option<u16> {
-        routes.place(words, key, (told, || format!("GET /{key}")))
-    }
-
     #[test]
-    fn a_route_is_born_of_its_second_answer() {
-        let (words, mut routes) = (words(), Routes::default());
-        assert_eq!(placed(&mut routes, &words, 7, false), None);
-        assert_eq!(placed(&mut routes, &words, 7, false), Some(1));
-        assert_eq!(placed(&mut routes, &words, 8, true), Some(2), "a framework knows what it has");
+    fn what_is_counted_of_a_route_is_read() {
+        let words = words();
+        begin(&words, 1, "GET /7", false);
         let block = words.first_chunk().expect("a block");
-        routes.count(block, 1, (80, 1));
-        Routes::count_failed(block, 1);
-        Routes::count_measured(block, 1, (80, 20));
-        routes.count(block, 1, (40, 1));
+        count(block, 1, (80, 1));
+        count_failed(block, 1);
+        count_measured(block, 1, (80, 20));
+        count(block, 1, (40, 1));
         let found = read(&words, 1).expect("a route");
         assert_eq!((found.name.as_str(), found.requests, found.errors, found.app), ("GET /7", 2, 1, 120));
         assert_eq!(found.cpu_of_all(), 30);
-        Routes::count_weighed(block, 1, Weighed::Grown(8192));
+        count_weighed(block, 1, Weighed::Grown(8192));
         assert_eq!(read(&words, 1).expect("a route").growth(), 16_384, "one of two stands for both");
-        Routes::count_weighed(block, 1, Weighed::Grown(-12_288));
+        count_weighed(block, 1, Weighed::Grown(-12_288));
         assert_eq!(read(&words, 1).expect("a route").growth(), -4096, "it may shrink");
-        assert_eq!(read(&words, 3), None);
-    }
-
-    #[test]
-    fn the_last_place_is_taken_and_no_more() {
-        let (words, mut routes) = (words(), Routes::default());
-        for place in 1..ROUTE_COUNT as u16 {
-            assert_eq!(placed(&mut routes, &words, u64::from(place), true), Some(place));
-        }
-        assert_eq!(placed(&mut routes, &words, 1 << 40, true), Some(0));
-        assert_eq!(placed(&mut routes, &words, 1, false), Some(1), "those that are known stay");
-    }
-
-    #[test]
-    fn a_name_is_cut_where_a_character_begins() {
-        let (words, mut routes) = (words(), Routes::default());
-        let long = format!("GET /{}", "\u{e4}".repeat(NAME_BYTES));
-        assert_eq!(routes.place(&words, 1, (true, || long.clone())), Some(1));
-        let name = read(&words, 1).expect("a route").name;
-        assert!(long.starts_with(&name) && name.len() == NAME_BYTES - 1, "{name}");
+        assert_eq!(read(&words, 2), None);
     }
 
     #[test]
