@@ -90,6 +90,18 @@ def django_mounted(environ, start_response):
     return django_wsgi(environ, start_response)
 
 
+def anything(environ, start_response):
+    """Has a page for every path."""
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+
+
+def long_route(environ, start_response):
+    """Its routes have long names that begin alike."""
+    environ["forehand.route"] = "/" + "long/" * 40 + environ["PATH_INFO"][1:]
+    return anything(environ, start_response)
+
+
 def plain(environ, start_response):
     """No framework: it says what it has matched."""
     environ["forehand.route"] = "/by/hand"

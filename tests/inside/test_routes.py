@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,17 @@ def routes(watched: Watched) -> dict[str, float]:
             route = dict(labels).get("http_route", "")
             found[route] = found.get(route, 0) + value
     return found
+
+
+def ask(watched: Watched, paths: Iterable[str], fields: str = "") -> list[int]:
+    """Ask for one after another on one connection: what each was answered."""
+    buffer = bytearray()
+    statuses = []
+    with watched.server.connect() as sock:
+        for path in paths:
+            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n".encode())
+            statuses.append(read_reply(sock, buffer)[0])
+    return statuses
 
 
 @pytest.mark.parametrize("application", FRAMEWORKS)
@@ -129,3 +140,12 @@ def test_without_a_framework_there_is_none(serve: Serve, tmp_path: Path) -> None
         assert watched.view("/quick/17") == 200
     settled(watched.server, statistics(watched.server), 3)
     assert routes(watched) == {"": 3}
+
+
+def test_routes_with_long_names_are_told_apart(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target="routed:long_route")
+    ask(watched, ["/a", "/b", "/a"])
+    settled(watched.server, statistics(watched.server), 3)
+    found = routes(watched)
+    assert sorted(found.values()) == [1, 2]
+    assert all(route.startswith("/long/long/") and route[-9] == "\N{HORIZONTAL ELLIPSIS}" for route in found)

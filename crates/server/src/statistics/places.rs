@@ -6,7 +6,7 @@
 //! A route is born of its second answer that is neither 404 nor 405: what scanners ask for makes none.
 
 use super::layout::{ROUTE_COUNT, STRIDE, Word};
-use super::routes::{self, NAME_BYTES};
+use super::routes;
 
 /// Candidates that are remembered: one that others have pushed out is born later.
 const CANDIDATES: usize = 256;
@@ -67,9 +67,7 @@ impl Routes {
         }
         let place = self.next;
         self.next += 1;
-        let name = name();
-        let end = (0..=name.len().min(NAME_BYTES)).rfind(|&end| name.is_char_boundary(end)).unwrap_or(0);
-        routes::begin(words, place, &name[..end], told);
+        routes::begin(words, place, &name(), told);
         self.known[at] = (key, place as u16);
         Some(place as u16)
     }
@@ -118,14 +116,5 @@ mod tests {
         }
         assert_eq!(placed(&mut routes, &words, 1 << 40, true), Some(0));
         assert_eq!(placed(&mut routes, &words, 1, false), Some(1), "those that are known stay");
-    }
-
-    #[test]
-    fn a_name_is_cut_where_a_character_begins() {
-        let (words, mut routes) = (words(), Routes::default());
-        let long = format!("GET /{}", "\u{e4}".repeat(NAME_BYTES));
-        assert_eq!(routes.place(&words, 1, (true, || long.clone())), Some(1));
-        let name = routes::read(&words, 1).expect("a route").name;
-        assert!(long.starts_with(&name) && name.len() == NAME_BYTES - 1, "{name}");
     }
 }

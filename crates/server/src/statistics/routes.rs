@@ -3,13 +3,17 @@
 //! Knows: templates of paths, names, and how routes lie in memory. Does not know: frameworks; what one has said of
 //! its route is a name like any other; nor which path becomes a route (`places.rs`). The loop's thread writes, anybody reads.
 
+use std::borrow::Cow;
+
 use super::layout::{self, ROUTE_COUNT, ROUTE_WIDTH, STRIDE, Word, add, load, put_text, store};
 use super::phase::Weighed;
 
 /// Words of a route's name, its length included.
 const NAME: usize = 16;
-/// A name is cut behind so many bytes, of which the numbers of the route take nothing.
-pub const NAME_BYTES: usize = (NAME - 1) * 8;
+/// A name is cut that has more bytes, of which the numbers of the route take nothing.
+const NAME_BYTES: usize = (NAME - 1) * 8;
+/// What a name ends with that was cut: this, and eight digits of what the whole of it comes to.
+const CUT: &str = "\u{2026}";
 /// 2^64 divided by the golden ratio: odd, and its multiples are far apart.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A path's part of so many characters with a digit in it is taken for a key, as are digits alone.
@@ -142,6 +146,16 @@ pub fn key_of_told(method: u8, told: &str) -> u64 {
     key ^ key >> 32
 }
 
+/// A name as it is kept: one that is too long differs from others that begin like it.
+fn cut(name: &str) -> Cow<'_, str> {
+    if name.len() <= NAME_BYTES {
+        return name.into();
+    }
+    let whole = format!("{CUT}{:08x}", key_of_told(0, name) as u32);
+    let end = (0..=NAME_BYTES - whole.len()).rfind(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    format!("{}{whole}", &name[..end]).into()
+}
+
 fn row(words: &[Word], route: usize) -> &[Word] {
     let from = layout::ROUTES + route * ROUTE_WIDTH;
     words.get(from..from + ROUTE_WIDTH).unwrap_or_default()
@@ -150,7 +164,7 @@ fn row(words: &[Word], route: usize) -> &[Word] {
 /// Begins a route at a place: its name is there before it counts as known.
 pub fn begin(words: &[Word], route: usize, name: &str, told: bool) {
     let row = row(words, route);
-    put_text(&row[..NAME], name.as_bytes());
+    put_text(&row[..NAME], cut(name).as_bytes());
     store(&row[Number::Told as usize], u64::from(told));
     row[Number::Known as usize].store(1, std::sync::atomic::Ordering::Release);
 }
@@ -189,16 +203,16 @@ pub fn told(words: &[Word], route: usize) -> &[Word] {
 
 /// Adds a dead worker's route to those of a block; its place there, zero where there is no room.
 pub fn fold(words: &[Word], route: &Route) -> usize {
-    let mut free = 0;
+    let (name, mut free) = (cut(&route.name), 0);
     for place in 1..ROUTE_COUNT {
         match read(words, place) {
-            Some(known) if known.name == route.name => {
+            Some(known) if known.name == name => {
                 free = place;
                 break;
             }
             Some(_) => {}
             None => {
-                begin(words, place, &route.name, route.told);
+                begin(words, place, &name, route.told);
                 free = place;
                 break;
             }
@@ -325,6 +339,26 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_cut_differs_from_others_that_begin_like_it() {
+        for length in [NAME_BYTES - 1, NAME_BYTES] {
+            let name = "x".repeat(length);
+            assert_eq!(cut(&name), name);
+        }
+        for unit in ["x", "\u{e4}", "\u{2026}", "\u{1f600}"] {
+            let long = format!("GET /{}", unit.repeat(NAME_BYTES));
+            let (kept, other) = (cut(&long).into_owned(), cut(&format!("{long}a")).into_owned());
+            assert!((NAME_BYTES - 3..=NAME_BYTES).contains(&kept.len()), "{kept}");
+            let (begins, digits) = kept.rsplit_once(CUT).expect("a sign that it was cut");
+            assert!(long.starts_with(begins) && digits.len() == 8, "{kept}");
+            assert!(kept != other && other.starts_with(begins), "{kept} {other}");
+            let words = words();
+            begin(&words, 1, &long, true);
+            assert_eq!(read(&words, 1).expect("a route").name, kept);
+            assert_eq!(cut(&kept), kept, "it is cut once");
+        }
+    }
+
+    #[test]
     fn a_dead_worker_s_routes_are_added_by_their_names() {
         let words = words();
         let route = |name: &str, requests| Route { name: name.into(), requests, ..Route::default() };
@@ -332,5 +366,17 @@ mod tests {
         assert_eq!(fold(&words, &route("GET /b", 3)), 2);
         assert_eq!(fold(&words, &route("GET /a", 5)), 1);
         assert_eq!(read(&words, 1).map(|route| route.requests), Some(7));
+    }
+
+    #[test]
+    fn long_names_of_the_dead_are_found_again() {
+        let words = words();
+        let route = |end: &str| Route {
+            name: format!("GET /{}{end}", "x".repeat(NAME_BYTES)),
+            told: true,
+            ..Route::default()
+        };
+        assert_eq!((fold(&words, &route("a")), fold(&words, &route("b"))), (1, 2));
+        assert_eq!((fold(&words, &route("a")), fold(&words, &route("b"))), (1, 2));
     }
 }
