@@ -14,7 +14,7 @@ from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse
 from django.urls import path
 from fastapi import APIRouter, FastAPI
-from flask import Flask, request
+from flask import Flask, abort, redirect, request
 from forehand.route import flask as tell_flask
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
@@ -88,6 +88,21 @@ def django_mounted(environ, start_response):
     assert environ["PATH_INFO"].startswith("/shop/")
     environ["SCRIPT_NAME"], environ["PATH_INFO"] = "/shop", environ["PATH_INFO"].removeprefix("/shop")
     return django_wsgi(environ, start_response)
+
+
+guarded = Flask("guarded")
+tell_flask(guarded)
+
+
+@guarded.before_request
+def guard():
+    """Nothing is had without a cookie, whether it is there or not."""
+    if request.cookies:
+        return None
+    return redirect("/login") if "login" in request.path else abort(403)
+
+
+guarded.add_url_rule("/orders/<int:n>", view_func=lambda n: str(n), endpoint="order")
 
 
 def anything(environ, start_response):

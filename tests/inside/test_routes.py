@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -31,6 +33,20 @@ def routes(watched: Watched) -> dict[str, float]:
     return found
 
 
+def by_name(watched: Watched) -> dict[str, float]:
+    """How many requests each route has had, those made of paths included."""
+    return {
+        dict(labels)["route"]: value
+        for (name, labels), value in watched.samples().items()
+        if name == "forehand_route_requests_total"
+    }
+
+
+def unplaced(watched: Watched) -> float:
+    """Requests that had no place for their route."""
+    return watched.samples()["forehand_routes_overflow_total", frozenset()]
+
+
 def ask(watched: Watched, paths: Iterable[str], fields: str = "") -> list[int]:
     """Ask for one after another on one connection: what each was answered."""
     buffer = bytearray()
@@ -40,6 +56,11 @@ def ask(watched: Watched, paths: Iterable[str], fields: str = "") -> list[int]:
             sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n".encode())
             statuses.append(read_reply(sock, buffer)[0])
     return statuses
+
+
+def words(count: int) -> list[str]:
+    """So many words without digits, each twice in a row: a path is a route when it comes again."""
+    return [chr(97 + number // 26) + chr(97 + number % 26) for number in range(count) for _ in "12"]
 
 
 @pytest.mark.parametrize("application", FRAMEWORKS)
@@ -140,6 +161,53 @@ def test_without_a_framework_there_is_none(serve: Serve, tmp_path: Path) -> None
         assert watched.view("/quick/17") == 200
     settled(watched.server, statistics(watched.server), 3)
     assert routes(watched) == {"": 3}
+
+
+COOKIE = "Cookie: session=1\r\n"
+#: Half of a worker's places: what paths may take, and what is kept for what is told.
+HALF = 63
+
+
+def test_what_an_application_refuses_makes_no_route(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target="routed:guarded")
+    assert set(ask(watched, (f"/blog/post-{word}" for word in words(200)))) == {403}
+    assert ask(watched, (f"/orders/{n}" for n in range(1, 5)), COOKIE) == [200] * 4
+    settled(watched.server, statistics(watched.server), 404)
+    assert routes(watched) == {"": 400, "/orders/<int:n>": 4}
+    assert by_name(watched) == {"GET /orders/<int:n>": 4}
+    assert unplaced(watched) == 0
+
+
+def test_what_is_told_has_a_place_whatever_was_asked_for(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target="routed:guarded")
+    # Paths of which none is like another: nothing in them can be found to be a key.
+    assert set(ask(watched, (f"/{word}/login/{word}" for word in words(HALF + 37)))) == {302}
+    assert ask(watched, (f"/orders/{n}" for n in range(1, 5)), COOKIE) == [200] * 4
+    shared = statistics(watched.server)
+    settled(watched.server, shared, 2 * (HALF + 37) + 4)
+    assert routes(watched)["/orders/<int:n>"] == 4
+    assert len(by_name(watched)) == HALF + 1
+    assert unplaced(watched) == 2 * 37
+    assert "no route     74 requests: the places for routes are taken" in watched.server.order("status")[1]
+    # And what a worker has counted outlives it.
+    before = watched.server.status()["workers"][0]["pid"]
+    os.kill(before, signal.SIGKILL)
+    watched.server.until(lambda: before not in [one["pid"] for one in watched.server.status()["workers"]])
+    settled(watched.server, shared, 2 * (HALF + 37) + 4)
+    assert routes(watched)["/orders/<int:n>"] == 4
+    assert len(by_name(watched)) == HALF + 1
+    assert unplaced(watched) == 2 * 37
+
+
+def test_words_of_which_there_are_many_are_one_route(serve: Serve, tmp_path: Path) -> None:
+    watched = Watched(serve, tmp_path, "--workers", "1", target="routed:anything")
+    ask(watched, (f"/blog/some-{word}" for word in words(200)))
+    ask(watched, ["/checkout"] * 3)
+    settled(watched.server, statistics(watched.server), 403)
+    found = by_name(watched)
+    assert (found.pop("GET /checkout"), found.pop("GET /blog/*")) == (2, 2 * 179 + 1)
+    assert sorted(found) == sorted({f"GET /blog/some-{word}" for word in words(20)})
+    assert unplaced(watched) == 0
 
 
 def test_routes_with_long_names_are_told_apart(serve: Serve, tmp_path: Path) -> None:

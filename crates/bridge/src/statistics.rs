@@ -129,6 +129,7 @@ impl Statistics {
         let all = PyDict::new(py);
         all.set_item("requests", found.meta(Meta::Ended))?;
         all.set_item("died_inside", found.meta(Meta::DiedInside))?;
+        all.set_item("unplaced", found.meta(Meta::Unplaced))?;
         all.set_item("inside", found.inside())?;
         all.set_item("failed", found.failures().1)?;
         let counted = PyDict::new(py);

@@ -201,6 +201,9 @@ def numbers(status: Row, totals: Row) -> list[tuple[str, str]]:
     if inside > 0:
         parts = [f"{name} {_share(seconds, inside)}" for seconds, name in routes[:NAMED] if seconds >= 0.005 * inside]
         told.append(("busiest", ", ".join(parts)))
+    if totals["unplaced"]:
+        text = f"{_count(totals['unplaced'], 'request', 'requests')}: the places for routes are taken"
+        told.append(("no route", text))
     return told
 
 

@@ -20,12 +20,13 @@ use super::snapshot::Snapshot;
 use crate::counters;
 
 /// Sums of a block that are counted for ever.
-const SUMMED: [(Meta, &str); 8] = [
+const SUMMED: [(Meta, &str); 9] = [
     (Meta::Ended, "ended"),
     (Meta::DiedInside, "died_inside"),
     (Meta::Received, "received"),
     (Meta::Sent, "sent"),
     (Meta::Overflow, "overflow"),
+    (Meta::Unplaced, "unplaced"),
     (Meta::ClockSkew, "clock_skew"),
     (Meta::Spans, "spans"),
     (Meta::SpansDropped, "spans_dropped"),

@@ -92,7 +92,7 @@ pub enum Meta {
     Pid,
     /// Requests that are inside without a slot, as all are taken.
     Unnamed,
-    /// Series and routes that found no place.
+    /// Requests whose series found no place.
     Overflow,
     /// Requests whose X-Request-Start lay in the future, or too far back.
     ClockSkew,
@@ -111,6 +111,8 @@ pub enum Meta {
     /// are counted under.
     Waiting,
     WaitingLabel,
+    /// Requests of workers that are dead, for whose routes there was no place; those of others are counted with routes.
+    Unplaced,
     /// Requests that have ended, however that was.
     Ended = SUMS as isize - 2,
     /// Content bytes of replies.

@@ -451,23 +451,22 @@ impl Block {
         let known = ended.head.label.load(Ordering::Relaxed);
         let head = series::of_head(ended.head, series::is_https(known));
         let key = Key::new(head, 0, 0, Ending::Answered);
-        let refused = matches!(ended.status, 404 | 405) || ended.times.begun == 0;
-        let (method, path) = (key.method(), ended.head.path());
+        let method = (key.method_place(), key.method());
         let place = match &ended.times.rare().route {
-            Some(told) => {
-                let key = routes::key_of_told(key.method_place(), told);
-                self.routes.place(self.words, key, (true, || format!("{method} {told}")))
-            }
-            None if refused => None,
-            None => {
-                let key = routes::key_of_path(key.method_place(), path);
-                self.routes.place(self.words, key, (false, || routes::template(method.as_bytes(), path)))
-            }
+            Some(told) => Some(self.routes.told(self.words, method, told)),
+            // No application has seen it.
+            None if ended.times.begun == 0 => None,
+            None => self.routes.of_path(self.words, method, (ended.head.path(), is_refusal(ended.status))),
         };
         let label = head | u64::from(place.unwrap_or(0)) << ROUTE;
         ended.head.label.store(if place.is_some() { label | FINAL } else { label }, Ordering::Relaxed);
         label
     }
+}
+
+/// The application has refused it: nothing of what was asked for need be there.
+fn is_refusal(status: u16) -> bool {
+    (400..500).contains(&status)
 }
 
 /// How a head came, which is kept with it: heads from connections that differ in that are never shared.
@@ -482,14 +481,15 @@ pub fn is_new(head: &Head) -> bool {
     head.label.load(Ordering::Relaxed) == 0
 }
 
-/// The route that a request is counted for, or will be; none for what is not there. `words`: of its worker.
+/// The route that a request is counted for, or will be; none for what was refused. `words`: of its worker.
 pub fn route_of(words: Option<&[Word]>, head: &Head, told: Option<&str>, status: u16) -> Option<String> {
     let place = (head.label.load(Ordering::Relaxed) >> ROUTE) as u16 & 0x7fff;
     let known = || routes::read(words?, usize::from(place)).filter(|_| place != 0).map(|route| route.name);
     match told {
         Some(told) => Some(format!("{} {told}", String::from_utf8_lossy(head.method()))),
-        None => known()
-            .or_else(|| (!matches!(status, 404 | 405)).then(|| routes::template(head.method(), head.path()))),
+        None => {
+            known().or_else(|| (!is_refusal(status)).then(|| routes::template(head.method(), head.path())))
+        }
     }
 }
 

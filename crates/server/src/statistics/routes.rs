@@ -5,15 +5,24 @@
 
 use std::borrow::Cow;
 
-use super::layout::{self, ROUTE_COUNT, ROUTE_WIDTH, STRIDE, Word, add, load, put_text, store};
+use super::layout::{self, META, Meta, ROUTE_COUNT, ROUTE_WIDTH, STRIDE, Word, add, load, put_text, store};
 use super::phase::Weighed;
+
+/// The place of requests that had none for their route: its numbers are counted as those of any other, and it has no name. Among
+/// what dead workers have left it is a place like any other.
+pub const UNPLACED: usize = ROUTE_COUNT - 1;
+/// Routes that were made of paths have so many places at the most, half of them. The other half is kept for what frameworks tell:
+/// anybody can ask for paths, and an application has only so many routes.
+pub const LEARNED: usize = UNPLACED / 2;
 
 /// Words of a route's name, its length included.
 const NAME: usize = 16;
 /// A name is cut that has more bytes, of which the numbers of the route take nothing.
-const NAME_BYTES: usize = (NAME - 1) * 8;
+pub const NAME_BYTES: usize = (NAME - 1) * 8;
 /// What a name ends with that was cut: this, and eight digits of what the whole of it comes to.
 const CUT: &str = "\u{2026}";
+/// A key, in the name of a route.
+pub const ANY: &str = "*";
 /// 2^64 divided by the golden ratio: odd, and its multiples are far apart.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A path's part of so many characters with a digit in it is taken for a key, as are digits alone.
@@ -105,7 +114,7 @@ pub fn template_of_path(path: &[u8]) -> String {
         .split('/')
         .map(
             |part| {
-                if is_key(part.len(), part.bytes().filter(u8::is_ascii_digit).count()) { "*" } else { part }
+                if is_key(part.len(), part.bytes().filter(u8::is_ascii_digit).count()) { ANY } else { part }
             },
         )
         .collect();
@@ -121,14 +130,19 @@ fn is_key(length: usize, digits: usize) -> bool {
 /// Stands for a method (by its place) and the template of a path, which is not made for it. Paths that are no UTF-8 may share a
 /// template and differ in this. Two templates that meet are counted as one: nothing else depends on it.
 pub fn key_of_path(method: u8, path: &[u8]) -> u64 {
+    key_with(method, path, usize::MAX)
+}
+
+/// The same of the path with a key in place of one of its parts, whatever stands there.
+pub fn key_with(method: u8, path: &[u8], any: usize) -> u64 {
     let mut key = u64::from(method) + 1;
-    let (mut part, mut length, mut digits) = (0_u64, 0, 0);
+    let (mut part, mut length, mut digits, mut at) = (0_u64, 0, 0, 0);
     // The slash behind the last part closes it.
     for &byte in path.iter().chain(b"/") {
         if byte == b'/' {
-            let part = if is_key(length, digits) { u64::MAX } else { part };
+            let part = if at == any || is_key(length, digits) { u64::MAX } else { part };
             key = (key.rotate_left(23) ^ part).wrapping_mul(SPREAD);
-            (length, digits) = (0, 0);
+            (length, digits, at) = (0, 0, at + 1);
         } else {
             length += 1;
             digits += usize::from(byte.is_ascii_digit());
@@ -154,6 +168,19 @@ fn cut(name: &str) -> Cow<'_, str> {
     let whole = format!("{CUT}{:08x}", key_of_told(0, name) as u32);
     let end = (0..=NAME_BYTES - whole.len()).rfind(|&end| name.is_char_boundary(end)).unwrap_or(0);
     format!("{}{whole}", &name[..end]).into()
+}
+
+/// The only part in which two names differ, and what it is in the first one.
+pub fn only_difference<'a>(one: &'a str, other: &str) -> Option<(usize, &'a str)> {
+    let (mut parts, mut others, mut found) = (one.split('/').enumerate(), other.split('/'), None);
+    loop {
+        match (parts.next(), others.next()) {
+            (None, None) => return found,
+            (Some((_, part)), Some(same)) if part == same => {}
+            (Some(differs), Some(_)) if found.is_none() => found = Some(differs),
+            _ => return None,
+        }
+    }
 }
 
 fn row(words: &[Word], route: usize) -> &[Word] {
@@ -201,24 +228,19 @@ pub fn told(words: &[Word], route: usize) -> &[Word] {
     }
 }
 
+/// Requests of a worker whose routes had no place.
+pub fn unplaced(words: &[Word]) -> u64 {
+    let row = row(words, UNPLACED);
+    if load(&row[Number::Known as usize]) == 0 { load(&row[Number::Requests as usize]) } else { 0 }
+}
+
 /// Adds a dead worker's route to those of a block; its place there, zero where there is no room.
 pub fn fold(words: &[Word], route: &Route) -> usize {
-    let (name, mut free) = (cut(&route.name), 0);
-    for place in 1..ROUTE_COUNT {
-        match read(words, place) {
-            Some(known) if known.name == name => {
-                free = place;
-                break;
-            }
-            Some(_) => {}
-            None => {
-                begin(words, place, &name, route.told);
-                free = place;
-                break;
-            }
-        }
+    let place = place_of_dead(words, &cut(&route.name), route.told);
+    if place == 0 {
+        add(&words[META + Meta::Unplaced as usize], route.requests);
     }
-    let row = row(words, free);
+    let row = row(words, place);
     for (number, more) in [
         (Number::Requests, route.requests),
         (Number::Errors, route.errors),
@@ -231,7 +253,32 @@ pub fn fold(words: &[Word], route: &Route) -> usize {
     ] {
         add(&row[number as usize], more);
     }
-    free
+    place
+}
+
+/// Where a name is among those of the dead, or begins. Workers may have learned other paths each: where there is no more room
+/// for these, one is counted with those that have a key in place of one of its parts.
+fn place_of_dead(words: &[Word], name: &str, told: bool) -> usize {
+    let (mut learned, mut like_it) = (0, 0);
+    for place in 1..ROUTE_COUNT {
+        let Some(known) = read(words, place) else {
+            if !told && learned >= LEARNED {
+                break;
+            }
+            begin(words, place, name, told);
+            return place;
+        };
+        if known.name == name {
+            return place;
+        }
+        if !known.told {
+            learned += 1;
+            if matches!(only_difference(&known.name, name), Some((part, ANY)) if part > 0) {
+                like_it = place;
+            }
+        }
+    }
+    if told { 0 } else { like_it }
 }
 
 /// Counts some requests of a route: all together so many nanoseconds inside the application.
@@ -359,6 +406,22 @@ mod tests {
     }
 
     #[test]
+    fn two_names_differ_in_one_part_or_they_do_not() {
+        for (one, other, differ) in [
+            ("GET /blog/a", "GET /blog/b", Some((2, "a"))),
+            ("GET /a/edit", "GET /b/edit", Some((1, "a"))),
+            ("GET /a", "POST /a", Some((0, "GET "))),
+            ("GET /a", "GET /a", None),
+            ("GET /a/b", "GET /c/d", None),
+            ("GET /a", "GET /a/", None),
+            ("GET /a/b", "GET /a", None),
+            ("GET /", "GET /a", Some((1, ""))),
+        ] {
+            assert_eq!(only_difference(one, other), differ, "{one} {other}");
+        }
+    }
+
+    #[test]
     fn a_dead_worker_s_routes_are_added_by_their_names() {
         let words = words();
         let route = |name: &str, requests| Route { name: name.into(), requests, ..Route::default() };
@@ -366,6 +429,26 @@ mod tests {
         assert_eq!(fold(&words, &route("GET /b", 3)), 2);
         assert_eq!(fold(&words, &route("GET /a", 5)), 1);
         assert_eq!(read(&words, 1).map(|route| route.requests), Some(7));
+    }
+
+    #[test]
+    fn of_what_the_dead_have_learned_there_is_a_place_for_each_that_was_told() {
+        let words = words();
+        let route = |name: String, told| Route { name, told, requests: 1, ..Route::default() };
+        let unplaced = || load(&words[META + Meta::Unplaced as usize]);
+        assert_eq!(fold(&words, &route("GET /blog/*".into(), false)), 1);
+        for place in 2..=LEARNED {
+            assert_eq!(fold(&words, &route(format!("GET /blog/a{place}"), false)), place);
+        }
+        assert_eq!(fold(&words, &route("GET /blog/more".into(), false)), 1, "counted where there is a key");
+        assert_eq!(read(&words, 1).map(|route| route.requests), Some(2));
+        assert_eq!((fold(&words, &route("GET /other".into(), false)), unplaced()), (0, 1));
+        for place in LEARNED + 1..ROUTE_COUNT {
+            assert_eq!(fold(&words, &route(format!("GET /told/{place}"), true)), place);
+        }
+        assert_eq!((fold(&words, &route("GET /told/more".into(), true)), unplaced()), (0, 2));
+        assert_eq!(fold(&words, &route("GET /blog/a2".into(), false)), 2, "those that are known stay");
+        assert_eq!(super::unplaced(&words), 0, "the last place has a route");
     }
 
     #[test]

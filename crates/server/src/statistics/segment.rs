@@ -301,6 +301,8 @@ fn add_block(from: &[Word], to: &[Word], died: (u64, usize)) {
     for what in sums.into_iter().chain([Meta::Spans, Meta::SpansDropped]) {
         add(&to[META + what as usize], load(&from[META + what as usize]));
     }
+    let unplaced = load(&from[META + Meta::Unplaced as usize]) + routes::unplaced(from);
+    add(&to[META + Meta::Unplaced as usize], unplaced);
     let phases = (SUMS..SUMS + 2 * PHASE_COUNT).chain(PHASES..PHASES + PHASE_COUNT * HISTOGRAM);
     for at in (COUNTERS..COUNTERS + COUNTERS_COUNT).chain(phases) {
         let more = load(&from[at]);

@@ -109,6 +109,7 @@ impl Snapshot {
         for (sum, word) in self.meta.iter_mut().zip(&words[META..]) {
             *sum = sum.wrapping_add(load(word));
         }
+        self.meta[Meta::Unplaced as usize] += routes::unplaced(words);
         for (sum, word) in self.counters.iter_mut().zip(&words[COUNTERS..]) {
             *sum += load(word);
         }
@@ -176,5 +177,45 @@ fn stand_for(found: &mut [Option<Exemplar>; BUCKETS], record: Record) {
     let place = &mut found[series::bucket(ns)];
     if place.as_ref().is_none_or(|known| known.wall < record.wall) {
         *place = Some(Exemplar { id: record.id, ns, wall: record.wall });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::add;
+    use super::super::played::{Worker, head, segment};
+    use super::*;
+
+    #[test]
+    fn requests_without_a_place_for_their_route_are_counted_while_their_worker_lives_and_when_it_is_dead() {
+        let (segment, mut worker) = (segment(), Worker::default());
+        let mut serves = |path: &str, status: u16| {
+            let head = head(&format!("GET {path}"));
+            let times = worker.answers(&head, 1000);
+            worker.counts(&head, &times, status);
+        };
+        let word =
+            |number: usize| "x".repeat(number / 26) + &char::from(b'a' + (number % 26) as u8).to_string();
+        for number in 0..routes::LEARNED {
+            let path = format!("/{0}/{0}", word(number));
+            [500, 200].into_iter().for_each(|status| serves(&path, status));
+        }
+        serves("/more", 200);
+        serves("/more", 301);
+        [400, 401, 403, 404, 405, 429, 499].into_iter().for_each(|status| serves("/refused", status));
+        worker.statistics.looks();
+        segment.take(0);
+        let block = segment.block(1).expect("a block");
+        block.iter().zip(worker.words).for_each(|(to, from)| add(to, load(from)));
+        add(&block[META + Meta::Pid as usize], 1);
+        for happens in ["it lives", "it has died"] {
+            let found = Snapshot::read(&segment).expect("numbers");
+            assert_eq!(found.meta(Meta::Unplaced), 2, "{happens}");
+            assert_eq!(found.routes.len(), routes::LEARNED, "{happens}");
+            assert!(found.routes.values().all(|route| route.requests == 1), "{happens}");
+            if happens == "it lives" {
+                segment.fold(0, (1, 0), || ()).expect("it is added");
+            }
+        }
     }
 }

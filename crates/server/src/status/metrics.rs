@@ -108,6 +108,11 @@ fn requests(text: &mut Exposition, found: &Snapshot) {
             "Requests that were counted without their labels, as there were too many.",
             Meta::Overflow,
         ),
+        (
+            "forehand_routes_overflow_total",
+            "Requests that were counted without a route, as there was no place for it.",
+            Meta::Unplaced,
+        ),
     ] {
         text.counter(name, help);
         text.sample(&[], found.meta(what));
