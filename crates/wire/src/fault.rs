@@ -107,9 +107,14 @@ faults! {
 
 /// When to try again, in seconds (RFC 9110 §10.2.3): those that are refused together are told different times, so that they
 /// do not come back together.
-const RETRY_AFTER: [&str; 3] = ["Retry-After: 1\r\n", "Retry-After: 2\r\n", "Retry-After: 3\r\n"];
+const RETRY_AFTER: [&str; 3] = ["1", "2", "3"];
 /// How many were told.
 static RETRIES: AtomicUsize = AtomicUsize::new(0);
+
+/// The next of them: the value of a `Retry-After` field.
+pub fn retry_after() -> &'static str {
+    RETRY_AFTER[RETRIES.fetch_add(1, Ordering::Relaxed) % RETRY_AFTER.len()]
+}
 
 impl Fault {
     /// Its place in [`REASONS`].
@@ -122,13 +127,16 @@ impl Fault {
     pub fn reply(&self, date: &DateLine, server: &[u8], head_request: bool, out: &mut Vec<u8>) {
         let phrase = reason_phrase(self.status);
         let content = format!("{} {phrase}: {}\n", self.status, self.text);
+        let retry = match self.status {
+            503 => format!("Retry-After: {}\r\n", retry_after()),
+            _ => String::new(),
+        };
         // RFC 9110 §15.5.6 and §10.2.3 ask for these two.
         let extra = match self.status {
             405 => "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n",
             // RFC 6455 §4.4, and RFC 9110 §15.5.22 for the Upgrade; `Connection` closes as ever.
             426 => "Sec-WebSocket-Version: 13\r\nUpgrade: websocket\r\n",
-            503 => RETRY_AFTER[RETRIES.fetch_add(1, Ordering::Relaxed) % RETRY_AFTER.len()],
-            _ => "",
+            _ => &retry,
         };
         out.extend_from_slice(format!("HTTP/1.1 {} {phrase}\r\n", self.status).as_bytes());
         out.extend_from_slice(date.bytes());
@@ -158,7 +166,8 @@ mod tests {
             .filter_map(|_| {
                 let mut reply = Vec::new();
                 QUEUE_FULL.reply(&DateLine::at(0), b"", false, &mut reply);
-                RETRY_AFTER.into_iter().find(|field| String::from_utf8_lossy(&reply).contains(field))
+                let text = String::from_utf8_lossy(&reply).into_owned();
+                RETRY_AFTER.into_iter().find(|after| text.contains(&format!("\r\nRetry-After: {after}\r\n")))
             })
             .collect();
         assert_eq!(told.len(), RETRY_AFTER.len(), "{told:?}");

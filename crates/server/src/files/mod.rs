@@ -262,7 +262,8 @@ impl Files {
                         mount.root.display()
                     )
                 });
-                self.refuse(&mut exchange, b"503 Service Unavailable", &[(b"Retry-After", b"1")]);
+                let after = wire::retry_after().as_bytes();
+                self.refuse(&mut exchange, b"503 Service Unavailable", &[(b"Retry-After", after)]);
             }
         }
         Served::Answered(exchange)
