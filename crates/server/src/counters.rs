@@ -205,6 +205,8 @@ counters! {
     requests_waited_too_long
     /// Requests that were begun before older ones, as the oldest had waited for too long (`newest_first_after`).
     requests_newest_first
+    /// Requests that were refused at once, as they would have waited too long (`queue_timeout`).
+    requests_not_in_time
     /// Requests that were refused because too many waited (`queue`).
     requests_not_queued
     /// Requests refused because as many ran in the event loop as may (limit `concurrency`).
@@ -223,6 +225,12 @@ impl Counters {
     /// Requests of this worker: those that it has handed over count where they went.
     pub fn own_requests(&self) -> u64 {
         self.requests_total.get().saturating_sub(self.requests_handed_over.get())
+    }
+
+    /// Requests that were not begun: they would have waited too long, too many waited, and they had waited too long.
+    pub fn turned_away(&self) -> [u64; 3] {
+        [self.requests_not_in_time, self.requests_not_queued, self.requests_waited_too_long]
+            .map(|one| one.get())
     }
 
     /// Counts a refused request under its reason.

@@ -30,6 +30,7 @@ use crate::statistics::layout;
 use crate::statistics::slots::Stepping;
 use crate::strain::STRAIN_MS;
 use crate::tls::Porch;
+use crate::turned_away::TurnedAway;
 use crate::visits::Visits;
 
 pub use self::config::{AutoThreads, Config, LOCAL, QUIET_LOOKS};
@@ -144,6 +145,7 @@ pub struct Engine {
     /// Of those that wait, these wait as many of their route are inside as may be.
     limited: AtomicU32,
     pub(crate) lined_up: LinedUp,
+    turned_away: TurnedAway,
     max_requests_told: AtomicBool,
     /// At how many requests code is given back next.
     settled: AtomicU64,
@@ -183,6 +185,7 @@ impl Engine {
             counters,
             threads: AtomicU32::new(config.threads),
             lined_up: LinedUp::default(),
+            turned_away: TurnedAway::default(),
             config,
             spool: Spool::new(),
             waker,
@@ -331,6 +334,7 @@ impl Engine {
             self.settled.store(settled.saturating_mul(SETTLED_NEXT), Ordering::Relaxed);
             give_back_code();
         }
+        self.turned_away.tell(&self.counters, &self.log, now);
         let Some(scoreboard) = &self.config.scoreboard else { return };
         let counters = &self.counters;
         scoreboard.set(Field::Requests, requests);
@@ -338,7 +342,7 @@ impl Engine {
         scoreboard.set(Field::Busy, u64::from(self.in_flight()));
         scoreboard.set(Field::Threads, u64::from(self.threads()));
         scoreboard.set(Field::Queued, self.shown_queue());
-        let refused = counters.requests_not_queued.get() + counters.requests_waited_too_long.get();
+        let refused: u64 = counters.turned_away().iter().sum();
         scoreboard.set(Field::Refused, refused + counters.requests_abandoned.get());
         scoreboard.set(Field::Timeouts, counters.request_deadlines.get());
         scoreboard.set(Field::Errors, counters.application_errors.get());

@@ -165,6 +165,7 @@ pub mod tracing;
 pub mod transport;
 #[cfg(not(loom))]
 pub mod turn;
+mod turned_away;
 #[cfg(not(loom))]
 pub mod unique;
 #[cfg(not(loom))]

@@ -94,6 +94,7 @@ faults! {
     INTERNAL_ERROR = 500 Us "internal-error" "the application failed to answer";
     OVERLOADED = 503 Us "overloaded" "the server has no room for another connection";
     QUEUE_FULL = 503 Us "queue-full" "too many requests are waiting";
+    QUEUE_TOO_SLOW = 503 Us "queue-too-slow" "the request would have waited too long for its turn";
     QUEUE_TIMEOUT = 503 Us "queue-timeout" "the request has waited too long for its turn";
     CONCURRENCY = 503 Us "concurrency" "as many requests are running as may run at a time";
     REQUEST_TIMEOUT = 504 Us "request-timeout" "the application did not answer in time";

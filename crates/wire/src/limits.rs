@@ -245,7 +245,7 @@ limits! {
         "the worker is replaced", "request_deadlines_ignored";
     queue_timeout: "milliseconds" = 10_000,
         "nobody waits longer for a page, and what nobody waits for need not be begun; 0: no bound",
-        "503 with Retry-After, and the request is not begun", "requests_waited_too_long";
+        "503 with Retry-After, and the request is not begun; at once, where it would wait for longer than half of this (a quarter with priority low, all of it with high)", "requests_waited_too_long, requests_not_in_time";
     newest_first_after: "milliseconds" = 1_000,
         "who clicks leaves or asks again after some seconds: in the order of arrival everybody would wait for as long, and what is done would be done for those that have left; 0: always in that order",
         "of those that wait in a lane the newest and the oldest begin in turn, until the oldest has not waited for so long", "requests_newest_first";

@@ -32,15 +32,23 @@ impl Requests {
         judged(&mut exchange, &mut self.lanes);
         match self.lanes.place_behind(&exchange.lane, &self.lined_up) {
             lane if lane != Lane::Express => self.line_up(lane, exchange),
-            _ if self.is_in_time(self.before_at_front(&exchange), &self.throughput, &exchange)
-                && self.has_room_at_front(&exchange) =>
-            {
-                let waiting = self.batch.len();
-                self.engine.log.debug(|| format!("a request waits for its turn: {waiting} before it"));
-                self.batch.add(exchange);
-            }
-            _ if self.has_its_turn(&mut exchange) => self.batch.add(exchange),
-            _ => self.refuse_newcomer(exchange),
+            _ => self.enqueue_at_front(exchange),
+        }
+    }
+
+    /// The same of one that waits at the front.
+    fn enqueue_at_front(&mut self, mut exchange: Box<Exchange>) {
+        let in_time = self.is_in_time(self.before_at_front(&exchange), &self.throughput, &exchange);
+        if in_time && self.has_room_at_front(&exchange) {
+            let waiting = self.batch.len();
+            self.engine.log.debug(|| format!("a request waits for its turn: {waiting} before it"));
+            self.batch.add(exchange);
+        } else if self.has_its_turn(&mut exchange) {
+            self.batch.add(exchange);
+        } else if in_time {
+            self.refuse_newcomer(exchange);
+        } else {
+            self.refuse_late(exchange);
         }
     }
 
@@ -50,10 +58,13 @@ impl Requests {
         exchange.send_pipelined();
         let share = self.share_of(&mut exchange);
         let before = self.lined_up.before(lane, share, self.order(exchange.arrived()));
-        let may_wait = self.begins_at_once(lane)
-            || self.is_lane_in_time(lane, before, &exchange) && self.has_room(lane, share, &exchange);
-        if !may_wait {
-            return self.refuse_newcomer(exchange);
+        if !self.begins_at_once(lane) {
+            if !self.is_lane_in_time(lane, before, &exchange) {
+                return self.refuse_late(exchange);
+            }
+            if !self.has_room(lane, share, &exchange) {
+                return self.refuse_newcomer(exchange);
+            }
         }
         self.engine.log.debug(|| format!("a request waits for its turn: {before} before it"));
         self.lanes.wake();
@@ -163,6 +174,13 @@ impl Requests {
             })
     }
 
+    /// Refuses one that would be begun too late.
+    fn refuse_late(&mut self, exchange: Box<Exchange>) {
+        self.engine.counters.requests_not_in_time.add();
+        self.turn_away(exchange, &wire::QUEUE_TOO_SLOW);
+    }
+
+    /// Refuses one for which there is no room.
     pub(super) fn refuse_newcomer(&mut self, exchange: Box<Exchange>) {
         self.engine.counters.requests_not_queued.add();
         self.turn_away(exchange, &wire::QUEUE_FULL);

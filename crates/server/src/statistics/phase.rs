@@ -52,7 +52,7 @@ pub enum Ending {
     Answered,
     /// Its deadline has passed (`request_timeout`).
     Timeout,
-    /// It has waited too long (`queue_timeout`).
+    /// It has waited too long, or would have (`queue_timeout`).
     QueueTimeout,
     /// Too many waited (`queue`).
     QueueFull,

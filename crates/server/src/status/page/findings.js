@@ -12,7 +12,7 @@ const ENDS_SOON = 14 * 86400;
 // Which option decides about what was refused.
 const REFUSALS = {
   queue_full: ["too many waited", "--limit-queue"],
-  queue_timeout: ["they had waited too long", "--queue-timeout"],
+  queue_timeout: ["they had waited too long, or would have", "--queue-timeout"],
   timeout: ["they were overdue", "--request-timeout"],
 };
 

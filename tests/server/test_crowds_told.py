@@ -1,0 +1,63 @@
+"""What the log, `forehand status` and the counters say where more is asked than can be done.
+
+Views take as long as they are told. Nothing here depends on how fast a machine is, but that a call of a tenth of a
+second is no longer than half of one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from serving import Serving, read_reply
+
+Serve = Callable[..., Serving]
+
+
+@contextmanager
+def crowd_on(served: Serving, path: str, clients: int) -> Iterator[list[tuple[int, float]]]:
+    """So many clients that ask again and again, and what each of their requests was answered, and within which time."""
+    over = threading.Event()
+    answers: list[tuple[int, float]] = []
+
+    def client() -> None:
+        while not over.is_set():
+            with served.connect() as sock:
+                began = time.monotonic()
+                sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+                answers.append((read_reply(sock, bytearray())[0], time.monotonic() - began))
+            # Whoever is refused at once comes back, and not in a circle that leaves nothing to others.
+            over.wait(0.05)
+
+    threads = [threading.Thread(target=client) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield answers
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("--threads", "2"),
+        ("--threads", "4", "--lanes", "/report=slow"),
+    ],
+    ids=["one queue", "a slow lane"],
+)
+def test_who_would_wait_too_long_is_refused_at_once_and_told_as_that(serve: Serve, said: tuple[str, ...]) -> None:
+    """Whatever they wait for; and that is another reason than that too many wait."""
+    served = serve("lanes:application", "--workers", "1", "--queue-timeout", "1s", *said)
+    with crowd_on(served, "/report?0.1", 40) as answers:
+        served.until(lambda: served.counters().get("requests_not_in_time", 0) > 20)
+        served.until(lambda: any(status == 503 and took < 0.5 for status, took in answers))
+        served.says("would have waited for too long, more than half of --queue-timeout")
+    assert served.counters().get("requests_not_queued", 0) == 0
+    assert "requests_not_in_time" in served.order("status")[1]
+    [line] = [line for line in served.log().splitlines() if "were refused within" in line]
+    assert "--limit-queue" not in line, line
