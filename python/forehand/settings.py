@@ -474,7 +474,7 @@ class Settings:
         settings: dict[str, object] = {name: self[name] for name in names}
         if self["threads"] == "auto":
             settings["threads"] = min(THREADS_START, self["threads_max"])
-            settings["threads_auto"] = (self["threads_max"], self["max_worker_memory"])
+            settings["threads_auto"] = (self["threads_max"], self["max_worker_memory"], self["worker_memory_kind"])
         if self.is_gevent():
             settings["threads"] = self["worker_connections"]
         settings["limits"] = {

@@ -14,6 +14,8 @@ import pytest
 from serving import Serving, read_reply
 
 Serve = Callable[..., Serving]
+#: Half a minute: what takes ten seconds, on a machine that has other things to do.
+LONG = 30.0
 
 
 @contextmanager
@@ -61,3 +63,16 @@ def test_who_would_wait_too_long_is_refused_at_once_and_told_as_that(serve: Serv
     assert "requests_not_in_time" in served.order("status")[1]
     [line] = [line for line in served.log().splitlines() if "were refused within" in line]
     assert "--limit-queue" not in line, line
+
+
+def test_more_threads_are_advised_once_for_all_workers_where_requests_wait_for_ten_seconds(serve: Serve) -> None:
+    """With what they have waited, which is no longer than anybody can have."""
+    served = serve("lanes:application", "--workers", "2", "--threads", "4")
+    with crowd_on(served, "/report?1", 24):
+        served.until(lambda: "--threads auto tries whether" in served.log(), LONG)
+        # Until the other one would have said it as well.
+        end = time.monotonic() + 3
+        served.until(lambda: time.monotonic() > end)
+    [line] = [line for line in served.log().splitlines() if "--threads auto tries whether" in line]
+    waited = int(line.partition("requests have waited ")[2].split(" ")[0])
+    assert 100 < waited <= 10_000, line

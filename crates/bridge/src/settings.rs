@@ -70,6 +70,17 @@ fn report(settings: &Bound<'_, PyDict>) -> PyResult<Option<CloseOnFork>> {
     Ok(fd.map(CloseOnFork::copy_of).transpose()?)
 }
 
+/// How many threads there may be at the most, and the memory that bounds them, where their number follows from what they
+/// finish.
+fn threads_auto(settings: &Bound<'_, PyDict>) -> PyResult<Option<AutoThreads>> {
+    let given = get::<Option<(u32, u64, String)>>(settings, "threads_auto", None)?;
+    Ok(given.map(|(most, memory_bytes, kind)| AutoThreads {
+        most,
+        memory_bytes,
+        proportional: kind == "pss",
+    }))
+}
+
 impl Settings {
     /// Reads a mapping. Unknown keys are ignored: the definition in Python has checked them.
     ///
@@ -91,8 +102,7 @@ impl Settings {
         let (tracing, spans) = tracing(settings, unique)?;
         let config = Config {
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            threads_auto: get::<Option<(u32, u64)>>(settings, "threads_auto", None)?
-                .map(|(most, memory_bytes)| AutoThreads { most, memory_bytes }),
+            threads_auto: threads_auto(settings)?,
             scoreboard,
             statistics: statistics(settings)?,
             request_id: request_id(settings, unique)?,

@@ -14,6 +14,10 @@
 
 use wire::Millis;
 
+pub(crate) use self::advice::Advice;
+
+mod advice;
+
 /// Where it begins, unless fewer are allowed.
 pub const START: u32 = 32;
 /// Fewer are not tried.
@@ -55,6 +59,8 @@ pub struct Window {
     pub waiting: u64,
     /// Threads that were inside, in all looks together.
     pub busy: u64,
+    /// None of those that wait has waited for longer, where that is known.
+    pub longest_ms: Option<Millis>,
     windows: u32,
 }
 
@@ -68,14 +74,17 @@ impl Window {
             waits: self.waits + other.waits,
             waiting: self.waiting + other.waiting,
             busy: self.busy + other.busy,
+            longest_ms: self.longest_ms.max(other.longest_ms),
             windows: self.windows + 1,
         };
     }
 
-    /// How long a request waits, in milliseconds, by how many there are and how fast they are done (Little's law).
+    /// How long a request waits, in milliseconds, by how many there are and how fast they are done (Little's law): no
+    /// longer than there has been anybody who waits, as in a window that is shorter than a call hardly any is done.
     pub fn wait_ms(&self) -> f64 {
         let waiting = self.waiting as f64 / self.looks.max(1) as f64;
-        waiting * self.ms as f64 / self.done.max(1) as f64
+        let wait_ms = waiting * self.ms as f64 / self.done.max(1) as f64;
+        self.longest_ms.map_or(wait_ms, |longest| wait_ms.min(longest as f64))
     }
 
     /// Requests wait for threads.
@@ -134,7 +143,25 @@ pub struct Growth {
 enum Bound {
     /// There are as many as may be.
     Most,
-    Memory,
+    Memory(Memory),
+}
+
+/// Of which memory four fifths would be taken with more threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// What the control group may have.
+    Container,
+    /// What the worker may hold.
+    Worker,
+}
+
+impl Memory {
+    fn told(self) -> &'static str {
+        match self {
+            Memory::Container => "the container's (its control group's)",
+            Memory::Worker => "--max-worker-memory",
+        }
+    }
 }
 
 /// A new number of threads, or the reason why the one that is tried stays.
@@ -167,15 +194,15 @@ impl Growth {
         self.threads
     }
 
-    /// A window has passed. `has_room`: there is memory for more threads.
-    pub fn look(&mut self, window: &Window, has_room: bool, now: Millis) -> Option<Change> {
+    /// A window has passed. `short_of`: which memory there is not enough of for more threads.
+    pub fn look(&mut self, window: &Window, short_of: Option<Memory>, now: Millis) -> Option<Change> {
         match self.trial.take() {
             Some(trial) => self.judge(trial, window, now),
-            None => self.watch(window, has_room, now),
+            None => self.watch(window, short_of, now),
         }
     }
 
-    fn watch(&mut self, window: &Window, has_room: bool, now: Millis) -> Option<Change> {
+    fn watch(&mut self, window: &Window, short_of: Option<Memory>, now: Millis) -> Option<Change> {
         if !window.is_pressed() {
             self.seen = Window::default();
             self.downward = false;
@@ -191,7 +218,7 @@ impl Growth {
         }
         let next = if self.downward {
             self.threads.saturating_sub(first_step(self.threads)).max(LEAST.min(self.threads))
-        } else if has_room {
+        } else if short_of.is_none() {
             (self.threads + self.step).min(self.most)
         } else {
             self.threads
@@ -204,7 +231,7 @@ impl Growth {
             return Some(Change { threads: next, why });
         }
         if next == self.threads {
-            return self.stay(has_room);
+            return self.stay(short_of);
         }
         self.told = None;
         let why = if self.downward {
@@ -219,11 +246,11 @@ impl Growth {
     }
 
     /// Requests wait, and there cannot be more threads: says why, once.
-    fn stay(&mut self, has_room: bool) -> Option<Change> {
-        let bound = match has_room {
+    fn stay(&mut self, short_of: Option<Memory>) -> Option<Change> {
+        let bound = match short_of {
             _ if self.threads >= self.most => Bound::Most,
-            true => return None,
-            false => Bound::Memory,
+            None => return None,
+            Some(memory) => Bound::Memory(memory),
         };
         if self.told.replace(bound) == Some(bound) {
             return None;
@@ -233,9 +260,9 @@ impl Growth {
             Bound::Most => {
                 format!("requests wait {wait_ms:.0} ms for one, and --threads-max allows no more")
             }
-            Bound::Memory => format!(
-                "requests wait {wait_ms:.0} ms for one, and for more there is no memory: a fifth of the container's or of \
-                 --max-worker-memory is left free"
+            Bound::Memory(memory) => format!(
+                "requests wait {wait_ms:.0} ms for one, and for more there is no memory: a fifth of {} is left free",
+                memory.told()
             ),
         };
         Some(Change { threads: self.threads, why })

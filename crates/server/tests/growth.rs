@@ -107,7 +107,7 @@ fn play(load: Load, seconds: u64, seed: u64, mut growth: Option<Growth>) -> Vec<
             window.ms = WINDOW / MS;
             windows.push((threads, window.done));
             if let Some(growth) = &mut growth {
-                growth.look(&window, true, now / MS);
+                growth.look(&window, None, now / MS);
                 threads = growth.threads();
             }
             window = Window::default();

@@ -124,6 +124,8 @@ class Supervisor:
         self.other_processes: dict[int, Callable[[int], None]] = {}
         #: What is being collected from all workers.
         self.collections: list[Collecting] = []
+        #: More threads were advised, which is said once.
+        self.advised = False
         self.banner_due = True
         #: What a reload has found changed and could not change, for whoever has asked for it.
         self.not_reloaded: list[str] = []
@@ -354,6 +356,11 @@ class Supervisor:
                 self.decide("closed", child.number)
             elif word in NOTES:
                 child.note(word, text, NOTES[word])
+            elif word == "advice":
+                # Workers have the same settings, and so have those that come after them.
+                if not self.advised:
+                    log.write("info", text)
+                self.advised = True
             elif word == "routes":
                 log.write("info", f"worker {child.number}: routes that grew most: {text}")
             else:

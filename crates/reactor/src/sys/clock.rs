@@ -59,6 +59,12 @@ pub fn thread_cpu_ns() -> u64 {
     unsigned(at.tv_sec) * 1_000_000_000 + unsigned(at.tv_nsec)
 }
 
+/// Nanoseconds that all threads of this process have used of processors. As dear as [`thread_cpu_ns`].
+pub fn process_cpu_ns() -> u64 {
+    let at = read(libc::CLOCK_PROCESS_CPUTIME_ID);
+    unsigned(at.tv_sec) * 1_000_000_000 + unsigned(at.tv_nsec)
+}
+
 /// Seconds since 1970 in UTC, coarse: for the Date line (RFC 9110 §6.6.1), which has whole
 /// seconds.
 #[inline]

@@ -86,6 +86,15 @@ pub fn resident_bytes() -> u64 {
     pages * PAGE_BYTES
 }
 
+/// The same, and of pages that several processes share this one's part (PSS; proc(5), smaps_rollup). The kernel goes through
+/// all pages for it: milliseconds where they are many. None where it is not told.
+pub fn proportional_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
 /// Of these, what is no part of a file: pages of libraries that are touched for the first time, or once more, are nobody's
 /// growth. For who asks a thousand times a second: through a descriptor that stays open, and tells of the process that has
 /// asked first. None where it is not told.
@@ -200,6 +209,13 @@ mod tests {
         tell("sys/fs/cgroup/memory.stat", "anon 5\ninactive_file 20\n");
         assert_eq!(group_memory(&root), Some((280, 800)));
         std::fs::remove_dir_all(root).expect("removed");
+    }
+
+    #[test]
+    fn what_others_have_as_well_counts_in_part() {
+        let Some(proportional) = proportional_bytes() else { return };
+        // Other tests take and give back meanwhile.
+        assert!((1 << 20..resident_bytes() + (256 << 20)).contains(&proportional), "{proportional}");
     }
 
     #[test]

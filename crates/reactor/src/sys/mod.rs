@@ -24,15 +24,15 @@ mod timer;
 mod title;
 
 pub use clock::{
-    ThreadClock, ThreadWaits, compare_clocks, monotonic_ms, monotonic_ns, monotonic_us, thread_cpu_ns,
-    wall_seconds, wall_us,
+    ThreadClock, ThreadWaits, compare_clocks, monotonic_ms, monotonic_ns, monotonic_us, process_cpu_ns,
+    thread_cpu_ns, wall_seconds, wall_us,
 };
 pub use close_on_fork::{CloseOnFork, forks, has_forked, keep_from_children, release};
 pub use epoll::{Poll, PollEvent, PollEvents};
 pub use handoff::{Handoff, NOTE_BYTES};
 pub use memory::{
-    bound_arenas, container_memory, give_back_code, give_back_memory, own_bytes_again, resident_bytes,
-    trim_heap,
+    bound_arenas, container_memory, give_back_code, give_back_memory, own_bytes_again, proportional_bytes,
+    resident_bytes, trim_heap,
 };
 pub use patient::write_within;
 pub use process::{

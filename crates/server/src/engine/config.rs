@@ -108,6 +108,8 @@ pub struct AutoThreads {
     pub most: u32,
     /// What the process may hold; zero: no bound of its own.
     pub memory_bytes: u64,
+    /// That is measured as its part of what it shares with others (PSS).
+    pub proportional: bool,
 }
 
 impl Default for Config {

@@ -41,7 +41,7 @@ fn play(growth: &mut Growth, behind: &Behind, seconds: u64, begun: Millis) -> Ve
     let windows = seconds * 1000 / WINDOW_MS;
     let play = (0..windows).map(|at| {
         let window = behind.window(growth.threads());
-        growth.look(&window, true, begun + at * WINDOW_MS);
+        growth.look(&window, None, begun + at * WINDOW_MS);
         growth.threads()
     });
     play.collect()
@@ -100,37 +100,41 @@ fn it_stays_where_nobody_waits() {
 }
 
 /// All that it says in so many windows.
-fn said(growth: &mut Growth, behind: &Behind, windows: u64, has_room: bool) -> Vec<Change> {
+fn said(growth: &mut Growth, behind: &Behind, windows: u64, short_of: Option<Memory>) -> Vec<Change> {
     let said =
-        (0..windows).filter_map(|at| growth.look(&behind.window(growth.threads()), has_room, at * WINDOW_MS));
+        (0..windows).filter_map(|at| growth.look(&behind.window(growth.threads()), short_of, at * WINDOW_MS));
     said.collect()
 }
 
 #[test]
-fn without_memory_it_does_not_grow_and_says_so_once() {
-    let mut growth = Growth::new(128);
-    let told = said(&mut growth, &PLENTY, 100, false);
-    assert_eq!(told.iter().map(|change| change.threads).collect::<Vec<_>>(), [START], "{told:?}");
-    assert!(told[0].why.contains("there is no memory"), "{told:?}");
-    assert!(!said(&mut growth, &PLENTY, 10, true).is_empty(), "there is some again");
-    assert!(growth.threads() > START);
+fn without_memory_it_does_not_grow_and_says_once_of_which_there_is_none() {
+    for (memory, told_as) in
+        [(Memory::Container, "of the container's"), (Memory::Worker, "of --max-worker-memory")]
+    {
+        let mut growth = Growth::new(128);
+        let told = said(&mut growth, &PLENTY, 100, Some(memory));
+        assert_eq!(told.iter().map(|change| change.threads).collect::<Vec<_>>(), [START], "{told:?}");
+        assert!(told[0].why.contains(&format!("there is no memory: a fifth {told_as}")), "{told:?}");
+        assert!(!said(&mut growth, &PLENTY, 10, None).is_empty(), "there is some again");
+        assert!(growth.threads() > START);
+    }
 }
 
 #[test]
 fn it_says_once_that_there_are_as_many_as_may_be() {
     for most in [8, START] {
-        let told = said(&mut Growth::new(most), &Behind { clients: 500, ..PLENTY }, 100, true);
+        let told = said(&mut Growth::new(most), &Behind { clients: 500, ..PLENTY }, 100, None);
         assert_eq!(told.iter().map(|change| change.threads).collect::<Vec<_>>(), [most], "{told:?}");
         assert!(told[0].why.contains("--threads-max allows no more"), "{told:?}");
     }
     let calm = Behind { clients: 4, ..PLENTY };
-    assert_eq!(said(&mut Growth::new(8), &calm, 100, true), [], "nobody waits");
+    assert_eq!(said(&mut Growth::new(8), &calm, 100, None), [], "nobody waits");
 }
 
 #[test]
 fn it_says_for_how_long_it_rests() {
     let mut growth = Growth::new(128);
-    let told = said(&mut growth, &Behind { clients: 200, places: 31, ..PLENTY }, 300, true);
+    let told = said(&mut growth, &Behind { clients: 200, places: 31, ..PLENTY }, 300, None);
     let rests: Vec<&str> =
         told.iter().filter_map(|change| change.why.split_once("; nothing else ")).map(|it| it.1).collect();
     assert!(rests.starts_with(&["is tried for 30 s", "is tried for 60 s"]), "{told:?}");
@@ -143,7 +147,7 @@ fn what_was_tried_for_nothing_is_tried_again_less_and_less_often() {
     let mut tries = Vec::new();
     for at in 0..7200 {
         let before = growth.threads();
-        growth.look(&database.window(before), true, at * WINDOW_MS);
+        growth.look(&database.window(before), None, at * WINDOW_MS);
         if growth.threads() > before && before == START {
             tries.push(at * WINDOW_MS / 1000);
         }
@@ -176,6 +180,18 @@ fn a_window_says_whether_requests_wait() {
         let window = Window { ms: 500, looks, waits, waiting, done, ..Window::default() };
         assert_eq!(window.is_pressed(), pressed, "{window:?}: {} ms", window.wait_ms());
     }
+}
+
+#[test]
+fn no_wait_is_told_that_is_longer_than_anybody_has_waited() {
+    // Calls of a second, of which none has ended in a window of half of it.
+    let window = Window { ms: 500, looks: 250, waits: 250, waiting: 250 * 160, ..Window::default() };
+    for (longest_ms, told) in [(None, 80_000.0), (Some(9_000), 9_000.0), (Some(0), 0.0)] {
+        assert_eq!(Window { longest_ms, ..window }.wait_ms(), told);
+    }
+    let mut both = Window { longest_ms: Some(400), ..window };
+    both.add(&Window { longest_ms: Some(900), ..window });
+    assert_eq!(both.wait_ms(), 900.0, "who has waited longest in any of several");
 }
 
 #[test]

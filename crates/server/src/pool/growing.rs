@@ -3,11 +3,11 @@
 //! Knows: where the figures are, and how much memory there is. Does not know: what follows from them (`growth.rs`), or
 //! how threads begin and end. Runs on the watchdog's thread.
 
-use reactor::sys::{container_memory, resident_bytes};
+use reactor::sys::{container_memory, process_cpu_ns, proportional_bytes, resident_bytes};
 use wire::Millis;
 
-use crate::engine::Engine;
-use crate::growth::{Change, Growth, Window};
+use crate::engine::{AutoThreads, Engine};
+use crate::growth::{Advice, Change, Growth, Memory, Window};
 use crate::log::Level;
 
 /// How long a window is; one that lasted so much longer says nothing, as nobody has looked.
@@ -15,8 +15,6 @@ const WINDOW_MS: Millis = 500;
 const TOO_LONG_MS: Millis = 1500;
 /// A thread is taken to need so much memory, with what an application keeps for each.
 const THREAD_BYTES: u64 = 4 << 20;
-/// After so many windows in a row in which requests waited for threads that wait for something, somebody is told.
-const ADVISED_AFTER: u32 = 20;
 
 /// What the watchdog has seen, and what was made of it.
 pub(super) struct Growing {
@@ -26,9 +24,10 @@ pub(super) struct Growing {
     /// What was counted when the window began.
     done: u64,
     failed: u64,
-    /// Windows in a row in which requests waited.
-    pressed: u32,
-    advised: bool,
+    cpu_ns: u64,
+    /// Since when there has been somebody who waits.
+    waiting_since: Option<Millis>,
+    advice: Advice,
 }
 
 impl Growing {
@@ -39,8 +38,9 @@ impl Growing {
             since: 0,
             done: 0,
             failed: 0,
-            pressed: 0,
-            advised: false,
+            cpu_ns: 0,
+            waiting_since: None,
+            advice: Advice::default(),
         }
     }
 
@@ -51,23 +51,28 @@ impl Growing {
         self.window.waits += u64::from(waiting > 0);
         self.window.waiting += waiting;
         self.window.busy += u64::from(engine.in_flight());
+        match waiting {
+            0 => self.waiting_since = None,
+            _ => self.waits_since(engine.config.limits.queue_timeout, now),
+        }
         let lasted = now.saturating_sub(self.since);
         if lasted < WINDOW_MS {
             return None;
         }
-        let window = self.close(engine, now, lasted);
+        let (window, cpu_ns) = self.close(engine, now, lasted);
         if lasted > TOO_LONG_MS {
-            self.pressed = 0;
+            self.advice.forget();
             return None;
         }
-        self.pressed = if window.is_pressed() { self.pressed + 1 } else { 0 };
-        let Some(growth) = &mut self.growth else {
-            self.advise(engine, &window);
+        let (Some(growth), Some(auto)) = (&mut self.growth, engine.config.threads_auto) else {
+            if let Some(advice) = self.advice.look(&window, cpu_ns / 1000, engine.threads()) {
+                advise(engine, &advice);
+            }
             return None;
         };
-        let has_room = self.pressed == 0 || has_room(engine, growth.threads() / 2);
+        let short_of = if window.is_pressed() { short_of(auto, growth.threads() / 2) } else { None };
         let before = growth.threads();
-        let Change { threads, why } = growth.look(&window, has_room, now)?;
+        let Change { threads, why } = growth.look(&window, short_of, now)?;
         let told = match threads == before {
             true => format!("{threads} stay: {why}"),
             false => format!("from {before} to {threads}: {why}"),
@@ -77,42 +82,52 @@ impl Growing {
         (threads != before).then_some(threads)
     }
 
-    fn close(&mut self, engine: &Engine, now: Millis, lasted: Millis) -> Window {
+    /// Somebody waits, and nobody has for longer than there has been anybody who does, or than anybody may.
+    fn waits_since(&mut self, patience: Millis, now: Millis) {
+        let longest = now.saturating_sub(*self.waiting_since.get_or_insert(now));
+        let longest = if patience > 0 { longest.min(patience) } else { longest };
+        self.window.longest_ms = self.window.longest_ms.max(Some(longest));
+    }
+
+    /// What has happened in a window, and how long the process has used processors in it.
+    fn close(&mut self, engine: &Engine, now: Millis, lasted: Millis) -> (Window, u64) {
         let (done, failed) = engine.lined_up.counts();
         let mut window = std::mem::take(&mut self.window);
         window.ms = lasted;
         window.done = done - std::mem::replace(&mut self.done, done);
         window.failed = failed - std::mem::replace(&mut self.failed, failed);
         self.since = now;
-        window
-    }
-
-    /// Says once that more threads could help, where their number is fixed.
-    fn advise(&mut self, engine: &Engine, window: &Window) {
-        if self.advised || self.pressed < ADVISED_AFTER {
-            return;
-        }
-        self.advised = true;
-        engine.log.say(
-            Level::Info,
-            &format!(
-                "requests have waited {:.0} ms for one of {} threads, for {} s: --threads auto tries whether more finish \
-                 more of them (docs/workers.md)",
-                window.wait_ms(),
-                engine.threads(),
-                u64::from(ADVISED_AFTER) * WINDOW_MS / 1000
-            ),
-        );
+        let cpu_ns = process_cpu_ns();
+        (window, cpu_ns - std::mem::replace(&mut self.cpu_ns, cpu_ns))
     }
 }
 
-/// True where so many more threads leave a fifth of the memory that there is: of the container's, and of what a worker may
-/// hold.
-fn has_room(engine: &Engine, threads: u32) -> bool {
+/// Says that more threads could help, where their number is fixed: once for the server, if there is somebody who hears of
+/// all of its workers.
+fn advise(engine: &Engine, advice: &str) {
+    match engine.config.report {
+        Some(_) => engine.report(&format!("advice {advice}")),
+        None => engine.log.say(Level::Info, advice),
+    }
+}
+
+/// Of which memory so many more threads would not leave a fifth: of the container's, or of what a worker may hold.
+fn short_of(auto: AutoThreads, threads: u32) -> Option<Memory> {
     let needs = u64::from(threads) * THREAD_BYTES;
-    let most = engine.config.threads_auto.map_or(0, |auto| auto.memory_bytes);
-    container_memory().is_none_or(|(used, most)| leaves_a_fifth(used + needs, most))
-        && (most == 0 || leaves_a_fifth(resident_bytes() + needs, most))
+    if container_memory().is_some_and(|(used, most)| !leaves_a_fifth(used + needs, most)) {
+        return Some(Memory::Container);
+    }
+    let proportional = || auto.proportional.then(proportional_bytes).flatten();
+    let fits =
+        auto.memory_bytes == 0 || fits_worker(auto.memory_bytes, needs, resident_bytes(), proportional);
+    (!fits).then_some(Memory::Worker)
+}
+
+/// True: so much more leaves a fifth of what a worker may hold. What is resident is never less than the worker's part of it,
+/// and costs less to ask: the part is asked for only where it decides, if it is what the supervisor measures.
+fn fits_worker(most: u64, needs: u64, resident: u64, proportional: impl FnOnce() -> Option<u64>) -> bool {
+    leaves_a_fifth(resident + needs, most)
+        || proportional().is_some_and(|held| leaves_a_fifth(held + needs, most))
 }
 
 fn leaves_a_fifth(used: u64, most: u64) -> bool {
@@ -126,5 +141,19 @@ mod tests {
     #[test]
     fn a_fifth_of_the_memory_is_left() {
         assert!(leaves_a_fifth(800, 1000) && !leaves_a_fifth(801, 1000));
+    }
+
+    #[test]
+    fn what_a_worker_shares_counts_as_it_does_for_the_bound() {
+        for (resident, proportional, fits) in
+            [(700, None, true), (701, None, false), (900, Some(700), true), (900, Some(701), false)]
+        {
+            assert_eq!(
+                fits_worker(1000, 100, resident, || proportional),
+                fits,
+                "{resident} {proportional:?}"
+            );
+        }
+        assert!(fits_worker(1000, 100, 700, || unreachable!("it does not decide")));
     }
 }
