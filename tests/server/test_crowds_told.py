@@ -49,8 +49,9 @@ def crowd_on(served: Serving, path: str, clients: int) -> Iterator[list[tuple[in
     [
         ("--threads", "2"),
         ("--threads", "4", "--lanes", "/report=slow"),
+        ("--threads", "8", "--route-limits", "/report=2"),
     ],
-    ids=["one queue", "a slow lane"],
+    ids=["one queue", "a slow lane", "a limited route"],
 )
 def test_who_would_wait_too_long_is_refused_at_once_and_told_as_that(serve: Serve, said: tuple[str, ...]) -> None:
     """Whatever they wait for; and that is another reason than that too many wait."""

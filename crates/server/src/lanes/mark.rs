@@ -10,7 +10,7 @@ pub struct Mark {
     /// Its route's key, and place if it is known.
     pub(super) route: (u64, Option<u16>),
     /// The limit that it is below.
-    pub(super) limit: Option<u8>,
+    pub limit: Option<u8>,
     /// Where it waits, once somebody has looked.
     pub lane: Option<Lane>,
     /// Its place among those that are inside.

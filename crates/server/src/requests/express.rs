@@ -40,7 +40,7 @@ impl Requests {
         self.lanes.set_threads(self.engine.threads());
         self.lanes.look(now_us, !self.lined_up.is_empty());
         if !self.lined_up.is_empty() {
-            self.slow_throughput.measure(now_us / 1000, self.lanes.others_inside());
+            self.measure_lanes(now_us / 1000);
         }
         let begins = loop {
             self.clear_front();
@@ -59,6 +59,21 @@ impl Requests {
         };
         self.note_lined_up(poller);
         begins
+    }
+
+    /// Looks how fast those are done that others wait for in lanes.
+    fn measure_lanes(&mut self, now: Millis) {
+        self.slow_throughput.measure(now, self.lanes.others_inside());
+        if self.lined_up.limited() == 0 {
+            return;
+        }
+        let limits = self.engine.config.by_hand.limits.iter();
+        for (place, (throughput, (_, most))) in self.limited_throughput.iter_mut().zip(limits).enumerate() {
+            // While somebody waits there as many are inside as may be.
+            if self.lined_up.waiting(Lane::Limited(place as u8)) > 0 {
+                throughput.measure(now, (*most).min(self.engine.threads()));
+            }
+        }
     }
 
     /// Whoever is not known to be quick waits beside the front.
@@ -117,6 +132,10 @@ impl Requests {
         if exchange.lane.lane == Some(Lane::Slow) {
             self.slow_throughput.count();
         }
+        let limit = exchange.lane.limit.map(usize::from);
+        if let Some(throughput) = limit.and_then(|limit| self.limited_throughput.get_mut(limit)) {
+            throughput.count();
+        }
         if exchange.lane.lane != Some(Lane::Express) || self.lanes.split().is_none() {
             self.engine.lined_up.count(exchange.status());
         }
@@ -169,7 +188,7 @@ impl Requests {
         self.lanes.set_threads(self.engine.threads());
         self.lanes.look(monotonic_us(), !self.lined_up.is_empty());
         if !self.lined_up.is_empty() {
-            self.slow_throughput.measure(poller.now, self.lanes.others_inside());
+            self.measure_lanes(poller.now);
             self.refuse_those_that_waited(poller.now);
             self.note_lined_up(poller);
             self.tell_of_lanes(poller.now);

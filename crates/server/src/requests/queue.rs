@@ -90,8 +90,10 @@ impl Requests {
     fn is_lane_in_time(&self, lane: Lane, before: usize, exchange: &Exchange) -> bool {
         match lane {
             Lane::Slow => self.is_in_time(before, &self.slow_throughput, exchange),
-            // How fast those of one route are done is not measured.
-            Lane::Limited(_) => true,
+            Lane::Limited(limit) => self
+                .limited_throughput
+                .get(usize::from(limit))
+                .is_none_or(|throughput| self.is_in_time(before, throughput, exchange)),
             Lane::Unknown | Lane::Express => self.is_in_time(before, &self.throughput, exchange),
         }
     }
