@@ -437,7 +437,10 @@ impl Lanes {
         let some: Vec<String> = slow
             .iter()
             .take(NAMED)
-            .map(|(name, took_us)| format!("{name} ({} ms)", took_us.unwrap_or(0) / 1000))
+            .map(|(name, (took_us, is_age))| {
+                let least = if *is_age { "at least " } else { "" };
+                format!("{name} ({least}{} ms)", took_us.unwrap_or(0) / 1000)
+            })
             .collect();
         let named = match slow.len() {
             0 => String::new(),

@@ -63,9 +63,11 @@ impl Route {
     }
 
     /// The same for people: of calls that are inside half of their time is still to come, so that where these are all
-    /// that counts it may be less than what calls that have ended took.
-    pub fn told_us(&self) -> Option<Micros> {
-        self.mean_us().max(self.total_us.checked_div(u64::from(self.calls)))
+    /// that counts it may be less than what calls that have ended took. True: it is how old those are that are inside, and
+    /// how long they take is seen when they end.
+    pub fn told_us(&self) -> (Option<Micros>, bool) {
+        let ended = self.total_us.checked_div(u64::from(self.calls));
+        (self.mean_us().max(ended), self.mean_us() > ended)
     }
 
     /// What it is called in messages.
@@ -454,7 +456,22 @@ mod tests {
             routes.add_long(place, 25_000, 4);
         });
         let report = routes.known(places[0]).expect("it is inside");
-        assert_eq!((report.mean_us(), report.told_us()), (Some(25_000), Some(50_000)));
+        assert_eq!((report.mean_us(), report.told_us()), (Some(25_000), (Some(50_000), false)));
+    }
+
+    #[test]
+    fn until_a_call_has_ended_that_took_so_long_people_are_told_that_it_is_at_least_that() {
+        let mut routes = Routes::default();
+        let place = enter(&mut routes, "/report", 0);
+        let told = |routes: &Routes| routes.known(place).expect("it is inside").told_us();
+        assert_eq!(told(&routes), (None, false));
+        routes.add_long(place, 16_000, 9);
+        assert_eq!(told(&routes), (Some(16_000), true));
+        call(&mut routes, "/report", 100, true);
+        assert_eq!(told(&routes), (Some(8_050), true), "one that was quick says nothing of this one");
+        routes.forget_long();
+        routes.leave(place, 1_000_000, true);
+        assert_eq!(told(&routes), (Some(500_050), false));
     }
 
     #[test]
