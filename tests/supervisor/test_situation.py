@@ -15,6 +15,7 @@ from serving import Serving
 
 NOW = 1_000_000.0
 READY = {"worker": 1, "state": "ready", "threads": 4, "busy": 1, "queued": 0}
+MANY = {**READY, "threads": 32, "busy": 31}
 WELL = {"phase": "serving", "wanted": 1, "workers": [READY]}
 INSIDE = {"state": "running", "worker": 1, "request": "GET /report", "inside": 0.1}
 DIED = {"worker": 3, "pid": 47, "at": NOW - 40, "how": "was ended by signal 11 (SIGSEGV)",
@@ -40,6 +41,13 @@ FAILED = {"ended": NOW - 60, "status": 500, "error": "", "request": "GET /orders
         ({**WELL, "workers": [{**READY, "busy": 4, "queued": 3, "limited": 2}]}, [], [],
          ["every thread of every worker is taken, and 1 request waits"]),
         ({**WELL, "workers": [{**READY, "busy": 4, "queued": 3, "limited": 3}]}, [], [], []),
+        ({**WELL, "workers": [{**MANY, "queued": 9}]}, [INSIDE] * 31, [],
+         ["31 of 32 threads of every worker are taken, 1 is kept for quick requests, and 9 requests wait: 31"]),
+        ({**WELL, "workers": [{**MANY, "busy": 24, "queued": 1}, {**READY, "busy": 4, "queued": 1}]}, [], [],
+         ["28 of 36 threads of every worker are taken, 8 are kept for quick requests, and 2 requests wait"]),
+        ({**WELL, "workers": [{**MANY, "busy": 23, "queued": 1}]}, [], [], []),
+        ({**WELL, "workers": [{**READY, "threads": 3, "busy": 2, "queued": 1}]}, [], [], []),
+        ({**WELL, "workers": [{**MANY, "queued": 2, "limited": 2}]}, [], [], []),
         (WELL, [{**INSIDE, "inside": 12.3}, {**INSIDE, "inside": 5}], [],
          ["GET /report is inside worker 1 for 12 s, and 1 more for more than 5 s"]),
         (WELL, [{**INSIDE, "inside": 4.9}], [], []),

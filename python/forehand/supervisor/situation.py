@@ -26,6 +26,8 @@ DIED = 3600.0
 ENDS_SOON = 14 * 86400.0
 #: Of descriptors such a share in use is told of.
 FEW = 0.95
+#: Of so many threads one may be kept for quick requests.
+KEPT_SHARE = 4
 #: So many requests that have failed a worker keeps.
 KEPT = 128
 #: Routes that are named.
@@ -141,16 +143,29 @@ def died(status: Row, now: float) -> str:
 
 def _full(status: Row, running: list[Row]) -> str:
     busy = [one for one in status["workers"] if one["state"] in (READY, LEAVING)]
-    # Those that wait for others of their route (`[route_limits]`) do not wait for a thread.
-    full = [one for one in busy if 0 < one["threads"] <= one["busy"] and one["queued"] > one.get("limited", 0)]
+    full = [one for one in busy if is_short(one)]
     if not full:
         return ""
     waiting = sum(one["queued"] - one.get("limited", 0) for one in full)
+    threads = sum(one["threads"] for one in full)
+    kept = sum(max(0, one["threads"] - one["busy"]) for one in full)
     numbers = {one["worker"] for one in full}
     paths = Counter(one["request"] for one in running if one["worker"] in numbers and one["state"] == RUNNING)
     most = "".join(f": {count} are in {path}" for path, count in paths.most_common(1) if count > 1)
     where = "every worker" if len(full) == len(busy) else f"{len(full)} of {len(busy)} workers"
-    return f"every thread of {where} is taken, and {_count(waiting, 'request waits', 'requests wait')}{most}"
+    wait = f"{_count(waiting, 'request waits', 'requests wait')}{most}"
+    if not kept:
+        return f"every thread of {where} is taken, and {wait}"
+    spare = _count(kept, "is", "are")
+    return f"{threads - kept} of {threads} threads of {where} are taken, {spare} kept for quick requests, and {wait}"
+
+
+def is_short(worker: Row) -> bool:
+    """Requests wait for a thread of this worker: all are taken, or those are left that are kept for quick requests (a
+    quarter of four or more at the most, `lanes/rule.rs`). Those that wait for others of their route (`[route_limits]`)
+    do not wait for a thread."""
+    threads, waiting = worker["threads"], worker["queued"] - worker.get("limited", 0)
+    return bool(waiting > 0 and 0 < threads <= worker["busy"] + threads // KEPT_SHARE)
 
 
 def _stuck(running: list[Row]) -> str:

@@ -40,11 +40,13 @@ def _threads(now: Look) -> list[str]:
     if late:
         many = f"{len(late)} requests are" if len(late) > 1 else "1 request is"
         found.append(f"{many} inside for {LATE:g} s or longer: {late[0]['request']}, {span(late[0]['seconds'])}")
-    short = [(one, one["queued"] - one["limited"]) for one in now.status["workers"]]
-    full = [waiting for one, waiting in short if 0 < one["threads"] <= one["busy"] and waiting]
+    workers = now.status["workers"]
+    full = [one for one in workers if situation.is_short(one)]
     if full:
-        waiting = sum(full)
-        found.append(f"every thread of {len(full)} of {len(now.status['workers'])} workers is taken, {waiting} wait")
+        waiting = sum(one["queued"] - one["limited"] for one in full)
+        kept = sum(max(0, one["threads"] - one["busy"]) for one in full)
+        but = f" but {kept} for quick requests" if kept else ""
+        found.append(f"every thread{but} of {len(full)} of {len(workers)} workers is taken, {waiting} wait")
     return found
 
 
