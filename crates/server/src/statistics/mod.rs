@@ -16,6 +16,7 @@ pub mod phase;
 mod places;
 #[cfg(test)]
 pub mod played;
+pub mod quick;
 pub mod records;
 pub mod routes;
 mod run;
@@ -39,7 +40,7 @@ use self::bursts::Bursts;
 use self::histogram::Scale;
 use self::layout::{META, Meta, Word, add, store};
 use self::phase::{Ending, Parts, Phase, Rare, Times};
-use self::places::Routes;
+use self::places::{Routes, is_refusal};
 use self::run::Run;
 use self::sampling::Sampling;
 use self::series::Key;
@@ -462,11 +463,6 @@ impl Block {
         ended.head.label.store(if place.is_some() { label | FINAL } else { label }, Ordering::Relaxed);
         label
     }
-}
-
-/// The application has refused it: nothing of what was asked for need be there.
-fn is_refusal(status: u16) -> bool {
-    (400..500).contains(&status)
 }
 
 /// How a head came, which is kept with it: heads from connections that differ in that are never shared.

@@ -168,11 +168,22 @@ impl Routes {
         self.any_is_long |= *mean >= LONG_NS;
     }
 
+    /// How long calls of a route take on average, in nanoseconds, of which there were so many.
+    pub fn mean(&self, place: usize, requests: u64) -> Option<u64> {
+        // It begins at zero, and is one of its calls after some of them.
+        self.mean.get(place).copied().filter(|_| requests >= 2 * MEMORY)
+    }
+
     /// Calls of a route are long on average.
     #[inline]
     pub fn is_long(&self, place: u16) -> bool {
         self.any_is_long && self.mean[usize::from(place) % ROUTE_COUNT] >= LONG_NS
     }
+}
+
+/// The application has refused it: nothing of what was asked for need be there.
+pub fn is_refusal(status: u16) -> bool {
+    (400..500).contains(&status)
 }
 
 #[cfg(test)]

@@ -1,0 +1,118 @@
+//! Routes whose calls are short on average, as far as it was counted: lanes begin with these.
+//!
+//! Knows: sums by route. Does not know: what follows from them. A worker's own on the loop's thread, those of all
+//! workers in any process.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use super::Statistics;
+use super::layout::{BLOCKS, META, Meta, RETIRED, ROUTE_COUNT, load};
+use super::routes;
+use super::segment::Segment;
+
+/// Calls of a quick route take less on average, in nanoseconds.
+const QUICK_NS: u64 = 5_000_000;
+
+impl Statistics {
+    /// Those of this worker: name, and how long a call takes on average, in microseconds.
+    pub fn quick_routes(&self) -> Vec<(String, u64)> {
+        let Some(block) = &self.block else { return Vec::new() };
+        let known = (1..ROUTE_COUNT).filter_map(|place| {
+            let route = routes::read(block.words, place)?;
+            let all = route.app.checked_div(route.requests)?;
+            // The first call of many a route has had to import what it needs: the last ones tell more.
+            let last = block.routes.mean(place, route.requests);
+            Some((route.name, last.map_or(all, |last| last.min(all))))
+        });
+        quick(known)
+    }
+}
+
+/// The same of all workers, the dead ones included.
+///
+/// # Errors
+/// The kernel's.
+pub fn quick_routes(segment: &Segment) -> io::Result<Vec<(String, u64)>> {
+    let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for block in 0..segment.used().min(BLOCKS) {
+        let words = segment.block(block)?;
+        // Nobody has ever written there: it is left untouched, and takes no memory.
+        if block != RETIRED && load(&words[META + Meta::Pid as usize]) == 0 {
+            continue;
+        }
+        for route in (1..ROUTE_COUNT).filter_map(|place| routes::read(words, place)) {
+            let (app, requests) = sums.entry(route.name).or_default();
+            (*app, *requests) = (*app + route.app, *requests + route.requests);
+        }
+    }
+    Ok(quick(sums.into_iter().filter_map(|(name, (app, requests))| Some((name, app.checked_div(requests)?)))))
+}
+
+fn quick(means: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
+    means.filter(|(_, ns)| *ns < QUICK_NS).map(|(name, ns)| (name, ns / 1000)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, remove_file};
+
+    use reactor::sys::Access;
+
+    use super::super::layout::{META, Meta, store};
+    use super::super::played::{Worker, head};
+    use super::super::segment::Segment;
+    use super::super::{layout, routes};
+
+    #[test]
+    fn routes_are_quick_whose_calls_are_short_on_average() {
+        let mut worker = Worker::default();
+        let mut answers = |path: &str, took: u64| {
+            let head = head(&format!("GET {path}"));
+            let times = worker.answers(&head, took);
+            worker.counts(&head, &times, 200);
+        };
+        for number in 0..20 {
+            // Of its calls the first ones are not counted for a route that is not known yet.
+            answers("/late-to-begin", if number < 3 { 900_000_000 } else { 40_000 });
+            answers("/report", 70_000_000);
+            answers("/health", 40_000);
+        }
+        for _ in 0..80 {
+            answers("/late-to-begin", 40_000);
+        }
+        worker.statistics.looks();
+        let mut quick = worker.statistics.quick_routes();
+        quick.sort();
+        let names: Vec<&str> = quick.iter().map(|(name, _)| &name[..]).collect();
+        assert_eq!(names, ["GET /health", "GET /late-to-begin"]);
+        assert!(quick.iter().all(|(_, us)| *us < 5_000), "{quick:?}");
+    }
+
+    #[test]
+    fn quick_routes_of_all_workers_are_known_to_the_next_one() {
+        let path = std::env::temp_dir().join(format!("forehand-quick-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create_new(true).open(&path).expect("a new file");
+        remove_file(path).expect("it was there");
+        file.set_len(Segment::BYTES as u64).expect("a file with a hole");
+        let segment = Segment::open(file.into(), Access::Write).expect("statistics begin");
+        assert_eq!(super::quick_routes(&segment).expect("they are read"), []);
+        segment.take(1);
+        let counts = |block: usize, name: &str, (requests, app): (u64, u64)| {
+            let route = routes::Route { name: name.into(), requests, app, ..routes::Route::default() };
+            routes::fold(segment.block(block).expect("a block"), &route);
+        };
+        // Of one that is dead and one that lives; nobody is in between.
+        counts(layout::RETIRED, "GET /health", (3, 3_000_000));
+        counts(layout::RETIRED, "GET /report", (1, 4_000_000));
+        counts(2, "GET /health", (1, 5_000_000));
+        counts(2, "GET /report", (9, 90_000_000));
+        counts(2, "GET /never", (0, 0));
+        assert_eq!(
+            super::quick_routes(&segment).expect("they are read"),
+            [("GET /health".into(), 1_000), ("GET /report".into(), 4_000)]
+        );
+        store(&segment.block(2).expect("a block")[META + Meta::Pid as usize], 1);
+        assert_eq!(super::quick_routes(&segment).expect("they are read"), [("GET /health".into(), 2_000)]);
+    }
+}
