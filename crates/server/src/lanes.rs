@@ -14,11 +14,13 @@
 //! served (but in overload: `lanes/order.rs`), and lanes that can go on take turns, so that none starves; what is unknown need
 //! not wait behind what is slow.
 //! A call that was begun as a quick one and takes as long as slow ones do counts as slow from then on.
+//! One thread is kept before the rule can ask for it, too (`lanes/early.rs`).
 //!
 //! Nothing is measured while nothing is slow: lanes are asleep until a call has taken some milliseconds or half of the
 //! threads are inside, and fall asleep again when there has been no slow call for a while.
 
 mod by_hand;
+mod early;
 mod fair;
 mod inside;
 mod mark;
@@ -32,6 +34,7 @@ mod words;
 use by_hand::RouteLimits;
 pub(crate) use by_hand::said_of;
 pub use by_hand::{Below, ByHand, FairBy, Priority};
+use early::{Early, LONE_MS};
 pub use fair::SHARES;
 use inside::Inside;
 pub use inside::Ticket;
@@ -95,6 +98,9 @@ pub struct Lanes {
     last: usize,
     by_hand: ByHand,
     limits: RouteLimits,
+    early: Early,
+    /// Some routes are slow, and the rule has found that others are not so much quicker that they are told apart.
+    alike: bool,
     /// What the rule has said does not fit what is seen.
     unsettled: bool,
     /// From so many that are out on somebody has a look: none while they are awake, half of the threads while they sleep.
@@ -124,6 +130,8 @@ impl Lanes {
             inside: Inside::default(),
             front_was_last: false,
             last: 1,
+            early: Early::default(),
+            alike: false,
             unsettled: false,
             looked_at_from: 0,
             woke_us: None,
@@ -154,9 +162,11 @@ impl Lanes {
 
     /// Something is slow: from now on it is measured.
     pub fn wake(&mut self) {
-        if !self.awake && self.threads >= FEWEST_THREADS {
+        if !self.awake && self.has_lanes() {
             self.set_awake(true);
             self.woke_us = None;
+            // Whoever is next looks at once.
+            self.looked_us = 0;
         }
     }
 
@@ -164,7 +174,7 @@ impl Lanes {
         self.awake = awake;
         self.looked_at_from = match awake {
             true => 0,
-            false if self.threads < FEWEST_THREADS => u32::MAX,
+            false if !self.has_lanes() => u32::MAX,
             false => self.threads / 2,
         };
     }
@@ -202,8 +212,10 @@ impl Lanes {
         let mean_us = found.1.and_then(|place| self.routes.known(place)).and_then(routes::Route::mean_us);
         let lane = match (mean_us, self.split) {
             // With so few threads nothing but what is said is slow.
-            (None, _) if self.threads >= FEWEST_THREADS => Lane::Unknown,
+            (None, _) if self.has_lanes() => Lane::Unknown,
             (Some(mean_us), Some(split)) if mean_us >= split.at_us => Lane::Slow,
+            // The rule has not been asked since it took so long.
+            (Some(mean_us), None) if mean_us >= SLOW_US && self.has_lanes() && !self.alike => Lane::Slow,
             _ => Lane::Express,
         };
         let short = mean_us.is_some_and(|mean_us| mean_us < SHORT_US);
@@ -213,6 +225,11 @@ impl Lanes {
             mark.limit = self.limits.of(route.1);
         }
         mark
+    }
+
+    /// The same once more, for one that has waited as nobody knew: by now somebody may.
+    pub fn judge_again(&mut self, mark: &mut Mark, name: u64, route: (&[u8], &[u8])) {
+        *mark = Mark { share: mark.share, ..self.judge(name, route) };
     }
 
     /// The share of a client, by what it is told apart by: of a keyed hash, so that nobody can choose whose it is.
@@ -265,9 +282,18 @@ impl Lanes {
     /// The next queue that may go on: they take turns.
     fn beside<T: Waits>(&self, queues: &Queues<T>) -> Option<usize> {
         let admits_others = self.admits_others();
-        if queues.is_empty() || !admits_others && queues.limited() == 0 {
+        if queues.is_empty() || !admits_others && !self.may_admit_last() && queues.limited() == 0 {
             return None;
         }
+        // While those are inside of which it is not known yet whether they are slow, nobody unknown is tried beside them: a
+        // crowd of one kind comes all at once.
+        let admits_last = self.may_admit_last() && self.inside.young() == 0;
+        // Whoever is slow has it where nobody else has wanted it for a while: a crowd may come one by one.
+        let order = Order { now: self.looked_us / 1000, after: LONE_MS };
+        let admits_lone = self.may_admit_last()
+            && !self.early.knows_quick
+            && queues.len() - queues.limited() == 1
+            && queues.is_overload(order);
         let all = 2 + self.limits.len();
         (1..=all).map(|further| (self.last + further) % all).find(|&place| match lane_at(place) {
             lane if queues.waiting(lane) == 0 => false,
@@ -275,8 +301,21 @@ impl Lanes {
             lane @ Lane::Limited(limit) => {
                 !self.limits.is_reached(limit) && (admits_others || queues.are_quick(lane))
             }
-            _ => admits_others,
+            Lane::Slow => admits_others || admits_lone,
+            _ => admits_others || admits_last,
         })
+    }
+
+    /// True: a thread is free that is kept, but not as the rule has asked for it: on it may be tried what nobody knows.
+    #[inline]
+    fn may_admit_last(&self) -> bool {
+        self.kept_for_sure() == 0 && self.others_inside() < self.threads
+    }
+
+    /// True: it is about to be known whether those that are inside are slow, and who waits may begin then. Nothing else
+    /// tells of that.
+    pub fn are_watched(&self) -> bool {
+        self.may_admit_last() && self.inside.young() > 0 && !self.admits_others()
     }
 
     /// True: there is a thread for a request that is not known to be quick, beside those that are kept.
@@ -291,16 +330,41 @@ impl Lanes {
         self.out.saturating_sub(self.inside.quick())
     }
 
-    /// So many requests that are not known to be quick may begin at once.
+    /// So many requests that are not known to be quick may begin at once, or soon.
     pub fn room_for_others(&self) -> u32 {
-        self.threads.saturating_sub(self.others_inside() + self.kept())
+        self.threads.saturating_sub(self.others_inside() + self.kept_for_sure())
     }
 
-    /// Threads that are kept for quick routes: as the rule says, and one where lanes are said by hand.
+    /// Threads that are kept for quick routes.
     #[inline]
     pub fn kept(&self) -> u32 {
+        self.kept_for_sure().max(u32::from(self.has_lanes() && self.early.keeps()))
+    }
+
+    /// The same, as the rule says, and one where lanes are said by hand.
+    #[inline]
+    fn kept_for_sure(&self) -> u32 {
         let by_rule = self.split.map_or(0, |split| split.reserve);
         by_rule.max(u32::from(self.always && !self.by_hand.lanes.is_empty()))
+    }
+
+    /// With few threads there are only those that somebody wants.
+    #[inline]
+    fn has_lanes(&self) -> bool {
+        self.threads >= FEWEST_THREADS
+    }
+
+    /// Nobody has looked since they woke: whoever knows of quick routes tells of them now ([`Lanes::learn`]).
+    #[inline]
+    pub fn have_just_woken(&self) -> bool {
+        self.awake && self.woke_us.is_none()
+    }
+
+    /// A quick route of which somebody else knows, by its method and path: its calls take so long on average.
+    pub fn learn(&mut self, name: &str, mean_us: Micros, now_us: Micros) {
+        if self.has_lanes() && mean_us < SLOW_US && self.routes.learn(name, mean_us, now_us) {
+            self.early.knows_quick = true;
+        }
     }
 
     /// What the rule said the last time.
@@ -345,6 +409,8 @@ impl Lanes {
         if took_us >= SLOW_US {
             self.slow_us = now_us;
         }
+        // Whoever begins next finds a thread less, though the rule is asked later.
+        self.early.knows_quick |= mean_us.is_some_and(|mean_us| mean_us < SLOW_US);
         self.unsettled |= mean_us.is_some_and(|mean_us| match self.split {
             None => mean_us >= SLOW_US,
             Some(split) => split.reserve == 0 && mean_us < split.at_us,
@@ -373,6 +439,7 @@ impl Lanes {
             self.decided_us = now_us.saturating_sub(DECIDE_AGAIN_US);
             self.unsettled = true;
         }
+        self.early.look(now_us, any_wait && self.others_inside() + 1 >= self.threads);
         self.routes.forget_long();
         let (long_us, is_split) = (self.long_us(), self.split.is_some());
         let many = (self.threads / MANY).max(2);
@@ -393,6 +460,8 @@ impl Lanes {
         self.figures.clear();
         self.routes.close_window(since_us, now_us, &mut self.figures);
         self.split = rule::split(&mut self.figures, self.threads, self.split);
+        self.early.knows_quick = self.figures.iter().any(|figure| figure.mean_us < SLOW_US);
+        self.alike = self.split.is_none() && self.figures.iter().any(|figure| figure.mean_us >= SLOW_US);
         self.decided_us = now_us;
         self.unsettled = false;
     }

@@ -39,6 +39,8 @@ pub(crate) struct Poller {
     pub looked: Millis,
     /// No deadline that anybody has asked for is earlier.
     due: Millis,
+    /// When somebody wakes it who cannot wait for a grain of the timer.
+    soon: Millis,
     /// Clocks are compared at the next look from then on.
     compare_at: Millis,
     brisk: bool,
@@ -60,6 +62,7 @@ impl Poller {
             now,
             looked: now,
             due: NEVER,
+            soon: NEVER,
             compare_at: now,
             brisk: false,
         })
@@ -108,13 +111,23 @@ impl Poller {
     pub fn wake_by(&mut self, at: Millis) {
         if at < self.due {
             self.due = at;
-            self.reactor.wake_at(at.max(self.now + GRAIN_MS));
+            self.reactor.wake_at(at.max(self.now + GRAIN_MS).min(self.soon));
+        }
+    }
+
+    /// The same for what is worth a wake-up of its own: to the millisecond.
+    pub fn wake_soon(&mut self, at: Millis) {
+        if at < self.soon {
+            self.soon = at;
+            self.due = self.due.min(at);
+            self.reactor.wake_at(at);
         }
     }
 
     /// The timer has fired, and is set to nothing.
     pub fn is_due(&mut self) {
         self.due = NEVER;
+        self.soon = NEVER;
     }
 
     /// Has edges of a connection told from now on.

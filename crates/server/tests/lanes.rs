@@ -12,16 +12,82 @@ fn both(kinds: &[Kind], threads: u32, lasts: u64) -> (Vec<Became>, Vec<Became>) 
 
 const FAST: Kind = Kind { path: "/", asks: Asks::Rate(500), takes: Takes::About(20 * US), from: 0 };
 
-#[test]
-fn quick_requests_of_one_kind_are_played_as_in_one_queue() {
-    let (lanes, queue) = both(&[kind("/", Asks::Clients(64), Takes::About(50 * US))], 32, S / 5);
-    assert!(lanes[0].waits() == queue[0].waits(), "somebody waits longer, or less long");
+/// How much of one kind is done with lanes, beside one queue, from some moment on.
+fn part_done(kinds: &[Kind], lasts: u64, from: u64) -> f64 {
+    let (lanes, queue) = both(kinds, 32, lasts);
+    lanes[0].done(from) / queue[0].done(from)
 }
 
 #[test]
-fn slow_requests_of_one_kind_are_played_as_in_one_queue() {
-    let (lanes, queue) = both(&[kind("/slow", Asks::Clients(100), Takes::About(50 * MS))], 32, 20 * S);
-    assert!(lanes[0].waits() == queue[0].waits(), "somebody waits longer, or less long");
+fn quick_requests_of_one_kind_are_played_as_in_one_queue() {
+    let kinds = [kind("/", Asks::Clients(64), Takes::About(50 * US))];
+    let (lanes, queue) = both(&kinds, 32, S / 5);
+    // The last thread is not for the first crowd until one of its calls has ended.
+    let (p99, in_queue) = (lanes[0].p99(MS), queue[0].p99(MS));
+    assert!(p99 <= in_queue + in_queue / 100, "{p99} and {in_queue} us");
+    assert!(part_done(&kinds, S / 5, 0) >= 0.99);
+}
+
+#[test]
+fn slow_requests_of_one_kind_have_all_threads_but_one_at_first_and_all_of_them_then() {
+    let kinds = [kind("/slow", Asks::Clients(100), Takes::About(50 * MS))];
+    let first = part_done(&kinds, 10 * S, 0);
+    assert!(first >= 0.96, "{first}");
+    let then = part_done(&kinds, 30 * S, 11 * S);
+    assert!(then >= 0.99, "{then}");
+}
+
+#[test]
+fn slow_requests_of_one_kind_that_hardly_wait_have_all_threads_but_one_at_least() {
+    for clients in [32, 33] {
+        let kinds = [kind("/slow", Asks::Clients(clients), Takes::About(50 * MS))];
+        let (first, then) = (part_done(&kinds, 10 * S, 0), part_done(&kinds, 30 * S, 15 * S));
+        assert!(first >= 0.96 && then >= 0.99, "{clients} clients: {first}, then {then}");
+    }
+}
+
+/// Calls that all take as long.
+fn exactly(us: u64) -> Takes {
+    Takes::Mostly(us, us, 0)
+}
+
+#[test]
+fn the_first_crowd_of_slow_requests_leaves_a_thread_to_quick_ones_that_came_before() {
+    let rarely = Kind { asks: Asks::Rate(1), takes: exactly(50 * US), ..FAST };
+    for (threads, has_statistics) in [(4, true), (4, false), (8, true), (8, false), (32, true), (32, false)] {
+        for length in [50 * MS, S, 5 * S] {
+            let crowd = Kind { from: 60 * S, ..kind("/slow", Asks::Clients(4 * threads), exactly(length)) };
+            let (became, _) =
+                play(&[rarely, crowd], threads, 60 * S + 4 * length, Rules { has_statistics, ..RULES });
+            let longest = became[0].longest();
+            assert!(longest <= 9 * MS, "{threads} threads, {length} us, {has_statistics}: {longest} us");
+        }
+    }
+}
+
+#[test]
+fn the_first_crowd_leaves_a_thread_to_quick_requests_that_nobody_has_seen() {
+    let new = Kind { asks: Asks::Rate(3), takes: exactly(50 * US), ..FAST };
+    for threads in [4, 8, 32] {
+        let crowd = kind("/slow", Asks::Clients(4 * threads), exactly(2 * S));
+        let (became, _) = play(&[crowd, Kind { from: S / 10, ..new }], threads, 20 * S, RULES);
+        let longest = became[1].longest();
+        assert!(longest <= 9 * MS, "{threads} threads: {longest} us");
+        // Where there was none for long, the first one waits for one slow call, and no other does.
+        let (became, _) = play(&[crowd, Kind { from: 31 * S, ..new }], threads, 50 * S, RULES);
+        assert!(became[1].longest() <= 2 * S, "{threads} threads: {} us", became[1].longest());
+        let longest = became[1].longest_between(33 * S, 50 * S);
+        assert!(longest <= MS, "{threads} threads: {longest} us after the first");
+    }
+}
+
+#[test]
+fn two_new_slow_routes_at_once_keep_a_quick_one_waiting_for_one_call_at_most() {
+    let new = |path| kind(path, Asks::Clients(64), exactly(S));
+    let quick = Kind { asks: Asks::Rate(20), takes: exactly(50 * US), from: S / 10, ..FAST };
+    let (became, _) = play(&[new("/one"), new("/two"), quick], 32, 20 * S, RULES);
+    assert!(became[2].longest() <= S, "{} us", became[2].longest());
+    assert!(became[2].longest_between(2 * S, 20 * S) <= MS);
 }
 
 #[test]

@@ -15,8 +15,17 @@ pub struct Call {
     /// Its route's place.
     pub route: u16,
     pub since_us: Micros,
+    counts: Counts,
+}
+
+/// What a call counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counts {
     /// It was begun as a quick one, and has not taken longer than those do.
-    quick: bool,
+    Quick,
+    /// It was not, and has not taken longer either.
+    Young,
+    Long,
 }
 
 /// All calls that are inside and were begun by the rule.
@@ -25,12 +34,14 @@ pub struct Inside {
     calls: Vec<Option<Call>>,
     free: Vec<Ticket>,
     quick: u32,
+    young: u32,
 }
 
 impl Inside {
     /// A call begins, as a quick one or not. None where more are inside than can be told apart.
     pub fn add(&mut self, route: u16, quick: bool, since_us: Micros) -> Option<Ticket> {
-        let call = Some(Call { route, since_us, quick });
+        let counts = if quick { Counts::Quick } else { Counts::Young };
+        let call = Some(Call { route, since_us, counts });
         let ticket = match self.free.pop() {
             Some(ticket) => {
                 self.calls[place(ticket)] = call;
@@ -43,13 +54,15 @@ impl Inside {
             }
         };
         self.quick += u32::from(quick);
+        self.young += u32::from(!quick);
         Some(ticket)
     }
 
     /// A call has ended.
     pub fn remove(&mut self, ticket: Ticket) -> Option<Call> {
         let call = self.calls.get_mut(place(ticket))?.take()?;
-        self.quick -= u32::from(call.quick);
+        self.quick -= u32::from(call.counts == Counts::Quick);
+        self.young -= u32::from(call.counts == Counts::Young);
         self.free.push(ticket);
         Some(call)
     }
@@ -60,6 +73,12 @@ impl Inside {
         self.quick
     }
 
+    /// How many do not, and were not found to take long.
+    #[inline]
+    pub fn young(&self) -> u32 {
+        self.young
+    }
+
     /// Goes through those that are inside for `long_us` or longer, none of which counts as quick any more: its route, and
     /// for how long.
     pub fn overdue(&mut self, now_us: Micros, long_us: Micros, mut found: impl FnMut(u16, Micros)) {
@@ -68,7 +87,11 @@ impl Inside {
             if age < long_us {
                 continue;
             }
-            self.quick -= u32::from(std::mem::take(&mut call.quick));
+            match std::mem::replace(&mut call.counts, Counts::Long) {
+                Counts::Quick => self.quick -= 1,
+                Counts::Young => self.young -= 1,
+                Counts::Long => {}
+            }
             found(call.route, age);
         }
     }
@@ -88,11 +111,13 @@ mod tests {
         let first = inside.add(7, true, 1_000).expect("room");
         let second = inside.add(7, true, 4_000).expect("room");
         inside.add(8, false, 0).expect("room");
-        assert_eq!(inside.quick(), 2);
+        let last = inside.add(8, false, 2_000).expect("room");
+        assert_eq!((inside.quick(), inside.young()), (2, 2));
         let mut found = Vec::new();
         inside.overdue(6_000, 5_000, |route, age| found.push((route, age)));
         assert_eq!(found, [(7, 5_000), (8, 6_000)]);
-        assert_eq!(inside.quick(), 1);
+        assert_eq!((inside.quick(), inside.young()), (1, 1));
+        assert!(inside.remove(last).is_some() && inside.young() == 0);
         assert!(inside.remove(first).is_some_and(|call| call.since_us == 1_000));
         assert!(inside.remove(second).is_some());
         assert_eq!(inside.quick(), 0);

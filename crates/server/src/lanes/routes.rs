@@ -26,6 +26,8 @@ const SHAPES: usize = 64;
 const CALLS: u32 = 32;
 /// What stays of them in each window, in eighths.
 const KEPT: u32 = 7;
+/// What somebody else knows counts as so many: the first call that is measured, on a machine that has just become busy, tells less.
+const LEARNT: u32 = 8;
 /// How much the last window counts for how many threads are busy.
 const NEWEST: f64 = 0.25;
 /// A route that was not asked for so long makes room for others, where they are many.
@@ -215,6 +217,24 @@ impl Routes {
         self.routes[usize::from(place)] = Some(route);
         self.places.insert(key, place);
         place
+    }
+
+    /// What somebody else knows of a route, by its method and its path, in which keys may have any form. False: it was known.
+    pub fn learn(&mut self, name: &str, mean_us: Micros, now_us: Micros) -> bool {
+        let (method, path) = name.split_once(' ').unwrap_or(("GET", name));
+        let is_key = |part: &&str| part.contains(['*', '{', '<', ':']);
+        let parts: Vec<&str> = path.split('/').map(|part| if is_key(&part) { "0" } else { part }).collect();
+        let path = parts.join("/");
+        let route = (method.as_bytes(), path.as_bytes());
+        let names = self.names(route.0, route.1);
+        if self.find(names, route).1.is_some() {
+            return false;
+        }
+        let place = self.add(route.0, route.1, now_us);
+        if let Some(route) = self.at(place) {
+            (route.calls, route.total_us) = (LEARNT, mean_us * u64::from(LEARNT));
+        }
+        true
     }
 
     fn at(&mut self, place: u16) -> Option<&mut Route> {

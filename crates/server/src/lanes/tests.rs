@@ -182,24 +182,112 @@ fn what_is_unknown_has_no_kept_thread_and_need_not_wait_behind_what_is_slow() {
     }
 }
 
+/// Somebody waits for the thread that is kept, for as long as one is though no quick route is known.
+fn wait_out(played: &mut Played) {
+    for _ in 0..2 {
+        let inside = played.fill();
+        played.lanes.look(played.now, true);
+        played.now += early::TRIAL_US;
+        played.lanes.look(played.now, true);
+        inside.into_iter().for_each(|mark| played.end(mark));
+    }
+}
+
 #[test]
-fn nothing_known_but_slow_routes_keeps_no_thread_idle() {
+fn nothing_known_but_slow_routes_keeps_no_thread_idle_for_long() {
     let mut played = Played::new(8);
     played.call("/slow", 50 * MS);
     played.pass(DECIDE_US);
     assert_eq!(played.judge("/slow"), Lane::Slow);
+    let inside = played.fill();
+    assert_eq!(inside.len(), 7);
+    inside.into_iter().for_each(|mark| played.end(mark));
+    wait_out(&mut played);
     assert_eq!(played.fill().len(), 8);
 }
 
 #[test]
-fn the_first_quick_call_beside_slow_ones_is_answered_to_at_once() {
+fn the_first_quick_call_keeps_a_thread_before_the_next_one_begins() {
     let mut played = Played::new(8);
     played.call("/slow", 50 * MS);
-    played.pass(DECIDE_US);
+    wait_out(&mut played);
     assert_eq!(played.lanes.kept(), 0);
-    played.call("/new", 100);
+    let mark = played.begin("/new");
+    played.now += 100;
+    played.end(mark);
+    assert_eq!((played.lanes.kept(), played.fill().len()), (1, 7));
     played.pass(DECIDE_AGAIN_US);
-    assert_eq!(played.lanes.kept(), 1);
+    assert_eq!(played.lanes.kept(), 1, "the rule says the same");
+}
+
+#[test]
+fn a_crowd_that_nobody_has_seen_before_does_not_have_the_last_thread() {
+    for threads in [4, 8, 32] {
+        let mut played = Played::new(threads);
+        while played.lanes.admits_others() {
+            played.begin("/slow");
+        }
+        let crowd = waiting(&[Lane::Unknown; 3]);
+        assert_eq!(played.lanes.pick(false, &crowd), Pick::Nobody, "nobody knows whether they are slow");
+        assert!(played.lanes.are_watched());
+        played.pass(SLOW_US);
+        assert!(!played.lanes.are_watched());
+        assert_eq!(played.judge("/slow"), Lane::Slow, "by now that is known, and who waits is judged again");
+        let crowd = [Lane::Slow; 3];
+        assert_eq!(played.lanes.pick(false, &waiting(&crowd)), Pick::Nobody);
+        let beside = waiting(&[Lane::Slow, Lane::Slow, Lane::Unknown]);
+        assert_eq!(played.lanes.pick(false, &beside), Pick::Next(Lane::Unknown), "it may be a quick one");
+        assert_eq!(
+            played.lanes.pick(false, &waiting(&crowd[..1])),
+            Pick::Next(Lane::Slow),
+            "nobody else waits"
+        );
+    }
+}
+
+#[test]
+fn whoever_is_known_to_be_quick_from_elsewhere_finds_a_thread() {
+    let mut played = Played { lanes: Lanes::new(8, &ByHand::default()), now: 1_000 * MS };
+    played.lanes.wake();
+    assert!(played.lanes.have_just_woken());
+    for (name, mean_us) in [("GET /health", 40), ("GET /orders/{number}", 900), ("GET /report", 70 * MS)] {
+        played.lanes.learn(name, mean_us, played.now);
+    }
+    played.lanes.look(played.now, false);
+    assert!(!played.lanes.have_just_woken());
+    let judged = ["/health", "/orders/17", "/report"].map(|path| played.judge(path));
+    assert_eq!(judged, [Lane::Express, Lane::Express, Lane::Unknown]);
+    played.call("/health", 10 * MS);
+    assert_eq!(played.judge("/health"), Lane::Express, "one call tells less than all before it");
+    assert_eq!(played.fill().len(), 7);
+    played.pass(2 * early::TRIAL_US);
+    assert_eq!(played.lanes.pick(false, &waiting(&[Lane::Slow])), Pick::Nobody);
+}
+
+#[test]
+fn what_is_known_from_elsewhere_does_not_go_before_what_was_measured() {
+    let mut played = Played::taught(8);
+    played.lanes.learn("GET /slow", 40, played.now);
+    assert_eq!(played.judge("/slow"), Lane::Slow);
+    // With few threads nobody is told apart, whatever is known.
+    let mut few = Lanes::new(FEWEST_THREADS - 1, &ByHand::default());
+    few.learn("GET /health", 40, MS);
+    assert_eq!(few.kept(), 0);
+}
+
+#[test]
+fn a_slow_route_is_slow_before_the_rule_was_asked_and_not_where_it_tells_nobody_apart() {
+    let mut played = Played::new(8);
+    let mark = played.begin("/slow");
+    played.now += 12 * MS;
+    played.end(mark);
+    assert_eq!(played.judge("/slow"), Lane::Slow);
+    for _ in 0..5 {
+        played.call("/other", 4 * MS);
+    }
+    played.pass(DECIDE_US);
+    assert_eq!(played.lanes.split(), None);
+    assert_eq!((played.judge("/slow"), played.judge("/other")), (Lane::Express, Lane::Express));
 }
 
 #[test]

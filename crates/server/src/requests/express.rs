@@ -12,8 +12,10 @@ use crate::lanes::{End, Lane, Lanes, Pick};
 use crate::log::Level;
 use crate::poller::Poller;
 
-/// While somebody waits in a lane, lanes are looked at so often at least.
+/// While somebody waits in a lane, lanes are looked at so often at least, ...
 const LOOK_MS: Millis = 200;
+/// ... and so soon where it is about to be known whether those that are inside are slow.
+const LOOK_SOON_MS: Millis = 3;
 /// So often the supervisor is told who waits.
 const TELL_MS: Millis = 2_000;
 /// So often it is logged, where it is always about the same routes.
@@ -38,6 +40,7 @@ impl Requests {
         let now_us = monotonic_us();
         self.chosen_us = now_us;
         self.lanes.set_threads(self.engine.threads());
+        self.teach_lanes(poller, now_us);
         self.lanes.look(now_us, !self.lined_up.is_empty());
         if !self.lined_up.is_empty() {
             self.measure_lanes(now_us / 1000);
@@ -76,6 +79,16 @@ impl Requests {
         }
     }
 
+    /// Lanes that have just woken hear which routes were quick while they slept.
+    #[inline]
+    fn teach_lanes(&mut self, poller: &Poller, now_us: u64) {
+        if self.lanes.have_just_woken() {
+            for (name, mean_us) in poller.statistics.quick_routes() {
+                self.lanes.learn(&name, mean_us, now_us);
+            }
+        }
+    }
+
     /// Whoever is not known to be quick waits beside the front.
     fn clear_front(&mut self) {
         while let Some(front) = self.batch.at(0) {
@@ -93,7 +106,18 @@ impl Requests {
     /// The next of a lane comes to the front. False: it has to wait elsewhere, as its route has a limit.
     fn bring_to_front(&mut self, lane: Lane) -> bool {
         let order = self.order(self.chosen_us / 1000);
-        let Some((end, next)) = self.lined_up.pop(lane, order) else { return false };
+        let (end, next) = loop {
+            let Some((end, mut next)) = self.lined_up.pop(lane, order) else { return false };
+            if lane == Lane::Unknown {
+                judged_again(&mut next, &mut self.lanes);
+                if next.lane.lane == Some(Lane::Slow) {
+                    let share = self.share_of(&mut next);
+                    self.lined_up.push(Lane::Slow, share, next);
+                    continue;
+                }
+            }
+            break (end, next);
+        };
         if let limited @ Lane::Limited(_) = self.lanes.place(&next.lane) {
             let mut next = next;
             let share = self.share_of(&mut next);
@@ -186,6 +210,7 @@ impl Requests {
             return;
         }
         self.lanes.set_threads(self.engine.threads());
+        self.teach_lanes(poller, monotonic_us());
         self.lanes.look(monotonic_us(), !self.lined_up.is_empty());
         if !self.lined_up.is_empty() {
             self.measure_lanes(poller.now);
@@ -229,6 +254,9 @@ impl Requests {
         self.engine.note_queued(self.lined_up.len(), self.lined_up.limited());
         if !self.lined_up.is_empty() {
             poller.wake_by(poller.now + LOOK_MS);
+            if self.lanes.are_watched() {
+                poller.wake_soon(poller.now + LOOK_SOON_MS);
+            }
         }
     }
 }
@@ -239,6 +267,12 @@ pub(super) fn judged(exchange: &mut Exchange, lanes: &mut Lanes) {
         let name = name_of(&exchange.head, lanes);
         exchange.lane = lanes.judge(name, (exchange.head.method(), exchange.head.path()));
     }
+}
+
+/// The same once more, for one that has waited as nobody knew.
+fn judged_again(exchange: &mut Exchange, lanes: &mut Lanes) {
+    let name = name_of(&exchange.head, lanes);
+    lanes.judge_again(&mut exchange.lane, name, (exchange.head.method(), exchange.head.path()));
 }
 
 /// What its route is known by: found out once for all requests with these bytes.

@@ -4,13 +4,15 @@
 //! long as its kind says; what it costs a processor is left out.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use server::lanes::{ByHand, Lane, Lanes, Mark, Order, Pick, Queues, Waits};
 
 pub const US: u64 = 1;
 pub const MS: u64 = 1_000;
 pub const S: u64 = 1_000_000;
+/// A call that was begun while nothing was measured is noted where it took so long.
+const LATE: u64 = 5 * MS;
 
 /// How long a call has a thread.
 #[derive(Clone, Copy)]
@@ -146,8 +148,16 @@ impl Chance {
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Happens {
-    Ends { kind: usize, mark: usize },
-    Asked { kind: usize },
+    Ends {
+        kind: usize,
+        mark: usize,
+        began: u64,
+    },
+    Asked {
+        kind: usize,
+    },
+    /// Nothing, but that it is time to look.
+    Due,
 }
 
 struct Waiting {
@@ -171,10 +181,13 @@ pub struct Rules {
     pub newest_first_after: u64,
     /// Who has waited for longer is not begun.
     pub patience: u64,
+    /// Quick routes are known to its statistics.
+    pub has_statistics: bool,
 }
 
 /// As a worker that nobody has told anything, but that requests may wait for ever.
-pub const RULES: Rules = Rules { has_lanes: true, newest_first_after: 1_000, patience: u64::MAX };
+pub const RULES: Rules =
+    Rules { has_lanes: true, newest_first_after: 1_000, patience: u64::MAX, has_statistics: false };
 
 /// A worker with so many threads, and its queues.
 pub struct Worker {
@@ -186,32 +199,36 @@ pub struct Worker {
     queues: Queues<Waiting>,
     marks: Vec<(Mark, String)>,
     free: Vec<usize>,
+    /// How long calls took that have ended: the last of each path.
+    took: HashMap<String, u64>,
 }
 
 impl Worker {
     fn new(threads: u32, rules: Rules) -> Self {
-        let lanes = rules.has_lanes.then(|| {
-            let mut lanes = Lanes::new(threads, &ByHand::default());
-            lanes.wake();
-            lanes
-        });
+        let lanes = rules.has_lanes.then(|| Lanes::new(threads, &ByHand::default()));
         let (front, queues) = (VecDeque::new(), Queues::default());
-        Self { threads, busy: 0, rules, lanes, front, queues, marks: Vec::new(), free: Vec::new() }
+        let took = HashMap::new();
+        Self { threads, busy: 0, rules, lanes, front, queues, marks: Vec::new(), free: Vec::new(), took }
     }
 
     /// The next request that begins, if a thread is free and one may: as `requests/express.rs` does it.
     fn next(&mut self, now: u64) -> Option<Waiting> {
+        let Some(lanes) = &mut self.lanes else {
+            return if self.busy < self.threads { self.front.pop_front() } else { None };
+        };
         if self.busy >= self.threads {
+            lanes.wake();
             return None;
         }
-        let Some(lanes) = &mut self.lanes else { return self.front.pop_front() };
+        if !lanes.are_awake() {
+            return self.front.pop_front();
+        }
+        if lanes.have_just_woken() && self.rules.has_statistics {
+            self.took.iter().for_each(|(path, took)| lanes.learn(&format!("GET {path}"), *took, now));
+        }
         lanes.look(now, !self.queues.is_empty());
         while let Some(front) = self.front.front_mut() {
-            if front.mark.lane.is_none() {
-                let route: (&[u8], &[u8]) = (b"GET", front.path.as_bytes());
-                let name = lanes.name(route.0, route.1);
-                front.mark = lanes.judge(name, route);
-            }
+            judge(lanes, front);
             match (front.mark.lane, self.front.pop_front()) {
                 (Some(Lane::Express) | None, Some(front)) => {
                     self.front.push_front(front);
@@ -221,21 +238,40 @@ impl Worker {
                 (_, None) => {}
             }
         }
-        match lanes.pick(!self.front.is_empty(), &self.queues) {
-            Pick::Front => self.front.pop_front(),
-            Pick::Next(lane) => {
-                let order = Order { now: now / MS, after: self.rules.newest_first_after };
-                self.queues.pop(lane, order).map(|(_, next)| next)
+        loop {
+            let lane = match lanes.pick(!self.front.is_empty(), &self.queues) {
+                Pick::Front => return self.front.pop_front(),
+                Pick::Next(lane) => lane,
+                Pick::Nobody => return None,
+            };
+            let order = Order { now: now / MS, after: self.rules.newest_first_after };
+            while let Some((_, mut next)) = self.queues.pop(lane, order) {
+                if lane == Lane::Unknown {
+                    next.mark = Mark::default();
+                    judge(lanes, &mut next);
+                }
+                if lane == Lane::Unknown && next.mark.lane == Some(Lane::Slow) {
+                    self.queues.push(Lane::Slow, 0, next);
+                } else {
+                    return Some(next);
+                }
             }
-            Pick::Nobody => None,
         }
+    }
+
+    /// In how long lanes are looked at though nothing has happened.
+    fn look_in(&self) -> Option<u64> {
+        let lanes = self.lanes.as_ref().filter(|lanes| lanes.are_awake() && !self.queues.is_empty())?;
+        Some(if lanes.are_watched() { 3 * MS } else { 200 * MS })
     }
 
     /// One begins: its place among those that are inside.
     fn begin(&mut self, mut waiting: Waiting, now: u64) -> usize {
         self.busy += 1;
-        if let Some(lanes) = &mut self.lanes {
-            lanes.goes_out();
+        if let Some(lanes) = &mut self.lanes
+            && lanes.goes_out()
+        {
+            judge(lanes, &mut waiting);
             lanes.begin(&mut waiting.mark, (b"GET", waiting.path.as_bytes()), now);
         }
         let place = self.free.pop().unwrap_or_else(|| {
@@ -256,13 +292,30 @@ impl Worker {
         }
     }
 
-    fn end(&mut self, place: usize, now: u64) {
+    fn end(&mut self, place: usize, took: u64, now: u64) {
         self.busy -= 1;
         self.free.push(place);
-        if let Some(lanes) = &mut self.lanes {
-            lanes.comes_back();
-            lanes.end(&mut self.marks[place].0, now, true);
+        let (mark, path) = &mut self.marks[place];
+        if self.rules.has_statistics {
+            self.took.insert(path.clone(), took);
         }
+        let Some(lanes) = &mut self.lanes else { return };
+        lanes.comes_back();
+        if mark.ticket.is_some() {
+            lanes.end(mark, now, true);
+        } else if took >= LATE {
+            let name = lanes.name(b"GET", path.as_bytes());
+            lanes.note_late(name, (b"GET", path.as_bytes()), took, now);
+        }
+    }
+}
+
+/// Which lane a request is for is judged once.
+fn judge(lanes: &mut Lanes, waiting: &mut Waiting) {
+    if waiting.mark.lane.is_none() {
+        let route: (&[u8], &[u8]) = (b"GET", waiting.path.as_bytes());
+        let name = lanes.name(route.0, route.1);
+        waiting.mark = lanes.judge(name, route);
     }
 }
 
@@ -280,6 +333,7 @@ pub fn play(kinds: &[Kind], threads: u32, lasts: u64, rules: Rules) -> (Vec<Beca
         events.extend((0..clients).map(|_| Reverse((kind.from, Happens::Asked { kind: at }))));
     }
     let mut asked_in_all = 0_u64;
+    let mut due: Option<u64> = None;
     while let Some(Reverse((now, happens))) = events.pop() {
         if now > lasts {
             break;
@@ -294,8 +348,9 @@ pub fn play(kinds: &[Kind], threads: u32, lasts: u64, rules: Rules) -> (Vec<Beca
                     events.push(Reverse((next, Happens::Asked { kind: at })));
                 }
             }
-            Happens::Ends { kind: at, mark } => {
-                worker.end(mark, now);
+            Happens::Due => due = None,
+            Happens::Ends { kind: at, mark, began } => {
+                worker.end(mark, now - began, now);
                 became[at].done.push(now);
                 if let Asks::Clients(_) = kinds[at].asks {
                     events.push(Reverse((now + 20 * US, Happens::Asked { kind: at })));
@@ -313,7 +368,13 @@ pub fn play(kinds: &[Kind], threads: u32, lasts: u64, rules: Rules) -> (Vec<Beca
             became[at].waited.push((waiting.asked, now - waiting.asked));
             let takes = kinds[at].takes.of(now, &mut chance);
             let mark = worker.begin(waiting, now);
-            events.push(Reverse((now + takes.max(1), Happens::Ends { kind: at, mark })));
+            events.push(Reverse((now + takes.max(1), Happens::Ends { kind: at, mark, began: now })));
+        }
+        if let Some(at) =
+            worker.look_in().map(|after| now + after).filter(|at| due.is_none_or(|due| *at < due))
+        {
+            due = Some(at);
+            events.push(Reverse((at, Happens::Due)));
         }
     }
     // Those that still wait have waited for so long.
