@@ -15,6 +15,7 @@ use reactor::sys::{Access, CloseOnFork, Handoff, ListenerFd, duplicate_file};
 use server::access::{AccessLog, Format};
 use server::engine::{AutoThreads, Config, LOCAL, QUIET_LOOKS, ServerTiming, Tracebacks};
 use server::health::{Check, HealthPaths, Patience};
+use server::lanes::rule::FEWEST_THREADS;
 use server::lanes::{ByHand, FairBy, Lane, Priority};
 use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
@@ -22,6 +23,7 @@ use server::request_deadlines::RequestTimeouts;
 use server::request_id::RequestIds;
 use server::scoreboard::Scoreboard;
 use server::sendfile::Sendfile;
+use server::statistics::quick_routes;
 use server::statistics::segment::{self, Segment};
 use server::statistics::spans::Writer;
 use server::tls::Material;
@@ -92,8 +94,8 @@ impl Settings {
         let level = Level::parse(&log_level)
             .ok_or_else(|| PyValueError::new_err(format!("setting log_level: '{log_level}' is no level")))?;
         let form = Form::parse(&get::<String>(settings, "log_form", String::new())?);
-        let fd: RawFd = get(settings, "log_fd", 2)?;
-        let log = Log::new(fd, level, limits.error_log_rate, form).unwrap_or_else(|_| Log::none());
+        let log = Log::new(get(settings, "log_fd", 2)?, level, limits.error_log_rate, form)
+            .unwrap_or_else(|_| Log::none());
         let trust: String = get(settings, "forwarded_allow_ips", LOCAL.into())?;
         let threads: usize = get(settings, "threads", 1)?;
         let (scoreboard, handoff) = scoreboard(settings)?;
@@ -105,6 +107,7 @@ impl Settings {
             threads_auto: threads_auto(settings)?,
             scoreboard,
             statistics: statistics(settings)?,
+            quick_routes: known_quick_routes(settings, threads)?,
             request_id: request_id(settings, unique)?,
             server_timing: server_timing(settings)?,
             tracing,
@@ -144,13 +147,12 @@ impl Settings {
             // What an application needs that is no WSGI in threads.
             ..Config::default()
         };
-        let script_name: String = get(settings, "script_name", String::new())?;
         Ok(Self {
             config,
             log,
             threads,
             watch_routes: get(settings, "watch_routes", false)?,
-            script_name: script_name.trim_end_matches('/').to_string(),
+            script_name: get::<String>(settings, "script_name", String::new())?.trim_end_matches('/').into(),
             url_scheme: get(settings, "url_scheme", "http".into())?,
             multiprocess: get(settings, "multiprocess", false)?,
         })
@@ -205,6 +207,14 @@ fn scoreboard(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Scoreboard>, Opt
 fn statistics(settings: &Bound<'_, PyDict>) -> PyResult<Option<&'static [AtomicU64]>> {
     let place: Option<(RawFd, usize)> = get(settings, "statistics", None)?;
     Ok(place.map(|(fd, row)| segment::join(fd, row)).transpose()?)
+}
+
+/// Which routes were quick with the workers before this one and beside it, for lanes: none where there are none.
+fn known_quick_routes(settings: &Bound<'_, PyDict>, threads: usize) -> PyResult<Vec<(String, u64)>> {
+    let place: Option<(RawFd, usize)> = get(settings, "statistics", None)?;
+    let Some((fd, _)) = place.filter(|_| threads >= FEWEST_THREADS as usize) else { return Ok(Vec::new()) };
+    let segment = Segment::open(duplicate_file(fd)?.into(), Access::Read)?;
+    Ok(quick_routes(&segment)?)
 }
 
 /// Where probes are answered, and where it is read how the server is: the same descriptor.

@@ -82,6 +82,8 @@ impl Requests {
     /// # Errors
     /// A folder of files that cannot be opened.
     pub fn new(engine: Arc<Engine>) -> io::Result<Self> {
+        let mut lanes = Lanes::new(engine.threads(), &engine.config.by_hand);
+        engine.config.quick_routes.iter().for_each(|(name, mean_us)| lanes.learn(name, *mean_us, 0));
         let (files, probes) = (Files::new(&engine)?.map(Box::new), Probes::new(&engine).map(Box::new));
         Ok(Self {
             natively: files.is_some() || probes.is_some(),
@@ -90,7 +92,7 @@ impl Requests {
             unjudged: false,
             natively_answered: 0,
             named: Arc::default(),
-            lanes: Lanes::new(engine.threads(), &engine.config.by_hand),
+            lanes,
             lined_up: Queues::default(),
             slow_throughput: Throughput::default(),
             limited_throughput: engine.config.by_hand.limits.iter().map(|_| Throughput::default()).collect(),

@@ -61,6 +61,8 @@ pub struct Config {
     pub scoreboard: Option<Scoreboard>,
     /// Where its statistics are written, for every process that may read them (`statistics::segment::join`).
     pub statistics: Option<&'static [AtomicU64]>,
+    /// Routes that were quick before this worker began: name, and how long a call takes on average, in microseconds.
+    pub quick_routes: Vec<(String, u64)>,
     /// A request that takes so long is remarkable, in milliseconds.
     pub slow_request: u64,
     /// Requests have names, by this header.
@@ -131,6 +133,7 @@ impl Default for Config {
             threads_auto: None,
             scoreboard: None,
             statistics: None,
+            quick_routes: Vec::new(),
             slow_request: 5000,
             request_id: None,
             server_timing: ServerTiming::Off,
