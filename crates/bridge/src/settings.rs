@@ -23,7 +23,7 @@ use server::request_deadlines::RequestTimeouts;
 use server::request_id::RequestIds;
 use server::scoreboard::Scoreboard;
 use server::sendfile::Sendfile;
-use server::statistics::quick_routes;
+use server::statistics::quick::quick_routes;
 use server::statistics::segment::{self, Segment};
 use server::statistics::spans::Writer;
 use server::tls::Material;
