@@ -346,3 +346,27 @@ def test_a_page_is_one_file_that_can_be_used_with_a_keyboard_and_asks_nobody(tmp
         assert page.locator("#graph button.found").all_inner_texts() == ["query (db.py:7)"]
         assert wrong == []
         browser.close()
+
+
+def test_requests_of_a_told_route_are_one_though_each_has_a_path_of_its_own(serve: Serve) -> None:
+    server = serve("told_routes:application", "--workers", "1", "--status-bind", "127.0.0.1:0")
+    ended = threading.Event()
+
+    def ask() -> None:
+        with server.connect() as sock:
+            buffer, number = bytearray(), 0
+            while not ended.is_set():
+                number += 1
+                sock.sendall(GET.format(f"/people/p-{number}/x").encode())
+                assert read_reply(sock, buffer)[0] == 200
+
+    client = threading.Thread(target=ask)
+    client.start()
+    try:
+        server.until(lambda: "GET /people/<name>/x" in statistics(server).totals()["routes"])
+        status, said = profiled(server, "--route", "GET /people/<name>/x")
+    finally:
+        ended.set()
+        client.join(PATIENCE)
+    assert status == 0, said
+    assert "GET /people/<name>/x" in said and "/people/p-" not in said, said

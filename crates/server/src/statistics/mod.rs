@@ -12,6 +12,7 @@ pub mod carried;
 pub mod histogram;
 mod kept;
 pub mod layout;
+mod patterns;
 pub mod phase;
 mod places;
 #[cfg(test)]

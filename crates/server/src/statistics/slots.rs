@@ -18,6 +18,7 @@ use super::layout::{
     self, Block, META, Meta, SLOT_COUNT, SLOT_WIDTH, Word, change, load, put_beginning, put_text,
     read_unchanged, store,
 };
+use super::patterns::told_of;
 use super::phase::{NO_SLOT, Times};
 use super::{routes, series, waiting};
 use crate::request_id::RequestId;
@@ -383,16 +384,14 @@ pub fn at(words: &[Word], thread: u64) -> Option<Inside> {
 }
 
 impl Inside {
-    /// The name of its route: the one that its worker knows, or else what would become one.
+    /// The name of its route: the one that its worker knows, or one that was told and could be its own, or else what would
+    /// become one.
     pub fn route_name(&self, words: &[Word]) -> String {
         let known = (self.route != 0).then(|| routes::read(words, self.route.into())).flatten();
-        known.map_or_else(
-            || {
-                let (method, path) = self.line.split_once(' ').unwrap_or((&self.line, ""));
-                routes::template(method.as_bytes(), path.as_bytes())
-            },
-            |route| route.name,
-        )
+        known.map(|route| route.name).or_else(|| told_of(words, &self.line)).unwrap_or_else(|| {
+            let (method, path) = self.line.split_once(' ').unwrap_or((&self.line, ""));
+            routes::template(method.as_bytes(), path.as_bytes())
+        })
     }
 }
 
