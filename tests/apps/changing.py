@@ -4,7 +4,14 @@ import gc
 import json
 
 KEPT = []
+#: Whose `environ` is held by something that is kept: of the objects that live each has a number of its own.
+HELD = set()
 NEXT = []
+
+
+def keeps(environ, held):
+    HELD.add(id(environ))
+    KEPT.append(held)
 
 
 def items(environ):
@@ -24,10 +31,10 @@ CHANGES = {
     "merges": lambda environ: environ.__ior__({"PATH_INFO": "/other"}),
     "defaults": lambda environ: environ.setdefault("x", "1"),
     "sets and takes back": lambda environ: (environ.__setitem__("x", "1"), environ.__delitem__("x")),
-    "keeps": KEPT.append,
-    "keeps a view": lambda environ: KEPT.append(environ.items()),
-    "keeps a generator": lambda environ: KEPT.append(items(environ)),
-    "keeps what holds it": lambda environ: KEPT.append([environ]),
+    "keeps": lambda environ: keeps(environ, environ),
+    "keeps a view": lambda environ: keeps(environ, environ.items()),
+    "keeps a generator": lambda environ: keeps(environ, items(environ)),
+    "keeps what holds it": lambda environ: keeps(environ, [environ]),
     "raises": lambda environ: raises(),
 }
 
@@ -50,9 +57,8 @@ def application(environ, start_response):
     if path == "/kept":
         found = {key: value for key, value in KEPT[-1].items() if isinstance(value, str)}
     if path == "/left":
-        # Those that are kept here are nobody else's.
-        held = {id(one) for kept in KEPT for one in (kept, *gc.get_referents(kept))}
-        found = sum(is_whole(one) and id(one) not in held for one in gc.get_objects())
+        # Those that are held here are nobody else's.
+        found = sum(is_whole(one) and id(one) not in HELD for one in gc.get_objects())
     if path == "/calm" and NEXT:
         CHANGES[NEXT.pop()](environ)
     start_response("200 OK", [("Content-Type", "application/json")])
