@@ -165,6 +165,7 @@ pub mod tracing;
 pub mod transport;
 #[cfg(not(loom))]
 pub mod turn;
+#[cfg(not(loom))]
 mod turned_away;
 #[cfg(not(loom))]
 pub mod unique;
