@@ -348,7 +348,7 @@ def test_a_page_is_one_file_that_can_be_used_with_a_keyboard_and_asks_nobody(tmp
         browser.close()
 
 
-def test_requests_of_a_told_route_are_one_though_each_has_a_path_of_its_own(serve: Serve) -> None:
+def test_requests_of_a_told_route_are_one_though_each_has_a_path_of_its_own(serve: Serve, tmp_path: Path) -> None:
     server = serve("told_routes:application", "--workers", "1", "--status-bind", "127.0.0.1:0")
     ended = threading.Event()
 
@@ -364,7 +364,7 @@ def test_requests_of_a_told_route_are_one_though_each_has_a_path_of_its_own(serv
     client.start()
     try:
         server.until(lambda: "GET /people/<name>/x" in statistics(server).totals()["routes"])
-        status, said = profiled(server, "--route", "GET /people/<name>/x")
+        status, said = profiled(server, "--route", "GET /people/<name>/x", "-o", str(tmp_path / "graph.html"))
     finally:
         ended.set()
         client.join(PATIENCE)
