@@ -175,14 +175,19 @@ def test_what_ended_with_its_worker_is_among_what_has_failed(serve: Serve) -> No
     ), shown
 
 
-def test_numbers_outlive_an_upgrade_of_the_program(serve: Serve) -> None:
+def upgradable(serve: Serve) -> tuple[Serving, dict[str, Any]]:
+    """A server that has counted three requests, and what it has."""
     server = serve("phases:application", "--workers", "1")
     shared = statistics(server)
     for number in range(3):
         with server.connect() as sock:
             sock.sendall(GET.format(f"/quick/{number}").encode())
             assert read_reply(sock, bytearray())[0] == 200
-    settled(server, shared, 3)
+    return server, settled(server, shared, 3)
+
+
+def test_numbers_outlive_an_upgrade_of_the_program(serve: Serve) -> None:
+    server, _ = upgradable(serve)
     assert server.order("upgrade")[0] == 0
     with server.connect() as sock:
         sock.sendall(GET.format("/quick").encode())
@@ -192,13 +197,7 @@ def test_numbers_outlive_an_upgrade_of_the_program(serve: Serve) -> None:
 
 
 def test_numbers_outlive_an_upgrade_to_a_program_that_keeps_them_in_another_way(serve: Serve) -> None:
-    server = serve("phases:application", "--workers", "1")
-    shared = statistics(server)
-    for number in range(3):
-        with server.connect() as sock:
-            sock.sendall(GET.format(f"/quick/{number}").encode())
-            assert read_reply(sock, bytearray())[0] == 200
-    before = settled(server, shared, 3)
+    server, before = upgradable(serve)
     # The new program finds numbers of another one.
     for fd in Path(f"/proc/{server.process.pid}/fd").iterdir():
         if "forehand-statistics" in os.readlink(fd):
