@@ -64,6 +64,41 @@ def test_two_servers_do_not_share_a_control_socket(serve: Serve, shop: Shop, tmp
     assert version(serve("shop", "--control", str(path), cwd=tmp_path)) == "one", "what a dead one left is replaced"
 
 
+def test_a_server_begins_at_an_address_whose_last_one_still_finishes_requests(
+    serve: Serve, shop: Shop, tmp_path: Path
+) -> None:
+    def ask(order: str, name: str) -> str:
+        command = [sys.executable, "-m", "forehand", order, "-C", name]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return done.stdout + done.stderr
+
+    first = serve("shop", cwd=shop())
+    with first.connect() as waiting:
+        waiting.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        first.until(lambda: any(worker["busy"] for worker in first.status()["workers"]))
+        first.process.send_signal(signal.SIGTERM)
+        # Until it no longer listens, what begins finds the address in use.
+        first.until(lambda: not reachable(first.port))
+        second = serve("shop", "--bind", f"127.0.0.1:{first.port}", cwd=tmp_path)
+        assert second.control == first.control.removesuffix(".sock") + "~2.sock" and version(second) == "one"
+        third = serve("shop", "--bind", "127.0.0.1:0", cwd=tmp_path)
+        # The port is no name that leads to one of them; each has a name of its own.
+        said = ask("status", str(first.port))
+        assert "2 servers are running" in said, said
+        assert f"-C {first.control}" in said and f"-C {first.port}~2 " in said and str(third.pid) not in said, said
+        for name, pid in ((first.control, first.pid), (f"{first.port}~2", second.pid)):
+            assert f"supervisor {pid} " in ask("status", name)
+        (tmp_path / "gate").touch()
+        assert waiting.recv(100).startswith(b"HTTP/1.1 200 ") and first.process.wait(PATIENCE) == 0
+    # The one that is left is found by the port again.
+    assert f"supervisor {second.pid} " in ask("status", str(first.port))
+
+
+def reachable(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_servers_at_one_port_of_several_addresses_are_told_apart(serve: Serve, shop: Shop) -> None:
     def at(name: str) -> dict[str, Any]:
         command = [sys.executable, "-m", "forehand", "status", "--json", "-C", name]

@@ -20,7 +20,7 @@ from forehand import errors
 from forehand.errors import Problem
 from forehand.inside import asking, heap, profile
 from forehand.supervisor import request_list, situation, status_text
-from forehand.supervisor.control import ask_holder, folder
+from forehand.supervisor.control import BESIDE, ask_holder, folder
 from forehand.top import command
 
 ORDERS = {
@@ -110,7 +110,10 @@ def find(named: str) -> str:
     if named:
         short = os.path.join(place, f"{named}.sock")
         if short in paths:
-            return short
+            beside = [path for path in paths if path.startswith(f"{place}/{named}{BESIDE}") and ask_holder(path)]
+            if not beside or not ask_holder(short):
+                return beside[0] if len(beside) == 1 else short
+            raise _several({path: _facts(path) for path in (short, *beside)})
         if os.path.exists(named) or ("/" in named and not named.startswith("unix:") and "://" not in named):
             return named
     alive = [path for path in paths if ask_holder(path)]
@@ -133,8 +136,13 @@ def find(named: str) -> str:
     here = [path for path, facts in found.items() if facts.get("folder", "") == folder_here]
     if len(here) == 1:
         return here[0]
-    raise Problem(errors.USAGE, f"{len(alive)} servers are running; say which one with -C behind the command",
-                  hint=_table(found))  # fmt: skip
+    raise _several(found)
+
+
+def _several(found: dict[str, dict[str, Any]]) -> Problem:
+    """What is said where a name, or none, fits several servers."""
+    return Problem(errors.USAGE, f"{len(found)} servers are running; say which one with -C behind the command",
+                   hint=_table(found))  # fmt: skip
 
 
 def _is_named(named: str, facts: dict[str, Any]) -> bool:
@@ -175,10 +183,14 @@ def _facts(path: str) -> dict[str, Any]:
 
 def _table(found: dict[str, dict[str, Any]]) -> str:
     """All servers: what to type, process, application, addresses."""
+    short = {path: os.path.basename(path).removesuffix(".sock") for path in found}
+    # A name that begins those of others is not enough.
+    first = {name.partition(BESIDE)[0] for name in short.values() if BESIDE in name}
     rows = [
-        ("-C " + os.path.basename(path).removesuffix(".sock"), str(facts.get("pid", "")), str(facts.get("target", "?")),
+        (f"-C {path if name in first else name}", str(facts.get("pid", "")), str(facts.get("target", "?")),
          "  ".join(facts.get("addresses", [])))
-        for path, facts in found.items()
+        for path, name in short.items()
+        for facts in (found[path],)
     ]  # fmt: skip
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return "\n".join(

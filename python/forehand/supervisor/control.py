@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 LONGEST = 256
 #: At these the port alone names the control socket: only one server can have it, at all of them or at one.
 USUAL_ADDRESSES = ("127.0.0.1", "0.0.0.0")
+#: Stands between an address and a number where another server has a control socket of that name.
+BESIDE = "~"
+#: Control sockets of one name, at most.
+MOST_OF_A_NAME = 64
 #: Clients at a time; more wait in the kernel's queue.
 MOST_CLIENTS = 16
 
@@ -41,8 +45,12 @@ def folder() -> str:
     return f"/tmp/forehand-{os.geteuid()}"
 
 
-def path_for(option: str, url: str) -> str:
-    """The socket's path: what `--control` names, or one made from the first address."""
+def path_for(option: str, url: str, number: int = 1) -> str:
+    """The socket's path: what `--control` names, or one made from the first address.
+
+    Above one, `number` tells this server from others that are named by the same address (`8000~2.sock`): one that
+    has been stopped and finishes its requests, or one in another network namespace.
+    """
     if option == "none":
         return ""
     if option != "auto":
@@ -55,6 +63,8 @@ def path_for(option: str, url: str) -> str:
         # `uwsgi:unix:/run/x.sock` and `unix:/run/x.sock` are the same place, as a path can be listened on once.
         name = url.rpartition("unix:")[2].strip("/@").replace("/", "-")
     name = name.removesuffix(".sock") or "server"
+    if number > 1:
+        name = f"{name}{BESIDE}{number}"
     path = os.path.join(folder(), f"{name}.sock")
     over = len(os.fsencode(path)) - LONGEST_PATH
     if over <= 0:
@@ -123,6 +133,26 @@ class Client:
             self.fd = -1
 
 
+class Taken(Problem):
+    """Another server, which lives, has a control socket at this path."""
+
+
+def open_for(option: str, url: str) -> Control | None:
+    """The control socket that `--control` asks for; None for `none`. Raises Problem.
+
+    A path that was chosen must be free. Of names that are made from an address, the first that is free is taken.
+    """
+    number = 1
+    while path := path_for(option, url, number):
+        try:
+            return Control(path)
+        except Taken:
+            if option != "auto" or number == MOST_OF_A_NAME:
+                raise
+            number += 1
+    return None
+
+
 class Control:
     """The listening end."""
 
@@ -143,6 +173,9 @@ class Control:
             self.sock.setblocking(False)
         except OSError as error:
             self.sock.close()
+            if error.errno == errno.EADDRINUSE:
+                # Somebody else has come between, at this very moment.
+                raise _taken(path, ask_holder(path)) from None
             raise Problem(
                 errors.ADDRESS,
                 f"the control socket {path} cannot be made: {error.strerror or error}",
@@ -221,12 +254,16 @@ def _make_room(path: str) -> None:
         raise Problem(errors.ADDRESS, f"--control: {path} exists and is not a socket", hint="choose another path")
     holder = ask_holder(path)
     if holder:
-        raise Problem(
-            errors.ADDRESS,
-            f"another server (process {holder}) uses the control socket {path}",
-            hint="stop it with `forehand stop`, or choose another path with --control",
-        )
+        raise _taken(path, holder)
     os.unlink(path)
+
+
+def _taken(path: str, holder: int) -> Taken:
+    return Taken(
+        errors.ADDRESS,
+        f"another server (process {holder}) uses the control socket {path}",
+        hint="stop it with `forehand stop`, or choose another path with --control",
+    )
 
 
 def ask_holder(path: str) -> int:

@@ -15,7 +15,7 @@ from forehand import _core, errors, kinds
 from forehand.errors import Problem
 from forehand.supervisor import banner, children, decisions, hooks, last_words, log, oom, statistics, title
 from forehand.supervisor.concerns import Concerns
-from forehand.supervisor.control import Client, Control, path_for
+from forehand.supervisor.control import Client, Control, open_for
 from forehand.supervisor.notify import Notify
 from forehand.supervisor.state import NEVER, Rules, State, rules_of
 from forehand.supervisor.template import TemplateProcess
@@ -162,16 +162,15 @@ class Supervisor:
         self.children = kept
         kept.tls_fd = self.tls.fd if self.tls is not None else -1
         url = listeners[0].url
-        path = path_for(self.settings["control"], url)
         if self.settings.get("ready_fd") is not None:
             # Whoever waits for its end waits for the supervisor alone.
             self.children.private.add(self.settings["ready_fd"])
             os.set_inheritable(self.settings["ready_fd"], False)
-        if path and self.control is None:
+        if self.control is None:
             try:
-                self.control = Control(path)
+                self.control = open_for(self.settings["control"], url)
             except Problem as problem:
-                if self.settings["control"] != "auto" or "another server" in str(problem):
+                if self.settings["control"] != "auto":
                     raise
                 # Nobody has asked for it: the server is worth more than its control socket.
                 log.write("warning", f"no control socket: {problem}")
