@@ -17,7 +17,7 @@ BENCH = Path(__file__).resolve().parents[2] / "bench/quantiles.py"
 ENGINE = Path(os.environ.get("FOREHAND_LOAD") or BENCH.parents[1] / "target/release/forehand-load")
 REQUESTS = 60
 #: What a native bucket adds at the most, and what a classic one does to a time that is within it.
-FINE, COARSE = 1.1, 2.6
+FINE, COARSE = 1.045, 2.6
 
 
 def quantile_of_views(views: dict[str, int], share: int) -> float:

@@ -121,13 +121,13 @@ def between(now: Look, then: Look) -> Between:
 
 
 def quantile(buckets: list[tuple[float, int]], share: float) -> float | None:
-    """The time that this share took at most, of buckets by their longest times. They are eighths of doublings: their
-    middle is 0.96 of their end."""
+    """The time that this share took at most, of buckets by their longest times. They are sixteenths of doublings: their
+    middle is 0.98 of their end."""
     left = share * sum(count for _, count in buckets)
     for end, count in buckets:
         left -= count
         if count > 0 and left <= 0:
-            return end * 0.96
+            return end * 0.98
     return None
 
 

@@ -13,7 +13,7 @@ pub type Word = AtomicU64;
 /// `FHSTATS1`, in the order of bytes of this machine.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"FHSTATS1");
 /// Grows with each change of what follows: who maps numbers that lie otherwise would read nonsense.
-pub const VERSION: u64 = 9;
+pub const VERSION: u64 = 10;
 
 /// Words before the first block; pages begin behind them, also where they have 64 KiB.
 pub const HEADER: usize = 8 * 1024;
@@ -53,7 +53,7 @@ pub const SHORT: usize = SUMS + PHASE_COUNT;
 pub const COUNTERS: usize = META + META_COUNT;
 pub const COUNTERS_COUNT: usize = 256;
 pub const PHASES: usize = COUNTERS + COUNTERS_COUNT;
-pub const HISTOGRAM: usize = 256;
+pub const HISTOGRAM: usize = 512;
 pub const PHASE_COUNT: usize = 9;
 pub const SERIES: usize = PHASES + PHASE_COUNT * HISTOGRAM;
 pub const SERIES_WIDTH: usize = 18;

@@ -4,7 +4,7 @@
 //! Knows: numbers of fields, and how protobuf writes them (<https://protobuf.dev/programming-guides/encoding/>). Does not know: what
 //! is measured. Writing takes a page; a library of protobuf would bring a compiler of its own for five kinds of messages.
 //!
-//! A native histogram of schema 3 has a bucket for each eighth of a doubling, which is what `histogram.rs` counts by. What
+//! A native histogram of schema 4 has a bucket for each sixteenth of a doubling, which is what `histogram.rs` counts by. What
 //! took at most 2^-20 seconds is in its zero bucket, and what took more than 2^9 in the bucket behind that.
 
 use super::samples::{Distribution, Kind, Labels, Number};
@@ -313,7 +313,7 @@ mod tests {
         native(&mut message, &Exponential { zero: 5, buckets: vec![(-3, 7), (-2, 4), (1, 4)] });
         // Schema and breadth of the zero bucket.
         let head = 2 + 9;
-        assert_eq!((&message.0[..3], message.0[head - 1]), (&[0x28, 6, 0x31][..], 0x3e));
+        assert_eq!((&message.0[..3], message.0[head - 1]), (&[0x28, 8, 0x31][..], 0x3e));
         let spans = [0x62, 4, 0x08, 5, 0x10, 2, 0x62, 4, 0x08, 4, 0x10, 1];
         let deltas = [0x68, 14, 0x68, 5, 0x68, 0];
         assert_eq!(message.0[head..], [&[0x38, 5][..], &spans, &deltas].concat());

@@ -44,13 +44,13 @@ function bucketsBetween(now, then) {
   return now.buckets.map(([end, count]) => [end, count - (old.get(end) || 0)]).filter(([, count]) => count > 0);
 }
 
-// The time that this share of them took at most. Buckets are eighths of doublings: their middle is 0.96 of their end.
+// The time that this share of them took at most. Buckets are sixteenths of doublings: their middle is 0.98 of their end.
 function quantile(buckets, share) {
   const wanted = Math.max(1, Math.ceil(share * buckets.reduce((all, one) => all + one[1], 0)));
   let seen = 0;
   for (const [end, count] of buckets) {
     seen += count;
-    if (seen >= wanted) return end * 0.96;
+    if (seen >= wanted) return end * 0.98;
   }
   return null;
 }
