@@ -472,11 +472,11 @@ class Settings:
             "log_level", "http_relax", "http_refuse", "script_name",
         )  # fmt: skip
         settings: dict[str, object] = {name: self[name] for name in names}
-        if self["threads"] == "auto":
-            settings["threads"] = min(THREADS_START, self["threads_max"])
-            settings["threads_auto"] = (self["threads_max"], self["max_worker_memory"], self["worker_memory_kind"])
         if self.is_gevent():
             settings["threads"] = self["worker_connections"]
+        elif self["threads"] == "auto":
+            settings["threads"] = min(THREADS_START, self["threads_max"])
+            settings["threads_auto"] = (self["threads_max"], self["max_worker_memory"], self["worker_memory_kind"])
         settings["limits"] = {
             name: round(self[option.name] * 1000) if option.kind == "time" else int(self[option.name])
             for name, option in LIMITS.items()

@@ -291,7 +291,21 @@ def test_threads_become_more_while_requests_wait_for_one(serve: Serve) -> None:
     served = serve("lanes:application", "--workers", "1", "--threads", "auto", "--threads-max", "40", *FOR_EVER)
     crowd = [asked(served, *[f"/report?{SLOW / 4}"] * 300) for _ in range(48)]
     served.says("threads: from 32 to 40: requests wait")
+    # Who follows it begins with as many: it is held where it is, so that none are fewer meanwhile.
+    (worker,) = served.workers
+
+    def is_held_with_more() -> bool:
+        os.kill(worker, signal.SIGSTOP)
+        if served.status()["workers"][0]["threads"] == 40:
+            return True
+        os.kill(worker, signal.SIGCONT)
+        return False
+
+    served.until(is_held_with_more)
     served.until(lambda: "threads from 32 to 40: requests wait" in served.order("status", "--verbose")[1])
+    assert served.order("reload")[0] == 0
+    served.says("threads: 40 from the start: another worker has come to as many")
+    os.kill(worker, signal.SIGCONT)
     for sock in crowd:
         with sock:
             assert read_reply(sock, bytearray())[0] == 200

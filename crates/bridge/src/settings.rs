@@ -97,14 +97,15 @@ impl Settings {
         let log = Log::new(get(settings, "log_fd", 2)?, level, limits.error_log_rate, form)
             .unwrap_or_else(|_| Log::none());
         let trust: String = get(settings, "forwarded_allow_ips", LOCAL.into())?;
-        let threads: usize = get(settings, "threads", 1)?;
         let (scoreboard, handoff) = scoreboard(settings)?;
+        let threads_auto = threads_auto(settings)?;
+        let threads = begun_with(settings, threads_auto, scoreboard.as_ref())?;
         // The name of a request is that of its trace.
         let unique = Unique::new();
         let (tracing, spans) = tracing(settings, unique)?;
         let config = Config {
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            threads_auto: threads_auto(settings)?,
+            threads_auto,
             scoreboard,
             statistics: statistics(settings)?,
             quick_routes: known_quick_routes(settings, threads)?,
@@ -201,6 +202,17 @@ fn scoreboard(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Scoreboard>, Opt
         }
         None => (None, None),
     })
+}
+
+/// With how many threads it begins: what others have come to is known, and not found out anew after each reload.
+fn begun_with(
+    settings: &Bound<'_, PyDict>,
+    auto: Option<AutoThreads>,
+    others: Option<&Scoreboard>,
+) -> PyResult<usize> {
+    let given: usize = get(settings, "threads", 1)?;
+    let (Some(auto), Some(others)) = (auto, others) else { return Ok(given) };
+    Ok(given.max(usize::try_from(others.most_threads())?).min(auto.most as usize))
 }
 
 /// Where statistics are written: a descriptor, and the row (`supervisor/statistics.py`).

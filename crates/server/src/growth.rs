@@ -9,6 +9,10 @@
 //!      └──────────────── a rest, longer each time ◄──── back ◄──── fewer are finished
 //! ```
 //!
+//! Where nobody waits for a thread, all may wait inside for one another (a pool of ten connections, a lock, a processor). Calls
+//! that take twice as long as they did are the sign of it: then fewer than are inside are tried as well, and taken back at once
+//! where less is finished. If it was for nothing, calls take that long by themselves, which is not asked again.
+//!
 //! Nothing is asked of what requests wait for: a database that takes ten connections finishes as much with ten threads as
 //! with forty, and that is seen. Where a view computes, more threads finish no more, and that is seen as well.
 
@@ -44,6 +48,16 @@ const REST_MS: Millis = 30_000;
 const LONGEST_REST_MS: Millis = 600_000;
 /// Threads beyond [`START`] of which half are idle for so long become fewer, by one in eight.
 const IDLE_MS: Millis = 60_000;
+
+/// Calls that take so many times as long as they did may wait for one another, ...
+const LONGER: f64 = 2.0;
+/// ... where no fewer are inside and those have been for so many windows, ...
+const CROWD: u32 = 8;
+const CROWDED_WINDOWS: u32 = 20;
+/// ... and what calls take says something by so many of them.
+const CALLS: u64 = 20;
+/// Of those inside so many are tried.
+const CLOSER: f64 = 0.75;
 
 /// What has happened in one window, or in several.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -102,6 +116,11 @@ impl Window {
         self.busy as f64 / self.looks.max(1) as f64
     }
 
+    /// How long a call takes, in milliseconds, by how many are inside and how fast they are done.
+    fn call_ms(&self) -> f64 {
+        self.inside() * self.ms as f64 / self.done.max(1) as f64
+    }
+
     fn failing(&self) -> f64 {
         self.failed as f64 / self.done.max(1) as f64
     }
@@ -119,6 +138,20 @@ struct Trial {
     after: Window,
     /// Requests that were begun before count for nothing: the first window is left out.
     begun: bool,
+    /// Fewer than were inside, though nobody waited.
+    closer: bool,
+}
+
+impl Trial {
+    /// The share of those inside before for whom there is no thread among so many.
+    fn share(&self, threads: u32) -> f64 {
+        1.0 - (f64::from(threads) / self.before.inside().max(1.0)).min(1.0)
+    }
+
+    /// So much less was finished in a window that it is not by chance.
+    fn loses(&self, window: &Window, threads: u32) -> bool {
+        window.rate() < self.before.rate() * (1.0 - 0.5 * self.share(threads))
+    }
 }
 
 /// The number of threads of one worker, and how it came about.
@@ -130,6 +163,9 @@ pub struct Growth {
     /// More did not help: fewer are tried next.
     downward: bool,
     seen: Window,
+    /// The shortest time that calls have taken, in milliseconds, and windows in which they took much longer.
+    call_ms: f64,
+    crowded: Window,
     trial: Option<Trial>,
     rest_ms: Millis,
     rest_until: Millis,
@@ -174,13 +210,20 @@ pub struct Change {
 impl Growth {
     /// `most`: there are never more.
     pub fn new(most: u32) -> Self {
-        let threads = START.min(most);
+        Self::beginning(START, most)
+    }
+
+    /// With as many as other workers of the server have come to.
+    pub fn beginning(threads: u32, most: u32) -> Self {
+        let threads = threads.min(most);
         Self {
             most,
             threads,
             step: first_step(threads),
             downward: false,
             seen: Window::default(),
+            call_ms: f64::MAX,
+            crowded: Window::default(),
             trial: None,
             rest_ms: REST_MS,
             rest_until: 0,
@@ -203,11 +246,15 @@ impl Growth {
     }
 
     fn watch(&mut self, window: &Window, short_of: Option<Memory>, now: Millis) -> Option<Change> {
+        if window.done >= CALLS {
+            self.call_ms = self.call_ms.min(window.call_ms());
+        }
         if !window.is_pressed() {
             self.seen = Window::default();
             self.downward = false;
-            return self.shrink_idle(window, now);
+            return self.try_closer(window, now).or_else(|| self.shrink_idle(window, now));
         }
+        self.crowded = Window::default();
         self.idle_since = None;
         if self.seen.windows >= MOST_WINDOWS {
             self.seen = Window::default();
@@ -240,8 +287,33 @@ impl Growth {
             format!("requests wait {:.0} ms for one", self.seen.wait_ms())
         };
         let before = std::mem::take(&mut self.seen);
-        self.trial = Some(Trial { from: self.threads, before, after: Window::default(), begun: false });
+        self.begin(next, before, false);
+        Some(Change { threads: next, why })
+    }
+
+    fn begin(&mut self, next: u32, before: Window, closer: bool) {
+        self.trial =
+            Some(Trial { from: self.threads, before, after: Window::default(), begun: false, closer });
         self.threads = next;
+    }
+
+    /// Nobody waits for a thread: fewer than are inside, if these may wait for one another.
+    fn try_closer(&mut self, window: &Window, now: Millis) -> Option<Change> {
+        let inside = window.inside();
+        let longer = window.done > 0 && window.call_ms() >= LONGER * self.call_ms;
+        if inside < f64::from(CROWD.max(self.threads / 2)) || !longer {
+            self.crowded = Window::default();
+            return None;
+        }
+        self.crowded.add(window);
+        if now < self.rest_until || self.crowded.windows < CROWDED_WINDOWS || self.crowded.done < ENOUGH {
+            return None;
+        }
+        let before = std::mem::take(&mut self.crowded);
+        let next = ((before.inside() * CLOSER) as u32).clamp(LEAST, self.threads);
+        let (took, shortest) = (before.call_ms(), self.call_ms);
+        self.begin(next, before, true);
+        let why = format!("calls take {took:.0} ms, and have taken {shortest:.0}: do {next} finish as much?");
         Some(Change { threads: next, why })
     }
 
@@ -270,7 +342,14 @@ impl Growth {
 
     fn judge(&mut self, mut trial: Trial, window: &Window, now: Millis) -> Option<Change> {
         let more = self.threads > trial.from;
-        if !std::mem::replace(&mut trial.begun, true) {
+        let begun = std::mem::replace(&mut trial.begun, true);
+        if trial.closer && trial.loses(window, self.threads) {
+            // Nobody has waited before, and nobody shall for the sake of a trial.
+            let what = format!("{} requests finished", compared(window.rate() / trial.before.rate() - 1.0));
+            let what = format!("{what}; {}", self.rest(now));
+            return Some(self.back(&trial, what));
+        }
+        if !begun {
             self.trial = Some(trial);
             return None;
         }
@@ -312,13 +391,22 @@ impl Growth {
     }
 
     fn judge_fewer(&mut self, trial: &Trial, change: f64, now: Millis) -> Change {
-        let share = f64::from(trial.from - self.threads) / f64::from(trial.from);
+        let share = match trial.closer {
+            true => trial.share(self.threads),
+            false => f64::from(trial.from - self.threads) / f64::from(trial.from),
+        };
         let what = format!("{} threads finish {} requests", compared(-share), compared(change));
         if change < -LOSS * share {
             self.downward = false;
+            if trial.closer {
+                // They take so long by themselves.
+                self.call_ms = trial.before.call_ms();
+            }
             let what = format!("{what}; {}", self.rest(now));
             return self.back(trial, what);
         }
+        // Whether still fewer do is seen next.
+        self.downward = true;
         self.seen = trial.after;
         Change { threads: self.threads, why: what }
     }

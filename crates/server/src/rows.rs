@@ -194,6 +194,12 @@ impl<P: Page> Rows<P> {
         rows.sum()
     }
 
+    /// The most threads that any other worker has by now; zero where there is none.
+    pub fn most_threads(&self) -> u64 {
+        let living = self.others().filter(|&row| self.of(row, Field::Pid) != 0);
+        living.map(|row| self.of(row, Field::Threads)).max().unwrap_or(0)
+    }
+
     /// Says that it would have so many connections back.
     pub fn wants(&self, connections: u64) {
         if self.at(self.row, Field::Wants).load(Ordering::Relaxed) != connections {
@@ -284,6 +290,18 @@ mod tests {
             }
             assert_eq!(rows.free_elsewhere(200, 100), free, "{busy} busy, {waiting} wait, level {level}");
         }
+    }
+
+    #[test]
+    fn the_most_threads_are_those_of_another_worker_that_lives() {
+        let rows = Rows::new(Numbers((0..ROWS * WIDTH).map(|_| AtomicU64::new(0)).collect()), 0);
+        assert_eq!(rows.most_threads(), 0, "there is none");
+        rows.at(0, Field::Rows).store(4, Ordering::Relaxed);
+        for (row, pid, threads) in [(0, 1, 99), (1, 0, 98), (2, 2, 56), (3, 3, 40)] {
+            rows.at(row, Field::Pid).store(pid, Ordering::Relaxed);
+            rows.at(row, Field::Threads).store(threads, Ordering::Relaxed);
+        }
+        assert_eq!(rows.most_threads(), 56);
     }
 
     #[test]

@@ -76,7 +76,13 @@ impl Worker {
 }
 
 /// What came of it: in each window how many threads there were, and how many requests were finished.
-fn play(load: Load, seconds: u64, seed: u64, mut growth: Option<Growth>) -> Vec<(u32, u64)> {
+fn play(load: Load, seconds: u64, seed: u64, growth: Option<Growth>) -> Vec<(u32, u64)> {
+    play_all(&[(load, seconds)], seed, growth)
+}
+
+/// The same of several loads, one after the other.
+fn play_all(loads: &[(Load, u64)], seed: u64, mut growth: Option<Growth>) -> Vec<(u32, u64)> {
+    let load = loads[0].0;
     let mut worker = Worker {
         load,
         waiting: load.clients,
@@ -89,7 +95,10 @@ fn play(load: Load, seconds: u64, seed: u64, mut growth: Option<Growth>) -> Vec<
     let mut window = Window::default();
     // Where nobody changes it there is one for each client.
     let mut threads = growth.as_ref().map_or(load.clients + KEPT, Growth::threads);
-    for now in (0..seconds * S).step_by(LOOK as usize) {
+    let steps = loads.iter().flat_map(|(load, seconds)| (0..seconds * S / LOOK).map(move |_| load));
+    for (step, load) in steps.enumerate() {
+        let now = step as u64 * LOOK;
+        worker.load = *load;
         worker.go_on(now, threads);
         while let Some(&Reverse(at)) = worker.ends.peek()
             && at < now + LOOK
@@ -142,5 +151,30 @@ fn a_database_with_room_for_all_has_a_thread_for_each_client_within_five_seconds
         let auto = play(load, 15, seed, Some(Growth::new(128)));
         let share = done(&auto[from..]) as f64 / done(&best[from..]) as f64;
         assert!(share >= 0.95, "seed {seed}: {share}: {auto:?}");
+    }
+}
+
+#[test]
+fn a_thread_for_each_client_is_not_kept_where_they_come_to_wait_for_ten_connections() {
+    let turn = 30;
+    for seed in 1..=20 {
+        let room = Load { connections: 1_000, ..DATABASE };
+        let auto = play_all(&[(room, turn), (DATABASE, 120)], seed, Some(Growth::new(128)));
+        let begun = (turn * S / WINDOW) as usize;
+        assert!(auto[begun].0 > 50, "seed {seed}: {auto:?}");
+        let settled = &auto[begun + 60..];
+        assert!(settled.iter().all(|(threads, _)| *threads <= 16), "seed {seed}: {settled:?}");
+        let best = play(DATABASE, 120, seed, None);
+        let share = done(settled) as f64 / done(&best[60..]) as f64;
+        assert!(share >= 0.95, "seed {seed}: {share} of what is finished with a thread for each client");
+    }
+}
+
+#[test]
+fn calls_of_a_constant_length_are_left_alone_however_many_are_inside() {
+    for seed in 1..=20 {
+        let load = Load { clients: 28, connections: 1_000, takes: 50 * MS };
+        let auto = play(load, 120, seed, Some(Growth::new(128)));
+        assert!(auto.iter().all(|(threads, _)| *threads == 32), "seed {seed}: {auto:?}");
     }
 }

@@ -85,6 +85,56 @@ fn threads_in_which_all_wait_for_the_same_do_not_stay_though_nobody_waits_for_on
 }
 
 #[test]
+fn threads_that_something_else_needed_become_fewer_where_all_wait_inside_for_the_same() {
+    for clients in [50, 28, 20] {
+        let mut growth = Growth::new(128);
+        play(&mut growth, &Behind { clients, ..PLENTY }, 30, 0);
+        let grown = growth.threads();
+        let database = Behind { clients, places: 10, call_ms: 50, ..PLENTY };
+        let threads = play(&mut growth, &database, 60, 30_000);
+        assert!(threads[60..].iter().all(|&threads| threads <= 16), "{clients}, from {grown}: {threads:?}");
+        // More are tried as soon as the rest is over.
+        let threads = play(&mut growth, &Behind { clients, ..PLENTY }, 700, 90_000);
+        assert!(threads.last().is_some_and(|&threads| threads > clients), "and more again: {threads:?}");
+    }
+}
+
+/// Requests come whether others are done or not: so many a window.
+fn arriving(threads: u32, each: u64, call_ms: u64, owed: &mut u64) -> Window {
+    let most = u64::from(threads - 1) * WINDOW_MS / call_ms;
+    let done = (each + *owed).min(most);
+    *owed = each + *owed - done;
+    let (busy, waiting) = (done * call_ms / WINDOW_MS, *owed);
+    let waits = if waiting > 0 { 250 } else { 0 };
+    Window {
+        ms: WINDOW_MS,
+        done,
+        looks: 250,
+        waits,
+        waiting: waiting * 250,
+        busy: busy * 250,
+        ..Window::default()
+    }
+}
+
+#[test]
+fn calls_that_take_longer_by_themselves_have_hardly_to_wait_for_a_trial() {
+    let mut growth = Growth::new(128);
+    let mut owed = 0;
+    let mut tried = 0;
+    for at in 0..7200_u64 {
+        // Half an hour of calls of 20 ms, then they take 200 ms each: 24 are inside, of 32.
+        let (each, call_ms) = if at < 3600 { (100, 20) } else { (60, 200) };
+        let before = growth.threads();
+        growth.look(&arriving(before, each, call_ms, &mut owed), None, at * WINDOW_MS);
+        tried += u32::from(growth.threads() < before && before == START);
+        assert!(owed <= 60, "{owed} wait for a thread, which is what comes within half a second");
+    }
+    assert!((1..=8).contains(&tried), "within half an hour: {tried}");
+    assert_eq!(growth.threads(), START);
+}
+
+#[test]
 fn it_goes_back_where_more_threads_make_requests_fail() {
     let mut growth = Growth::new(128);
     let fragile = Behind { clients: 100, fails_above: 36, ..PLENTY };

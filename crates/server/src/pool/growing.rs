@@ -7,7 +7,7 @@ use reactor::sys::{container_memory, process_cpu_ns, proportional_bytes, residen
 use wire::Millis;
 
 use crate::engine::{AutoThreads, Engine};
-use crate::growth::{Advice, Change, Growth, Memory, Window};
+use crate::growth::{Advice, Change, Growth, Memory, START, Window};
 use crate::log::Level;
 
 /// How long a window is; one that lasted so much longer says nothing, as nobody has looked.
@@ -32,8 +32,13 @@ pub(super) struct Growing {
 
 impl Growing {
     pub fn new(engine: &Engine) -> Self {
+        let begun = engine.config.threads;
+        let growth = engine.config.threads_auto.map(|auto| Growth::beginning(begun, auto.most));
+        if growth.is_some() && begun > START {
+            tell(engine, &format!("{begun} from the start: another worker has come to as many"));
+        }
         Self {
-            growth: engine.config.threads_auto.map(|auto| Growth::new(auto.most)),
+            growth,
             window: Window::default(),
             since: 0,
             done: 0,
@@ -77,8 +82,7 @@ impl Growing {
             true => format!("{threads} stay: {why}"),
             false => format!("from {before} to {threads}: {why}"),
         };
-        engine.log.say(Level::Info, &format!("threads: {told}"));
-        engine.report(&format!("threads {told}"));
+        tell(engine, &told);
         (threads != before).then_some(threads)
     }
 
@@ -100,6 +104,12 @@ impl Growing {
         let cpu_ns = process_cpu_ns();
         (window, cpu_ns - std::mem::replace(&mut self.cpu_ns, cpu_ns))
     }
+}
+
+/// Says in the log and to the supervisor how many threads there are, and why.
+fn tell(engine: &Engine, told: &str) {
+    engine.log.say(Level::Info, &format!("threads: {told}"));
+    engine.report(&format!("threads {told}"));
 }
 
 /// Says that more threads could help, where their number is fixed: once for the server, if there is somebody who hears of
