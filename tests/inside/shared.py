@@ -74,7 +74,7 @@ def adds_up(found: dict[str, Any]) -> bool:
     """What phases took is what their requests took."""
     took = spent(found)
     whole = sum(took[phase] for phase in ("receive", "queue", "gil", "app", "send"))
-    return abs(whole - took["total"]) <= 0.01 * took["total"] + 5e-6 * found["requests"]
+    return bool(abs(whole - took["total"]) <= 0.01 * took["total"] + 5e-6 * found["requests"])
 
 
 class Watched:
@@ -102,9 +102,9 @@ class Watched:
     def samples(self, fields: str = OPEN) -> Samples:
         status, text = self.ask("/metrics", fields)
         assert status == 200, text
-        families = open_metrics(text) if fields else prometheus(text)
+        parse: Any = open_metrics if fields else prometheus
         return {
             (sample.name, frozenset(sample.labels.items())): sample.value
-            for family in families
+            for family in parse(text)
             for sample in family.samples
         }
