@@ -146,6 +146,7 @@ def test_no_target_suggests_one(project: Path) -> None:
         (["--user", "nobody-at-all"], 2, ["there is no user 'nobody-at-all'"]),
         (["--umask", "999"], 2, ["'999' is not an octal mask"]),
         (["--request-timeouts", "export=3"], 2, ["'export=3' is not /PREFIX=TIME"]),
+        (["--access-log", "%{remote}p"], 2, ["'%{remote}p' is not known", "which are upstream, receive, queue,"]),
         (["--bind", "127.0.0.1:http"], 2, ["is not an address"]),
         (["--bind", "::1:80"], 2, ["ambiguous", "[::1]:80"]),
         (["--bind", "192.0.2.1:80"], 5, ["is not an address of this machine"]),

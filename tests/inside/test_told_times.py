@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,46 @@ def test_without_workers_there_are_routes_and_no_phases(serve: Serve) -> None:
     ask(server, "/quick")
     [line] = logged(server, 1)
     assert line["route"] == "GET /quick" and "phases_us" not in line
+
+
+def told_by(server: Serving, count: int) -> list[list[str]]:
+    """The words of the access log's lines, once there are so many."""
+
+    def lines() -> list[str]:
+        found = [line for line in server.log().splitlines() if line.startswith("! ")]
+        return found if len(found) >= count else []
+
+    return [line.split()[1:] for line in server.until(lines)]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_format_tells_phases_in_microseconds_each_by_its_name(serve: Serve, driver: str) -> None:
+    names = ("receive", "queue", "gil", "app", "cpu", "off", "send", "upstream", "total")
+    tokens = " ".join(f"%{{{name}}}p" for name in names)
+    server = serve(*DRIVERS[driver], "--workers", "1", "--access-log", f"! %D %(p)s %({{app}}p)s %p {tokens}")
+    started = time.time()
+    ask(server, "/sleep/0.02", f"X-Request-Start: t={started - 0.5:.6f}")
+    ask(server, "/quick")
+    server.raw(b"bad\r\n\r\n")
+    slept, quick, refused = told_by(server, 3)
+    [process] = {slept[1], slept[3]}
+    assert re.fullmatch(r"<\d+>", process), "what it is without a phase, as gunicorn has it"
+    phases = dict(zip(names, slept[4:], strict=True))
+    assert phases["app"] == slept[2], "in both spellings"
+    assert 19_000 <= int(phases["app"]) <= min(int(phases["total"]), int(slept[0]) + 1), "each rounded by itself"
+    parts = sum(int(phases[name]) for name in ("receive", "queue", "gil", "app", "send"))
+    assert int(phases["total"]) - 5 <= parts <= int(phases["total"])
+    assert 500_000 <= int(phases["upstream"]) < 100_000_000
+    if phases["cpu"] != "-":
+        assert abs(int(phases["cpu"]) + int(phases["off"]) - int(phases["app"])) <= 1
+    assert quick[4 + names.index("upstream")] == "-", "no proxy has said anything"
+    assert refused[4:] == ["-"] * len(names), "it was no request"
+
+
+def test_without_workers_a_format_has_dashes_in_place_of_phases(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "0", "--access-log", "! %s %{app}p %{total}p")
+    ask(server, "/quick")
+    assert told_by(server, 1) == [["200", "-", "-"]]
 
 
 def durations(header: str) -> dict[str, float]:

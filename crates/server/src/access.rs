@@ -25,7 +25,12 @@ pub struct AccessLog {
 /// How a line is built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
-    Line(Vec<Part>, Vec<Wanted>),
+    Line {
+        parts: Vec<Part>,
+        wanted: Vec<Wanted>,
+        /// Some of its parts are phases.
+        phases: bool,
+    },
     Json,
 }
 
@@ -39,6 +44,8 @@ pub enum Part {
     ReplyHeader(usize),
     /// A key of `environ`: its place among the notes, which the bridge fills in.
     Environ(usize),
+    /// How long it took, in microseconds: its place among the names of phases.
+    Phase(usize),
 }
 
 /// What an exchange has to note down for its line, in the order of its notes.
@@ -101,13 +108,14 @@ impl Format {
         if !rest.is_empty() {
             parts.push(Part::Text(rest.as_bytes().to_vec()));
         }
-        Ok(Self::Line(parts, wanted))
+        let phases = parts.iter().any(|part| matches!(part, Part::Phase(_)));
+        Ok(Self::Line { parts, wanted, phases })
     }
 
     /// What an exchange has to note down while it is there to be seen.
     pub fn wanted(&self) -> &[Wanted] {
         match self {
-            Self::Line(_, wanted) => wanted,
+            Self::Line { wanted, .. } => wanted,
             Self::Json => &[],
         }
     }
@@ -141,12 +149,20 @@ fn named(name: &str, wanted: &mut Vec<Wanted>) -> Result<Part, String> {
                 Ok(Part::ReplyHeader(wanted.len() - 1))
             }
             Some(("id", "x")) => Ok(Part::Value(Value::RequestId)),
+            Some((phase, "p")) => match NAMES.iter().position(|name| *name == phase) {
+                Some(place) => Ok(Part::Phase(place)),
+                None => Err(format!(
+                    "'%{name}' is not known: with p in braces there are phases, which are {} (and %p is the process)",
+                    NAMES.join(", ")
+                )),
+            },
             Some((key, "e")) if !key.is_empty() => {
                 wanted.push(Wanted::Environ(key.to_string()));
                 Ok(Part::Environ(wanted.len() - 1))
             }
             _ => Err(format!(
-                "'%{name}' is not known: of the tokens in braces there are %{{Header}}i, %{{Header}}o, %{{KEY}}e and %{{id}}x"
+                "'%{name}' is not known: of the tokens in braces there are %{{Header}}i, %{{Header}}o, %{{KEY}}e, %{{id}}x \
+                 and %{{PHASE}}p"
             )),
         };
     }
@@ -171,7 +187,8 @@ fn named(name: &str, wanted: &mut Vec<Wanted>) -> Result<Part, String> {
         "a" => return Ok(Part::RequestHeader("User-Agent".into())),
         _ => {
             return Err(format!(
-                "'%{name}' is not known: h l u t r m U q H s B b T M D L p f a {{Header}}i {{Header}}o and {{KEY}}e are"
+                "'%{name}' is not known: h l u t r m U q H s B b T M D L p f a {{Header}}i {{Header}}o {{KEY}}e {{id}}x and \
+                 {{PHASE}}p are"
             ));
         }
     }))
@@ -219,7 +236,7 @@ impl AccessLog {
     /// Writes a line.
     pub fn write(&self, facts: &Facts<'_>) {
         let line = match &self.format {
-            Format::Line(parts, _) => facts.line(parts),
+            Format::Line { parts, .. } => facts.line(parts),
             Format::Json => facts.json(),
         };
         // On a terminal what went wrong stands out.
@@ -254,9 +271,10 @@ impl Inside {
             line.push(b'"');
         }
         if let Some(spans) = &self.spans {
-            let phases = NAMES.iter().zip(spans).take(Phase::Total as usize);
-            let told = phases.filter(|(name, ns)| **ns != NOT_MEASURED && (**name != "upstream" || **ns > 0));
-            let told: Vec<String> = told.map(|(name, ns)| format!("\"{name}\":{}", ns / 1000)).collect();
+            // The whole is `duration_us`.
+            let phases = NAMES.iter().enumerate().take(Phase::Total as usize);
+            let told = phases.filter_map(|(place, name)| Some((name, microseconds(spans, place)?)));
+            let told: Vec<String> = told.map(|(name, us)| format!("\"{name}\":{us}")).collect();
             line.extend_from_slice(format!(",\"phases_us\":{{{}}}", told.join(",")).as_bytes());
         }
         if let Some((trace, span)) = self.trace {
@@ -264,6 +282,13 @@ impl Inside {
             line.extend_from_slice(told.as_bytes());
         }
     }
+}
+
+/// How long a phase took, where that is known.
+fn microseconds(spans: &Spans, place: usize) -> Option<u64> {
+    let ns = *spans.get(place)?;
+    let is_known = ns != NOT_MEASURED && (place != Phase::Upstream as usize || ns > 0);
+    is_known.then_some(ns / 1000)
 }
 
 /// What a line is made from.
@@ -304,6 +329,10 @@ impl Facts<'_> {
                 Part::ReplyHeader(at) | Part::Environ(at) => {
                     let note = self.notes.get(*at).filter(|note| !note.is_empty());
                     push_quoted(&mut line, note.map_or(b"-", Vec::as_slice));
+                }
+                Part::Phase(place) => {
+                    let us = self.inside.spans.as_ref().and_then(|spans| microseconds(spans, *place));
+                    line.extend_from_slice(us.map_or("-".into(), |us| us.to_string()).as_bytes());
                 }
                 Part::Value(value) => self.push(&mut line, *value),
             }
@@ -403,8 +432,8 @@ mod tests {
 
     #[test]
     fn both_spellings_of_a_format_mean_the_same() {
-        let apache = Format::parse("%h \"%r\" %>s %{User-Agent}i 100%%");
-        let gunicorn = Format::parse("%(h)s \"%(r)s\" %(s)s %({User-Agent}i)s 100%%");
+        let apache = Format::parse("%h \"%r\" %>s %{User-Agent}i %{queue}p %p 100%%");
+        let gunicorn = Format::parse("%(h)s \"%(r)s\" %(s)s %({User-Agent}i)s %({queue}p)s %(p)s 100%%");
         assert_eq!(apache, gunicorn);
         assert!(apache.is_ok());
     }
@@ -419,10 +448,39 @@ mod tests {
             ("%(h", "%(h"),
             ("short", "short"),
             ("%{}i", "%{}i"),
+            (
+                "%{remote}p",
+                "'%{remote}p' is not known: with p in braces there are phases, which are upstream, receive,",
+            ),
+            ("%{Queue}p", "%{Queue}p"),
         ] {
             let error = Format::parse(bad).expect_err(bad);
             assert!(error.contains(named), "{bad}: {error}");
         }
+    }
+
+    #[test]
+    fn a_line_tells_phases_in_microseconds_and_a_dash_where_nobody_knows() {
+        let format = Format::parse("%{upstream}p %{queue}p %{app}p %{cpu}p %{total}p").expect("a format");
+        let Format::Line { parts, phases: true, .. } = &format else { panic!("{format:?}") };
+        let line = |spans| {
+            let inside = Inside { spans, ..Inside::default() };
+            let facts = Facts {
+                head: None,
+                address: String::new(),
+                status: 200,
+                written: 0,
+                elapsed: 0,
+                id: None,
+                inside,
+                notes: &[],
+            };
+            String::from_utf8(facts.line(parts)).expect("a text")
+        };
+        let spans = [0, 0, 1999, 0, 7_000_000, NOT_MEASURED, NOT_MEASURED, 0, 7_002_000];
+        assert_eq!(line(Some(spans)), "- 1 7000 - 7002\n");
+        assert_eq!(line(None), "- - - - -\n", "it was refused, or nobody looked");
+        assert!(matches!(Format::parse(COMMON), Ok(Format::Line { phases: false, .. })), "nobody is asked");
     }
 
     #[test]

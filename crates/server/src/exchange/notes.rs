@@ -37,7 +37,11 @@ impl Exchange {
     /// Writes its line, when it is about to be handed back.
     pub(super) fn log_access(&self, access: &AccessLog, engine: &Engine) {
         // First the phases: none of them has lasted longer than the whole, whose end is looked at afterwards.
-        let inside = if access.format == Format::Json { self.inside(engine) } else { Inside::default() };
+        let inside = match access.format {
+            Format::Json => self.inside(engine),
+            Format::Line { phases: true, .. } => Inside { spans: self.spans_so_far(), ..Inside::default() },
+            Format::Line { .. } => Inside::default(),
+        };
         access.write(&Facts {
             head: Some(&self.head),
             address: self.remote_address(engine),
