@@ -25,8 +25,9 @@ GATEWAY_WORDS = tuple(f"{word}:" for word in GATEWAYS)
 #: What means nothing where there are no workers.
 OF_WORKERS = (
     "preload", "reload", "reload_dir", "reload_include", "reload_exclude", "max_requests",
-    "max_worker_age", "max_worker_memory", "status_bind", "statsd_host", "slow_request", "shutdown_delay",
-    "trace_endpoint", "trace_sample", "server_timing", "on_reload", "startup_timeout", "reload_strategy",
+    "max_worker_age", "max_worker_memory", "status_bind", "statsd_host", "slow_request", "slow_requests",
+    "shutdown_delay", "trace_endpoint", "trace_sample", "server_timing", "on_reload", "startup_timeout",
+    "reload_strategy",
 )  # fmt: skip
 
 #: What only says more about another option, and that one.

@@ -1,11 +1,14 @@
 """What is said of routes by hand: which are slow or quick (`--lanes`), how many may be inside
-(`--route-limits`), and which are refused first (`--priorities`); and of clients, that they take turns (`--fair-by`).
+(`--route-limits`), which are refused first (`--priorities`), and from when on a request of them is slow
+(`--slow-requests`); and of clients, that they take turns (`--fair-by`).
 
-Knows: `/PREFIX=WORD` and `/PREFIX=N`, and which of that cannot come about. Does not know: lanes
+Knows: `/PREFIX=WORD`, `/PREFIX=N` and `/PREFIX=TIME`, and which of that cannot come about. Does not know: lanes
 (`crates/server/src/lanes.rs` does).
 """
 
 from __future__ import annotations
+
+from forehand.option import PARSERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +48,14 @@ def priority(text: str) -> tuple[str, str]:
     return _prefix(text, prefix), word
 
 
+def slow(text: str) -> tuple[str, int]:
+    """`/export=60s` as (prefix, milliseconds; zero: never). ValueError says what is wrong."""
+    prefix, equals, time = text.rpartition("=")
+    if not equals or not prefix.startswith("/"):
+        raise ValueError(f"'{text}' is not /PREFIX=TIME")
+    return _prefix(text, prefix), round(PARSERS["time"](time) * 1000)
+
+
 def _prefix(text: str, prefix: str) -> str:
     """The beginning of a path, if one can begin so as it is sent (RFC 9110, 4.2.3: neither a query nor a fragment;
     RFC 3986, 2.1: everything but some ASCII is percent-encoded). ValueError says what is wrong."""
@@ -80,6 +91,11 @@ def check_limits(values: list[str]) -> None:
     _check([limit(text)[0] for text in values])
 
 
+def check_slow(values: list[str]) -> None:
+    """All of them together. ValueError says what is wrong."""
+    _check([slow(text)[0] for text in values])
+
+
 def _check(prefixes: list[str]) -> None:
     for prefix in prefixes:
         if prefixes.count(prefix) > 1:
@@ -104,10 +120,11 @@ def doubts(settings: Any) -> list[str]:
     return found
 
 
-def for_engine(lanes: list[str], limits: list[str], priorities: list[str]) -> dict[str, object]:
+def for_engine(settings: Any) -> dict[str, object]:
     """Settings of the engine. The longest prefix decides, so that it is looked at first."""
     return {
-        "priorities": sorted(map(priority, priorities), key=lambda pair: -len(pair[0])),
-        "lanes": sorted(map(lane, lanes), key=lambda pair: -len(pair[0])),
-        "route_limits": sorted(map(limit, limits), key=lambda pair: -len(pair[0])),
+        "priorities": sorted(map(priority, settings["priorities"]), key=lambda pair: -len(pair[0])),
+        "lanes": sorted(map(lane, settings["lanes"]), key=lambda pair: -len(pair[0])),
+        "route_limits": sorted(map(limit, settings["route_limits"]), key=lambda pair: -len(pair[0])),
+        "slow_requests": sorted(map(slow, settings["slow_requests"]), key=lambda pair: -len(pair[0])),
     }

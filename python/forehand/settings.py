@@ -485,7 +485,7 @@ class Settings:
         # The longest prefix decides, so that it is looked at first.
         pairs.sort(key=lambda pair: -len(pair[0]))
         settings["request_timeouts"] = [(prefix, round(time * 1000)) for prefix, time in pairs]
-        settings.update(lanes.for_engine(self["lanes"], self["route_limits"], self["priorities"]))
+        settings.update(lanes.for_engine(self))
         settings["fair_by"] = self["fair_by"]
         settings["static"] = static_files.for_engine(self["static"])
         settings["sendfile"] = sendfile.for_engine(self["sendfile"])

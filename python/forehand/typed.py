@@ -124,6 +124,7 @@ class Options(TypedDict, total=False):
     trace_endpoint: str | bool
     trace_sample: str
     slow_request: float | str
+    slow_requests: str | list[str] | dict[str, Any]
     on_start: str
     on_worker_start: str
     on_worker_ready: str

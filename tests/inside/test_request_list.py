@@ -247,6 +247,48 @@ def test_zero_is_never_slow(serve: Serve) -> None:
     assert "slow request" not in server.log()
 
 
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_how_long_is_slow_depends_on_the_path(serve: Serve, driver: str) -> None:
+    """The longest prefix decides, as the application sees the path; of what is never slow nothing is told."""
+    pairs = "/sleep/=0,/sleep/0.2=100ms,/sleep/0.25=30s"
+    server = serve(*DRIVERS[driver], "--workers", "1", "--slow-request", "50ms", "--slow-requests", pairs)
+    for path in ("/sleep/0.2", "/%73leep/0.20", "/sleep/0.25", "/sleep/0.3", "/sleep/0.12"):
+        assert view(server, path) == 200
+    settled(server, statistics(server), 5)
+    slow = [one["request"] for one in told(server, "--slow")]
+    assert slow == ["GET /sleep/0.2", "GET /%73leep/0.20"], "the recorder"
+    assert [one["phases"]["total"] >= 0.1 for one in told(server, "--slow")] == [True, True]
+    assert server.stop() == 0
+    lines = re.findall(r"slow request: (.*?),.*", server.log())
+    assert lines == slow, "the log"
+
+
+def test_where_nothing_else_is_slow_what_is_said_of_a_path_is_looked_at_all_the_same(serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1", "--slow-request", "0", "--slow-requests", "/sleep=0.2")
+    assert view(server, "/sleep/1.3") == 200
+    assert view(server, "/stream/0.3/1") == 200
+    server.says("slow request: GET /sleep/1.3")
+    assert re.search(r"slow request: GET /sleep/1\.3, .*: (\d) of \1 looks found its thread at ", server.log())
+    assert "GET /stream" not in server.log()
+
+
+def test_a_reload_brings_other_times_from_which_on_paths_are_slow(serve: Serve, tmp_path: Path) -> None:
+    file = tmp_path / "forehand.toml"
+    file.write_text('[slow_requests]\n"/sleep" = 0\n"/stream" = "100ms"\n')
+    server = serve("phases:application", "--workers", "1", "--config", str(file))
+    paths = ("/sleep/0.2", "/stream/0.2/1")
+    for path in paths:
+        assert view(server, path) == 200
+    server.says("slow request: GET /stream/0.2/1")
+    file.write_text('[slow_requests]\n"/sleep" = 0.1\n"/" = "1h"\n')
+    assert server.order("reload")[0] == 0
+    for path in paths:
+        assert view(server, path) == 200
+    server.says("slow request: GET /sleep/0.2,")
+    assert server.stop() == 0
+    assert re.findall(r"slow request: GET (\S+),", server.log()) == ["/stream/0.2/1", "/sleep/0.2"]
+
+
 def test_what_is_followed_is_remembered_while_the_server_keeps_it() -> None:
     def rows(first: int, last: int) -> list[Any]:
         return [{"ended": float(number), "number": number, "request": "GET /"} for number in range(first, last)]

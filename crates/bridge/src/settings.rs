@@ -23,6 +23,7 @@ use server::request_deadlines::RequestTimeouts;
 use server::request_id::RequestIds;
 use server::scoreboard::Scoreboard;
 use server::sendfile::Sendfile;
+use server::slow_requests::SlowAfter;
 use server::statistics::quick::quick_routes;
 use server::statistics::segment::{self, Segment};
 use server::statistics::spans::Writer;
@@ -114,7 +115,7 @@ impl Settings {
             tracing,
             spans,
             ask_routes: get(settings, "ask_routes", false)?,
-            slow_request: get(settings, "slow_request", 5000)?,
+            slow_after: slow_after(settings)?,
             https: get::<String>(settings, "url_scheme", "http".into())? == "https",
             handoff,
             shared_listeners: get(settings, "shared_listeners", false)?,
@@ -292,6 +293,13 @@ fn request_timeouts(settings: &Bound<'_, PyDict>, limits: &Limits) -> PyResult<R
     let by_path: Vec<(String, u64)> = get(settings, "request_timeouts", Vec::new())?;
     let by_path = by_path.into_iter().map(|(prefix, time)| (decoded(&prefix), time)).collect();
     Ok(RequestTimeouts { usual: limits.request_timeout, by_path: longest_first(by_path) })
+}
+
+/// From when on requests are slow, by the beginning of their paths.
+fn slow_after(settings: &Bound<'_, PyDict>) -> PyResult<SlowAfter> {
+    let by_path: Vec<(String, u64)> = get(settings, "slow_requests", Vec::new())?;
+    let by_path = by_path.into_iter().map(|(prefix, time)| (decoded(&prefix), time)).collect();
+    Ok(SlowAfter::new(get(settings, "slow_request", 5000)?, longest_first(by_path)))
 }
 
 /// The beginning of a path as the server compares it: as applications see paths, so that nobody gets around what is said of

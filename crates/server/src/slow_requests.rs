@@ -6,6 +6,7 @@
 //! was noted: a lock that is held for a moment is between them. Under an event loop its own thread does all of that, and the
 //! watchdog notes what blocks it.
 
+mod bounds;
 mod line;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use wire::Millis;
 
+pub use self::bounds::{NEVER, SlowAfter};
 pub use self::line::Outcome;
 use crate::statistics::layout::Word;
 use crate::statistics::slots::{self, Inside};
@@ -55,8 +57,7 @@ impl Whose {
 
 /// What is known of requests that take long.
 pub struct SlowRequests {
-    /// From so many nanoseconds on it is long; zero: nothing is.
-    slow: u64,
+    after: SlowAfter,
     words: Option<&'static [Word]>,
     whose: Whose,
     looked: AtomicU64,
@@ -84,11 +85,11 @@ struct Known {
 }
 
 impl SlowRequests {
-    /// `slow`: in milliseconds.
-    pub fn new(slow: Millis, words: Option<&'static [Word]>, whose: Whose) -> Self {
+    pub fn new(after: SlowAfter, words: Option<&'static [Word]>, whose: Whose) -> Self {
         Self {
-            slow: slow.saturating_mul(1_000_000),
-            words,
+            // Where nothing is ever long nobody is looked for.
+            words: words.filter(|_| after.least() != NEVER),
+            after,
             whose,
             looked: AtomicU64::new(0),
             // An event loop says when requests begin; of threads nobody does.
@@ -100,7 +101,7 @@ impl SlowRequests {
 
     /// Looks whether a thread shall be looked at. `now` in monotonic milliseconds.
     pub fn look(&self, now: Millis) -> bool {
-        let Some(words) = self.words.filter(|_| self.slow > 0) else { return false };
+        let Some(words) = self.words else { return false };
         if now < self.looked.load(Ordering::Relaxed).saturating_add(EVERY_MS) {
             return false;
         }
@@ -112,10 +113,10 @@ impl SlowRequests {
         let is_inside = |number| inside.iter().any(|one| one.number == number);
         watched.known.retain(|number, _| is_inside(*number) || slots::holds(words, *number));
         let worked_on = self.worked_on(inside);
-        let found = watched.look(&worked_on, self.slow, now);
+        let found = watched.look(&worked_on, &self.after, now);
         let next = match self.whose {
-            Whose::Thread => watched.next(&worked_on, self.slow, now),
-            Whose::Task | Whose::Greenlet => watched.due_next(&worked_on, self.slow),
+            Whose::Thread => watched.next(&worked_on, &self.after, now),
+            Whose::Task | Whose::Greenlet => watched.due_next(&worked_on, &self.after),
         };
         self.next.store(next, Ordering::Relaxed);
         if late {
@@ -124,6 +125,12 @@ impl SlowRequests {
             self.any_found.store(true, Ordering::Relaxed);
         }
         found && !late
+    }
+
+    /// A request for that path that has taken so many nanoseconds is slow.
+    #[cold]
+    pub fn is_slow(&self, path: &[u8], took: u64) -> bool {
+        took >= self.after.of(path)
     }
 
     /// Those of them that are with their applications, each of which a thread, a task or a greenlet of its own is at.
@@ -139,9 +146,9 @@ impl SlowRequests {
 
     /// Under an event loop: requests begin.
     pub fn begins(&self, now: Millis) {
-        let later = now.saturating_add(self.slow / 1_000_000);
+        let later = now.saturating_add(self.after.least() / 1_000_000);
         // Its thread alone writes this.
-        if self.words.is_some() && self.slow > 0 && later < self.next.load(Ordering::Relaxed) {
+        if self.words.is_some() && later < self.next.load(Ordering::Relaxed) {
             self.next.store(later, Ordering::Relaxed);
         }
     }
@@ -162,7 +169,7 @@ impl SlowRequests {
 
     /// When to look again, while requests are inside. `now` in monotonic milliseconds.
     pub fn look_by(&self, now: Millis) -> Millis {
-        if self.words.is_none() || self.slow == 0 {
+        if self.words.is_none() {
             return Millis::MAX;
         }
         let looked = self.looked.load(Ordering::Relaxed);
@@ -178,7 +185,7 @@ impl SlowRequests {
     /// Under an event loop: the request in that slot blocks it there, whether or not it takes long by now. Where it is no step
     /// of a request's own task, the only one that has such a line (`GET /path`) does.
     pub fn note_blocked(&self, slot: u16, line: &str, place: &str) {
-        let Some(words) = self.words.filter(|_| self.slow > 0) else { return };
+        let Some(words) = self.words else { return };
         let one = slots::find(words, slot, false).or_else(|| {
             let mut alike = slots::read(words, false).into_iter().filter(|one| one.line == line);
             alike.next().filter(|_| alike.next().is_none())
@@ -213,11 +220,11 @@ impl SlowRequests {
 }
 
 impl Watched {
-    fn look(&mut self, inside: &[Inside], slow: u64, now: Millis) -> bool {
+    fn look(&mut self, inside: &[Inside], after: &SlowAfter, now: Millis) -> bool {
         if now >= self.since.saturating_add(WHILE_MS) {
             self.spent = 0;
         }
-        let mut all: Vec<&Inside> = inside.iter().filter(|one| self.due(one, slow) <= now).collect();
+        let mut all: Vec<&Inside> = inside.iter().filter(|one| self.due(one, after) <= now).collect();
         // Whoever was looked at least is next, and of those the oldest.
         all.sort_by_key(|one| (self.looks(one), one.first));
         all.truncate(AT_MOST - self.spent);
@@ -238,19 +245,23 @@ impl Watched {
     }
 
     /// When it is to be looked at next, in milliseconds.
-    fn due(&self, one: &Inside, slow: u64) -> Millis {
+    fn due(&self, one: &Inside, after: &SlowAfter) -> Millis {
         let Some(half) = HALVES.get(self.looks(one)) else { return Millis::MAX };
+        let slow = after.of_line(&one.line);
+        if slow == NEVER {
+            return Millis::MAX;
+        }
         one.first.saturating_add((slow / 2).saturating_mul(*half)).div_ceil(1_000_000)
     }
 
     /// When the first of all has to be looked at, those included that begin from now on.
-    fn next(&self, inside: &[Inside], slow: u64, now: Millis) -> Millis {
-        self.due_next(inside, slow).min(now.saturating_add(slow / 1_000_000))
+    fn next(&self, inside: &[Inside], after: &SlowAfter, now: Millis) -> Millis {
+        self.due_next(inside, after).min(now.saturating_add(after.least() / 1_000_000))
     }
 
     /// The same of those that are inside.
-    fn due_next(&self, inside: &[Inside], slow: u64) -> Millis {
-        inside.iter().map(|one| self.due(one, slow)).min().unwrap_or(Millis::MAX)
+    fn due_next(&self, inside: &[Inside], after: &SlowAfter) -> Millis {
+        inside.iter().map(|one| self.due(one, after)).min().unwrap_or(Millis::MAX)
     }
 }
 

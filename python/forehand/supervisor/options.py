@@ -6,7 +6,7 @@ table of `forehand.settings`.
 
 from __future__ import annotations
 
-from forehand import tracing_options
+from forehand import lanes, tracing_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -244,7 +244,10 @@ def _looking_inside(make: Any) -> Iterator[Any]:
                metavar="SHARE", check=tracing_options.share)  # fmt: skip
     yield make("slow_request", "time", 5, "Looking inside",
                "log a request that takes so long, with where its time went, and where its thread stood; "
-               "0: none")  # fmt: skip
+               "0: none; --slow-requests has other times by path")  # fmt: skip
+    yield make("slow_requests", "list", [], "Looking inside",
+               "other times below a path, /PREFIX=TIME; a table in TOML; 0: none", metavar="PAIRS",
+               check=lanes.check_slow)  # fmt: skip
 
 
 def _process(make: Any) -> Iterator[Any]:

@@ -18,6 +18,7 @@ use crate::request_deadlines::RequestTimeouts;
 use crate::request_id::RequestIds;
 use crate::scoreboard::Scoreboard;
 use crate::sendfile::Sendfile;
+use crate::slow_requests::SlowAfter;
 use crate::statistics::spans::Writer;
 use crate::tls::Material;
 use crate::tracing::Tracing;
@@ -63,8 +64,8 @@ pub struct Config {
     pub statistics: Option<&'static [AtomicU64]>,
     /// Routes that were quick before this worker began: name, and how long a call takes on average, in microseconds.
     pub quick_routes: Vec<(String, u64)>,
-    /// A request that takes so long is remarkable, in milliseconds.
-    pub slow_request: u64,
+    /// A request that takes so long is remarkable.
+    pub slow_after: SlowAfter,
     /// Requests have names, by this header.
     pub request_id: Option<RequestIds>,
     /// Who is told with a reply where its time went.
@@ -134,7 +135,7 @@ impl Default for Config {
             scoreboard: None,
             statistics: None,
             quick_routes: Vec::new(),
-            slow_request: 5000,
+            slow_after: SlowAfter::all(5000),
             request_id: None,
             server_timing: ServerTiming::Off,
             tracing: None,

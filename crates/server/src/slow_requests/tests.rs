@@ -29,7 +29,7 @@ fn looks(all: &[Inside], slow_ms: u64, until: Millis) -> Vec<(Millis, u64)> {
     let mut watched = Watched::default();
     let mut found = Vec::new();
     for now in (1000..until).step_by(100) {
-        if watched.look(all, slow_ms * 1_000_000, now) {
+        if watched.look(all, &SlowAfter::all(slow_ms), now) {
             found.extend(watched.found.drain(..).map(|(_, number)| (now, number)));
         }
     }
@@ -42,6 +42,30 @@ fn a_request_is_looked_at_when_it_is_long_and_then_less_and_less_often() {
     let expected = [2000, 2500, 3000, 4000, 5000, 6000, 7000, 8000].map(|at| (at, 1));
     assert_eq!(found, expected, "eight times, and no more");
     assert_eq!(looks(&[inside(1, 1000)], 1000, 2000), [], "a millisecond earlier it is not long");
+}
+
+#[test]
+fn each_is_looked_at_when_it_is_long_for_its_path() {
+    let (words, never) = (&*words().leak(), head("GET /events"));
+    let block = words.first_chunk().expect("a block");
+    let by_path = vec![(b"/events".to_vec(), 0), (b"/quick".to_vec(), 200)];
+    let slow = SlowRequests::new(SlowAfter::new(1000, by_path), Some(words), Whose::Task);
+    let times = Times { first: 5_000_000_000, ..Times::default() };
+    let mut slots = slots::Slots::default();
+    let _ = slots.take(block, &never, &times, (3, 0));
+    slow.begins(5000);
+    assert_eq!(slow.due(), 5200, "of one that could be quick");
+    assert!(!slow.look(5200));
+    assert_eq!(slow.due(), Millis::MAX, "it is not long ever");
+    let _ = slots.take(block, &head("GET /quick/1"), &times, (4, 0));
+    let _ = slots.take(block, &head("GET /"), &times, (5, 0));
+    for at in [5300, 5400, 5600, 5800, 6000] {
+        assert!(slow.look(at), "{at}");
+        let found: Vec<u64> = slow.take_found().iter().map(|(_, number)| *number).collect();
+        assert_eq!(found, if at < 6000 { vec![4] } else { vec![5, 4] }, "{at}");
+    }
+    assert!(slow.is_slow(b"/quick", 200_000_000) && !slow.is_slow(b"/quick", 199_999_999));
+    assert!(!slow.is_slow(b"/events", NEVER - 1));
 }
 
 #[test]
@@ -71,7 +95,7 @@ fn a_look_while_a_request_is_counted_forgets_nothing_of_it() {
     let block = words.first_chunk().expect("a block");
     let mut slots = slots::Slots::default();
     let slot = slots.take(block, &head, &Times::default(), (3, 0));
-    let slow = SlowRequests::new(1000, Some(words), Whose::Thread);
+    let slow = SlowRequests::new(SlowAfter::all(1000), Some(words), Whose::Thread);
     let line = || slow.line("GET /", 3, &outcome(1_000_000_000, &Spans::default()));
     assert!(slow.look(1000));
     slow.note(3, "a.py:1 in one");
@@ -87,16 +111,16 @@ fn a_look_while_a_request_is_counted_forgets_nothing_of_it() {
 #[test]
 fn it_looks_again_when_the_first_is_due_and_not_too_soon() {
     let mut watched = Watched::default();
-    let slow = 1_000_000_000;
+    let after = SlowAfter::all(1000);
     let mut next = |inside: &[Inside], now| {
-        watched.look(inside, slow, now);
-        watched.next(inside, slow, now)
+        watched.look(inside, &after, now);
+        watched.next(inside, &after, now)
     };
     assert_eq!(next(&[], 5000), 6000, "of one that begins now");
     assert_eq!(next(&[inside(1, 4300), inside(2, 4900)], 5000), 5300);
     assert_eq!(next(&[inside(1, 4300), inside(2, 4900)], 5300), 5800, "half as long again");
     assert_eq!(next(&[inside(1, 4300), inside(2, 4900)], 5800), 5900, "the other");
-    let none = SlowRequests::new(0, None, Whose::Thread);
+    let none = SlowRequests::new(SlowAfter::all(0), None, Whose::Thread);
     assert_eq!(none.look_by(5000), Millis::MAX, "nothing is long");
 }
 
@@ -104,7 +128,7 @@ fn it_looks_again_when_the_first_is_due_and_not_too_soon() {
 fn under_an_event_loop_nobody_looks_for_those_that_have_been_looked_at_as_often_as_any() {
     let (words, head) = (&*words().leak(), head("GET /"));
     let block = words.first_chunk().expect("a block");
-    let slow = SlowRequests::new(1000, Some(words), Whose::Task);
+    let slow = SlowRequests::new(SlowAfter::all(1000), Some(words), Whose::Task);
     assert_eq!(slow.due(), Millis::MAX, "nothing is inside");
     let times = Times { first: 5_000_000_000, ..Times::default() };
     let mut slots = slots::Slots::default();
@@ -137,7 +161,7 @@ fn under_an_event_loop_nobody_looks_for_those_that_have_been_looked_at_as_often_
 fn a_loop_that_was_blocked_until_it_looks_says_nothing_of_where_its_tasks_wait() {
     for (late, looks) in [(LATE_MS - 1, true), (LATE_MS, true), (LATE_MS + 1, false)] {
         let (words, head) = (&*words().leak(), head("GET /"));
-        let slow = SlowRequests::new(1000, Some(words), Whose::Greenlet);
+        let slow = SlowRequests::new(SlowAfter::all(1000), Some(words), Whose::Greenlet);
         let times = Times { first: 5_000_000_000, ..Times::default() };
         slots::Slots::default().take(words.first_chunk().expect("a block"), &head, &times, (3, 0));
         slow.begins(5000);
@@ -149,7 +173,7 @@ fn a_loop_that_was_blocked_until_it_looks_says_nothing_of_where_its_tasks_wait()
 
 #[test]
 fn places_are_folded_into_one_line() {
-    let slow = SlowRequests::new(1000, None, Whose::Thread);
+    let slow = SlowRequests::new(SlowAfter::all(1000), None, Whose::Thread);
     let places = vec![("b.py:2 in two".to_string(), 1), ("a.py:1 in one".to_string(), 7)];
     lock(&slow.watched).known.insert(3, Known { looks: 8, places });
     let spans = [0, 0, 20_000_000, 0, 12_000_000_000, 300_000_000, 11_700_000_000, 0, 12_020_000_000];
@@ -165,7 +189,7 @@ fn nobody_is_looked_at_for_one_that_is_being_sent_or_whose_thread_is_at_another(
     for whose in [Whose::Thread, Whose::Task] {
         let (words, head) = (&*words().leak(), head("GET /"));
         let block = words.first_chunk().expect("a block");
-        let slow = SlowRequests::new(1000, Some(words), whose);
+        let slow = SlowRequests::new(SlowAfter::all(1000), Some(words), whose);
         let mut slots = slots::Slots::default();
         let mut take = |number, begun| {
             slots.take(block, &head, &Times { first: 1, begun, ..Times::default() }, (number, 0))

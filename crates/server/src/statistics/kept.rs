@@ -4,7 +4,7 @@
 //! remarkable. Runs where requests are settled.
 
 use reactor::sys::{monotonic_ns, thread_id, wall_us};
-use wire::{Framing, trace_state};
+use wire::{Framing, Head, trace_state};
 
 use super::layout::Meta;
 use super::phase::{Parts, Times};
@@ -39,6 +39,12 @@ impl Statistics {
 }
 
 impl Block {
+    /// A request took so long that it is remarkable.
+    #[inline]
+    pub(super) fn is_slow(&self, head: &Head, reached: u64) -> bool {
+        reached >= self.slow && self.requests.is_slow(head.path(), reached)
+    }
+
     /// It is part of a trace: where that is recorded, a span is left of it.
     #[inline(never)]
     pub(super) fn trace(&self, ended: &Counted<'_>, parts: &Parts, (route, https): (u16, bool)) {
@@ -97,7 +103,7 @@ impl Block {
         (known, route): (Known, u16),
     ) {
         let failed = known.failed;
-        let (spans, slow) = (ended.times.spans(sent), reached >= self.slow);
+        let (spans, slow) = (ended.times.spans(sent), self.is_slow(ended.head, reached));
         let tracing = self.tracing.as_ref().map(|(tracing, _)| tracing);
         let id = self.ids.as_ref().map(|ids| ended.times.id(ids, tracing, ended.number));
         if failed && ended.times.begun != 0 {

@@ -115,7 +115,7 @@ struct Block {
     /// Those that are counted together, where any are.
     run: Run,
     runs: bool,
-    /// Up to so many nanoseconds a request is like any other, and from so many on it is remarkable.
+    /// Up to so many nanoseconds a request is like any other, and from so many on it may be remarkable, by its path.
     plain: u64,
     slow: u64,
     requests: Arc<SlowRequests>,
@@ -145,15 +145,14 @@ impl Statistics {
             (true, false) => Whose::Greenlet,
             (true, true) => Whose::Task,
         };
-        let slow = Arc::new(SlowRequests::new(config.slow_request, config.statistics, whose));
+        let slow = Arc::new(SlowRequests::new(config.slow_after.clone(), config.statistics, whose));
         let block = config.statistics.and_then(|words| words.first_chunk()).map(|words| {
             if let Some(ids) = &config.request_id {
                 let [upper, seed] = ids.unique().parts();
                 store(&words[META + Meta::NamesUpper as usize], upper);
                 store(&words[META + Meta::NamesSeed as usize], seed);
             }
-            let ms = Some(config.slow_request).filter(|ms| *ms != 0);
-            let remarkable = ms.map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000));
+            let remarkable = config.slow_after.least();
             Box::new(Block {
                 words,
                 scale: histogram::scale(),
@@ -373,7 +372,7 @@ impl Block {
         if let Framing::Length(received) = ended.head.framing {
             self.count(Meta::Received, received);
         }
-        if known.failed || reached >= self.slow || sent >= self.next_trace {
+        if known.failed || sent >= self.next_trace || self.is_slow(ended.head, reached) {
             self.keep(ended, (sent, reached), (known, route));
         }
         // The last word: until then it was inside, also when the worker dies meanwhile.
