@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::OnceLock;
 
 #[cfg(target_os = "linux")]
@@ -112,104 +111,9 @@ pub fn own_bytes_again() -> Option<u64> {
 /// A page, on every machine that this runs on.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
-/// How control groups tell of memory: where they are mounted, and the names of their files.
-struct Groups {
-    mount: &'static str,
-    most: &'static str,
-    used: &'static str,
-    /// Behind this word of `memory.stat`: what the kernel can give back at once, as it holds files.
-    files: &'static str,
-}
-
-const SECOND: Groups =
-    Groups { mount: "sys/fs/cgroup", most: "memory.max", used: "memory.current", files: "inactive_file " };
-const FIRST: Groups = Groups {
-    mount: "sys/fs/cgroup/memory",
-    most: "memory.limit_in_bytes",
-    used: "memory.usage_in_bytes",
-    files: "total_inactive_file ",
-};
-/// More than this is what v1 says where there is no bound.
-const NO_BOUND: u64 = 1 << 60;
-
-/// How much memory this process's control group uses, and how much it may, in bytes (cgroup v2, or v1): that of the next one
-/// above it which has a bound. What the kernel can give back at once does not count. None where there is no bound, or no
-/// such group.
-pub fn container_memory() -> Option<(u64, u64)> {
-    group_memory(Path::new("/"))
-}
-
-/// The same below a folder that has `proc` and `sys`.
-fn group_memory(root: &Path) -> Option<(u64, u64)> {
-    let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    let named = |line: &str| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, group) = rest.split_once(':')?;
-        let group = group.trim_matches('/').to_string();
-        match controllers {
-            "" => Some((&SECOND, group)),
-            _ if controllers.split(',').any(|one| one == "memory") => Some((&FIRST, group)),
-            _ => None,
-        }
-    };
-    groups.lines().filter_map(named).find_map(|(kind, group)| kind.read(root, &group))
-}
-
-impl Groups {
-    fn read(&self, root: &Path, mut group: &str) -> Option<(u64, u64)> {
-        loop {
-            let folder = root.join(self.mount).join(group);
-            if let Some(most) = number(&folder.join(self.most)).filter(|most| *most < NO_BOUND) {
-                let used = number(&folder.join(self.used))?;
-                let stat = std::fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
-                let files = stat.lines().find_map(|line| line.strip_prefix(self.files)?.parse().ok());
-                return Some((used.saturating_sub(files.unwrap_or(0)), most));
-            }
-            if group.is_empty() {
-                return None;
-            }
-            group = group.rfind('/').map_or("", |slash| &group[..slash]);
-        }
-    }
-}
-
-fn number(path: &Path) -> Option<u64> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_bound_is_that_of_the_next_group_which_has_one() {
-        let root = std::env::temp_dir().join(format!("forehand-groups-{}", std::process::id()));
-        let tell = |path: &str, text: &str| {
-            let path = root.join(path);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-            std::fs::write(path, text).expect("written");
-        };
-        let first = "sys/fs/cgroup/memory";
-        tell("proc/self/cgroup", "5:cpu:/\n4:hugetlb,memory:/pods/shop\n0::/pods/shop\n");
-        assert_eq!(group_memory(&root), None, "no group");
-        tell(&format!("{first}/pods/shop/memory.limit_in_bytes"), "9223372036854771712\n");
-        tell(&format!("{first}/memory.limit_in_bytes"), "9223372036854771712\n");
-        assert_eq!(group_memory(&root), None, "no bound");
-        tell(&format!("{first}/pods/memory.limit_in_bytes"), "1000\n");
-        tell(&format!("{first}/pods/memory.usage_in_bytes"), "700\n");
-        assert_eq!(group_memory(&root), Some((700, 1000)));
-        tell(&format!("{first}/pods/memory.stat"), "inactive_file 1\ntotal_inactive_file 100\n");
-        assert_eq!(group_memory(&root), Some((600, 1000)));
-        // Of a container the groups are named as they are outside, and what is mounted is its own.
-        tell("proc/self/cgroup", "0::/docker/4f\n");
-        tell("sys/fs/cgroup/memory.max", "max\n");
-        assert_eq!(group_memory(&root), None);
-        tell("sys/fs/cgroup/memory.max", "800\n");
-        tell("sys/fs/cgroup/memory.current", "300\n");
-        tell("sys/fs/cgroup/memory.stat", "anon 5\ninactive_file 20\n");
-        assert_eq!(group_memory(&root), Some((280, 800)));
-        std::fs::remove_dir_all(root).expect("removed");
-    }
 
     #[test]
     fn what_others_have_as_well_counts_in_part() {

@@ -4,7 +4,7 @@
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
 //! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `monotonic_ns` and `compare_clocks`, `wall_seconds`, `random` (what nobody knows before), `SharedNumbers` and `forget_numbers` (memory between processes), `thread_id`,
-//! `KernelThread` (how long a slice of a processor a thread wants), `set_title`, `bound_arenas`, `become_subreaper`, `exit_now`, `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
+//! `KernelThread` (how long a slice of a processor a thread wants), `Groups` (what a control group has and lacks), `queues` and `listen_overflows` (who waits to be accepted), `set_title`, `bound_arenas`, `become_subreaper`, `exit_now`, `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
 //! (what a forked child never has), and the module `file` (files below a folder; `file/portable.rs` has what any POSIX system can do).
 
 mod clock;
@@ -12,10 +12,12 @@ mod close_on_fork;
 mod direct;
 mod epoll;
 pub mod file;
+mod groups;
 mod handoff;
 mod memory;
 mod patient;
 mod process;
+mod queues;
 mod random;
 mod slice;
 mod socket;
@@ -29,16 +31,18 @@ pub use clock::{
 };
 pub use close_on_fork::{CloseOnFork, forks, has_forked, keep_from_children, release};
 pub use epoll::{Poll, PollEvent, PollEvents};
+pub use groups::{Groups, container_memory};
 pub use handoff::{Handoff, NOTE_BYTES};
 pub use memory::{
-    bound_arenas, container_memory, give_back_code, give_back_memory, own_bytes_again, proportional_bytes,
-    resident_bytes, trim_heap,
+    bound_arenas, give_back_code, give_back_memory, own_bytes_again, proportional_bytes, resident_bytes,
+    trim_heap,
 };
 pub use patient::write_within;
 pub use process::{
     Access, SharedNumbers, Taken, become_subreaper, exit_now, forget_numbers, is_stopped, is_taken_away,
     is_there, stacks_signal, taken, thread_id, write_stderr,
 };
+pub use queues::{Family, Listening, Queue, listen_overflows, queues};
 pub use random::random;
 pub use slice::KernelThread;
 pub use socket::{
