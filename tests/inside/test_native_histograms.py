@@ -18,7 +18,11 @@ Serve = Callable[..., Serving]
 #: Families with finer buckets: of them Prometheus keeps those, and not the others.
 FINE = ("forehand_request_seconds", "forehand_request_phase_seconds")
 #: What changes though nobody asks.
-RESTLESS = {"forehand_looks_total"}
+RESTLESS = {
+    "forehand_looks_total", "forehand_listen_overflows_total", "forehand_pressure_stalled_seconds_total",
+    "forehand_cgroup_memory_bytes", "forehand_cgroup_cpu_throttled_seconds_total",
+    "forehand_cgroup_cpu_throttled_periods_total",
+}  # fmt: skip
 VIEWS = {
     "phases": ["/quick", "/fail", "/missing", "/sleep/0.004", "/sleep/0.03", "/sleep/0.03", "/sleep/0.3"],
     "counting": ["/1", "/2", "/3", "/30"],

@@ -10,6 +10,7 @@ only the module was built, or may not be run, or ends at once, the forked proces
 
 from __future__ import annotations
 
+import _socket as socket  # without the enumerations that `socket` makes of its numbers
 import os
 import sys
 import time
@@ -47,6 +48,8 @@ class Panel:
         self.token = token(settings["status_token_file"])
         self.listeners = listeners or _listen(settings)
         assert supervisor.children is not None
+        #: Workers' listeners by name, as it has no descriptors of them, which would keep their addresses open.
+        self.accepts = list(map(_accepts, supervisor.children.listeners))
         # No worker answers here.
         supervisor.children.private.update(self.fds())
         self.pid = 0
@@ -158,6 +161,14 @@ def _listen(settings: dict[str, Any]) -> list[Listener]:
     return listen({**settings, "addresses": settings["status_bind"], "defer_accept": False}, "--status-bind")
 
 
+def _accepts(listener: Listener) -> str:
+    """How the kernel and people call a socket that workers accept from."""
+    families = {socket.AF_INET6: "inet6", socket.AF_UNIX: "unix"}
+    family = families.get(listener.socket.family, "inet")
+    place = listener.url.removeprefix(f"{listener.kind.partition('?')[0]}:").removeprefix("//")
+    return f"{family} {os.fstat(listener.socket.fileno()).st_ino} {place}"
+
+
 def _dotted(prefix: str) -> str:
     return f"{prefix}." if prefix and not prefix.endswith(".") else prefix
 
@@ -241,6 +252,7 @@ def _told(panel: Panel, metrics: str, shared: tuple[int, int, int, int]) -> list
     build = {"version": __version__, "python": sys.version.split()[0], "target": settings["target"]}
     return [
         *(("listener", f"{one.socket.fileno()} {_is_loopback(one):d} {_is_private(one):d}") for one in panel.listeners),
+        *(("accepts", one) for one in panel.accepts),
         *zip(("statistics", "scoreboard", "parent", "report"), shared, strict=True),
         ("token", panel.token),
         ("stall_ms", round(settings["liveness_stall"] * 1000)),

@@ -10,6 +10,7 @@ pub mod files;
 mod form;
 mod gone;
 mod json;
+mod machine;
 mod metrics;
 mod page;
 pub mod process;
@@ -65,6 +66,8 @@ pub struct Told {
     pub build: Vec<(String, String)>,
     /// Where the application's own metrics are.
     pub application: Option<PathBuf>,
+    /// Where workers listen.
+    pub listeners: Vec<machine::Listener>,
 }
 
 /// Its limits: those of a server, but for what a few clients need.
@@ -233,6 +236,7 @@ impl<P: Page> Status<P> {
                     text.leave_to_others(application.names());
                 }
                 metrics::write(&mut text, &found, (&self.segment, &self.rows), &self.told.build);
+                machine::write(&mut text, &self.told.listeners);
                 self.tell_of(text.left_out());
                 if let Some(application) = &application {
                     application.write(&mut text);

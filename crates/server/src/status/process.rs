@@ -9,9 +9,9 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use reactor::sys::{Access, ListenerFd, duplicate_file, give_back_memory};
+use reactor::sys::{Access, Family, ListenerFd, Listening, duplicate_file, give_back_memory};
 
-use super::{Status, Told, limits, statsd};
+use super::{Status, Told, limits, machine, statsd};
 use crate::engine::Config;
 use crate::health::Patience;
 use crate::log::Log;
@@ -77,6 +77,7 @@ impl Given {
                 application: Some(bytes("application"))
                     .filter(|path| !path.is_empty())
                     .map(|path| OsStr::from_bytes(path).into()),
+                listeners: all("accepts").map(accepts).collect::<io::Result<_>>()?,
             },
             statsd: statsd::Settings {
                 address: one("statsd_host"),
@@ -105,6 +106,21 @@ fn listener(text: &[u8]) -> io::Result<Listener> {
     let fd = words.next().and_then(|fd| fd.parse().ok()).ok_or_else(|| unreadable("listener"))?;
     let mut is = || words.next() == Some("1");
     Ok((fd, is(), is()))
+}
+
+/// `FAMILY INODE ADDRESS`, of a socket that workers accept from.
+fn accepts(text: &[u8]) -> io::Result<machine::Listener> {
+    let text = String::from_utf8_lossy(text);
+    let mut words = text.splitn(3, ' ');
+    let family = match words.next() {
+        Some("inet") => Family::Inet,
+        Some("inet6") => Family::Inet6,
+        Some("unix") => Family::Unix,
+        _ => return Err(unreadable("accepts")),
+    };
+    let inode = words.next().and_then(|inode| inode.parse().ok());
+    let (Some(inode), Some(address)) = (inode, words.next()) else { return Err(unreadable("accepts")) };
+    Ok((address.into(), Listening { family, inode }))
 }
 
 /// Serves until the process ends. `told`: a descriptor of what it is told, as pairs of a name and a value.
@@ -174,6 +190,8 @@ mod tests {
             ("token", "a long = secret"),
             ("build", "target=shop.wsgi:make(a=1)"),
             ("application", "/dev/shm/a b"),
+            ("accepts", "inet6 4711 [::1]:8000"),
+            ("accepts", "unix 12 unix:/run/a b.sock"),
         ];
         let given = Given::read(&told(&more)).expect("what it is told");
         assert_eq!((given.parent, given.statistics, given.scoreboard, given.report), (3, 4, 5, 6));
@@ -185,6 +203,11 @@ mod tests {
         );
         assert_eq!(given.told.build, [("target".to_owned(), "shop.wsgi:make(a=1)".to_owned())]);
         assert_eq!(given.told.application, Some(PathBuf::from("/dev/shm/a b")));
+        let accepts = [
+            ("[::1]:8000".to_owned(), Listening { family: Family::Inet6, inode: 4711 }),
+            ("unix:/run/a b.sock".to_owned(), Listening { family: Family::Unix, inode: 12 }),
+        ];
+        assert_eq!(given.told.listeners, accepts);
         assert_eq!((given.told.patience.stall, given.told.slow, given.statsd.every), (60_000, 5000, 10_000));
     }
 
@@ -194,6 +217,9 @@ mod tests {
         for text in [&b""[..], b"parent\x003\0", &told(&[("listener", "")]), &told(&[("listener", "x 1 1")])]
         {
             assert!(Given::read(text).is_err(), "{text:?}");
+        }
+        for text in ["", "inet 5", "inet x a:1", "ipx 5 a:1"] {
+            assert!(Given::read(&told(&[("accepts", text)])).is_err(), "{text:?}");
         }
         assert!(Given::read(&told(&[("slow_ms", "soon")])).is_ok(), "the first word counts");
         let mut odd = told(&[]);
