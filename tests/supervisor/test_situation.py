@@ -77,6 +77,10 @@ FAILED = {"ended": NOW - 60, "status": 500, "error": "", "request": "GET /orders
          ["worker 1 has 57 of the 60 file descriptors that it may have"]),
         ({**WELL, "workers": [{**READY, "descriptors": {"used": 56, "most": 60}}]}, [], [], []),
         ({**WELL, "workers": [{**READY, "descriptors": None}]}, [], [], []),
+        ({**WELL, "listen_queues": [{"address": "http://a:1", "waiting": 9, "limit": 9}]}, [], [], []),
+        ({**WELL, "listen_queues": [{"address": "http://a:1", "waiting": 10, "limit": 9}]}, [], [],
+         ["http://a:1: 10 connections wait for a worker to accept, and there is no room for more, so that others have "
+          "to try again (--backlog 9)"]),
         ({**WELL, "certificate": {"expires": NOW + 13 * DAY, "lasts": 90 * DAY, "unused": ""}}, [], [],
          ["the certificate expires at 1970-01-25 13:46 UTC, in 13 days"]),
         ({**WELL, "certificate": {"expires": NOW + 15 * DAY, "lasts": 90 * DAY, "unused": ""}}, [], [], []),

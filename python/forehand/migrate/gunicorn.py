@@ -201,7 +201,7 @@ SETTINGS: dict[str, Rule] = {
     "statsd_host": same("statsd_host", STATSD),
     "statsd_prefix": same("statsd_prefix"),
     "dogstatsd_tags": same("dogstatsd_tags"),
-    "enable_backlog_metric": switch(unsupported("requests that wait are forehand_queue_length (--status-bind)")),
+    "enable_backlog_metric": switch(unsupported("connections that wait are forehand_listen_backlog (--status-bind)")),
     "forwarded_allow_ips": _allowed,
     "forwarder_headers": unsupported("SCRIPT_NAME comes from X-Forwarded-Prefix of a trusted peer, or from "
                                      "script_name"),

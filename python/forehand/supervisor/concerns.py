@@ -1,12 +1,15 @@
 """What is not as it should be with the server itself, for who asks: a reload that was given up, a log that cannot be
-written, workers that die again and again, a certificate that ends soon, descriptors that are used up.
+written, workers that die again and again, a certificate that ends soon, descriptors that are used up, connections that
+nobody accepts.
 
 Knows: what has happened, and when. Does not know: whether it is worth a word (`situation.py`). Runs in the supervisor.
 """
 
 from __future__ import annotations
 
+import _socket as socket  # without the enumerations that `socket` makes of its numbers
 import os
+import sys
 import time
 
 from forehand.supervisor import log
@@ -15,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from forehand.listen import Listener
     from forehand.supervisor.state import State
 
 #: Of the times at which workers have died so many are remembered.
@@ -92,6 +96,21 @@ def descriptors(pid: int) -> dict[str, int] | None:
         return {"used": min(used, int(most)), "most": int(most)}
     except (OSError, StopIteration, ValueError):
         return None
+
+
+def listen_queue(listener: Listener) -> dict[str, Any] | None:
+    """How many connections wait for a worker to accept them, and how many may; None: that cannot be known here, as of a
+    unix socket."""
+    sock = listener.socket
+    if sys.platform != "linux" or sock.family == socket.AF_UNIX:
+        return None
+    try:
+        told = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32)
+    except OSError:
+        return None
+    # Of a socket that listens `tcpi_unacked` and `tcpi_sacked` mean this (linux/tcp.h).
+    waiting, limit = (int.from_bytes(told[at : at + 4], sys.byteorder) for at in (24, 28))
+    return {"address": listener.url, "waiting": waiting, "limit": limit}
 
 
 def _why(text: str) -> str:

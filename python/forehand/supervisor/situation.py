@@ -46,9 +46,19 @@ def findings(status: Row, running: list[Row], ended: list[Row], now: float) -> l
 
 def of_itself(status: Row, now: float) -> list[str]:
     """What is wrong with the server and not with requests: descriptors, its log, certificates, its code, where it sends
-    numbers to. An older server says nothing of them."""
+    numbers to, addresses at which nobody is let in. An older server says nothing of them."""
     found = [_descriptors(status), _log(status, now), _certificate(status, now), _reload(status, now), _statsd(status)]
-    return [line for line in found if line]
+    return [line for line in (*_unaccepted(status), *found) if line]
+
+
+def _unaccepted(status: Row) -> list[str]:
+    # One more than its limit fits.
+    full = [one for one in status.get("listen_queues", []) if one["waiting"] > one["limit"]]
+    return [
+        f"{one['address']}: {_count(one['waiting'], 'connection waits', 'connections wait')} for a worker to accept, "
+        f"and there is no room for more, so that others have to try again (--backlog {one['limit']})"
+        for one in full
+    ]
 
 
 def _descriptors(status: Row) -> str:

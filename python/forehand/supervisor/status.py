@@ -57,6 +57,7 @@ def status(supervisor: Supervisor) -> dict[str, Any]:
         "folder": settings["folder"], "preload": settings["preload"],
         "uptime": round(time.time() - supervisor.started, 1),
         "addresses": [one.url for one in supervisor.children.listeners],
+        "listen_queues": [one for one in map(concerns.listen_queue, supervisor.children.listeners) if one],
         "memory_kib": memory.read(os.getpid()), "workers": workers,
         **supervisor.concerns.told(supervisor.state, certificate),
     }  # fmt: skip
