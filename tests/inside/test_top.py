@@ -134,7 +134,7 @@ def test_an_interval_that_is_none_is_refused() -> None:
 def test_a_distribution_between_two_looks_is_that_of_what_came_between() -> None:
     buckets = [(0.001, 90), (0.01, 9), (0.1, 1)]
     assert [numbers.quantile(buckets, share) for share in (0.5, 0.9, 0.95, 0.99, 1)] == pytest.approx(
-        [0.00096, 0.00096, 0.0096, 0.0096, 0.096]
+        [0.00098, 0.00098, 0.0098, 0.0098, 0.098]
     )
     assert numbers.quantile([(0.001, 0)], 0.5) is None
     old = {"a": (10, 0, 1.0, 0.5), "b": (5, 1, 5.0, None)}
