@@ -9,10 +9,11 @@ use super::exposition::Exposition;
 use super::samples::{Distribution, Labels};
 use crate::counters;
 use crate::rows::{Field, Page, Rows};
+use crate::statistics::histogram::BOUNDS;
 use crate::statistics::layout::Meta;
 use crate::statistics::phase::{ENDINGS, NAMES, Phase};
 use crate::statistics::segment::{Segment, Server};
-use crate::statistics::series::{Key, Series};
+use crate::statistics::series::Key;
 use crate::statistics::snapshot::Snapshot;
 
 /// Why workers end, as far as that is known before one has, by the words of `python/forehand/supervisor/statistics.py`: who
@@ -73,8 +74,8 @@ fn requests(text: &mut Exposition, found: &Snapshot) {
             ("error_type", error.as_str()),
         ];
         let exemplars = found.exemplars.get(place).map_or(&[][..], |all| all);
-        let (count, sum) = (series.count(), series.sum);
-        let told = Distribution { below: below(series), count, sum, exemplars, fine: None };
+        let told =
+            Distribution { exemplars, ..Distribution::of_buckets(&BOUNDS, &series.buckets, series.sum) };
         text.distribution(&labels, &told);
     }
     text.histogram(
@@ -126,14 +127,6 @@ fn error_type(key: Option<Key>) -> String {
         "" if key.status() >= 500 => key.status().to_string(),
         word => word.into(),
     }
-}
-
-fn below(series: &Series) -> [u64; crate::statistics::histogram::BOUNDS.len()] {
-    let mut sum = 0;
-    std::array::from_fn(|bucket| {
-        sum += series.buckets[bucket];
-        sum
-    })
 }
 
 fn phases(text: &mut Exposition, found: &Snapshot) {

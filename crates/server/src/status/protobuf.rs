@@ -8,7 +8,7 @@
 //! took at most 2^-20 seconds is in its zero bucket, and what took more than 2^9 in the bucket behind that.
 
 use super::samples::{Distribution, Kind, Labels, Number};
-use crate::statistics::histogram::{BOUNDS, Exponential, Histogram, SCALE, ZERO_SECONDS};
+use crate::statistics::histogram::{Exponential, Histogram, SCALE, ZERO_SECONDS};
 use crate::statistics::snapshot::Exemplar;
 
 /// A message in the making.
@@ -209,7 +209,8 @@ impl Messages {
         let mut value = Message::default();
         value.number(histogram::COUNT, told.count);
         value.double(histogram::SUM, seconds(told.sum));
-        let bounds = BOUNDS.map(seconds).into_iter().zip(told.below).chain([(f64::INFINITY, told.count)]);
+        let bounds = told.bounds.iter().map(|ns| seconds(*ns)).zip(told.below.iter().copied());
+        let bounds = bounds.chain([(f64::INFINITY, told.count)]);
         for (place, (bound, below)) in bounds.enumerate() {
             let exemplar = told.exemplars.get(place).and_then(Option::as_ref);
             value.message(histogram::BUCKET, |message| bucket(message, below, bound, exemplar));

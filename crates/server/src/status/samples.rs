@@ -44,8 +44,9 @@ pub enum Number {
 
 /// How long something took.
 pub struct Distribution<'a> {
-    /// How many took at most as long as each of [`BOUNDS`], and how many there were.
-    pub below: [u64; BOUNDS.len()],
+    /// The bounds of its buckets, in nanoseconds, and how many took at most as long as each.
+    pub bounds: &'static [u64],
+    pub below: Vec<u64>,
     pub count: u64,
     /// Of all times, in nanoseconds.
     pub sum: u64,
@@ -56,8 +57,20 @@ pub struct Distribution<'a> {
 }
 
 impl<'a> Distribution<'a> {
+    /// One of few buckets; those behind the bounds have no end.
+    pub fn of_buckets(bounds: &'static [u64], buckets: &[u64], sum: u64) -> Self {
+        let mut count = 0;
+        let mut so_far = |bucket: &u64| {
+            count += bucket;
+            count
+        };
+        let below: Vec<u64> = buckets.iter().take(bounds.len()).map(&mut so_far).collect();
+        buckets.iter().skip(bounds.len()).for_each(|bucket| _ = so_far(bucket));
+        Self { bounds, below, count, sum, exemplars: &[], fine: None }
+    }
+
     pub fn of(histogram: &'a Histogram) -> Self {
-        let (below, count, sum) = (histogram.below(), histogram.count(), histogram.sum);
-        Self { below, count, sum, exemplars: &[], fine: Some(histogram) }
+        let (below, count, sum) = (histogram.below().to_vec(), histogram.count(), histogram.sum);
+        Self { bounds: &BOUNDS, below, count, sum, exemplars: &[], fine: Some(histogram) }
     }
 }

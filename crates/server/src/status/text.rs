@@ -5,14 +5,7 @@
 use std::fmt::Write;
 
 use super::samples::{Distribution, Kind, Labels, Number};
-use crate::statistics::histogram::BOUNDS;
 use crate::statistics::snapshot::Exemplar;
-
-/// The bounds of a histogram's buckets, as both formats want numbers.
-const LE: [&str; BOUNDS.len()] = [
-    "0.005", "0.01", "0.025", "0.05", "0.075", "0.1", "0.25", "0.5", "0.75", "1.0", "2.5", "5.0", "7.5",
-    "10.0",
-];
 
 /// A text in the making.
 pub struct Text {
@@ -79,18 +72,24 @@ impl Text {
             self.out.push_str(&self.family);
         }
         self.name(name, labels);
+        self.push(number);
+        self.out.push('\n');
+    }
+
+    fn push(&mut self, number: Number) {
         let _ = match number {
             Number::Whole(value) => write!(self.out, "{value}"),
             Number::Nanoseconds(ns) => write!(self.out, "{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000),
             Number::Any(f64::INFINITY) => write!(self.out, "+Inf"),
             Number::Any(f64::NEG_INFINITY) => write!(self.out, "-Inf"),
+            // As both formats want it: a whole one has a point, too.
             Number::Any(value) => write!(self.out, "{value:?}"),
         };
-        self.out.push('\n');
     }
 
     pub fn distribution(&mut self, labels: Labels<'_>, told: &Distribution<'_>) {
-        let buckets = LE.iter().copied().zip(told.below.iter().copied()).chain([("+Inf", told.count)]);
+        let bounds = told.bounds.iter().map(|ns| *ns as f64 / 1e9);
+        let buckets = bounds.zip(told.below.iter().copied()).chain([(f64::INFINITY, told.count)]);
         // All that they have in common is written once, and copied.
         let begin = self.out.len();
         self.out.push_str(&self.family);
@@ -101,7 +100,10 @@ impl Text {
             if bucket > 0 {
                 self.out.extend_from_within(common.clone());
             }
-            let _ = write!(self.out, "{sign}le=\"{le}\"}} {below}");
+            self.out.push(sign);
+            self.out.push_str("le=\"");
+            self.push(Number::Any(le));
+            let _ = write!(self.out, "\"}} {below}");
             if let Some(Some(exemplar)) = told.exemplars.get(bucket)
                 && self.open
             {
@@ -135,6 +137,8 @@ impl Text {
 mod tests {
     use super::*;
 
+    const BOUNDS: [u64; 3] = [100_000, 5_000_000, 10_000_000_000];
+
     fn written(open: bool) -> String {
         let mut text = Text::new(open);
         text.begin("a_total", Kind::Counter, "says \"what\\ever\"");
@@ -142,8 +146,8 @@ mod tests {
         text.begin("b_seconds", Kind::Histogram, "b");
         let exemplar = Exemplar { id: "abc".into(), ns: 2_000_000, wall: 1_700_000_000_000_007 };
         let exemplars = [Some(exemplar), None];
-        let below = [1; BOUNDS.len()];
-        let told = Distribution { below, count: 2, sum: 10_500_000_000, exemplars: &exemplars, fine: None };
+        let mut told = Distribution::of_buckets(&BOUNDS, &[1, 0, 0, 1], 10_500_000_000);
+        told.exemplars = &exemplars;
         text.distribution(&[], &told);
         String::from_utf8(text.finish()).expect("text")
     }
@@ -156,13 +160,13 @@ mod tests {
         for text in [&old, &new] {
             assert!(text.contains("a_total{path=\"a\\\"b\\\\c\\nd\"} 3\n"), "{text}");
             assert!(
-                text.contains("b_seconds_bucket{le=\"10.0\"} 1\nb_seconds_bucket{le=\"+Inf\"} 2\n"),
+                text.contains("b_seconds_bucket{le=\"0.005\"} 1\nb_seconds_bucket{le=\"10.0\"} 1\nb_seconds_bucket{le=\"+Inf\"} 2\n"),
                 "{text}"
             );
             assert!(text.contains("b_seconds_count 2\nb_seconds_sum 10.500000000\n"), "{text}");
         }
         let exemplar = " # {request_id=\"abc\"} 0.002000000 1700000000.000007";
-        assert!(new.contains(&format!("b_seconds_bucket{{le=\"0.005\"}} 1{exemplar}\n")), "{new}");
+        assert!(new.contains(&format!("b_seconds_bucket{{le=\"0.0001\"}} 1{exemplar}\n")), "{new}");
         let new = new.replacen(exemplar, "", 1);
         assert_eq!(new.strip_suffix("# EOF\n").map(str::len), Some(old.len() - 12 + 2));
     }
