@@ -4,6 +4,7 @@
 //! The only crate that knows Python; unsafe code is in `ffi/` and nowhere else.
 
 mod asgi;
+mod collector;
 mod controls;
 mod disconnect;
 mod event_loop;

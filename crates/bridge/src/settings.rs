@@ -216,10 +216,13 @@ fn begun_with(
     Ok(given.max(usize::try_from(others.most_threads())?).min(auto.most as usize))
 }
 
-/// Where statistics are written: a descriptor, and the row (`supervisor/statistics.py`).
+/// Where statistics are written: a descriptor, and the row (`supervisor/statistics.py`). What is collected is, from now on.
 fn statistics(settings: &Bound<'_, PyDict>) -> PyResult<Option<&'static [AtomicU64]>> {
     let place: Option<(RawFd, usize)> = get(settings, "statistics", None)?;
-    Ok(place.map(|(fd, row)| segment::join(fd, row)).transpose()?)
+    let Some((fd, row)) = place else { return Ok(None) };
+    let words = segment::join(fd, row)?;
+    crate::collector::watch(settings.py(), words)?;
+    Ok(Some(words))
 }
 
 /// Which routes were quick with the workers before this one and beside it, for lanes: none where there are none.

@@ -21,7 +21,7 @@ use crate::listener::Listener;
 use crate::log::Log;
 use crate::report;
 use crate::request_deadlines::{RequestDeadlines, Telling};
-use crate::rows::{loop_held, queued};
+use crate::rows::queued;
 use crate::scoreboard::{self, Field};
 use crate::sent_file::ColdReads;
 use crate::slow_requests::SlowRequests;
@@ -309,13 +309,6 @@ impl Engine {
         scoreboard.set(Field::Connections, connections as u64);
         if changed {
             scoreboard.set(Field::Queued, self.shown_queue());
-        }
-    }
-
-    /// Something holds up the event loop, so long by now, or did. In microseconds.
-    pub(crate) fn show_loop_held(&self, lasted: u64, now: u64) {
-        if let Some(scoreboard) = &self.config.scoreboard {
-            scoreboard.set(Field::LoopHeld, loop_held(lasted / 1000, now / 1000));
         }
     }
 

@@ -11,6 +11,7 @@ mod native_requests;
 mod queue;
 mod settled;
 mod turns;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::io;
@@ -62,6 +63,8 @@ pub(crate) struct Requests {
     /// Whose request the last one was that began at the front, where clients take turns.
     front_share: u8,
     told: Told,
+    /// When it was said who waits; none: that nobody does.
+    said_to_wait: Option<Millis>,
     /// When somebody was chosen the last time, in microseconds, while there are lanes.
     chosen_us: u64,
     /// Files that are served before the application is asked, where there are any.
@@ -99,6 +102,7 @@ impl Requests {
             front_end: End::Oldest,
             front_share: 0,
             told: Told::default(),
+            said_to_wait: None,
             chosen_us: 0,
             engine,
             batch: Batch::default(),
@@ -162,7 +166,11 @@ impl Requests {
 
     /// All requests of a batch are read: when, in monotonic nanoseconds, or zero. `slow`: the last ones took long each.
     #[inline]
-    pub fn begin_batch(&mut self, slow: bool) -> u64 {
+    pub fn begin_batch(&mut self, slow: bool, now: Millis) -> u64 {
+        if self.said_to_wait.is_some() {
+            // In a loop that is never at rest nobody else says that they wait no more.
+            self.say_who_waits(now);
+        }
         self.batch.begin(slow)
     }
 

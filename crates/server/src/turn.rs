@@ -233,7 +233,7 @@ impl Loop {
     #[inline]
     fn begin_batch(&mut self) {
         let slow = self.poller.allowance.is_slow();
-        self.poller.statistics.note(self.requests.begin_batch(slow));
+        self.poller.statistics.note(self.requests.begin_batch(slow, self.poller.now));
     }
 
     /// Goes through all that the last look found.
@@ -364,8 +364,9 @@ impl Loop {
             || self.connections.resuming() > 0
     }
 
-    /// How many requests wait to be begun.
-    pub(crate) fn waiting(&self) -> usize {
+    /// How many requests wait to be begun; what is said of them is said anew.
+    pub(crate) fn waiting(&mut self) -> usize {
+        self.requests.say_who_waits(self.poller.now);
         self.requests.len()
     }
 
@@ -462,8 +463,7 @@ impl Lead for Loop {
             // Whoever leads has had the interpreter, or does not need it.
             self.engine.held(Held::No);
             self.update_listening();
-            let lined_up = (self.requests.lined_up(), self.requests.limited());
-            self.engine.show_rest(self.connections.len(), lined_up);
+            self.requests.show_rest(self.connections.len(), self.poller.now);
             let nothing_left = !self.has_more() && !self.requests.any_left();
             self.poll(nothing_left);
             if !self.requests.answers_natively() {

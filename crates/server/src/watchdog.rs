@@ -25,6 +25,8 @@ use crate::engine::{Engine, Held};
 use crate::evented::Evented;
 use crate::heartbeat::{Heartbeat, Sleep};
 use crate::log::Level;
+use crate::rows::{Field, loop_held};
+use crate::statistics::condition;
 
 /// A step that goes on for so many times as long as is told is told before its end.
 const ENDLESS: u64 = 10;
@@ -107,6 +109,9 @@ impl Life {
     fn live(mut self) {
         let slow = self.engine.config.limits.slow_callback_duration.saturating_mul(1000);
         let mut attention = Attention::new(slow);
+        if let Some(words) = self.engine.config.statistics.filter(|_| slow > 0) {
+            condition::is_watched(words);
+        }
         let mut spell: Option<Spell> = None;
         let (mut last, mut kept) = (monotonic_us(), 0);
         while !self.heartbeat.has_ended() {
@@ -156,7 +161,7 @@ impl Life {
                     Some(_) => {}
                 }
                 if spell.as_ref().is_some_and(|spell| spell.sight != Sight::Nothing) {
-                    self.engine.show_loop_held(still, now);
+                    self.show_held(still, now);
                 }
                 last = monotonic_us();
             }
@@ -191,12 +196,23 @@ impl Life {
         if *sight != Sight::Nothing {
             self.blocked_until = Some(now);
             self.engine.counters.loop_blocked_ms.add_many(lasted / 1000);
-            self.engine.show_loop_held(lasted, now);
+            self.show_held(lasted, now);
         }
         if self.engine.is_held() {
             self.engine.held(Held::No);
             // It looks who else has time for its clients.
             self.engine.waker.wake();
+        }
+    }
+
+    /// Something holds up the loop, so long by now, or did. In microseconds.
+    fn show_held(&self, lasted: u64, now: u64) {
+        let (lasted, now) = (lasted / 1000, now / 1000);
+        if let Some(words) = self.engine.config.statistics {
+            condition::is_held(words, lasted, now);
+        }
+        if let Some(scoreboard) = &self.engine.config.scoreboard {
+            scoreboard.set(Field::LoopHeld, loop_held(lasted, now));
         }
     }
 

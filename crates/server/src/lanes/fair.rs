@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use wire::Millis;
+
 use super::order::{End, Order, Waits};
 
 /// So many shares are told apart, by chance: of the others one client in so many has the share of the one that asks for most.
@@ -128,6 +130,11 @@ impl<T: Waits> Fair<T> {
             .map_or(0, |line| order.behind(line.waiting.front().map(Waits::since), line.waiting.len()));
         let others = self.shares.iter().enumerate().filter(|(at, _)| *at != place);
         own + others.map(|(_, other)| other.waiting.len().min(own + 1)).sum::<usize>()
+    }
+
+    /// Since when the one waits that has for the longest.
+    pub fn oldest(&self) -> Option<Millis> {
+        self.shares.iter().filter_map(|line| line.waiting.front()).map(Waits::since).min()
     }
 
     /// True: the oldest of some share has waited so long that the newest has its turn.

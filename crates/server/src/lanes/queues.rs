@@ -2,6 +2,8 @@
 //!
 //! Knows: who came first in each lane. Does not know: what waits. Runs under the baton.
 
+use wire::Millis;
+
 use super::Lane;
 use super::fair::Fair;
 use super::order::{End, Order, Waits};
@@ -129,6 +131,11 @@ impl<T: Waits> Queues<T> {
         self.queues.get(place(lane)).map_or(0, |queue| queue.fair.len())
     }
 
+    /// Since when the one waits that has for the longest, in any of them.
+    pub fn oldest(&self) -> Option<Millis> {
+        self.queues.iter().filter_map(|queue| queue.fair.oldest()).min()
+    }
+
     /// True: all that wait in a lane are of quick routes.
     pub fn are_quick(&self, lane: Lane) -> bool {
         self.queues.get(place(lane)).is_none_or(|queue| queue.quick == queue.fair.len())
@@ -173,12 +180,15 @@ mod tests {
             queues.push(lane, 0, one);
         }
         assert_eq!((queues.len(), queues.waiting(Lane::Slow), queues.waiting(Lane::Unknown)), (3, 2, 1));
-        assert_eq!(next(&mut queues, Lane::Slow), Some(1));
+        assert_eq!(queues.oldest(), Some(1));
+        assert_eq!((next(&mut queues, Lane::Slow), queues.oldest()), (Some(1), Some(2)));
         queues.put_back(Lane::Slow, 0, 1);
         assert_eq!(queues.pop_if(|one| *one == 2), Some(2));
         assert_eq!(queues.pop_if(|one| *one == 3), None, "it is not the next");
         assert_eq!((next(&mut queues, Lane::Slow), next(&mut queues, Lane::Slow)), (Some(1), Some(3)));
-        assert!(queues.is_empty() && next(&mut queues, Lane::Limited(3)).is_none() && queues.is_empty());
+        assert!(
+            queues.is_empty() && next(&mut queues, Lane::Limited(3)).is_none() && queues.oldest().is_none()
+        );
     }
 
     #[test]

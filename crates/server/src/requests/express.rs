@@ -61,6 +61,7 @@ impl Requests {
             }
         };
         self.note_lined_up(poller);
+        self.say_who_waits(poller.now);
         begins
     }
 
@@ -187,13 +188,7 @@ impl Requests {
         self.lanes.admits_any(&self.lined_up)
     }
 
-    /// So many wait in lanes.
-    #[inline]
-    pub fn lined_up(&self) -> usize {
-        self.lined_up.len()
-    }
-
-    /// So many of them do not wait for a thread, but for others of their route.
+    /// So many in lanes do not wait for a thread, but for others of their route.
     #[inline]
     pub fn limited(&self) -> usize {
         self.lined_up.limited()

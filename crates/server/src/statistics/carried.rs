@@ -9,6 +9,7 @@
 use std::fmt::Write as _;
 use std::io;
 
+use super::condition::{Collected, PAUSE_BOUNDS};
 use super::histogram::{BOUNDS, bucket_of};
 use super::layout::{COUNTERS, HISTOGRAM, META, Meta, PHASES, RETIRED, SUMS, Word, add};
 use super::phase::{ENDINGS, Ending, NAMES};
@@ -68,6 +69,10 @@ pub fn told(segment: &Segment) -> io::Result<String> {
     for (reason, count) in segment.exits() {
         let _ = writeln!(text, "exit\t{reason}\t{count}");
     }
+    let Collected { generations, buckets: pauses, paused } = found.collected();
+    let numbers = generations.map(|count| count.to_string()).join(",");
+    let filled = pause_ends().zip(pauses).filter(|(_, count)| *count > 0);
+    let _ = writeln!(text, "collections\t{numbers}\t{paused}\t{}", buckets(filled));
     for (name, phase) in NAMES.iter().zip(&found.phases) {
         let _ = writeln!(text, "phase\t{name}\t{}\t{}", phase.sum, buckets(phase.by_ends()));
     }
@@ -128,6 +133,16 @@ fn take_line(segment: &Segment, words: &[Word], parts: &[&str]) -> Option<()> {
                 add(&words[PHASES + phase * HISTOGRAM + bucket_of(end)], count);
             }
         }
+        ["collections", numbers, sum, filled] => {
+            let mut collected = Collected { paused: sum.parse().ok()?, ..Collected::default() };
+            for (count, number) in collected.generations.iter_mut().zip(numbers.split(',')) {
+                *count = number.parse().ok()?;
+            }
+            for (end, count) in read_buckets(filled) {
+                collected.buckets[pause_ends().take_while(|bound| *bound < end).count()] += count;
+            }
+            collected.fold(words);
+        }
         ["route", told, numbers, name] => {
             routes::fold(words, &route(told == "1", numbers, name)?);
         }
@@ -155,6 +170,11 @@ fn route(told: bool, numbers: &str, name: &str) -> Option<Route> {
     };
     let (name, grown) = (name.into(), grown.cast_signed());
     Some(Route { name, told, requests, errors, app, measured, measured_app, cpu, weighed, grown })
+}
+
+/// Where the buckets of pauses end.
+fn pause_ends() -> impl Iterator<Item = u64> {
+    PAUSE_BOUNDS.into_iter().chain([u64::MAX])
 }
 
 /// The name of the route that a series with that path is of.
@@ -239,6 +259,7 @@ mod tests {
             histogram::sum(block, phase, ns);
             histogram::count(histogram::scale(), block, phase, (ns, 2));
         }
+        Collected { generations: [9, 3, 1], buckets: [8, 0, 3, 0, 0, 0, 0, 0, 1, 1], paused: 7 }.fold(words);
         // One that is longer than any bucket.
         histogram::count(histogram::scale(), block, Phase::Send, (u64::MAX / 2, 1));
         let grown = Route { name: "GET /grows".into(), told: false, grown: -5, ..Route::default() };
@@ -277,6 +298,7 @@ mod tests {
         for (what, name) in SUMMED {
             assert_eq!(is.meta(what), was.meta(what), "{name}");
         }
+        assert_eq!(is.collected(), was.collected());
         assert_eq!((is.phases, is.series, is.routes), (was.phases, was.series, was.routes));
         assert_eq!(after.exits(), before.exits());
         for what in HAPPENED {
@@ -295,6 +317,7 @@ mod tests {
             "phase\tno_such\t7\t1:1",
             "series\tGET,9,http,200,-\t7\t1:1\t-",
             "route\t1\t1,2\tGET /",
+            "collections\t1,many\t7\t1:1",
             "another kind\t7",
             "",
             "counter\trequests_total\t5",
@@ -302,7 +325,7 @@ mod tests {
         take(&after, &lines.join("\n")).expect("it is taken");
         let is = Snapshot::read(&after).expect("numbers");
         assert_eq!(is.counters.iter().sum::<u64>(), 5);
-        assert!(is.series.is_empty() && is.routes.is_empty());
+        assert!(is.series.is_empty() && is.routes.is_empty() && is.collected() == Collected::default());
     }
 
     #[test]

@@ -45,11 +45,25 @@ pub mod header {
 
 /// What is in a block, one behind the other.
 pub const META: usize = 0;
-pub const META_COUNT: usize = 64;
+pub const META_COUNT: usize = 96;
 /// Of each phase the sum of all its times in nanoseconds, and its first bucket: behind [`Meta`], since whoever counts a
 /// request touches all of them, and each line of a cache that is touched costs more than the counting.
 pub const SUMS: usize = META + 16;
 pub const SHORT: usize = SUMS + PHASE_COUNT;
+/// The condition that the worker is in (`condition.rs`), on lines of a cache of its own: how often its interpreter has
+/// collected, by generation, how long that took, and the sum.
+pub const GENERATIONS: usize = META + 40;
+pub const PAUSES: usize = GENERATIONS + 3;
+pub const PAUSE_BUCKETS: usize = 10;
+pub const PAUSED: usize = PAUSES + PAUSE_BUCKETS;
+/// Since when the oldest request waits, and how many do in each lane.
+pub const OLDEST: usize = PAUSED + 1;
+pub const LANES: usize = OLDEST + 1;
+pub const LANE_COUNT: usize = 4;
+/// Somebody watches its event loop; and for how long that was held up, in each of the last windows.
+pub const HELD_WATCHED: usize = LANES + LANE_COUNT;
+pub const HELD: usize = HELD_WATCHED + 1;
+pub const HELD_COUNT: usize = 7;
 pub const COUNTERS: usize = META + META_COUNT;
 pub const COUNTERS_COUNT: usize = 256;
 pub const PHASES: usize = COUNTERS + COUNTERS_COUNT;
@@ -83,7 +97,8 @@ pub const fn block_at(block: usize) -> usize {
 /// Words of the whole segment.
 pub const WHOLE: usize = block_at(BLOCKS);
 
-const _: () = assert!(Meta::Sent as usize == SUMS - 1 && SHORT + PHASE_COUNT + 4 <= META_COUNT);
+const _: () = assert!(Meta::Sent as usize == SUMS - 1 && SHORT + PHASE_COUNT + 4 <= GENERATIONS);
+const _: () = assert!(HELD + HELD_COUNT <= META + META_COUNT);
 
 /// What a worker says of itself, in the first words of its block.
 #[derive(Debug, Clone, Copy)]

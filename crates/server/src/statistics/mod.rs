@@ -9,6 +9,7 @@
 pub mod alike;
 mod bursts;
 pub mod carried;
+pub mod condition;
 pub mod histogram;
 mod kept;
 pub mod layout;

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use reactor::sys::{Access, SharedNumbers, forget_numbers, monotonic_ns, wall_us};
 
+use super::condition::Collected;
 use super::layout::{
     self, BLOCKS, COUNTERS, COUNTERS_COUNT, HEADER, HISTOGRAM, MAGIC, META, Meta, PHASE_COUNT, PHASES,
     RETIRED, STRIDE, SUMS, VERSION, WHOLE, Word, add, block_at, header, load, put_text, store,
@@ -301,6 +302,7 @@ fn add_block(from: &[Word], to: &[Word], died: (u64, usize)) {
     for what in sums.into_iter().chain([Meta::Spans, Meta::SpansDropped]) {
         add(&to[META + what as usize], load(&from[META + what as usize]));
     }
+    Collected::read(|at| load(&from[at])).fold(to);
     let unplaced = load(&from[META + Meta::Unplaced as usize]) + routes::unplaced(from);
     add(&to[META + Meta::Unplaced as usize], unplaced);
     let phases = (SUMS..SUMS + 2 * PHASE_COUNT).chain(PHASES..PHASES + PHASE_COUNT * HISTOGRAM);

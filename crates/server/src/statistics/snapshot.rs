@@ -8,8 +8,14 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use reactor::sys::monotonic_ms;
+use wire::Millis;
+
+use super::condition::{self, Collected};
 use super::histogram::Histogram;
-use super::layout::{self, BLOCKS, COUNTERS, META, Meta, PHASE_COUNT, RETIRED, Word, load};
+use super::layout::{
+    self, BLOCKS, COUNTERS, LANE_COUNT, LANES, META, Meta, PHASE_COUNT, RETIRED, Word, load,
+};
 use super::phase::{ENDINGS, Ending, Phase};
 use super::records::Record;
 use super::routes::Route;
@@ -32,6 +38,27 @@ pub struct Worker {
     pub pid: u64,
     /// Requests that are inside.
     pub inside: u64,
+    /// For how long the oldest waits that nobody has begun, in milliseconds; none: nobody does.
+    pub waits: Option<Millis>,
+    /// And how many are in each lane (`condition::LANE_NAMES`).
+    pub lanes: [u64; LANE_COUNT],
+    /// For how long its event loop was held up at most in the last minute, in milliseconds; none: it has no loop, or nobody
+    /// watches it.
+    pub held: Option<Millis>,
+}
+
+impl Worker {
+    fn read((row, pid): (usize, u64), words: &[Word]) -> Self {
+        let now = monotonic_ms();
+        Self {
+            row,
+            pid,
+            inside: slots::count(words),
+            waits: condition::oldest(words).map(|since| now.saturating_sub(since)),
+            lanes: std::array::from_fn(|lane| load(&words[LANES + lane])),
+            held: condition::longest_hold(words, now),
+        }
+    }
 }
 
 /// A request that stands for others of its bucket.
@@ -99,7 +126,7 @@ impl Snapshot {
             }
             all.add(words);
             if block != RETIRED {
-                all.workers.push(Worker { row: block - 1, pid, inside: slots::count(words) });
+                all.workers.push(Worker::read((block - 1, pid), words));
             }
         }
         Ok(all)
@@ -144,6 +171,11 @@ impl Snapshot {
 
     pub fn meta(&self, what: Meta) -> u64 {
         self.meta[what as usize]
+    }
+
+    /// What the collectors of all workers have done.
+    pub fn collected(&self) -> Collected {
+        Collected::read(|at| self.meta[at - META])
     }
 
     /// Requests that did not end as their application wanted, by what `error_type` says of them where that is not the

@@ -6,12 +6,13 @@ use std::fmt::Write;
 use std::io;
 
 use reactor::sys::{monotonic_ns, wall_us};
-use wire::{LimitDoc, TABLE};
+use wire::{LimitDoc, Millis, TABLE};
 
-use super::Told;
+use super::{Told, condition};
 use crate::counters;
 use crate::health::{Check, Health};
 use crate::rows::{Field, Page, Rows};
+use crate::statistics::condition::{Collected, LANE_NAMES};
 use crate::statistics::layout::Meta;
 use crate::statistics::phase::{ENDINGS, NAMES, NOT_MEASURED};
 use crate::statistics::records::Record;
@@ -96,6 +97,8 @@ pub fn of<P: Page>(found: &Snapshot, health: Health, asked: &Asked<'_, P>) -> io
         ("died_inside", found.meta(Meta::DiedInside).to_string()),
         ("phases", of_phases(found)),
         ("workers", of_workers(&found.workers, asked)?),
+        ("queue_oldest", held(condition::oldest(&found.workers))),
+        ("gc", of_collections(found)),
         ("counters", object(counted.iter().map(|(name, count)| (*name, count.to_string())))),
         ("limits", array(TABLE.iter().filter_map(|limit| of_limit(limit, &counted)))),
     ];
@@ -192,6 +195,9 @@ fn of_workers<P: Page>(workers: &[Worker], asked: &Asked<'_, P>) -> io::Result<S
             ("threads", row(Field::Threads)),
             ("queued", asked.rows.queued_of(worker.row).0.to_string()),
             ("limited", asked.rows.queued_of(worker.row).1.to_string()),
+            ("lanes", object(LANE_NAMES.into_iter().zip(worker.lanes.map(|count| count.to_string())))),
+            ("queue_oldest", held(worker.waits)),
+            ("loop_longest_step", held(worker.held)),
             ("connections", row(Field::Connections)),
             ("requests", row(Field::Requests)),
             ("refused", row(Field::Refused)),
@@ -201,6 +207,20 @@ fn of_workers<P: Page>(workers: &[Worker], asked: &Asked<'_, P>) -> io::Result<S
         ]))
     });
     Ok(array(each.collect::<io::Result<Vec<_>>>()?))
+}
+
+/// Milliseconds as seconds.
+fn held(ms: Option<Millis>) -> String {
+    ms.map_or("null".into(), |ms| seconds(ms.saturating_mul(1_000_000)))
+}
+
+fn of_collections(found: &Snapshot) -> String {
+    let Collected { generations, buckets, paused } = found.collected();
+    object([
+        ("collections", array(generations.map(|count| count.to_string()))),
+        ("pauses", buckets.iter().sum::<u64>().to_string()),
+        ("seconds", seconds(paused)),
+    ])
 }
 
 fn of_running(one: &Inside, now: u64, contents: bool) -> String {

@@ -5,6 +5,7 @@
 
 use reactor::sys::taken;
 
+use super::condition;
 use super::exposition::Exposition;
 use super::samples::{Distribution, Labels};
 use crate::counters;
@@ -202,6 +203,7 @@ fn load<P: Page>(text: &mut Exposition, found: &Snapshot, rows: &Rows<P>) {
     text.sample(&[("state", "free")], most.saturating_sub(busy));
     text.gauge("forehand_queue_length", "Requests that wait for a thread.");
     text.sample(&[], found.workers.iter().map(|worker| rows.queued_of(worker.row).0).sum::<u64>());
+    condition::queue(text, found);
     text.gauge("forehand_connections", "Open connections.");
     text.sample(&[], sum(Field::Connections));
 }
@@ -226,6 +228,11 @@ fn workers(text: &mut Exposition, found: &Snapshot) {
     for (number, pid, taken) in &all {
         text.seconds(&[("worker", number), ("pid", pid)], taken.processor);
     }
+    condition::loops(text, found, |of| {
+        let named = all.iter().find(|(_, pid, _)| *pid == of);
+        named.map_or("", |(number, ..)| number)
+    });
+    condition::collections(text, found);
 }
 
 fn server(text: &mut Exposition, segment: &Segment, build: &[(String, String)]) {

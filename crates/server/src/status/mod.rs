@@ -5,6 +5,7 @@
 //! can be changed over HTTP. Runs on the threads of an engine of its own, which runs no Python.
 
 mod application;
+mod condition;
 mod exposition;
 pub mod files;
 mod form;

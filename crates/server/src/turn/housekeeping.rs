@@ -42,6 +42,7 @@ impl Loop {
         self.requests.refuse_those_that_waited(self.poller.now);
         while self.queue_next() {}
         self.engine.note_queued(self.requests.len(), self.requests.limited());
+        self.requests.say_who_waits(self.poller.now);
         self.connections.settle_over(&mut self.poller);
         self.is_over()
     }
@@ -97,6 +98,7 @@ impl Loop {
         self.requests.shorten();
         while self.queue_next() {}
         self.engine.note_queued(self.requests.len(), self.requests.limited());
+        self.requests.say_who_waits(self.poller.now);
         if let Some(until) = self.requests.oldest_until() {
             self.poller.wake_by(until);
         }
