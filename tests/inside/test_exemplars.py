@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from serving import Serving, read_reply
 from shared import GET, OPEN, Watched, settled, statistics, told
@@ -24,14 +26,15 @@ def ask(watched: Watched, path: str, name: str) -> int:
 
 def exemplars(watched: Watched) -> dict[str, tuple[Any, dict[str, str]]]:
     """By the requests' names: the exemplar, and the labels of its bucket."""
-    families = open_metrics(watched.ask("/metrics", OPEN)[1])
-    found: dict[str, tuple[Any, dict[str, str]]] = {}
-    for family in families:
-        for sample in family.samples:
-            if sample.exemplar is not None:
-                assert sample.name == f"{DURATION}_bucket"
-                found[sample.exemplar.labels["request_id"]] = (sample.exemplar, sample.labels)
-    return found
+    return {exemplar.labels["request_id"]: (exemplar, labels) for exemplar, labels in all_of(watched)}
+
+
+def all_of(watched: Watched) -> list[tuple[Any, dict[str, str]]]:
+    """All exemplars, with the labels of their buckets."""
+    samples = [one for family in open_metrics(watched.ask("/metrics", OPEN)[1]) for one in family.samples]
+    found = [one for one in samples if one.exemplar is not None]
+    assert all(one.name == f"{DURATION}_bucket" for one in found)
+    return [(one.exemplar, one.labels) for one in found]
 
 
 def test_a_name_is_told_whole_and_one_that_is_too_long_for_an_exemplar_in_lists_alone(
@@ -77,6 +80,27 @@ def test_the_newest_stands_for_its_bucket_also_when_its_worker_is_dead(serve: Se
     ended = "forehand_worker_exits_total", frozenset({("reason", "signal:SIGKILL")})
     watched.server.until(lambda: watched.samples().get(ended) == 1)
     assert exemplars(watched)["second"][1] == newest
+
+
+def test_a_request_that_is_recorded_is_named_by_its_trace_first_and_by_its_name_where_that_fits(
+    serve: Serve, tmp_path: Path
+) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    # Nobody listens there.
+    options = ("--trace-endpoint", "http://127.0.0.1:9", "--access-log", "json")
+    for names in (("x" * 55, "y" * 56), ("",)):
+        watched = Watched(serve, tmp_path, "--workers", "1", *options, *(["--request-id"] if names[0] else []))
+        for number, name in enumerate(names):
+            # Each in a bucket of its own.
+            assert ask(watched, "/sleep/0.3" if number else "/fail", name) in (200, 500)
+            settled(watched.server, statistics(watched.server), number + 1)
+            trace = re.compile(r'"trace_id":"(\w{32})","span_id":"(\w{16})"')
+            found = watched.server.until(lambda: trace.findall(watched.server.log())[number:])  # noqa: B023
+            wanted = {"trace_id": found[0][0], "span_id": found[0][1]}
+            if len(name) == 55:
+                wanted["request_id"] = name
+            assert [one.labels for one, _ in all_of(watched) if one.labels["trace_id"] == found[0][0]] == [wanted]
+        watched.server.stop()
 
 
 def test_requests_without_names_are_no_exemplars(serve: Serve, tmp_path: Path) -> None:

@@ -60,10 +60,7 @@ impl Exchange {
         Inside {
             route: route_of(engine.config.statistics, &self.head, told, self.status()),
             spans: self.spans_so_far(),
-            trace: self
-                .trace(&engine.config)
-                .filter(|trace| trace.sampled)
-                .map(|trace| (trace.id, trace.span)),
+            trace: self.recorded_in(&engine.config),
         }
     }
 

@@ -118,10 +118,10 @@ impl Exchange {
         Some(self.times.id(ids, config.tracing.as_ref(), self.number))
     }
 
-    /// What it is in a trace, where it is recorded in one, or its application is to be told otherwise.
+    /// Which trace records it, and as which span.
     #[inline]
-    pub fn trace(&self, config: &Config) -> Option<Trace> {
-        config.tracing.as_ref().and_then(|tracing| self.times.trace(tracing, self.number))
+    pub fn recorded_in(&self, config: &Config) -> Option<(u128, u64)> {
+        config.tracing.as_ref().and_then(|tracing| self.times.recorded_in(tracing, self.number))
     }
 
     /// What its application is told of that.

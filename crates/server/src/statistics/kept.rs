@@ -124,6 +124,7 @@ impl Block {
             self.log.warn(self.requests.line(&request, ended.number, &outcome));
         }
         self.next_trace = next_trace(self.next_trace, sent);
+        let trace = tracing.and_then(|tracing| ended.times.recorded_in(tracing, ended.number));
         let record = records::Record {
             number: ended.number,
             wall: wall_us(),
@@ -134,6 +135,7 @@ impl Block {
             series: known.key,
             spans,
             id: id.map_or_else(String::new, |id| id.to_string()),
+            trace,
             line: String::new(),
             remarkable: failed || slow,
             died: None,

@@ -79,7 +79,7 @@ pub const SLOTS: usize = ROUTES + ROUTE_COUNT * ROUTE_WIDTH;
 pub const SLOT_WIDTH: usize = 32;
 pub const SLOT_COUNT: usize = 256;
 pub const RECORDS: usize = SLOTS + SLOT_COUNT * SLOT_WIDTH;
-pub const RECORD_WIDTH: usize = 52;
+pub const RECORD_WIDTH: usize = 55;
 /// The newest of those that have failed, behind them those that were slow, and the thin trace of all: many of one kind
 /// leave the others where they are.
 pub const FAILED: usize = 128;

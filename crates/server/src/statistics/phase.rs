@@ -186,6 +186,11 @@ impl Times {
         if self.traced { Some(tracing.root(number)) } else { self.rare().trace.as_deref().copied() }
     }
 
+    /// Which trace records it, and as which span.
+    pub fn recorded_in(&self, tracing: &Tracing, number: u64) -> Option<(u128, u64)> {
+        self.trace(tracing, number).filter(|trace| trace.sampled).map(|trace| (trace.id, trace.span))
+    }
+
     /// What names it, where requests have names: a proxy's word, its trace's where that is recorded, or our own.
     #[inline]
     pub fn id(&self, ids: &RequestIds, tracing: Option<&Tracing>, number: u64) -> RequestId<'_> {

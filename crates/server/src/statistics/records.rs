@@ -24,7 +24,9 @@ const ID: usize = SPANS + PHASE_COUNT;
 /// Its length, and as much as a proxy's word may have (`request_id.rs`).
 const ID_WORDS: usize = 1 + LONGEST.div_ceil(8);
 const DIED: usize = ID + ID_WORDS;
-const LINE: usize = DIED + 1;
+/// The halves of its trace's number, and its span there; no trace has the number zero.
+const TRACE: usize = DIED + 1;
+const LINE: usize = TRACE + 3;
 
 /// The worker with which a request has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +74,8 @@ pub struct Record {
     /// Nanoseconds, by [`super::phase::NAMES`].
     pub spans: Spans,
     pub id: String,
+    /// Which trace has recorded it, and as which span.
+    pub trace: Option<(u128, u64)>,
     /// `GET /path`
     pub line: String,
     pub remarkable: bool,
@@ -119,9 +123,18 @@ pub fn put(words: &[Word], record: &Record, line: &[u8]) {
         row[SPANS..].iter().zip(record.spans).for_each(|(word, span)| store(word, span));
         put_text(&row[ID..DIED], record.id.as_bytes());
         store(&row[DIED], record.died.map_or(0, Died::word));
+        let (trace, span) = record.trace.unwrap_or_default();
+        let words = [(trace >> 64) as u64, trace as u64, span];
+        row[TRACE..LINE].iter().zip(words).for_each(|(word, part)| store(word, part));
         put_text(&row[LINE..], line);
     });
     add(written, 1);
+}
+
+fn trace_of(words: &[Word]) -> Option<(u128, u64)> {
+    let [upper, lower, span] = [0, 1, 2].map(|part| words.get(part).map_or(0, load));
+    let trace = u128::from(upper) << 64 | u128::from(lower);
+    (trace != 0).then_some((trace, span))
 }
 
 /// All records that are whole, the oldest first.
@@ -147,6 +160,7 @@ pub fn read(words: &[Word]) -> Vec<Record> {
                 series: load(&row[SERIES]),
                 spans: std::array::from_fn(|phase| load(&row[SPANS + phase])),
                 id: String::from_utf8_lossy(&layout::text(&row[ID..DIED])).into_owned(),
+                trace: trace_of(&row[TRACE..LINE]),
                 line: String::from_utf8_lossy(&layout::text(&row[LINE..])).into_owned(),
                 remarkable: place < FIRST_TRACED,
                 died: Died::of_word(load(&row[DIED])),
@@ -176,6 +190,7 @@ mod tests {
             series: 6,
             spans: [1, 2, 3, 4, 5, 6, 7, 8, 9],
             id: "abc".into(),
+            trace: Some((7 << 64 | 8, 9)),
             line: String::new(),
             remarkable: false,
             died: Some(Died { worker: 3, pid: 4_194_304, exit: 31 }),
@@ -194,14 +209,15 @@ mod tests {
         assert_eq!(found.iter().filter(|one| one.remarkable && !one.failed()).count(), SLOW);
         assert!(found.iter().all(|one| one.number >= 10 && one.line == format!("GET /{}", one.number)));
         assert_eq!((found[0].spans, found[0].id.as_str(), found[0].series), (record.spans, "abc", 6));
-        assert_eq!(found[0].died, record.died);
+        assert_eq!((found[0].died, found[0].trace), (record.died, record.trace));
         let id = "x".repeat(LONGEST);
-        put(&words, &Record { died: None, wall: 1 << 40, id: id.clone(), ..record }, &[b'y'; 200]);
+        let bare = Record { died: None, trace: None, wall: 1 << 40, id: id.clone(), ..record };
+        put(&words, &bare, &[b'y'; 200]);
         let last = read(&words).pop().expect("a record");
         assert_eq!((last.id, last.line), (id, "y".repeat(128)), "neither is written over the other");
         assert_eq!(
-            read(&words).last().and_then(|last| last.died),
-            None,
+            read(&words).last().map(|last| (last.died, last.trace)),
+            Some((None, None)),
             "what was written there before is gone"
         );
     }

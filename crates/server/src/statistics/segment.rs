@@ -374,6 +374,7 @@ fn add_lost(to: &[Word], one: Inside, (key, died): (Key, Died)) {
         series: key.number(),
         spans,
         id: one.id,
+        trace: None,
         line: String::new(),
         remarkable: true,
         died: Some(died),

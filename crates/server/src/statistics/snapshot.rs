@@ -29,7 +29,7 @@ const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(200);
 /// An exemplar's labels have 128 characters at most, their names included (OpenMetrics 1.0, "Exemplars"): a longer name stands
 /// for nobody.
-const LONGEST_EXEMPLAR: usize = 128 - "request_id".len();
+const LONGEST_EXEMPLAR: usize = 128;
 
 /// One worker that lives.
 #[derive(Debug, Clone)]
@@ -64,7 +64,8 @@ impl Worker {
 /// A request that stands for others of its bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exemplar {
-    pub id: String,
+    /// By what it can be found elsewhere: its trace and its name.
+    pub labels: Vec<(&'static str, String)>,
     /// How long it took.
     pub ns: u64,
     /// Microseconds since 1970 at its end.
@@ -79,7 +80,7 @@ pub struct Snapshot {
     pub phases: [Histogram; PHASE_COUNT],
     /// By what tells them apart, and the route that a framework has told: the key, and what was counted.
     pub series: BTreeMap<(u64, String), (Option<Key>, Series)>,
-    /// By the same: of each bucket the newest request that was kept and has a name.
+    /// By the same: of each bucket the newest request that was kept and has a trace or a name.
     pub exemplars: BTreeMap<(u64, String), [Option<Exemplar>; BUCKETS]>,
     /// By their names.
     pub routes: BTreeMap<String, Route>,
@@ -162,9 +163,10 @@ impl Snapshot {
             self.series.entry(place(key)).or_insert((bare, Series::default())).1.add(&counted);
         }
         for record in records::read(words) {
-            if (1..=LONGEST_EXEMPLAR).contains(&record.id.len()) && record.series != 0 {
+            let labels = labels(&record);
+            if !labels.is_empty() && record.series != 0 {
                 let found = self.exemplars.entry(place(Key::of_number(record.series))).or_default();
-                stand_for(found, record);
+                stand_for(found, &record, labels);
             }
         }
     }
@@ -203,12 +205,27 @@ impl Snapshot {
     }
 }
 
+/// By what a request can be found elsewhere, as far as there is room: its trace comes first.
+fn labels(record: &Record) -> Vec<(&'static str, String)> {
+    let traced = record.trace.map_or_else(Vec::new, |(trace, span)| {
+        vec![("trace_id", format!("{trace:032x}")), ("span_id", format!("{span:016x}"))]
+    });
+    let named = ("request_id", record.id.clone());
+    let (mut labels, mut room) = (Vec::new(), LONGEST_EXEMPLAR);
+    for (name, value) in traced.into_iter().chain([named]).filter(|(_, value)| !value.is_empty()) {
+        let Some(left) = room.checked_sub(name.len() + value.len()) else { break };
+        room = left;
+        labels.push((name, value));
+    }
+    labels
+}
+
 /// Of two requests of a bucket the newer one stands for it.
-fn stand_for(found: &mut [Option<Exemplar>; BUCKETS], record: Record) {
+fn stand_for(found: &mut [Option<Exemplar>; BUCKETS], record: &Record, labels: Vec<(&'static str, String)>) {
     let ns = record.spans[Phase::Total as usize];
     let place = &mut found[series::bucket(ns)];
     if place.as_ref().is_none_or(|known| known.wall < record.wall) {
-        *place = Some(Exemplar { id: record.id, ns, wall: record.wall });
+        *place = Some(Exemplar { labels, ns, wall: record.wall });
     }
 }
 
@@ -217,6 +234,40 @@ mod tests {
     use super::super::layout::add;
     use super::super::played::{Worker, head, segment};
     use super::*;
+
+    #[test]
+    fn an_exemplar_has_its_trace_first_and_no_more_than_there_is_room_for() {
+        let of = |id: usize, trace: Option<(u128, u64)>| {
+            let worker = Worker::default();
+            let spans = [0; PHASE_COUNT];
+            let (id, line) = ("x".repeat(id), String::new());
+            let record = Record {
+                number: 1,
+                wall: 1,
+                status: 500,
+                ending: 0,
+                thread: 1,
+                sent: 0,
+                series: 1,
+                spans,
+                id,
+                trace,
+                line,
+                remarkable: true,
+                died: None,
+            };
+            records::put(worker.words, &record, b"GET /");
+            labels(&records::read(worker.words).pop().expect("a record"))
+        };
+        let names = |id, trace| of(id, trace).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        let trace = Some((10 << 64 | 11, 12));
+        assert_eq!(of(0, trace)[0], ("trace_id", "000000000000000a000000000000000b".to_owned()));
+        assert_eq!(of(0, trace)[1], ("span_id", "000000000000000c".to_owned()));
+        assert_eq!(names(55, trace), ["trace_id", "span_id", "request_id"]);
+        assert_eq!(names(56, trace), ["trace_id", "span_id"]);
+        assert_eq!(names(118, None), ["request_id"]);
+        assert!(names(119, None).is_empty() && names(0, None).is_empty());
+    }
 
     #[test]
     fn requests_without_a_place_for_their_route_are_counted_while_their_worker_lives_and_when_it_is_dead() {

@@ -239,9 +239,11 @@ fn pair(message: &mut Message, name: &str, value: &str) {
 fn bucket(message: &mut Message, below: u64, bound: f64, exemplar: Option<&Exemplar>) {
     message.number(histogram::CUMULATIVE_COUNT, below);
     message.double(histogram::UPPER_BOUND, bound);
-    if let Some(Exemplar { id, ns, wall }) = exemplar {
+    if let Some(Exemplar { labels, ns, wall }) = exemplar {
         message.message(histogram::EXEMPLAR, |message| {
-            message.message(histogram::EXEMPLAR_LABEL, |label| pair(label, "request_id", id));
+            for (name, value) in labels {
+                message.message(histogram::EXEMPLAR_LABEL, |label| pair(label, name, value));
+            }
             message.double(histogram::EXEMPLAR_VALUE, seconds(*ns));
             message.message(histogram::EXEMPLAR_TIME, |time| {
                 time.number(histogram::SECONDS, wall / 1_000_000);
@@ -306,6 +308,22 @@ mod tests {
         let metric = [&[0x22, 19][..], &label, &counter].concat();
         let family = [&b"\x0a\x07a_total\x12\x01h\x18\x00"[..], &metric].concat();
         assert_eq!(messages.finish(), [&[family.len() as u8][..], &family].concat());
+    }
+
+    #[test]
+    fn an_exemplar_has_a_pair_for_each_of_its_names() {
+        let labels = vec![("trace_id", "0a".into()), ("request_id", "abc".into())];
+        let mut message = Message::default();
+        bucket(&mut message, 1, 0.5, Some(&Exemplar { labels, ns: 1_000_000_000, wall: 2_000_003 }));
+        let first = [&b"\x0a\x0e\x0a\x08trace_id\x12\x02"[..], b"0a"].concat();
+        let second = [&b"\x0a\x11\x0a\x0arequest_id\x12\x03"[..], b"abc"].concat();
+        let rest = b"\x11\0\0\0\0\0\0\xf0\x3f\x1a\x05\x08\x02\x10\xb8\x17";
+        let exemplar = [&first[..], &second, rest].concat();
+        assert!(
+            message.0.ends_with(&[&[0x1a, exemplar.len() as u8][..], &exemplar].concat()),
+            "{:?}",
+            message.0
+        );
     }
 
     #[test]

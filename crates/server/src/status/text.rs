@@ -118,11 +118,15 @@ impl Text {
     }
 
     fn push_exemplar(&mut self, exemplar: &Exemplar) {
-        // A name has no character that would have to be escaped (`request_id.rs`).
-        let Exemplar { id, ns, wall } = exemplar;
+        let Exemplar { labels, ns, wall } = exemplar;
         let (seconds, part) = (ns / 1_000_000_000, ns % 1_000_000_000);
         let (at, micros) = (wall / 1_000_000, wall % 1_000_000);
-        let _ = write!(self.out, " # {{request_id=\"{id}\"}} {seconds}.{part:09} {at}.{micros:06}");
+        self.out.push_str(" # {");
+        for (place, (name, value)) in labels.iter().enumerate() {
+            // A name has no character that would have to be escaped (`request_id.rs`).
+            let _ = write!(self.out, "{}{name}=\"{value}\"", if place == 0 { "" } else { "," });
+        }
+        let _ = write!(self.out, "}} {seconds}.{part:09} {at}.{micros:06}");
     }
 
     pub fn finish(mut self) -> Vec<u8> {
@@ -144,7 +148,8 @@ mod tests {
         text.begin("a_total", Kind::Counter, "says \"what\\ever\"");
         text.sample("", &[("empty", ""), ("path", "a\"b\\c\nd")], Number::Whole(3));
         text.begin("b_seconds", Kind::Histogram, "b");
-        let exemplar = Exemplar { id: "abc".into(), ns: 2_000_000, wall: 1_700_000_000_000_007 };
+        let labels = vec![("trace_id", "0a".into()), ("request_id", "abc".into())];
+        let exemplar = Exemplar { labels, ns: 2_000_000, wall: 1_700_000_000_000_007 };
         let exemplars = [Some(exemplar), None];
         let mut told = Distribution::of_buckets(&BOUNDS, &[1, 0, 0, 1], 10_500_000_000);
         told.exemplars = &exemplars;
@@ -165,7 +170,7 @@ mod tests {
             );
             assert!(text.contains("b_seconds_count 2\nb_seconds_sum 10.500000000\n"), "{text}");
         }
-        let exemplar = " # {request_id=\"abc\"} 0.002000000 1700000000.000007";
+        let exemplar = " # {trace_id=\"0a\",request_id=\"abc\"} 0.002000000 1700000000.000007";
         assert!(new.contains(&format!("b_seconds_bucket{{le=\"0.0001\"}} 1{exemplar}\n")), "{new}");
         let new = new.replacen(exemplar, "", 1);
         assert_eq!(new.strip_suffix("# EOF\n").map(str::len), Some(old.len() - 12 + 2));
