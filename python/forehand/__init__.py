@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from forehand import errors as errors
+    from forehand.current import request as request
     from forehand.embedded import Server as Server
     from forehand.typed import Options
 
 __version__ = "0.1.0"
-__all__ = ["RequestTimeout", "Server", "__version__", "serve"]
+__all__ = ["RequestTimeout", "Server", "__version__", "request", "serve"]
 
 
 class RequestTimeout(BaseException):
@@ -65,6 +66,11 @@ def __getattr__(name: str) -> Any:
         import forehand.errors
 
         return forehand.errors
+    if name == "request":
+        from forehand.current import request
+
+        globals()[name] = request
+        return request
     raise AttributeError(f"module 'forehand' has no attribute '{name}'")
 
 

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from forehand import embedded
 from forehand import errors as errors
+from forehand.current import request as request
 
 __version__: str
-__all__ = ["RequestTimeout", "Server", "__version__", "serve"]
+__all__ = ["RequestTimeout", "Server", "__version__", "request", "serve"]
 
 class RequestTimeout(BaseException): ...
 

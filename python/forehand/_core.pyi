@@ -1,7 +1,8 @@
 """The engine, written in Rust (crates/bridge)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, Final
 
 def limits() -> list[tuple[str, str, int, str, str, str]]:
     """Every limit: (name, kind, default, reason, answer, counter)."""
@@ -62,6 +63,27 @@ def serve_status(told: int, /) -> None:
     """Serve the status endpoint until this process ends. `told`: a descriptor of pairs of a name and a value, each of
     which ends in a zero (`server/status/process.rs`).
     """
+
+def request() -> CurrentRequest | None:
+    """The request that this thread works on, where each has a thread of its own; None: none."""
+
+def carry_in(variable: ContextVar[Any], /) -> None:
+    """Have requests of an event loop stand in that variable while their tasks run, those that begin from now on."""
+
+class CurrentRequest:
+    """A request, as it was when `forehand.request()` was called."""
+
+    #: What names it; None without `--request-id`.
+    id: Final[str | None]
+    #: Which trace records it, and as which span, in hexadecimal digits; None where none does.
+    trace_id: Final[str | None]
+    span_id: Final[str | None]
+    #: Seconds until it is overdue; None where it may take for ever.
+    deadline: Final[float | None]
+    #: The route that it is counted for: `GET /orders/{number}`.
+    route: Final[str | None]
+    #: Seconds, by the names of phases: `receive`, `queue`, `gil`, `app` until now, `upstream` where a proxy tells.
+    phases: Final[dict[str, float]]
 
 class Statistics:
     """What all workers count and time, in memory that they share."""
@@ -259,6 +281,9 @@ class GeventServer(Controls):
 
     def end_watch(self) -> None:
         """Nobody watches the hub any more: it, or the interpreter, is about to end."""
+
+    def request(self, greenlet: Any, /) -> CurrentRequest | None:
+        """The request of a greenlet that is one's, and runs."""
 
     def greenlets(self) -> list[tuple[Any, str]]:
         """Requests that have begun and wait for something: (greenlet, request line)."""

@@ -6,6 +6,7 @@
 mod asgi;
 mod collector;
 mod controls;
+mod current;
 mod disconnect;
 mod event_loop;
 mod exit_timer;
@@ -42,6 +43,8 @@ mod _core {
     use super::asgi::AsgiServer;
     #[pymodule_export]
     use super::controls::Controls;
+    #[pymodule_export]
+    use super::current::CurrentRequest;
     #[pymodule_export]
     use super::hub::GeventServer;
     #[pymodule_export]
@@ -120,6 +123,18 @@ mod _core {
     #[pyfunction]
     fn release(fd: RawFd) {
         reactor::sys::release(fd);
+    }
+
+    /// The request that this thread works on, where each has a thread; None: none.
+    #[pyfunction]
+    fn request(py: Python<'_>) -> PyResult<Option<CurrentRequest>> {
+        super::wsgi::request(py)
+    }
+
+    /// Has requests of an event loop stand in a context variable while their tasks run, those that begin from now on.
+    #[pyfunction]
+    fn carry_in(variable: Bound<'_, PyAny>) {
+        super::current::carry_in(variable.py(), variable.unbind());
     }
 
     /// Every limit: (name, kind, default, reason, answer, counter).

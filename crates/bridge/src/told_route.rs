@@ -25,7 +25,12 @@ pub fn is_wanted(exchange: &Exchange, engine: &Engine) -> bool {
 /// Flask, behind what the application is mounted at.
 #[cold]
 pub fn from_environ(exchange: &mut Exchange, environ: &Bound<'_, PyDict>) {
-    exchange.is_for_route(found_in_environ(environ).ok().flatten());
+    exchange.is_for_route(said_in_environ(environ));
+}
+
+/// What is said in it now.
+pub fn said_in_environ(environ: &Bound<'_, PyDict>) -> Option<Box<str>> {
+    found_in_environ(environ).ok().flatten()
 }
 
 fn found_in_environ(environ: &Bound<'_, PyDict>) -> PyResult<Option<Box<str>>> {
@@ -38,7 +43,12 @@ fn found_in_environ(environ: &Bound<'_, PyDict>) -> PyResult<Option<Box<str>>> {
 /// what the application is mounted at.
 #[cold]
 pub fn from_scope(exchange: &mut Exchange, scope: &Bound<'_, PyDict>) {
-    exchange.is_for_route(found_in_scope(scope).ok().flatten());
+    exchange.is_for_route(said_in_scope(scope));
+}
+
+/// What is said in it now.
+pub fn said_in_scope(scope: &Bound<'_, PyDict>) -> Option<Box<str>> {
+    found_in_scope(scope).ok().flatten()
 }
 
 fn found_in_scope(scope: &Bound<'_, PyDict>) -> PyResult<Option<Box<str>>> {

@@ -21,7 +21,7 @@ mod sending;
 mod timing;
 mod whole;
 
-pub use about::About;
+pub use about::{About, SoFar};
 pub use evented::Raw;
 pub use named::NamedFile;
 pub(crate) use timing::Replying;

@@ -14,14 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from forehand._core import CurrentRequest
 
-def class_of(step: Callable[[int], int]) -> type:
+
+def class_of(step: Callable[[int], int], request: Callable[[greenlet], CurrentRequest | None]) -> type:
     """A class of greenlets. `step` is called with the slot of the request of which a step begins (0: of none), and
-    gives that of which one ran until then."""
+    gives that of which one ran until then. `request`: gives that of a greenlet which runs."""
 
     class RequestGreenlet(greenlet):  # type: ignore[misc]
         #: Set when it waits for the first time.
         slot = 0
+        #: What `forehand.request()` asks.
+        forehand_request = staticmethod(request)
 
         def switch(self, *args: Any, **kwargs: Any) -> Any:
             """As greenlet's own; returns when the caller's greenlet runs again."""

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyConnectionResetError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use server::exchange::About;
+use server::engine::Config;
+use server::exchange::{About, SoFar};
 use server::statistics::phase::NO_SLOT;
 use server::statistics::step_clock::StepClock;
 
@@ -202,6 +203,22 @@ impl Request {
             Conversation::WebSocket(socket) => socket.exchange.as_ref().map(|exchange| exchange.number()),
             Conversation::Over { .. } => None,
         }
+    }
+
+    /// What is known of it now, and where its framework may say its route. None: somebody else is using it, or it has come to
+    /// nothing.
+    pub fn so_far(&self, py: Python<'_>, config: &Config) -> Option<(SoFar, Option<Py<PyDict>>)> {
+        let state = self.state.borrow(py)?;
+        let exchange = match &state.conversation {
+            Conversation::Http(http) => Some(&http.exchange),
+            Conversation::WebSocket(socket) => socket.exchange.as_ref(),
+            Conversation::Over { .. } => None,
+        };
+        let found = match exchange {
+            Some(exchange) => exchange.so_far(config),
+            None => state.about.clone()?.into(),
+        };
+        Some((found, state.scope.as_ref().map(|scope| scope.clone_ref(py))))
     }
 
     /// True for a request whose client has had 504.

@@ -8,16 +8,19 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyStopIteration, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use server::statistics::phase::NO_SLOT;
+use server::statistics::step_clock::StepClock;
 use wire::ws::code;
 
 use super::awaitable::{stopped, thrown};
 use super::reply::Http;
 use super::request::{Conversation, Request, busy};
 use super::websocket::Stage;
+use crate::current::{self, CurrentRequest};
 use crate::disconnect::is_from_disconnect;
 use crate::failure;
 use crate::ffi::{Stepped, is_coroutine, step};
 use crate::forked;
+use crate::told_route::said_in_scope;
 
 impl Request {
     /// Takes what the application returned: a coroutine, or something else that can be awaited.
@@ -46,12 +49,16 @@ impl Request {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = this.py();
         let engine = &this.get().requests.shared.engine;
-        let (coroutine, measured, slot) = {
+        let (coroutine, is_first, measured, slot) = {
             let mut state = this.get().state.borrow(py).ok_or_else(busy)?;
+            let is_first = matches!(state.clock, StepClock::New);
             let measured = state.step_begins();
-            (state.coroutine.as_ref().map(|it| it.clone_ref(py)), measured, state.slot())
+            (state.coroutine.as_ref().map(|it| it.clone_ref(py)), is_first, measured, state.slot())
         };
         let Some(coroutine) = coroutine else { return Err(stopped(None)) };
+        if is_first {
+            current::begins(this.as_any());
+        }
         let driven = {
             let _step = this.get().requests.shared.event_loop.heartbeat.step();
             engine.stepping.set(slot);
@@ -223,6 +230,15 @@ fn after(this: &Bound<'_, Request>, what: &str) -> String {
 
 #[pymethods]
 impl Request {
+    /// What is known of it now, for its task and those that it has started. Any thread that is given its context asks.
+    #[pyo3(name = "forehand_request")]
+    fn asked(&self, py: Python<'_>) -> PyResult<Option<CurrentRequest>> {
+        let config = &self.requests.shared.engine.config;
+        let Some((found, scope)) = self.so_far(py, config) else { return Ok(None) };
+        let told = || said_in_scope(scope?.bind(py));
+        CurrentRequest::new(py, &found, config, told).map(Some)
+    }
+
     fn __await__(this: Py<Self>) -> Py<Self> {
         this
     }

@@ -92,6 +92,11 @@ impl<T> Loan<T> {
         self.lent.get().is_some() && !self.busy.get()
     }
 
+    /// Something is lent, whether or not somebody uses it.
+    pub fn is_lent(&self, _py: Python<'_>) -> bool {
+        self.lent.get().is_some()
+    }
+
     /// Lends a value while `work` runs, on a thread that is attached.
     #[inline]
     pub fn during<R>(&self, _py: Python<'_>, value: &mut T, work: impl FnOnce() -> R) -> R {

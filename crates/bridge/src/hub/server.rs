@@ -19,12 +19,13 @@ use wire::Head;
 
 use super::waiting::Waiting;
 use crate::controls::{Controls, in_use};
+use crate::current::CurrentRequest;
 use crate::event_loop::{EventLoop, Turn};
 use crate::ffi::{GilCell, call_two, keep_frames};
 use crate::request_id::Names;
 use crate::settings::{Listeners, Settings};
 use crate::slab::Slab;
-use crate::wsgi::{PeerStrings, Scheduler, WaitMode, Workspace, Wsgi, gateways};
+use crate::wsgi::{PeerStrings, Reply, Scheduler, WaitMode, Workspace, Wsgi, gateways};
 
 /// What one request needs is kept for so many.
 const KEPT_WORKSPACES: usize = 64;
@@ -35,6 +36,8 @@ struct Running {
     number: u64,
     /// None until it is suspended for the first time.
     greenlet: Option<Py<PyAny>>,
+    /// What it is answered with, once it has begun.
+    reply: Option<Py<Reply>>,
 }
 
 /// A request that its greenlet is about to take.
@@ -128,8 +131,9 @@ impl GeventServer {
         let (py, server) = (this.py(), this.get());
         keep_frames(py);
         let class = py.import(intern!(py, "forehand.greenlets.steps"))?.getattr(intern!(py, "class_of"))?;
+        let calls = (this.getattr(intern!(py, "step"))?, this.getattr(intern!(py, "request"))?);
         *server.making.borrow(py).ok_or_else(in_use)? = Some(Making {
-            greenlet: class.call1((this.getattr(intern!(py, "step"))?,))?.unbind(),
+            greenlet: class.call1(calls)?.unbind(),
             run_request: this.getattr(intern!(py, "run_request"))?.unbind(),
         });
         server.event_loop.start(this.as_any(), None)
@@ -177,6 +181,7 @@ impl GeventServer {
             let waiting = Arc::clone(&self.waiting) as Arc<dyn Scheduler>;
             Workspace::new(WaitMode::Cooperative(waiting), Arc::clone(&self.peers))
         });
+        self.answers_with(py, place, &mut space);
         let (slot, measured) = (exchange.slot(), exchange.begins_now());
         if let Some(mut clocks) = self.clocks.borrow(py) {
             clocks.start(slot, measured);
@@ -221,6 +226,19 @@ impl GeventServer {
             clocks.change(before, slot);
         }
         before
+    }
+
+    /// The request of a greenlet that is one's, and runs.
+    fn request(&self, py: Python<'_>, greenlet: &Bound<'_, PyAny>) -> PyResult<Option<CurrentRequest>> {
+        let found = {
+            let running = self.running.borrow(py).ok_or_else(in_use)?;
+            let is_its = |known: &Option<Py<PyAny>>| known.as_ref().is_some_and(|known| known.is(greenlet));
+            // One that has not waited yet runs its first step: there is one of these at a time.
+            let found = running.iter().find(|running| is_its(&running.greenlet));
+            let found = found.or_else(|| running.iter().find(|running| running.greenlet.is_none()));
+            found.and_then(|running| running.reply.as_ref()).map(|reply| reply.clone_ref(py))
+        };
+        found.map_or(Ok(None), |reply| reply.get().request(py))
     }
 
     /// Requests that run and wait for something: (greenlet, request line).
@@ -291,9 +309,24 @@ impl GeventServer {
         self.hand_back(py, exchange);
     }
 
+    /// Whoever asks for the request of a place finds it there.
+    fn answers_with(&self, py: Python<'_>, place: usize, space: &mut Workspace) {
+        if let Ok(reply) = space.reply(py, &self.event_loop.engine)
+            && let Some(mut running) = self.running.borrow(py)
+            && let Some(request) = running.get_mut(place)
+        {
+            request.reply = Some(reply);
+        }
+    }
+
     /// Takes a place among those that run.
     fn enter(&self, py: Python<'_>, exchange: &Exchange) -> Option<usize> {
-        let running = Running { head: Arc::clone(&exchange.head), number: exchange.number(), greenlet: None };
+        let running = Running {
+            head: Arc::clone(&exchange.head),
+            number: exchange.number(),
+            greenlet: None,
+            reply: None,
+        };
         Some(self.running.borrow(py)?.insert(running))
     }
 

@@ -18,10 +18,11 @@ use server::exchange::Exchange;
 use server::reply_builder::ReplyBuilder;
 use wire::{Fault, Millis};
 
+use super::asked;
 use super::environ::{Gateway, PeerStrings};
 use super::input::Input;
 use super::iterate::send_result;
-use super::reply::Failure;
+use super::reply::{Failure, Reply};
 use super::routes::{Routes, resident_kib};
 use super::start_response::Responder;
 use super::wait_mode::WaitMode;
@@ -56,6 +57,29 @@ impl Workspace {
     pub fn new(mode: WaitMode, peers: Arc<GilCell<PeerStrings>>) -> Self {
         Self { mode, peers, responder: None }
     }
+
+    /// What its next request is answered with.
+    ///
+    /// # Errors
+    /// Python's (memory).
+    pub fn reply(&mut self, py: Python<'_>, engine: &Arc<Engine>) -> PyResult<Py<Reply>> {
+        let responder = self.take_responder(py, engine)?;
+        let reply = responder.reply.clone_ref(py);
+        self.responder = Some(responder);
+        Ok(reply)
+    }
+
+    #[inline]
+    fn take_responder(&mut self, py: Python<'_>, engine: &Arc<Engine>) -> PyResult<Responder> {
+        if let Some(kept) = self.responder.take().filter(|kept| kept.is_ours(py)) {
+            return Ok(kept);
+        }
+        let responder = Responder::new(py, engine, &self.mode)?;
+        if let WaitMode::Blocking = self.mode {
+            asked::note(py, &responder.reply);
+        }
+        Ok(responder)
+    }
 }
 
 thread_local! {
@@ -78,6 +102,7 @@ impl App for Wsgi {
             life();
             // The thread's objects go while it is attached.
             WORKSPACE.take();
+            asked::forget();
         });
     }
 
@@ -148,6 +173,10 @@ impl Wsgi {
         match self.prepare(py, exchange, engine, space) {
             Ok(Ok(Prepared { environ, responder, version })) => {
                 let reply = responder.reply.get();
+                let may_tell = told_route::is_wanted(exchange, engine);
+                if may_tell {
+                    show(py, reply, Some(&environ));
+                }
                 let called = reply.exchange.during(py, exchange, || {
                     let called = self.call_application(py, &environ, &responder);
                     if engine.is_a_copy() { end_forked_child(py, called, &space.mode) } else { called }
@@ -157,7 +186,8 @@ impl Wsgi {
                 {
                     note_environ(exchange, &environ, access.format.wanted());
                 }
-                if told_route::is_wanted(exchange, engine) {
+                if may_tell {
+                    show(py, reply, None);
                     told_route::from_environ(exchange, &environ);
                 }
                 application_left(&space.mode, exchange);
@@ -214,10 +244,7 @@ impl Wsgi {
         engine: &Arc<Engine>,
         space: &mut Workspace,
     ) -> PyResult<Result<Prepared<'py>, Fault>> {
-        let mut responder = match space.responder.take().filter(|kept| kept.is_ours(py)) {
-            Some(kept) => kept,
-            None => Responder::new(py, engine, &space.mode)?,
-        };
+        let mut responder = space.take_responder(py, engine)?;
         let hints = if exchange.takes_interim() { Some(responder.hints(py)?) } else { None };
         let gateway = &self.gateways[usize::from(exchange.listener())];
         let made = match space.peers.borrow(py) {
@@ -305,6 +332,14 @@ impl Wsgi {
         failure::tell(py, &exchange.about(&engine.config), &error);
         failure::answer(py, exchange, engine, &error);
     }
+}
+
+/// Where a route may be said that is not known yet: who asks meanwhile looks there, too.
+#[cold]
+fn show(py: Python<'_>, reply: &Reply, environ: Option<&Bound<'_, PyDict>>) {
+    let environ = environ.map(|environ| environ.clone().unbind());
+    let before = reply.environ.borrow(py).map(|mut place| std::mem::replace(&mut *place, environ));
+    drop(before);
 }
 
 /// Notes what the access log wants of `environ`, as the application has left it: text and numbers.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pyo3::Borrowed;
 use pyo3::exceptions::{PyConnectionResetError, PyRuntimeError};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyDict, PyString};
 use server::engine::Engine;
 use server::exchange::{Exchange, Gone};
 use server::reply_builder::ReplyBuilder;
@@ -26,6 +26,8 @@ pub struct Reply {
     pub draft: GilCell<Draft>,
     pub engine: Arc<Engine>,
     pub mode: WaitMode,
+    /// What its application was called with, while its framework may say a route there that is not known yet.
+    pub environ: GilCell<Option<Py<PyDict>>>,
 }
 
 /// What `start_response` has said so far.

@@ -38,7 +38,8 @@ pub struct Responder {
 impl Responder {
     pub fn new(py: Python<'_>, engine: &Arc<Engine>, mode: &WaitMode) -> PyResult<Self> {
         let (exchange, draft) = (Loan::new(), GilCell::new(Draft::new()));
-        let reply = Reply { exchange, draft, engine: Arc::clone(engine), mode: mode.clone() };
+        let environ = GilCell::default();
+        let reply = Reply { exchange, draft, engine: Arc::clone(engine), mode: mode.clone(), environ };
         let reply = Bound::new(py, reply)?;
         let write = write_function(&reply)?;
         let reply = reply.unbind();

@@ -1,6 +1,6 @@
-//! Which request it is, for people: what the log says of one that has failed.
+//! Which request it is, for people: what the log says of one that has failed, and what its application may ask.
 //!
-//! Knows: a request line, its number and its age. Does not know: what has happened to it.
+//! Knows: a request line, its number, names and age. Does not know: what has happened to it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,11 @@ use super::Exchange;
 use crate::engine::{Config, Engine, ServerTiming};
 use crate::reply_builder::ReplyBuilder;
 use crate::request_id::{RequestId, RequestIds};
+use crate::statistics::phase::Spans;
+use crate::statistics::{route_of, wants_route};
 
 /// A request that may be over: `GET /x HTTP/1.1 (request 17, after 12 ms)`.
+#[derive(Clone)]
 pub struct About {
     head: Arc<Head>,
     /// Requests that this worker has begun, this one included.
@@ -21,6 +24,8 @@ pub struct About {
     /// When it had arrived, in monotonic milliseconds.
     arrived: u64,
     id: Option<RequestId<'static>>,
+    /// Which trace records it, and as which span.
+    trace: Option<(u128, u64)>,
 }
 
 impl Exchange {
@@ -31,6 +36,57 @@ impl Exchange {
             number: self.number,
             arrived: self.arrived,
             id: self.id(config).map(RequestId::into_owned),
+            trace: self.recorded_in(config),
+        }
+    }
+}
+
+/// What is known of a request while it runs, or behind its reply.
+pub struct SoFar {
+    about: About,
+    status: u16,
+    /// Seconds until it is overdue; none: it has no deadline, or has been answered.
+    pub left: Option<f64>,
+    /// How long its phases took until now; none where nobody looks, or its reply is complete.
+    pub spans: Option<Spans>,
+}
+
+impl SoFar {
+    pub fn id(&self) -> Option<&str> {
+        self.about.id.as_ref().map(RequestId::as_str)
+    }
+
+    /// Which trace records it, and as which span.
+    pub fn trace(&self) -> Option<(u128, u64)> {
+        self.about.trace
+    }
+
+    /// A framework is asked for its route.
+    pub fn wants_route(&self, config: &Config) -> bool {
+        config.ask_routes && wants_route(&self.about.head)
+    }
+
+    /// The route that it is counted for, or will be; `told`: what a framework says of it.
+    pub fn route(&self, config: &Config, told: Option<&str>) -> Option<String> {
+        route_of(config.statistics, &self.about.head, told, self.status)
+    }
+}
+
+impl From<About> for SoFar {
+    /// Of one whose reply is complete.
+    fn from(about: About) -> Self {
+        Self { about, status: 0, left: None, spans: None }
+    }
+}
+
+impl Exchange {
+    /// What is known of it now.
+    pub fn so_far(&self, config: &Config) -> SoFar {
+        SoFar {
+            about: self.about(config),
+            status: self.status,
+            left: self.deadline.as_ref().map(|deadline| deadline.left()),
+            spans: self.spans_so_far(),
         }
     }
 }
