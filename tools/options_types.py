@@ -67,6 +67,7 @@ def stub() -> str:
         "",
         "from forehand import embedded",
         "from forehand import errors as errors",
+        "from forehand import logging as logging",
         "from forehand.current import request as request",
         "",
         "__version__: str",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from forehand import errors as errors
+    from forehand import logging as logging
     from forehand.current import request as request
     from forehand.embedded import Server as Server
     from forehand.typed import Options
@@ -71,11 +72,15 @@ def __getattr__(name: str) -> Any:
 
         globals()[name] = request
         return request
+    if name == "logging":
+        import forehand.logging
+
+        return forehand.logging
     raise AttributeError(f"module 'forehand' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "errors"})
+    return sorted({*globals(), *__all__, "errors", "logging"})
 
 
 if "IPython" in _imported:

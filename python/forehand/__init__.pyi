@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from forehand import embedded
 from forehand import errors as errors
+from forehand import logging as logging
 from forehand.current import request as request
 
 __version__: str
