@@ -24,6 +24,7 @@ use server::request_id::RequestIds;
 use server::scoreboard::Scoreboard;
 use server::sendfile::Sendfile;
 use server::slow_requests::SlowAfter;
+use server::statistics::bell::Bell;
 use server::statistics::quick::quick_routes;
 use server::statistics::segment::{self, Segment};
 use server::statistics::spans::Writer;
@@ -109,6 +110,7 @@ impl Settings {
             threads_auto,
             scoreboard,
             statistics: statistics(settings)?,
+            bell: bell(settings)?,
             quick_routes: known_quick_routes(settings, threads)?,
             request_id: request_id(settings, unique)?,
             server_timing: server_timing(settings)?,
@@ -223,6 +225,12 @@ fn statistics(settings: &Bound<'_, PyDict>) -> PyResult<Option<&'static [AtomicU
     let words = segment::join(fd, row)?;
     crate::collector::watch(settings.py(), words)?;
     Ok(Some(words))
+}
+
+/// What wakes those who look there: the same descriptor.
+fn bell(settings: &Bound<'_, PyDict>) -> PyResult<Option<Bell>> {
+    let place: Option<(RawFd, usize)> = get(settings, "statistics", None)?;
+    Ok(place.map(|(fd, _)| segment::join_bell(fd)).transpose()?)
 }
 
 /// Which routes were quick with the workers before this one and beside it, for lanes: none where there are none.

@@ -5,13 +5,14 @@
 
 mod config;
 mod descriptors;
+mod shown;
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use reactor::Waker;
-use reactor::sys::{forks, give_back_code};
+use reactor::sys::forks;
 
 use crate::budget::Budget;
 use crate::counters::Counters;
@@ -22,7 +23,7 @@ use crate::log::Log;
 use crate::report;
 use crate::request_deadlines::{RequestDeadlines, Telling};
 use crate::rows::queued;
-use crate::scoreboard::{self, Field};
+use crate::scoreboard::Field;
 use crate::sent_file::ColdReads;
 use crate::slow_requests::SlowRequests;
 use crate::spool::Spool;
@@ -310,52 +311,6 @@ impl Engine {
         if changed {
             scoreboard.set(Field::Queued, self.shown_queue());
         }
-    }
-
-    /// Shows this worker's numbers, and asks to be replaced when it is time. `now` in
-    /// monotonic milliseconds.
-    pub(crate) fn publish(&self, now: u64) {
-        let requests = self.counters.own_requests();
-        let most = self.config.max_requests;
-        // Nobody wants new workers for having asked how they are.
-        let requests_asked = requests.saturating_sub(self.counters.probes_answered.get());
-        if most > 0 && requests_asked >= most && !self.max_requests_told.swap(true, Ordering::Relaxed) {
-            self.report(&format!("stale it has served {requests_asked} requests (--max-requests)"));
-        }
-        let settled = self.settled.load(Ordering::Relaxed);
-        if requests >= settled {
-            self.settled.store(settled.saturating_mul(SETTLED_NEXT), Ordering::Relaxed);
-            give_back_code();
-        }
-        self.turned_away.tell(&self.counters, &self.log, now);
-        let Some(scoreboard) = &self.config.scoreboard else { return };
-        let counters = &self.counters;
-        scoreboard.set(Field::Requests, requests);
-        scoreboard.set(Field::Connections, self.connections());
-        scoreboard.set(Field::Busy, u64::from(self.in_flight()));
-        scoreboard.set(Field::Threads, u64::from(self.threads()));
-        scoreboard.set(Field::Queued, self.shown_queue());
-        let refused: u64 = counters.turned_away().iter().sum();
-        scoreboard.set(Field::Refused, refused + counters.requests_abandoned.get());
-        scoreboard.set(Field::Timeouts, counters.request_deadlines.get());
-        scoreboard.set(Field::Errors, counters.application_errors.get());
-        scoreboard.set(Field::Updated, now);
-    }
-
-    /// When the numbers shall be shown again though nothing happens: while somebody is inside the
-    /// application, the other workers want to see that this process is not stopped.
-    pub(crate) fn publish_by(&self, now: u64) -> u64 {
-        if self.config.scoreboard.is_some() && self.in_flight() > 0 {
-            now + scoreboard::SHOW_MS
-        } else {
-            u64::MAX
-        }
-    }
-
-    /// The same, and when requests that take long have to be looked at.
-    pub(crate) fn look_by(&self, now: u64) -> u64 {
-        let slow = if self.in_flight() > 0 { self.slow.look_by(now) } else { u64::MAX };
-        slow.min(self.publish_by(now))
     }
 
     /// Has the listeners looked at: a connection may wait for a worker that is no more.

@@ -3,10 +3,11 @@
 //! A port to another system writes these names again:
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
-//! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `monotonic_ns` and `compare_clocks`, `wall_seconds`, `random` (what nobody knows before), `SharedNumbers` and `forget_numbers` (memory between processes), `thread_id`,
+//! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `monotonic_ns` and `compare_clocks`, `wall_seconds`, `random` (what nobody knows before), `SharedNumbers`, `forget_numbers`, `wait_for_change` and `tell_of_change` (memory between processes), `thread_id`,
 //! `KernelThread` (how long a slice of a processor a thread wants), `Groups` (what a control group has and lacks), `queues` and `listen_overflows` (who waits to be accepted), `set_title`, `bound_arenas`, `become_subreaper`, `exit_now`, `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
 //! (what a forked child never has), and the module `file` (files below a folder; `file/portable.rs` has what any POSIX system can do).
 
+mod change;
 mod clock;
 mod close_on_fork;
 mod direct;
@@ -25,6 +26,7 @@ mod ticks;
 mod timer;
 mod title;
 
+pub use change::{tell_of_change, wait_for_change};
 pub use clock::{
     ThreadClock, ThreadWaits, compare_clocks, monotonic_ms, monotonic_ns, monotonic_us, process_cpu_ns,
     thread_cpu_ns, wall_seconds, wall_us,

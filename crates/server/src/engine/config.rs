@@ -19,6 +19,7 @@ use crate::request_id::RequestIds;
 use crate::scoreboard::Scoreboard;
 use crate::sendfile::Sendfile;
 use crate::slow_requests::SlowAfter;
+use crate::statistics::bell::Bell;
 use crate::statistics::spans::Writer;
 use crate::tls::Material;
 use crate::tracing::Tracing;
@@ -62,6 +63,8 @@ pub struct Config {
     pub scoreboard: Option<Scoreboard>,
     /// Where its statistics are written, for every process that may read them (`statistics::segment::join`).
     pub statistics: Option<&'static [AtomicU64]>,
+    /// Who sleeps while nothing happens is woken by it.
+    pub bell: Option<Bell>,
     /// Routes that were quick before this worker began: name, and how long a call takes on average, in microseconds.
     pub quick_routes: Vec<(String, u64)>,
     /// A request that takes so long is remarkable.
@@ -134,6 +137,7 @@ impl Default for Config {
             threads_auto: None,
             scoreboard: None,
             statistics: None,
+            bell: None,
             quick_routes: Vec::new(),
             slow_after: SlowAfter::all(5000),
             request_id: None,

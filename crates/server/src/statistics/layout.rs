@@ -34,6 +34,8 @@ pub mod header {
     pub const SEQUENCE: usize = 2;
     /// Blocks that have ever been used.
     pub const USED: usize = 3;
+    /// Grows when something happens, now and then (`bell.rs`).
+    pub const BELL: usize = 4;
     /// What the supervisor says of the server (`server.rs`).
     pub const SERVER: usize = 16;
     pub const SERVER_COUNT: usize = 32;

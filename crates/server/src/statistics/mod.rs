@@ -7,6 +7,7 @@
 //! Stamps are few: one for each look at the kernel, each end of a call, where the next one begins, and each parcel of replies.
 
 pub mod alike;
+pub mod bell;
 mod bursts;
 pub mod carried;
 pub mod condition;
@@ -29,6 +30,7 @@ pub mod slots;
 pub mod snapshot;
 pub mod spans;
 pub mod step_clock;
+pub mod totals;
 mod upstream;
 pub mod waiting;
 

@@ -9,8 +9,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use reactor::sys::{Access, SharedNumbers, forget_numbers, monotonic_ns, wall_us};
+use reactor::sys::{Access, SharedNumbers, forget_numbers, monotonic_ns, wait_for_change, wall_us};
 
+use super::bell::{self, Bell};
 use super::condition::Collected;
 use super::layout::{
     self, BLOCKS, COUNTERS, COUNTERS_COUNT, HEADER, HISTOGRAM, MAGIC, META, Meta, PHASE_COUNT, PHASES,
@@ -108,6 +109,16 @@ pub fn join(fd: RawFd, row: usize) -> io::Result<&'static [Word]> {
     Ok(words.numbers())
 }
 
+/// Maps what a worker rings when its numbers change.
+///
+/// # Errors
+/// The kernel's; `InvalidInput` where these are no statistics.
+pub fn join_bell(fd: RawFd) -> io::Result<Bell> {
+    let header = SharedNumbers::map_part(fd, (0, HEADER), Access::Write)?;
+    check(&header)?;
+    Ok(Bell::of(header))
+}
+
 fn check(header: &SharedNumbers) -> io::Result<()> {
     let words = header.numbers();
     if load(&words[header::MAGIC]) == MAGIC && load(&words[header::VERSION]) == LAYOUT {
@@ -183,11 +194,27 @@ impl Segment {
     pub fn add(&self, what: usize, count: u64) {
         if what < header::SERVER_COUNT {
             add(self.head(header::SERVER + what), count);
+            self.ring();
         }
     }
 
     pub fn server(&self, what: Server) -> u64 {
         load(self.head(header::SERVER + what as usize))
+    }
+
+    /// Something has happened: who waits for that looks now.
+    fn ring(&self) {
+        bell::ring(self.head(header::BELL));
+    }
+
+    /// Changes with whatever [`Segment::wait`] waits for.
+    pub fn rings(&self) -> u64 {
+        self.head(header::BELL).load(Ordering::Acquire)
+    }
+
+    /// Waits until something happens, unless it has since that was read.
+    pub fn wait(&self, rings: u64) {
+        wait_for_change(self.head(header::BELL), rings);
     }
 
     fn exit_row(&self, place: usize) -> &[Word] {
@@ -216,6 +243,7 @@ impl Segment {
                 continue;
             }
             add(count, exits);
+            self.ring();
             return place;
         }
         header::EXIT_COUNT - 1

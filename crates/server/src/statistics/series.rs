@@ -125,6 +125,12 @@ impl Key {
         (self.0 >> 40) as u8
     }
 
+    /// The server has failed, or did not answer a client that was there.
+    pub fn failed(self) -> bool {
+        let nobody_waits = [Ending::Answered as u8, Ending::ClientGone as u8].contains(&self.ending());
+        self.status() >= 500 || !nobody_waits
+    }
+
     pub fn route(self) -> u16 {
         route_part(self.0)
     }
@@ -214,6 +220,15 @@ pub fn read(words: &[Word]) -> impl Iterator<Item = (Option<Key>, Series)> + '_ 
         }
         (series.count() > 0).then_some(((key != 0).then_some(Key(key)), series))
     })
+}
+
+/// How many requests of a block have failed, without a look at what is counted of the others.
+pub fn failed(words: &[Word]) -> u64 {
+    let failed = (1..SERIES_COUNT).map(|place| row(words, place)).filter(|row| {
+        let key = row.first().map_or(0, |key| key.load(Ordering::Acquire));
+        Key::of_number(key).is_some_and(Key::failed)
+    });
+    failed.flat_map(|row| &row[FIRST_BUCKET..FIRST_BUCKET + BUCKETS]).map(load).sum()
 }
 
 /// Adds a dead worker's series to those of a block.

@@ -16,7 +16,7 @@ use super::histogram::Histogram;
 use super::layout::{
     self, BLOCKS, COUNTERS, LANE_COUNT, LANES, META, Meta, PHASE_COUNT, RETIRED, Word, load,
 };
-use super::phase::{ENDINGS, Ending, Phase};
+use super::phase::{ENDINGS, Phase};
 use super::records::Record;
 use super::routes::Route;
 use super::segment::Segment;
@@ -30,6 +30,21 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// An exemplar's labels have 128 characters at most, their names included (OpenMetrics 1.0, "Exemplars"): a longer name stands
 /// for nobody.
 const LONGEST_EXEMPLAR: usize = 128;
+
+/// Reads what belongs together, again where a worker's numbers became those of all dead meanwhile.
+pub(super) fn at_rest<R>(segment: &Segment, mut read: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+    for _ in 0..TRIES {
+        let before = segment.sequence();
+        if before & 1 == 0 {
+            let found = read()?;
+            if segment.sequence() == before {
+                return Ok(found);
+            }
+        }
+        thread::sleep(PAUSE);
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, "the statistics were not at rest"))
+}
 
 /// One worker that lives.
 #[derive(Debug, Clone)]
@@ -102,17 +117,7 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::read`].
     pub fn read_with<R>(segment: &Segment, mut other: impl FnMut() -> R) -> io::Result<(Self, R)> {
-        for _ in 0..TRIES {
-            let before = segment.sequence();
-            if before & 1 == 0 {
-                let found = (Self::read_once(segment)?, other());
-                if segment.sequence() == before {
-                    return Ok(found);
-                }
-            }
-            thread::sleep(PAUSE);
-        }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "the statistics were not at rest"))
+        at_rest(segment, || Ok((Self::read_once(segment)?, other())))
     }
 
     fn read_once(segment: &Segment) -> io::Result<Self> {
@@ -188,10 +193,8 @@ impl Snapshot {
         for (key, counted) in self.series.values() {
             let Some(key) = key else { continue };
             let count = counted.count();
-            let ending = usize::from(key.ending());
-            errors[ending.min(ENDINGS.len() - 1)].1 += count;
-            let left = ending == Ending::ClientGone as usize;
-            if key.status() >= 500 || (ending != Ending::Answered as usize && !left) {
+            errors[usize::from(key.ending()).min(ENDINGS.len() - 1)].1 += count;
+            if key.failed() {
                 failed += count;
             }
         }
