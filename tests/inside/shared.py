@@ -108,3 +108,30 @@ class Watched:
             for family in parse(text)
             for sample in family.samples
         }
+
+
+def process(server: Serving) -> tuple[int, list[str]]:
+    """The one that answers: its id, and its command line."""
+    pids = map(int, Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split())
+    for pid in pids:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().rstrip("\0").split("\0")
+        if words[0].endswith(", status"):
+            return pid, words
+    raise AssertionError("nobody answers")
+
+
+def woken(pid: int) -> int:
+    """How often its threads have waited for something."""
+    texts = [task.joinpath("status").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return sum(int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for text in texts)
+
+
+def serving(server: Serving) -> int:
+    """The process of its only worker that serves: one that a reload has replaced may still be there."""
+
+    def found() -> int:
+        pids = [one["pid"] for one in server.status()["workers"] if one["state"] == "ready"]
+        return int(pids[0]) if len(pids) == 1 else 0
+
+    pid: int = server.until(found)
+    return pid

@@ -13,22 +13,12 @@ from pathlib import Path
 import pytest
 from forehand.supervisor import panel
 from serving import Serving
-from shared import Watched
+from shared import Watched, process, woken
 
 Serve = Callable[..., Serving]
 #: What it may take, in KiB: its own pages, and its share of those that it has with others (proc(5), Pss).
 MOST_KIB = 3 * 1024
 built = pytest.mark.skipif(not any(map(os.path.exists, panel.PROGRAMS)), reason="make build builds forehand-status")
-
-
-def process(server: Serving) -> tuple[int, list[str]]:
-    """The one that answers: its id, and its command line."""
-    pids = map(int, Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split())
-    for pid in pids:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().rstrip("\0").split("\0")
-        if words[0].endswith(", status"):
-            return pid, words
-    raise AssertionError("nobody answers")
 
 
 @built
@@ -40,12 +30,6 @@ def test_it_takes_three_mebibytes_at_most(serve: Serve, tmp_path: Path) -> None:
     told = Path(f"/proc/{pid}/smaps_rollup").read_text()
     kib = next(int(line.split()[1]) for line in told.splitlines() if line.startswith("Pss:"))
     assert kib <= MOST_KIB, Path(f"/proc/{pid}/smaps").read_text()
-
-
-def woken(pid: int) -> int:
-    """How often its threads have waited for something."""
-    texts = [task.joinpath("status").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
-    return sum(int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for text in texts)
 
 
 @built

@@ -29,7 +29,7 @@ const SLOW: usize = 60;
 const OTHERS: usize = 40;
 
 /// A text as JSON has it.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for one in text.chars() {
@@ -47,18 +47,24 @@ fn quoted(text: &str) -> String {
 }
 
 /// An object of members that are JSON already.
-fn object<'a>(members: impl IntoIterator<Item = (&'a str, String)>) -> String {
+pub(super) fn object<'a>(members: impl IntoIterator<Item = (&'a str, String)>) -> String {
     let members: Vec<String> =
         members.into_iter().map(|(name, value)| format!("{}: {value}", quoted(name))).collect();
     format!("{{{}}}", members.join(", "))
 }
 
-fn seconds(ns: u64) -> String {
+pub(super) fn seconds(ns: u64) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-fn array(members: impl IntoIterator<Item = String>) -> String {
+pub(super) fn array(members: impl IntoIterator<Item = String>) -> String {
     format!("[{}]", members.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+/// The option that sets a limit, as `settings.py` names it.
+pub(super) fn option_of(limit: &LimitDoc) -> String {
+    let timed = limit.kind == "milliseconds" || limit.name == "error_log_rate";
+    format!("--{}{}", if timed { "" } else { "limit-" }, limit.name.replace('_', "-"))
 }
 
 /// What is asked about, and whether who asks may see what requests are for.
@@ -290,11 +296,8 @@ fn of_limit(limit: &LimitDoc, counted: &[(&str, u64)]) -> Option<String> {
     if reached.is_empty() {
         return None;
     }
-    // As `settings.py` names them.
-    let timed = limit.kind == "milliseconds" || limit.name == "error_log_rate";
-    let option = format!("--{}{}", if timed { "" } else { "limit-" }, limit.name.replace('_', "-"));
     Some(object([
-        ("option", quoted(&option)),
+        ("option", quoted(&option_of(limit))),
         ("counters", object(reached.iter().map(|(name, count)| (*name, count.to_string())))),
         ("answer", quoted(limit.answer)),
         ("reason", quoted(limit.reason)),

@@ -10,7 +10,9 @@ mod exposition;
 pub mod files;
 mod form;
 mod gone;
+mod history;
 mod json;
+mod looker;
 mod machine;
 mod metrics;
 mod page;
@@ -33,6 +35,7 @@ use self::application::Application;
 use self::exposition::Exposition;
 use self::form::Form;
 use self::gone::Gone;
+use self::history::History;
 use self::json::Asked;
 use crate::app::App;
 use crate::engine::Engine;
@@ -89,6 +92,8 @@ pub struct Status<P> {
     seen: Mutex<Seen>,
     /// Nobody reads the application's own metrics while these are added up.
     gone: Mutex<Gone>,
+    /// The last minutes.
+    history: Arc<History>,
     /// Where people are told something: the supervisor's line.
     report: Arc<File>,
     /// Families of ours in whose place the application's are told, as was said.
@@ -115,6 +120,10 @@ const HTML: &[u8] = b"text/html; charset=utf-8";
 impl Answer {
     fn plain(status: &'static [u8], text: &str) -> Self {
         Self { status, content_type: PLAIN, body: text.as_bytes().to_vec() }
+    }
+
+    fn json(text: String) -> Self {
+        Self { status: b"200 OK", content_type: b"application/json", body: text.into_bytes() }
     }
 }
 
@@ -161,13 +170,19 @@ impl<P: Page + Send + Sync + 'static> App for Status<P> {
 }
 
 impl<P: Page> Status<P> {
-    pub fn new(segment: Segment, rows: Rows<P>, told: Told, report: Arc<File>) -> Self {
+    pub fn new(
+        segment: Segment,
+        rows: Rows<P>,
+        told: Told,
+        (report, history): (Arc<File>, Arc<History>),
+    ) -> Self {
         Self {
             segment,
             rows,
             told,
             seen: Mutex::default(),
             gone: Mutex::default(),
+            history,
             report,
             replaced: Mutex::default(),
             policy: page::policy(),
@@ -192,12 +207,15 @@ impl<P: Page> Status<P> {
             b"/" => Answer { status: b"200 OK", content_type: HTML, body: page::TEXT.into() },
             b"/status.json" => match self.is_private(head, listener) {
                 // Who names a token and has the wrong one shall hear of it.
-                false if head.block.get("authorization").is_some() => {
-                    Answer::plain(b"403 Forbidden", "this is not the token of --status-token-file\n")
-                }
+                false if head.block.get("authorization").is_some() => not_the_token(),
                 contents => self.status(contents),
             },
-            _ => Answer::plain(b"404 Not Found", "/ /metrics /livez /readyz /startupz /status.json\n"),
+            b"/history.json" if self.is_private(head, listener) => Answer::json(self.history.json()),
+            b"/history.json" => not_the_token(),
+            _ => Answer::plain(
+                b"404 Not Found",
+                "/ /metrics /livez /readyz /startupz /status.json /history.json\n",
+            ),
         }
     }
 
@@ -266,12 +284,14 @@ impl<P: Page> Status<P> {
     fn status(&self, contents: bool) -> Answer {
         let asked = Asked { segment: &self.segment, rows: &self.rows, told: &self.told, contents };
         match Snapshot::read(&self.segment).and_then(|found| json::of(&found, self.look(), &asked)) {
-            Ok(text) => {
-                Answer { status: b"200 OK", content_type: b"application/json", body: text.into_bytes() }
-            }
+            Ok(text) => Answer::json(text),
             Err(error) => Answer::plain(b"503 Service Unavailable", &format!("{error}\n")),
         }
     }
+}
+
+fn not_the_token() -> Answer {
+    Answer::plain(b"403 Forbidden", "this is not the token of --status-token-file\n")
 }
 
 /// A Host that nobody else can have pointed here: a name or an address of the loopback.

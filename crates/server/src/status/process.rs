@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use reactor::sys::{Access, Family, ListenerFd, Listening, duplicate_file, give_back_memory};
 
-use super::{Status, Told, limits, machine, statsd};
+use super::history::History;
+use super::{Status, Told, limits, looker, machine, statsd};
 use crate::engine::Config;
 use crate::health::Patience;
 use crate::log::Log;
@@ -26,8 +27,9 @@ const THREADS: usize = 2;
 /// Requests are few and far between: who went on looking for the next one would take several times as much of a processor,
 /// and of the time of workers that it wakes beside, as who is woken for it.
 const QUIET_LOOKS: u32 = 1;
-/// Of the thread that sends to statsd: it formats text.
+/// Of the thread that sends to statsd: it formats text; and of the one that looks each second.
 const STACK_BYTES: usize = 256 << 10;
+const LOOKER_STACK_BYTES: usize = 64 << 10;
 
 /// A descriptor that listens, whether its address is a loopback's, and whether only processes of this machine reach it.
 type Listener = (RawFd, bool, bool);
@@ -145,7 +147,12 @@ pub fn run(told: RawFd) -> io::Result<()> {
         let name = std::thread::Builder::new().name("forehand-statsd".into()).stack_size(STACK_BYTES);
         name.spawn(move || statsd::run(&segment, &statsd, &report))?;
     }
-    let status = Status::new(segment()?, Scoreboard::look(given.scoreboard)?, given.told, report);
+    let history = Arc::new(History::default());
+    let known = (report, Arc::clone(&history));
+    let status = Status::new(segment()?, Scoreboard::look(given.scoreboard)?, given.told, known);
+    let (all, rows) = (segment()?, Scoreboard::look(given.scoreboard)?);
+    let looks = std::thread::Builder::new().name("forehand-look".into()).stack_size(LOOKER_STACK_BYTES);
+    looks.spawn(move || looker::run(&history, &all, &rows))?;
     let sockets = given.listeners.iter().map(|one| Ok(ListenerFd::new(one.0)?.into()));
     let sockets = sockets.collect::<io::Result<_>>()?;
     let config = Config {
