@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import signal
 import socket
 import time
 import urllib.request
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 from browsing import needs_chromium
 from serving import PATIENCE, Serving
-from shared import GET, settled, statistics
+from shared import GET, serving, settled, statistics
 from tlsfiles import Authority
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -131,7 +133,9 @@ def test_the_page_is_one_small_file_under_a_strict_policy(planted: Planted, page
     assert not any("unsafe" in part or "*" in part for part in policy)
     assert len([part for part in policy if re.fullmatch(r"(script|style)-src 'sha256-[\w+/]{43}='", part)]) == 2
     page.answered(2)
-    assert {url.removeprefix(planted.url).partition("#")[0] for url in page.asked} - {"data:,"} == {"", "status.json"}
+    assert {url.removeprefix(planted.url).partition("#")[0] for url in page.asked} - {"data:,"} == {
+        "", "status.json", "history.json",
+    }  # fmt: skip
 
 
 def test_what_is_wrong_stands_first(page: Page) -> None:
@@ -189,6 +193,39 @@ def test_a_worker_that_dies_is_told(browser: Any, serve: Serve) -> None:
     view = made.open()
     ask(server, "/crash")
     view.locator("#findings li", has_text="signal:SIGSEGV 1. 1 request was inside").wait_for()
+    made.close()
+
+
+def test_the_overview_has_what_was_before_it_was_opened(browser: Any, serve: Serve) -> None:
+    server = serve("phases:application", "--workers", "1", "--status-bind", "127.0.0.1:0")
+    url = status_url(server)
+    for _ in range(5):
+        ask(server, "/sleep/0.02")
+    assert server.order("reload")[0] == 0
+    os.kill(serving(server), signal.SIGKILL)
+
+    def known() -> bool:
+        with urllib.request.urlopen(f"{url}history.json") as reply:
+            return {"reload", "death"} <= {mark["kind"] for mark in json.load(reply)["marks"]}
+
+    server.until(known)
+    made = Page(browser, url)
+    view = made.open("#overview")
+    assert view.evaluate("samples.length") == 1, "it has only just begun to ask"
+    for title in ("Requests a second", "How long requests take", "Threads, tasks"):
+        chart = view.locator("#overview figure", has_text=title)
+        assert chart.locator(".plot path.line").first.get_attribute("d")
+        assert chart.locator(".plot g.mark text").all_text_contents() == ["R", "X"]
+        assert "2 marks of what befell the server" in str(chart.locator("[role=img]").get_attribute("aria-label"))
+    assert view.evaluate("Math.max(...timeline().map((one) => one.rate))") > 1
+    rows = view.locator("#overview figure", has_text="Reloads, deaths of workers, limits").locator("tbody tr")
+    told = [row.locator("td").all_text_contents() for row in rows.all()]
+    assert [(one[0], one[2], one[3]) for one in told] == [
+        ("X", "worker that ended unasked: signal:SIGKILL", "1"), ("R", "reload", "1"),
+    ]  # fmt: skip
+    # What happens while it is open comes to it, too.
+    assert server.order("reload")[0] == 0
+    made.until("document.querySelectorAll('#overview .plot g.mark').length >= 9")
     made.close()
 
 

@@ -56,9 +56,10 @@ function nice(value) {
 
 const DASHES = { a: null, b: "7 3", c: "2 3" };
 
-// Lines over time. `lines`: [name, letter of its colour, values], values where `times` (seconds before now) are.
-function drawLines(fig, times, lines, shown) {
-  const width = fig.width(), height = 170, left = 62, bottom = 22, top = 8;
+// Lines over time. `lines`: [name, letter of its colour, values], values where `times` (seconds before now) are. `marked`: what
+// has befallen the server, as `marks` has it.
+function drawLines(fig, times, lines, shown, marked) {
+  const width = fig.width(), height = 170, left = 62, bottom = 22, top = 14;
   const most = nice(Math.max(0, ...lines.flatMap((line) => line[2]).filter((value) => value !== null)));
   const oldest = Math.max(10, ...times);
   const x = (ago) => left + (width - left - 6) * (1 - ago / oldest), y = (value) => top + (height - top - bottom) * (1 - value / most);
@@ -70,6 +71,12 @@ function drawLines(fig, times, lines, shown) {
     const place = { 1: "start", 0.5: "middle", 0: "end" }[share];
     parts.push(make("text", { x: x(oldest * share), y: height - 5, "text-anchor": place }, share ? `${span(oldest * share)} ago` : "now"));
   }
+  for (const [ago, lasted, letter, words, count] of marked.filter((one) => one[0] <= oldest)) {
+    const from = x(ago).toFixed(1), wide = Math.max(1.5, x(ago - lasted) - x(ago)).toFixed(1);
+    parts.push(make("g", { class: "mark" }, make("title", {}, `${words}, ${number(count)}`),
+      make("line", { x1: from, x2: from, y1: top, y2: height - bottom }), make("rect", { x: from, y: height - bottom - 3, width: wide, height: 3 }),
+      make("text", { x: from, y: top + 3, "text-anchor": "middle" }, letter)));
+  }
   for (const [, letter, values] of lines) {
     let path = "", drawing = false;
     values.forEach((value, place) => {
@@ -79,7 +86,8 @@ function drawLines(fig, times, lines, shown) {
     if (path) parts.push(make("path", { class: `line ${letter}`, d: path, "stroke-dasharray": DASHES[letter] }));
   }
   const now = lines.map(([name, , values]) => `${name} ${shown(values[values.length - 1])}`).join(", ");
-  fig.draw(svgOf(width, height, `${fig.title}, now: ${now}`, ...parts));
+  const told = marked.length ? `; ${plural(marked.length, "mark")} of what befell the server` : "";
+  fig.draw(svgOf(width, height, `${fig.title}, now: ${now}${told}`, ...parts));
   fig.keys.replaceChildren(...lines.map(([name, letter, values]) => make("li", {},
     make("svg", { width: 26, height: 10, "aria-hidden": "true" }, make("path", { class: `line ${letter}`, d: "M0 5H26", "stroke-dasharray": DASHES[letter] })),
     ` ${name}: ${shown(values[values.length - 1])}`)));

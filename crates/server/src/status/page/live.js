@@ -1,9 +1,9 @@
 // The page lives: it asks every two seconds while somebody sees it, and shows the view that is chosen.
 
-const EVERY = 2000, SAY_EVERY = 10000, PATIENCE = 8000;
+const EVERY = 2000, SAY_EVERY = 10000, PATIENCE = 8000, PAST_EVERY = 10000;
 const at = (id) => document.getElementById(id);
 const tabs = [...at("tabs").children], update = {};
-let token = "", timer = 0, asking = false, paused = false, failedSince = null, answered = 0, saidAt = 0, saidLast = "";
+let token = "", timer = 0, asking = false, paused = false, failedSince = null, answered = 0, saidAt = 0, saidLast = "", pastAt = 0, pastFates = "", seenFates = "";
 try { token = sessionStorage.getItem("forehand-token") || ""; } catch { /* a browser that keeps nothing */ }
 
 const chosen = () => (tabs.find((tab) => tab.getAttribute("aria-selected") === "true") || tabs[0]).getAttribute("aria-controls");
@@ -71,6 +71,23 @@ function show() {
   document.documentElement.dataset.answers = String(answered);
 }
 
+// Of what befalls a server another number each time.
+const fates = ({ server, exits, limits }) => JSON.stringify([server.reloads_done, server.reloads_failed, exits, limits.map((one) => one.counters)]);
+
+// What was before this page was opened, or while nobody saw it, and what has befallen the server: the server has kept it.
+async function askForPast(headers) {
+  const [last, now] = samples.slice(-2), isGap = !now || now.at - last.at > GAP, before = seenFates || fates(latest);
+  seenFates = fates(latest);
+  // What the answer before this one has told is in the history by now.
+  const isDue = pastFates !== before && performance.now() - pastAt > PAST_EVERY;
+  if (!latest.contents || (past && !isGap && !isDue)) return;
+  try {
+    const reply = await fetch("history.json", { headers, cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+    if (reply.ok) remember(await reply.json());
+  } catch { /* with the next answer */ }
+  [pastAt, pastFates] = [performance.now(), before];
+}
+
 async function ask() {
   clearTimeout(timer);
   if (asking || document.hidden || paused) return;
@@ -86,6 +103,7 @@ async function ask() {
       throw new Error(String(reply.status));
     } else {
       keep(await reply.json());
+      await askForPast(headers);
       failedSince = null;
       answered += 1;
     }

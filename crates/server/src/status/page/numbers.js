@@ -4,6 +4,11 @@
 const KEPT = 600, LATELY = 60;
 const samples = [];
 let latest = null;
+// What the server has kept of the minutes before; none: it was not asked, or does not say.
+let past = null;
+// Answers that are so many seconds apart have a gap between them, of which the server knows more; and where two of its
+// points are, nothing happened in between.
+const GAP = 5, REST = 2.5;
 
 // Of an answer what is compared with later ones.
 function sampleOf(answer) {
@@ -17,10 +22,66 @@ function sampleOf(answer) {
 
 function keep(answer) {
   // Another server, or the same one started again: nothing before it is of the same numbers.
-  if (latest && (latest.server.pid !== answer.server.pid || answer.requests < latest.requests)) samples.length = 0;
+  if (latest && (latest.server.pid !== answer.server.pid || answer.requests < latest.requests)) {
+    samples.length = 0;
+    past = null;
+  }
   latest = answer;
   samples.push(sampleOf(answer));
   while (samples.length > 2 && samples[0].at < answer.monotonic - KEPT) samples.shift();
+}
+
+// Keeps an answer of history.json, with points where a time begins and ends in which nothing happened.
+function remember({ columns, points, since, now, monotonic, marks }) {
+  const place = Object.fromEntries(columns.map((name, at) => [name, at])), known = [], ahead = now - monotonic;
+  const rests = (point, at) => ({ ...point, at, wall: at + ahead, rate: 0, failed: 0, shares: [null, null, null] });
+  const add = (one) => {
+    const last = known[known.length - 1];
+    if (last && one.at - last.at > REST) known.push(rests(last, last.at + 1), rests(last, one.at - 1));
+    known.push(one);
+  };
+  for (const row of points) {
+    const value = (name) => row[place[name]], at = value("at");
+    const one = {
+      at, wall: at + ahead, rate: value("requests"), failed: value("failed"), shares: ["p50", "p95", "p99"].map(value),
+      busy: value("busy"), threads: value("threads"), queued: value("queued"),
+    };
+    add(at < since ? rests(one, since) : one);
+  }
+  if (known.length) add(rests(known[known.length - 1], monotonic - 0.001));
+  past = { known, marks: marks.map((one) => ({ ...one, wall: one.from + ahead })) };
+}
+
+// A point for each time that something is known of, the oldest first: what this page has seen, and where it saw nothing
+// what the server has kept. Quantiles are those of ten seconds each, as few requests are in less.
+function timeline() {
+  const own = samples.map((one, place) => {
+    const last = place ? samples[place - 1] : null, older = last ? before(10, place) : null;
+    const late = older ? bucketsBetween(one.phases.total, older.phases.total) : [];
+    const each = (name) => (last && one.at > last.at ? (one[name] - last[name]) / (one.at - last.at) : null);
+    return {
+      at: one.at, from: last ? last.at : -Infinity, wall: one.wall, rate: each("requests"), failed: each("failed"),
+      shares: [0.5, 0.95, 0.99].map((share) => quantile(late, share)), busy: one.busy, threads: one.threads, queued: one.queued,
+    };
+  });
+  if (!past) return own;
+  const gaps = own.filter((one) => one.at - one.from > GAP), oldest = own[own.length - 1].at - KEPT;
+  const kept = past.known.filter((point) => point.at >= oldest && gaps.some((one) => point.at > one.from && point.at < one.at));
+  // What came in a gap, all in one, is told better by those points; the last of them stands for the moment after it.
+  const alone = ({ rate, failed, shares }) => ({ rate, failed, shares });
+  const last = (one) => kept.filter((point) => point.at > one.from && point.at < one.at).pop();
+  const told = own.map((one) => (gaps.includes(one) && last(one) ? { ...one, ...alone(last(one)) } : one));
+  return [...kept, ...told].sort((one, other) => one.at - other.at);
+}
+
+// What has befallen the server in that time: [seconds before now, for so long, letter, words, how often, when].
+const BEFELL = { reload: ["R", "reload"], reload_given_up: ["G", "reload that was given up"], death: ["X", "worker that ended unasked"], limit: ["L", "limit that was reached"] };
+function marks(now) {
+  const known = (past ? past.marks : []).filter((one) => one.kind in BEFELL && one.until >= now.at - KEPT);
+  return known.map((one) => {
+    const [letter, words] = BEFELL[one.kind];
+    return [Math.min(KEPT, now.at - one.from), one.until - one.from, letter, one.what ? `${words}: ${one.what}` : words, one.count, one.wall];
+  });
 }
 
 // The oldest sample that is at most so many seconds old, and is not the newest.

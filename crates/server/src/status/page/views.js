@@ -44,33 +44,31 @@ views.overview = (host) => {
   const rate = figure("Requests a second", "Replies that were complete, and those of them that failed.", [["at", ""], ["requests/s", "n"], ["failed/s", "n"]]);
   const times = figure("How long requests take", "From the first byte to the last: half, 95 and 99 of a hundred took at most so long.", [["at", ""], ["p50", "n"], ["p95", "n"], ["p99", "n"]]);
   const threads = figure("Threads, tasks", "", [["at", ""], ["inside", "n"], ["there are", "n"], ["waiting", "n"]]);
-  host.append(told, make("div", { class: "grid" }, rate.root, times.root, threads.root));
+  const befell = tableOf("What befell the server in the last ten minutes, the newest first", [["mark", ""], ["at", ""], ["what", "text"], ["how often", "n"], ["for", "n"]]);
+  const listed = make("figure", { class: "wide" }, make("figcaption", {}, make("h3", {}, "Reloads, deaths of workers, limits")),
+    make("p", {}, "In the last ten minutes, as the charts have them by their letters."), befell.root);
+  host.append(told, make("div", { class: "grid" }, rate.root, times.root, threads.root, listed));
   return (answer, now, then) => {
-    const took = now.at - then.at, shares = [0.5, 0.95, 0.99];
+    const took = now.at - then.at;
     const buckets = bucketsBetween(now.phases.total, samples.length > 1 ? then.phases.total : null);
     say([
       ["Requests a second", took ? number((now.requests - then.requests) / took) : "–"], ["p50", span(quantile(buckets, 0.5))],
       ["p99", span(quantile(buckets, 0.99))], ["Failed a second", took ? number((now.failed - then.failed) / took) : "–"],
       ["Inside now", number(now.inside)], ["Waiting", number(now.queued)], ["Connections", number(now.connections)],
     ]);
-    // Quantiles are those of ten seconds each, as few requests are in less.
-    const points = samples.map((one, place) => {
-      const [last, older] = [place ? samples[place - 1] : null, place ? before(10, place) : null];
-      const late = older ? bucketsBetween(one.phases.total, older.phases.total) : [];
-      const each = (name) => (last && one.at > last.at ? (one[name] - last[name]) / (one.at - last.at) : null);
-      return { ago: now.at - one.at, wall: one.wall, rate: each("requests"), failed: each("failed"), shares: shares.map((share) => quantile(late, share)), one };
-    });
-    const ago = points.map((one) => one.ago);
-    drawLines(rate, ago, [["requests", "a", points.map((one) => one.rate)], ["failed", "b", points.map((one) => one.failed)]], number);
-    drawLines(times, ago, [["p50", "a", points.map((one) => one.shares[0])], ["p95", "b", points.map((one) => one.shares[1])], ["p99", "c", points.map((one) => one.shares[2])]], span);
-    const bound = now.threads ? [["there are", "b", points.map((one) => one.one.threads)]] : [];
+    const points = timeline(), ago = points.map((one) => now.at - one.at), marked = marks(now);
+    const share = (place) => points.map((one) => one.shares[place]);
+    drawLines(rate, ago, [["requests", "a", points.map((one) => one.rate)], ["failed", "b", points.map((one) => one.failed)]], number, marked);
+    drawLines(times, ago, [["p50", "a", share(0)], ["p95", "b", share(1)], ["p99", "c", share(2)]], span, marked);
+    const bound = now.threads ? [["there are", "b", points.map((one) => one.threads)]] : [];
     threads.say(now.threads ? "Inside the application, of those that there are; and requests that wait for one." : "Tasks inside the application, as many as come; and requests that wait.");
-    drawLines(threads, ago, [["inside", "a", points.map((one) => one.one.busy)], ...bound, ["waiting", "c", points.map((one) => one.one.queued)]], number);
+    drawLines(threads, ago, [["inside", "a", points.map((one) => one.busy)], ...bound, ["waiting", "c", points.map((one) => one.queued)]], number, marked);
+    befell.fill(marked.reverse().map(([, lasted, letter, words, count, wall]) => [letter, clock(wall), words, number(count), lasted > 0 ? span(lasted) : "–"]), past ? "nothing of these" : "not known");
     const every = Math.ceil(points.length / POINTS);
-    const listed = points.filter((_, place) => (points.length - 1 - place) % every === 0).reverse();
-    rate.fill(listed.map((one) => [clock(one.wall), number(one.rate), number(one.failed)]));
-    times.fill(listed.map((one) => [clock(one.wall), ...one.shares.map(span)]));
-    threads.fill(listed.map((one) => [clock(one.wall), number(one.one.busy), most(one.one.threads), number(one.one.queued)]));
+    const rows = points.filter((_, place) => (points.length - 1 - place) % every === 0).reverse();
+    rate.fill(rows.map((one) => [clock(one.wall), number(one.rate), number(one.failed)]));
+    times.fill(rows.map((one) => [clock(one.wall), ...one.shares.map(span)]));
+    threads.fill(rows.map((one) => [clock(one.wall), number(one.busy), most(one.threads), number(one.queued)]));
   };
 };
 
