@@ -141,11 +141,7 @@ impl Settings {
             server_header: get::<String>(settings, "server_header", String::new())?.into_bytes(),
             request_buffering: get(settings, "request_buffering", true)?,
             access: access(settings, &log)?,
-            tracebacks: match get::<String>(settings, "tracebacks", String::new())?.as_str() {
-                "always" => Tracebacks::Always,
-                "local" => Tracebacks::Local,
-                _ => Tracebacks::Never,
-            },
+            tracebacks: tracebacks(settings)?,
             tls: get::<Option<Vec<u8>>>(settings, "tls", None)?.map(|bytes| material(&bytes)).transpose()?,
             limits,
             // What an application needs that is no WSGI in threads.
@@ -225,6 +221,15 @@ fn statistics(settings: &Bound<'_, PyDict>) -> PyResult<Option<&'static [AtomicU
     let words = segment::join(fd, row)?;
     crate::collector::watch(settings.py(), words)?;
     Ok(Some(words))
+}
+
+/// Who is shown where an application has failed.
+fn tracebacks(settings: &Bound<'_, PyDict>) -> PyResult<Tracebacks> {
+    Ok(match get::<String>(settings, "tracebacks", String::new())?.as_str() {
+        "always" => Tracebacks::Always,
+        "local" => Tracebacks::Local,
+        _ => Tracebacks::Never,
+    })
 }
 
 /// What wakes those who look there: the same descriptor.
