@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -173,9 +174,12 @@ def test_a_person_on_call_reads_first_what_is_wrong(serve: Callable[..., Serving
         server.until(reached)
         return shown[0]
 
-    assert "1 worker wanted\n\n  all is well\n\n  requests     " in said("busiest      GET /quick 100 %", "/quick")
+    assert "1 worker wanted\n\n  all is well\n\n  requests     " in said("busiest      GET /quick ", "/quick")
     found = json.loads(server.order("status", "--json")[1])
     assert found["situation"] == []
+    # The first request of its kind has no route, and most of the time.
+    server.raw(b"GET /sleep/0.5 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    assert re.search(r"busiest      (GET /quick \d %, )?requests without a route \d+ %", said("without a route "))
     assert "look at this:\n  - 1 request has failed in the last 5 minutes, 1 by 500 of GET /fail" in said(
         "fail", "/fail"
     )

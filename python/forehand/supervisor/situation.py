@@ -222,9 +222,12 @@ def numbers(status: Row, totals: Row) -> list[tuple[str, str]]:
         parts = [f"{SHOWN[name]} {_share(part, whole)}" for name, part in spent.items() if part >= 0.005 * whole]
         told.append(("their time", ", ".join(parts)))
     routes = sorted(((one[2], name) for name, one in totals["routes"].items()), reverse=True)
-    inside = sum(seconds for seconds, _ in routes)
-    if inside > 0:
-        parts = [f"{name} {_share(seconds, inside)}" for seconds, name in routes[:NAMED] if seconds >= 0.005 * inside]
+    known = sum(seconds for seconds, _ in routes)
+    # A route is born of its second answer: what was before that, and what is refused, has none.
+    inside = max(known, totals["phases"]["app"][1])
+    if known > 0:
+        shown = [*routes[:NAMED], (inside - known, "requests without a route")]
+        parts = [f"{name} {_share(seconds, inside)}" for seconds, name in shown if seconds >= 0.005 * inside]
         told.append(("busiest", ", ".join(parts)))
     if totals["unplaced"]:
         text = f"{_count(totals['unplaced'], 'request', 'requests')}: the places for routes are taken"
