@@ -48,8 +48,8 @@ def priority(text: str) -> tuple[str, str]:
     return _prefix(text, prefix), word
 
 
-def slow(text: str) -> tuple[str, int]:
-    """`/export=60s` as (prefix, milliseconds; zero: never). ValueError says what is wrong."""
+def time_below(text: str) -> tuple[str, int]:
+    """`/export=60s` as (prefix, milliseconds; zero: none). ValueError says what is wrong."""
     prefix, equals, time = text.rpartition("=")
     if not equals or not prefix.startswith("/"):
         raise ValueError(f"'{text}' is not /PREFIX=TIME")
@@ -91,9 +91,9 @@ def check_limits(values: list[str]) -> None:
     _check([limit(text)[0] for text in values])
 
 
-def check_slow(values: list[str]) -> None:
+def check_times(values: list[str]) -> None:
     """All of them together. ValueError says what is wrong."""
-    _check([slow(text)[0] for text in values])
+    _check([time_below(text)[0] for text in values])
 
 
 def _check(prefixes: list[str]) -> None:
@@ -126,5 +126,5 @@ def for_engine(settings: Any) -> dict[str, object]:
         "priorities": sorted(map(priority, settings["priorities"]), key=lambda pair: -len(pair[0])),
         "lanes": sorted(map(lane, settings["lanes"]), key=lambda pair: -len(pair[0])),
         "route_limits": sorted(map(limit, settings["route_limits"]), key=lambda pair: -len(pair[0])),
-        "slow_requests": sorted(map(slow, settings["slow_requests"]), key=lambda pair: -len(pair[0])),
+        "slow_requests": sorted(map(time_below, settings["slow_requests"]), key=lambda pair: -len(pair[0])),
     }

@@ -481,10 +481,9 @@ class Settings:
             name: round(self[option.name] * 1000) if option.kind == "time" else int(self[option.name])
             for name, option in LIMITS.items()
         }
-        pairs = [supervision.prefix_time(member) for member in self["request_timeouts"]]
+        pairs = [lanes.time_below(member) for member in self["request_timeouts"]]
         # The longest prefix decides, so that it is looked at first.
-        pairs.sort(key=lambda pair: -len(pair[0]))
-        settings["request_timeouts"] = [(prefix, round(time * 1000)) for prefix, time in pairs]
+        settings["request_timeouts"] = sorted(pairs, key=lambda pair: -len(pair[0]))
         settings.update(lanes.for_engine(self))
         settings["fair_by"] = self["fair_by"]
         settings["static"] = static_files.for_engine(self["static"])

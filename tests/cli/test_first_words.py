@@ -77,6 +77,7 @@ FILES = [
     ('application = "app"\n\n[lanes]\n"export" = "slow"\n', "forehand.toml:3: lanes: 'export=slow' is not"),
     ('application = "app"\nlanes."export" = "slow"\n', "forehand.toml:2: lanes: 'export=slow' is not"),
     ('[lanes]\nthreads = "slow"\n[request_timeouts]\n"/x" = "y"\n', "forehand.toml:1: lanes: 'threads=slow' is not"),
+    ('[request_timeouts]\n"/a*" = 1\n', "forehand.toml:1: request_timeouts: '/a*=1' fits no path because of '*'"),
     ('[slow_requests]\n"/a" = 1\n"b" = 2\n', "forehand.toml:1: slow_requests: 'b=2' is not /PREFIX=TIME"),
     ('[tool.forehand]\napplication = "app"\n', "options stand at the top of this file, and not below [tool.forehand]"),
     ('[forehand]\napplication = "app"\n', "options stand at the top of this file, and not below [forehand]"),

@@ -88,22 +88,6 @@ def _umask(value: str) -> None:
         raise ValueError(f"'{value}' is not an octal mask such as 022")
 
 
-def _prefixes(value: list[str]) -> None:
-    for member in value:
-        prefix, equals, _ = member.rpartition("=")
-        if not equals or not prefix.startswith("/"):
-            raise ValueError(f"'{member}' is not /PREFIX=TIME")
-        prefix_time(member)
-
-
-def prefix_time(member: str) -> tuple[str, float]:
-    """`/export=300` as (prefix, seconds). ValueError says what is allowed."""
-    from forehand.option import PARSERS
-
-    prefix, _, time = member.rpartition("=")
-    return prefix, PARSERS["time"](time)
-
-
 def options(make: Any) -> Iterator[Any]:
     """All of them; `make` is `settings.Option`."""
     yield make(
@@ -150,7 +134,7 @@ def options(make: Any) -> Iterator[Any]:
                "begins; once more, or Ctrl-C: begin at once")  # fmt: skip
     yield make("request_timeouts", "list", [], "Timeouts",
                "other request timeouts below a path, /PREFIX=TIME; a table in TOML; 0: none", metavar="PAIRS",
-               check=_prefixes)  # fmt: skip
+               check=lanes.check_times)  # fmt: skip
     yield from _process(make)
     yield from _looking_inside(make)
     for name, when in (
@@ -247,7 +231,7 @@ def _looking_inside(make: Any) -> Iterator[Any]:
                "0: none; --slow-requests has other times by path")  # fmt: skip
     yield make("slow_requests", "list", [], "Looking inside",
                "other times below a path, /PREFIX=TIME; a table in TOML; 0: none", metavar="PAIRS",
-               check=lanes.check_slow)  # fmt: skip
+               check=lanes.check_times)  # fmt: skip
 
 
 def _process(make: Any) -> Iterator[Any]:
