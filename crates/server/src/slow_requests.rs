@@ -209,13 +209,10 @@ impl SlowRequests {
         }
     }
 
-    /// The line of a request that has ended.
-    pub fn line(&self, request: &str, number: u64, outcome: &Outcome<'_>) -> String {
-        let mut text = outcome.told(request);
-        if let Some(known) = lock(&self.watched).known.remove(&number) {
-            text.push_str(&known.told(self.whose));
-        }
-        text
+    /// Where a request that has ended was found; empty: nobody has looked, or it was found nowhere.
+    pub fn stood(&self, number: u64) -> String {
+        let known = lock(&self.watched).known.remove(&number);
+        known.map_or_else(String::new, |known| known.told(self.whose))
     }
 }
 
@@ -266,7 +263,7 @@ impl Watched {
 }
 
 impl Known {
-    /// `: 7 of 8 looks found its thread at …, 1 at …`
+    /// `7 of 8 looks found its thread at …, 1 at …`
     fn told(mut self, whose: Whose) -> String {
         let whose = whose.name();
         self.places.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -274,7 +271,7 @@ impl Known {
         let mut text = String::new();
         for (at, (place, count)) in self.places.iter().enumerate() {
             let _ = match at {
-                0 => write!(text, ": {count} of {all} looks found its {whose} at {place}"),
+                0 => write!(text, "{count} of {all} looks found its {whose} at {place}"),
                 _ => write!(text, ", {count} at {place}"),
             };
         }

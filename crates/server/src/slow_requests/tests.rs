@@ -24,6 +24,10 @@ fn outcome(reached: u64, spans: &Spans) -> Outcome<'_> {
     Outcome { status: 200, ending: Ending::Answered, reached, spans, waited_for_client: false }
 }
 
+fn line(slow: &SlowRequests, request: &str, number: u64, outcome: &Outcome<'_>) -> String {
+    outcome.told(request, &slow.stood(number))
+}
+
 /// When somebody is looked at, in milliseconds, of all looks in a tenth of a second each.
 fn looks(all: &[Inside], slow_ms: u64, until: Millis) -> Vec<(Millis, u64)> {
     let mut watched = Watched::default();
@@ -96,7 +100,7 @@ fn a_look_while_a_request_is_counted_forgets_nothing_of_it() {
     let mut slots = slots::Slots::default();
     let slot = slots.take(block, &head, &Times::default(), (3, 0));
     let slow = SlowRequests::new(SlowAfter::all(1000), Some(words), Whose::Thread);
-    let line = || slow.line("GET /", 3, &outcome(1_000_000_000, &Spans::default()));
+    let line = || line(&slow, "GET /", 3, &outcome(1_000_000_000, &Spans::default()));
     assert!(slow.look(1000));
     slow.note(3, "a.py:1 in one");
     slots::Slots::settles(block, slot);
@@ -147,7 +151,7 @@ fn under_an_event_loop_nobody_looks_for_those_that_have_been_looked_at_as_often_
     slow.note_blocked(NO_SLOT, "GET /", "b.py:2 in two");
     let other = slots.take(block, &head, &times, (4, 0));
     slow.note_blocked(NO_SLOT, "GET /", "d.py:4 of one of both");
-    let line = slow.line("GET /", 3, &outcome(9_000_000_000, &Spans::default()));
+    let line = line(&slow, "GET /", 3, &outcome(9_000_000_000, &Spans::default()));
     assert!(line.ends_with(": 8 of 10 looks found its task at a.py:1 in one, 2 at b.py:2 in two"), "{line}");
     slots.give_back(block, other);
     slow.begins(13_000);
@@ -178,7 +182,7 @@ fn places_are_folded_into_one_line() {
     lock(&slow.watched).known.insert(3, Known { looks: 8, places });
     let spans = [0, 0, 20_000_000, 0, 12_000_000_000, 300_000_000, 11_700_000_000, 0, 12_020_000_000];
     assert_eq!(
-        slow.line("GET /report", 3, &outcome(12_020_000_000, &spans)),
+        line(&slow, "GET /report", 3, &outcome(12_020_000_000, &spans)),
         "slow request: GET /report, 200 after 12.02 s (queued 0.02, application 12.00, 0.30 of it on a processor): \
          7 of 8 looks found its thread at a.py:1 in one, 1 at b.py:2 in two"
     );
@@ -211,7 +215,7 @@ fn nobody_is_looked_at_for_one_that_is_being_sent_or_whose_thread_is_at_another(
             Whose::Thread => assert_eq!(found, [5]),
             _ => assert_eq!(found, [4, 5], "each has a task of its own"),
         }
-        let line = slow.line("GET /", 3, &outcome(1, &Spans::default()));
+        let line = line(&slow, "GET /", 3, &outcome(1, &Spans::default()));
         assert!(
             line.ends_with(": 1 of 1 looks found its thread at a.py:1 in its_own") || whose != Whose::Thread,
             "{line}"

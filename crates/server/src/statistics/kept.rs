@@ -109,6 +109,7 @@ impl Block {
         if failed && ended.times.begun != 0 {
             routes::count_failed(self.words, route);
         }
+        let mut stood = String::new();
         if slow {
             let mut request = String::from_utf8_lossy(ended.head.method_and_path()).into_owned();
             if let Some(id) = &id {
@@ -121,7 +122,8 @@ impl Block {
                 spans: &spans,
                 waited_for_client: self.waited_for_client(ended.times),
             };
-            self.log.warn(self.requests.line(&request, ended.number, &outcome));
+            stood = self.requests.stood(ended.number);
+            self.log.warn(outcome.told(&request, &stood));
         }
         self.next_trace = next_trace(self.next_trace, sent);
         let trace = tracing.and_then(|tracing| ended.times.recorded_in(tracing, ended.number));
@@ -139,6 +141,7 @@ impl Block {
             line: String::new(),
             remarkable: failed || slow,
             died: None,
+            stood,
         };
         records::put(self.words, &record, ended.head.method_and_path());
     }

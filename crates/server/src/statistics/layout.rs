@@ -88,8 +88,12 @@ pub const FAILED: usize = 128;
 pub const SLOW: usize = 64;
 pub const TRACED: usize = 128;
 pub const RECORD_COUNT: usize = FAILED + SLOW + TRACED;
+/// Where the newest slow ones were found while they ran (`stood.rs`).
+pub const STOOD: usize = RECORDS + RECORD_COUNT * RECORD_WIDTH;
+pub const STOOD_WIDTH: usize = 64;
+pub const STOOD_COUNT: usize = 32;
 
-const _: () = assert!(RECORDS + RECORD_COUNT * RECORD_WIDTH <= STRIDE);
+const _: () = assert!(STOOD + STOOD_COUNT * STOOD_WIDTH <= STRIDE);
 
 /// The first word of a block.
 pub const fn block_at(block: usize) -> usize {
@@ -99,7 +103,7 @@ pub const fn block_at(block: usize) -> usize {
 /// Words of the whole segment.
 pub const WHOLE: usize = block_at(BLOCKS);
 
-const _: () = assert!(Meta::Sent as usize == SUMS - 1 && SHORT + PHASE_COUNT + 4 <= GENERATIONS);
+const _: () = assert!(Meta::Sent as usize == SUMS - 1 && SHORT + PHASE_COUNT + 5 <= GENERATIONS);
 const _: () = assert!(HELD + HELD_COUNT <= META + META_COUNT);
 
 /// What a worker says of itself, in the first words of its block.
@@ -142,6 +146,8 @@ pub enum Meta {
     SlotsUsed,
     /// Under an event loop one more than the slot of the request of which a step runs, or one; zero: threads serve.
     Stepping,
+    /// How many texts of where slow requests were found have ever been written.
+    Stood,
 }
 
 /// Adds where only one thread ever writes: without a locked instruction.

@@ -30,6 +30,7 @@ pub mod slots;
 pub mod snapshot;
 pub mod spans;
 pub mod step_clock;
+pub mod stood;
 pub mod totals;
 mod upstream;
 pub mod waiting;

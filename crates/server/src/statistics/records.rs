@@ -9,6 +9,7 @@ use super::layout::{
     read_unchanged, store,
 };
 use super::phase::Spans;
+use super::stood;
 use crate::request_id::LONGEST;
 
 /// Where what is, behind the sequence number.
@@ -81,6 +82,8 @@ pub struct Record {
     pub remarkable: bool,
     /// It has ended with its worker.
     pub died: Option<Died>,
+    /// Where it was found while it took long, as the log says it.
+    pub stood: String,
 }
 
 impl Record {
@@ -110,6 +113,9 @@ pub fn put(words: &[Word], record: &Record, line: &[u8]) {
         true => slow,
         false => traced,
     };
+    if !record.stood.is_empty() {
+        stood::put(words, (record.number, record.wall), &record.stood);
+    }
     let written = &words[layout::META + written as usize];
     let place = first + load(written) as usize % room;
     change(row(words, place), |row| {
@@ -164,9 +170,15 @@ pub fn read(words: &[Word]) -> Vec<Record> {
                 line: String::from_utf8_lossy(&layout::text(&row[LINE..])).into_owned(),
                 remarkable: place < FIRST_TRACED,
                 died: Died::of_word(load(&row[DIED])),
+                stood: String::new(),
             })
         })
         .collect();
+    for (name, text) in stood::read(words) {
+        if let Some(record) = all.iter_mut().find(|one| one.remarkable && (one.number, one.wall) == name) {
+            record.stood = text;
+        }
+    }
     all.sort_by_key(|record| record.wall);
     all
 }
@@ -194,6 +206,7 @@ mod tests {
             line: String::new(),
             remarkable: false,
             died: Some(Died { worker: 3, pid: 4_194_304, exit: 31 }),
+            stood: String::new(),
         };
         for number in 0..FAILED as u64 + 10 {
             for (status, remarkable) in [(200, false), (503, true)] {
@@ -220,5 +233,54 @@ mod tests {
             Some((None, None)),
             "what was written there before is gone"
         );
+    }
+
+    #[test]
+    fn a_slow_one_has_where_it_was_found_until_either_is_overwritten() {
+        let words = words();
+        let put_one = |number: u64, wall, status, stood: &str| {
+            let spans = [0; PHASE_COUNT];
+            let (id, line, stood) = (String::new(), String::new(), stood.to_owned());
+            let record = Record {
+                number,
+                wall,
+                status,
+                ending: 0,
+                thread: 7,
+                sent: 5,
+                series: 6,
+                spans,
+                id,
+                trace: None,
+                line,
+                remarkable: true,
+                died: None,
+                stood,
+            };
+            put(&words, &record, b"GET /");
+        };
+        let found = || read(&words).into_iter().map(|one| (one.wall, one.stood)).collect::<Vec<_>>();
+        let said = |text: &str| text.to_owned();
+        put_one(1, 10, 200, "at a.py:1");
+        put_one(2, 11, 503, "at b.py:2");
+        // The same number, of another worker that is dead; and one that nobody has looked at.
+        put_one(1, 12, 200, "at c.py:3");
+        put_one(3, 13, 200, "");
+        let expected =
+            [(10, said("at a.py:1")), (11, said("at b.py:2")), (12, said("at c.py:3")), (13, said(""))];
+        assert_eq!(found(), expected);
+        for number in 0..SLOW as u64 {
+            put_one(100 + number, 100 + number, 200, "");
+        }
+        assert!(
+            found().iter().all(|(wall, stood)| (*wall == 11) != stood.is_empty()),
+            "what is told of another goes with it"
+        );
+        for number in 0..layout::STOOD_COUNT as u64 {
+            put_one(200 + number, 200 + number, 200, "at d.py:4");
+        }
+        let of = |wanted| found().into_iter().find(|(wall, _)| *wall == wanted);
+        assert_eq!(of(11), Some((11, said(""))), "its text has left");
+        assert_eq!(of(200), Some((200, said("at d.py:4"))));
     }
 }

@@ -406,6 +406,7 @@ fn add_lost(to: &[Word], one: Inside, (key, died): (Key, Died)) {
         line: String::new(),
         remarkable: true,
         died: Some(died),
+        stood: String::new(),
     };
     records::put(to, &record, one.line.as_bytes());
 }

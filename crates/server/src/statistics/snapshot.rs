@@ -258,6 +258,7 @@ mod tests {
                 line,
                 remarkable: true,
                 died: None,
+                stood: String::new(),
             };
             records::put(worker.words, &record, b"GET /");
             labels(&records::read(worker.words).pop().expect("a record"))
