@@ -145,6 +145,27 @@ def test_a_slow_request_is_logged_with_where_its_time_went_and_where_its_thread_
     assert 1 <= int(found[2]) <= 8
 
 
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_slow_request_is_listed_with_where_it_was_found_also_when_its_worker_is_gone(
+    serve: Serve, driver: str
+) -> None:
+    server = serve(*DRIVERS[driver], "--workers", "1", "--slow-request", "0.2")
+    assert view(server, "/quick") == view(server, "/sleep/1.3") == 200
+    server.says("slow request: GET /sleep/1.3")
+    logged = re.findall(r"slow request: GET /sleep/1\.3, .*\): (\d of .* looks found its .*)", server.log())
+    found = {one["request"]: one["where"] for one in told(server)}
+    assert [found["GET /sleep/1.3"]] == logged and found["GET /quick"] == ""
+    line = re.search(r"phases\.py:(\d+) in app", logged[0])
+    assert line is not None, logged
+    assert "sleep(float(rest[0]))" in (APPS / "phases.py").read_text().splitlines()[int(line[1]) - 1]
+    for _ in range(2):
+        lines = server.order("requests", "--slow")[1].splitlines()
+        first = next(number for number, line in enumerate(lines) if "GET /sleep/1.3" in line)
+        assert lines[first + 1] == f"    {logged[0]}", lines
+        assert server.order("reload")[0] == 0
+        server.until(lambda: {one["worker"] for one in told(server, "--slow")} == {0})
+
+
 def test_who_is_to_look_has_nothing_to_import_for_which_a_call_that_keeps_the_interpreter_would_end(
     serve: Serve,
 ) -> None:

@@ -173,6 +173,7 @@ impl Statistics {
         one.set_item("id", &record.id)?;
         one.set_item("thread", record.thread)?;
         one.set_item("bytes", record.sent)?;
+        one.set_item("where", &record.stood)?;
         one.set_item("remarkable", record.remarkable)?;
         let phases = PyDict::new(py);
         for (name, span) in

@@ -170,7 +170,9 @@ def _print(running: list[Row], ended: list[Row], *, as_json: bool) -> None:
         at = time.strftime("%H:%M:%S", time.localtime(one["ended"]))
         took = f"{one['phases']['total']:9.3f} s  {one['request']}"
         text = f"{_worker(one):<16}  {at}  {one['status'] or '---'}{took}  ({_phases(one)})"
-        lines.append(json.dumps({"state": "ended", **one}) if as_json else text)
+        # Where it was found while it took long.
+        found = f"\n    {one['where']}" if one["where"] else ""
+        lines.append(json.dumps({"state": "ended", **one}) if as_json else text + found)
     if lines:
         sys.stdout.write("\n".join(lines) + "\n")
         sys.stdout.flush()
