@@ -42,7 +42,7 @@ class Planted:
             "--queue-timeout", "0", "--status-bind", "127.0.0.1:0",
         )  # fmt: skip
         self.url = status_url(self.server)
-        paths = ["/quick"] * 6 + ["/sleep/0.25/1"] * 3 + ["/fail/a"] * 2 + [HOSTILE] * 2
+        paths = ["/quick"] * 6 + ["/sleep/0.25/1"] * 3 + ["/sleep/0.8/found"] + ["/fail/a"] * 2 + [HOSTILE] * 2
         for path in paths:
             ask(self.server, path)
         shared = statistics(self.server)
@@ -265,6 +265,20 @@ def test_views_have_the_numbers_of_the_server(page: Page, planted: Planted) -> N
     assert slow.count() == 3
     waited = re.search(r"in the application, waiting for something ([\d.]+) ms", slow.first.inner_text())
     assert waited is not None and float(waited[1]) >= 240
+
+
+def test_a_slow_request_has_where_it_was_found_below_its_path(page: Page, planted: Planted) -> None:
+    view = page.open("#requests")
+    row = view.locator("#requests figure", has_text="Slow").locator("tbody tr", has_text="GET /sleep/0.8/found")
+    found = row.locator("td.path .stood").inner_text()
+    with urllib.request.urlopen(f"{planted.url}status.json") as reply:
+        told = {one["request"]: one["where"] for one in json.load(reply)["ended"]}
+    assert told["GET /sleep/0.8/found"] == found and told["GET /quick"] == ""
+    line = re.fullmatch(r"(\d) of \1 looks found its thread at \S+/phases\.py:(\d+) in application", found)
+    assert line is not None, found
+    source = (Path(__file__).parent.parent / "apps" / "phases.py").read_text().splitlines()
+    assert source[int(line[2]) - 1].strip() == "time.sleep(float(rest[0]))"
+    assert view.locator("#requests figure", has_text="Failed").locator(".stood").count() == 0
 
 
 def test_of_tasks_there_is_no_number_that_there_may_be(browser: Any, serve: Serve) -> None:

@@ -217,8 +217,9 @@ def test_nothing_can_be_changed_and_what_names_paths_is_private(serve: Serve, tm
     token = tmp_path / "token"
     token.write_text("a long secret\n")
     server = serve(
-        "phases:application", "--workers", "1", "--status-bind", "0.0.0.0:0", "--status-token-file", str(token)
-    )
+        "phases:application", "--workers", "1", "--status-bind", "0.0.0.0:0", "--status-token-file", str(token),
+        "--slow-request", "0.2",
+    )  # fmt: skip
     server.says("  status       http://0.0.0.0:")
     port = int(re.findall(r"status       http://0.0.0.0:(\d+)", server.log())[0])
 
@@ -239,13 +240,15 @@ def test_nothing_can_be_changed_and_what_names_paths_is_private(serve: Serve, tm
         403,
     ]
     assert server.raw(GET.format("/fail/hidden", "a", "Connection: close\r\n").encode()).startswith(b"HTTP/1.1 500")
-    settled(server, statistics(server), 1)
+    assert server.raw(GET.format("/sleep/0.8", "a", "Connection: close\r\n").encode()).startswith(b"HTTP/1.1 200")
+    settled(server, statistics(server), 2)
     right = "Authorization: Bearer a long secret\r\n"
     for path, fields, shown in (("", "", False), ("?token=a%20long%20secret", "", False), ("", right, True)):
         text = answer(f"/status.json{path}", fields)
         found = json.loads(text.partition("\r\n\r\n")[2])
         assert (found["contents"], "ended" in found, "hidden" in text) == (shown, shown, shown)
-        assert found["requests"] == found["failed"] == 1, "numbers are everybody's"
+        assert ("phases.py:" in text) == shown, "where a slow one was found"
+        assert (found["requests"], found["failed"]) == (2, 1), "numbers are everybody's"
 
 
 def test_the_process_that_answers_comes_back_and_goes_with_its_server(serve: Serve, tmp_path: Path) -> None:

@@ -280,6 +280,8 @@ fn of_record(pid: u64, record: &Record, segment: &Segment) -> String {
         ("request", quoted(&record.line)),
         ("id", quoted(&record.id)),
         ("bytes", record.sent.to_string()),
+        // Where it was found while it took long.
+        ("where", quoted(&record.stood)),
         ("remarkable", record.remarkable.to_string()),
         ("phases", object(spans.map(|(name, span)| (*name, seconds(span))))),
     ])

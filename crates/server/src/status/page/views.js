@@ -143,7 +143,9 @@ views.requests = (host) => {
   const row = (one) => {
     const parts = split(one.phases).filter((part) => part[2] > 0);
     const words = parts.filter((part) => part[2] >= one.phases.total / 50).map((part) => `${part[0]} ${span(part[2])}`).join(", ");
-    return [clock(one.ended), one.request, isFailed(one) ? [one.error ? `${one.status || "none"} ${one.error}${one.died ? ` by ${one.died}` : ""}` : String(one.status), "bad"] : String(one.status), span(one.phases.total),
+    // The looks at it: its file and line.
+    const request = one.where ? make("div", {}, one.request, make("div", { class: "stood" }, one.where)) : one.request;
+    return [clock(one.ended), request, isFailed(one) ? [one.error ? `${one.status || "none"} ${one.error}${one.died ? ` by ${one.died}` : ""}` : String(one.status), "bad"] : String(one.status), span(one.phases.total),
       drawParts(parts, 110, 14, words || "no time"), words, one.pid ? String(one.pid) : "gone"];
   };
   return (answer) => {
