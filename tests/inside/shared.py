@@ -6,7 +6,8 @@ import importlib.util
 import json
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,17 @@ def applications(name: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def descriptors(pid: int) -> Iterator[tuple[Path, str]]:
+    """Those of a process, each with what it stands for; those that it closes meanwhile are left out."""
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            yield entry, os.readlink(entry)
+
+
 def statistics(server: Serving) -> _core.Statistics:
     """Those of a server, through a descriptor of its supervisor."""
-    for entry in Path(f"/proc/{server.pid}/fd").iterdir():
-        if "forehand-statistics" in os.readlink(entry):
+    for entry, link in descriptors(server.pid):
+        if "forehand-statistics" in link:
             fd = os.open(entry, os.O_RDONLY)
             try:
                 return _core.Statistics(fd, False)

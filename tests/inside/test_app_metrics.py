@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 from serving import PATIENCE, PYTHON, Serving, read_all
-from shared import OPEN, Samples, Watched, settled, statistics
+from shared import OPEN, Samples, Watched, descriptors, settled, statistics
 
 Serve = Callable[..., Serving]
 
@@ -40,8 +40,7 @@ def opened(watched: Watched) -> Path:
     """The folder, which the supervisor has made after it had its own environment: some process of the server has a file
     of it open."""
     for pid in watched.server.workers:
-        for entry in Path(f"/proc/{pid}/fd").iterdir():
-            place = os.readlink(entry)
+        for _, place in descriptors(pid):
             if "forehand-metrics-" in place and place.endswith(".db"):
                 return Path(place).parent
     raise AssertionError("no worker writes metrics")
@@ -184,7 +183,7 @@ def test_what_a_killed_server_has_left_goes_when_the_next_one_starts_and_nothing
 def test_no_folder_is_made_where_nobody_looks(serve: Serve, tmp_path: Path, options: tuple[str, ...]) -> None:
     bind = ("--status-bind", f"unix:{tmp_path}/s.sock") if options else ()
     server = serve("counting:application", "--workers", "1", *bind, *options)
-    names = [os.readlink(entry) for entry in Path(f"/proc/{server.workers[0]}/fd").iterdir()]
+    names = [link for _, link in descriptors(server.workers[0])]
     assert not [name for name in names if "forehand-metrics-" in name]
 
 

@@ -7,13 +7,13 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from serving import PATIENCE, Serving, read_reply
-from shared import GET, settled, statistics
+from shared import GET, descriptors, settled, statistics
 
 Serve = Callable[..., Serving]
 PROGRAM = shutil.which("collectd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -59,15 +59,11 @@ class Collectd:
     def port(self) -> int:
         """Of its one UDP socket; 0: it has none yet."""
         assert self.process.poll() is None, self.log()
-        sockets = {link[len("socket:[") : -1] for link in self._links() if link.startswith("socket:[")}
+        sockets = {
+            link[len("socket:[") : -1] for _, link in descriptors(self.process.pid) if link.startswith("socket:[")
+        }
         lines = [line.split() for line in Path("/proc/net/udp").read_text().splitlines()[1:]]
         return next((int(line[1].rpartition(":")[2], 16) for line in lines if line[9] in sockets), 0)
-
-    def _links(self) -> Iterator[str]:
-        """What its descriptors are; those that it closes meanwhile are left out."""
-        for entry in Path(f"/proc/{self.process.pid}/fd").iterdir():
-            with suppress(FileNotFoundError):
-                yield os.readlink(entry)
 
     def values(self, kind: str) -> dict[str, float]:
         """The newest of each name."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from crowd import GET, Crowd, died_inside, processes, ready
 from serving import Serving, read_reply
-from shared import applications, settled, statistics, told
+from shared import applications, descriptors, settled, statistics, told
 
 Serve = Callable[..., Serving]
 PIPELINES = applications("pipelines")
@@ -199,8 +199,8 @@ def test_numbers_outlive_an_upgrade_of_the_program(serve: Serve) -> None:
 def test_numbers_outlive_an_upgrade_to_a_program_that_keeps_them_in_another_way(serve: Serve) -> None:
     server, before = upgradable(serve)
     # The new program finds numbers of another one.
-    for fd in Path(f"/proc/{server.process.pid}/fd").iterdir():
-        if "forehand-statistics" in os.readlink(fd):
+    for fd, link in descriptors(server.process.pid):
+        if "forehand-statistics" in link:
             with fd.open("r+b") as memory:
                 memory.seek(8)
                 memory.write((7).to_bytes(8, sys.byteorder))

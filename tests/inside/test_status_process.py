@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from forehand.supervisor import panel
 from serving import Serving
-from shared import Watched, process, woken
+from shared import Watched, descriptors, process, woken
 
 Serve = Callable[..., Serving]
 #: What it may take, in KiB: its own pages, and its share of those that it has with others (proc(5), Pss).
@@ -66,7 +66,7 @@ def test_it_has_no_interpreter_and_nothing_that_is_not_its_own(serve: Serve, tmp
     assert b"secret" not in Path(f"/proc/{pid}/environ").read_bytes()
 
     def sockets() -> int:
-        return sum("socket:" in os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir())
+        return sum("socket:" in link for _, link in descriptors(pid))
 
     # Its listener, once the connection that has asked is gone, and none of the server's.
     watched.server.until(lambda: sockets() == 1)

@@ -25,7 +25,7 @@ pub fn give_back_code() {
 }
 
 /// Gives free memory of the C library's heap back to the system.
-pub fn trim_heap() {
+fn trim_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: takes no pointer; it only returns pages that hold nothing.
     unsafe {

@@ -37,7 +37,6 @@ pub use groups::{Groups, container_memory};
 pub use handoff::{Handoff, NOTE_BYTES};
 pub use memory::{
     bound_arenas, give_back_code, give_back_memory, own_bytes_again, proportional_bytes, resident_bytes,
-    trim_heap,
 };
 pub use patient::write_within;
 pub use process::{

@@ -28,7 +28,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use reactor::sys::{is_there, monotonic_ms, trim_heap};
+use reactor::sys::{give_back_memory, is_there, monotonic_ms};
 use wire::{Head, Limits};
 
 use self::application::Application;
@@ -159,8 +159,8 @@ impl<P: Page + Send + Sync + 'static> App for Status<P> {
         });
         drop(answer);
         if large {
-            // What it took to make it would stay with the process.
-            trim_heap();
+            // What it took to make it would stay with the process: the code, too, which is most of it.
+            give_back_memory();
         }
     }
 
