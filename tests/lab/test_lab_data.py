@@ -46,6 +46,14 @@ def test_asgi_servers_meet_in_a_scenario_of_their_own() -> None:
     assert contestant.asked_for("forehand-asgi:4").start.workers == 4
 
 
+def test_who_starves_is_asked_of_everybody_with_threads() -> None:
+    played = [contestant.asked_for(name) for name in scenario.asked_for("starvation").servers]
+    everybody = contestant.everybody().values()
+    threaded = [one for one in everybody if any("{threads}" in word for word in one.start.command)]
+    assert len(threaded) > 20, "the word is another one"
+    assert {one.folder for one in threaded} <= {one.folder for one in played}
+
+
 def test_every_article_has_its_scenario_with_its_figures() -> None:
     by_letter = {each.letter: each for each in scenario.everything().values()}
     for letter in ARTICLES:
