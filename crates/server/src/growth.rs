@@ -362,7 +362,7 @@ impl Growth {
         if more {
             return Some(self.judge_more(&trial, change));
         }
-        if !trial.after.is_pressed() {
+        if !trial.after.is_pressed() && !trial.closer {
             // There is less to be done than before: nothing can be compared.
             self.downward = false;
             return Some(self.back(&trial, "nobody waits any more".into()));

@@ -99,6 +99,16 @@ fn threads_that_something_else_needed_become_fewer_where_all_wait_inside_for_the
     }
 }
 
+#[test]
+fn fewer_for_which_hardly_anybody_waits_stay_and_are_not_tried_again_and_again() {
+    let mut growth = Growth::new(128);
+    let short = Behind { clients: 24, call_ms: 2, ..PLENTY };
+    play(&mut growth, &short, 30, 0);
+    let threads = play(&mut growth, &Behind { places: 10, ..short }, 300, 30_000);
+    let changes = threads.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(changes <= 2 && threads.last() < Some(&START), "{threads:?}");
+}
+
 /// Requests come whether others are done or not: so many a window.
 fn arriving(threads: u32, each: u64, call_ms: u64, owed: &mut u64) -> Window {
     let most = u64::from(threads - 1) * WINDOW_MS / call_ms;
