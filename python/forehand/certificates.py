@@ -116,11 +116,6 @@ def self_signed(addresses: list[str]) -> tuple[list[Part], str]:
     return [("chain", label, pem[b"CERTIFICATE"]), ("key", label, pem[b"PRIVATE KEY"])], fingerprint
 
 
-def told(fingerprint: str) -> str:
-    """A line of the banner about a certificate that was made."""
-    return f"  certificate  self-signed, SHA-256 {fingerprint}\n" if fingerprint else ""
-
-
 def ticket_key() -> bytes:
     """A new key for session tickets."""
     return os.urandom(TICKET_KEY)

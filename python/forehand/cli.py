@@ -302,7 +302,7 @@ def _main(arguments: Sequence[str]) -> int:
     if getattr(sys, "orig_argv", [])[1:2] in (sys.argv[:1], ["-m"]) and not asked.check:
         _reexec(plan)
     from forehand import ending
-    from forehand.run import launch
+    from forehand.launch import launch
 
     ending.process_ends = True
     return launch(plan)
@@ -372,9 +372,9 @@ def _lab(arguments: Sequence[str]) -> int:
 
 def _plan(asked: argparse.Namespace, settings: Any, command_line: dict[str, Any]) -> dict[str, Any]:
     """All that the process needs to know from here on. Raises Problem."""
-    from forehand import contradictions
+    from forehand import contradictions, systemd_sockets
     from forehand.settings import FILE
-    from forehand.supervisor import notify, watch
+    from forehand.supervisor import watch
 
     path = _surroundings(settings)
     contradiction = contradictions.find(settings, asked.target)
@@ -386,7 +386,7 @@ def _plan(asked: argparse.Namespace, settings: Any, command_line: dict[str, Any]
         greenlets.require(path)
     target = asked.target or settings["application"]
     if not target:
-        from forehand.target import suggestion
+        from forehand.target_hints import suggestion
 
         raise Problem(
             errors.USAGE,
@@ -400,11 +400,11 @@ def _plan(asked: argparse.Namespace, settings: Any, command_line: dict[str, Any]
     plan["doubts"] += contradictions.doubts(settings, plan)
     # What was said of addresses stays beside them, for a reload to compare: systemd may have opened the sockets.
     plan["bind"] = plan["addresses"]
-    opened = notify.sockets()
+    opened = systemd_sockets.sockets()
     if opened and all(settings.ranks[name] < FILE for name in ("bind", "host", "port")):
         plan["addresses"] = opened
     elif opened:
-        plan["addresses"], left = notify.taken(plan["addresses"], opened)
+        plan["addresses"], left = systemd_sockets.taken(plan["addresses"], opened)
         plan["doubts"] += [
             f"systemd listens at {place} for this service, and --bind names other addresses: who connects there waits "
             "for ever. Name it too, or leave --bind out, or the socket out of the unit"

@@ -185,7 +185,7 @@ def _log_settings(plan: dict[str, Any]) -> dict[str, Any]:
 
 def _command(target: str, settings: Settings) -> int:
     """A target, as the command serves it, in this process. Raises Problem."""
-    from forehand.run import launch
+    from forehand.launch import launch
     from forehand.sources import take_env_file
     from forehand.supervisor import watch
 

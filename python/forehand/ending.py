@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
+#: What is said when an end has been asked for.
+STOPPING = "stopping: waiting up to {:g} s for running requests (signal again to stop at once)"
+
 #: What has used up its time has so long all the same, in seconds: most of it is a buffer that is to be written. A
 #: supervisor kills two seconds after the graceful timeout.
 LEAST = 0.5
@@ -236,3 +239,9 @@ def _called_from(frame: FrameType | None, code: Any) -> str:
         called = f"{frame.f_globals.get('__name__', '?')}.{name}"
         frame = frame.f_back
     return called
+
+
+def cut_message(count: int, *, hurried: bool) -> str:
+    """How an end is told that has cut requests."""
+    requests = "1 request was" if count == 1 else f"{count} requests were"
+    return f"{requests} cut: {'told to stop at once' if hurried else 'still running after --graceful-timeout'}"

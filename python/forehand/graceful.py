@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-STOPPING = "stopping: waiting up to {:g} s for running requests (signal again to stop at once)"
-
-
-def cut_message(count: int, *, hurried: bool) -> str:
-    """How an end is told that has cut requests."""
-    requests = "1 request was" if count == 1 else f"{count} requests were"
-    return f"{requests} cut: {'told to stop at once' if hurried else 'still running after --graceful-timeout'}"
-
-
 #: Orders to stop: each is more urgent than the one before it.
 URGENCY = ("", "retire", "stop", "quit")
 
@@ -63,7 +54,7 @@ class Stoppable:
         if self.order:
             self.stop("quit")
         else:
-            log.write("plain", f"forehand: {STOPPING.format(self.graceful_timeout)}")
+            log.write("plain", f"forehand: {ending.STOPPING.format(self.graceful_timeout)}")
             self.stop("stop")
 
 
@@ -76,5 +67,5 @@ def until_stopped(driver: Stoppable, order: Callable[[str], object], serve: Call
     finally:
         at_exit.done()
     if driver.cut:
-        log.write("plain", f"forehand: {cut_message(driver.cut, hurried=driver.order == 'quit')}")
+        log.write("plain", f"forehand: {ending.cut_message(driver.cut, hurried=driver.order == 'quit')}")
     return status

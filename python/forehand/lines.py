@@ -43,3 +43,8 @@ def line(form: str, level: str, text: str, traceback: str = "") -> str:
         first, newline, others = text.partition("\n")
         return f"{DIM}{front}{END} {colour}{level}: {first}{END if colour else ''}{newline}{others}{rest}\n"
     return f"{front} {level}: {text}{rest}\n"
+
+
+def certificate(fingerprint: str) -> str:
+    """The banner's line about a certificate that was made; nothing where there is none."""
+    return f"  certificate  self-signed, SHA-256 {fingerprint}\n" if fingerprint else ""

@@ -27,7 +27,7 @@ def main(reader: int) -> NoReturn:
 def _serve(reader: int) -> int:
     from forehand import ending
     from forehand.errors import Problem
-    from forehand.run import launch
+    from forehand.launch import launch
     from forehand.supervisor import log
 
     ending.process_ends = True

@@ -1,8 +1,7 @@
 """A server's life in this process: bind, start, tell, wait, stop.
 
 Knows: the order, and the signals. Does not know: options' sources or HTTP. Runs on the main
-thread, which waits in the kernel while the engine's threads work. It imports little on
-purpose: what a server's process holds, it holds for months.
+thread, which waits in the kernel while the engine's threads work. A supervisor needs none of it.
 """
 
 from __future__ import annotations
@@ -23,8 +22,9 @@ from forehand import (
     lines,
     logs,
     static_names,
+    target,
 )
-from forehand.graceful import STOPPING, cut_message
+from forehand.ending import STOPPING, cut_message
 from forehand.listen import Listener, listen
 from forehand.supervisor import log
 from forehand.supervisor.log_files import open_log
@@ -39,19 +39,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def launch(plan: dict[str, Any]) -> int:
-    """Load the application that a plan names, and serve it; the exit status. Raises Problem."""
-    from forehand import target
-
-    _process(plan)
-    if plan["workers"] and not plan["check"]:
-        from forehand.supervisor import run as supervise
-        from forehand.supervisor import upgrade
-
-        status = supervise.run(plan, None if plan["adopt"] is None else upgrade.read(plan["adopt"]))
-        if ending.process_ends:
-            ending.finish(status, plan["graceful_timeout"])
-        return status
+def alone(plan: dict[str, Any]) -> int:
+    """Load the application that a plan names, and serve it without a supervisor, or only check it; the exit status.
+    Raises Problem."""
     sys.path[:] = plan["path"]
     if plan["tls"] is not None:
         # Before rights are dropped: keys belong to root.
@@ -122,32 +112,6 @@ def _unsupervised(application: Callable[..., Any], plan: dict[str, Any]) -> int:
     if ending.process_ends:
         ending.finish(status, plan["graceful_timeout"])
     return status
-
-
-def _process(plan: dict[str, Any]) -> None:
-    """What concerns the process as a whole, before anything is opened. Raises Problem."""
-    from forehand.supervisor import log_files, privileges
-
-    # Before the first thread of anybody's; workers are forked, and have it too.
-    _core.bound_arenas()
-    log.set_up(plan)
-    if plan["log_config"] or plan["log_syslog"]:
-        from forehand import log_config
-
-        log_config.set_up(plan)
-    os.environ.update(plan["variables"])
-    if plan["user"] or plan["group"]:
-        privileges.resolve(plan["user"], plan["group"])
-    if plan["umask"]:
-        os.umask(int(plan["umask"], 8))
-    if plan["log_file"] != "-" or plan["access_log_file"] != "-":
-        log_files.open_own(plan, first=True, tried=plan["check"])
-        # How lines look where they go now: a file has no colours.
-        log.set_up(plan)
-    for line in plan["sources"]:
-        log.write("debug", line)
-    for line in plan["doubts"]:
-        log.write("warning", line)
 
 
 def run(application: Callable[..., Any], name: str, plan: dict[str, Any]) -> int:
@@ -228,7 +192,7 @@ def _banner(listeners: list[Listener], name: str, work: str, fingerprint: str) -
         f"{bold}Forehand {__version__}{plain}  {bold}{urls}{plain}\n"
         f"  application  {name}\n"
         f"  Python       {python}, {work}, process {os.getpid()}\n"
-        f"{certificates.told(fingerprint)}"
+        f"{lines.certificate(fingerprint)}"
         "  Ctrl-C stops",
     )
 

@@ -11,7 +11,7 @@ import os
 import sys
 
 from forehand import errors
-from forehand.errors import Problem, near, own_frames
+from forehand.errors import Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+#: What an application is called where a target does not say it.
 DEFAULTS = ("application", "app")
-#: Endings of files that hold settings, of ours or of another server's, and no Python.
-CONFIGURATIONS = (".toml", ".ini", ".json", ".yaml", ".yml", ".xml", ".service")
 
 
 def load(target: str, *, factory: bool = False) -> Callable[..., Any]:
@@ -50,38 +49,13 @@ def _named(name: str, target: str) -> ModuleType:
 def _file(path: str, attribute: str, target: str) -> ModuleType:
     """The module in a file that is named by its path: mod_wsgi's `.wsgi` files, and scripts. One that a package or
     the module path has under a name of its own is named so: imported twice, it would be two modules."""
-    stem, suffix = os.path.splitext(os.path.normpath(path))
-    if path == "manage.py" and _django_project():
-        raise Problem(
-            errors.APPLICATION,
-            "'manage.py' is Django's command, and no application",
-            hint=f"this is a Django project, try: forehand {_django_project()}",
-        )
-    if suffix == ".py" and not os.path.isabs(path) and all(part.isidentifier() for part in stem.split(os.sep)):
-        dotted = stem.replace(os.sep, ".")
-        raise Problem(
-            errors.APPLICATION,
-            f"'{path}' is a file, and a target names a module",
-            hint=f"try: forehand {dotted}{':' + attribute if attribute else ''}",
-        )
-    if not os.path.isfile(path):
-        raise Problem(
-            errors.APPLICATION,
-            f"there is no file '{path}' (for the target '{target}')",
-            hint="a target is MODULE:ATTRIBUTE, such as shop.wsgi:application, or the path of a file with Python code",
-        )
-    if suffix in CONFIGURATIONS:
-        raise Problem(
-            errors.APPLICATION,
-            f"'{path}' is a configuration, and no application",
-            hint="one of Forehand's is read with --config"
-            if suffix == ".toml"
-            else f"another server's is translated: forehand migrate {path} > forehand.toml",
-        )
+    from forehand import target_hints
+
+    target_hints.judge_file(path, attribute, target)
     from importlib import util
     from importlib.machinery import SourceFileLoader
 
-    name = os.path.basename(stem)
+    name = os.path.basename(os.path.splitext(os.path.normpath(path))[0])
     loader = SourceFileLoader(name, os.path.abspath(path))
     spec = util.spec_from_loader(name, loader)
     assert spec is not None
@@ -92,7 +66,7 @@ def _file(path: str, attribute: str, target: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit too: a file that exits is a failure
-        raise _failed(path, error) from None
+        raise target_hints.failed(path, error) from None
     return module
 
 
@@ -107,82 +81,12 @@ def _import(name: str, target: str) -> ModuleType:
         # The package `importlib` is not needed for this, and would stay.
         __import__(name)
         return sys.modules[name]
-    except ModuleNotFoundError as error:
-        missing = error.name or ""
-        # The module itself, or a package that it is in: otherwise it is an import inside it.
-        if missing and (name == missing or name.startswith(missing + ".")):
-            raise _not_found(name, missing, target) from None
-        raise _failed(name, error) from None
-    except SyntaxError as error:
-        raise _failed(name, error) from None
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:  # SystemExit too: an import that exits is a failure
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        raise _failed(name, error) from None
+        from forehand import target_hints
 
-
-def _not_found(name: str, missing: str, target: str) -> Problem:
-    places = "\n".join(f"  {path or '.'}" for path in sys.path)
-    found = near(name, _modules())
-    if not found and target == name:
-        from forehand.commands import meant
-
-        found = meant(name)
-    message = f"there is no module '{missing}' (for the target '{target}'){found}"
-    return Problem(
-        errors.APPLICATION,
-        message,
-        hint=f"looked in:\n{places}\nrun forehand in the project's folder, or name it with --chdir or --pythonpath",
-    )
-
-
-def _modules() -> list[str]:
-    """Modules near at hand, as dotted names: those of the first folder, two levels deep."""
-    found = []
-    root = sys.path[0] or "."
-    try:
-        entries = sorted(os.scandir(root), key=lambda entry: entry.name)[:500]
-    except OSError:
-        return []
-    for entry in entries:
-        if entry.name.endswith(".py"):
-            found.append(entry.name[:-3])
-        elif entry.name.isidentifier() and entry.is_dir():
-            found.append(entry.name)
-            try:
-                inner = sorted(os.listdir(entry.path))[:500]
-            except OSError:
-                continue
-            found += [f"{entry.name}.{name[:-3]}" for name in inner if name.endswith(".py") and name != "__init__.py"]
-    return found
-
-
-def _failed(name: str, error: BaseException) -> Problem:
-    import traceback
-
-    shown = own_frames(error.__traceback__)
-    text = "".join(traceback.format_exception(type(error), error.with_traceback(shown), shown))
-    what = f"exited with {error.code!r}" if isinstance(error, SystemExit) else f"raised {type(error).__name__}"
-    return Problem(
-        errors.APPLICATION,
-        f"importing '{name}' {what}",
-        hint=f"the traceback above is the application's own{_missing(error)}",
-        traceback=text,
-    )
-
-
-def _missing(error: BaseException) -> str:
-    """What to do about a module that an import inside of the application did not find."""
-    name = (getattr(error, "name", None) or "").partition(".")[0]
-    if not isinstance(error, ModuleNotFoundError) or not name or name in sys.modules:
-        return ""  # of a package that is there a part is missing, which the traceback says
-    here = os.path.abspath(sys.path[0] or ".")
-    if os.path.basename(here) == name:
-        return f"; '{name}' is the folder {here} itself: run forehand in the one above it, or name that with --chdir"
-    return (
-        f"; '{name}' is neither in {here} nor installed for {sys.executable}: install it there, or forehand into the "
-        "environment that has it"
-    )
+        raise target_hints.not_imported(name, target, error) from None
 
 
 def _attribute(module: ModuleType, attribute: str, target: str, factory: bool) -> Any:
@@ -190,41 +94,21 @@ def _attribute(module: ModuleType, attribute: str, target: str, factory: bool) -
         for name in DEFAULTS:
             if hasattr(module, name):
                 return _made(getattr(module, name), target) if factory else getattr(module, name)
-        django = _django_project()
-        raise Problem(
-            errors.APPLICATION,
-            f"the module '{module.__name__}' has neither 'application' nor 'app'",
-            hint=f"this is a Django project, try: forehand {django}" if django
-            else f"name the attribute: forehand {module.__name__}:NAME{_candidates(module)}",
-        )  # fmt: skip
+        from forehand import target_hints
+
+        raise target_hints.without_application(module, DEFAULTS)
     path, call, arguments = attribute.partition("(")
     value: Any = module
     for part in path.split("."):
         try:
             value = getattr(value, part)
         except AttributeError:
-            owner = "module" if value is module else "object"
-            names = [name for name in dir(value) if not name.startswith("_")]
-            raise Problem(
-                errors.APPLICATION,
-                f"the {owner} '{getattr(value, '__name__', value)}' has no attribute '{part}'{near(part, names)}",
-                hint=f"in the target '{target}'{_candidates(module)}",
-            ) from None
+            from forehand import target_hints
+
+            raise target_hints.without_attribute(module, DEFAULTS, value, part, target) from None
     if call:
         return _made(value, target, _arguments(arguments, target))
     return _made(value, target) if factory else value
-
-
-def _candidates(module: ModuleType) -> str:
-    """What a target could name: what is so called as a rule, be it an object of a framework, or what was made there."""
-    names = [name for name in DEFAULTS if callable(getattr(module, name, None))]
-    names += [
-        name
-        for name, value in vars(module).items()
-        if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
-        if name not in DEFAULTS
-    ]
-    return f"; callable there: {', '.join(names[:8])}" if names else ""
 
 
 def _arguments(text: str, target: str) -> tuple[list[Any], dict[str, Any]]:
@@ -246,13 +130,6 @@ def _arguments(text: str, target: str) -> tuple[list[Any], dict[str, Any]]:
     return positional, named
 
 
-#: For who has told us to call what is no factory, or one that needs more.
-UNFIT = (
-    "if it is the application itself, leave out --factory, or the brackets behind its name; a factory's arguments "
-    "stand in the target, such as 'shop:make(\"production\")'"
-)
-
-
 def _made(function: Any, target: str, arguments: tuple[list[Any], dict[str, Any]] | None = None) -> Any:
     positional, named = arguments or ([], {})
     if not callable(function):
@@ -260,15 +137,9 @@ def _made(function: Any, target: str, arguments: tuple[list[Any], dict[str, Any]
     try:
         return function(*positional, **named)
     except Exception as error:
-        # Where nothing of it has run it is its arguments that do not fit.
-        unfit = isinstance(error, TypeError) and (trace := error.__traceback__) is not None and trace.tb_next is None
-        problem = _failed(target, error)
-        raise Problem(
-            errors.APPLICATION,
-            f"the factory of '{target}' raised {type(error).__name__}",
-            hint=UNFIT if unfit else problem.hint,
-            traceback=problem.traceback,
-        ) from None
+        from forehand import target_hints
+
+        raise target_hints.not_made(target, error) from None
 
 
 def check(application: Any, target: str) -> Callable[..., Any]:
@@ -322,25 +193,3 @@ def _is_asgi(application: Any) -> bool:
         if names[:3] == ["scope", "receive", "send"]:
             return True
     return False
-
-
-def _django_project() -> str:
-    """The WSGI module of the Django project in this folder; empty: there is none."""
-    if os.path.isfile("manage.py"):
-        for entry in sorted(os.listdir("."), reverse=True):
-            if os.path.isfile(os.path.join(entry, "wsgi.py")):
-                return f"{entry}.wsgi"
-    return ""
-
-
-def suggestion() -> str:
-    """What to type, from the files of this folder."""
-    guesses = []
-    for name in ("wsgi", "app", "main"):
-        if os.path.isfile(f"{name}.py"):
-            guesses.append(name)
-    if django := _django_project():
-        guesses.insert(0, django)
-    if guesses:
-        return f"in this folder, try: forehand {guesses[0]}"
-    return "such as: forehand shop.wsgi, or forehand app:application"

@@ -6,7 +6,6 @@ Knows: paths, permissions, what a dead server has left. Does not know: who accep
 from __future__ import annotations
 
 import _socket as socket  # without the enumerations that `socket` makes of its numbers
-import errno
 import os
 import stat
 
@@ -35,7 +34,7 @@ def listen(path: str, backlog: int, access: dict[str, Any]) -> socket.socket:
         sock.setblocking(False)
     except OSError as error:
         sock.close()
-        status = errors.PERMISSION if error.errno in (errno.EACCES, errno.EPERM) else errors.ADDRESS
+        status = errors.PERMISSION if isinstance(error, PermissionError) else errors.ADDRESS
         text = f"the unix socket {path} cannot be bound: {error.strerror or error}"
         raise Problem(status, text, hint=_remedy(path, error)) from None
     except Problem:
@@ -47,9 +46,9 @@ def listen(path: str, backlog: int, access: dict[str, Any]) -> socket.socket:
 def _remedy(path: str, error: OSError) -> str:
     """What to do where a path cannot be bound."""
     folder = os.path.dirname(os.path.abspath(path))
-    if error.errno == errno.ENOENT:
+    if isinstance(error, FileNotFoundError):
         return f"there is no folder {folder}: make it for the user who starts the server (install -d -o USER {folder})"
-    if error.errno in (errno.EACCES, errno.EPERM):
+    if isinstance(error, PermissionError):
         return f"whoever starts the server has to be able to write in {folder}"
     if error.errno is None:
         return f"the system allows {LONGEST_PATH} bytes; a relative path is shorter"

@@ -378,7 +378,7 @@ INTERRUPTED = """
 import sys
 class Interrupts:
     def find_spec(self, name, path, target=None):
-        if name == "forehand.run":
+        if name == "forehand.launch":
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupts())
 from forehand.reexec import main

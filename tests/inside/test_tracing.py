@@ -152,7 +152,7 @@ def test_what_is_no_tracestate_is_not_sent_and_its_span_is(serve: Serve, collect
 
 
 def test_failures_are_errors_and_named_as_the_metrics_name_them(serve: Serve, collector: Collector) -> None:
-    options = ("--request-timeout", "0.2", "--request-id", "--access-log", "json")
+    options = ("--request-timeout", "1", "--request-id", "--access-log", "json")
     server = serve("traced:application", "--workers", "1", *options, "--trace-endpoint", collector.url, env=env())
     assert ask(server, "/fail")[0] == 500
     assert ask(server, "/sleep/2")[0] == 504

@@ -30,9 +30,9 @@ def modules(imported: str) -> set[str]:
 
 def test_a_supervisor_holds_no_module_that_only_others_need() -> None:
     """What it imports it holds for months, and each worker with it."""
-    held = modules(", forehand.reexec, forehand.run, forehand.supervisor.run") - modules("")
+    held = modules(", forehand.reexec, forehand.launch, forehand.supervisor.run") - modules("")
     assert "forehand.supervisor.decisions" in held
-    assert not held & FOR_OTHERS
+    assert not held & (FOR_OTHERS | {"forehand.certificates", "forehand.run", "forehand.settings"})
 
 
 def kib_of_code(pid: int) -> int:
@@ -58,3 +58,52 @@ def test_a_supervisor_does_not_hold_the_code_that_it_began_with(
     worker = children(server.pid)[0]
     # Whoever waits for the server hears that it serves before the supervisor gives anything back.
     server.until(lambda: kib_of_code(server.pid) <= kib_of_code(worker) / 2)
+
+
+def kib_of_files(pid: int) -> int:
+    """KiB that a process holds of files: code and constants of the interpreter, of libraries and of our module."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(re.search(r"^Rss:\s+(\d+)", text, re.M)[1]) - int(re.search(r"^Anonymous:\s+(\d+)", text, re.M)[1])  # type: ignore[index]
+
+
+@pytest.mark.once
+def test_a_supervisor_that_rests_holds_less_code_than_an_interpreter_that_does_nothing(
+    serve: Callable[..., Serving], shop: Callable[..., Path]
+) -> None:
+    """What it has read options with, the interpreter's own code most of all, is given back; also after an order."""
+    server = serve("shop", cwd=shop())
+    with subprocess.Popen([PYTHON, "-c", "input()"], stdin=subprocess.PIPE) as bare:
+        try:
+            server.until(lambda: kib_of_files(bare.pid) > 1000)
+            server.until(lambda: kib_of_files(server.pid) < kib_of_files(bare.pid))
+            assert server.order("status")[0] == 0
+            server.until(lambda: kib_of_files(server.pid) < kib_of_files(bare.pid))
+        finally:
+            bare.kill()
+
+
+DEEP = """
+import re, sys
+from forehand import _core
+
+def stack():
+    part = open("/proc/self/smaps").read().partition("[stack]")[2]
+    return int(re.search(r"Rss:\\s+(\\d+)", part)[1])
+
+def deep(left):
+    # By C code each time: that is what imports do, and what needs the stack.
+    return max(map(deep, [left - 1])) if left else 0
+
+sys.setrecursionlimit(10_000)
+deep(900)
+before = stack()
+_core.give_back_memory()
+print(before, stack())
+assert deep(900) == 0
+"""
+
+
+def test_what_nested_calls_have_needed_of_the_stack_is_given_back() -> None:
+    done = subprocess.run([PYTHON, "-c", DEEP], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    before, after = map(int, done.stdout.split())
+    assert before > 200 and after < 100, done.stdout

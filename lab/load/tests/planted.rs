@@ -186,7 +186,7 @@ fn what_is_unanswered_at_the_end_is_told_apart() {
             peer.keep_silent();
         }
     });
-    let result = load(address, "--connections 5 --duration 200ms --drain 200ms --timeout 9s --threads 2");
+    let result = load(address, "--connections 5 --duration 1s --drain 200ms --timeout 9s --threads 2");
     assert_eq!(result["errors"], json!({"in_flight_at_end": 5}));
     check_sums(&result);
     let result = load(address, "--rate 100 --max-connections 4 --duration 200ms --drain 100ms --threads 1");

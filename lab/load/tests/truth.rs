@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const TRIES: usize = 6;
+const TRIES: usize = 20;
 
 /// This test's own program, as a server in another process, which can be stopped.
 struct Apart {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from forehand import __version__, certificates, lines
+from forehand import __version__, lines
 from forehand.supervisor import log
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ def _lines(
         f"  Python       {python}{threads}",
         f"  workers      {workers}{preloaded}, supervised by process {os.getpid()}{reloads}",
         *([f"  control      {control}"] if control else []),
-        *certificates.told(settings.get("tls_fingerprint", "")).splitlines(),
+        *lines.certificate(settings.get("tls_fingerprint", "")).splitlines(),
         *([f"  status       {'  '.join(status)}"] if status else []),
         "  Ctrl-C stops",
     ]

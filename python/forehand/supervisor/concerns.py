@@ -90,7 +90,7 @@ def descriptors(pid: int) -> dict[str, int] | None:
     try:
         # Linux tells it as the folder's size from 6.2 on.
         used = os.stat(f"/proc/{pid}/fd").st_size or len(os.listdir(f"/proc/{pid}/fd"))
-        with open(f"/proc/{pid}/limits", encoding="ascii") as file:
+        with open(f"/proc/{pid}/limits", encoding="utf-8") as file:
             most = next(line.split()[3] for line in file if line.startswith("Max open files"))
         # The limit may have been lowered below what is open.
         return {"used": min(used, int(most)), "most": int(most)}

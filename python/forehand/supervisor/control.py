@@ -8,7 +8,6 @@ nothing here waits for a client.
 from __future__ import annotations
 
 import _socket as socket
-import errno
 import os
 import stat
 import time
@@ -173,6 +172,8 @@ class Control:
             self.sock.setblocking(False)
         except OSError as error:
             self.sock.close()
+            import errno
+
             if error.errno == errno.EADDRINUSE:
                 # Somebody else has come between, at this very moment.
                 raise _taken(path, ask_holder(path)) from None
@@ -240,6 +241,8 @@ def _make_room(path: str) -> None:
         os.makedirs(place, mode=0o700, exist_ok=True)
         if place == folder() and os.lstat(place).st_uid != os.geteuid():
             # Below /tmp anybody may have made it first, and could put a socket of theirs there.
+            import errno
+
             raise PermissionError(errno.EPERM, "it belongs to somebody else")
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
@@ -276,6 +279,6 @@ def ask_holder(path: str) -> int:
             return int.from_bytes(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), "little")
         return -1
     except OSError as error:
-        return 0 if error.errno in (errno.ECONNREFUSED, errno.ENOENT) else -1
+        return 0 if isinstance(error, (ConnectionRefusedError, FileNotFoundError)) else -1
     finally:
         probe.close()

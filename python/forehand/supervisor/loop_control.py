@@ -8,7 +8,7 @@ Knows: the line to the supervisor, and what a driver can be told. Does not know:
 from __future__ import annotations
 
 from forehand import errors
-from forehand.graceful import cut_message
+from forehand.ending import cut_message
 from forehand.supervisor import log
 from forehand.supervisor.worker_control import WorkerControl
 

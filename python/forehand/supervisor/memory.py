@@ -17,7 +17,7 @@ def kib(pid: int, kind: str = "pss") -> int:
 
 def _rss(pid: int) -> int:
     try:
-        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        with open(f"/proc/{pid}/statm", encoding="utf-8") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
     except (OSError, IndexError, ValueError):
         return 0
@@ -31,7 +31,7 @@ def read(pid: int) -> dict[str, int]:
         "Private_Dirty": "private",
     }  # fmt: skip
     try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
             for line in file:
                 name, _, rest = line.partition(":")
                 if name in names:

@@ -130,7 +130,7 @@ def told(killed: bool | None, peak_kib: int, allowed: int) -> str:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
     except OSError:
         return ""

@@ -24,7 +24,7 @@ def write(path: str) -> None:
         )
     fresh = f"{path}.{os.getpid()}"
     try:
-        with open(fresh, "w", encoding="ascii") as file:
+        with open(fresh, "w", encoding="utf-8") as file:
             file.write(f"{os.getpid()}\n")
         # In one step: nobody ever reads half a number.
         os.replace(fresh, path)
@@ -35,7 +35,7 @@ def write(path: str) -> None:
 
 def _holder(path: str) -> int:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read(32).strip()
     except OSError:
         return 0

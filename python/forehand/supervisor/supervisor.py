@@ -11,9 +11,9 @@ import select
 import time
 from _signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV
 
-from forehand import _core, errors, kinds
+from forehand import errors
 from forehand.errors import Problem
-from forehand.supervisor import banner, children, decisions, hooks, last_words, log, oom, statistics, title
+from forehand.supervisor import children, decisions, hooks, last_words, log, oom, statistics, title
 from forehand.supervisor.concerns import Concerns
 from forehand.supervisor.control import Client, Control, open_for
 from forehand.supervisor.notify import Notify
@@ -295,6 +295,10 @@ class Supervisor:
         self.children.statistics.show(self.state, self.started)
         if self.banner_due:
             self.banner_due = False
+            # Here, so that the first workers, which have been forked by now, do not hold them.
+            from forehand import kinds
+            from forehand.supervisor import banner
+
             control = self.control.path if self.control is not None else ""
             status = [one.url for one in self.panel.listeners] if self.panel is not None else []
             banner.tell(self.settings, self.children, self.state.rules.wanted, control, status)
@@ -302,8 +306,6 @@ class Supervisor:
             for line in kinds.without_effect(self.settings, kind, left_out=kinds.SAID_BY_ENGINE):
                 log.write("warning", line)
         self.notify.ready(f"{self.state.rules.wanted} workers serve")
-        # What it has taken to begin is not held for as long as the server runs.
-        _core.give_back_memory()
 
     def _do_reloaded(self, ok: bool, text: str, status: int = errors.APPLICATION) -> None:
         if self.children is not None:

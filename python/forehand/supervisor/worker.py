@@ -171,7 +171,9 @@ def _on_threads(process: WorkerProcess, server: _core.Server) -> int:
 
 def prove(plan: dict[str, Any], application: Callable[..., Any]) -> None:
     """The readiness call: nothing is accepted before it has succeeded. Raises Problem."""
-    if plan["readiness"] and not is_asgi(application, plan["interface"]):
+    # `auto` is for Django alone: a worker without it does not hold what would ask.
+    nothing = plan["readiness"] == "auto" and "django.conf" not in sys.modules
+    if plan["readiness"] and not nothing and not is_asgi(application, plan["interface"]):
         from forehand.supervisor import readiness
 
         readiness.prove(plan["readiness"], application)

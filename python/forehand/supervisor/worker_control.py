@@ -17,8 +17,8 @@ import posix
 import time
 
 from forehand import ending, errors, forked
+from forehand.ending import cut_message
 from forehand.errors import Problem
-from forehand.graceful import cut_message
 from forehand.supervisor import handed_tls, log
 from forehand.supervisor.log_files import open_log
 

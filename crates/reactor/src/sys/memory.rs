@@ -8,20 +8,25 @@ use std::sync::OnceLock;
 use std::os::raw::{c_int, c_void};
 
 /// Gives back what was needed to read options and import modules, and would otherwise stay with the process for its life:
-/// free memory of the C library's heap, and pages of this module's code. Those that are used again come back with the next
-/// call of them, out of the kernel's cache of files and sixteen at a time: a fraction of a millisecond in all, once.
+/// free memory of the C library's heap, the stack below what is in use, and pages of code: this module's, the interpreter's and those of all other libraries.
+/// Those that are used again come back with the next call of them, out of the kernel's cache of files and sixteen at a time: a
+/// fraction of a millisecond in all, once.
 pub fn give_back_memory() {
     trim_heap();
+    trim_stack();
     give_back_code();
 }
 
-/// Gives back pages of this module's code alone: for who has begun, and goes on with the part that each request runs.
+/// Gives back pages of code alone: for who has begun, and goes on with the part that each request runs.
 pub fn give_back_code() {
     #[cfg(target_os = "linux")]
-    // SAFETY: the function is called before this returns, with what it is made for, and nothing is kept of it.
-    unsafe {
-        libc::dl_iterate_phdr(Some(give_back_pages), std::ptr::null_mut())
-    };
+    // SAFETY: takes no pointer. Where pages are larger, the file has other entries than are looked for.
+    if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } == PAGE_BYTES as libc::c_long
+        && let Ok(mut pagemap) = File::open("/proc/self/pagemap")
+    {
+        // SAFETY: the function is called before this returns, with what it is made for, and nothing is kept of it.
+        unsafe { libc::dl_iterate_phdr(Some(give_back_pages), (&raw mut pagemap).cast()) };
+    }
 }
 
 /// Gives free memory of the C library's heap back to the system.
@@ -31,6 +36,27 @@ fn trim_heap() {
     unsafe {
         libc::malloc_trim(0)
     };
+}
+
+/// Gives back what imports have needed of the main thread's stack, as they nest deeply, below what is in use now.
+fn trim_stack() {
+    #[cfg(target_os = "linux")]
+    {
+        /// Stays below what is in use: this function's own calls.
+        const KEPT: u64 = 16 << 10;
+        let text = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let line = text.lines().find(|line| line.ends_with("[stack]")).unwrap_or_default();
+        let mut ends =
+            line.split([' ', '-']).take(2).filter_map(|number| u64::from_str_radix(number, 16).ok());
+        let (Some(first), Some(end)) = (ends.next(), ends.next()) else { return };
+        let here = (&raw const text).addr() as u64;
+        if here >= end || here < first + KEPT {
+            return; // another thread, or next to nothing is below
+        }
+        let bytes = (here - KEPT - first) / PAGE_BYTES * PAGE_BYTES;
+        // SAFETY: pages of this thread's stack, all of them below its frames, which hold nothing that anybody may read.
+        unsafe { libc::madvise(first as *mut c_void, bytes as usize, libc::MADV_DONTNEED) };
+    }
 }
 
 /// Has the C library keep no more heaps for threads ("arenas", mallopt(3)) than threads can run at the same time. By default
@@ -53,29 +79,78 @@ pub fn bound_arenas() {
     }
 }
 
-/// Called with one object of those that are loaded. Not zero: it was this module.
+/// Called with each object that is loaded, and an open /proc/self/pagemap. Zero: with the next one, too.
 #[cfg(target_os = "linux")]
-unsafe extern "C" fn give_back_pages(object: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
-    // SAFETY: the loader lends what it knows of an object while this is called (dl_iterate_phdr(3)).
-    let (base, parts) = unsafe {
+unsafe extern "C" fn give_back_pages(
+    object: *mut libc::dl_phdr_info,
+    _: usize,
+    pagemap: *mut c_void,
+) -> c_int {
+    /// Linkers make two or three that are not written to; of what is beyond, nothing is given back.
+    const SPANS: usize = 8;
+    // SAFETY: the loader lends what it knows of an object while this is called (dl_iterate_phdr(3)); the other is ours.
+    let (base, parts, pagemap) = unsafe {
         let object = &*object;
-        (object.dlpi_addr, std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)))
+        let parts = std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum));
+        (object.dlpi_addr, parts, &*pagemap.cast::<File>())
     };
-    let loaded = || parts.iter().filter(|part| part.p_type == libc::PT_LOAD);
-    let this = give_back_memory as *const () as u64;
-    if !loaded().any(|part| (base + part.p_vaddr..base + part.p_vaddr + part.p_memsz).contains(&this)) {
-        return 0;
-    }
-    for part in loaded().filter(|part| part.p_flags & libc::PF_W == 0) {
+    let mut spans = [(0, 0); SPANS];
+    let mut found = 0;
+    for part in
+        parts.iter().filter(|part| part.p_type == libc::PT_LOAD && part.p_flags & libc::PF_W == 0).take(SPANS)
+    {
         let first = (base + part.p_vaddr).next_multiple_of(PAGE_BYTES);
-        let end = (base + part.p_vaddr + part.p_memsz) / PAGE_BYTES * PAGE_BYTES;
-        // SAFETY: whole pages of a file that are mapped to be read and executed only, and that nobody has written to, as code
-        // that needs no place of its own has no relocations in it: whoever touches them next finds what the file has.
-        unsafe {
-            libc::madvise(first as *mut c_void, end.saturating_sub(first) as usize, libc::MADV_DONTNEED)
-        };
+        spans[found] = (first, (base + part.p_vaddr + part.p_memsz) / PAGE_BYTES * PAGE_BYTES);
+        found += 1;
     }
-    1
+    // Not before they are all known: they are written down in the first page of the first, which would come back.
+    for (first, end) in &spans[..found] {
+        give_back_untouched(pagemap, *first, *end);
+    }
+    0
+}
+
+/// Gives back those pages from `first` to `end` that are in memory as the file has them. What somebody has written to, who
+/// looks for places to stop at (a debugger, a tracer) or relocates code, has become this process's own, and stays.
+#[cfg(target_os = "linux")]
+fn give_back_untouched(pagemap: &File, first: u64, end: u64) {
+    /// Pages that are looked at together.
+    const TOGETHER: usize = 512;
+    // Documentation/admin-guide/mm/pagemap.rst: the page is in memory, and it is one of a file.
+    const OF_A_FILE: u64 = 1 << 63 | 1 << 61;
+    let mut told = [0; TOGETHER * 8];
+    let mut begin = first;
+    while begin < end {
+        let many = TOGETHER.min(((end - begin) / PAGE_BYTES) as usize);
+        if pagemap.read_exact_at(&mut told[..many * 8], begin / PAGE_BYTES * 8).is_err() {
+            return;
+        }
+        let mut at = begin;
+        // Those before `at`, as far back as they are of a file.
+        let mut run = 0;
+        for entry in told[..many * 8].chunks_exact(8) {
+            let entry = u64::from_ne_bytes(entry.try_into().expect("eight bytes each"));
+            if entry & OF_A_FILE == OF_A_FILE {
+                run += PAGE_BYTES;
+            } else {
+                forget(at - run, run);
+                run = 0;
+            }
+            at += PAGE_BYTES;
+        }
+        forget(at - run, run);
+        begin = at;
+    }
+}
+
+/// Has pages mapped again when they are touched next.
+#[cfg(target_os = "linux")]
+fn forget(first: u64, bytes: u64) {
+    if bytes > 0 {
+        // SAFETY: whole pages of a file that is mapped to be read and executed only, and that are as the file has them:
+        // whoever touches them next finds the same.
+        unsafe { libc::madvise(first as *mut c_void, bytes as usize, libc::MADV_DONTNEED) };
+    }
 }
 
 /// Bytes of this process that are in memory (proc(5), statm); zero where that is not told.
@@ -129,5 +204,60 @@ mod tests {
         let after = own_bytes_again().expect("Linux tells it");
         // Other tests take and give back meanwhile.
         assert!(after > before + taken.len() as u64 / 2, "{before} {after}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn pages_of_a_file_are_given_back_and_those_that_were_written_to_stay() {
+        use std::io::Write;
+        use std::os::fd::AsRawFd;
+
+        const PAGES: usize = 600; // more than are looked at together
+        let path = std::env::temp_dir().join(format!("forehand-pages-{}", std::process::id()));
+        File::create(&path)
+            .and_then(|mut file| file.write_all(&vec![7; PAGES * PAGE_BYTES as usize]))
+            .expect("a file");
+        let file = File::open(&path).expect("it is there");
+        std::fs::remove_file(&path).expect("it is ours");
+        let length = PAGES * PAGE_BYTES as usize;
+        // SAFETY: a new mapping of this test's own, as long as the file.
+        let pages = unsafe {
+            let first = libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE,
+                file.as_raw_fd(),
+                0,
+            );
+            assert_ne!(first, libc::MAP_FAILED);
+            std::slice::from_raw_parts_mut(first.cast::<u8>(), length)
+        };
+        let written = [0, 1, 511, 512, 513, PAGES - 1];
+        for page in 0..PAGES {
+            let byte = &mut pages[page * PAGE_BYTES as usize];
+            if written.contains(&page) { *byte = 9 } else { assert_eq!(std::hint::black_box(*byte), 7) }
+        }
+        let first = pages.as_ptr().addr() as u64;
+        let pagemap = File::open("/proc/self/pagemap").expect("Linux has it");
+        let present = || {
+            let mut told = vec![0; PAGES * 8];
+            pagemap.read_exact_at(&mut told, first / PAGE_BYTES * 8).expect("they are mapped");
+            let is_there = |at: &usize| told[at * 8 + 7] & 0x80 != 0;
+            (0..PAGES).filter(is_there).collect::<Vec<_>>()
+        };
+        assert_eq!(present().len(), PAGES);
+        // Neither the first page nor the last: those are not meant.
+        give_back_untouched(&pagemap, first + PAGE_BYTES, first + (PAGES as u64 - 1) * PAGE_BYTES);
+        assert_eq!(present(), written);
+        for page in 0..PAGES {
+            assert_eq!(
+                pages[page * PAGE_BYTES as usize],
+                if written.contains(&page) { 9 } else { 7 },
+                "{page}"
+            );
+        }
+        // SAFETY: nobody has it any more.
+        unsafe { libc::munmap(pages.as_mut_ptr().cast(), length) };
     }
 }
