@@ -98,7 +98,7 @@ sys.setrecursionlimit(10_000)
 deep(900)
 before = stack()
 _core.give_back_memory()
-print(before, stack())
+sys.stdout.write(f"{before} {stack()}")
 assert deep(900) == 0
 """
 
