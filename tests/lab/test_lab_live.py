@@ -200,7 +200,7 @@ def test_durability_tells_who_lost_what(surroundings: dict[str, str], tmp_path: 
     scenario.write_text(
         'title = "F"\nkind = "faults"\nquestion = "What is lost?"\nexpected = "."\nservers = ["wsgiref"]\n'
         '[application]\nmodule = "faults"\n[load]\ntimeout_s = 1.0\n'
-        "[profile.quick]\npoints = [40]\nseconds = 2\nrounds = 1\nwarmup_s = 0\ndrain_s = 1\n"
+        "[profile.quick]\npoints = [40]\nseconds = 5\nrounds = 1\nwarmup_s = 0\ndrain_s = 1\n"
         '[[request]]\ntarget = "/ok"\n'
         '[[fault]]\ntarget = "/raise"\nexpected = "."\n[[fault]]\ntarget = "/exit"\nexpected = "."\n'
     )

@@ -17,7 +17,7 @@ Serve = Callable[..., Serving]
 TESTSSL = shutil.which("testssl") or shutil.which("testssl.sh")
 #: Versions, kinds of suites, forward secrecy, preferences, what a handshake tells, and all vulnerabilities with a name.
 CHECKS = ("-p", "-s", "-f", "-P", "-S", "-U")
-PATIENCE = 400
+PATIENCE = 900
 GOOD = ("OK", "INFO")
 #: What it does not call good, and why it is so (docs/tls.md).
 EXPLAINED = {

@@ -91,19 +91,19 @@ def stack():
     return int(re.search(r"Rss:\\s+(\\d+)", part)[1])
 
 def deep(left):
-    # By C code each time: that is what imports do, and what needs the stack.
+    # By C code each time: that is what imports do, and what needs the stack. Python 3.12 allows some hundred.
     return max(map(deep, [left - 1])) if left else 0
 
 sys.setrecursionlimit(10_000)
-deep(900)
+deep(300)
 before = stack()
 _core.give_back_memory()
 sys.stdout.write(f"{before} {stack()}")
-assert deep(900) == 0
+assert deep(300) == 0
 """
 
 
 def test_what_nested_calls_have_needed_of_the_stack_is_given_back() -> None:
     done = subprocess.run([PYTHON, "-c", DEEP], capture_output=True, text=True, timeout=PATIENCE, check=True)
     before, after = map(int, done.stdout.split())
-    assert before > 200 and after < 100, done.stdout
+    assert before > 80 and after < 60, done.stdout

@@ -119,7 +119,7 @@ pub struct Exchange {
 
 impl Exchange {
     /// Takes a request out of the loop, together with its connection.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(
         connection: Box<Connection>,
         head: Arc<Head>,
@@ -135,7 +135,7 @@ impl Exchange {
         Self::through(Downstream::Stream(Box::new(stream)), head, body, engine, now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn through(downstream: Downstream, head: Arc<Head>, body: Body, engine: &Engine, now: u64) -> Self {
         let timed = engine.config.access.is_some();
         Self {

@@ -3,30 +3,44 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
 use std::os::raw::{c_int, c_void};
 
 /// Gives back what was needed to read options and import modules, and would otherwise stay with the process for its life:
-/// free memory of the C library's heap, the stack below what is in use, and pages of code: this module's, the interpreter's and those of all other libraries.
-/// Those that are used again come back with the next call of them, out of the kernel's cache of files and sixteen at a time: a
-/// fraction of a millisecond in all, once.
+/// free memory of the C library's heap, the stack below what is in use, and pages of code: this module's, the interpreter's
+/// and those of all other libraries. Those that are used again come back with the next call of them, out of the kernel's
+/// cache of files and sixteen at a time: a fraction of a millisecond in all, once.
 pub fn give_back_memory() {
     trim_heap();
     trim_stack();
-    give_back_code();
+    give_back_code(Duration::MAX);
 }
 
-/// Gives back pages of code alone: for who has begun, and goes on with the part that each request runs.
-pub fn give_back_code() {
+/// Gives back pages of code alone: for who has begun, and goes on with the part that each request runs. It takes a third of a
+/// millisecond; with libraries of hundreds of megabytes more, and is left off after `longest`: the interpreter and this module
+/// come first, as they are loaded first. False: it was left off, or cannot be done here.
+pub fn give_back_code(longest: Duration) -> bool {
     #[cfg(target_os = "linux")]
     // SAFETY: takes no pointer. Where pages are larger, the file has other entries than are looked for.
     if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } == PAGE_BYTES as libc::c_long
-        && let Ok(mut pagemap) = File::open("/proc/self/pagemap")
+        && let Ok(pagemap) = File::open("/proc/self/pagemap")
     {
+        let mut work = GivingBack { pagemap, began: Instant::now(), longest };
         // SAFETY: the function is called before this returns, with what it is made for, and nothing is kept of it.
-        unsafe { libc::dl_iterate_phdr(Some(give_back_pages), (&raw mut pagemap).cast()) };
+        return unsafe { libc::dl_iterate_phdr(Some(give_back_pages), (&raw mut work).cast()) } == 0;
     }
+    let _ = longest;
+    false
+}
+
+/// What pages are given back by, and until when.
+#[cfg(target_os = "linux")]
+struct GivingBack {
+    pagemap: File,
+    began: Instant,
+    longest: Duration,
 }
 
 /// Gives free memory of the C library's heap back to the system.
@@ -79,20 +93,16 @@ pub fn bound_arenas() {
     }
 }
 
-/// Called with each object that is loaded, and an open /proc/self/pagemap. Zero: with the next one, too.
+/// Called with each object that is loaded, and a `GivingBack`. Zero: with the next one, too.
 #[cfg(target_os = "linux")]
-unsafe extern "C" fn give_back_pages(
-    object: *mut libc::dl_phdr_info,
-    _: usize,
-    pagemap: *mut c_void,
-) -> c_int {
+unsafe extern "C" fn give_back_pages(object: *mut libc::dl_phdr_info, _: usize, work: *mut c_void) -> c_int {
     /// Linkers make two or three that are not written to; of what is beyond, nothing is given back.
     const SPANS: usize = 8;
     // SAFETY: the loader lends what it knows of an object while this is called (dl_iterate_phdr(3)); the other is ours.
-    let (base, parts, pagemap) = unsafe {
+    let (base, parts, work) = unsafe {
         let object = &*object;
         let parts = std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum));
-        (object.dlpi_addr, parts, &*pagemap.cast::<File>())
+        (object.dlpi_addr, parts, &*work.cast::<GivingBack>())
     };
     let mut spans = [(0, 0); SPANS];
     let mut found = 0;
@@ -104,42 +114,46 @@ unsafe extern "C" fn give_back_pages(
         found += 1;
     }
     // Not before they are all known: they are written down in the first page of the first, which would come back.
-    for (first, end) in &spans[..found] {
-        give_back_untouched(pagemap, *first, *end);
-    }
-    0
+    let done = spans[..found].iter().all(|(first, end)| work.give_back_untouched(*first, *end));
+    c_int::from(!done)
 }
 
-/// Gives back those pages from `first` to `end` that are in memory as the file has them. What somebody has written to, who
-/// looks for places to stop at (a debugger, a tracer) or relocates code, has become this process's own, and stays.
 #[cfg(target_os = "linux")]
-fn give_back_untouched(pagemap: &File, first: u64, end: u64) {
-    /// Pages that are looked at together.
-    const TOGETHER: usize = 512;
-    // Documentation/admin-guide/mm/pagemap.rst: the page is in memory, and it is one of a file.
-    const OF_A_FILE: u64 = 1 << 63 | 1 << 61;
-    let mut told = [0; TOGETHER * 8];
-    let mut begin = first;
-    while begin < end {
-        let many = TOGETHER.min(((end - begin) / PAGE_BYTES) as usize);
-        if pagemap.read_exact_at(&mut told[..many * 8], begin / PAGE_BYTES * 8).is_err() {
-            return;
-        }
-        let mut at = begin;
-        // Those before `at`, as far back as they are of a file.
-        let mut run = 0;
-        for entry in told[..many * 8].chunks_exact(8) {
-            let entry = u64::from_ne_bytes(entry.try_into().expect("eight bytes each"));
-            if entry & OF_A_FILE == OF_A_FILE {
-                run += PAGE_BYTES;
-            } else {
-                forget(at - run, run);
-                run = 0;
+impl GivingBack {
+    /// Gives back those pages from `first` to `end` that are in memory as the file has them. What somebody has written to, who
+    /// looks for places to stop at (a debugger, a tracer) or relocates code, has become this process's own, and stays; between
+    /// the look and the giving are some microseconds, and this is done a few times in the life of a process. False: the time
+    /// is over.
+    fn give_back_untouched(&self, first: u64, end: u64) -> bool {
+        /// Pages that are looked at together.
+        const TOGETHER: usize = 512;
+        // Documentation/admin-guide/mm/pagemap.rst: the page is in memory, and it is one of a file.
+        const OF_A_FILE: u64 = 1 << 63 | 1 << 61;
+        let mut told = [0; TOGETHER * 8];
+        let mut at = first;
+        while at < end {
+            if self.began.elapsed() >= self.longest {
+                return false;
             }
-            at += PAGE_BYTES;
+            let many = TOGETHER.min(((end - at) / PAGE_BYTES) as usize);
+            if self.pagemap.read_exact_at(&mut told[..many * 8], at / PAGE_BYTES * 8).is_err() {
+                return true; // nothing is mapped there: the next part may be
+            }
+            // Those before `at`, as far back as they are of a file.
+            let mut run = 0;
+            for entry in told[..many * 8].chunks_exact(8) {
+                let entry = u64::from_ne_bytes(entry.try_into().expect("eight bytes each"));
+                if entry & OF_A_FILE == OF_A_FILE {
+                    run += PAGE_BYTES;
+                } else {
+                    forget(at - run, run);
+                    run = 0;
+                }
+                at += PAGE_BYTES;
+            }
+            forget(at - run, run);
         }
-        forget(at - run, run);
-        begin = at;
+        true
     }
 }
 
@@ -240,16 +254,21 @@ mod tests {
         }
         let first = pages.as_ptr().addr() as u64;
         let pagemap = File::open("/proc/self/pagemap").expect("Linux has it");
-        let present = || {
+        let present = |pagemap: &File| {
             let mut told = vec![0; PAGES * 8];
             pagemap.read_exact_at(&mut told, first / PAGE_BYTES * 8).expect("they are mapped");
             let is_there = |at: &usize| told[at * 8 + 7] & 0x80 != 0;
             (0..PAGES).filter(is_there).collect::<Vec<_>>()
         };
-        assert_eq!(present().len(), PAGES);
+        assert_eq!(present(&pagemap).len(), PAGES);
         // Neither the first page nor the last: those are not meant.
-        give_back_untouched(&pagemap, first + PAGE_BYTES, first + (PAGES as u64 - 1) * PAGE_BYTES);
-        assert_eq!(present(), written);
+        let (from, to) = (first + PAGE_BYTES, first + (PAGES as u64 - 1) * PAGE_BYTES);
+        let mut work = GivingBack { pagemap, began: Instant::now(), longest: Duration::ZERO };
+        assert!(!work.give_back_untouched(from, to), "the time is over");
+        assert_eq!(present(&work.pagemap).len(), PAGES);
+        work.longest = Duration::MAX;
+        assert!(work.give_back_untouched(from, to));
+        assert_eq!(present(&work.pagemap), written);
         for page in 0..PAGES {
             assert_eq!(
                 pages[page * PAGE_BYTES as usize],

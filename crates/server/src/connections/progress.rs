@@ -254,7 +254,9 @@ impl Connections {
         self.engine.counters.requests_total.add_alone();
         // It travels far: as a pointer, where its fields would be copied a dozen times.
         let first = self.unsettled.take_first(connection.token);
-        let mut exchange = Box::new(Exchange::new(connection, head, body, &self.engine, poller.now));
+        // Made where it stays, and not copied there.
+        let mut exchange =
+            Box::write(Box::new_uninit(), Exchange::new(connection, head, body, &self.engine, poller.now));
         exchange.arrives(&poller.statistics, first, &self.engine);
         exchange
     }

@@ -4,11 +4,15 @@
 //! them. The watchdog and whoever leads come by.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use reactor::sys::give_back_code;
 
 use super::{Engine, SETTLED_NEXT};
 use crate::scoreboard::{self, Field};
+
+/// For so long whoever leads gives code back, and nobody is served meanwhile.
+const LONGEST_GIVING_BACK: Duration = Duration::from_millis(2);
 
 impl Engine {
     /// Shows this worker's numbers, and asks to be replaced when it is time. `now` in
@@ -24,7 +28,7 @@ impl Engine {
         let settled = self.settled.load(Ordering::Relaxed);
         if requests >= settled {
             self.settled.store(settled.saturating_mul(SETTLED_NEXT), Ordering::Relaxed);
-            give_back_code();
+            give_back_code(LONGEST_GIVING_BACK);
         }
         self.turned_away.tell(&self.counters, &self.log, now);
         let Some(scoreboard) = &self.config.scoreboard else { return };
