@@ -16,6 +16,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -89,6 +90,17 @@ def load(port: int) -> None:
     for _ in range(TIMES):
         with socket.create_connection(("127.0.0.1", port)) as client:
             exchange(client, PLAIN[:-2] + b"Connection: close\r\n\r\n")
+    # Who measures for a while leaves in the middle of it, with replies unread.
+    for replies in (1, 16) * 4:
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            exchange(client, PLAIN * replies, replies)
+            client.sendall(PLAIN * replies)
+            client.recv(1)
+    for _ in range(4):
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            # It is reset, before its replies come.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(PLAIN * 16)
 
 
 def counted(target: str, folder: Path) -> str:

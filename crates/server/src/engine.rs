@@ -17,6 +17,7 @@ use reactor::sys::forks;
 use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::disk::DiskThreads;
+use crate::given_back::GivenBack;
 use crate::in_flight::InFlight;
 use crate::listener::Listener;
 use crate::log::Log;
@@ -35,11 +36,6 @@ use crate::turned_away::TurnedAway;
 use crate::visits::Visits;
 
 pub use self::config::{AutoThreads, Config, LOCAL, QUIET_LOOKS};
-
-/// After so many requests, and after four times as many each time, code is given back that only some of them needed: what each
-/// of them runs comes back with the next one.
-const SETTLED_REQUESTS: u64 = 1000;
-const SETTLED_NEXT: u64 = 4;
 
 /// Requests that are not known to be quick: how many were finished, and how many of them with 500 or more.
 #[derive(Debug, Default)]
@@ -148,8 +144,7 @@ pub struct Engine {
     pub(crate) lined_up: LinedUp,
     turned_away: TurnedAway,
     max_requests_told: AtomicBool,
-    /// At how many requests code is given back next.
-    settled: AtomicU64,
+    given_back: GivenBack,
     /// Which process it serves in (`reactor::sys::forks`).
     born: u32,
     /// How often listeners shall be looked at whether or not the kernel has told of them.
@@ -203,7 +198,7 @@ impl Engine {
             queued: AtomicU32::new(0),
             limited: AtomicU32::new(0),
             max_requests_told: AtomicBool::new(false),
-            settled: AtomicU64::new(SETTLED_REQUESTS),
+            given_back: GivenBack::new(),
             born: forks(),
             rechecks: AtomicU64::new(0),
             leader_back: AtomicU64::new(0),

@@ -46,6 +46,8 @@ pub mod exchange;
 #[cfg(not(loom))]
 pub mod files;
 #[cfg(not(loom))]
+mod given_back;
+#[cfg(not(loom))]
 pub mod growth;
 #[cfg(not(loom))]
 mod h2_framing;

@@ -176,7 +176,10 @@ impl<A: App> Threads<A> {
                 // Once it has said that it sleeps it looks once more before it sleeps for long.
                 let first = if quiet == self.engine.config.quiet_looks + 1 { ms + HELD_MS } else { NEVER };
                 match self.engine.deadlines.next().min(self.engine.look_by(ms)).min(first) {
-                    NEVER => thread::park(),
+                    NEVER => {
+                        self.engine.rests(ms);
+                        thread::park();
+                    }
                     next => thread::park_timeout(Duration::from_millis(next.saturating_sub(ms).max(1))),
                 }
             } else {

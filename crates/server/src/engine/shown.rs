@@ -1,4 +1,4 @@
-//! What an engine shows of itself: its numbers on the scoreboard, and when they are shown again.
+//! What an engine shows of itself: its numbers on the scoreboard, and when they are shown again; and what it gives back.
 //!
 //! Knows: which numbers, and that a worker that has served enough is told to its supervisor. Does not know: who reads
 //! them. The watchdog and whoever leads come by.
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use reactor::sys::give_back_code;
 
-use super::{Engine, SETTLED_NEXT};
+use super::Engine;
 use crate::scoreboard::{self, Field};
 
 /// For so long whoever leads gives code back, and nobody is served meanwhile.
@@ -25,9 +25,7 @@ impl Engine {
         if most > 0 && requests_asked >= most && !self.max_requests_told.swap(true, Ordering::Relaxed) {
             self.report(&format!("stale it has served {requests_asked} requests (--max-requests)"));
         }
-        let settled = self.settled.load(Ordering::Relaxed);
-        if requests >= settled {
-            self.settled.store(settled.saturating_mul(SETTLED_NEXT), Ordering::Relaxed);
+        if self.given_back.is_due(requests, now) {
             give_back_code(LONGEST_GIVING_BACK);
         }
         self.turned_away.tell(&self.counters, &self.log, now);
@@ -47,6 +45,14 @@ impl Engine {
         scoreboard.set(Field::Updated, now);
         if let Some(bell) = &self.config.bell {
             bell.shows(&[requests, busy, queued, refused], now);
+        }
+    }
+
+    /// Nothing has happened for a while, and whoever looks after the threads is about to sleep until something does: what the
+    /// last requests have mapped of code is given back. `now` in monotonic milliseconds.
+    pub(crate) fn rests(&self, now: u64) {
+        if self.given_back.is_due_at_rest(self.counters.own_requests(), now) {
+            give_back_code(LONGEST_GIVING_BACK);
         }
     }
 
