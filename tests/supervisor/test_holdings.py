@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from asking import children, get  # type: ignore[import-not-found]
-from serving import PATIENCE, PYTHON, Serving
+from serving import PATIENCE, PYTHON, Serving, read_reply
 
 pytestmark = pytest.mark.interpreters
 
@@ -80,6 +80,22 @@ def test_a_supervisor_that_rests_holds_less_code_than_an_interpreter_that_does_n
             server.until(lambda: kib_of_files(server.pid) < kib_of_files(bare.pid))
         finally:
             bare.kill()
+
+
+@pytest.mark.once
+def test_a_worker_gives_back_what_its_requests_have_mapped_once_its_clients_have_left(
+    serve: Callable[..., Serving],
+) -> None:
+    server = serve("echo")
+    worker = children(server.pid)[0]
+    with server.connect() as client:
+        # More than a thousand since it has done so while requests came, at the thousandth.
+        for _ in range(2500):
+            client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            read_reply(client, bytearray())
+        held = kib_of_files(worker)
+    server.until(lambda: kib_of_files(worker) < held)
+    assert get(server, "/")[0] == 200
 
 
 DEEP = """

@@ -12,6 +12,9 @@ const SETTLED_NEXT: u64 = 4;
 /// behind it takes 0.1 ms longer.
 const REST_REQUESTS: u64 = 1000;
 const REST_MS: u64 = 10_000;
+/// Where nobody is connected any more, at once after as many; but not more often, as it takes 0.3 ms, and who opens a
+/// connection for each request is gone each time.
+const DESERTED_MS: u64 = 250;
 
 /// How many requests there were when it was done the last time, when that was, and at how many it is done next.
 #[derive(Debug)]
@@ -42,6 +45,17 @@ impl GivenBack {
         let new = requests.saturating_sub(self.requests.load(Ordering::Relaxed));
         let is_long_ago = now.saturating_sub(self.at.load(Ordering::Relaxed)) >= REST_MS;
         let is_due = new >= REST_REQUESTS || new > 0 && is_long_ago;
+        if is_due {
+            self.note(requests, now);
+        }
+        is_due
+    }
+
+    /// Whether it is time where nobody is connected any more.
+    pub fn is_due_when_deserted(&self, requests: u64, now: u64) -> bool {
+        let new = requests.saturating_sub(self.requests.load(Ordering::Relaxed));
+        let is_due =
+            new >= REST_REQUESTS && now.saturating_sub(self.at.load(Ordering::Relaxed)) >= DESERTED_MS;
         if is_due {
             self.note(requests, now);
         }
@@ -79,6 +93,20 @@ mod tests {
             (2 + REST_REQUESTS, 50_000 + 2 * REST_MS - 1, true),
         ] {
             assert_eq!(given.is_due_at_rest(requests, now), expected, "{requests} at {now}");
+        }
+    }
+
+    #[test]
+    fn where_nobody_is_connected_it_is_after_many_requests_and_not_all_the_time() {
+        let given = GivenBack::new();
+        for (requests, now, expected) in [
+            (REST_REQUESTS - 1, 90_000, false),
+            (REST_REQUESTS, 90_000, true),
+            (2 * REST_REQUESTS, 90_000 + DESERTED_MS - 1, false),
+            (2 * REST_REQUESTS, 90_000 + DESERTED_MS, true),
+            (3 * REST_REQUESTS - 1, 200_000, false),
+        ] {
+            assert_eq!(given.is_due_when_deserted(requests, now), expected, "{requests} at {now}");
         }
     }
 

@@ -56,6 +56,14 @@ impl Engine {
         }
     }
 
+    /// Nobody is connected, and the loop is about to wait.
+    #[cold]
+    pub(crate) fn is_deserted(&self, now: u64) {
+        if self.given_back.is_due_when_deserted(self.counters.own_requests(), now) {
+            give_back_code(LONGEST_GIVING_BACK);
+        }
+    }
+
     /// When the numbers shall be shown again though nothing happens: while somebody is inside the
     /// application, the other workers want to see that this process is not stopped.
     pub(crate) fn publish_by(&self, now: u64) -> u64 {

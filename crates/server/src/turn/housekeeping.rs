@@ -73,12 +73,15 @@ impl Loop {
         self.requests.queue_next(&mut self.connections, &mut self.poller)
     }
 
-    /// Watches the listeners, or leaves them to other workers, and with them what waits here. Called before every wait.
+    /// Watches the listeners, or leaves them to other workers, and with them what waits here; where nobody is connected, lets go
+    /// of what the last requests needed. Called before every wait.
     #[inline]
     pub(crate) fn update_listening(&mut self) {
         self.acceptor.update_listening(&mut self.connections, &mut self.poller);
         if self.requests.len() > 0 {
             self.give_requests();
+        } else if self.connections.is_empty() {
+            self.engine.is_deserted(self.poller.now);
         }
     }
 
