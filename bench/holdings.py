@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,6 +86,8 @@ def server(target: str, folder: Path) -> Iterator[int]:
         subprocess.run(
             ["wrk", "-t1", "-c64", "-d2", f"http://127.0.0.1:{port}/"], stdout=subprocess.DEVNULL, check=True
         )
+        # The server hears that its clients have left.
+        time.sleep(0.2)
         yield process.pid
     finally:
         process.send_signal(signal.SIGTERM)

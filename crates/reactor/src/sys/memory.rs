@@ -27,9 +27,13 @@ pub fn give_back_code(longest: Duration) -> bool {
     if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } == PAGE_BYTES as libc::c_long
         && let Ok(pagemap) = File::open("/proc/self/pagemap")
     {
-        let mut work = GivingBack { pagemap, began: Instant::now(), longest };
+        let mut spans: Vec<(u64, u64)> = Vec::with_capacity(128);
+        // The loader's lock is held for as long as this takes, which is why nothing is given back there: a child that is forked
+        // meanwhile has it locked for ever.
         // SAFETY: the function is called before this returns, with what it is made for, and nothing is kept of it.
-        return unsafe { libc::dl_iterate_phdr(Some(give_back_pages), (&raw mut work).cast()) } == 0;
+        unsafe { libc::dl_iterate_phdr(Some(note_spans), (&raw mut spans).cast()) };
+        let work = GivingBack { pagemap, began: Instant::now(), longest };
+        return spans.into_iter().all(|(first, end)| work.give_back_untouched(first, end));
     }
     let _ = longest;
     false
@@ -93,37 +97,29 @@ pub fn bound_arenas() {
     }
 }
 
-/// Called with each object that is loaded, and a `GivingBack`. Zero: with the next one, too.
+/// Called with each object that is loaded, and a list: notes what is not to be written to of it, from the first whole page to
+/// the last. Zero: with the next one, too.
 #[cfg(target_os = "linux")]
-unsafe extern "C" fn give_back_pages(object: *mut libc::dl_phdr_info, _: usize, work: *mut c_void) -> c_int {
-    /// Linkers make two or three that are not written to; of what is beyond, nothing is given back.
-    const SPANS: usize = 8;
+unsafe extern "C" fn note_spans(object: *mut libc::dl_phdr_info, _: usize, spans: *mut c_void) -> c_int {
     // SAFETY: the loader lends what it knows of an object while this is called (dl_iterate_phdr(3)); the other is ours.
-    let (base, parts, work) = unsafe {
+    let (base, parts, spans) = unsafe {
         let object = &*object;
         let parts = std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum));
-        (object.dlpi_addr, parts, &*work.cast::<GivingBack>())
+        (object.dlpi_addr, parts, &mut *spans.cast::<Vec<(u64, u64)>>())
     };
-    let mut spans = [(0, 0); SPANS];
-    let mut found = 0;
-    for part in
-        parts.iter().filter(|part| part.p_type == libc::PT_LOAD && part.p_flags & libc::PF_W == 0).take(SPANS)
-    {
+    for part in parts.iter().filter(|part| part.p_type == libc::PT_LOAD && part.p_flags & libc::PF_W == 0) {
         let first = (base + part.p_vaddr).next_multiple_of(PAGE_BYTES);
-        spans[found] = (first, (base + part.p_vaddr + part.p_memsz) / PAGE_BYTES * PAGE_BYTES);
-        found += 1;
+        spans.push((first, (base + part.p_vaddr + part.p_memsz) / PAGE_BYTES * PAGE_BYTES));
     }
-    // Not before they are all known: they are written down in the first page of the first, which would come back.
-    let done = spans[..found].iter().all(|(first, end)| work.give_back_untouched(*first, *end));
-    c_int::from(!done)
+    0
 }
 
 #[cfg(target_os = "linux")]
 impl GivingBack {
     /// Gives back those pages from `first` to `end` that are in memory as the file has them. What somebody has written to, who
     /// looks for places to stop at (a debugger, a tracer) or relocates code, has become this process's own, and stays; between
-    /// the look and the giving are some microseconds, and this is done a few times in the life of a process. False: the time
-    /// is over.
+    /// the look and the giving are some microseconds. Whatever is mapped there by now, no page of a file is lost by it. False:
+    /// the time is over.
     fn give_back_untouched(&self, first: u64, end: u64) -> bool {
         /// Pages that are looked at together.
         const TOGETHER: usize = 512;
