@@ -26,7 +26,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -path '*/status/page/*.*' -o -name hot_functions.txt) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test test-rust test-python test-built debug-built test-debug sanitize miri h2spec attacks check lint lint-rust lint-python loom fuzz race torment autobahn bench bench-load docs interpreters interpreters-built clean load load-checked lab
+.PHONY: build serve test test-rust test-load test-python test-built debug-built test-debug sanitize miri h2spec attacks check lint lint-rust lint-python loom fuzz race torment autobahn bench bench-load docs interpreters interpreters-built clean load load-checked lab
 
 build: .venv/built
 
@@ -61,14 +61,17 @@ build: .venv/built
 serve: build
 	$(BIN)/forehand pong:application --chdir examples/pong --bind $(ADDRESS) $(OPTIONS)
 
-# One after the other; `make -j2 test` runs both at once, as CI does.
-test: test-rust test-python
+# One after the other; `make -j2 test` runs two at once, as CI does: those of the load engine, which measure, have ended then
+# before those of the server begin, thousands of processes of them.
+test: test-load test-rust test-python
 
 # Tests of crates wait more than they work, as well. The load engine's apart: beside it cargo would compile what the server
 # is made of with more features, and once more without them for the module that `make debug-built` makes. Examples are looked at
 # by `make lint-rust`, and need not be linked.
 test-rust: .venv/ready
 	RUST_TEST_THREADS=4 cargo test --tests --workspace --exclude bridge --exclude forehand-load
+
+test-load: .venv/ready
 	RUST_TEST_THREADS=4 cargo test --tests -p forehand-load
 
 # Other interpreters' tests beside those of .venv's: so nobody waits while a processor has nothing to do. Tests of the lab

@@ -204,7 +204,7 @@ fn an_idle_connection_that_the_server_ends_is_no_error() {
             peer.send(GOOD);
         }
     });
-    let result = load(address, "--rate 20 --count 10 --duration 2s --threads 1");
+    let result = load(address, "--rate 5 --count 10 --duration 8s --threads 1");
     assert_eq!(result["errors"], json!({}));
     assert_eq!(result["totals"]["replies"], 10);
     assert_eq!(result["totals"]["connections"]["opened"], 10);
