@@ -5,6 +5,7 @@
  * It has no right to be a server: one environ for all requests, which nobody builds, a start_response that looks at nothing, a
  * head that was made before, the interpreter never let go of, no timeout, no limit, no statistics. What is above `raw` is what the
  * view itself costs between two turns of the kernel; what another server is above this is what it does for WSGI and for HTTP. */
+#define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <netinet/in.h>
@@ -59,7 +60,7 @@ int main(int argc, char **argv) {
     static char in[IN], out[EVENTS][256];
     for (int i = 0; i < EVENTS; i++) memcpy(out[i], HEAD, HEAD_LEN);
     for (;;) {
-        int n = epoll_wait(poll, ready, EVENTS, -1), asked = 0, fds[EVENTS];
+        int n = epoll_wait(poll, ready, EVENTS, -1), asked = 0, fds[EVENTS], is_last[EVENTS];
         /* All are read, then all are answered, then all replies are sent: the kernel, the view and the kernel again push one
          * another out of the caches once for each batch. */
         for (int i = 0; i < n; i++) {
@@ -76,7 +77,9 @@ int main(int argc, char **argv) {
             }
             ssize_t got = recv(fd, in, IN, 0);
             if (got == 0) close(fd);
-            if (got > 0) fds[asked++] = fd;
+            if (got <= 0) continue;
+            is_last[asked] = memmem(in, got, "Connection: close", 17) != NULL;
+            fds[asked++] = fd;
         }
         for (int i = 0; i < asked; i++) {
             PyObject *reply = checked(PyObject_Vectorcall(view, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL));
@@ -85,6 +88,9 @@ int main(int argc, char **argv) {
             memcpy(out[i] + HEAD_LEN, PyBytes_AS_STRING(body), 5);
             Py_DECREF(reply);
         }
-        for (int i = 0; i < asked; i++) send(fds[i], out[i], HEAD_LEN + 5, MSG_NOSIGNAL);
+        for (int i = 0; i < asked; i++) {
+            send(fds[i], out[i], HEAD_LEN + 5, MSG_NOSIGNAL);
+            if (is_last[i]) close(fds[i]);
+        }
     }
 }
