@@ -11,15 +11,13 @@ use std::process::{Command, Stdio};
 /// Functions that were seen to run, hottest first; `tools/hot_functions.py` writes it.
 const SEEN: &str = "hot_functions.txt";
 
-/// Modules and functions that stand before those. The list does not have them: replies wait for one another, and are counted
-/// together, only where calls are quick, and nothing is under callgrind; and a supervisor, which is not looked at, needs little more than the numbers that it
+/// Modules and functions that stand before those. The list does not have them: replies wait for one another only where calls
+/// are quick, and nothing is under callgrind; and a supervisor, which is not looked at, needs little more than the numbers that it
 /// shows, what they are called through, and what gives memory back, which is touched by that.
-const UNSEEN: [&[&str]; 11] = [
+const UNSEEN: [&[&str]; 9] = [
     &["server", "batch"],
     &["server", "reply"],
     &["server", "turn", "Loop", "send_replies"],
-    &["server", "statistics", "bursts"],
-    &["server", "statistics", "run"],
     &["alloc", "raw_vec"],
     &["reactor", "sys", "memory"],
     &["_core", "_core", "__pyfunction_give_back_memory"],
