@@ -55,6 +55,8 @@ TURN = 0.03
 ROWS: dict[str, tuple[float, str, list[str]]] = {
     "keepalive": (0.02, "wsgi", []),
     "browser": (0.02, "wsgi", ["-s", str(HERE / "browser.lua")]),
+    # Headers that a view makes for each reply, and none of its constants.
+    "made": (0.02, "made", []),
     "close": (0.01, "wsgi", ["-H", "Connection: close"]),
     "asgi": (0.02, "asgi --lifespan off", []),
     "pipelined": (0.06, "wsgi", ["-s", str(HERE / "pipeline.lua")]),
@@ -76,6 +78,12 @@ APP = """
 def wsgi(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "5")])
     return [b"pong\\n"]
+
+
+def made(environ, start_response):
+    body = b"pong\\n"
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+    return [body]
 
 
 async def asgi(scope, receive, send):

@@ -1,7 +1,7 @@
 """Instructions outside the kernel that a request takes, of this build and of another checkout's.
 
-    python bench/instructions.py [--against CHECKOUT] [--rows pipelined,close,keepalive,asgi,websocket,greenlets]
-                                 [--functions 30]
+    python bench/instructions.py [--against CHECKOUT] [--functions 30]
+                                 [--rows pipelined,close,keepalive,few,made,browser,asgi,websocket,greenlets]
 
 A server of one process and one worker thread runs under valgrind's callgrind. When it has answered some requests its
 counts are set to zero, and taken when it has answered 3,200 more; of its threads the one that has done most is shown.
@@ -47,6 +47,14 @@ class Row:
 
 
 CLOSED = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+BROWSER = (
+    b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+    b"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n"
+    b"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-US,en;q=0.5\r\n"
+    b"Accept-Encoding: gzip, deflate, br\r\nReferer: http://localhost/shop\r\nDNT: 1\r\n"
+    b"Cookie: session=abc123; theme=dark\r\nUpgrade-Insecure-Requests: 1\r\n"
+    b"Sec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Site: same-origin\r\n\r\n"
+)
 UPGRADE = (
     b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -58,6 +66,11 @@ ROWS = {
     # 0: one for each request.
     "close": Row(connections=0, asked=CLOSED),
     "keepalive": Row(),
+    # Two requests for each look at the kernel, as there are where a client is as fast as the server.
+    "few": Row(connections=2, server=("app:made", "--threads", "1")),
+    # Headers that a view makes for each reply, and none of its constants; and what a browser says.
+    "made": Row(server=("app:made", "--threads", "1")),
+    "browser": Row(server=("app:made", "--threads", "1"), asked=BROWSER),
     "asgi": Row(server=("app:asgi", "--loop", "uvloop", "--lifespan", "off")),
     "websocket": Row(
         server=("echo:app", "--loop", "uvloop", "--lifespan", "off"), opened_by=UPGRADE,

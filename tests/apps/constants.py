@@ -54,6 +54,18 @@ def application(environ, start_response):
         start_response("200 OK", [PLAIN, SEVEN, KEPT[-1]])
     elif path == "/made":
         start_response("200 OK", [PLAIN, SEVEN, ("X-Number", query)])
+    elif path == "/anew":
+        start_response(f"{200} OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(b"7 bytes")))])
+    elif path == "/digit":
+        start_response("200 OK", [PLAIN, ("Content-Length", "7"), ("X-Number", str(int(query) % 3))])
+    elif path == "/latin":
+        start_response("200 OK", [PLAIN, SEVEN, ("X-Drink", ("cafe", "caf\xe9", "th\xe9\xe9")[int(query) % 3])])
+    elif path == "/own":
+        start_response("200 OK", [PLAIN, SEVEN, ("X-Number", Loud(query))])
+    elif path == "/sometimes":
+        start_response("200 OK", [PLAIN, SEVEN, ("X-Number", ("12", "\r\n", "1\u0394", b"12")[int(query)])])
+    elif path == "/name":
+        start_response("200 OK", [PLAIN, SEVEN, ("".join(["X-", "A" if int(query) % 2 else "B"]), "1")])
     elif path == "/again":
         again(start_response)
     return [b"7 bytes"]

@@ -6,18 +6,17 @@
 
 mod callable;
 mod calls;
-mod constants;
 mod coroutine;
 mod dict_version;
 mod frames;
 mod gil;
 mod loan;
 mod objects;
+mod pairs;
 mod protocol;
 mod switch_interval;
 
 pub use callable::{CallResult, Starts, Writes, start_function, write_function};
-pub use constants::{constants_mark, has_items, is_text};
 pub use coroutine::{
     ReceiveSend, Stepped, call_three, copy_list, get_item, is_coroutine, make_with, receive_send_functions,
     step,
@@ -30,6 +29,7 @@ pub use objects::{
     Iteration, KEEP_BYTES, KeptBytes, ascii, bytes_filled, bytes_of, call_none, call_two, copy_dict,
     first_bytes, iterate, latin1, references, restore_exception, set_item, text_bytes,
 };
+pub use pairs::{Pair, is_list_of, is_plain, pairs_mark, says_the_same};
 pub use protocol::{Awaited, Step, quicken, quicken_done};
 pub use switch_interval::{
     Serving, back_at, outside_for_work, set_switch_interval, strained_until, stuck_until,

@@ -70,6 +70,24 @@ pub fn ascii<'py, const LETTERS: usize>(
     }
 }
 
+/// The bytes of a string that has one for each character, which are latin-1; none for others. Such a string has no other
+/// form: where a byte is enough, the interpreter makes it so.
+#[inline]
+pub fn one_byte_text<'a>(text: Borrowed<'a, '_, PyAny>) -> Option<&'a [u8]> {
+    let text = text.as_ptr();
+    // SAFETY: a live object, a string where more than its type is read, and a ready one where that is asked; the bytes live
+    // as long as it does, and never change.
+    unsafe {
+        let has_bytes = ffi::PyUnicode_Check(text) != 0
+            && ffi::PyUnicode_IS_READY(text) != 0
+            && ffi::PyUnicode_KIND(text) == ffi::PyUnicode_1BYTE_KIND;
+        has_bytes.then(|| {
+            let size = ffi::PyUnicode_GET_LENGTH(text) as usize;
+            std::slice::from_raw_parts(ffi::PyUnicode_1BYTE_DATA(text), size)
+        })
+    }
+}
+
 /// Hands the latin-1 bytes of a string to `look`. Not a string, or a character beyond U+00FF:
 /// an exception that says what it is.
 #[inline]
@@ -78,30 +96,25 @@ pub fn text_bytes<R>(
     what: &str,
     look: impl FnOnce(&[u8]) -> R,
 ) -> PyResult<R> {
-    let py = text.py();
+    match one_byte_text(text) {
+        Some(bytes) => Ok(look(bytes)),
+        None => Ok(look(encoded(text, what)?.as_bytes())),
+    }
+}
+
+/// The latin-1 bytes of what has no such form, or is no string.
+#[cold]
+fn encoded<'py>(text: Borrowed<'_, 'py, PyAny>, what: &str) -> PyResult<Bound<'py, PyBytes>> {
     // SAFETY: a live object; the check reads its type.
     if unsafe { ffi::PyUnicode_Check(text.as_ptr()) } == 0 {
         let kind = text.get_type().name()?;
         return Err(PyTypeError::new_err(format!("{what} must be a str, not {kind}")));
     }
-    let mut size: ffi::Py_ssize_t = 0;
-    // SAFETY: a live string; the bytes live as long as it does, which `text` guarantees here.
-    let utf8 = unsafe { ffi::PyUnicode_AsUTF8AndSize(text.as_ptr(), &raw mut size) };
-    if !utf8.is_null() {
-        // SAFETY: the call has given the length of what it points at.
-        let bytes = unsafe { std::slice::from_raw_parts(utf8.cast::<u8>(), size as usize) };
-        // ASCII is the same in UTF-8 and latin-1, and by far the usual case.
-        if bytes.is_ascii() {
-            return Ok(look(bytes));
-        }
-    } else {
-        drop(PyErr::take(py));
-    }
     // SAFETY: a live string; the result is new bytes, or null with an exception set.
-    let encoded: Bound<'_, PyBytes> = unsafe {
-        Bound::from_owned_ptr_or_err(py, ffi::PyUnicode_AsLatin1String(text.as_ptr()))?.cast_into_unchecked()
-    };
-    Ok(look(encoded.as_bytes()))
+    unsafe {
+        Bound::from_owned_ptr_or_err(text.py(), ffi::PyUnicode_AsLatin1String(text.as_ptr()))
+            .map(|made| made.cast_into_unchecked())
+    }
 }
 
 /// Calls with two positional arguments.
