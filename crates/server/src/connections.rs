@@ -14,6 +14,7 @@ mod unsettled;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use reactor::sys::Rooms;
 use wire::{Fault, Millis};
 
 use self::eviction::EvictionQueue;
@@ -31,6 +32,9 @@ use crate::shutdown::Shutdown;
 use crate::slots::{Place, Slots, Wakeup};
 use crate::storing::Storing;
 use crate::transport::Transport;
+
+/// Requests that have ended leave their room, for so many at the most: twice as many as are read before the first is answered.
+const ROOMS: usize = 32;
 
 /// The connections, and what is done with them when nobody answers a request of theirs.
 pub(crate) struct Connections {
@@ -51,6 +55,8 @@ pub(crate) struct Connections {
     /// Requests of streams that the loop has not taken.
     opened: VecDeque<Box<Exchange>>,
     unsettled: Unsettled,
+    /// Where requests were that have ended.
+    rooms: Rooms<Exchange>,
 }
 
 impl Connections {
@@ -66,6 +72,7 @@ impl Connections {
             one_closed: false,
             opened: VecDeque::new(),
             unsettled: Unsettled::default(),
+            rooms: Rooms::new(ROOMS),
             engine,
         }
     }

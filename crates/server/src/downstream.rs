@@ -11,6 +11,7 @@ use wire::proxy::Proxied;
 use wire::{Limits, Millis, ReplyForm};
 
 use crate::connection::Connection;
+use crate::incoming::Flow;
 use crate::multiplexed::Multiplexed;
 use crate::output::{Flushed, Output};
 use crate::patience::Patience;
@@ -72,6 +73,16 @@ impl Downstream {
         match self {
             Self::Connection(connection) => Some(connection),
             Self::Stream(_) => None,
+        }
+    }
+
+    /// The receiving half of a connection, which was lent to read a body, comes back.
+    pub fn take_up(&mut self, flow: Box<Flow>) {
+        let Flow { machine, pending, .. } = *flow;
+        if let Some(connection) = self.connection_mut() {
+            connection.machine = machine;
+            connection.pending = pending;
+            connection.more = true;
         }
     }
 

@@ -37,7 +37,6 @@ use crate::body::Body;
 use crate::connection::{After, Connection, Phase};
 use crate::downstream::Downstream;
 use crate::engine::{Engine, ServerTiming};
-use crate::incoming::Flow;
 use crate::lanes::Mark;
 use crate::output::Output;
 use crate::patience::Patience;
@@ -436,8 +435,10 @@ impl Exchange {
     /// Gives the connection of a concluded exchange back, with what shall become of it, or its stream, whose connection
     /// never left. With it comes the buffer that was lent, with the reply in it if that still waits. What is counted of it
     /// when that is sent is added to `waiting`.
+    // Always: its fields are taken from where it is, and not from a copy.
+    #[inline(always)]
     pub(crate) fn hand_back(
-        mut self: Box<Self>,
+        mut self,
         engine: &Engine,
         waiting: Option<&mut Vec<Ended>>,
     ) -> (Back, Option<Vec<u8>>) {
@@ -446,7 +447,7 @@ impl Exchange {
             && let Some(flow) = incoming.take_back()
         {
             unread = !flow.is_complete();
-            self.take_up(flow);
+            self.downstream.take_up(flow);
         }
         if let Some(waiting) = waiting {
             waiting.push(Ended {
@@ -481,15 +482,5 @@ impl Exchange {
             connection.patience = Patience::to_write(&engine.config.limits, now);
         }
         (Back::Connection(connection), self.batched)
-    }
-
-    /// The receiving half of the connection, which was lent to read a body, comes back.
-    fn take_up(&mut self, flow: Box<Flow>) {
-        let Flow { machine, pending, .. } = *flow;
-        if let Some(connection) = self.downstream.connection_mut() {
-            connection.machine = machine;
-            connection.pending = pending;
-            connection.more = true;
-        }
     }
 }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use reactor::sys::monotonic_ns;
+use reactor::sys::{monotonic_ns, take_out};
 use wire::Millis;
 
 use self::express::Told;
@@ -313,7 +313,10 @@ impl Requests {
                 settle(&exchange, connections, poller);
             }
         }
-        match exchange.hand_back(&self.engine, waiting) {
+        let (exchange, room) = take_out(exchange);
+        let (back, buffer) = exchange.hand_back(&self.engine, waiting);
+        connections.keep_room(room);
+        match (back, buffer) {
             (Back::Connection(mut connection), bytes) => {
                 connections.take_back(&mut connection, poller.now);
                 match bytes {

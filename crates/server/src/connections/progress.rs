@@ -3,6 +3,7 @@
 //! Knows: one connection at a time, and the table that it belongs to. Does not know: threads
 //! or Python. Runs under the baton.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use wire::{Fault, GATEWAY_FORMAT, GATEWAY_MODIFIER, HTTP_ON_TLS, Head, Millis, TLS_ON_HTTP, Version, Whose};
@@ -256,9 +257,15 @@ impl Connections {
         let first = self.unsettled.take_first(connection.token);
         // Made where it stays, and not copied there.
         let mut exchange =
-            Box::write(Box::new_uninit(), Exchange::new(connection, head, body, &self.engine, poller.now));
+            Box::write(self.rooms.take(), Exchange::new(connection, head, body, &self.engine, poller.now));
         exchange.arrives(&poller.statistics, first, &self.engine);
         exchange
+    }
+
+    /// Where a request was that has ended: another one's.
+    #[inline]
+    pub fn keep_room(&mut self, room: Box<MaybeUninit<Exchange>>) {
+        self.rooms.keep(room);
     }
 
     /// Answers with a refusal; nothing that follows is read as a request.

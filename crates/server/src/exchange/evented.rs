@@ -127,7 +127,7 @@ impl Exchange {
         if let Body::Stream(incoming) = &self.body
             && let Some(flow) = incoming.take_back()
         {
-            self.take_up(flow);
+            self.downstream.take_up(flow);
             self.body = Body::Empty;
         }
     }
