@@ -16,14 +16,16 @@ BIN := .venv/bin
 CHECKED_LOAD := $(CURDIR)/target/debug/forehand-load
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup --no-loadscope-reorder
-MATURIN := PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet
+# What the compiler is told of what runs, where the profile is of this compiler.
+PROFILED := $(BIN)/python tools/compiler_profile.py with
+MATURIN := PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv $(PROFILED) $(BIN)/maturin develop --release --quiet
 # Python's part, compiled as pip does it for an installed package: else each start does it, where nobody may write it down.
 COMPILED := $(BIN)/python -m compileall -q python tests/apps
 # What no server of a test imports, and is large.
 NOT_SERVED := /site-packages/(matplotlib|numpy|dask|distributed|fontTools|PIL|pip|setuptools|mypy|playwright|faker)/
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 # With the pieces of the status page, which are compiled in, and what the linker is told.
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -path '*/status/page/*.*' -o -name hot_functions.txt) Cargo.toml Cargo.lock
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -path '*/status/page/*.*' -o -name hot_functions.txt -o -name serving.profdata) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
 .PHONY: build serve test test-rust test-load test-python test-built debug-built test-debug sanitize miri h2spec attacks check lint lint-rust lint-python loom fuzz race torment autobahn bench bench-load docs interpreters interpreters-built clean load load-checked lab
@@ -40,7 +42,7 @@ build: .venv/built
 	@tools/needs.sh >/dev/null
 	@echo "building: a minute or two the first time"
 	$(MATURIN)
-	cargo build --quiet --release -p forehand-status
+	@$(PROFILED) cargo build --quiet --release -p forehand-status
 	@$(COMPILED)
 	@touch $@
 

@@ -1,5 +1,6 @@
 """Functions that run for each request stand side by side in the module: crates/bridge/build.rs asks the linker for it.
 
+It is compiled with the compiler's profile, if that is of this compiler (tools/compiler_profile.py).
 Knows the table of symbols of a 64-bit ELF file. Does not know how long anything takes, nor how much memory it is.
 """
 
@@ -9,12 +10,14 @@ import fnmatch
 import re
 import struct
 from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 from forehand import _core
 
 ROOT = Path(__file__).resolve().parent.parent
+PROFILER = ROOT / "tools/compiler_profile.py"
 LISTED = ROOT / "crates/bridge/hot_functions.txt"
 SYMBOLS, FUNCTION = 2, 2
 pytestmark = pytest.mark.once
@@ -55,6 +58,23 @@ def test_what_runs_for_each_request_stands_side_by_side() -> None:
     span = hot[-1][0] + hot[-1][1] - hot[0][0]
     own = sum(length for _, length in hot)
     assert span < 1.5 * own, f"{len(hot)} functions of {own >> 10} KiB lie in {span >> 10} KiB"
+
+
+def test_the_compiler_has_found_what_its_profile_says_of_this_module() -> None:
+    """Names of functions follow from versions: with other ones of a dependency the profile would say nothing."""
+    spec = spec_from_file_location("compiler_profile", PROFILER)
+    assert spec and spec.loader
+    compiler_profile = module_from_spec(spec)
+    spec.loader.exec_module(compiler_profile)
+    if reason := compiler_profile.why_not():
+        pytest.skip(f"the module is built without the compiler's profile: {reason}")
+    image = Path(_core.__file__).read_bytes()
+    listed = [line for line in compiler_profile.ABOUT.read_text().splitlines() if line.startswith("_ZN")]
+    found = {name for name, _, _ in functions(image, list(sections(image)))}
+    assert len(listed) > 50
+    assert len(found.intersection(listed)) > len(listed) / 3, (
+        "the profile has other names than the module: run tools/compiler_profile.py make"
+    )
 
 
 def test_valgrind_finds_all_code_in_one_section() -> None:

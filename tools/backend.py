@@ -4,7 +4,8 @@ its symbols.
 `pip install PATH` is all there is to do. Knows where cargo puts a binary, and how a wheel lists its files (PEP 427).
 FOREHAND_WITHOUT_ENGINE=1 leaves the engine out, where the lab will never run; FOREHAND_WITH_SYMBOLS=1 keeps the names
 of functions and lines in what is compiled. What is missing is said in one line, before anything is built or fetched
-for it. Read by interpreters that are too old, too, so that they can say so.
+for it. Read by interpreters that are too old, too, so that they can say so. The module is compiled with the compiler's
+profile where that is of this compiler (compiler_profile.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import compiler_profile
 import maturin
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -111,12 +113,28 @@ def engine() -> Iterator[Callable[[], dict[str, bytes]]]:
             building.wait()
 
 
+def cargo_profile() -> str:
+    """How cargo builds: for a release, unless something else is asked for."""
+    words = os.environ.get("MATURIN_PEP517_ARGS", "").split()
+    return words[words.index("--profile") + 1] if "--profile" in words[:-1] else "release"
+
+
+def use_profile(*more: str) -> bool:
+    """Have cargo compile by the compiler's profile from here on, with `more` flags. False: without it, as it was."""
+    if cargo_profile() != "release":
+        return False
+    if reason := compiler_profile.why_not():
+        print(f"building without the compiler's profile: {reason}", file=sys.stderr)
+        return False
+    os.environ.update(compiler_profile.environment(*more))
+    return True
+
+
 def status() -> dict[str, bytes]:
     """Build forehand-status as the module is built, with which it shares nearly all; its place in the wheel, and its
     bytes.
     """
-    words = os.environ.get("MATURIN_PEP517_ARGS", "").split()
-    profile = words[words.index("--profile") + 1] if "--profile" in words[:-1] else "release"
+    profile = cargo_profile()
     subprocess.run(["cargo", "build", "--profile", profile, "--locked", "-p", "forehand-status"], cwd=ROOT, check=True)
     # Cargo's own profile for development has a folder of another name.
     built = TARGET / {"dev": "debug"}.get(profile, profile) / "forehand-status"
@@ -170,10 +188,11 @@ def archive_text(entries: list[tuple[zipfile.ZipInfo, bytes]], wanted: zipfile.Z
 
 def build_wheel(folder: str, settings: Any = None, metadata: str | None = None) -> str:
     """A wheel with server, lab and programs."""
-    if not WITH_SYMBOLS:
-        # Lines that nobody will see need not be worked out: a tenth of the time.
-        os.environ.setdefault("CARGO_PROFILE_RELEASE_DEBUG", "false")
     with engine() as built:
+        # Lines that nobody will see need not be worked out: a tenth of the time. Said to cargo, that would change all
+        # names, by which the compiler finds what its profile says of a function.
+        if not use_profile(*([] if WITH_SYMBOLS else ["-Cdebuginfo=0"])) and not WITH_SYMBOLS:
+            os.environ.setdefault("CARGO_PROFILE_RELEASE_DEBUG", "false")
         name: str = maturin.build_wheel(folder, settings, metadata)
         joined(Path(folder) / name, {**lab(), **status(), **built()})
     return name
@@ -183,6 +202,7 @@ def build_editable(folder: str, settings: Any = None, metadata: str | None = Non
     """An editable install: lab and programs are found in this clone."""
     if os.environ.get("FOREHAND_WITHOUT_ENGINE") != "1":
         subprocess.run(ENGINE, cwd=ROOT, check=True)
+    use_profile()
     status()
     name: str = maturin.build_editable(folder, settings, metadata)
     return name

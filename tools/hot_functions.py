@@ -5,7 +5,9 @@
 A server of threads and one of asyncio run under callgrind, in the release build (`make build`), which has the names.
 Counted is from the moment at which a worker lets go of what it needed only to begin; requests are those of most days:
 kept connections, a browser's headers, a connection for each, pipelined ones, a small form. Whoever is not in the list
-is found by its module, so that an old list costs some pages of memory and nothing else.
+is found by its module, so that an old list costs some pages of memory and nothing else. What is called from one place
+alone has a function of its own only where the module is built without the compiler's profile, which is to be listed as
+well: FOREHAND_WITHOUT_PROFILE=1 make build.
 """
 
 from __future__ import annotations

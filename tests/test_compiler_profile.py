@@ -1,0 +1,74 @@
+"""What a command that builds is told of the compiler's profile (tools/compiler_profile.py), and when it is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOL = ROOT / "tools/compiler_profile.py"
+ABOUT = ROOT / "crates/bridge/profile/about.txt"
+USED = f"-Cprofile-use={ROOT}/crates/bridge/profile/serving.profdata"
+VARIABLES = ("CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS")
+SHOW = f"import json, os; print(json.dumps([os.environ.get(name) for name in {VARIABLES}]))"
+pytestmark = pytest.mark.once
+
+
+def told(compiler: str, tmp_path: Path, **environ: str) -> tuple[list[str | None], str]:
+    """What flags a command has, with a compiler of such a version, and what was said to the user."""
+    rustc = tmp_path / "rustc"
+    rustc.write_text(f"#!/bin/sh\necho '{compiler}'\n")
+    rustc.chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if name not in (*VARIABLES, "FOREHAND_WITHOUT_PROFILE")}
+    done = subprocess.run(
+        [sys.executable, str(TOOL), "with", sys.executable, "-c", SHOW], text=True, capture_output=True, check=True,
+        timeout=60, env={**kept, "RUSTC": str(rustc), **environ},
+    )  # fmt: skip
+    flags: list[str | None] = json.loads(done.stdout)
+    return flags, done.stderr
+
+
+@pytest.fixture
+def compiler() -> str:
+    """The one that the profile is of, as it says its version."""
+    if " " in str(ROOT):
+        pytest.skip("a path with a blank cannot be said in a flag")
+    return ABOUT.read_text().splitlines()[0].partition(", Forehand")[0]
+
+
+def test_the_compiler_that_the_profile_is_of_uses_it(compiler: str, tmp_path: Path) -> None:
+    assert told(compiler, tmp_path) == ([None, None, USED], "")
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "flags"),
+    [
+        ("RUSTFLAGS", "-Ctarget-cpu=native -g", f"-Ctarget-cpu=native -g {USED}"),
+        ("CARGO_ENCODED_RUSTFLAGS", "-g", f"-g\x1f{USED}"),
+        ("CARGO_BUILD_RUSTFLAGS", "-g", f"-g {USED}"),
+    ],
+)
+def test_flags_of_the_user_s_own_stay(name: str, own: str, flags: str, compiler: str, tmp_path: Path) -> None:
+    seen, _ = told(compiler, tmp_path, **{name: own})
+    assert dict(zip(VARIABLES, seen, strict=True)) == {**dict.fromkeys(VARIABLES), name: flags}
+
+
+@pytest.mark.parametrize("other", ["rustc 1.88.0 (6b00bc388 2025-06-23)", ""])
+def test_another_compiler_does_without_and_says_so(other: str, tmp_path: Path) -> None:
+    flags, said = told(other, tmp_path)
+    assert flags == [None, None, None]
+    assert said.startswith("building without the compiler's profile") and ABOUT.read_text().splitlines()[0] in said
+
+
+def test_who_wants_none_has_none(compiler: str, tmp_path: Path) -> None:
+    flags, said = told(compiler, tmp_path, FOREHAND_WITHOUT_PROFILE="1")
+    assert flags == [None, None, None] and "FOREHAND_WITHOUT_PROFILE is set" in said
+
+
+def test_what_the_command_says_by_its_status_is_said() -> None:
+    assert subprocess.run([sys.executable, str(TOOL), "with", "false"], check=False, timeout=60).returncode == 1
