@@ -32,6 +32,9 @@ const STACK_BYTES: usize = 8 << 20;
 /// the longest delay that a first blocking job can cause. Two looks at different distances
 /// cost half the wake-ups of one at each millisecond (docs/performance.md), and no more delay.
 const LOOK: Duration = Duration::from_micros(1800);
+/// The same where no job has blocked for a second, as that of most servers' days: a look takes 13 µs of a processor that is
+/// busy, most of it the timer's.
+const LOOK_CALM: Duration = Duration::from_micros(3600);
 const LOOK_AGAIN: Duration = Duration::from_micros(300);
 /// A thread that was called, or leads and has something to do, and has not come for so long cannot have the interpreter:
 /// another one holds it in a calculation that takes no turns. As long as a strain (`ffi/switch_interval.rs`).
@@ -184,7 +187,11 @@ impl<A: App> Threads<A> {
                 }
             } else {
                 will_wait(Wait::For("the next look"));
-                thread::sleep(if again { LOOK_AGAIN } else { LOOK });
+                thread::sleep(match again {
+                    true => LOOK_AGAIN,
+                    false if self.baton.expects_to_block(ms) => LOOK,
+                    false => LOOK_CALM,
+                });
             }
         }
     }

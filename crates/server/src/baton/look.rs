@@ -16,6 +16,11 @@ impl<L: Lead> Baton<L> {
         if self.call_spare() { Look::Called(runs) } else { Look::NoSpare(runs) }
     }
 
+    /// A job has blocked a short while ago, so that others are expected to.
+    pub fn expects_to_block(&self, now: u64) -> bool {
+        now < self.marked_until.load(Ordering::Relaxed)
+    }
+
     /// Odd while whoever leads waits for the interpreter; another number each time.
     pub fn waits(&self) -> u64 {
         self.waits.load(Ordering::Acquire)
