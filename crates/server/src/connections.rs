@@ -14,7 +14,7 @@ mod unsettled;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use reactor::sys::Rooms;
+use reactor::sys::FreeList;
 use wire::{Fault, Millis};
 
 use self::eviction::EvictionQueue;
@@ -33,8 +33,9 @@ use crate::slots::{Place, Slots, Wakeup};
 use crate::storing::Storing;
 use crate::transport::Transport;
 
-/// Requests that have ended leave their room, for so many at the most: twice as many as are read before the first is answered.
-const ROOMS: usize = 32;
+/// The memory of so many requests that have ended is kept for the next ones: of twice as many as are read before the first is
+/// answered.
+const FREE: usize = 32;
 
 /// The connections, and what is done with them when nobody answers a request of theirs.
 pub(crate) struct Connections {
@@ -56,7 +57,7 @@ pub(crate) struct Connections {
     opened: VecDeque<Box<Exchange>>,
     unsettled: Unsettled,
     /// Where requests were that have ended.
-    rooms: Rooms<Exchange>,
+    free: FreeList<Exchange>,
 }
 
 impl Connections {
@@ -72,7 +73,7 @@ impl Connections {
             one_closed: false,
             opened: VecDeque::new(),
             unsettled: Unsettled::default(),
-            rooms: Rooms::new(ROOMS),
+            free: FreeList::new(FREE),
             engine,
         }
     }

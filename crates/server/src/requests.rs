@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use reactor::sys::{monotonic_ns, take_out};
+use reactor::sys::{monotonic_ns, unbox};
 use wire::Millis;
 
 use self::express::Told;
@@ -313,9 +313,9 @@ impl Requests {
                 settle(&exchange, connections, poller);
             }
         }
-        let (exchange, room) = take_out(exchange);
+        let (exchange, empty) = unbox(exchange);
         let (back, buffer) = exchange.hand_back(&self.engine, waiting);
-        connections.keep_room(room);
+        connections.keep_free(empty);
         match (back, buffer) {
             (Back::Connection(mut connection), bytes) => {
                 connections.take_back(&mut connection, poller.now);

@@ -13,22 +13,22 @@ use super::objects::one_byte_text;
 pub struct Pair(Py<PyAny>, Py<PyAny>);
 
 impl Pair {
-    /// The pairs of a list, if they are such strings.
-    pub fn all_of(list: &Bound<'_, PyAny>) -> Option<Box<[Self]>> {
+    /// The pairs of a list, if they are such strings, each of no more than `most` bytes.
+    pub fn all_of(list: &Bound<'_, PyAny>, most: usize) -> Option<Box<[Self]>> {
         let list = list.cast_exact::<PyList>().ok()?;
-        list.iter().map(|pair| Self::of(&pair)).collect()
+        list.iter().map(|pair| Self::of(&pair, most)).collect()
     }
 
-    fn of(pair: &Bound<'_, PyAny>) -> Option<Self> {
+    fn of(pair: &Bound<'_, PyAny>, most: usize) -> Option<Self> {
         let [name, value] = pair.cast_exact::<PyTuple>().ok()?.as_slice() else { return None };
-        (is_plain(name.as_borrowed()) && is_plain(value.as_borrowed()))
+        (is_plain(name.as_borrowed(), most) && is_plain(value.as_borrowed(), most))
             .then(|| Self(name.clone().unbind(), value.clone().unbind()))
     }
 }
 
-/// A string of no class of an application's, with a byte for each character.
-pub fn is_plain(text: Borrowed<'_, '_, PyAny>) -> bool {
-    text.cast_exact::<PyString>().is_ok() && one_byte_text(text).is_some()
+/// A string of no class of an application's, with a byte for each character and no more than `most` of them.
+pub fn is_plain(text: Borrowed<'_, '_, PyAny>, most: usize) -> bool {
+    text.cast_exact::<PyString>().is_ok() && one_byte_text(text).is_some_and(|bytes| bytes.len() <= most)
 }
 
 /// Goes through the pairs of a list. None: it is no list of pairs, or `look` has none for one of them.

@@ -14,7 +14,7 @@ use crate::ffi::{Pair, is_list_of, is_plain, pairs_mark, says_the_same};
 
 /// How many heads are kept.
 const KEPT: usize = 16;
-/// Heads with more bytes are not.
+/// Heads with more bytes are not, nor those that were made of a longer string: what is left out of a head counts as well.
 const KEPT_BYTES: usize = 1024;
 /// So many heads one after the other that were not the one that was kept are one too many: they are different each time.
 const MISSES: u8 = 4;
@@ -109,10 +109,10 @@ impl KeptHeads {
         }
         // What comes once does not push out what comes often.
         let stays = place.kept.is_some() && place.misses == 1;
-        if stays || head.bytes().len() > KEPT_BYTES || !is_plain(status) {
+        if stays || head.bytes().len() > KEPT_BYTES || !is_plain(status, KEPT_BYTES) {
             return;
         }
-        if let Some(pairs) = Pair::all_of(headers) {
+        if let Some(pairs) = Pair::all_of(headers, KEPT_BYTES) {
             let mut copy = ResponseHead::new();
             copy.begin_as(head);
             place.kept = Some(Kept { status: status.to_owned().unbind(), pairs, head: copy });

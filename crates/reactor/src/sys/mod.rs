@@ -4,7 +4,7 @@
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
 //! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `monotonic_ns` and `compare_clocks`, `wall_seconds`, `random` (what nobody knows before), `SharedNumbers`, `forget_numbers`, `wait_for_change` and `tell_of_change` (memory between processes), `thread_id`,
-//! `KernelThread` (how long a slice of a processor a thread wants), `Groups` (what a control group has and lacks), `queues` and `listen_overflows` (who waits to be accepted), `set_title`, `bound_arenas`, `become_subreaper`, `exit_now`, `Rooms` and `take_out` (memory of boxes, kept for the next value), `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
+//! `KernelThread` (how long a slice of a processor a thread wants), `Groups` (what a control group has and lacks), `queues` and `listen_overflows` (who waits to be accepted), `set_title`, `bound_arenas`, `become_subreaper`, `exit_now`, `FreeList` and `unbox` (memory of boxes, kept for the next value), `write_stderr`, `stacks_signal`, `CloseOnFork`, `keep_from_children`, `release`, `forks`, `has_forked`
 //! (what a forked child never has), and the module `file` (files below a folder; `file/portable.rs` has what any POSIX system can do).
 
 mod change;
@@ -13,6 +13,7 @@ mod close_on_fork;
 mod direct;
 mod epoll;
 pub mod file;
+mod free_list;
 mod groups;
 mod handoff;
 mod memory;
@@ -20,7 +21,6 @@ mod patient;
 mod process;
 mod queues;
 mod random;
-mod rooms;
 mod slice;
 mod socket;
 mod ticks;
@@ -34,6 +34,7 @@ pub use clock::{
 };
 pub use close_on_fork::{CloseOnFork, forks, has_forked, keep_from_children, release};
 pub use epoll::{Poll, PollEvent, PollEvents};
+pub use free_list::{FreeList, unbox};
 pub use groups::{Groups, container_memory};
 pub use handoff::{Handoff, NOTE_BYTES};
 pub use memory::{
@@ -46,7 +47,6 @@ pub use process::{
 };
 pub use queues::{Family, Listening, Queue, listen_overflows, queues};
 pub use random::random;
-pub use rooms::{Rooms, take_out};
 pub use slice::KernelThread;
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,

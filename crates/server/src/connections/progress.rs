@@ -257,15 +257,15 @@ impl Connections {
         let first = self.unsettled.take_first(connection.token);
         // Made where it stays, and not copied there.
         let mut exchange =
-            Box::write(self.rooms.take(), Exchange::new(connection, head, body, &self.engine, poller.now));
+            Box::write(self.free.take(), Exchange::new(connection, head, body, &self.engine, poller.now));
         exchange.arrives(&poller.statistics, first, &self.engine);
         exchange
     }
 
-    /// Where a request was that has ended: another one's.
+    /// Keeps the memory of a request that has ended for another one.
     #[inline]
-    pub fn keep_room(&mut self, room: Box<MaybeUninit<Exchange>>) {
-        self.rooms.keep(room);
+    pub fn keep_free(&mut self, empty: Box<MaybeUninit<Exchange>>) {
+        self.free.keep(empty);
     }
 
     /// Answers with a refusal; nothing that follows is read as a request.

@@ -1,40 +1,40 @@
-//! Memory of boxes, from one value to the next of its type.
+//! A free list: the memory of boxes, from one value to the next of its type.
 //!
-//! Knows: which boxes are empty. Does not know: what was in them. Where many are made and ended together, a batch, the C
-//! library's caches for a thread hold too few of them (seven of a size), and the rest goes the long way through its heap.
+//! Knows: which boxes are empty. Does not know: what was in them. Where many are made and ended together, as in a batch, the
+//! C library's caches for a thread hold too few of them (seven of a size), and the rest goes the long way through its heap.
 
 use std::mem::MaybeUninit;
 
 /// Boxes without a value, no more than so many.
-pub struct Rooms<T> {
+pub struct FreeList<T> {
     empty: Vec<Box<MaybeUninit<T>>>,
     most: usize,
 }
 
-impl<T> Rooms<T> {
+impl<T> FreeList<T> {
     /// Keeps no more than `most`; the rest is given back to the heap.
     pub const fn new(most: usize) -> Self {
         Self { empty: Vec::new(), most }
     }
 
-    /// Room for a value, to be made there ([`Box::write`]).
+    /// Memory for a value, to be made there ([`Box::write`]).
     #[inline]
     pub fn take(&mut self) -> Box<MaybeUninit<T>> {
         self.empty.pop().unwrap_or_else(Box::new_uninit)
     }
 
-    /// Keeps what [`take_out`] has left.
+    /// Keeps what [`unbox`] has left.
     #[inline]
-    pub fn keep(&mut self, room: Box<MaybeUninit<T>>) {
+    pub fn keep(&mut self, empty: Box<MaybeUninit<T>>) {
         if self.empty.len() < self.most {
-            self.empty.push(room);
+            self.empty.push(empty);
         }
     }
 }
 
 /// Takes a value out of its box, which another one may have.
 #[inline]
-pub fn take_out<T>(full: Box<T>) -> (T, Box<MaybeUninit<T>>) {
+pub fn unbox<T>(full: Box<T>) -> (T, Box<MaybeUninit<T>>) {
     let place = Box::into_raw(full);
     // SAFETY: the box has held a value, which is read once: from here on it is one that may hold none, and nothing that is
     // dropped knows of the value any more.
@@ -48,33 +48,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_leaves_its_box_once_and_its_room_is_the_next_ones() {
+    fn a_value_leaves_its_box_once_and_the_next_one_has_its_memory() {
         let shared = Rc::new(());
-        let mut rooms = Rooms::new(2);
-        let full = Box::write(rooms.take(), (Rc::clone(&shared), 7));
+        let mut free = FreeList::new(2);
+        let full = Box::write(free.take(), (Rc::clone(&shared), 7));
         let place = &raw const *full;
-        let (value, room) = take_out(full);
-        rooms.keep(room);
+        let (value, empty) = unbox(full);
+        free.keep(empty);
         assert_eq!((Rc::strong_count(&shared), value.1), (2, 7));
         drop(value);
         assert_eq!(Rc::strong_count(&shared), 1, "dropped by whoever took it, and by nobody else");
-        let next = Box::write(rooms.take(), (Rc::clone(&shared), 8));
+        let next = Box::write(free.take(), (Rc::clone(&shared), 8));
         assert_eq!((&raw const *next, next.1), (place, 8));
         drop(next);
         assert_eq!(Rc::strong_count(&shared), 1);
     }
 
     #[test]
-    fn no_more_rooms_are_kept_than_may_be() {
+    fn no_more_free_are_kept_than_may_be() {
         for (made, kept) in [(1, 1), (2, 2), (3, 2)] {
-            let mut rooms = Rooms::new(2);
-            let full: Vec<_> = (0..made).map(|number| Box::write(rooms.take(), number)).collect();
+            let mut free = FreeList::new(2);
+            let full: Vec<_> = (0..made).map(|number| Box::write(free.take(), number)).collect();
             let mut sum = 0;
-            for (value, room) in full.into_iter().map(take_out) {
-                rooms.keep(room);
+            for (value, empty) in full.into_iter().map(unbox) {
+                free.keep(empty);
                 sum += value;
             }
-            assert_eq!((sum, rooms.empty.len()), ((0..made).sum::<usize>(), kept));
+            assert_eq!((sum, free.empty.len()), ((0..made).sum::<usize>(), kept));
         }
     }
 }
