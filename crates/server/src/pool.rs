@@ -33,7 +33,7 @@ const STACK_BYTES: usize = 8 << 20;
 /// cost half the wake-ups of one at each millisecond (docs/performance.md), and no more delay.
 const LOOK: Duration = Duration::from_micros(1800);
 const LOOK_AGAIN: Duration = Duration::from_micros(300);
-/// How often where no job has blocked for a second ([`crate::baton::MARK_MS`]): a look takes 13 µs of a busy processor, most of it
+/// How often where no job has blocked for a second ([`crate::baton::MARK_MS`]) and nobody is to be helped: a look takes 13 µs of a busy processor, most of it
 /// the timer's, and others wait so long for the first job that blocks again.
 const LOOK_CALM: Duration = Duration::from_micros(3600);
 /// A thread that was called, or leads and has something to do, and has not come for so long cannot have the interpreter:
@@ -187,10 +187,12 @@ impl<A: App> Threads<A> {
                 }
             } else {
                 will_wait(Wait::For("the next look"));
+                let calm =
+                    matches!(found, Look::Fine(_)) && !leader_is_held && !self.baton.expects_to_block(ms);
                 thread::sleep(match again {
                     true => LOOK_AGAIN,
-                    false if self.baton.expects_to_block(ms) => LOOK,
-                    false => LOOK_CALM,
+                    false if calm => LOOK_CALM,
+                    false => LOOK,
                 });
             }
         }
