@@ -24,7 +24,12 @@ def told(compiler: str, tmp_path: Path, **environ: str) -> tuple[list[str | None
     rustc = tmp_path / "rustc"
     rustc.write_text(f"#!/bin/sh\necho '{compiler}'\n")
     rustc.chmod(0o755)
-    kept = {name: value for name, value in os.environ.items() if name not in (*VARIABLES, "FOREHAND_WITHOUT_PROFILE")}
+    without = (*VARIABLES, "FOREHAND_WITHOUT_PROFILE")
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in without and not name.startswith("CARGO_PROFILE_RELEASE_")
+    }
     done = subprocess.run(
         [sys.executable, str(TOOL), "with", sys.executable, "-c", SHOW], text=True, capture_output=True, check=True,
         timeout=60, env={**kept, "RUSTC": str(rustc), **environ},

@@ -47,6 +47,9 @@ def why_not() -> str:
     """Why the profile is left out; nothing where it is used."""
     if os.environ.get("FOREHAND_WITHOUT_PROFILE") == "1":
         return "FOREHAND_WITHOUT_PROFILE is set"
+    changed = next((name for name in sorted(os.environ) if name.startswith("CARGO_PROFILE_RELEASE_")), "")
+    if changed:
+        return f"{changed} is set, which changes the names that it is found by"
     if not PROFILE.exists() or not ABOUT.exists():
         return "there is none"
     known, here = ABOUT.read_text().splitlines()[0], made_with()

@@ -33,8 +33,8 @@ const STACK_BYTES: usize = 8 << 20;
 /// cost half the wake-ups of one at each millisecond (docs/performance.md), and no more delay.
 const LOOK: Duration = Duration::from_micros(1800);
 const LOOK_AGAIN: Duration = Duration::from_micros(300);
-/// How often where no job has blocked for a second ([`crate::baton::MARK_MS`]) and nobody is to be helped: a look takes 13 µs of a busy processor, most of it
-/// the timer's, and others wait so long for the first job that blocks again.
+/// How often where no job has blocked for a second ([`crate::baton::MARK_MS`]) and nobody is to be helped: a look takes 13 µs of
+/// a busy processor, most of it the timer's, and others wait so long for the first job that blocks again.
 const LOOK_CALM: Duration = Duration::from_micros(3600);
 /// A thread that was called, or leads and has something to do, and has not come for so long cannot have the interpreter:
 /// another one holds it in a calculation that takes no turns. As long as a strain (`ffi/switch_interval.rs`).
