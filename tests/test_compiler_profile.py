@@ -70,6 +70,16 @@ def test_another_compiler_does_without_and_says_so(other: str, tmp_path: Path) -
     assert said.startswith("building without the compiler's profile") and ABOUT.read_text().splitlines()[0] in said
 
 
+def test_a_compiler_that_cannot_be_run_is_for_cargo_to_tell_of(tmp_path: Path) -> None:
+    flags, said = told("", tmp_path, RUSTC=str(tmp_path / "none"))
+    assert flags == [None, None, None] and "cannot be run (No such file or directory)" in said
+
+
+def test_what_changes_all_names_leaves_it_out(compiler: str, tmp_path: Path) -> None:
+    flags, said = told(compiler, tmp_path, CARGO_PROFILE_RELEASE_DEBUG="0")
+    assert flags == [None, None, None] and "CARGO_PROFILE_RELEASE_DEBUG is set" in said
+
+
 def test_who_wants_none_has_none(compiler: str, tmp_path: Path) -> None:
     flags, said = told(compiler, tmp_path, FOREHAND_WITHOUT_PROFILE="1")
     assert flags == [None, None, None] and "FOREHAND_WITHOUT_PROFILE is set" in said

@@ -11,7 +11,6 @@ import os
 import signal
 import socket
 import ssl
-import struct
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hot_functions import BROWSER, FORM, PLAIN, exchange
+from hot_functions import BROWSER, CLOSING, FORM, PLAIN, alone, crowd, exchange
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = """
@@ -79,7 +78,6 @@ async def asgi(scope, receive, send):
     else:
         await send({"type": "http.response.body", "body": b"Pong!"})
 """
-CLOSE = b"Connection: close\r\n\r\n"
 UPGRADE = (
     PLAIN[:-2] + b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -95,16 +93,6 @@ UPLOAD = (
 def asked(path: str) -> bytes:
     """A plain request for a path."""
     return PLAIN.replace(b" / ", f" {path} ".encode())
-
-
-def uwsgi_request() -> bytes:
-    """A request as a web server passes it on by uwsgi's protocol."""
-    variables = {
-        "REQUEST_METHOD": "GET", "REQUEST_URI": "/", "PATH_INFO": "/", "QUERY_STRING": "", "SERVER_NAME": "localhost",
-        "SERVER_PORT": "80", "SERVER_PROTOCOL": "HTTP/1.1", "REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost",
-    }  # fmt: skip
-    pairs = b"".join(struct.pack("<H", len(text)) + text.encode() for item in variables.items() for text in item)
-    return struct.pack("<BHB", 0, len(pairs), 0) + pairs
 
 
 @contextmanager
@@ -134,25 +122,6 @@ def served(folder: Path, environ: dict[str, str], *arguments: str) -> Iterator[i
         server.wait()
 
 
-def crowd(port: int, request: bytes, many: int, rounds: int, replies: int = 1) -> None:
-    """So many clients at a time, each of which asks again when all have been answered."""
-    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(many)]
-    for _ in range(rounds):
-        for client in clients:
-            client.sendall(request * replies)
-        for client in clients:
-            exchange(client, b"", replies)
-    for client in clients:
-        client.close()
-
-
-def alone(port: int, request: bytes, times: int) -> None:
-    """A connection for each request."""
-    for _ in range(times):
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            exchange(client, request)
-
-
 def http1(port: int) -> None:
     """Plain requests most of all."""
     for _ in range(10):
@@ -161,7 +130,7 @@ def http1(port: int) -> None:
             crowd(port, request, 3, 200)
             crowd(port, request, 1, 300)
         crowd(port, PLAIN, 16, 40, 16)
-        alone(port, PLAIN[:-2] + CLOSE, 800)
+        alone(port, CLOSING, 800)
     for request in (FORM, UPLOAD, asked("/other"), BROWSER.replace(b" / ", b" /other?a=%20b ")):
         crowd(port, request, 8, 100)
     # The reply's parts are chunks.
@@ -186,7 +155,6 @@ def websocket(port: int) -> None:
 
 def tls(port: int) -> None:
     """HTTPS by both protocols."""
-    sys.path.insert(0, str(ROOT / "tests"))
     from h2client import Client
 
     context = ssl.create_default_context()
@@ -204,11 +172,15 @@ def tls(port: int) -> None:
 
 def by_uwsgi(port: int) -> None:
     """As nginx passes requests on."""
-    alone(port, uwsgi_request(), 3000)
+    from gatewayrequests import uwsgi, variables
+
+    alone(port, uwsgi(variables()), 3000)
 
 
 def serve_all(folder: Path, environ: dict[str, str]) -> None:
     """Serve all of it, one server after the other."""
+    # Clients of other protocols are those of the tests.
+    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/server")]
     (folder / "loads.py").write_text(SOURCE)
     (folder / "files").mkdir()
     (folder / "files/a.txt").write_text("Pong!")

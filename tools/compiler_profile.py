@@ -38,7 +38,10 @@ FLAGS = {"CARGO_ENCODED_RUSTFLAGS": "\x1f", "RUSTFLAGS": " ", "CARGO_BUILD_RUSTF
 def made_with() -> str:
     """What names of functions follow from: the compiler, and our own version."""
     rustc = os.environ.get("RUSTC", "rustc")
-    compiler = subprocess.run([rustc, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    try:
+        compiler = subprocess.run([rustc, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    except OSError as error:
+        compiler = f"{rustc} that cannot be run ({error.strerror})"
     version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
     return f"{compiler}, Forehand {version[1] if version else '?'}"
 
@@ -100,12 +103,11 @@ def counting(folder: Path) -> None:
     """Build the module that counts, and put the package with it into a folder."""
     import sysconfig
 
-    flags = flagged("-Cprofile-generate")
+    # Programs that run to build it count as well.
+    environ = {**os.environ, "PYO3_PYTHON": sys.executable, "LLVM_PROFILE_FILE": f"{folder}/building/%m.profraw"}
     command = ["cargo", "build", "--release", "--locked", "-p", "bridge", "--features", "extension-module"]
-    subprocess.run(
-        [*command, "--target-dir", str(COUNTING)], cwd=ROOT, check=True,
-        env={**os.environ, "PYO3_PYTHON": sys.executable, **flags},
-    )  # fmt: skip
+    environ.update(flagged("-Cprofile-generate"))
+    subprocess.run([*command, "--target-dir", str(COUNTING)], cwd=ROOT, check=True, env=environ)
     package = folder / "forehand"
     shutil.copytree(ROOT / "python/forehand", package, ignore=shutil.ignore_patterns("_core*.so", "__pycache__"))
     shutil.copy(COUNTING / "release/lib_core.so", package / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}")

@@ -52,6 +52,7 @@ BROWSER = PLAIN[:-2] + (
     b"User-Agent: Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/128.0\r\nAccept: text/html,*/*;q=0.8\r\n"
     b"Accept-Language: en-GB,en;q=0.5\r\nAccept-Encoding: gzip, br\r\nCookie: session=0123456789abcdef\r\n\r\n"
 )
+CLOSING = PLAIN[:-2] + b"Connection: close\r\n\r\n"
 FORM = b"POST /form?a=1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 7\r\n\r\na=1&b=2"
 #: How often each kind of request is made.
 TIMES = 100
@@ -74,24 +75,32 @@ def exchange(client: socket.socket, request: bytes, replies: int = 1) -> None:
         taken += piece
 
 
+def crowd(port: int, request: bytes, many: int, rounds: int, replies: int = 1) -> None:
+    """So many clients at a time, each of which asks again when all have been answered."""
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(many)]
+    for _ in range(rounds):
+        for client in clients:
+            client.sendall(request * replies)
+        for client in clients:
+            exchange(client, b"", replies)
+    for client in clients:
+        client.close()
+
+
+def alone(port: int, request: bytes, times: int) -> None:
+    """A connection for each request."""
+    for _ in range(times):
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            exchange(client, request)
+
+
 def load(port: int) -> None:
     """Requests of each kind."""
-    for request, replies in ((PLAIN, 1), (BROWSER, 1), (FORM, 1), (PLAIN * 16, 16)):
-        with socket.create_connection(("127.0.0.1", port)) as kept:
-            for _ in range(TIMES):
-                exchange(kept, request, replies)
+    for request, replies in ((PLAIN, 1), (BROWSER, 1), (FORM, 1), (PLAIN, 16)):
+        crowd(port, request, 1, TIMES, replies)
     # Several at a time are read together, and their replies sent together.
-    crowd = [socket.create_connection(("127.0.0.1", port)) for _ in range(16)]
-    for _ in range(TIMES // 4):
-        for client in crowd:
-            client.sendall(PLAIN)
-        for client in crowd:
-            exchange(client, b"")
-    for client in crowd:
-        client.close()
-    for _ in range(TIMES):
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            exchange(client, PLAIN[:-2] + b"Connection: close\r\n\r\n")
+    crowd(port, PLAIN, 16, TIMES // 4)
+    alone(port, CLOSING, TIMES)
     # Who measures for a while leaves in the middle of it, with replies unread.
     for replies in (1, 16) * 4:
         with socket.create_connection(("127.0.0.1", port)) as client:

@@ -104,7 +104,7 @@ def read_exactly(sock: socket.socket, size: int) -> bytes:
 
 def read_reply(sock: socket.socket, number: int = 1) -> bytes:
     """What a request is answered with, until its end."""
-    found = []
+    found: list[bytes] = []
     while True:
         kind, about, content = read_record(sock)
         assert (kind, about) in [(STDOUT, number), (END, number)], (kind, about, content)
@@ -122,7 +122,12 @@ def unframed(reply: bytes) -> bytes:
         return reply
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        writer = threading.Thread(target=lambda: (theirs.sendall(reply), theirs.close()))
+
+        def write() -> None:
+            theirs.sendall(reply)
+            theirs.close()
+
+        writer = threading.Thread(target=write)
         writer.start()
         found = read_reply(ours)
         assert read_record(ours)[0] == 0, "more than one reply"

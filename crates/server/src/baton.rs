@@ -16,7 +16,7 @@
 //!                                        └── baton taken: the leader only slept ──► SPARE
 //! ```
 //!
-//! - The watchdog sees that a job has run for a millisecond and nobody leads; it wakes a spare.
+//! - The watchdog sees that a job has run for some milliseconds and nobody leads; it wakes a spare.
 //! - From then on, for a second, one spare is kept *armed*: it waits for the interpreter's own
 //!   lock, so that it goes on at the very moment at which a job blocks and lets go of it.
 //! - A late thread leaves its finished job in the inbox and wakes the loop.

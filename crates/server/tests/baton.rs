@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use server::baton::{Baton, Lead, Look, Next, Pool, Run};
+use server::baton::{Baton, Lead, Look, MARK_MS, Next, Pool, Run};
 
 /// Jobs that are there as soon as the gate is open.
 struct Work {
@@ -229,6 +229,19 @@ fn who_comes_back_from_a_job_that_may_have_blocked_leads_at_once() {
     first.job.send(()).expect("it is in its job");
     assert_eq!(begins.recv(), Ok(("first", 0)));
     assert!(calls.try_recv().is_err(), "it has not let go of the interpreter");
+    finish([first, spare]);
+}
+
+#[test]
+fn jobs_are_expected_to_block_for_a_second_after_one_has() {
+    let Two { baton, begins, first, spare, .. } = called_during_a_job(false);
+    assert!(!baton.expects_to_block(0), "it was called, and has not led");
+    spare.interpreter.send(()).expect("it waits for the interpreter");
+    assert_eq!(begins.recv(), Ok(("spare", 1)));
+    let expected = [0, MARK_MS - 1, MARK_MS, MARK_MS + 1].map(|now| baton.expects_to_block(now));
+    assert_eq!(expected, [true, true, false, false]);
+    first.job.send(()).expect("it is in its job");
+    assert_eq!(begins.recv(), Ok(("first", 0)));
     finish([first, spare]);
 }
 

@@ -7,7 +7,7 @@ use super::{Baton, Lead, Look};
 use crate::sync::{Ordering, TriedGuard, one_order, try_lock};
 
 impl<L: Lead> Baton<L> {
-    /// The watchdog looks, once a millisecond: `seen` is what it saw the last time.
+    /// The watchdog looks: `seen` is what it saw the last time.
     pub fn look(&self, seen: u64) -> Look {
         let runs = self.runs.load(Ordering::SeqCst);
         if runs & 1 == 0 || runs != seen {
