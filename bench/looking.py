@@ -58,6 +58,9 @@ FUNCTIONS += f"PLACES = [{', '.join(f'place_{at}' for at in range(PLACES))}]\n"
 STATUS_KIB, ROUTES_KIB, ANSWER_MS = 3072, 512, 10.0
 #: How long nothing happens, in seconds.
 IDLE = 20
+#: Seconds after which nothing is left of a client that has left: the timer of the ten that it had for a request comes
+#: once, and finds nobody.
+LEFT = 13
 #: Rows whose bounds do not hold.
 OVER: list[str] = []
 
@@ -309,7 +312,7 @@ def idle() -> None:
         with serving("--workers", "2", status=status) as server:
             with server.connect() as sock:
                 server.view("/quick", sock)
-            time.sleep(5)
+            time.sleep(LEFT)
             before = {name: switches(pids) for name, pids in server.processes().items()}
             time.sleep(IDLE)
             after = {name: switches(pids) for name, pids in server.processes().items()}

@@ -152,7 +152,9 @@ impl<A: App> Threads<A> {
     fn watch(self: Arc<Self>) {
         let mut seen = 0;
         let (mut job, mut leader) = (Lasting::default(), Lasting::default());
-        let mut quiet = 0;
+        // Looks that found nothing, one at twice the distance as two, until there are enough to sleep.
+        let (mut quiet, mut counts) = (0, 1);
+        let enough = self.engine.config.quiet_looks + 1;
         let mut again = false;
         let mut growing = Growing::new(&self.engine);
         while !self.baton.ended() {
@@ -171,13 +173,18 @@ impl<A: App> Threads<A> {
                 self.engine.set_threads(threads);
             }
             self.shrink();
-            quiet = if now & 1 == 0 && now == seen && waits & 1 == 0 { quiet + 1 } else { 0 };
+            let is_quiet = now & 1 == 0 && now == seen && waits & 1 == 0;
+            quiet = match is_quiet {
+                true if quiet < enough => (quiet + counts).min(enough),
+                true => quiet + 1,
+                false => 0,
+            };
             seen = now;
             again = now & 1 == 1 && !again;
-            if quiet > self.engine.config.quiet_looks && self.baton.watch_may_sleep(seen) {
+            if quiet >= enough && self.baton.watch_may_sleep(seen) {
                 will_wait(Wait::For("the next job"));
                 // Once it has said that it sleeps it looks once more before it sleeps for long.
-                let first = if quiet == self.engine.config.quiet_looks + 1 { ms + HELD_MS } else { NEVER };
+                let first = if quiet == enough { ms + HELD_MS } else { NEVER };
                 match self.engine.deadlines.next().min(self.engine.look_by(ms)).min(first) {
                     NEVER => {
                         self.engine.rests(ms);
@@ -189,11 +196,13 @@ impl<A: App> Threads<A> {
                 will_wait(Wait::For("the next look"));
                 let calm =
                     matches!(found, Look::Fine(_)) && !leader_is_held && !self.baton.expects_to_block(ms);
-                thread::sleep(match again {
-                    true => LOOK_AGAIN,
-                    false if calm => LOOK_CALM,
-                    false => LOOK,
-                });
+                let (distance, counted) = match again {
+                    true => (LOOK_AGAIN, 1),
+                    false if calm => (LOOK_CALM, 2),
+                    false => (LOOK, 1),
+                };
+                thread::sleep(distance);
+                counts = counted;
             }
         }
     }

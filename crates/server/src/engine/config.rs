@@ -87,7 +87,7 @@ pub struct Config {
     /// A new connection that finds no room has that of one whose request or reply is not over, too. Clients that say and
     /// read little by little cannot keep others out, where nothing that anybody has to wait for is lost with them.
     pub unfinished_make_room: bool,
-    /// So often the watchdog goes on looking after the last job that it has seen.
+    /// So often the watchdog goes on looking after the last job that it has seen; a look at twice the distance counts as two.
     pub quiet_looks: u32,
     /// The line to the supervisor.
     pub report: Option<CloseOnFork>,
