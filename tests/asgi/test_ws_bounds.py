@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from loops import LOOPS
 from serving import PATIENCE, Serving
 from test_http import ask, noted, wait_for  # type: ignore[import-not-found]
+from torment import looking
 from wsclient import Client, frame  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.interpreters
@@ -25,13 +25,14 @@ def alone(request: pytest.FixtureRequest, serve: Callable[..., Serving]) -> Iter
 
 def peak(server: Serving) -> int:
     """The most memory that the server has had since `forget_peak`, in bytes."""
-    status = Path(f"/proc/{server.pid}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    found = looking.holding(server.pid)
+    assert found
+    return found.peak_kib * 1024
 
 
 def forget_peak(server: Serving) -> int:
     """Begin a new peak; where it begins."""
-    Path(f"/proc/{server.pid}/clear_refs").write_text("5")
+    looking.forget_peak(server.pid)
     return peak(server)
 
 

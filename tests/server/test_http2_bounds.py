@@ -39,10 +39,10 @@ def served() -> Iterator[Serving]:
 
 
 def memory(pid: int) -> int:
-    """Bytes that a process holds."""
+    """Bytes that a process holds and that are no code."""
     found = holding(pid)
     assert found is not None
-    return found.rss_kib * 1024
+    return found.anonymous_kib * 1024
 
 
 def counted(server: Serving, reason: str) -> int:

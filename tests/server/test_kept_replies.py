@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from serving import PATIENCE, Serving, read_reply
 from test_unread_replies import DRIVERS, ask, assert_others_are_served, is_cut, page
+from torment.looking import holding
 
 SIZE = 8_000_000
 
@@ -65,10 +66,10 @@ def test_one_reply_is_served_whatever_its_size(serve: Callable[..., Serving], dr
 
 
 def resident(server: Serving) -> int:
-    """Bytes of memory of the worker."""
-    pid = (server.workers or [server.pid])[0]
-    with open(f"/proc/{pid}/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) * 1024
+    """Bytes of memory of the worker that are no code."""
+    found = holding((server.workers or [server.pid])[0])
+    assert found
+    return found.anonymous_kib * 1024
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -194,9 +194,9 @@ def test_ten_times_as_much_is_not_held(
         pytest.skip("it holds nothing of the kind")
     pid = host.server.pid
     at_first = looking.descriptors(pid)
+    looking.forget_peak(pid)
     before, kept = looking.holding(pid), looking.disk_kib(pid)
     assert before
-    looking.forget_peak(pid)
     try:
         play(host)
         host.looks_idle()

@@ -13,6 +13,7 @@ from pathlib import Path
 PROC = Path("/proc")
 #: A socket's state in /proc/net/tcp.
 LISTENS = "0A"
+READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,10 @@ class Holding:
 
     pid: int
     rss_kib: int
-    #: The most that it has held.
+    #: Of that what is no page of a file: heaps and stacks. What a server gives back of its code, and what of it is
+    #: needed anew, is not counted here.
+    anonymous_kib: int
+    #: The most that it has held, code and all.
     peak_kib: int
     threads: int
     descriptors: int
@@ -36,12 +40,12 @@ def holding(pid: int) -> Holding | None:
         told = dict(line.split(":", 1) for line in (PROC / str(pid) / "status").read_text().splitlines())
         links = descriptors(pid)
         times = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        rss, peak, threads = (int(told[name].split()[0]) for name in ("VmRSS", "VmHWM", "Threads"))
+        rss, own, peak, threads = (int(told[name].split()[0]) for name in ("VmRSS", "RssAnon", "VmHWM", "Threads"))
     except (OSError, KeyError):
         return None  # a zombie has no memory
     ticks = int(times[11]) + int(times[12])
     bodies = sum(is_body(link) for link in links.values())
-    return Holding(pid, rss, peak, threads, len(links), bodies, ticks / os.sysconf("SC_CLK_TCK"))
+    return Holding(pid, rss, own, peak, threads, len(links), bodies, ticks / os.sysconf("SC_CLK_TCK"))
 
 
 def disk_kib(pid: int) -> int:
@@ -61,8 +65,25 @@ def writes(pid: int) -> int:
 
 
 def forget_peak(pid: int) -> None:
-    """The most that a process has held is counted from now on."""
+    """The most that a process has held is counted from now on, with all of its code in memory (proc_pid_clear_refs(5)).
+
+    A server gives back code that it does not run (`GivenBack`), mostly when its last client has left; the next one's
+    would look like memory that it takes, and be several MiB.
+    """
+    fetch_files(pid)
     (PROC / str(pid) / "clear_refs").write_text("5")
+
+
+def fetch_files(pid: int) -> None:
+    """Have all pages of files that a process maps in its memory: the kernel fetches what somebody else reads there."""
+    with open(PROC / str(pid) / "mem", "rb", buffering=0) as memory:
+        for line in (PROC / str(pid) / "maps").read_text().splitlines():
+            span, rights, *_, name = line.split(maxsplit=5)
+            if name.startswith("/") and rights.startswith("r") and rights.endswith("p"):
+                at, end = (int(bound, 16) for bound in span.split("-"))
+                memory.seek(at)
+                while at < end and (read := memory.read(min(end - at, READ_BYTES))):
+                    at += len(read)
 
 
 def is_body(link: str) -> bool:

@@ -1,11 +1,13 @@
-"""What the torment knows of connections: whose they are, also while they go from one process to another."""
+"""What the torment knows of connections, whose they are, also while they go between processes; and of memory."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 from torment import looking
 
@@ -36,3 +38,22 @@ def test_a_connection_on_its_way_is_nobody_s_and_ends_with_whom_it_was_sent_to()
             receiver.wait()
         client.settimeout(20)
         assert client.recv(1) == b"", "it ended with its receiver"
+
+
+def test_pages_of_files_that_a_process_has_given_back_are_no_growth(tmp_path: Path) -> None:
+    """As a server gives back code that it does not run, and needs some of it again while it is measured."""
+    here, kib = os.getpid(), 4096
+    path = tmp_path / "code"
+    path.write_bytes(b"x" * kib * 1024)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ) as mapped:
+        assert mapped.find(b"y") < 0, "all of it was read"
+        mapped.madvise(mmap.MADV_DONTNEED)
+        given_back = looking.holding(here)
+        looking.forget_peak(here)
+        before = looking.holding(here)
+        assert mapped.find(b"y") < 0
+        after = looking.holding(here)
+    assert given_back and before and after
+    assert before.rss_kib - given_back.rss_kib >= kib
+    assert after.peak_kib - before.rss_kib < kib // 2
+    assert after.anonymous_kib - given_back.anonymous_kib < kib // 2
