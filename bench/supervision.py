@@ -38,6 +38,8 @@ from steady import quantile
 ROOT = HERE.parent
 #: A request of ten milliseconds of work.
 BURN = "/burn?0.01"
+#: Of `bursts`, in seconds: long enough for some hundred of the views, and ten thousand short requests.
+WINDOW = 20
 #: Where no worker can give its clients to another.
 STAYING = {"PYTHONPATH": str(HERE / "staying")}
 PEERS = ("gunicorn==27.0.1", "granian==2.8.7", "django>=5,<6")
@@ -132,12 +134,14 @@ def p99_one_after_the_other_staying(options: tuple[str, ...], seconds: float) ->
 
 
 def bursts(seconds: int) -> dict[str, Any]:
-    """Views of 40 ms of CPU, ten a second, beside short requests; three times in turn with the server as it is, and
-    where no worker can give its clients to another. After each, how many have moved."""
+    """Views of 40 ms of CPU, ten a second, beside short requests; in turn with the server as it is, and where no worker
+    can give its clients to another, in windows of some twenty seconds. After each, how many have moved."""
+    pairs = max(3, round(seconds / (2 * WINDOW)))
+    window = seconds / (2 * pairs)
     options = ("--workers", "2")
     p99: dict[str, list[float]] = {"moving": [], "staying": []}
     moved: dict[str, list[int]] = {"moving": [], "staying": []}
-    for _ in range(3):
+    for _ in range(pairs):
         for name, env in (("moving", {}), ("staying", STAYING)):
             server = Serving("crowd_app", *options, cwd=HERE, env=env)
             try:
@@ -145,14 +149,20 @@ def bursts(seconds: int) -> dict[str, Any]:
                 arrivals = {"kind": "open", "arrivals": "poisson", "rate": 10}
                 burst = [{"name": "burst", "target": "/burn?0.04"}]
                 plan = {"url": url, "load": arrivals, "requests": burst, "keep_alive": False}
-                beside = load({**plan, "duration_s": seconds / 6, "threads": 1})
-                p99[name].append(p99_beside(server, seconds / 6, rest))
+                beside = load({**plan, "duration_s": window, "threads": 1})
+                p99[name].append(p99_beside(server, window, rest))
                 beside.communicate()
                 moved[name].append(server.counters()["connections_taken_over"])
             finally:
                 server.kill()
     middle = {name: statistics.median(found) for name, found in p99.items()}
-    return {"p99_ms": p99, "moved": moved, "ratio": held(middle["moving"] / middle["staying"], 1.0)}
+    ratios = sorted(moving / staying for moving, staying in zip(p99["moving"], p99["staying"], strict=True))
+    quartiles = statistics.quantiles(ratios, n=4)
+    return {
+        "p99_ms": p99, "middle_ms": middle, "moved": moved,
+        "ratio": held(middle["moving"] / middle["staying"], 1.0),
+        "ratio_of_pairs": {"middle": quartiles[1], "quartiles": [quartiles[0], quartiles[2]]},
+    }  # fmt: skip
 
 
 def held(figure: float, most: float) -> str:
