@@ -1,5 +1,5 @@
 """Views that take as long as they are told, or wait for a file, or at a gate that a quick view opens; another tells how
-many wait, and another in which order they began."""
+many wait, another in which order they began, and others answer at once, with 200 or 404."""
 
 import os
 import threading
@@ -12,14 +12,16 @@ BEGUN = []
 
 def application(environ, start_response):
     path, query = environ["PATH_INFO"], environ["QUERY_STRING"]
-    text = b"ok"
+    text, status = b"ok", "200 OK"
     if path == "/gate":
         (GATE.set if query == "open" else GATE.clear)()
     elif path == "/inside":
         text = str(len(INSIDE)).encode()
     elif path == "/begun":
         text = " ".join(BEGUN).encode()
-    else:
+    elif path.startswith("/nothing"):
+        status = "404 Not Found"
+    elif not path.endswith("/profile"):
         INSIDE.append(path)
         BEGUN.append(path.rpartition("/")[2])
         if query.startswith("/"):
@@ -30,5 +32,5 @@ def application(environ, start_response):
         else:
             GATE.wait(30)
         INSIDE.remove(path)
-    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))])
+    start_response(status, [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))])
     return [text]

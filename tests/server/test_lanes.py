@@ -6,6 +6,7 @@ depends on how fast a machine is, but that what takes a tenth of a second is lon
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -27,6 +28,8 @@ LESSONS = 4
 FOR_EVER = ("--queue-timeout", "0s")
 THREADS = 8
 CROWD = 3 * THREADS
+#: So many names below a folder are told apart (`A_SHAPE` of crates/server/src/lanes/routes.rs).
+NAMES = 128
 #: One thread is kept for what is quick.
 SLOW_THREADS = THREADS - 1
 
@@ -105,6 +108,39 @@ def test_quick_requests_are_answered_beside_more_slow_ones_than_there_are_thread
     ask(served, "/gate?open")
     assert [answer(sock) for sock in crowd] == [(200, b"ok")] * CROWD
     served.until(lambda: queued(served) == 0)
+
+
+def test_what_the_application_refuses_at_once_finds_a_thread_as_other_quick_requests_do(serve: Serve) -> None:
+    """As a browser asks for `/favicon.ico`, and who looks something up that is not there."""
+    served = taught(serve)
+    crowd = [asked(served, "/report")]
+    served.until(lambda: inside(served) == 1)
+    for _ in range(LESSONS):
+        assert answer(asked(served, "/nothing/here"))[0] == 404
+    crowd += crowd_of(served, "/report")
+    for _ in range(100):
+        assert answer(asked(served, "/nothing/here"))[0] == 404
+        assert inside(served) == SLOW_THREADS
+    ask(served, "/gate?open")
+    assert [answer(sock) for sock in crowd] == [(200, b"ok")] * len(crowd)
+
+
+def test_slow_pages_of_many_people_leave_a_thread_to_their_quick_ones(serve: Serve) -> None:
+    """More names than are told apart: what is behind them still is."""
+    served = taught(serve)
+    crowd = [asked(served, "/report")]
+    served.until(lambda: inside(served) == 1)
+    names = ["".join(letters) for letters in itertools.islice(itertools.product("abcdef", repeat=4), NAMES + 2)]
+    for name in names:
+        ask(served, f"/u/{name}/export?{SLOW / 4}")
+    for _ in range(LESSONS):
+        ask(served, f"/u/{names[-1]}/profile")
+    crowd += crowd_of(served, "/u/somebody/export")
+    for _ in range(100):
+        ask(served, "/u/somebody/profile")
+        assert inside(served) == SLOW_THREADS
+    ask(served, "/gate?open")
+    assert [answer(sock) for sock in crowd] == [(200, b"ok")] * len(crowd)
 
 
 def test_a_slow_lane_that_is_full_refuses_slow_requests_and_no_others(serve: Serve) -> None:

@@ -42,6 +42,7 @@ pub use mark::Mark;
 pub use order::{End, Order, Waits};
 pub use queues::Queues;
 use queues::lane_at;
+pub use routes::Outcome;
 use routes::Routes;
 use rule::{FEWEST_THREADS, Figure, Micros, SLOW_US, Split};
 
@@ -381,14 +382,14 @@ impl Lanes {
         }
     }
 
-    /// One that was begun has come back. `counts` false: its call says nothing of its route.
-    pub fn end(&mut self, mark: &mut Mark, now_us: Micros, counts: bool) {
+    /// One that was begun has come back.
+    pub fn end(&mut self, mark: &mut Mark, now_us: Micros, outcome: Outcome) {
         let Some(call) = mark.ticket.take().and_then(|ticket| self.inside.remove(ticket)) else { return };
         if let Some(limit) = mark.limit {
             self.limits.ends(limit);
         }
         let took_us = now_us.saturating_sub(call.since_us);
-        let mean_us = self.routes.leave(call.route, took_us, counts);
+        let mean_us = self.routes.leave(call.route, took_us, outcome);
         self.note(took_us, mean_us, now_us);
     }
 
@@ -400,7 +401,7 @@ impl Lanes {
         }
         let found = self.routes.find(name, route);
         let route = self.routes.enter(found, route, now_us);
-        let mean_us = self.routes.leave(route, took_us, true);
+        let mean_us = self.routes.leave(route, took_us, Outcome::Answered);
         self.note(took_us, mean_us, now_us);
     }
 

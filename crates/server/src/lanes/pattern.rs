@@ -23,6 +23,8 @@ const METHODS: &[&[u8]] = &[b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE
 pub enum Keep {
     /// Every name.
     Names,
+    /// The first and the last: `/u/*/export`, whatever people are called.
+    Ends,
     /// The first, where there are more, and how many there are.
     First,
     /// How many there are.
@@ -35,8 +37,9 @@ pub fn write(method: &[u8], path: &[u8], keep: Keep, into: &mut Vec<u8>) {
     into.extend_from_slice(if METHODS.contains(&method) { method } else { b"(other)" });
     into.push(b' ');
     let path = path.strip_prefix(b"/").unwrap_or(path);
-    let mut segments = path.split(|&byte| byte == b'/').enumerate().peekable();
-    while let Some((at, segment)) = segments.next() {
+    // Behind a slash at the end there is no name.
+    let last = path.strip_suffix(b"/").unwrap_or(path).iter().filter(|&&byte| byte == b'/').count();
+    for (at, segment) in path.split(|&byte| byte == b'/').enumerate() {
         into.push(b'/');
         if at == SEGMENTS {
             into.extend_from_slice(b"**");
@@ -44,7 +47,8 @@ pub fn write(method: &[u8], path: &[u8], keep: Keep, into: &mut Vec<u8>) {
         }
         let kept = match keep {
             Keep::Names => true,
-            Keep::First => at == 0 && segments.peek().is_some(),
+            Keep::Ends => at == 0 || at == last,
+            Keep::First => at == 0 && last > 0,
             Keep::Depth => false,
         };
         let shown = if segment.is_empty() || kept && !is_key(segment) { segment } else { b"*" };
@@ -102,12 +106,21 @@ mod tests {
 
     #[test]
     fn less_is_kept_where_there_are_too_many_names() {
-        for (path, first, depth) in [
-            ("/articles/how-to-bake", "GET /articles/*", "GET /*/*"),
-            ("/how-to-bake", "GET /*", "GET /*"),
-            ("/u/somebody/settings", "GET /u/*/*", "GET /*/*/*"),
-            ("/17/settings", "GET /*/*", "GET /*/*"),
+        for (path, ends, first, depth) in [
+            ("/articles/how-to-bake", "GET /articles/how-to-bake", "GET /articles/*", "GET /*/*"),
+            ("/how-to-bake", "GET /how-to-bake", "GET /*", "GET /*"),
+            ("/u/somebody/settings", "GET /u/*/settings", "GET /u/*/*", "GET /*/*/*"),
+            ("/u/somebody/settings/", "GET /u/*/settings/", "GET /u/*/*/", "GET /*/*/*/"),
+            ("/how-to-bake/", "GET /how-to-bake/", "GET /*/", "GET /*/"),
+            ("/17/settings", "GET /*/settings", "GET /*/*", "GET /*/*"),
+            (
+                "/a/1/2/3/4/5/6/7/end",
+                "GET /a/*/*/*/*/*/*/*/**",
+                "GET /a/*/*/*/*/*/*/*/**",
+                "GET /*/*/*/*/*/*/*/*/**",
+            ),
         ] {
+            assert_eq!(written("GET", path, Keep::Ends), ends);
             assert_eq!(written("GET", path, Keep::First), first);
             assert_eq!(written("GET", path, Keep::Depth), depth);
         }

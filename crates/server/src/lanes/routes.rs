@@ -7,10 +7,11 @@
 //! the last 32 calls of one that is seldom asked, so that a route that has become quick is soon known as such.
 //!
 //! Routes are told apart by what their paths have in common (`pattern.rs`). Whoever invents paths makes no memory grow:
-//! of one shape so many are told apart, then they are one route; so many shapes, then only their depth is looked at. Paths
-//! that the application does not know (404) are no routes.
+//! of one shape so many are told apart by all of their names, then so many by their last, as people's names stand in the
+//! middle, then they are one route; so many shapes, then only their depth is looked at. What nobody asks for makes room.
+//! Of paths that the application has only refused so far (4xx) the last ones are known, which take no room from others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 use super::pattern::{self, Keep};
@@ -18,10 +19,12 @@ use super::rule::{Figure, Micros};
 
 /// So many routes are told apart by their names, ...
 pub const MOST: usize = 512;
-/// ... so many of one shape, ...
-const A_SHAPE: u16 = 64;
+/// ... so many of one shape by all of them, and as many by the last of them, ...
+const A_SHAPE: u16 = 128;
 /// ... and so many shapes.
-const SHAPES: usize = 64;
+const SHAPES: usize = 128;
+/// Of what was only refused so far so many are known.
+const REFUSED: usize = 64;
 /// More calls than these make room for newer ones.
 const CALLS: u32 = 32;
 /// What stays of them in each window, in eighths.
@@ -32,13 +35,48 @@ const LEARNT: u32 = 8;
 const NEWEST: f64 = 0.25;
 /// A route that was not asked for so long makes room for others, where they are many.
 const FORGOTTEN_US: Micros = 60_000_000;
+/// The same where those of its shape have no more room.
+const CROWDED_OUT_US: Micros = 10_000_000;
+
+/// What a call says of its route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing: it was not begun.
+    Unbegun,
+    /// The application has refused it (4xx), as it does with paths that somebody invents.
+    Refused,
+    Answered,
+}
+
+/// The shape of a route that is told apart from others by names.
+#[derive(Debug, Clone, Copy)]
+struct Apart {
+    shape: u64,
+    /// By the last of them, and not by all.
+    by_last: bool,
+}
+
+/// How many of a shape are told apart.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    by_names: u16,
+    by_last: u16,
+}
+
+impl Told {
+    fn of(&mut self, apart: Apart) -> &mut u16 {
+        if apart.by_last { &mut self.by_last } else { &mut self.by_names }
+    }
+}
 
 /// What is known of one route.
 #[derive(Debug)]
 pub struct Route {
     key: u64,
     /// What it counts under, where it is told apart from others by its names.
-    shape: Option<u64>,
+    apart: Option<Apart>,
+    /// All of its calls were refused so far: it counts under nothing.
+    refused: bool,
     name: Box<str>,
     calls: u32,
     total_us: Micros,
@@ -111,8 +149,10 @@ pub struct Routes {
     routes: Vec<Option<Route>>,
     free: Vec<u16>,
     /// How many are told apart by their names, of each shape and in all.
-    shapes: ByKey<u16>,
+    shapes: ByKey<Told>,
     named: usize,
+    /// Places and keys of what was only refused, the oldest first; some have been answered since.
+    refused: VecDeque<(u16, u64)>,
     /// Places of those with calls that take long.
     long: Vec<u16>,
     /// Keyed, so that nobody can choose which routes are taken for one another.
@@ -148,19 +188,26 @@ impl Routes {
 
     /// The key of what is not known by its names, and the shape that it counts under if it will be. Its name is left
     /// in `text`.
-    fn new_key(&mut self, method: &[u8], path: &[u8], names: u64) -> (u64, Option<u64>) {
+    fn new_key(&mut self, method: &[u8], path: &[u8], names: u64) -> (u64, Option<Apart>) {
         let shape = self.hash(method, path, Keep::First);
-        let of_shape = self.shapes.get(&shape).copied();
-        let room = self.named < MOST
-            && of_shape.map_or(self.shapes.len() < SHAPES, |told_apart| told_apart < A_SHAPE);
-        match (room, of_shape) {
-            (true, _) => {
-                pattern::write(method, path, Keep::Names, &mut self.text);
-                (names, Some(shape))
+        let told = self.shapes.get(&shape).copied();
+        let Told { by_names, by_last } = told.unwrap_or_default();
+        let is_full = self.named >= MOST;
+        let has_names = !is_full && by_names < A_SHAPE && (told.is_some() || self.shapes.len() < SHAPES);
+        // Once there were too many, what is known by the last name is known of new ones.
+        if told.is_some() && (by_last > 0 || !has_names) {
+            let ends = self.hash(method, path, Keep::Ends);
+            let has_last = !has_names && !is_full && by_last < A_SHAPE;
+            if ends != names && (has_last || self.places.contains_key(&ends)) {
+                return (ends, Some(Apart { shape, by_last: true }));
             }
-            (false, Some(_)) => (shape, None),
-            (false, None) => (self.hash(method, path, Keep::Depth), None),
         }
+        if has_names {
+            pattern::write(method, path, Keep::Names, &mut self.text);
+            return (names, Some(Apart { shape, by_last: false }));
+        }
+        let keep = if told.is_some() { Keep::First } else { Keep::Depth };
+        (self.hash(method, path, keep), None)
     }
 
     /// A route by its place.
@@ -187,13 +234,14 @@ impl Routes {
 
     fn add(&mut self, method: &[u8], path: &[u8], now_us: Micros) -> u16 {
         let names = self.hash(method, path, Keep::Names);
-        let (key, shape) = self.new_key(method, path, names);
+        let (key, apart) = self.new_key(method, path, names);
         if let Some(place) = self.places.get(&key) {
             return *place;
         }
         let route = Route {
             key,
-            shape,
+            apart,
+            refused: false,
             name: String::from_utf8_lossy(&self.text).into(),
             calls: 0,
             total_us: 0,
@@ -205,13 +253,12 @@ impl Routes {
             busy: 0.0,
             used_us: now_us,
         };
-        if let Some(shape) = shape {
-            *self.shapes.entry(shape).or_default() += 1;
-            self.named += 1;
+        if let Some(apart) = apart {
+            self.take_room(apart);
         }
         let place = self.free.pop().unwrap_or_else(|| {
             self.routes.push(None);
-            // Their number has a bound far below: MOST, one for each shape, one for each method and depth.
+            // Their number has a bound far below: MOST, REFUSED, one for each shape, one for each method and depth.
             (self.routes.len() - 1) as u16
         });
         self.routes[usize::from(place)] = Some(route);
@@ -241,21 +288,87 @@ impl Routes {
         self.routes.get_mut(usize::from(place))?.as_mut()
     }
 
-    /// A call has ended, after so long: how long they take on average now. `counts` false: it says nothing of the
-    /// route, as it was not begun, or the application knows no such path.
-    pub fn leave(&mut self, place: u16, took_us: Micros, counts: bool) -> Option<Micros> {
+    /// A call has ended, after so long: how long they take on average now.
+    pub fn leave(&mut self, place: u16, took_us: Micros, outcome: Outcome) -> Option<Micros> {
         let route = self.at(place)?;
         route.inside = route.inside.saturating_sub(1);
+        // Of a route that has answered, what is refused is no reason to take it for quick: somebody may invent keys.
+        let is_known = route.calls > 0 && !route.refused;
+        let counts = match outcome {
+            Outcome::Unbegun => false,
+            Outcome::Refused => !is_known || Some(took_us) > route.mean_us(),
+            Outcome::Answered => true,
+        };
         if counts {
             route.calls += 1;
             route.total_us += took_us;
             route.window_us += took_us;
         }
-        let mean = route.mean_us();
+        let (mean, is_new) = (route.mean_us(), !is_known && route.calls == 1);
         if route.calls == 0 && route.inside == 0 {
             self.remove(place);
+        } else if outcome == Outcome::Refused && is_new {
+            self.refuse(place);
+        } else if outcome == Outcome::Answered && !is_known {
+            self.accept(place);
         }
         mean
+    }
+
+    /// A route has been refused with its first call.
+    fn refuse(&mut self, place: u16) {
+        let Some(route) = self.at(place) else { return };
+        route.refused = true;
+        let (key, apart) = (route.key, route.apart);
+        if let Some(apart) = apart {
+            self.give_room(apart);
+        }
+        self.refused.push_back((place, key));
+        for _ in REFUSED..self.refused.len() {
+            let Some((oldest, key)) = self.refused.pop_front() else { return };
+            match self.known(oldest) {
+                // As many as there are threads; with the next one there is another look.
+                Some(route) if route.key == key && route.refused && route.inside > 0 => {
+                    self.refused.push_back((oldest, key));
+                }
+                Some(route) if route.key == key && route.refused => self.remove(oldest),
+                _ => {}
+            }
+        }
+    }
+
+    /// One that was only refused so far has been answered: it is a route as others are, if there is room.
+    fn accept(&mut self, place: u16) {
+        let room = self.named < MOST;
+        let Some(route) = self.at(place) else { return };
+        if !route.refused {
+            return;
+        }
+        let apart = route.apart;
+        if let Some(apart) = apart {
+            let told = self.shapes.get(&apart.shape).copied();
+            if !room || told.map_or(self.shapes.len() >= SHAPES, |mut told| *told.of(apart) >= A_SHAPE) {
+                return;
+            }
+            self.take_room(apart);
+        }
+        if let Some(route) = self.at(place) {
+            route.refused = false;
+        }
+    }
+
+    fn take_room(&mut self, apart: Apart) {
+        *self.shapes.entry(apart.shape).or_default().of(apart) += 1;
+        self.named += 1;
+    }
+
+    fn give_room(&mut self, apart: Apart) {
+        let Some(told) = self.shapes.get_mut(&apart.shape) else { return };
+        *told.of(apart) -= 1;
+        self.named -= 1;
+        if told.by_names == 0 && told.by_last == 0 {
+            self.shapes.remove(&apart.shape);
+        }
     }
 
     /// What was found of calls that take long is found anew.
@@ -290,30 +403,36 @@ impl Routes {
                 route.total_us = route.total_us / 8 * u64::from(KEPT) + route.total_us % 8;
             }
         }
-        if self.named > MOST / 2 || self.shapes.len() > SHAPES / 2 {
-            self.forget_unused(now_us.saturating_sub(FORGOTTEN_US));
-        }
+        self.make_room(now_us);
     }
 
-    fn forget_unused(&mut self, before_us: Micros) {
-        for place in 0..self.routes.len() as u16 {
-            if self.at(place).is_some_and(|route| route.inside == 0 && route.used_us < before_us) {
-                self.remove(place);
-            }
+    /// What nobody asks for is forgotten, where there are many.
+    fn make_room(&mut self, now_us: Micros) {
+        let is_full = |told: &Told| told.by_names >= A_SHAPE || told.by_last >= A_SHAPE;
+        let are_many = self.named > MOST / 2 || self.shapes.len() > SHAPES / 2;
+        if !are_many && !self.shapes.values().any(is_full) {
+            return;
         }
+        let is_unused = |route: &Route| {
+            let told = route.apart.and_then(|apart| self.shapes.get(&apart.shape));
+            let is_crowded = told.is_some_and(is_full) || self.named >= MOST;
+            let lasts_us = if is_crowded { CROWDED_OUT_US } else { FORGOTTEN_US };
+            route.inside == 0 && !route.refused && route.used_us < now_us.saturating_sub(lasts_us)
+        };
+        let found = self.routes.iter().enumerate();
+        let unused: Vec<u16> = found
+            .filter(|(_, route)| route.as_ref().is_some_and(is_unused))
+            .map(|(place, _)| place as u16)
+            .collect();
+        unused.into_iter().for_each(|place| self.remove(place));
     }
 
     fn remove(&mut self, place: u16) {
         let Some(route) = self.routes.get_mut(usize::from(place)).and_then(Option::take) else { return };
         self.places.remove(&route.key);
         self.free.push(place);
-        let Some(shape) = route.shape else { return };
-        self.named -= 1;
-        if let Some(told_apart) = self.shapes.get_mut(&shape) {
-            *told_apart -= 1;
-            if *told_apart == 0 {
-                self.shapes.remove(&shape);
-            }
+        if let (Some(apart), false) = (route.apart, route.refused) {
+            self.give_room(apart);
         }
     }
 

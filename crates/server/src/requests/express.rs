@@ -8,7 +8,7 @@ use wire::{Head, Millis};
 
 use super::{LATE_MS, Requests};
 use crate::exchange::Exchange;
-use crate::lanes::{End, Lane, Lanes, Pick};
+use crate::lanes::{End, Lane, Lanes, Outcome, Pick};
 use crate::log::Level;
 use crate::poller::Poller;
 
@@ -20,8 +20,8 @@ const LOOK_SOON_MS: Millis = 3;
 const TELL_MS: Millis = 2_000;
 /// So often it is logged, where it is always about the same routes.
 const LOG_MS: Millis = 600_000;
-/// Replies that say that the application knows no such path, or no such method there: no route has been called.
-const NO_ROUTE: [u16; 2] = [404, 405];
+/// Replies that say that the client should not have asked: perhaps there is no such route (RFC 9110 §15.5).
+const REFUSED: std::ops::Range<u16> = 400..500;
 
 /// What was said of those that wait.
 #[derive(Debug, Default)]
@@ -164,13 +164,14 @@ impl Requests {
         if exchange.lane.lane != Some(Lane::Express) || self.lanes.split().is_none() {
             self.engine.lined_up.count(exchange.status());
         }
-        let counts = !NO_ROUTE.contains(&exchange.status());
-        self.lanes.end(&mut exchange.lane, now_us, counts);
+        let is_refused = REFUSED.contains(&exchange.status());
+        let outcome = if is_refused { Outcome::Refused } else { Outcome::Answered };
+        self.lanes.end(&mut exchange.lane, now_us, outcome);
     }
 
     /// One that was taken is not begun now. Given back where it waits at the front, and not in a lane.
     pub(super) fn leave_unbegun(&mut self, mut exchange: Box<Exchange>) -> Option<Box<Exchange>> {
-        self.lanes.end(&mut exchange.lane, monotonic_us(), false);
+        self.lanes.end(&mut exchange.lane, monotonic_us(), Outcome::Unbegun);
         match self.lanes.place(&exchange.lane) {
             Lane::Express => Some(exchange),
             lane => {

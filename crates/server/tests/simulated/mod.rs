@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use server::lanes::{ByHand, Lane, Lanes, Mark, Order, Pick, Queues, Waits};
+use server::lanes::{ByHand, Lane, Lanes, Mark, Order, Outcome, Pick, Queues, Waits};
 
 pub const US: u64 = 1;
 pub const MS: u64 = 1_000;
@@ -302,7 +302,7 @@ impl Worker {
         let Some(lanes) = &mut self.lanes else { return };
         lanes.comes_back();
         if mark.ticket.is_some() {
-            lanes.end(mark, now, true);
+            lanes.end(mark, now, Outcome::Answered);
         } else if took >= LATE {
             let name = lanes.name(b"GET", path.as_bytes());
             lanes.note_late(name, (b"GET", path.as_bytes()), took, now);

@@ -1,11 +1,12 @@
 //! What is known of routes by their calls, played.
 
+use super::Outcome::{Answered, Refused, Unbegun};
 use super::*;
 
 /// A call from begin to end.
-fn call(routes: &mut Routes, path: &str, took_us: Micros, counts: bool) {
+fn call(routes: &mut Routes, path: &str, took_us: Micros, outcome: Outcome) {
     let place = enter(routes, path, 0);
-    routes.leave(place, took_us, counts);
+    routes.leave(place, took_us, outcome);
 }
 
 fn find(routes: &mut Routes, path: &str) -> (u64, Option<u16>) {
@@ -27,39 +28,159 @@ fn mean(routes: &mut Routes, path: &str) -> Option<Micros> {
 fn a_route_is_known_by_its_calls() {
     let mut routes = Routes::default();
     assert_eq!(mean(&mut routes, "/orders/17"), None);
-    call(&mut routes, "/orders/17", 100, true);
-    call(&mut routes, "/orders/18", 300, true);
+    call(&mut routes, "/orders/17", 100, Answered);
+    call(&mut routes, "/orders/18", 300, Answered);
     assert_eq!(mean(&mut routes, "/orders/19"), Some(200));
     assert_eq!(mean(&mut routes, "/orders"), None);
 }
 
-#[test]
-fn a_path_that_the_application_does_not_know_is_no_route() {
-    let mut routes = Routes::default();
-    for name in 0..10_000 {
-        call(&mut routes, &format!("/{}", "x".repeat(name % 30)), 100, false);
+/// A name of letters that is another one for each number.
+fn name(mut number: usize) -> String {
+    let mut letters = String::new();
+    while number > 0 {
+        letters.push((b'a' + (number % 26) as u8) as char);
+        number /= 26;
     }
+    letters
+}
+
+#[test]
+fn paths_that_the_application_refuses_are_known_for_a_while_and_take_no_room() {
+    let mut routes = Routes::default();
+    for number in 1..=REFUSED {
+        call(&mut routes, &format!("/{}", name(number)), 100, Refused);
+    }
+    assert_eq!(mean(&mut routes, &format!("/{}", name(1))), Some(100), "it finds a thread as others do");
+    call(&mut routes, &format!("/{}", name(REFUSED + 1)), 100, Refused);
+    assert_eq!(mean(&mut routes, &format!("/{}", name(1))), None);
+    for number in 0..10_000 {
+        call(&mut routes, &format!("/{}/{}", name(number), name(number)), 100, Refused);
+        assert!(routes.len() <= REFUSED && routes.refused.len() <= REFUSED);
+    }
+    assert!(routes.shapes.is_empty() && routes.named == 0);
+}
+
+#[test]
+fn who_is_inside_is_not_forgotten_though_others_are_refused_meanwhile() {
+    let mut routes = Routes::default();
+    let places: Vec<u16> =
+        (1..=REFUSED).map(|number| enter(&mut routes, &format!("/{}", name(number)), 0)).collect();
+    for &place in &places {
+        routes.known(place).expect("it is inside");
+        routes.leave(place, 100, Refused);
+    }
+    let again: Vec<u16> =
+        (1..=REFUSED).map(|number| enter(&mut routes, &format!("/{}", name(number)), 0)).collect();
+    assert_eq!(places, again);
+    for number in 1000..2000 {
+        call(&mut routes, &format!("/{}", name(number)), 100, Refused);
+    }
+    assert!(again.iter().all(|&place| routes.known(place).is_some_and(|route| route.inside == 1)));
+    again.iter().for_each(|&place| _ = routes.leave(place, 100, Refused));
+    for number in 2000..4000 {
+        call(&mut routes, &format!("/{}", name(number)), 100, Refused);
+    }
+    assert!(routes.len() <= REFUSED && routes.refused.len() <= REFUSED);
+}
+
+#[test]
+fn what_was_refused_first_and_is_answered_then_is_a_route() {
+    let mut routes = Routes::default();
+    call(&mut routes, "/login", 100, Refused);
+    call(&mut routes, "/login", 300, Answered);
+    for number in 0..10_000 {
+        call(&mut routes, &format!("/{}", name(number)), 100, Refused);
+    }
+    assert_eq!((mean(&mut routes, "/login"), routes.named, routes.shapes.len()), (Some(200), 1, 1));
+}
+
+#[test]
+fn a_call_that_was_not_begun_leaves_nothing() {
+    let mut routes = Routes::default();
+    call(&mut routes, "/login", 100, Unbegun);
     assert!(routes.len() == 0 && routes.shapes.is_empty());
+}
+
+#[test]
+fn quick_refusals_do_not_make_a_slow_route_quick_and_slow_ones_make_a_quick_one_slow() {
+    let mut routes = Routes::default();
+    call(&mut routes, "/export/17", 90_000, Answered);
+    for number in 0..1000 {
+        call(&mut routes, &format!("/export/{number}"), 50, Refused);
+    }
+    assert_eq!(mean(&mut routes, "/export/17"), Some(90_000));
+    call(&mut routes, "/view/17", 100, Answered);
+    call(&mut routes, "/view/17", 9_900, Refused);
+    assert_eq!(mean(&mut routes, "/view/17"), Some(5_000));
+}
+
+#[test]
+fn names_of_people_in_the_middle_do_not_make_one_route_of_what_is_behind_them() {
+    let mut routes = Routes::default();
+    for number in 1..1000 {
+        call(&mut routes, &format!("/u/{}/export", name(number)), 90_000, Answered);
+        if number > 500 {
+            call(&mut routes, &format!("/u/{}/profile/", name(number)), 90, Answered);
+            call(&mut routes, &format!("/u/{}/profile", name(number)), 80, Answered);
+        }
+    }
+    let new = name(5000);
+    assert_eq!(mean(&mut routes, &format!("/u/{new}/export")), Some(90_000));
+    assert_eq!(mean(&mut routes, &format!("/u/{new}/profile")), Some(80));
+    assert_eq!(mean(&mut routes, &format!("/u/{new}/profile/")), Some(90));
+    let path = format!("/u/{new}/export");
+    let place = find(&mut routes, &path).1.and_then(|place| routes.known(place)).map(Route::name);
+    assert_eq!(place, Some("GET /u/*/export"));
+}
+
+#[test]
+fn what_is_known_by_the_last_name_is_known_when_names_have_been_forgotten() {
+    let mut routes = Routes::default();
+    for number in 1..=usize::from(A_SHAPE) + 1 {
+        call(&mut routes, &format!("/u/{}/export", name(number)), 90_000, Answered);
+    }
+    routes.close_window(1, 0, &mut Vec::new());
+    let place = enter(&mut routes, &format!("/u/{}/export", name(500)), CROWDED_OUT_US + 1);
+    routes.close_window(1, CROWDED_OUT_US + 1, &mut Vec::new());
+    assert_eq!((routes.len(), routes.known(place).map(Route::name)), (1, Some("GET /u/*/export")));
+    assert_eq!(mean(&mut routes, &format!("/u/{}/export", name(501))), Some(90_000));
+}
+
+#[test]
+fn names_in_the_middle_and_at_the_end_share_what_is_left_of_them() {
+    let mut routes = Routes::default();
+    for number in 1..10_000 {
+        call(&mut routes, &format!("/u/{}/{}", name(number), name(number * 7)), 9_000, Answered);
+    }
+    assert_eq!(routes.len(), 2 * usize::from(A_SHAPE) + 1);
+    assert_eq!(mean(&mut routes, "/u/some/body"), Some(9_000));
+}
+
+#[test]
+fn where_a_shape_is_full_those_that_nobody_asks_for_make_room_sooner() {
+    for (more, left) in [(0, usize::from(A_SHAPE) + 1), (1, 1)] {
+        let mut routes = Routes::default();
+        for number in 1..=usize::from(A_SHAPE) {
+            call(&mut routes, &format!("/{}", name(number)), 100, Answered);
+        }
+        let at = CROWDED_OUT_US + more;
+        let place = enter(&mut routes, "/other/path", at);
+        routes.leave(place, 100, Answered);
+        routes.close_window(1, at, &mut Vec::new());
+        assert_eq!(routes.len(), left);
+    }
 }
 
 #[test]
 fn invented_paths_share_what_is_left_of_them() {
     let mut routes = Routes::default();
-    let name = |mut number: usize| {
-        let mut letters = String::new();
-        while number > 0 {
-            letters.push((b'a' + (number % 26) as u8) as char);
-            number /= 26;
-        }
-        letters
-    };
-    call(&mut routes, "/login", 50, true);
+    call(&mut routes, "/login", 50, Answered);
     for number in 1..20_000 {
-        call(&mut routes, &format!("/{}/{}", name(number), name(number * 7)), 9_000, true);
+        call(&mut routes, &format!("/{}/{}", name(number), name(number * 7)), 9_000, Answered);
     }
     assert!(routes.len() <= MOST + SHAPES + 100, "{} routes", routes.len());
     for number in 1..20_000 {
-        call(&mut routes, &format!("/articles/{}", name(number)), 9_000, true);
+        call(&mut routes, &format!("/articles/{}", name(number)), 9_000, Answered);
     }
     assert!(routes.len() <= MOST + SHAPES + 100, "{} routes", routes.len());
     assert_eq!(mean(&mut routes, "/login"), Some(50));
@@ -71,11 +192,11 @@ fn names_below_one_folder_take_no_room_from_others() {
     let mut routes = Routes::default();
     for number in 0..u32::from(A_SHAPE) + 10 {
         let title: String = (0..8).map(|bit| if number >> bit & 1 == 1 { 'a' } else { 'b' }).collect();
-        call(&mut routes, &format!("/articles/{title}"), 100, true);
+        call(&mut routes, &format!("/articles/{title}"), 100, Answered);
     }
     assert_eq!(routes.len(), usize::from(A_SHAPE) + 1);
-    call(&mut routes, "/reports/yearly", 70_000, true);
-    call(&mut routes, "/reports/list", 70, true);
+    call(&mut routes, "/reports/yearly", 70_000, Answered);
+    call(&mut routes, "/reports/list", 70, Answered);
     assert_eq!(mean(&mut routes, "/reports/yearly"), Some(70_000));
 }
 
@@ -87,22 +208,22 @@ fn those_that_nobody_asks_for_make_room() {
         for number in 0..u32::from(A_SHAPE) {
             let title: String = (0..8).map(|bit| if number >> bit & 1 == 1 { 'a' } else { 'b' }).collect();
             let folder: String = (0..=folder).map(|_| 'f').collect();
-            call(&mut routes, &format!("/{folder}/{title}"), 100, true);
+            call(&mut routes, &format!("/{folder}/{title}"), 100, Answered);
         }
     }
     let place = enter(&mut routes, "/f/aabbaabb", FORGOTTEN_US);
     routes.close_window(1, FORGOTTEN_US + 1, &mut Vec::new());
     assert_eq!(routes.len(), 1);
-    routes.leave(place, 100, true);
+    routes.leave(place, 100, Answered);
 }
 
 #[test]
 fn a_place_that_another_route_has_now_is_not_entered() {
     let mut routes = Routes::default();
-    call(&mut routes, "/first", 100, true);
+    call(&mut routes, "/first", 100, Answered);
     let found = find(&mut routes, "/first");
     routes.remove(0);
-    call(&mut routes, "/second", 100, true);
+    call(&mut routes, "/second", 100, Answered);
     let place = routes.enter(found, (b"GET", b"/first"), 0);
     assert_eq!((found.1, routes.known(place).map(Route::name)), (Some(0), Some("GET /first")));
 }
@@ -117,14 +238,14 @@ fn calls_that_take_long_count_before_they_end() {
     assert_eq!(mean(&mut routes, "/slow"), None);
     assert_eq!(routes.add_long(place, 9_000, 9), Some(9_000));
     routes.forget_long();
-    assert_eq!(routes.leave(place, 50_000, true), Some(50_000));
+    assert_eq!(routes.leave(place, 50_000, Answered), Some(50_000));
 }
 
 #[test]
 fn calls_that_take_long_together_outweigh_the_quick_ones_before_them() {
     let mut routes = Routes::default();
     for _ in 0..10_000 {
-        call(&mut routes, "/grows", 100, true);
+        call(&mut routes, "/grows", 100, Answered);
     }
     let places: Vec<u16> = (0..4).map(|_| enter(&mut routes, "/grows", 0)).collect();
     let means: Vec<_> = places.iter().map(|&place| routes.add_long(place, 6_000, 4)).collect();
@@ -137,7 +258,7 @@ fn calls_that_take_long_together_outweigh_the_quick_ones_before_them() {
 fn people_are_told_what_calls_take_and_not_how_old_those_inside_are() {
     let mut routes = Routes::default();
     for _ in 0..100 {
-        call(&mut routes, "/report", 50_000, true);
+        call(&mut routes, "/report", 50_000, Answered);
     }
     let places: Vec<u16> = (0..4).map(|_| enter(&mut routes, "/report", 0)).collect();
     places.iter().for_each(|&place| {
@@ -155,10 +276,10 @@ fn until_a_call_has_ended_that_took_so_long_people_are_told_that_it_is_at_least_
     assert_eq!(told(&routes), (None, false));
     routes.add_long(place, 16_000, 9);
     assert_eq!(told(&routes), (Some(16_000), true));
-    call(&mut routes, "/report", 100, true);
+    call(&mut routes, "/report", 100, Answered);
     assert_eq!(told(&routes), (Some(8_050), true), "one that was quick says nothing of this one");
     routes.forget_long();
-    routes.leave(place, 1_000_000, true);
+    routes.leave(place, 1_000_000, Answered);
     assert_eq!(told(&routes), (Some(500_050), false));
 }
 
@@ -166,12 +287,12 @@ fn until_a_call_has_ended_that_took_so_long_people_are_told_that_it_is_at_least_
 fn a_route_that_has_become_quick_is_soon_known_as_such() {
     let mut routes = Routes::default();
     for _ in 0..1000 {
-        call(&mut routes, "/report", 400_000, true);
+        call(&mut routes, "/report", 400_000, Answered);
     }
     let mut windows = 0;
     while mean(&mut routes, "/report") > Some(5_000) {
         for _ in 0..100 {
-            call(&mut routes, "/report", 100, true);
+            call(&mut routes, "/report", 100, Answered);
         }
         routes.close_window(200_000, 0, &mut Vec::new());
         windows += 1;
