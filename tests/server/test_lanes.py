@@ -237,6 +237,20 @@ def test_a_route_that_is_said_to_be_slow_leaves_a_thread_from_the_first_request_
     assert {answer(sock)[0] for sock in crowd} == {200}
 
 
+@pytest.mark.parametrize("threads", [2, 3, THREADS])
+def test_a_route_that_is_said_to_be_quick_keeps_a_thread_from_the_first_request_on(serve: Serve, threads: int) -> None:
+    """Of as few threads as there are, and though nobody knows yet that the others are slow."""
+    said = ("--threads", str(threads), "--lanes", "/gate=quick,/inside=quick")
+    served = serve("lanes:application", "--workers", "1", *said, *FOR_EVER)
+    crowd = [asked(served, "/report/yearly") for _ in range(threads + 2)]
+    served.until(lambda: inside(served) == threads - 1)
+    served.until(lambda: queued(served) == 3)
+    assert inside(served) == threads - 1
+    served.until(lambda: f"1 of {threads} threads is kept for quick ones" in served.order("status")[1])
+    ask(served, "/gate?open")
+    assert {answer(sock)[0] for sock in crowd} == {200}
+
+
 def test_a_route_has_no_more_requests_inside_than_its_limit_says(serve: Serve, tmp_path: Path) -> None:
     """Others of its kind wait, and nobody else."""
     (tmp_path / "forehand.toml").write_text('[route_limits]\n"/report" = 2\n"/report/tiny" = 1\n')

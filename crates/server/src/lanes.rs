@@ -88,6 +88,8 @@ pub struct Lanes {
     threads: u32,
     /// They never sleep, as something is said by hand.
     always: bool,
+    /// Some routes are quick as somebody says so.
+    quick_by_hand: bool,
     awake: bool,
     /// Requests that were begun and have not come back.
     out: u32,
@@ -122,6 +124,7 @@ impl Lanes {
         let mut lanes = Self {
             threads,
             always,
+            quick_by_hand: by_hand.says_quick(),
             awake: false,
             limits: RouteLimits::new(&by_hand.limits),
             by_hand: by_hand.clone(),
@@ -212,11 +215,14 @@ impl Lanes {
         let found = self.routes.find(name, route);
         let mean_us = found.1.and_then(|place| self.routes.known(place)).and_then(routes::Route::mean_us);
         let lane = match (mean_us, self.split) {
-            // With so few threads nothing but what is said is slow.
-            (None, _) if self.has_lanes() => Lane::Unknown,
+            // With so few threads nothing is slow but what is said, and what takes a thread from those that are quick
+            // because it is said.
+            (None, _) if self.tells_apart() => Lane::Unknown,
             (Some(mean_us), Some(split)) if mean_us >= split.at_us => Lane::Slow,
-            // The rule has not been asked since it took so long.
-            (Some(mean_us), None) if mean_us >= SLOW_US && self.has_lanes() && !self.alike => Lane::Slow,
+            // The rule has not been asked since it took so long, or keeps no thread, where one is kept all the same.
+            (Some(mean_us), None) if mean_us >= SLOW_US && self.tells_apart() && !self.are_alike() => {
+                Lane::Slow
+            }
             _ => Lane::Express,
         };
         let short = mean_us.is_some_and(|mean_us| mean_us < SHORT_US);
@@ -363,7 +369,7 @@ impl Lanes {
 
     /// A quick route of which somebody else knows, by its method and path: its calls take so long on average.
     pub fn learn(&mut self, name: &str, mean_us: Micros, now_us: Micros) {
-        if self.has_lanes() && mean_us < SLOW_US && self.routes.learn(name, mean_us, now_us) {
+        if self.tells_apart() && mean_us < SLOW_US && self.routes.learn(name, mean_us, now_us) {
             self.early.knows_quick = true;
         }
     }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use wire::percent_decoded;
 
-use super::Lane;
+use super::{Lane, Lanes};
 
 /// A prefix of a path, decoded, and what is said of the routes below it.
 pub type Below<T> = (Vec<u8>, T);
@@ -73,6 +73,11 @@ impl ByHand {
         self.lanes.is_empty() && self.limits.is_empty()
     }
 
+    /// Some routes are said to be quick: a thread is kept for them, of as few as there are.
+    pub fn says_quick(&self) -> bool {
+        self.lanes.iter().any(|(_, lane)| *lane == Lane::Express)
+    }
+
     /// What of this is said, by the names of its options.
     pub fn said(&self) -> Vec<&'static str> {
         let said = [
@@ -101,6 +106,27 @@ impl ByHand {
     /// How much a path matters.
     pub fn priority(&self, path: &[u8]) -> Priority {
         said_of(&self.priorities, path).unwrap_or(Priority::Normal)
+    }
+}
+
+/// What of it changes who is told apart.
+impl Lanes {
+    /// True: some routes are said to be quick, and there is a thread that can be kept for them.
+    #[inline]
+    pub(super) fn keeps_by_hand(&self) -> bool {
+        self.always && self.quick_by_hand
+    }
+
+    /// Whoever is not known to be quick waits beside the front.
+    #[inline]
+    pub(super) fn tells_apart(&self) -> bool {
+        self.has_lanes() || self.keeps_by_hand()
+    }
+
+    /// True: nobody is told apart, as the rule has found that all take about as long. Who is quick by hand is, whatever it has found.
+    #[inline]
+    pub(super) fn are_alike(&self) -> bool {
+        self.alike && !self.keeps_by_hand()
     }
 }
 

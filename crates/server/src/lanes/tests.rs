@@ -380,8 +380,47 @@ fn what_is_said_by_hand_goes_before_what_is_measured() {
         }
         assert_eq!((played.judge("/export/17"), played.judge("/health")), (Lane::Slow, Lane::Express));
         assert_eq!(played.lanes.kept(), 1, "{threads} threads");
+        assert_eq!(played.judge("/never-seen"), Lane::Unknown, "{threads} threads");
+    }
+}
+
+#[test]
+fn where_nothing_is_said_to_be_quick_few_threads_do_all_but_what_is_said_to_be_slow() {
+    for threads in [2, 3, 8] {
+        let mut slow = by_hand();
+        slow.lanes.retain(|(_, lane)| *lane == Lane::Slow);
+        let mut played = Played { lanes: Lanes::new(threads, &slow), now: MS };
         let unknown = if threads < FEWEST_THREADS { Lane::Express } else { Lane::Unknown };
         assert_eq!(played.judge("/never-seen"), unknown, "{threads} threads");
+        assert_eq!(played.judge("/export"), Lane::Slow);
+    }
+}
+
+#[test]
+fn what_is_said_to_be_quick_keeps_a_thread_of_two_already() {
+    for threads in [2, 3, 8] {
+        let lanes = vec![(b"/login".to_vec(), Lane::Express)];
+        let by_hand = ByHand { lanes, ..ByHand::default() };
+        let mut played = Played { lanes: Lanes::new(threads, &by_hand), now: MS };
+        for known in [false, true] {
+            let (login, other) = (played.judge("/login"), played.judge("/other"));
+            assert_eq!((login, other), (Lane::Express, if known { Lane::Slow } else { Lane::Unknown }));
+            let inside: Vec<Mark> = (1..threads).map(|_| played.begin("/other")).collect();
+            played.pass(DECIDE_US);
+            for lane in [Lane::Unknown, Lane::Slow] {
+                assert!(!played.lanes.admits_any(&waiting(&[lane])), "{threads} threads, {lane:?}");
+            }
+            if known {
+                let (words, routes) = played.lanes.words(&waiting(&[Lane::Slow])).expect("one waits");
+                assert!(words.contains(&format!("1 of {threads} threads is kept for quick ones")), "{words}");
+                assert_eq!(routes, ["GET /other"]);
+            }
+            inside.into_iter().for_each(|mark| played.end(mark));
+        }
+        // The rule finds nothing quicker, and would have all threads for it.
+        assert!(played.lanes.split().is_none_or(|split| split.reserve == 0));
+        played.call("/quick-by-itself", 50);
+        assert_eq!(played.judge("/quick-by-itself"), Lane::Express);
     }
 }
 

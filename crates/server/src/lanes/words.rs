@@ -3,6 +3,7 @@
 //! Knows: who waits in lanes, and which routes are slow. Does not know: who is told. Runs under the baton.
 
 use super::queues::Queues;
+use super::rule::SLOW_US;
 use super::{Lane, Lanes, Waits, routes};
 
 /// So many slow routes are named in messages.
@@ -40,8 +41,12 @@ impl Lanes {
 
     /// Why so many requests do not get a thread, and the slow routes.
     fn slow_words(&self, waiting: usize) -> Option<(String, Vec<String>)> {
-        let split = self.split?;
-        let is_slow = |route: &&routes::Route| route.mean_us().is_some_and(|mean_us| mean_us >= split.at_us);
+        let at_us = match self.split {
+            Some(split) => split.at_us,
+            None if self.keeps_by_hand() => SLOW_US,
+            None => return None,
+        };
+        let is_slow = |route: &&routes::Route| route.mean_us().is_some_and(|mean_us| mean_us >= at_us);
         let mut slow: Vec<_> =
             self.routes.all().filter(is_slow).map(|route| (route.name(), route.told_us())).collect();
         slow.sort_unstable_by_key(|&(name, took_us)| (std::cmp::Reverse(took_us), name));
