@@ -12,6 +12,7 @@ import os
 from forehand import tls_options, tracing_options
 from forehand.certificates import speaks_https
 from forehand.kinds import others
+from forehand.lanes import dropped
 from forehand.listen import GATEWAYS, judge, kind_and_place
 from forehand.settings import DEFAULT, FILE, OPTIONS, Settings
 
@@ -124,7 +125,7 @@ def _lanes(settings: Settings) -> str:
             return f"{name} is about threads: with worker_class gevent each request has a greenlet, and none is kept"
         if settings["interface"] == "asgi":
             return f"{name} is about threads, and interface says asgi, where requests run in an event loop"
-    return ""
+    return dropped(settings)
 
 
 def _greenlets(settings: Settings) -> str:

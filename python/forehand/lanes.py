@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 WORDS = ("slow", "quick")
 #: How much a route matters.
 PRIORITIES = ("high", "normal", "low")
+#: What the name of a header may have beside letters and digits (RFC 9110, 5.6.2).
+TOKEN = "!#$%&'*+-.^_`|~"
 #: More limits than these are not told apart.
 MOST = 200
 #: What no path has before it is decoded, or what stands for something in other servers' patterns.
@@ -72,11 +74,25 @@ def check_priorities(values: list[str]) -> None:
 
 
 def check_fair_by(value: str) -> None:
-    """Empty, `client`, or a header. ValueError says what is wrong."""
+    """Empty, `client`, or a header (RFC 9110, 5.1: a token). ValueError says what is wrong."""
     kind, _, name = value.partition(":")
-    good = name and all(char.isalnum() or char in "-_" for char in name) if kind == "header" else not name
+    good = name and all(char.isascii() and (char.isalnum() or char in TOKEN) for char in name)
+    if kind != "header":
+        good = not name
     if kind not in ("", "client", "header") or not good:
         raise ValueError(f"'{value}' is neither client nor header:NAME, such as header:X-Api-Key")
+
+
+def dropped(settings: Any) -> str:
+    """Why no request has the header that `--fair-by` names, though it is one, in a sentence; empty: all is well."""
+    kind, _, name = settings["fair_by"].partition(":")
+    if kind != "header" or "_" not in name or "underscore-names" in settings["http_relax"]:
+        return ""
+    return (
+        f"fair_by says header:{name}, and names of headers with an underscore are dropped, so that all clients would "
+        f"share one turn: write header:{name.replace('_', '-')}, which clients are to send, or add underscore-names "
+        "to http_relax"
+    )
 
 
 def check_lanes(values: list[str]) -> None:

@@ -570,6 +570,9 @@ def test_those_that_are_refused_together_are_told_to_come_back_at_different_time
         (("--priorities", "/a=urgent"), "--priorities: '/a=urgent' is not /PREFIX=high"),
         (("--fair-by", "cookie"), "--fair-by: 'cookie' is neither client nor header:NAME"),
         (("--fair-by", "header:"), "--fair-by: 'header:' is neither client nor header:NAME"),
+        (("--fair-by", "header:\u00e9"), "--fair-by: 'header:\u00e9' is neither client nor header:NAME"),
+        (("--fair-by", "header:X Key"), "--fair-by: 'header:X Key' is neither client nor header:NAME"),
+        (("--fair-by", "header:X_Key"), "would share one turn: write header:X-Key"),
         (("--route-limits", "/a=0"), "--route-limits: '/a=0' is not /PREFIX=N"),
         (("--route-limits", "/a=1025"), "--route-limits: '/a=1025' is not /PREFIX=N"),
         (("--lanes", "/a=slow", "--worker-class", "gevent"), "lanes is about threads"),
@@ -589,6 +592,7 @@ def test_what_cannot_be_meant_of_routes_is_told(options: tuple[str, ...], words:
         (("--threads", "1", "--lanes", "/a=slow"), "lanes: without effect with one thread"),
         (("--threads", "8", "--route-limits", "/a=7,/b=8"), "route_limits: /b=8 is without effect, as a worker has 8"),
         (("--threads", "3", "--fair-by", "client"), ""),
+        (("--fair-by", "header:X_Key", "--http-relax", "underscore-names"), ""),
         (("--threads", "4", "--fair-by", "client", "--route-limits", "/a=3", "--lanes", "/a=slow"), ""),
     ],
 )
