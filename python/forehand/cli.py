@@ -14,6 +14,7 @@ import sys
 
 from forehand import __version__, descriptors, errors
 from forehand.commands import COMMANDS, OTHER_COMMANDS, OTHERS_VERBS, OTHERS_WORDS
+from forehand.digits import is_whole
 from forehand.errors import Problem, near
 
 TYPE_CHECKING = False
@@ -203,9 +204,9 @@ def _instead_of(word: str, grammar: Parser, target: str, arguments: list[str]) -
                 f"; the opposite is --no-{before[2:]}" if f"--no-{before[2:]}" in grammar._option_string_actions else ""
             )
             return f"{before} takes no value: leave '{value}' out{other}"
-    if word.isdecimal():
+    if is_whole(word):
         return f"a port is an option: --port {word}"
-    if word.rpartition(":")[2].isdecimal():
+    if is_whole(word.rpartition(":")[2]):
         return f"an address is an option: --bind {word}"
     return f"leave '{word}' out; options begin with --, and `forehand --help` lists them"
 

@@ -8,6 +8,7 @@ Knows: `/PREFIX=WORD`, `/PREFIX=N` and `/PREFIX=TIME`, and which of that cannot 
 
 from __future__ import annotations
 
+from forehand.digits import is_whole
 from forehand.option import PARSERS
 
 TYPE_CHECKING = False
@@ -37,7 +38,7 @@ def lane(text: str) -> tuple[str, bool]:
 def limit(text: str) -> tuple[str, int]:
     """`/export=4` as (prefix, requests). ValueError says what is wrong."""
     prefix, equals, number = text.rpartition("=")
-    if not equals or not prefix.startswith("/") or not number.isdecimal() or not 1 <= int(number) <= 1024:
+    if not equals or not prefix.startswith("/") or not is_whole(number) or not 1 <= int(number) <= 1024:
         raise ValueError(f"'{text}' is not /PREFIX=N, where N requests, from 1 to 1024, may be inside at the same time")
     return _prefix(text, prefix), int(number)
 
@@ -113,9 +114,25 @@ def check_times(values: list[str]) -> None:
 
 
 def _check(prefixes: list[str]) -> None:
+    seen: dict[bytes, str] = {}
     for prefix in prefixes:
+        other = seen.setdefault(_decoded(prefix), prefix)
         if prefixes.count(prefix) > 1:
             raise ValueError(f"'{prefix}' is there twice")
+        if other != prefix:
+            raise ValueError(f"'{prefix}' is the same path as '{other}', encoded in another way: it is there twice")
+
+
+def _decoded(prefix: str) -> bytes:
+    """A prefix as paths are compared with it (`crates/wire/src/percent.rs`): what is no encoding stays."""
+    first, *others = prefix.encode().split(b"%")
+    found = first
+    for part in others:
+        try:
+            found += bytes((int(part[:2], 16),)) + part[2:] if part[:2].isalnum() and len(part) > 1 else b"%" + part
+        except ValueError:
+            found += b"%" + part
+    return found
 
 
 def doubts(settings: Any) -> list[str]:

@@ -12,6 +12,7 @@ import os
 import stat
 
 from forehand import errors
+from forehand.digits import is_whole
 from forehand.errors import Problem
 
 TYPE_CHECKING = False
@@ -110,7 +111,7 @@ def kind_and_place(address: str) -> tuple[str, str]:
         if not place or "://" in place and not place.startswith("fd://"):
             raise _bad(address)
         return word, place
-    if colon and word in KINDS and not place.startswith("//") and place and not place.isdigit():
+    if colon and word in KINDS and not place.startswith("//") and place and not is_whole(place):
         raise Problem(errors.USAGE, f"'{address}' is not an address", hint=f"write {word}://{place}")
     scheme, colon, place = address.partition("://")
     if not colon:
@@ -131,7 +132,7 @@ def secured(address: str) -> str:
     """The same place for HTTPS, unless the address says what is spoken there: where certificates are named, HOST:PORT
     means HTTPS, as with other servers."""
     word, _, place = address.partition(":")
-    says = "://" in address or word in ("unix", *GATEWAYS) or word in KINDS and not place.isdigit()
+    says = "://" in address or word in ("unix", *GATEWAYS) or word in KINDS and not is_whole(place)
     return address if says else f"https://{address}"
 
 
@@ -167,7 +168,7 @@ def _open_place(place: str, address: str, plan: dict[str, Any]) -> list[Listener
 def split(address: str) -> tuple[str, int]:
     """Host and port of an address; the port defaults to 8000. Raises Problem."""
     text = kind_and_place(address)[1].rstrip("/")
-    if text.isdigit():
+    if is_whole(text):
         return "127.0.0.1", _port(text, address)
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
@@ -187,7 +188,7 @@ def split(address: str) -> tuple[str, int]:
 
 
 def _port(text: str, address: str) -> int:
-    if not text.isdigit():
+    if not is_whole(text):
         raise _bad(address)
     if int(text) > HIGHEST_PORT:
         hint = f"ports end at {HIGHEST_PORT}; 0 is any that is free"
@@ -208,7 +209,7 @@ def judge(address: str) -> None:
         if place == "unix:":
             raise _bad(address)
     elif place.startswith("fd://"):
-        if not place[5:].isdigit():
+        if not is_whole(place[5:]):
             raise _bad(address)
     else:
         split(address)
@@ -267,7 +268,7 @@ def _inet(host: str, port: int, backlog: int, defer: bool) -> Listener:
 
 def _inherited(address: str, backlog: int) -> Listener:
     number = address[5:]
-    if not number.isdigit():
+    if not is_whole(number):
         raise _bad(address)
     try:
         sock = socket.socket(fileno=int(number))

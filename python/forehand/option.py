@@ -5,6 +5,8 @@ Knows: kinds and their words. Does not know: which options there are (`settings.
 
 from __future__ import annotations
 
+from forehand.digits import number
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +154,7 @@ def joined(value: Any) -> Any:
 
 def _int(text: str) -> int:
     try:
-        return int(text)
+        return int(number(text))
     except ValueError:
         raise ValueError(f"'{text}' is not {WORDS['int']}") from None
 
@@ -168,12 +170,12 @@ def _scaled(text: str, units: dict[str, float], words: str) -> float:
     digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     unit = text.strip()[len(digits) :].lower()
     try:
-        number = float(digits)
+        amount = float(number(digits, float))
     except ValueError:
         raise ValueError(f"'{text}' is not {words}") from None
-    if unit not in units or number != number or number in (float("inf"), float("-inf")):
+    if unit not in units or amount != amount or amount in (float("inf"), float("-inf")):
         raise ValueError(f"'{text}' is not {words}")
-    return number * units[unit]
+    return amount * units[unit]
 
 
 SIZES: dict[str, float] = {
@@ -203,7 +205,7 @@ def _auto(kind: str) -> Callable[[str], int | str]:
 
     def parse(text: str) -> int | str:
         try:
-            return "auto" if text.strip().lower() == "auto" else int(text)
+            return "auto" if text.strip().lower() == "auto" else int(number(text))
         except ValueError:
             raise ValueError(f"'{text}' is not {WORDS[kind]}") from None
 

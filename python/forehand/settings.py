@@ -9,6 +9,7 @@ which defines them. Does not know: what an option does.
 from __future__ import annotations
 
 from forehand import _core, lanes, sendfile, static_files, tls_options, tracing_options
+from forehand.digits import number
 from forehand.listen import check_port, secured
 from forehand.option import Option, joined
 from forehand.supervisor import options as supervision
@@ -75,7 +76,7 @@ def _mount(value: str) -> None:
 
 def _mode(value: str) -> None:
     try:
-        good = 0 <= int(value, 8) <= 0o777
+        good = 0 <= number(value, base=8) <= 0o777
     except ValueError:
         good = False
     if not good:

@@ -9,6 +9,7 @@ import os
 import re
 
 from forehand import errors
+from forehand.digits import is_whole
 from forehand.errors import Problem, near
 
 TYPE_CHECKING = False
@@ -64,7 +65,7 @@ def _put(mount: dict[str, Any], name: str, value: str) -> None:
     if name == "try":
         mount["try"] = True
     elif name == "max-age":
-        if not value.isascii() or not value.isdigit() or int(value) > 1 << 31:
+        if not is_whole(value) or int(value) > 1 << 31:
             raise ValueError(f"max-age={value}: that is no number of seconds up to {1 << 31}")
         mount["max_age"] = int(value)
     elif name == "immutable":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from forehand import errors
+from forehand.digits import number as _number
 from forehand.errors import Problem
 
 TYPE_CHECKING = False
@@ -109,7 +110,7 @@ def doubts(sample: str, variables: dict[str, str]) -> list[str]:
 def _share(text: str) -> float | None:
     """A number from 0 to 1; None: it is none."""
     try:
-        number = float(text)
+        number = float(_number(text, float))
     except ValueError:
         return None
     return number if 0 <= number <= 1 else None

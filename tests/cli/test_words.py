@@ -206,6 +206,28 @@ def test_two_that_contradict_each_other_are_refused(words: list[str], answer: st
     assert (status, answer in text) == (2, True), text
 
 
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["--threads", "\u0663"], "--threads: '\u0663' is not a whole number or 'auto'"),
+        (["--workers", "\u0663"], "--workers: '\u0663' is not a number of processes or 'auto'"),
+        (["--backlog", "\u0661\u0660"], "--backlog: '\u0661\u0660' is not a whole number"),
+        (["--limit-header-bytes", "\u0663k"], "--limit-header-bytes: '\u0663k' is not a size"),
+        (["--header-timeout", "\u0663s"], "--header-timeout: '\u0663s' is not a time"),
+        (["--request-timeouts", "/a=\u0663"], "--request-timeouts: '\u0663' is not a time"),
+        (["--socket-mode", "\u0666\u0660"], "--socket-mode: '\u0666\u0660' is not an octal mode"),
+        (["--umask", "\u0660"], "--umask: '\u0660' is not an octal mask"),
+        (["--bind", "127.0.0.1:\u0668\u0660"], "'127.0.0.1:\u0668\u0660' is not an address"),
+        (["--bind", "127.0.0.1:\u00b2"], "'127.0.0.1:\u00b2' is not an address"),
+        (["--statsd-host", "localhost:\u0668"], "'localhost:\u0668' is not HOST:PORT"),
+    ],
+)
+def test_numbers_have_the_digits_of_ascii(words: list[str], answer: str) -> None:
+    """Others look like what is meant to those who read them, and like something else to everybody beside."""
+    status, text = run("behaviours", "--check", *words)
+    assert (status, answer in text) == (2, True), text
+
+
 def test_a_factory_that_is_called_twice_is_refused() -> None:
     status, text = run("behaviours:make()", "--factory", "--check")
     assert (status, "is a call already" in text) == (2, True), text

@@ -7,6 +7,7 @@ table of `forehand.settings`.
 from __future__ import annotations
 
 from forehand import lanes, tracing_options
+from forehand.digits import is_whole, number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _readiness(value: str) -> None:
 
 
 def _pid_file(value: str) -> None:
-    if value.isdigit():
+    if is_whole(value):
         # daphne's -p is a port.
         raise ValueError(
             f"'{value}' looks like a port, which is --port or -b :{value}; a file of that name is ./{value}"
@@ -81,7 +82,7 @@ def _pid_file(value: str) -> None:
 
 def _umask(value: str) -> None:
     try:
-        good = not value or 0 <= int(value, 8) <= 0o777
+        good = not value or 0 <= number(value, base=8) <= 0o777
     except ValueError:
         good = False
     if not good:
@@ -150,7 +151,7 @@ def options(make: Any) -> Iterator[Any]:
 
 def _statsd(value: str) -> None:
     host, _, port = value.rpartition(":")
-    if value and not (value.startswith("unix://") or (host and port.isdigit() and int(port) < 65536)):
+    if value and not (value.startswith("unix://") or (host and is_whole(port) and int(port) < 65536)):
         raise ValueError(f"'{value}' is not HOST:PORT or unix://PATH")
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 
 from forehand import errors
+from forehand.digits import number
 from forehand.supervisor import lasting, log, rerun
 from forehand.supervisor.state import DRAINING, LEAVING, READY, WAITING, rules_of
 
@@ -220,7 +221,7 @@ def _pass_on(supervisor: Supervisor, client: Client, word: str, rest: str) -> No
 def _scale(supervisor: Supervisor, client: Client, rest: str) -> None:
     now = supervisor.state.rules.wanted
     try:
-        count = now + int(rest) if rest[:1] in "+-" else int(rest)
+        count = now + int(number(rest)) if rest[:1] in "+-" else int(number(rest))
     except ValueError:
         text = f"'{rest}' is not a number of workers: give +1, -1 or a number"
         client.tell(ok=False, text=text, status=errors.USAGE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from forehand import errors
+from forehand.digits import is_whole
 from forehand.errors import Problem
 
 
@@ -21,15 +22,15 @@ def resolve(user: str, group: str, option: str = "") -> tuple[int, int, str]:
     uid, gid, name = -1, -1, ""
     if user:
         try:
-            entry = pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
+            entry = pwd.getpwuid(int(user)) if is_whole(user) else pwd.getpwnam(user)
             uid, gid, name = entry.pw_uid, entry.pw_gid, entry.pw_name
         except KeyError:
-            if not user.isdigit():
+            if not is_whole(user):
                 raise Problem(errors.USAGE, f"--{option}user: there is no user '{user}'") from None
             uid = int(user)
     if group:
         try:
-            gid = int(group) if group.isdigit() else grp.getgrnam(group).gr_gid
+            gid = int(group) if is_whole(group) else grp.getgrnam(group).gr_gid
         except KeyError:
             raise Problem(errors.USAGE, f"--{option}group: there is no group '{group}'") from None
     return uid, gid, name

@@ -17,6 +17,7 @@ from collections import Counter
 from typing import Any
 
 from forehand import _core, errors
+from forehand.digits import is_whole
 from forehand.errors import Problem
 from forehand.inside import asking
 from forehand.supervisor.situation import RUNNING, SENDING
@@ -48,7 +49,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def _count(text: str) -> int:
     text = text.strip()
-    if not text.isdecimal():
+    if not is_whole(text):
         raise argparse.ArgumentTypeError(f"'{text}' is no number from 0 on")
     return int(text)
 
