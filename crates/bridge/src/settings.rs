@@ -19,6 +19,7 @@ use server::lanes::rule::FEWEST_THREADS;
 use server::lanes::{ByHand, FairBy, Lane, Priority};
 use server::listener::{Kind, Listener};
 use server::log::{Form, Level, Log};
+use server::mounted::Mounted;
 use server::request_deadlines::RequestTimeouts;
 use server::request_id::RequestIds;
 use server::scoreboard::Scoreboard;
@@ -98,7 +99,8 @@ impl Settings {
         let form = Form::parse(&get::<String>(settings, "log_form", String::new())?);
         let log = Log::new(get(settings, "log_fd", 2)?, level, limits.error_log_rate, form)
             .unwrap_or_else(|_| Log::none());
-        let trust: String = get(settings, "forwarded_allow_ips", LOCAL.into())?;
+        let (trust, script_name) = (trust(settings)?, script_name(settings)?);
+        let mounted = Mounted::new(script_name.clone().into_bytes(), trust.clone());
         let (scoreboard, handoff) = scoreboard(settings)?;
         let threads_auto = threads_auto(settings)?;
         let threads = begun_with(settings, threads_auto, scoreboard.as_ref())?;
@@ -117,7 +119,7 @@ impl Settings {
             tracing,
             spans,
             ask_routes: get(settings, "ask_routes", false)?,
-            slow_after: slow_after(settings)?,
+            slow_after: slow_after(settings)?.of_mounted(mounted.clone()),
             https: get::<String>(settings, "url_scheme", "http".into())? == "https",
             handoff,
             shared_listeners: get(settings, "shared_listeners", false)?,
@@ -127,6 +129,7 @@ impl Settings {
             max_requests: max_requests(settings)?,
             request_timeouts: request_timeouts(settings, &limits)?,
             by_hand: by_hand(settings)?,
+            mounted,
             sendfile: sendfile(settings)?,
             health_paths: health_paths(settings, &limits)?,
             mounts: crate::static_mounts::read(get(settings, "static", Vec::new())?)?,
@@ -134,10 +137,7 @@ impl Settings {
             proxy_from: parse_trust(&get::<String>(settings, "proxy_protocol_from", LOCAL.into())?)?,
             gateway_from: parse_trust(&get::<String>(settings, "gateway_allow", LOCAL.into())?)?,
             proxy_tls: get(settings, "proxy_protocol_tls", false)?,
-            trust: of_family(
-                parse_trust(&trust)?,
-                &get::<String>(settings, "forwarded_headers", String::new())?,
-            ),
+            trust,
             server_header: get::<String>(settings, "server_header", String::new())?.into_bytes(),
             request_buffering: get(settings, "request_buffering", true)?,
             access: access(settings, &log)?,
@@ -152,7 +152,7 @@ impl Settings {
             log,
             threads,
             watch_routes: get(settings, "watch_routes", false)?,
-            script_name: get::<String>(settings, "script_name", String::new())?.trim_end_matches('/').into(),
+            script_name,
             url_scheme: get(settings, "url_scheme", "http".into())?,
             multiprocess: get(settings, "multiprocess", false)?,
         })
@@ -221,6 +221,19 @@ fn statistics(settings: &Bound<'_, PyDict>) -> PyResult<Option<&'static [AtomicU
     let words = segment::join(fd, row)?;
     crate::collector::watch(settings.py(), words)?;
     Ok(Some(words))
+}
+
+/// Who is believed that speaks for others, and what of it.
+fn trust(settings: &Bound<'_, PyDict>) -> PyResult<Trust> {
+    Ok(of_family(
+        parse_trust(&get::<String>(settings, "forwarded_allow_ips", LOCAL.into())?)?,
+        &get::<String>(settings, "forwarded_headers", String::new())?,
+    ))
+}
+
+/// Where the application is mounted, as the server was told.
+fn script_name(settings: &Bound<'_, PyDict>) -> PyResult<String> {
+    Ok(get::<String>(settings, "script_name", String::new())?.trim_end_matches('/').into())
 }
 
 /// Who is shown where an application has failed.

@@ -67,6 +67,12 @@ impl Downstream {
         }
     }
 
+    /// What a web server has said of the request beside its head, where one hands its requests on.
+    #[inline]
+    pub fn given(&self) -> Option<&wire::gateway::Given> {
+        self.connection()?.machine.given()
+    }
+
     /// The same, to be changed.
     #[inline]
     pub fn connection_mut(&mut self) -> Option<&mut Connection> {

@@ -138,7 +138,7 @@ impl Exchange {
     fn through(downstream: Downstream, head: Arc<Head>, body: Body, engine: &Engine, now: u64) -> Self {
         let timed = engine.config.access.is_some();
         Self {
-            deadline: engine.deadlines.issue(&downstream, &head, now),
+            deadline: engine.deadlines.issue(&downstream, &head, &engine.config.mounted, now),
             arrived: now,
             late_from: 0,
             number: engine.counters.requests_total.get(),

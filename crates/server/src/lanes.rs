@@ -31,6 +31,7 @@ mod routes;
 pub mod rule;
 mod words;
 
+use crate::mounted::Asked;
 use by_hand::RouteLimits;
 pub(crate) use by_hand::said_of;
 pub use by_hand::{Below, ByHand, FairBy, Priority};
@@ -209,9 +210,9 @@ impl Lanes {
         self.routes.names(method, path)
     }
 
-    /// Which lane a request belongs to, of a route whose name that is.
+    /// Which lane a request belongs to, of a route whose name that is. `path`: as it is compared with what is said by hand.
     #[inline]
-    pub fn judge(&mut self, name: u64, route: (&[u8], &[u8])) -> Mark {
+    pub fn judge(&mut self, name: u64, route: (&[u8], &[u8]), path: Asked<'_>) -> Mark {
         let found = self.routes.find(name, route);
         let mean_us = found.1.and_then(|place| self.routes.known(place)).and_then(routes::Route::mean_us);
         let lane = match (mean_us, self.split) {
@@ -228,15 +229,15 @@ impl Lanes {
         let short = mean_us.is_some_and(|mean_us| mean_us < SHORT_US);
         let mut mark = Mark { route: found, lane: Some(lane), short, ..Mark::default() };
         if !self.by_hand.is_empty() {
-            mark.lane = self.by_hand.lane(route.1).or(mark.lane);
-            mark.limit = self.limits.of(route.1);
+            mark.lane = self.by_hand.lane(path).or(mark.lane);
+            mark.limit = self.limits.of(path);
         }
         mark
     }
 
     /// The same once more, for one that has waited as nobody knew: by now somebody may.
-    pub fn judge_again(&mut self, mark: &mut Mark, name: u64, route: (&[u8], &[u8])) {
-        *mark = Mark { share: mark.share, ..self.judge(name, route) };
+    pub fn judge_again(&mut self, mark: &mut Mark, name: u64, route: (&[u8], &[u8]), path: Asked<'_>) {
+        *mark = Mark { share: mark.share, ..self.judge(name, route, path) };
     }
 
     /// The share of a client, by what it is told apart by: of a keyed hash, so that nobody can choose whose it is.

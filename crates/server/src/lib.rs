@@ -78,8 +78,9 @@ pub mod log;
 #[cfg(not(loom))]
 mod machine;
 #[cfg(not(loom))]
-pub mod multiplexed;
+pub mod mounted;
 #[cfg(not(loom))]
+pub mod multiplexed;
 pub mod named_files;
 #[cfg(not(loom))]
 pub mod news;

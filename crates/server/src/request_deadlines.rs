@@ -16,6 +16,7 @@ use crate::counters::Counters;
 use crate::downstream::{Downstream, StandIn};
 use crate::lanes::said_of;
 use crate::log::{Level, Log};
+use crate::mounted::{Asked, Mounted};
 use crate::request_id::{RequestId, RequestIds};
 use crate::sync::lock;
 
@@ -29,7 +30,7 @@ pub struct RequestTimeouts {
 }
 
 impl RequestTimeouts {
-    fn of(&self, path: &[u8]) -> Millis {
+    fn of<'a>(&self, path: impl Into<Asked<'a>>) -> Millis {
         said_of(&self.by_path, path).unwrap_or(self.usual)
     }
 
@@ -125,12 +126,13 @@ impl RequestDeadlines {
         &self,
         downstream: &Downstream,
         head: &Arc<Head>,
+        mounted: &Mounted,
         now: Millis,
     ) -> Option<Arc<RequestDeadline>> {
         if !self.timeouts.any() {
             return None;
         }
-        let time = self.timeouts.of(head.path());
+        let time = self.timeouts.of(Asked::Of(head, downstream.given(), mounted));
         if time == 0 {
             return None;
         }

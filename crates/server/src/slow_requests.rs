@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use wire::Millis;
+use wire::{Head, Millis};
 
 pub use self::bounds::{NEVER, SlowAfter};
 pub use self::line::Outcome;
@@ -127,10 +127,10 @@ impl SlowRequests {
         found && !late
     }
 
-    /// A request for that path that has taken so many nanoseconds is slow.
+    /// A request that has taken so many nanoseconds is slow.
     #[cold]
-    pub fn is_slow(&self, path: &[u8], took: u64) -> bool {
-        took >= self.after.of(path)
+    pub fn is_slow(&self, head: &Head, took: u64) -> bool {
+        took >= self.after.of_head(head)
     }
 
     /// Those of them that are with their applications, each of which a thread, a task or a greenlet of its own is at.

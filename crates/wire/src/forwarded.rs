@@ -66,6 +66,15 @@ pub fn effective(head: &Head, peer: &Peer, trust: &Trust) -> Result<Option<Effec
     Ok(Some(found))
 }
 
+/// Below which path the nearest proxy says that the application is, if its peer is one that is trusted: the prefix of [`effective`]
+/// alone. None as well for one that is refused.
+pub fn forwarded_prefix<'a>(head: &'a Head, trust: &Trust) -> Option<&'a [u8]> {
+    if !head.block.has_forwarding() {
+        return None;
+    }
+    good_prefix(Said::of(head, trust).nearest(Forwarding::Prefix)?).ok()
+}
+
 /// Of each header that is believed the last line.
 struct Said<'a>([Option<&'a [u8]>; Forwarding::KINDS]);
 

@@ -60,7 +60,7 @@ pub use fault::{
     QUEUE_TOO_SLOW, REASONS, REQUEST_LINE, REQUEST_TIMEOUT, STOPPING, TLS_ON_HTTP, VERSION, WS_KEY,
     WS_VERSION, Whose, retry_after,
 };
-pub use forwarded::{Effective, Scheme, effective};
+pub use forwarded::{Effective, Scheme, effective, forwarded_prefix};
 pub use head::{Framing, Head};
 pub use head_cache::{HeadCache, Hint};
 pub use hex::{hex, hex_pair, put_digits};

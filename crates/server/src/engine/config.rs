@@ -14,6 +14,7 @@ use crate::access::AccessLog;
 use crate::files::Mount;
 use crate::health::HealthPaths;
 use crate::lanes::ByHand;
+use crate::mounted::Mounted;
 use crate::request_deadlines::RequestTimeouts;
 use crate::request_id::RequestIds;
 use crate::scoreboard::Scoreboard;
@@ -96,6 +97,8 @@ pub struct Config {
     pub request_timeouts: RequestTimeouts,
     /// What the user says of routes: which are slow, and how many requests of some may be inside.
     pub by_hand: ByHand,
+    /// Where the application is, which is no part of the paths that something is said of.
+    pub mounted: Mounted,
     /// Folders whose files are served before the application is asked.
     pub mounts: Vec<Mount>,
     /// Paths at which probes are answered before the application is asked.
@@ -154,6 +157,7 @@ impl Default for Config {
             max_requests: 0,
             request_timeouts: RequestTimeouts::default(),
             by_hand: ByHand::default(),
+            mounted: Mounted::default(),
             mounts: Vec::new(),
             health_paths: HealthPaths::default(),
             sendfile: None,

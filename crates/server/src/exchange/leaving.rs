@@ -69,7 +69,8 @@ impl Exchange {
 
     /// The deadline of a request that arrived when this one did, and has its name.
     fn renew_deadline(&mut self, engine: &Engine) {
-        self.deadline = engine.deadlines.issue(&self.downstream, &self.head, self.arrived);
+        self.deadline =
+            engine.deadlines.issue(&self.downstream, &self.head, &engine.config.mounted, self.arrived);
         if let (Some(deadline), Some(id)) = (&self.deadline, self.id(&engine.config)) {
             deadline.request.is_named(id);
         }

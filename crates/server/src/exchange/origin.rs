@@ -8,6 +8,7 @@ use wire::{Peer, Scheme};
 
 use super::Exchange;
 use crate::engine::Config;
+use crate::mounted::{Asked, Mounted};
 use crate::statistics;
 use crate::tls::Encrypted;
 
@@ -31,7 +32,13 @@ impl Exchange {
     /// What a web server has said of the request beside its head, where one hands its requests on.
     #[inline]
     pub fn given(&self) -> Option<&wire::gateway::Given> {
-        self.downstream.connection()?.machine.given()
+        self.downstream.given()
+    }
+
+    /// Its path, for whoever compares it with what is said of paths by hand.
+    #[inline]
+    pub fn asked<'a>(&'a self, mounted: &'a Mounted) -> Asked<'a> {
+        Asked::Of(&self.head, self.given(), mounted)
     }
 
     /// Index of the listener that it came through.

@@ -5,25 +5,26 @@
 
 use std::borrow::Cow;
 
-use wire::percent_decoded;
-
 use super::{Lane, Lanes};
+use crate::mounted::Asked;
 
 /// A prefix of a path, decoded, and what is said of the routes below it.
 pub type Below<T> = (Vec<u8>, T);
 
 /// At which place the first prefix stands that a path begins with, as an application sees it: whoever writes one in
-/// another way (`/%65xport`) gets around nothing that is said of it.
-pub fn place_of<T>(below: &[Below<T>], path: &[u8]) -> Option<usize> {
+/// another way (`/%65xport`) gets around nothing that is said of it, and where the application is mounted is no part of it.
+#[inline]
+pub fn place_of<'a, T>(below: &[Below<T>], path: impl Into<Asked<'a>>) -> Option<usize> {
     if below.is_empty() {
         return None;
     }
-    let path = percent_decoded(path);
+    let path = path.into().path();
     below.iter().position(|(prefix, _)| path.starts_with(prefix))
 }
 
 /// What is said of a path.
-pub fn said_of<T: Copy>(below: &[Below<T>], path: &[u8]) -> Option<T> {
+#[inline]
+pub fn said_of<'a, T: Copy>(below: &[Below<T>], path: impl Into<Asked<'a>>) -> Option<T> {
     place_of(below, path).map(|place| below[place].1)
 }
 
@@ -90,12 +91,12 @@ impl ByHand {
     }
 
     /// The lane of a path, if it is said.
-    pub fn lane(&self, path: &[u8]) -> Option<Lane> {
+    pub fn lane<'a>(&self, path: impl Into<Asked<'a>>) -> Option<Lane> {
         said_of(&self.lanes, path)
     }
 
     /// Which priorities are lower than that of a path and may wait where it does, the lowest first.
-    pub fn lower(&self, path: &[u8]) -> impl Iterator<Item = Priority> + use<> {
+    pub fn lower(&self, path: Asked<'_>) -> impl Iterator<Item = Priority> + use<> {
         let own = match self.priorities.is_empty() {
             true => Priority::Low,
             false => self.priority(path),
@@ -104,7 +105,7 @@ impl ByHand {
     }
 
     /// How much a path matters.
-    pub fn priority(&self, path: &[u8]) -> Priority {
+    pub fn priority<'a>(&self, path: impl Into<Asked<'a>>) -> Priority {
         said_of(&self.priorities, path).unwrap_or(Priority::Normal)
     }
 }
@@ -153,7 +154,7 @@ impl RouteLimits {
     }
 
     /// Which limit a path is below.
-    pub fn of(&self, path: &[u8]) -> Option<u8> {
+    pub fn of<'a>(&self, path: impl Into<Asked<'a>>) -> Option<u8> {
         u8::try_from(place_of(&self.limits, path)?).ok()
     }
 

@@ -26,7 +26,7 @@ impl Played {
 
     fn mark(&mut self, path: &str) -> Mark {
         let name = self.lanes.name(b"GET", path.as_bytes());
-        self.lanes.judge(name, (b"GET", path.as_bytes()))
+        self.lanes.judge(name, (b"GET", path.as_bytes()), path.as_bytes().into())
     }
 
     fn judge(&mut self, path: &str) -> Lane {

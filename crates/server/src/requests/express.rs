@@ -10,6 +10,7 @@ use super::{LATE_MS, Requests};
 use crate::exchange::Exchange;
 use crate::lanes::{End, Lane, Lanes, Outcome, Pick};
 use crate::log::Level;
+use crate::mounted::Mounted;
 use crate::poller::Poller;
 
 /// While somebody waits in a lane, lanes are looked at so often at least, ...
@@ -93,7 +94,7 @@ impl Requests {
     /// Whoever is not known to be quick waits beside the front.
     fn clear_front(&mut self) {
         while let Some(front) = self.batch.at(0) {
-            judged(front, &mut self.lanes);
+            judged(front, &self.engine.config.mounted, &mut self.lanes);
             let lane = self.lanes.place_behind(&front.lane, &self.lined_up);
             if lane == Lane::Express || front.is_for_the_server() {
                 break;
@@ -110,7 +111,7 @@ impl Requests {
         let (end, next) = loop {
             let Some((end, mut next)) = self.lined_up.pop(lane, order) else { return false };
             if lane == Lane::Unknown {
-                judged_again(&mut next, &mut self.lanes);
+                judged_again(&mut next, &self.engine.config.mounted, &mut self.lanes);
                 if next.lane.lane == Some(Lane::Slow) {
                     let share = self.share_of(&mut next);
                     self.lined_up.push(Lane::Slow, share, next);
@@ -135,7 +136,7 @@ impl Requests {
     /// A request is begun.
     #[inline(never)]
     pub(super) fn enter_lane(&mut self, exchange: &mut Exchange) {
-        judged(exchange, &mut self.lanes);
+        judged(exchange, &self.engine.config.mounted, &mut self.lanes);
         let mut mark = exchange.lane;
         self.lanes.begin(&mut mark, (exchange.head.method(), exchange.head.path()), self.chosen_us);
         if mark.ticket.is_some() {
@@ -258,17 +259,21 @@ impl Requests {
 }
 
 /// Which lane a request belongs to is judged once, if there are any.
-pub(super) fn judged(exchange: &mut Exchange, lanes: &mut Lanes) {
+pub(super) fn judged(exchange: &mut Exchange, mounted: &Mounted, lanes: &mut Lanes) {
     if exchange.lane.lane.is_none() && lanes.are_awake() {
         let name = name_of(&exchange.head, lanes);
-        exchange.lane = lanes.judge(name, (exchange.head.method(), exchange.head.path()));
+        let route = (exchange.head.method(), exchange.head.path());
+        exchange.lane = lanes.judge(name, route, exchange.asked(mounted));
     }
 }
 
 /// The same once more, for one that has waited as nobody knew.
-fn judged_again(exchange: &mut Exchange, lanes: &mut Lanes) {
+fn judged_again(exchange: &mut Exchange, mounted: &Mounted, lanes: &mut Lanes) {
     let name = name_of(&exchange.head, lanes);
-    lanes.judge_again(&mut exchange.lane, name, (exchange.head.method(), exchange.head.path()));
+    let route = (exchange.head.method(), exchange.head.path());
+    let mut mark = exchange.lane;
+    lanes.judge_again(&mut mark, name, route, exchange.asked(mounted));
+    exchange.lane = mark;
 }
 
 /// What its route is known by: found out once for all requests with these bytes.

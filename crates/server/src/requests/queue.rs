@@ -29,7 +29,7 @@ impl Requests {
         let Some(mut exchange) = exchange.and_then(|exchange| self.answer_one_natively(exchange)) else {
             return;
         };
-        judged(&mut exchange, &mut self.lanes);
+        judged(&mut exchange, &self.engine.config.mounted, &mut self.lanes);
         match self.lanes.place_behind(&exchange.lane, &self.lined_up) {
             lane if lane != Lane::Express => self.line_up(lane, exchange),
             _ => self.enqueue_at_front(exchange),
@@ -107,9 +107,9 @@ impl Requests {
             return true;
         }
         let engine = Arc::clone(&self.engine);
-        let by_hand = &engine.config.by_hand;
-        let lesser = by_hand.lower(exchange.head.path()).find_map(|lower| {
-            self.lined_up.make_room_where(lane, |one| by_hand.priority(one.head.path()) == lower)
+        let (by_hand, mounted) = (&engine.config.by_hand, &engine.config.mounted);
+        let lesser = by_hand.lower(exchange.asked(mounted)).find_map(|lower| {
+            self.lined_up.make_room_where(lane, |one| by_hand.priority(one.asked(mounted)) == lower)
         });
         match lesser.or_else(|| self.lined_up.make_room(lane, share)) {
             Some(last) => self.refuse_newcomer(last),
@@ -124,10 +124,10 @@ impl Requests {
             return true;
         }
         let engine = Arc::clone(&self.engine);
-        let by_hand = &engine.config.by_hand;
-        let lesser = by_hand
-            .lower(exchange.head.path())
-            .find_map(|lower| self.batch.take_last_where(|one| by_hand.priority(one.head.path()) == lower));
+        let (by_hand, mounted) = (&engine.config.by_hand, &engine.config.mounted);
+        let lesser = by_hand.lower(exchange.asked(mounted)).find_map(|lower| {
+            self.batch.take_last_where(|one| by_hand.priority(one.asked(mounted)) == lower)
+        });
         lesser.map(|last| self.refuse_newcomer(last)).is_some()
     }
 
@@ -158,7 +158,7 @@ impl Requests {
             return;
         }
         if let Some(newest) = self.batch.at(last) {
-            judged(newest, &mut self.lanes);
+            judged(newest, &self.engine.config.mounted, &mut self.lanes);
             if self.lanes.place_behind(&newest.lane, &self.lined_up) == Lane::Express {
                 self.batch.put_newest_first();
                 self.engine.counters.requests_newest_first.add();
@@ -172,7 +172,11 @@ impl Requests {
         // Where threads are free and only the interpreter is held, throughput says nothing.
         self.engine.is_held()
             || throughput.wait_of(before).is_none_or(|wait| {
-                is_patient(wait, config.limits.queue_timeout, config.by_hand.priority(exchange.head.path()))
+                is_patient(
+                    wait,
+                    config.limits.queue_timeout,
+                    config.by_hand.priority(exchange.asked(&config.mounted)),
+                )
             })
     }
 

@@ -35,7 +35,7 @@ impl Requests {
         let mut nearest: Option<(u8, usize, usize)> = None;
         for place in 0..self.batch.len() {
             let Some(one) = self.batch.at(place) else { break };
-            judged(one, &mut self.lanes);
+            judged(one, &self.engine.config.mounted, &mut self.lanes);
             if self.lanes.place_behind(&one.lane, &self.lined_up) != Lane::Express || one.is_for_the_server()
             {
                 continue;

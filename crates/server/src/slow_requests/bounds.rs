@@ -2,9 +2,10 @@
 //!
 //! Knows: times, and beginnings of paths. Does not know: how long a request has taken.
 
-use wire::Millis;
+use wire::{Head, Millis};
 
 use crate::lanes::{Below, said_of};
+use crate::mounted::{Asked, Mounted};
 
 /// What no request ever takes, in nanoseconds.
 pub const NEVER: u64 = u64::MAX;
@@ -18,6 +19,7 @@ pub struct SlowAfter {
     by_path: Vec<Below<Millis>>,
     /// What none takes for less, in nanoseconds.
     least: u64,
+    mounted: Mounted,
 }
 
 impl SlowAfter {
@@ -29,7 +31,12 @@ impl SlowAfter {
     pub fn new(usual: Millis, by_path: Vec<Below<Millis>>) -> Self {
         let times = by_path.iter().map(|(_, time)| *time).chain([usual]);
         let least = times.map(nanoseconds).min().unwrap_or(NEVER);
-        Self { usual, by_path, least }
+        Self { usual, by_path, least, mounted: Mounted::default() }
+    }
+
+    /// The same for an application that is mounted there.
+    pub fn of_mounted(self, mounted: Mounted) -> Self {
+        Self { mounted, ..self }
     }
 
     /// Whoever takes less is not slow, whatever its path is, in nanoseconds; [`NEVER`]: none is.
@@ -38,14 +45,19 @@ impl SlowAfter {
     }
 
     /// From so many nanoseconds on a request for that path is slow.
-    pub fn of(&self, path: &[u8]) -> u64 {
+    pub fn of<'a>(&self, path: impl Into<Asked<'a>>) -> u64 {
         nanoseconds(said_of(&self.by_path, path).unwrap_or(self.usual))
+    }
+
+    /// The same by the head of a request.
+    pub fn of_head(&self, head: &Head) -> u64 {
+        self.of(Asked::Of(head, None, &self.mounted))
     }
 
     /// The same by `GET /path`.
     pub fn of_line(&self, line: &str) -> u64 {
         let (_, path) = line.split_once(' ').unwrap_or_default();
-        self.of(path.as_bytes())
+        self.of(Asked::Below(path.as_bytes(), &self.mounted))
     }
 }
 
@@ -56,6 +68,15 @@ fn nanoseconds(ms: Millis) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_the_application_is_mounted_is_no_part_of_its_paths() {
+        let slow = SlowAfter::new(5000, vec![(b"/export".to_vec(), 200)]);
+        let slow = slow.of_mounted(Mounted::new(b"/shop".to_vec(), wire::Trust::none()));
+        let of = ["/shop/export", "/export", "/shop", "/shop/shop/export"]
+            .map(|path| slow.of_line(&format!("GET {path}")));
+        assert_eq!(of.map(|time| time == 200_000_000), [true, true, false, false]);
+    }
 
     #[test]
     fn what_is_said_of_a_path_goes_before_what_is_said_of_all() {

@@ -68,8 +68,10 @@ fn each_is_looked_at_when_it_is_long_for_its_path() {
         let found: Vec<u64> = slow.take_found().iter().map(|(_, number)| *number).collect();
         assert_eq!(found, if at < 6000 { vec![4] } else { vec![5, 4] }, "{at}");
     }
-    assert!(slow.is_slow(b"/quick", 200_000_000) && !slow.is_slow(b"/quick", 199_999_999));
-    assert!(!slow.is_slow(b"/events", NEVER - 1));
+    assert!(
+        slow.is_slow(&head("GET /quick"), 200_000_000) && !slow.is_slow(&head("GET /quick"), 199_999_999)
+    );
+    assert!(!slow.is_slow(&head("GET /events"), NEVER - 1));
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl Block {
     /// A request took so long that it is remarkable.
     #[inline]
     pub(super) fn is_slow(&self, head: &Head, reached: u64) -> bool {
-        reached >= self.slow && self.requests.is_slow(head.path(), reached)
+        reached >= self.slow && self.requests.is_slow(head, reached)
     }
 
     /// It is part of a trace: where that is recorded, a span is left of it.

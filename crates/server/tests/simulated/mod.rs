@@ -315,7 +315,7 @@ fn judge(lanes: &mut Lanes, waiting: &mut Waiting) {
     if waiting.mark.lane.is_none() {
         let route: (&[u8], &[u8]) = (b"GET", waiting.path.as_bytes());
         let name = lanes.name(route.0, route.1);
-        waiting.mark = lanes.judge(name, route);
+        waiting.mark = lanes.judge(name, route, route.1.into());
     }
 }
 
