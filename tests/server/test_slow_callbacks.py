@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -63,6 +64,33 @@ def test_status_tells_for_how_long_a_loop_was_held_up(start: Callable[..., Servi
     words = re.compile(r"worker 1, \d+ s ago: its event loop was held up for (\S+) s \(the log says by what\)")
     found = server.until(lambda: words.search(server.order("status")[1]))
     assert 0.25 < float(found[1]) < PATIENCE
+
+
+def test_a_loop_that_is_held_up_most_of_the_time_is_what_status_says_first(start: Callable[..., Serving]) -> None:
+    """With the line that does it, for whoever is called at night."""
+    server = start()
+    assert json.loads(server.order("status", "--json")[1])["situation"] == []
+    words = re.compile(
+        r"(the event loop|gevent's hub) of worker 1 was held up for (\d+\.\d) of the last 10 s, most recently by GET "
+        r"/block/0\.5 at \S+pipelines\.py:\d+ in block: nothing else of that worker runs meanwhile"
+    )
+    told: list[re.Match[str]] = []
+
+    def is_told() -> bool:
+        """After one more, or some more where the machine is busy elsewhere."""
+        ask(server, "/block/0.5")
+        told[:] = [
+            found
+            for line in json.loads(server.order("status", "--json")[1])["situation"]
+            for found in words.finditer(line)
+        ]
+        return bool(told)
+
+    server.until(is_told)
+    assert 3 <= float(told[0][2]) <= 10
+    server.until(lambda: is_told() and words.search(server.order("status")[1].partition("look at this:")[2]))
+    [worker] = server.status()["workers"]
+    assert worker["loop_blocked"]["by"].startswith("GET /block/0.5 at ")
 
 
 def test_status_counts_the_tasks_of_a_loop_and_says_of_none_how_many_there_may_be(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -17,7 +18,12 @@ from serving import Serving
 NOW = 1_000_000.0
 READY = {"worker": 1, "state": "ready", "threads": 4, "busy": 1, "queued": 0}
 MANY = {**READY, "threads": 32, "busy": 31}
+LOOP = {**READY, "threads": 0}
+HELD = {"seconds": 9.0, "of": 10, "ago": 0.5, "by": "GET /a at /srv/a.py:4 in load"}
+LESS = {**HELD, "seconds": 4.0}
+HELD_UP = "the event loop of worker 1 was held up for 8.5 of the last 10 s, most recently by"
 WELL = {"phase": "serving", "wanted": 1, "workers": [READY]}
+GREEN = {**WELL, "worker_class": "gevent"}
 INSIDE = {"state": "running", "worker": 1, "request": "GET /report", "inside": 0.1}
 DIED = {"worker": 3, "pid": 47, "at": NOW - 40, "how": "was ended by signal 11 (SIGSEGV)",
         "inside": ["GET /a for 2 ms", "GET /b for 1.20 s"]}  # fmt: skip
@@ -47,6 +53,20 @@ FAILED = {"ended": NOW - 60, "status": 500, "error": "", "request": "GET /orders
         ({**WELL, "workers": [{**MANY, "busy": 24, "queued": 1}, {**READY, "busy": 4, "queued": 1}]}, [], [],
          ["28 of 36 threads of every worker are taken, 8 are kept for quick requests, and 2 requests wait"]),
         ({**WELL, "workers": [{**MANY, "busy": 23, "queued": 1}]}, [], [], []),
+        ({**GREEN, "workers": [{**READY, "threads": 20, "busy": 20, "queued": 21}]}, [INSIDE] * 20, [],
+         ["all 20 greenlets of every worker are taken (--worker-connections 20), and 21 requests wait: 20 are in"]),
+        ({**GREEN, "workers": [{**MANY, "queued": 9}]}, [], [], []),
+        ({**WELL, "workers": [{**LOOP, "loop_blocked": HELD}]}, [], [],
+         [f"{HELD_UP} GET /a at /srv/a.py:4 in load: nothing else of that worker runs meanwhile (the log"]),
+        ({**WELL, "workers": [{**LOOP, "loop_blocked": {**HELD, "by": ""}}]}, [], [],
+         [f"{HELD_UP} something that is not known: nothing else"]),
+        ({**WELL, "workers": [{**LOOP, "loop_blocked": LESS}, {**LOOP, "loop_blocked": HELD}]}, [], [],
+         [f"{HELD_UP} GET /a at /srv/a.py:4 in load: nothing else of that worker runs meanwhile"
+          "; 1 other worker is held up, too (the log"]),
+        ({**GREEN, "workers": [{**READY, "loop_blocked": HELD}]}, [], [], ["gevent's hub of worker 1 was held up"]),
+        ({**WELL, "workers": [{**LOOP, "loop_blocked": {**HELD, "ago": 7.0}}]}, [], [], []),
+        ({**WELL, "workers": [{**LOOP, "loop_blocked": {**HELD, "seconds": 3.4}}]}, [], [], []),
+        ({**WELL, "workers": [{**LOOP, "loop_blocked": None}]}, [], [], []),
         ({**WELL, "workers": [{**READY, "threads": 3, "busy": 2, "queued": 1}]}, [], [], []),
         ({**WELL, "workers": [{**MANY, "queued": 2, "limited": 2}]}, [], [], []),
         (WELL, [{**INSIDE, "inside": 12.3}, {**INSIDE, "inside": 5}], [],
@@ -189,3 +209,17 @@ def test_a_person_on_call_reads_first_what_is_wrong(serve: Callable[..., Serving
         waits.sendall(b"GET /quick HTTP/1.1\r\nHost: a\r\n\r\n")
         assert "and 1 request waits" in said("every thread of every worker is taken")
         server.process.kill()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gevent") is None, reason="gevent is not installed")
+def test_of_greenlets_it_is_said_which_option_bounds_them(serve: Callable[..., Serving]) -> None:
+    server = serve("phases:application", "--workers", "1", "-k", "gevent", "--worker-connections", "2")
+    crowd = [server.connect() for _ in range(3)]
+    for sock in crowd:
+        sock.sendall(b"GET /sleep/60 HTTP/1.1\r\nHost: a\r\n\r\n")
+    words = "all 2 greenlets of every worker are taken (--worker-connections 2), and 1 request waits: 2 are in GET /"
+    server.until(lambda: words in server.order("status")[1])
+    assert any(line.startswith(words) for line in json.loads(server.order("status", "--json")[1])["situation"])
+    server.process.kill()
+    for sock in crowd:
+        sock.close()

@@ -10,6 +10,7 @@
 //! woken, and who has not answered in time is blocked.
 
 mod attention;
+mod lately;
 
 use std::collections::HashSet;
 use std::io;
@@ -19,8 +20,10 @@ use std::time::Duration;
 
 use reactor::holding::{Wait, will_wait};
 use reactor::sys::{ThreadWaits, monotonic_us};
+use wire::Millis;
 
 use self::attention::{Attention, Verdict, is_starved};
+use self::lately::Lately;
 use crate::engine::{Engine, Held};
 use crate::evented::Evented;
 use crate::heartbeat::{Heartbeat, Sleep};
@@ -33,6 +36,10 @@ const ENDLESS: u64 = 10;
 /// A loop that is blocked twice within this time is so for a reason: new clients, and those that it has, are better off with
 /// another worker.
 const SOON_US: u64 = 5_000_000;
+/// A loop that was held up for so long within ten seconds, all in all, in milliseconds, is worth a word to the supervisor, ...
+const TOLD_FROM_MS: Millis = 1_000;
+/// ... so often.
+const TOLD_EVERY_MS: Millis = 1_000;
 /// Room for the interpreter, which the witness looks into from here.
 const STACK_BYTES: usize = 1 << 20;
 
@@ -71,6 +78,8 @@ impl Watchdog {
             witness,
             told: HashSet::new(),
             blocked_until: None,
+            lately: Lately::default(),
+            reported: 0,
         };
         let builder = thread::Builder::new().name("forehand-watch".into()).stack_size(STACK_BYTES);
         Ok(Self(builder.spawn(move || life.live())?))
@@ -103,6 +112,9 @@ struct Life {
     told: HashSet<String>,
     /// When it was blocked for too long, by the application, the last time; microseconds.
     blocked_until: Option<u64>,
+    lately: Lately,
+    /// When the supervisor was told of it the last time; milliseconds.
+    reported: Millis,
 }
 
 impl Life {
@@ -160,8 +172,8 @@ impl Life {
                     }
                     Some(_) => {}
                 }
-                if spell.as_ref().is_some_and(|spell| spell.sight != Sight::Nothing) {
-                    self.show_held(still, now);
+                if let Some(spell) = &spell {
+                    self.show_held(&spell.sight, still, now);
                 }
                 last = monotonic_us();
             }
@@ -196,7 +208,8 @@ impl Life {
         if *sight != Sight::Nothing {
             self.blocked_until = Some(now);
             self.engine.counters.loop_blocked_ms.add_many(lasted / 1000);
-            self.show_held(lasted, now);
+            self.show_held(sight, lasted, now);
+            self.lately.ends();
         }
         if self.engine.is_held() {
             self.engine.held(Held::No);
@@ -206,14 +219,33 @@ impl Life {
     }
 
     /// Something holds up the loop, so long by now, or did. In microseconds.
-    fn show_held(&self, lasted: u64, now: u64) {
+    fn show_held(&mut self, sight: &Sight, lasted: u64, now: u64) {
+        if *sight == Sight::Nothing {
+            return;
+        }
         let (lasted, now) = (lasted / 1000, now / 1000);
+        self.lately.lasts(lasted, now);
+        self.report_held(sight, now);
         if let Some(words) = self.engine.config.statistics {
             condition::is_held(words, lasted, now);
         }
         if let Some(scoreboard) = &self.engine.config.scoreboard {
             scoreboard.set(Field::LoopHeld, loop_held(lasted, now));
         }
+    }
+
+    /// Tells the supervisor for how long of the last ten seconds the loop was held up, and by what in the end.
+    fn report_held(&mut self, sight: &Sight, now: Millis) {
+        let held = self.lately.sum(now);
+        if held < TOLD_FROM_MS || now < self.reported + TOLD_EVERY_MS {
+            return;
+        }
+        self.reported = now;
+        let by = match sight {
+            Sight::Place { what, place, .. } => format!("{what}{place}"),
+            Sight::TooLate | Sight::Nothing => String::new(),
+        };
+        self.engine.report(&format!("blocked {held} {by}"));
     }
 
     /// The loop has been blocked for too long: who does it?

@@ -56,7 +56,7 @@ class Child:
         self.queued = 0
         #: What it said of its failure: (exit status, text).
         self.told: tuple[int, str] | None = None
-        #: What it has said of its threads and lanes, the last of each kind, with when.
+        #: What it has said of its threads and lanes, and of its loop, the last of each kind, with when.
         self.notes: dict[str, list[tuple[float, str]]] = {}
 
     def note(self, kind: str, text: str, most: int) -> None:

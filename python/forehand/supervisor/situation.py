@@ -26,6 +26,8 @@ DIED = 3600.0
 ENDS_SOON = 14 * 86400.0
 #: Of descriptors such a share in use is told of.
 FEW = 0.95
+#: Of ten seconds an event loop was held up for so many: requests that take no time wait for others then.
+HELD_UP = 3.0
 #: Of so many threads one may be kept for quick requests.
 KEPT_SHARE = 4
 #: So many requests that have failed a worker keeps.
@@ -40,8 +42,8 @@ Row = dict[str, Any]
 def findings(status: Row, running: list[Row], ended: list[Row], now: float) -> list[str]:
     """What is not as it should be, the gravest first; none: all is well. `running` and `ended` as `forehand requests`
     has them, `now` in seconds since 1970."""
-    return [line for line in (phase(status), _workers(status), died(status, now), _full(status, running),
-                              _stuck(running), *of_itself(status, now), _failed(ended, now)) if line]  # fmt: skip
+    found = [phase(status), _workers(status), died(status, now), *held_up(status), _full(status, running)]
+    return [line for line in (*found, _stuck(running), *of_itself(status, now), _failed(ended, now)) if line]
 
 
 def of_itself(status: Row, now: float) -> list[str]:
@@ -151,9 +153,35 @@ def died(status: Row, now: float) -> str:
     return f"{many}worker {last['worker']} (process {last['pid']}) {last['how']} {when}{on} (the log)"
 
 
+def held_up(status: Row) -> list[str]:
+    """Whose event loop, or gevent's hub, something holds up for a good part of the time, and what. An older server says
+    nothing of it."""
+    loop = "gevent's hub" if has_greenlets(status) else "the event loop"
+    found = []
+    for one in status["workers"]:
+        told = one.get("loop_blocked")
+        # What was so long ago may have been at the beginning, and no longer counts.
+        held = max(0.0, told["seconds"] - told["ago"]) if told else 0.0
+        if told and held >= HELD_UP:
+            found.append((held, one["worker"], told["by"] or "something that is not known"))
+    if not found:
+        return []
+    held, worker, by = max(found)
+    more = f"; {_count(len(found) - 1, 'other worker is', 'other workers are')} held up, too" if len(found) > 1 else ""
+    return [
+        f"{loop} of worker {worker} was held up for {held:.1f} of the last 10 s, most recently by {by}: nothing else "
+        f"of that worker runs meanwhile{more} (the log, docs/asgi.md)"
+    ]
+
+
+def has_greenlets(status: Row) -> bool:
+    """Each request has a greenlet, and no thread. An older server does not say it."""
+    return bool(status.get("worker_class") == "gevent")
+
+
 def _full(status: Row, running: list[Row]) -> str:
     busy = [one for one in status["workers"] if one["state"] in (READY, LEAVING)]
-    full = [one for one in busy if is_short(one)]
+    full = [one for one in busy if is_short(one, kept=not has_greenlets(status))]
     if not full:
         return ""
     waiting = sum(one["queued"] - one.get("limited", 0) for one in full)
@@ -164,18 +192,21 @@ def _full(status: Row, running: list[Row]) -> str:
     most = "".join(f": {count} are in {path}" for path, count in paths.most_common(1) if count > 1)
     where = "every worker" if len(full) == len(busy) else f"{len(full)} of {len(busy)} workers"
     wait = f"{_count(waiting, 'request waits', 'requests wait')}{most}"
+    if has_greenlets(status):
+        each = full[0]["threads"]
+        return f"all {each} greenlets of {where} are taken (--worker-connections {each}), and {wait}"
     if not kept:
         return f"every thread of {where} is taken, and {wait}"
     spare = _count(kept, "is", "are")
     return f"{threads - kept} of {threads} threads of {where} are taken, {spare} kept for quick requests, and {wait}"
 
 
-def is_short(worker: Row) -> bool:
+def is_short(worker: Row, *, kept: bool = True) -> bool:
     """Requests wait for a thread of this worker: all are taken, or those are left that are kept for quick requests (a
     quarter of four or more at the most, `lanes/rule.rs`). Those that wait for others of their route (`[route_limits]`)
-    do not wait for a thread."""
+    do not wait for a thread. `kept`: some may be; of greenlets none is."""
     threads, waiting = worker["threads"], worker["queued"] - worker.get("limited", 0)
-    return bool(waiting > 0 and 0 < threads <= worker["busy"] + threads // KEPT_SHARE)
+    return bool(waiting > 0 and 0 < threads <= worker["busy"] + (threads // KEPT_SHARE if kept else 0))
 
 
 def _stuck(running: list[Row]) -> str:

@@ -26,6 +26,15 @@ def _loop_held(told: int, now: float) -> dict[str, float] | None:
     return {"seconds": span / 1000, "ago": round(max(0.0, now - seen / 1000), 1)} if told else None
 
 
+def _loop_blocked(notes: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """For how many of ten seconds its event loop was held up, how long ago they ended, and by what at last; empty: that
+    is not known. None: for less than one (`server/watchdog.rs`)."""
+    if not notes:
+        return None
+    held, _, by = notes[-1]["text"].partition(" ")
+    return {"seconds": int(held) / 1000, "of": 10, "ago": notes[-1]["ago"], "by": by}
+
+
 def status(supervisor: Supervisor) -> dict[str, Any]:
     """The whole server, in types that JSON has."""
     assert supervisor.children is not None
@@ -47,6 +56,7 @@ def status(supervisor: Supervisor) -> dict[str, Any]:
         row["descriptors"] = concerns.descriptors(child.pid)
         row["threads_changes"] = child.noted("threads")
         row["lanes"] = child.noted("lanes")
+        row["loop_blocked"] = _loop_blocked(child.noted("blocked"))
         workers.append(row)
     settings = supervisor.settings
     certificate = supervisor.tls.told() if supervisor.tls is not None else None
@@ -54,7 +64,7 @@ def status(supervisor: Supervisor) -> dict[str, Any]:
         "version": __version__, "python": sys.version.split()[0], "pid": os.getpid(), "target": settings["target"],
         "phase": supervisor.state.phase, "generation": supervisor.state.generation,
         "reloading": supervisor.state.coming is not None, "wanted": supervisor.state.rules.wanted,
-        "folder": settings["folder"], "preload": settings["preload"],
+        "folder": settings["folder"], "preload": settings["preload"], "worker_class": settings["worker_class"],
         "uptime": round(time.time() - supervisor.started, 1),
         "addresses": [one.url for one in supervisor.children.listeners],
         "listen_queues": [one for one in map(concerns.listen_queue, supervisor.children.listeners) if one],

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 #: Signals that a process brings upon itself.
 FAULTS = (SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV)
 #: What workers say now and then, for `forehand status`: by its word, how much of it is kept.
-NOTES = {"threads": 10, "lanes": 1}
+NOTES = {"threads": 10, "lanes": 1, "blocked": 1}
 
 
 def explained(event: decisions.Event, actions: list[decisions.Action]) -> str:

@@ -31,7 +31,7 @@ def _server(now: Look) -> list[str]:
     if ready < status["wanted"]:
         found.append(f"{ready} of {status['wanted']} workers serve")
     died = situation.died(status, now.wall)
-    return [*found, *([died] if died else []), *situation.of_itself(status, now.wall)]
+    return [*found, *([died] if died else []), *situation.held_up(status), *situation.of_itself(status, now.wall)]
 
 
 def _threads(now: Look) -> list[str]:
@@ -41,12 +41,14 @@ def _threads(now: Look) -> list[str]:
         many = f"{len(late)} requests are" if len(late) > 1 else "1 request is"
         found.append(f"{many} inside for {LATE:g} s or longer: {late[0]['request']}, {span(late[0]['seconds'])}")
     workers = now.status["workers"]
-    full = [one for one in workers if situation.is_short(one)]
+    greenlets = situation.has_greenlets(now.status)
+    full = [one for one in workers if situation.is_short(one, kept=not greenlets)]
     if full:
         waiting = sum(one["queued"] - one["limited"] for one in full)
         kept = sum(max(0, one["threads"] - one["busy"]) for one in full)
         but = f" but {kept} for quick requests" if kept else ""
-        found.append(f"every thread{but} of {len(full)} of {len(workers)} workers is taken, {waiting} wait")
+        unit = "greenlet" if greenlets else "thread"
+        found.append(f"every {unit}{but} of {len(full)} of {len(workers)} workers is taken, {waiting} wait")
     return found
 
 
