@@ -247,6 +247,10 @@ def test_a_route_that_is_said_to_be_quick_keeps_a_thread_from_the_first_request_
     served.until(lambda: queued(served) == 3)
     assert inside(served) == threads - 1
     served.until(lambda: f"1 of {threads} threads is kept for quick ones" in served.order("status")[1])
+    words = (
+        f"{threads - 1} of {threads} threads of every worker are taken, 1 is kept for quick requests, and 3 requests "
+    )
+    served.until(lambda: words in served.order("status")[1])
     ask(served, "/gate?open")
     assert {answer(sock)[0] for sock in crowd} == {200}
 

@@ -181,7 +181,7 @@ def has_greenlets(status: Row) -> bool:
 
 def _full(status: Row, running: list[Row]) -> str:
     busy = [one for one in status["workers"] if one["state"] in (READY, LEAVING)]
-    full = [one for one in busy if is_short(one, kept=not has_greenlets(status))]
+    full = [one for one in busy if is_short(one, status)]
     if not full:
         return ""
     waiting = sum(one["queued"] - one.get("limited", 0) for one in full)
@@ -201,12 +201,15 @@ def _full(status: Row, running: list[Row]) -> str:
     return f"{threads - kept} of {threads} threads of {where} are taken, {spare} kept for quick requests, and {wait}"
 
 
-def is_short(worker: Row, *, kept: bool = True) -> bool:
+def is_short(worker: Row, status: Row) -> bool:
     """Requests wait for a thread of this worker: all are taken, or those are left that are kept for quick requests (a
-    quarter of four or more at the most, `lanes/rule.rs`). Those that wait for others of their route (`[route_limits]`)
-    do not wait for a thread. `kept`: some may be; of greenlets none is."""
+    quarter of four or more at the most, `lanes/rule.rs`, and one of two already where somebody says which routes are
+    slow or quick; no greenlet is). Those that wait for others of their route (`[route_limits]`)
+    do not wait for a thread."""
     threads, waiting = worker["threads"], worker["queued"] - worker.get("limited", 0)
-    return bool(waiting > 0 and 0 < threads <= worker["busy"] + (threads // KEPT_SHARE if kept else 0))
+    by_hand = 1 if status.get("lanes_by_hand") and threads > 1 else 0
+    kept = 0 if has_greenlets(status) else max(by_hand, threads // KEPT_SHARE)
+    return bool(waiting > 0 and 0 < threads <= worker["busy"] + kept)
 
 
 def _stuck(running: list[Row]) -> str:

@@ -65,6 +65,7 @@ def status(supervisor: Supervisor) -> dict[str, Any]:
         "phase": supervisor.state.phase, "generation": supervisor.state.generation,
         "reloading": supervisor.state.coming is not None, "wanted": supervisor.state.rules.wanted,
         "folder": settings["folder"], "preload": settings["preload"], "worker_class": settings["worker_class"],
+        "lanes_by_hand": bool(settings["engine"]["lanes"]),
         "uptime": round(time.time() - supervisor.started, 1),
         "addresses": [one.url for one in supervisor.children.listeners],
         "listen_queues": [one for one in map(concerns.listen_queue, supervisor.children.listeners) if one],

@@ -41,13 +41,12 @@ def _threads(now: Look) -> list[str]:
         many = f"{len(late)} requests are" if len(late) > 1 else "1 request is"
         found.append(f"{many} inside for {LATE:g} s or longer: {late[0]['request']}, {span(late[0]['seconds'])}")
     workers = now.status["workers"]
-    greenlets = situation.has_greenlets(now.status)
-    full = [one for one in workers if situation.is_short(one, kept=not greenlets)]
+    full = [one for one in workers if situation.is_short(one, now.status)]
     if full:
         waiting = sum(one["queued"] - one["limited"] for one in full)
         kept = sum(max(0, one["threads"] - one["busy"]) for one in full)
         but = f" but {kept} for quick requests" if kept else ""
-        unit = "greenlet" if greenlets else "thread"
+        unit = "greenlet" if situation.has_greenlets(now.status) else "thread"
         found.append(f"every {unit}{but} of {len(full)} of {len(workers)} workers is taken, {waiting} wait")
     return found
 
