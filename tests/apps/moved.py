@@ -24,6 +24,8 @@ def wsgi(environ, start_response):
         while not os.path.exists(query):
             burn()
             time.sleep(REST)
+    elif path == "/busy":
+        burn()
     body = str(os.getpid()).encode()
     start_response("200 OK", [*FIELDS, ("Content-Length", str(len(body)))])
     return [body]
@@ -39,6 +41,8 @@ async def asgi(scope, receive, send):
         while not os.path.exists(query):
             burn()
             await asyncio.sleep(REST)
+    elif path == "/busy":
+        burn()
     body = str(os.getpid()).encode()
     headers = [(name.lower().encode(), value.encode()) for name, value in FIELDS]
     headers.append((b"content-length", str(len(body)).encode()))

@@ -64,6 +64,9 @@ impl Acceptor {
             self.leave_handed_over(poller);
             return None;
         }
+        if listener == HANDOFF && self.sharing.leaves_gifts(&mut self.listeners, poller) {
+            return None;
+        }
         if !connections.has_room() && self.another_has_room(connections) {
             self.pause(poller);
             return None;
@@ -89,6 +92,8 @@ impl Acceptor {
                     if !self.listeners.are_watched() {
                         connections.handover().pause(poller.now);
                     }
+                } else {
+                    self.sharing.took_newcomer(poller.now);
                 }
                 let tells = self.listeners.are_watched() && self.listeners.is_open();
                 if tells && !poller.is_brisk() && !connections.shutdown().has_begun() {
@@ -311,6 +316,7 @@ impl Acceptor {
     /// Ends a pause that is over. When the next one will be.
     pub fn expire(&mut self, connections: &mut Connections, poller: &Poller) -> Millis {
         self.note_room(connections, poller);
+        self.sharing.look_after_offers(&self.listeners, connections, poller);
         match self.listeners.paused_until() {
             Some(until) if until <= poller.now => {
                 self.listeners.resume(&poller.reactor);

@@ -274,7 +274,7 @@ impl Connections {
             // What is known of it here would keep it from leaving.
             self.slots.take_pipelined(connection.token);
         }
-        if self.handover.is_on() && connection.can_leave() {
+        if self.handover.is_on() && self.handover.may_leave(&connection, poller.now) {
             match self.hand_over(connection, poller) {
                 Some(kept) => connection = kept,
                 None => return,
@@ -312,6 +312,9 @@ impl Connections {
     /// Closes a connection and frees its slot.
     fn close(&mut self, mut connection: Box<Connection>) {
         self.slots.free(connection.token);
+        if self.handover.staying().any() {
+            self.may_come_again(connection.token);
+        }
         self.unsettled.forget(&connection);
         if let Some(streams) = connection.take_streams() {
             if streams.shared.half().waiting() == 0 {
@@ -332,6 +335,21 @@ impl Connections {
         self.note_closed();
     }
 
+    /// A connection has ended: where its requests have held up the loop, its client may come again with another one.
+    #[cold]
+    fn may_come_again(&mut self, token: u64) {
+        let now = reactor::sys::monotonic_ms();
+        if self.handover.staying().ended(token, now) {
+            self.engine.draws_newcomers(now, true);
+        }
+    }
+
+    /// A request has held up the event loop: its connection stays here.
+    #[cold]
+    pub fn has_held_up(&mut self, exchange: &Exchange) {
+        self.handover.staying().held_up(exchange.connection_token(), reactor::sys::monotonic_ms());
+    }
+
     /// One that was accepted is open no more.
     pub fn note_closed(&mut self) {
         self.engine.counters.connections_closed.add_alone();
@@ -345,9 +363,10 @@ impl Connections {
 
     /// Gives every idle connection to whoever is free to take it.
     pub fn hand_over_idle(&mut self, poller: &mut Poller) {
-        let goes =
-            |(token, connection, _): (u64, &Connection, Millis)| connection.can_leave().then_some(token);
         self.ask_streams_to_leave(poller);
+        let now = poller.now;
+        let goes =
+            |(token, one, _): (u64, &Connection, Millis)| self.handover.may_leave(one, now).then_some(token);
         let idle: Vec<u64> = self.slots.parked().filter_map(goes).collect();
         if idle.is_empty() {
             return;
@@ -372,7 +391,8 @@ impl Connections {
 
     /// Gives up to so many idle connections back to a worker that has had them. How many have gone.
     pub fn give_back(&mut self, most: u64, poller: &mut Poller) -> u64 {
-        let idle = self.slots.parked().filter(|(_, connection, _)| connection.can_leave());
+        let now = poller.now;
+        let idle = self.slots.parked().filter(|(_, one, _)| self.handover.may_leave(one, now));
         let idle: Vec<u64> = idle.take(most as usize).map(|(token, _, _)| token).collect();
         let mut given = 0;
         for token in idle {

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use reactor::Waker;
 use reactor::sys::forks;
 
+use crate::blockers::Blockers;
 use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::disk::DiskThreads;
@@ -23,7 +24,7 @@ use crate::listener::Listener;
 use crate::log::Log;
 use crate::report;
 use crate::request_deadlines::{RequestDeadlines, Telling};
-use crate::rows::queued;
+use crate::rows::{LATELY_MS, queued, strained};
 use crate::scoreboard::Field;
 use crate::sent_file::ColdReads;
 use crate::slow_requests::SlowRequests;
@@ -130,6 +131,10 @@ pub struct Engine {
     stuck_until: AtomicU64,
     /// The same, as a thread has kept the interpreter from all others.
     after_held_until: AtomicU64,
+    /// Until then those who have held up the event loop are expected to come again with new connections.
+    draws_until: AtomicU64,
+    /// How many of their connections have ended since none were.
+    ended: AtomicU64,
     /// Until when there is taken to be no file descriptor for another connection.
     crowded_until: AtomicU64,
     /// One thread keeps the interpreter, and those that were called cannot have it.
@@ -153,6 +158,8 @@ pub struct Engine {
     leader_back: AtomicU64,
     /// For who looks from outside.
     pub stepping: Stepping,
+    /// Requests whose steps hold up all others.
+    pub(crate) blockers: Blockers,
     /// A load balancer or a web server may say beside a request's head by which scheme it came.
     pub(crate) scheme_comes_beside: bool,
     /// How many refusals of what was no request have been given a name of ours.
@@ -192,6 +199,8 @@ impl Engine {
             strained_until: AtomicU64::new(0),
             stuck_until: AtomicU64::new(0),
             after_held_until: AtomicU64::new(0),
+            draws_until: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
             crowded_until: AtomicU64::new(0),
             held: AtomicU8::new(Held::No as u8),
             inside: InFlight::default(),
@@ -203,6 +212,7 @@ impl Engine {
             rechecks: AtomicU64::new(0),
             leader_back: AtomicU64::new(0),
             stepping,
+            blockers: Blockers::default(),
             scheme_comes_beside: false,
             refusals: AtomicU64::new(0),
         }
@@ -377,9 +387,52 @@ impl Engine {
                 // That was longer than a strain takes, and who else has waited may not have told.
                 let until = reactor::sys::monotonic_ms() + STRAIN_MS;
                 self.after_held_until.store(until, Ordering::Relaxed);
+                if let Some(scoreboard) = self.config.scoreboard.as_ref().filter(|_| self.config.stepwise) {
+                    // It has shown nothing for as long as it was held, and runs.
+                    scoreboard.set(Field::Updated, reactor::sys::monotonic_ms());
+                }
             }
             self.held.store(held as u8, Ordering::Relaxed);
             self.show_level();
+        }
+    }
+
+    /// A connection has ended, or does now, whose requests have held up the event loop: whoever had it comes again with another one, which
+    /// this worker takes rather than one that serves those it has given away. Said by the loop.
+    #[cold]
+    pub(crate) fn draws_newcomers(&self, now: u64, has_ended: bool) {
+        let ended = (self.draws(now) + u64::from(has_ended)).max(1);
+        self.ended.store(ended, Ordering::Relaxed);
+        self.draws_until.store(now + LATELY_MS, Ordering::Relaxed);
+        self.held(Held::No);
+        if let Some(scoreboard) = &self.config.scoreboard {
+            scoreboard.set(Field::Strained, strained(false, ended));
+            self.show_level();
+        }
+    }
+
+    /// Newcomers are better off elsewhere, for this worker has sent some away to come again.
+    #[cold]
+    pub(crate) fn draws_nobody(&self) {
+        self.draws_until.store(0, Ordering::Relaxed);
+    }
+
+    /// How many connections have ended of those who are expected to come again; zero: nobody is.
+    pub(crate) fn draws(&self, now: u64) -> u64 {
+        match self.draws_until.load(Ordering::Relaxed) > now {
+            true => self.ended.load(Ordering::Relaxed),
+            false => 0,
+        }
+    }
+
+    /// The event loop is about to end the reply to the request in that slot, and its connection, or not: if something has held up the
+    /// loop, others hear of that before the client does, which may come again at once.
+    #[inline]
+    pub(crate) fn loop_goes_on(&self, slot: u16, keeps: bool) {
+        if !keeps && self.blockers.has(slot) {
+            self.draws_newcomers(reactor::sys::monotonic_ms(), false);
+        } else if self.config.stepwise && self.is_held() {
+            self.held(Held::No);
         }
     }
 

@@ -196,6 +196,9 @@ impl Evented {
         exchange.ends_now();
         self.turn.engine().inside.is_back();
         self.heartbeat.work();
+        if self.turn.engine().blockers.take(exchange.slot()) {
+            self.turn.connections().0.has_held_up(&exchange);
+        }
         if self.ended {
             exchange.send_batched(self.turn.engine());
             return false;

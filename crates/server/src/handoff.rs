@@ -14,6 +14,7 @@ use crate::connection::Connection;
 use crate::handover::{Way, depart};
 use crate::poller::Poller;
 use crate::returns::Returns;
+use crate::staying::Staying;
 
 /// Where a connection came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,11 +119,13 @@ pub(crate) struct Handover {
     again_at: Millis,
     /// Those that were given away because this worker was held up.
     returns: Returns,
+    /// Those that hold it up, which are not.
+    staying: Staying,
 }
 
 impl Handover {
     pub fn new(handoff: Option<Arc<Handoff>>) -> Self {
-        Self { handoff, on: false, again_at: 0, returns: Returns::default() }
+        Self { handoff, on: false, again_at: 0, returns: Returns::default(), staying: Staying::default() }
     }
 
     /// True while connections that become idle are given away.
@@ -139,6 +142,23 @@ impl Handover {
     /// What is away, and when it is to come back.
     pub fn returns(&mut self) -> &mut Returns {
         &mut self.returns
+    }
+
+    /// Who stays whatever happens.
+    #[inline]
+    pub fn staying(&mut self) -> &mut Staying {
+        &mut self.staying
+    }
+
+    /// True where the connection of that token does.
+    pub fn stays(&self, token: u64, now: Millis) -> bool {
+        self.staying.stays(token, now)
+    }
+
+    /// A connection can leave, and no other worker would suffer from it.
+    #[inline]
+    pub fn may_leave(&self, connection: &Connection, now: Millis) -> bool {
+        connection.can_leave() && !self.staying.stays(connection.token, now)
     }
 
     /// False for a while after nobody has taken what was given.

@@ -21,6 +21,8 @@ mod arrivals;
 mod batch;
 pub mod baton;
 #[cfg(not(loom))]
+mod blockers;
+#[cfg(not(loom))]
 pub mod body;
 #[cfg(not(loom))]
 pub mod budget;
@@ -33,6 +35,8 @@ mod connection;
 mod connections;
 #[cfg(not(loom))]
 pub mod counters;
+#[cfg(not(loom))]
+mod crowd;
 #[cfg(not(loom))]
 pub mod disk;
 #[cfg(not(loom))]
@@ -84,6 +88,8 @@ pub mod multiplexed;
 pub mod named_files;
 #[cfg(not(loom))]
 pub mod news;
+#[cfg(not(loom))]
+mod offer;
 #[cfg(not(loom))]
 pub mod output;
 #[cfg(not(loom))]
@@ -149,6 +155,8 @@ mod stated;
 pub mod statistics;
 #[cfg(not(loom))]
 pub mod status;
+#[cfg(not(loom))]
+mod staying;
 #[cfg(not(loom))]
 mod storing;
 #[cfg(not(loom))]

@@ -168,10 +168,19 @@ impl Listeners {
             .collect();
         self.ready = waiting.iter().copied().filter(|which| self.waiting.contains(which)).collect();
         self.waiting = waiting;
-        let handed_over = self.handoff.as_ref().is_some_and(|handoff| is_readable(&**handoff));
-        if self.arrivals.are_neglected(handed_over) {
+        if self.arrivals.are_neglected(self.any_handed_over()) {
             self.ready.push(HANDOFF);
         }
+    }
+
+    /// True where connections wait that were given away.
+    pub fn any_handed_over(&self) -> bool {
+        self.open && self.handoff.as_ref().is_some_and(|handoff| is_readable(&**handoff))
+    }
+
+    /// True where new connections wait.
+    pub fn any_wait(&self) -> bool {
+        self.open && self.all.iter().any(|one| is_readable(&one.fd))
     }
 
     /// Marks all that can bring connections, for the last look before the end.

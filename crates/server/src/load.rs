@@ -64,7 +64,8 @@ impl Engine {
             busy,
             held: inside && self.is_held() || self.is_held_from_leader(),
             full: (busy >= self.threads() || self.short_of_threads() > 0) && !self.config.evented,
-            strained: inside && self.is_strained(now),
+            // One that draws those who held it up takes them at once: nobody else shall.
+            strained: inside && self.is_strained(now) && self.draws(now) == 0,
             lost: self.deadlines.any_lost(),
             crowded: self.is_crowded(now),
         }

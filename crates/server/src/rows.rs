@@ -16,6 +16,10 @@ pub const ROWS: usize = 512;
 /// A worker that has not shown its numbers for so long is stopped, or has no processor or no memory
 /// to run in: what it last said of itself is not believed.
 const STALE_MS: Millis = 500;
+/// An event loop that was held up for too long within this time may be so again: whoever does it comes back soon.
+pub const LATELY_MS: Millis = 5_000;
+/// From so much on [`Field::Strained`] says of a worker that nothing holds up now that it draws new connections, and how much.
+const DRAWS: u64 = 2;
 
 /// What is kept, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +44,8 @@ pub enum Field {
     Errors,
     /// Monotonic milliseconds of the last update.
     Updated,
-    /// 1: one thread holds up the others, or all are inside the application.
+    /// 1: one thread holds up the others, or all are inside the application; more: none does, but new connections are best off here
+    /// ([`strained`]), which is believed while [`Field::LoopHeld`] tells of a time that is not long ago.
     Strained,
     /// In the first row only: the rows behind this many have never been used.
     Rows,
@@ -61,6 +66,25 @@ pub trait Page {
 /// the upper bits, the span in the lower 24.
 pub fn loop_held(span: Millis, seen: Millis) -> u64 {
     seen << 24 | span.min((1 << 24) - 1)
+}
+
+/// One thread holds up the others; or none does now, and so many connections have ended lately whose requests did.
+pub fn strained(now: bool, ended: u64) -> u64 {
+    match (now, ended) {
+        (true, _) => 1,
+        (false, 0) => 0,
+        (false, ended) => DRAWS + ended - 1,
+    }
+}
+
+/// How many those were.
+fn told_ended(strained: u64) -> u64 {
+    strained.saturating_sub(DRAWS - 1)
+}
+
+/// True where [`loop_held`] tells of something that is not long ago.
+fn held_lately(told: u64, now: Millis) -> bool {
+    told != 0 && (told >> 24) + LATELY_MS > now
 }
 
 /// How many requests wait to be begun, and how many of them not for a thread but for others of their route
@@ -174,9 +198,34 @@ impl<P: Page> Rows<P> {
     }
 
     /// True when another worker is more willing than `level`, nothing is wrong with it, and it has
-    /// room: fewer connections than that.
+    /// room: fewer connections than that. One whose loop was held up itself a moment ago is no better place.
     pub fn somebody_is_sound(&self, level: u64, room: u64) -> bool {
-        self.anybody_where(level, |field| field(Field::Strained) == 0 && field(Field::Connections) < room)
+        let now = self.page.now();
+        self.anybody_where(level, |field| {
+            field(Field::Strained) != 1
+                && field(Field::Connections) < room
+                && !held_lately(field(Field::LoopHeld), now)
+        })
+    }
+
+    /// True where this worker's event loop was held up lately.
+    pub fn was_held_lately(&self) -> bool {
+        held_lately(self.of(self.row, Field::LoopHeld), self.page.now())
+    }
+
+    /// True when another worker, less busy than `level`, draws new connections. Of two that do, the one has them that was held up
+    /// more often: else those who come to hold up a loop would go on to hold up both.
+    pub fn somebody_draws(&self, level: u64) -> bool {
+        let (now, own) = (self.page.now(), self.row);
+        let draws = |field: &dyn Fn(Field) -> u64| match held_lately(field(Field::LoopHeld), now) {
+            true => told_ended(field(Field::Strained)),
+            false => 0,
+        };
+        let here = draws(&|field| self.of(own, field));
+        self.others().any(|row| {
+            let more = |there: u64| there > here || there == here && there > 0 && row < own;
+            self.is_such(row, level, &|field| field(Field::Watching) == 1 && more(draws(field)))
+        })
     }
 
     /// How many threads such workers have free by now, as far as they have room for connections.
@@ -187,7 +236,7 @@ impl<P: Page> Rows<P> {
             // Those that wait for others of their route have no use for a thread.
             let busy = read(Field::Busy) + waiting.saturating_sub(limited);
             let free = read(Field::Threads).saturating_sub(busy);
-            let fits = |field: &dyn Fn(Field) -> u64| field(Field::Strained) == 0;
+            let fits = |field: &dyn Fn(Field) -> u64| field(Field::Strained) != 1;
             let room = room.saturating_sub(read(Field::Connections));
             self.is_such(row, level, &fits).then(|| free.min(room))
         });
@@ -212,7 +261,7 @@ impl<P: Page> Rows<P> {
         let wanted = self.others().map(|row| {
             let read = |field| self.at(row, field).load(Ordering::SeqCst);
             let wants =
-                if read(Field::Pid) == 0 || read(Field::Strained) != 0 { 0 } else { read(Field::Wants) };
+                if read(Field::Pid) == 0 || read(Field::Strained) == 1 { 0 } else { read(Field::Wants) };
             wants.min(own.saturating_sub(read(Field::Connections)) / 2)
         });
         wanted.max().unwrap_or(0)
@@ -289,6 +338,72 @@ mod tests {
                 }
             }
             assert_eq!(rows.free_elsewhere(200, 100), free, "{busy} busy, {waiting} wait, level {level}");
+        }
+    }
+
+    /// Three rows of which the second is empty: what is said in the first and in the last, as one of them sees it.
+    fn two(own: usize, first: &[(Field, u64)], last: &[(Field, u64)]) -> Rows<Numbers> {
+        let rows = Rows::new(Numbers((0..ROWS * WIDTH).map(|_| AtomicU64::new(0)).collect()), own);
+        rows.at(0, Field::Rows).store(3, Ordering::Relaxed);
+        for (row, said) in [(0, first), (2, last)] {
+            rows.at(row, Field::Pid).store(7, Ordering::Relaxed);
+            rows.at(row, Field::Watching).store(1, Ordering::Relaxed);
+            said.iter().for_each(|&(field, value)| rows.at(row, field).store(value, Ordering::Relaxed));
+        }
+        rows
+    }
+
+    #[test]
+    fn a_loop_was_held_up_lately_for_five_seconds() {
+        for (seen, now, lately) in
+            [(0, 0, false), (10_000, 14_999, true), (10_000, 15_000, false), (10_000, 9_999, true)]
+        {
+            let told = if seen == 0 { 0 } else { loop_held(300, seen) };
+            assert_eq!(held_lately(told, now), lately, "{seen} {now}");
+        }
+    }
+
+    #[test]
+    fn a_worker_whose_loop_was_held_up_lately_is_no_better_place() {
+        for (told, sound) in [(0, true), (loop_held(300, 1), false)] {
+            let rows = two(0, &[], &[(Field::LoopHeld, told)]);
+            assert_eq!(rows.somebody_is_sound(30, 100), sound);
+            let rows = two(2, &[], &[(Field::LoopHeld, told)]);
+            assert_eq!((rows.somebody_is_sound(30, 100), rows.was_held_lately()), (true, !sound));
+        }
+        assert!(!two(0, &[], &[(Field::Strained, 1)]).somebody_is_sound(30, 100));
+    }
+
+    #[test]
+    fn new_connections_are_drawn_by_who_was_held_up_more_often_and_of_two_alike_by_the_first() {
+        for (first, last, drawn_to_first, drawn_to_last) in [
+            (0, 0, false, false),
+            (1, 0, true, false),
+            (0, 1, false, true),
+            (1, 1, true, false),
+            (1, 4, false, true),
+            (4, 1, true, false),
+        ] {
+            let said =
+                |ended| [(Field::Strained, strained(false, ended)), (Field::LoopHeld, loop_held(300, 1))];
+            let drawn = |own| two(own, &said(first), &said(last)).somebody_draws(30);
+            assert_eq!((drawn(2), drawn(0)), (drawn_to_first, drawn_to_last), "{first} {last}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_drawn_to_a_worker_that_is_held_up_now_or_was_long_ago_or_does_not_watch() {
+        let draws = [(Field::Strained, strained(false, 1)), (Field::LoopHeld, loop_held(300, 1))];
+        for (other, drawn) in [
+            ((Field::Level, 29), true),
+            ((Field::Level, 30), false),
+            ((Field::Watching, 0), false),
+            ((Field::Strained, strained(true, 1)), false),
+            ((Field::LoopHeld, 0), false),
+            ((Field::Pid, 0), false),
+        ] {
+            let rows = two(0, &[], &[&draws[..], &[other]].concat());
+            assert_eq!(rows.somebody_draws(30), drawn, "{other:?}");
         }
     }
 

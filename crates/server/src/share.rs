@@ -16,13 +16,15 @@ use std::sync::Arc;
 use wire::Millis;
 
 use crate::connections::Connections;
+use crate::crowd::Crowd;
 use crate::engine::Engine;
 use crate::listeners::Listeners;
 use crate::load::{FULL, STRAINED};
+use crate::offer::{GIFTS, NEWCOMERS, Offer};
 use crate::poller::Poller;
 use crate::requests::LEAVES_AFTER_MS;
 use crate::returns::ASK_MS;
-use crate::rows::Listening;
+use crate::rows::{self, Listening};
 use crate::scoreboard::Field;
 use crate::slots::NEVER;
 
@@ -64,6 +66,12 @@ pub(crate) struct Sharing {
     owes_until: Millis,
     /// When there is something to ask for or to give back.
     even_at: Millis,
+    /// New connections that another worker draws.
+    newcomers: Offer,
+    /// Those that this one has taken.
+    crowd: Crowd,
+    /// Connections that were given away, while other workers are better places.
+    gifts: Offer,
 }
 
 impl Sharing {
@@ -81,6 +89,9 @@ impl Sharing {
             owes: 0,
             owes_until: 0,
             even_at: NEVER,
+            newcomers: Offer::new(NEWCOMERS),
+            crowd: Crowd::default(),
+            gifts: Offer::new(GIFTS),
         }
     }
 
@@ -101,6 +112,12 @@ impl Sharing {
         }
     }
 
+    /// An event loop was held up a moment ago: its clients go, and with them nobody who has done that.
+    #[inline]
+    fn sheds(&self, now: Millis) -> bool {
+        self.tasks && self.engine.is_stuck(now)
+    }
+
     /// Watches the listeners, or leaves them to others. Called before every wait.
     #[inline]
     pub fn update_listening(
@@ -110,7 +127,8 @@ impl Sharing {
         poller: &mut Poller,
     ) {
         let level = self.level(poller.now);
-        if level != self.level || !listeners.are_watched() || level > 0 {
+        let gives = self.sheds(poller.now) || connections.handover().is_on();
+        if level != self.level || !listeners.are_watched() || level > 0 || gives {
             self.reconsider(level, listeners, connections, poller);
             self.even_at = self.even_at.min(connections.handover().returns().next());
         }
@@ -202,7 +220,13 @@ impl Sharing {
         poller: &mut Poller,
     ) -> bool {
         let level = self.level(poller.now);
-        if level == 0 || !listeners.is_open() || !listeners.are_watched() {
+        if !listeners.is_open() || !listeners.are_watched() {
+            return false;
+        }
+        if self.tasks && !listeners.next_is_handed_over() && self.leaves_newcomers(listeners, poller) {
+            return true;
+        }
+        if level == 0 {
             return false;
         }
         if !self.engine.config.scoreboard.as_ref().is_some_and(|scoreboard| scoreboard.somebody_better(level))
@@ -216,6 +240,62 @@ impl Sharing {
             scoreboard.notify_all();
         }
         left
+    }
+
+    /// A new connection is there. True: another worker draws those, and has a moment to take it.
+    fn leaves_newcomers(&mut self, listeners: &mut Listeners, poller: &mut Poller) -> bool {
+        let Some(scoreboard) = &self.engine.config.scoreboard else { return false };
+        let hold_up = self.engine.draws(poller.now);
+        if !scoreboard.somebody_draws(STRAINED) || self.crowd.is_one(hold_up, poller.now) {
+            return false;
+        }
+        let Some(until) = self.newcomers.leave(poller.now) else { return false };
+        listeners.pause(&poller.reactor, until);
+        poller.wake_by(until);
+        true
+    }
+
+    /// A new connection was taken.
+    #[inline]
+    pub fn took_newcomer(&mut self, now: Millis) {
+        if self.tasks {
+            self.crowd.took(now);
+        }
+    }
+
+    /// When it is due: looks whether what was left to others was taken.
+    #[inline]
+    pub fn look_after_offers(
+        &mut self,
+        listeners: &Listeners,
+        connections: &mut Connections,
+        poller: &Poller,
+    ) {
+        if self.newcomers.is_due(poller.now) {
+            self.newcomers.looked(listeners.any_wait(), poller.now);
+        }
+        if self.gifts.is_due(poller.now) && self.gifts.looked(listeners.any_handed_over(), poller.now) {
+            connections.handover().pause(poller.now);
+        }
+    }
+
+    /// A connection is there that a worker has given away, maybe this one. True: this one's loop was held up itself, and it
+    /// leaves that to one whose loop moves.
+    pub fn leaves_gifts(&mut self, listeners: &mut Listeners, poller: &mut Poller) -> bool {
+        let Some(scoreboard) = self.engine.config.scoreboard.as_ref().filter(|_| self.tasks && !self.asks)
+        else {
+            return false;
+        };
+        let room = self.engine.config.limits.connections;
+        // One that has stepped back looks by itself what nobody takes.
+        let stays = !listeners.are_watched() || !scoreboard.was_held_lately();
+        if stays || !scoreboard.somebody_is_sound(STRAINED, room) {
+            return false;
+        }
+        let Some(until) = self.gifts.leave(poller.now) else { return false };
+        listeners.leave_handed_over(&poller.reactor, until);
+        poller.wake_by(until);
+        true
     }
 
     fn reconsider(
@@ -232,7 +312,8 @@ impl Sharing {
             scoreboard.notify_all();
         }
         let strained = level >= FULL || level > 0 && engine.is_strained(poller.now);
-        scoreboard.set(Field::Strained, u64::from(strained));
+        let draws = engine.draws(poller.now);
+        scoreboard.set(Field::Strained, rows::strained(strained, draws));
         if strained {
             // It ends by itself, and nobody else would say so.
             poller.wake_by(poller.now + LOOK_MS);
@@ -244,7 +325,7 @@ impl Sharing {
         }
         // A worker with one thread is full at each request, which is no reason to move anybody.
         let holds_up = match level {
-            0 => false,
+            0 => self.sheds(poller.now),
             FULL => poller.now >= self.full_since.saturating_add(FULL_MS),
             _ if level > FULL => true,
             _ => engine.is_stuck(poller.now),
@@ -258,11 +339,15 @@ impl Sharing {
         // Where the others stop as well, nobody might take them.
         let may_give = !connections.shutdown().has_begun() && connections.handover().may_begin(poller.now);
         let room = engine.config.limits.connections;
-        let hands_over = holds_up && may_give && scoreboard.somebody_is_sound(level, room);
+        // Nothing shows how busy a loop is but that it is held up: it was, whatever it does now.
+        let bar = if self.tasks { level.max(STRAINED) } else { level };
+        let hands_over = holds_up && may_give && scoreboard.somebody_is_sound(bar, room);
         connections.handover().switch(hands_over);
         // What it has asked for would wait if it stepped back.
         let stands_at = if self.asks { 0 } else { level };
-        if self.takes_new(scoreboard.stand(stands_at, listeners.are_watched()), level, listeners, poller) {
+        let takes =
+            self.takes_new(scoreboard.stand(stands_at, listeners.are_watched()), level, listeners, poller);
+        if takes && !(hands_over && self.sheds(poller.now)) {
             connections.handover().switch(false);
             return;
         }

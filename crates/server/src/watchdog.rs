@@ -28,14 +28,14 @@ use crate::engine::{Engine, Held};
 use crate::evented::Evented;
 use crate::heartbeat::{Heartbeat, Sleep};
 use crate::log::Level;
-use crate::rows::{Field, loop_held};
+use crate::rows::{Field, LATELY_MS, loop_held};
 use crate::statistics::condition;
 
 /// A step that goes on for so many times as long as is told is told before its end.
 const ENDLESS: u64 = 10;
 /// A loop that is blocked twice within this time is so for a reason: new clients, and those that it has, are better off with
 /// another worker.
-const SOON_US: u64 = 5_000_000;
+const SOON_US: u64 = LATELY_MS * 1000;
 /// A loop that was held up for so long within ten seconds, all in all, in milliseconds, is worth a word to the supervisor, ...
 const TOLD_FROM_MS: Millis = 1_000;
 /// ... so often.
@@ -97,6 +97,8 @@ impl Watchdog {
 struct Spell {
     sight: Sight,
     told: bool,
+    /// Not the first one, so that clients are better off elsewhere.
+    again: bool,
 }
 
 /// The thread's own.
@@ -146,11 +148,11 @@ impl Life {
                 self.engine.counters.replies_relieved.add();
             }
             if pulse != before
-                && let Some(Spell { sight, told }) = spell.take()
+                && let Some(spell) = spell.take()
             {
-                self.went_on(&sight, lasted, now);
-                if !told {
-                    self.tell(&sight, lasted, "");
+                self.went_on(&spell, lasted, now);
+                if !spell.told {
+                    self.tell(&spell.sight, lasted, "");
                 }
             }
             if verdict.call {
@@ -159,11 +161,8 @@ impl Life {
             if let Some(still) = verdict.blocked {
                 match &mut spell {
                     None => {
-                        let seen = self.see(pulse, &mut attention);
-                        // Once may be chance. Whoever does it again holds up the clients of this loop.
-                        let again = self.blocked_until.is_some_and(|until| now < until + SOON_US);
-                        let held = again && seen.sight != Sight::Nothing;
-                        self.engine.held(if held { Held::FromLeader } else { Held::No });
+                        let seen = self.see((pulse, now), &mut attention);
+                        self.engine.held(if seen.again { Held::FromLeader } else { Held::No });
                         spell = Some(seen);
                     }
                     Some(spell) if !spell.told && still >= slow * ENDLESS => {
@@ -204,14 +203,14 @@ impl Life {
     }
 
     /// The loop goes on, after it was blocked for too long: so many microseconds, as this thread has seen it.
-    fn went_on(&mut self, sight: &Sight, lasted: u64, now: u64) {
-        if *sight != Sight::Nothing {
+    fn went_on(&mut self, spell: &Spell, lasted: u64, now: u64) {
+        if spell.sight != Sight::Nothing {
             self.blocked_until = Some(now);
             self.engine.counters.loop_blocked_ms.add_many(lasted / 1000);
-            self.show_held(sight, lasted, now);
+            self.show_held(&spell.sight, lasted, now);
             self.lately.ends();
         }
-        if self.engine.is_held() {
+        if spell.again {
             self.engine.held(Held::No);
             // It looks who else has time for its clients.
             self.engine.waker.wake();
@@ -249,15 +248,19 @@ impl Life {
     }
 
     /// The loop has been blocked for too long: who does it?
-    fn see(&mut self, pulse: u64, attention: &mut Attention) -> Spell {
+    fn see(&mut self, (pulse, now): (u64, u64), attention: &mut Attention) -> Spell {
         let (began, heartbeat) = (monotonic_us(), &self.heartbeat);
         let whose = self.engine.stepping.get();
+        // Before it is known who: the loop may go on while the interpreter is waited for.
+        self.engine.blockers.note(whose, true);
         let mut sight = self.witness.look(&|| heartbeat.pulse() == pulse);
         attention.add(monotonic_us() - began);
         if sight == Sight::TooLate && self.was_starved(attention.lasted()) {
             sight = Sight::Nothing;
         }
-        if sight != Sight::Nothing {
+        if sight == Sight::Nothing {
+            self.engine.blockers.note(whose, false);
+        } else {
             self.engine.counters.slow_callbacks.add();
         }
         if let Sight::Place { what, place, .. } = &sight
@@ -265,7 +268,10 @@ impl Life {
         {
             self.engine.slow.note_blocked(whose, what, place.strip_prefix(" at ").unwrap_or(place));
         }
-        Spell { sight, told: false }
+        // Once may be chance. Whoever does it again holds up the clients of this loop.
+        let soon = self.blocked_until.is_some_and(|until| now < until + SOON_US);
+        let again = soon && sight != Sight::Nothing;
+        Spell { sight, told: false, again }
     }
 
     /// Whether it has not moved for so long (microseconds) only because the machine had no processor for it.

@@ -75,6 +75,8 @@ class Scoreboard:
         found = {name: int.from_bytes(data[index * 8 : index * 8 + 8], "little") for index, name in enumerate(FIELDS)}
         # As one number (`server/rows.rs`): those that wait, and of them those that wait for others of their route.
         found["limited"], found["queued"] = divmod(found["queued"], 1 << 32)
+        # More than one: nothing holds it up now, and new connections are best off there. Workers tell one another.
+        found["strained"] = int(found["strained"] == 1)
         return found
 
 

@@ -285,7 +285,11 @@ impl Connections {
             .parked()
             .filter(|(_, connection, _)| connection.streams().is_some_and(Streams::is_idle))
             .map(|(token, ..)| token)
+            .filter(|&token| !self.handover.stays(token, poller.now))
             .collect();
+        if !idle.is_empty() {
+            self.engine.draws_nobody();
+        }
         for token in idle {
             let Some(mut connection) = self.slots.check_out(token) else { continue };
             if let Some(mut streams) = connection.take_streams() {

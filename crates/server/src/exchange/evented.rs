@@ -39,6 +39,14 @@ impl Exchange {
         self.downstream.token()
     }
 
+    /// What names the connection on which it came, also where that stays and the exchange is a stream of it.
+    pub(crate) fn connection_token(&self) -> u64 {
+        match &self.downstream {
+            Downstream::Connection(connection) => connection.token,
+            Downstream::Stream(stream) => stream.shared().origin().token,
+        }
+    }
+
     /// Its connection, where that is away for its sake; a stream's stays where it is.
     pub(crate) fn connection_mut(&mut self) -> Option<&mut Connection> {
         self.downstream.connection_mut()

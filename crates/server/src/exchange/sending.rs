@@ -110,6 +110,9 @@ impl Exchange {
             _ => {}
         }
         let end = self.reply == Reply::Done && !matches!(self.left, Some(1..));
+        if end {
+            engine.loop_goes_on(self.slot(), self.keep_alive || self.has_stream());
+        }
         self.downstream.send(pieces, (head, end), most)
     }
 
