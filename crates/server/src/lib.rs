@@ -85,6 +85,7 @@ mod machine;
 pub mod mounted;
 #[cfg(not(loom))]
 pub mod multiplexed;
+#[cfg(not(loom))]
 pub mod named_files;
 #[cfg(not(loom))]
 pub mod news;
