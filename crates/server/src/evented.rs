@@ -22,7 +22,7 @@ use crate::turn::Loop;
 /// How many requests one turn brings, so that the event loop's other work is not kept waiting, and that what Python holds
 /// for all that wait for the first step of their task stays below 700 objects, at which its collector begins: with 64 it did
 /// each time, for a twentieth of what a request to FastAPI takes (docs/performance.md).
-const MOST: usize = 16;
+const MOST: usize = 32;
 
 /// What a turn found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
