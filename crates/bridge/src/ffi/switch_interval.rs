@@ -5,7 +5,8 @@
 //! less would interrupt requests that are worked on. But where one thread burns and does not
 //! end, a request that has just arrived waits even so long twice, and every one of them does:
 //! then the turns are short, so that a short request takes as long as it takes beside another
-//! process. Where several burn, short turns would cost them a good part of what they do.
+//! process. Beside two it is worse: who asks for its turn gets to the end of the line, and
+//! the other one has it. Where more compute, short turns would cost them a good part of what they do.
 //!
 //! A thread burns while the leader waits for the interpreter each time that it comes back from
 //! the kernel. What follows from these waits is decided in `server/strain.rs`.
@@ -21,7 +22,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyFloat;
 use pyo3::{Python, intern};
 use reactor::sys::{ThreadClock, monotonic_ms, monotonic_ns, monotonic_us};
-use server::strain::{Sign, Strain, burns_alone};
+use server::strain::{Sign, Strain, few_burn};
 use server::sync::{Guard, lock};
 
 use super::gil::{attached, outside};
@@ -30,19 +31,23 @@ use super::gil::{attached, outside};
 const DEFAULT: f64 = 0.005;
 /// The usual one. `server/baton.rs` knows it, too.
 const USUAL: f64 = 0.0005;
-/// While one thread burns. The kernel's timer adds some 50 µs.
+/// While one thread burns, or two do. The kernel's timer adds some 50 µs.
 const SHORT: f64 = 0.00005;
-/// How long threads are looked at, at least, before it is said whether one burns alone.
+/// How long threads are looked at, at least, before it is said whether few burn.
 const LOOK_US: u64 = 5000;
+/// So many looks that are no farther apart than so long, and requests come often enough that those two threads which burn
+/// are better interrupted: that costs them a few percent, for nothing where only more of their kind come.
+const OFTEN_LOOKS: u32 = 2;
+const OFTEN_US: u64 = 20_000;
 
 /// Does some thread burn?
 static STRAIN: Strain = Strain::new();
 /// When the leader last had the interpreter again.
 static BACK: AtomicU64 = AtomicU64::new(0);
-/// One does, and no other: turns are short.
-static ALONE: AtomicBool = AtomicBool::new(false);
+/// One does, or two do: turns are short.
+static FEW: AtomicBool = AtomicBool::new(false);
 /// The threads that serve, and what they had used of a processor when they were looked at.
-static THREADS: Mutex<Threads> = Mutex::new(Threads { clocks: Vec::new(), at: 0 });
+static THREADS: Mutex<Threads> = Mutex::new(Threads { clocks: Vec::new(), at: 0, in_a_row: 0 });
 /// `sys.setswitchinterval` and the two lengths, once the interval is ours.
 static SET: PyOnceLock<(Py<PyAny>, Py<PyFloat>, Py<PyFloat>)> = PyOnceLock::new();
 
@@ -85,6 +90,8 @@ struct Threads {
     clocks: Vec<(ThreadClock, u64)>,
     /// When they were looked at; microseconds, zero: never.
     at: u64,
+    /// So many looks were no farther apart than [`OFTEN_US`].
+    in_a_row: u32,
 }
 
 fn threads() -> Guard<'static, Threads> {
@@ -111,7 +118,7 @@ impl Drop for Serving {
 }
 
 impl Threads {
-    /// Looks at what each has used since the last look. True: one of them most of what they could.
+    /// Looks at what each has used since the last look. True: one or two of them most of what they could.
     /// None where the last look was just now.
     fn look(&mut self) -> Option<bool> {
         let now = monotonic_us();
@@ -125,7 +132,8 @@ impl Threads {
         };
         let used: Vec<u64> = self.clocks.iter_mut().map(used).collect();
         self.at = now;
-        Some(burns_alone(&used, since))
+        self.in_a_row = if since <= OFTEN_US { self.in_a_row.saturating_add(1) } else { 0 };
+        Some(few_burn(&used, since, self.in_a_row >= OFTEN_LOOKS))
     }
 }
 
@@ -151,8 +159,8 @@ fn note(waited: u64) {
         Sign::Burns => {
             // Python is called when the lock has been let go of.
             let found = threads().look();
-            if let Some(alone) = found {
-                shorten(alone);
+            if let Some(few) = found {
+                shorten(few);
             }
         }
         Sign::Calm => shorten(false),
@@ -162,7 +170,7 @@ fn note(waited: u64) {
 
 /// Makes turns short, or as long as usual.
 fn shorten(short: bool) {
-    if ALONE.swap(short, Ordering::Relaxed) == short {
+    if FEW.swap(short, Ordering::Relaxed) == short {
         return;
     }
     attached(|py| {
