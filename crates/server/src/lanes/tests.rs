@@ -471,3 +471,18 @@ fn no_slow_route_is_named_where_none_is_slow_any_more() {
     assert!(words.starts_with("1 request waits for a thread; ") && !words.contains("slow:"), "{words}");
     assert!(routes.is_empty());
 }
+
+#[test]
+fn slow_routes_that_differ_by_peoples_names_are_told_as_one() {
+    let mut played = Played::taught(8);
+    for name in ["ann", "bob", "cat", "dan"] {
+        for took in [60 * MS, 80 * MS] {
+            played.call(&format!("/u/{name}/export"), took);
+        }
+    }
+    played.pass(DECIDE_US);
+    let (words, routes) = played.lanes.words(&waiting(&[Lane::Slow])).expect("one waits");
+    assert!(words.contains("; slow: GET /u/*/export (4 paths; GET /u/"), "{words}");
+    assert!(words.contains(" 70 ms), GET /slow (50 ms); "), "{words}");
+    assert_eq!(routes, ["GET /u/*/export", "GET /slow"]);
+}

@@ -2,12 +2,18 @@
 //!
 //! Knows: who waits in lanes, and which routes are slow. Does not know: who is told. Runs under the baton.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::pattern::{self, Keep};
 use super::queues::Queues;
-use super::rule::SLOW_US;
+use super::rule::{Micros, SLOW_US};
 use super::{Lane, Lanes, Waits, routes};
 
 /// So many slow routes are named in messages.
 const NAMED: usize = 3;
+/// So many that differ only in the middle of their paths are one, where more are slow than are named.
+const ALIKE: usize = 3;
 
 impl Lanes {
     /// Why requests wait, in words; and the routes that it tells of. None: nothing is told apart.
@@ -47,17 +53,12 @@ impl Lanes {
             None => return None,
         };
         let is_slow = |route: &&routes::Route| route.mean_us().is_some_and(|mean_us| mean_us >= at_us);
-        let mut slow: Vec<_> =
-            self.routes.all().filter(is_slow).map(|route| (route.name(), route.told_us())).collect();
-        slow.sort_unstable_by_key(|&(name, took_us)| (std::cmp::Reverse(took_us), name));
-        let some: Vec<String> = slow
-            .iter()
-            .take(NAMED)
-            .map(|(name, (took_us, is_age))| {
-                let least = if *is_age { "at least " } else { "" };
-                format!("{name} ({least}{} ms)", took_us.unwrap_or(0) / 1000)
-            })
-            .collect();
+        let slow = self.routes.all().filter(is_slow).map(|route| {
+            let (took_us, is_age) = route.told_us();
+            Slow { name: route.name().into(), several: None, took_us: took_us.unwrap_or(0), is_age }
+        });
+        let slow = told_together(slow.collect());
+        let some: Vec<String> = slow.iter().take(NAMED).map(Slow::words).collect();
         let named = match slow.len() {
             0 => String::new(),
             all => format!("; slow: {}{}", some.join(", "), more_than(all)),
@@ -68,9 +69,64 @@ impl Lanes {
             kept => format!("{kept} of {} threads are kept for quick ones", self.threads),
         };
         let waits = waits(waiting);
-        let routes = slow.into_iter().take(NAMED).map(|(name, _)| name.to_string()).collect();
+        let routes = slow.into_iter().take(NAMED).map(|slow| slow.name).collect();
         Some((format!("{waits} for a thread{named}; {kept}"), routes))
     }
+}
+
+/// A slow route, or several of which the same is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Slow {
+    name: String,
+    /// How many they are, and which the slowest is, where they are several.
+    several: Option<(usize, String)>,
+    /// What the slowest of them takes.
+    took_us: Micros,
+    /// It is how old those are that are inside.
+    is_age: bool,
+}
+
+impl Slow {
+    fn words(&self) -> String {
+        let least = if self.is_age { "at least " } else { "" };
+        let (name, took_ms) = (&self.name, self.took_us / 1000);
+        match &self.several {
+            None => format!("{name} ({least}{took_ms} ms)"),
+            Some((paths, slowest)) => format!("{name} ({paths} paths; {slowest} {least}{took_ms} ms)"),
+        }
+    }
+}
+
+/// The slowest first. Where they are more than are named, those that differ only in the middle of their paths, as by people's
+/// names, are one: who reads of three of them would take it for a fault of these.
+fn told_together(slow: Vec<Slow>) -> Vec<Slow> {
+    let mut told = if slow.len() > NAMED { by_ends(slow) } else { slow };
+    told.sort_unstable_by(|one, other| {
+        (Reverse(one.took_us), &one.name).cmp(&(Reverse(other.took_us), &other.name))
+    });
+    told
+}
+
+fn by_ends(slow: Vec<Slow>) -> Vec<Slow> {
+    let mut alike: BTreeMap<Vec<u8>, Vec<Slow>> = BTreeMap::new();
+    let mut ends = Vec::new();
+    for one in slow {
+        let (method, path) = one.name.split_once(' ').unwrap_or(("", &one.name));
+        pattern::write(method.as_bytes(), path.as_bytes(), Keep::Ends, &mut ends);
+        alike.entry(ends.clone()).or_default().push(one);
+    }
+    let mut told = Vec::new();
+    for (ends, routes) in alike {
+        match routes.iter().max_by_key(|one| one.took_us) {
+            Some(slowest) if routes.len() >= ALIKE => told.push(Slow {
+                name: String::from_utf8_lossy(&ends).into_owned(),
+                several: Some((routes.len(), slowest.name.clone())),
+                ..*slowest
+            }),
+            _ => told.extend(routes),
+        }
+    }
+    told
 }
 
 /// So many requests wait, in words.
@@ -86,5 +142,56 @@ fn more_than(all: usize) -> String {
     match all.saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(slow: &[(&str, Micros, bool)]) -> Vec<String> {
+        let slow = slow.iter().map(|&(name, took_us, is_age)| Slow {
+            name: name.into(),
+            several: None,
+            took_us,
+            is_age,
+        });
+        told_together(slow.collect()).iter().map(Slow::words).collect()
+    }
+
+    #[test]
+    fn as_many_as_are_named_have_their_own_names() {
+        let [ann, bob] = ["GET /u/ann/export", "GET /u/bob/export"];
+        assert_eq!(
+            told(&[(bob, 9_000, false), ("GET /report", 800_000, true), (ann, 9_000, false)]),
+            ["GET /report (at least 800 ms)", "GET /u/ann/export (9 ms)", "GET /u/bob/export (9 ms)"]
+        );
+    }
+
+    #[test]
+    fn more_are_told_together_where_three_differ_in_the_middle_only() {
+        let people =
+            ["GET /u/ann/export", "GET /u/bob/export", "GET /u/cat/export"].map(|name| (name, 20_000, true));
+        let others = [("POST /u/ann/export", 7_000, false), ("GET /u/ann/print", 6_000, false)];
+        let slow = [&people[..1], &[(people[1].0, 300_000, false)], &people[2..], &others[..]].concat();
+        assert_eq!(
+            told(&slow),
+            [
+                "GET /u/*/export (3 paths; GET /u/bob/export 300 ms)",
+                "POST /u/ann/export (7 ms)",
+                "GET /u/ann/print (6 ms)"
+            ]
+        );
+        let two = told(&[&people[1..], &others[..]].concat());
+        assert_eq!(two[..2], ["GET /u/bob/export (at least 20 ms)", "GET /u/cat/export (at least 20 ms)"]);
+    }
+
+    #[test]
+    fn what_is_told_together_already_keeps_its_name() {
+        let names = ["GET /orders/*/items", "GET /orders/*/bills", "(other) /*/*", "GET /a/b"];
+        let slow: Vec<_> = names.iter().map(|&name| (name, 5_000, false)).collect();
+        let mut expected: Vec<String> = names.iter().map(|name| format!("{name} (5 ms)")).collect();
+        expected.sort();
+        assert_eq!(told(&slow), expected);
     }
 }
