@@ -75,8 +75,10 @@ pub struct Strain {
     signs: AtomicU32,
     /// ... and when the last of them did.
     counted: AtomicU64,
-    /// Shorter waits since then.
+    /// Shorter waits since then, ...
     quiet: AtomicU32,
+    /// ... and when the first of them was.
+    quiet_since: AtomicU64,
     until: AtomicU64,
     /// For so long threads burn that are done soon, ...
     usual: AtomicU64,
@@ -93,6 +95,7 @@ impl Strain {
             signs: AtomicU32::new(0),
             counted: AtomicU64::new(0),
             quiet: AtomicU32::new(0),
+            quiet_since: AtomicU64::new(0),
             until: AtomicU64::new(0),
             usual: AtomicU64::new(0),
             stuck_until: AtomicU64::new(0),
@@ -144,11 +147,17 @@ impl Strain {
             return Sign::Burns;
         }
         let quiet = self.quiet.fetch_add(1, Ordering::Relaxed) + 1;
+        if quiet == 1 {
+            self.quiet_since.store(now, Ordering::Relaxed);
+        }
         if quiet < CALM || now < self.last.load(Ordering::Relaxed) + CALM_MS {
             return Sign::Unclear;
         }
         self.burning.store(false, Ordering::Relaxed);
-        self.learn(self.last.load(Ordering::Relaxed).saturating_sub(self.since.load(Ordering::Relaxed)));
+        let since = self.since.load(Ordering::Relaxed);
+        let [lasted, at_most] =
+            [&self.last, &self.quiet_since].map(|end| end.load(Ordering::Relaxed).saturating_sub(since));
+        self.learn(lasted, at_most);
         self.until.store(0, Ordering::Relaxed);
         self.stuck_until.store(0, Ordering::Relaxed);
         Sign::Calm
@@ -161,12 +170,13 @@ impl Strain {
         (usual * 2).clamp(STRAIN_AFTER_MS, LONGEST_USUAL_MS)
     }
 
-    /// A thread has burnt for so many milliseconds.
-    fn learn(&self, lasted: Millis) {
+    /// A thread has burnt for so many milliseconds, as far as anybody has seen, and no longer than `at_most`: where clients
+    /// have moved away few come by that would see it.
+    fn learn(&self, lasted: Millis, at_most: Millis) {
         let usual = self.usual.load(Ordering::Relaxed);
         let learnt = match lasted {
             // Behind one that is stuck the next may be: what is usual there is not worth much.
-            _ if lasted > LONGEST_USUAL_MS => usual / 2,
+            _ if at_most > LONGEST_USUAL_MS => usual / 2,
             _ => lasted.max(usual - usual.div_ceil(FORGET)),
         };
         self.usual.store(learnt, Ordering::Relaxed);
@@ -303,8 +313,9 @@ mod tests {
     fn burn(strain: &Strain, at: &mut Millis, lasts: Millis) -> bool {
         noted(strain, (*at..=*at + lasts).map(|now| (now, 520)));
         let was_stuck = strain.stuck_until() > *at;
-        *at += lasts + 300;
-        assert_eq!(noted(strain, (0..4).map(|wait| (*at + wait, 0))), Sign::Calm);
+        *at += lasts;
+        assert_eq!(noted(strain, [0, 0, 0, 10].map(|wait| (*at + wait, 0))), Sign::Calm);
+        *at += 300;
         assert_eq!((strain.until(), strain.stuck_until()), (0, 0));
         was_stuck
     }
@@ -330,6 +341,17 @@ mod tests {
         assert!(!burn(&strain, &mut at, 120));
         assert!(burn(&strain, &mut at, 2000));
         assert!(burn(&strain, &mut at, 120), "60 are, after that");
+    }
+
+    #[test]
+    fn what_nobody_has_seen_the_end_of_is_not_usual() {
+        for (quiet_at, usual) in [(1_250, true), (1_251, false)] {
+            let strain = Strain::new();
+            noted(&strain, (1_000..=1_100).map(|now| (now, 520)));
+            // All clients have moved away; the next one comes then.
+            assert_eq!(noted(&strain, [0, 0, 0, 10].map(|wait| (quiet_at + wait, 0))), Sign::Calm);
+            assert_eq!(burn(&strain, &mut 2_000, 60), !usual, "{quiet_at}");
+        }
     }
 
     #[test]
