@@ -1,6 +1,6 @@
 """The first crowd of slow requests in a worker's life leaves a thread to quick ones, whoever came before it.
 
-The views of test_lanes.py, which wait for a file: nothing here depends on how fast a machine is.
+The views of taughtlanes.py, which wait for a file: nothing here depends on how fast a machine is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from serving import Serving
-from test_lanes import (  # type: ignore[import-not-found]
+from taughtlanes import (
     CROWD,
     FOR_EVER,
     SLOW_THREADS,
