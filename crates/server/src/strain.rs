@@ -184,7 +184,7 @@ impl Strain {
 }
 
 /// True where one of several threads burns, and the others hardly use the interpreter, by what each has used of a processor
-/// within `since` microseconds; or two do, where that is asked for often.
+/// within `since` microseconds; or where two do, and requests come often (`is_often`).
 pub fn few_burn(used: &[u64], since: u64, is_often: bool) -> bool {
     let most = since.min(used.iter().sum());
     let (mut first, mut second) = (0, 0);
