@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-use wire::Millis;
-
 use crate::engine::Engine;
 use crate::exchange::Exchange;
+use crate::strain::Strain;
 
 /// Answers requests. One value serves every worker thread at once.
 pub trait App: Send + Sync + 'static {
@@ -37,16 +36,9 @@ pub trait App: Send + Sync + 'static {
         0
     }
 
-    /// Until when (monotonic milliseconds) one thread is taken to hold up the others: new
-    /// connections are better off with another worker.
+    /// What the waits of the thread that leads have said of threads that hold up the others; none: no thread does.
     #[inline]
-    fn strained_until(&self) -> Millis {
-        0
-    }
-
-    /// The same, where that lasts for longer than is usual: clients are better off with another worker.
-    #[inline]
-    fn stuck_until(&self) -> Millis {
-        0
+    fn strain(&self) -> Option<&Strain> {
+        None
     }
 }

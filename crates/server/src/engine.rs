@@ -6,6 +6,7 @@
 mod config;
 mod descriptors;
 mod shown;
+mod strained;
 
 use std::io;
 use std::sync::Arc;
@@ -126,8 +127,13 @@ pub struct Engine {
     stage: AtomicU8,
     /// Connections go on after a reply, where nothing else speaks against it.
     keeps_connections: AtomicBool,
+    /// A thread holds up the others until then, or did, as far as is known: just now, ...
+    burns_until: AtomicU64,
+    /// ... for some time, ...
     strained_until: AtomicU64,
-    /// The same, for longer than is usual.
+    /// ... for longer than is usual, ...
+    lasts_until: AtomicU64,
+    /// ... and for much longer.
     stuck_until: AtomicU64,
     /// The same, as a thread has kept the interpreter from all others.
     after_held_until: AtomicU64,
@@ -196,7 +202,9 @@ impl Engine {
             log,
             stage: AtomicU8::new(Stage::Serving as u8),
             keeps_connections: AtomicBool::new(true),
+            burns_until: AtomicU64::new(0),
             strained_until: AtomicU64::new(0),
+            lasts_until: AtomicU64::new(0),
             stuck_until: AtomicU64::new(0),
             after_held_until: AtomicU64::new(0),
             draws_until: AtomicU64::new(0),
@@ -337,29 +345,6 @@ impl Engine {
 
     pub(crate) fn rechecks(&self) -> u64 {
         self.rechecks.load(Ordering::Relaxed)
-    }
-
-    /// One thread holds up the others until then, or did; and for longer than is usual, until `stuck`.
-    #[inline]
-    pub(crate) fn strained(&self, until: u64, stuck: u64) {
-        if until != self.strained_until.load(Ordering::Relaxed) {
-            self.strained_until.store(until, Ordering::Relaxed);
-            self.stuck_until.store(stuck, Ordering::Relaxed);
-        }
-    }
-
-    /// True while one thread holds up the others for longer than is usual: clients are better off elsewhere.
-    pub(crate) fn is_stuck(&self, now: u64) -> bool {
-        [&self.stuck_until, &self.after_held_until]
-            .into_iter()
-            .any(|until| until.load(Ordering::Relaxed) > now)
-    }
-
-    /// True while one thread holds up the others.
-    pub(crate) fn is_strained(&self, now: u64) -> bool {
-        [&self.strained_until, &self.after_held_until]
-            .into_iter()
-            .any(|until| until.load(Ordering::Relaxed) > now)
     }
 
     /// Connections that are open.

@@ -26,6 +26,9 @@ const LOST: u64 = 2;
 /// ... and that one of them holds up the others more than all of these together: who sleeps costs a
 /// request nothing. Where every request burns, all workers are strained, and their number counts.
 pub(crate) const STRAINED: u64 = 30;
+/// That one perhaps begins to counts as being three times as busy, as it may be done at once: where it has most of the
+/// requests that sleep, the other one is as good a place.
+const BURNS: u64 = STEP + STEP / 2;
 
 /// What a worker does, as far as others go by it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +38,7 @@ struct Doing {
     held: bool,
     full: bool,
     strained: bool,
+    burns: bool,
     lost: bool,
     crowded: bool,
 }
@@ -48,7 +52,8 @@ impl Doing {
             return FULL;
         }
         let step = STEP * u64::from(u32::BITS - self.busy.leading_zeros());
-        let more = [(self.strained, STRAINED), (self.lost, LOST), (self.crowded, CROWDED)];
+        let burns = self.burns && !self.strained;
+        let more = [(self.strained, STRAINED), (burns, BURNS), (self.lost, LOST), (self.crowded, CROWDED)];
         step + more.into_iter().filter_map(|(is, much)| is.then_some(much)).sum::<u64>()
     }
 }
@@ -66,6 +71,7 @@ impl Engine {
             full: (busy >= self.threads() || self.short_of_threads() > 0) && !self.config.evented,
             // One that draws those who held it up takes them at once: nobody else shall.
             strained: inside && self.is_strained(now) && self.draws(now) == 0,
+            burns: inside && self.burns(now),
             lost: self.deadlines.any_lost(),
             crowded: self.is_crowded(now),
         }
@@ -125,6 +131,10 @@ mod tests {
         Doing { busy, ..Doing::default() }
     }
 
+    fn burns(busy: u32) -> Doing {
+        Doing { busy, burns: true, ..Doing::default() }
+    }
+
     fn strained(busy: u32) -> Doing {
         Doing { busy, strained: true, ..Doing::default() }
     }
@@ -135,6 +145,18 @@ mod tests {
             let lost = Doing { lost: true, ..busy(sleeping) };
             assert!(strained(1).level() > lost.level(), "{sleeping} threads sleep in the other one");
         }
+    }
+
+    #[test]
+    fn a_worker_where_a_thread_may_begin_to_burn_is_as_one_with_three_times_as_many_requests() {
+        for number in 1..THREADS / 4 {
+            assert!(burns(number).level() > busy(2 * number).level(), "{number}");
+            assert!(burns(number).level() < busy(4 * number).level(), "{number}");
+        }
+        let worst = Doing { lost: true, ..burns(THREADS - 1) };
+        assert!(worst.level() < strained(1).level());
+        let both = Doing { burns: true, ..strained(3) };
+        assert_eq!(both.level(), strained(3).level(), "it is counted once");
     }
 
     #[test]

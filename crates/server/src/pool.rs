@@ -360,7 +360,9 @@ impl<A: App> Run<Box<Exchange>> for PoolThread<'_, A> {
     #[inline]
     fn outside_for_work(&self, wait: impl FnOnce() -> u64) {
         self.0.app.outside_for_work(wait);
-        self.0.engine.strained(self.0.app.strained_until(), self.0.app.stuck_until());
+        if let Some(strain) = self.0.app.strain() {
+            self.0.engine.strained(strain);
+        }
         self.0.engine.leader_is_back(self.0.app.back_at());
         if self.0.engine.is_held() {
             self.0.engine.held(Held::No);

@@ -8,13 +8,18 @@
 //!          a long wait             more of them, over 30 ms
 //!   CALM ──────────────► BURNING ───────────────────────────► strained, for 200 ms after each, or until it is calm
 //!     ▲                     │     twice as long as is usual here
-//!     │                     ├───────────────────────────────► and stuck, as long
+//!     │                     ├───────────────────────────────► lasting, for half as long as until then
+//!     │                     │     and twice as long as that
+//!     │                     ├───────────────────────────────► stuck, for 200 ms after each
 //!     └─────────────────────┘ three short waits, and none that was long for 10 ms
 //! ```
 //!
-//! A worker that is strained is avoided by what is new; one that is stuck gives away the clients that it has. The latter costs
-//! them and whoever takes them, and is in vain where the thread is done a moment later: so what has burnt before and
-//! was done soon tells how long is usual.
+//! Each costs more than the one before, and is in vain where the thread is done a moment later. Who comes new goes to another worker
+//! from the first sign on, for as long as that is fresh: that costs nobody anything, and two threads that burn in one worker make each
+//! other and all the rest wait. Of a strain other workers know, too, and for longer. Where it lasts, what arrives on connections
+//! that are here goes to them: a second worker is woken for it, and may have begun to burn as well, so that beside threads that
+//! are done soon nothing is gained; what has burnt before and was done soon tells how long is usual. A worker that is stuck gives away
+//! all clients that it has.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -36,6 +41,12 @@ const STRAIN_AFTER_MS: Millis = 30;
 const SIGNS: u32 = 3;
 /// ... and for so long after the last sign of it, where nothing tells that nobody does any more.
 pub const STRAIN_MS: Millis = 200;
+/// For so long a sign is fresh, ...
+const FRESH_MS: Millis = 10;
+/// ... or for such a part of the time for which it lasts: who has burnt for long goes on to.
+const FRESH_PART: Millis = 2;
+/// So long is taken for usual before anything has shown it: as a view of 40 ms of a processor takes where others want one, too.
+const FIRST_USUAL_MS: Millis = 60;
 /// Who burns for longer than this is stuck, whatever is usual. Where processors are wanted by several, a view of 40 ms of one
 /// takes 100 and more: were those stuck, half of what is usual would be forgotten each time, and the next, shorter ones be
 /// taken for stuck as well.
@@ -64,7 +75,7 @@ pub enum Sign {
 }
 
 /// What the leader's waits have said so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Strain {
     burning: AtomicBool,
     /// When the burning began.
@@ -79,11 +90,12 @@ pub struct Strain {
     quiet: AtomicU32,
     /// ... and when the first of them was.
     quiet_since: AtomicU64,
+    burns_until: AtomicU64,
     until: AtomicU64,
-    /// For so long threads burn that are done soon, ...
-    usual: AtomicU64,
-    /// ... and until then one has burnt for longer.
+    lasts_until: AtomicU64,
     stuck_until: AtomicU64,
+    /// For so long threads burn that are done soon.
+    usual: AtomicU64,
 }
 
 impl Strain {
@@ -96,10 +108,18 @@ impl Strain {
             counted: AtomicU64::new(0),
             quiet: AtomicU32::new(0),
             quiet_since: AtomicU64::new(0),
+            burns_until: AtomicU64::new(0),
             until: AtomicU64::new(0),
-            usual: AtomicU64::new(0),
+            lasts_until: AtomicU64::new(0),
+            usual: AtomicU64::new(FIRST_USUAL_MS),
             stuck_until: AtomicU64::new(0),
         }
+    }
+
+    /// Until when (monotonic milliseconds) a thread is taken to burn, by a sign of it that is fresh; zero: none does.
+    #[inline]
+    pub fn burns_until(&self) -> Millis {
+        self.burns_until.load(Ordering::Relaxed)
     }
 
     /// Until when (monotonic milliseconds) this worker is strained; zero: it is not.
@@ -108,7 +128,14 @@ impl Strain {
         self.until.load(Ordering::Relaxed)
     }
 
-    /// Until when (monotonic milliseconds) this worker is stuck: strained for longer than is usual; zero: it is not.
+    /// Until when (monotonic milliseconds) one that burns for longer than is usual is taken to, without another sign; zero: none
+    /// does.
+    #[inline]
+    pub fn lasts_until(&self) -> Millis {
+        self.lasts_until.load(Ordering::Relaxed)
+    }
+
+    /// Until when (monotonic milliseconds) this worker is stuck: that lasts for much longer than is usual; zero: it is not.
     #[inline]
     pub fn stuck_until(&self) -> Millis {
         self.stuck_until.load(Ordering::Relaxed)
@@ -137,13 +164,7 @@ impl Strain {
                 self.signs.store(signs.saturating_add(1), Ordering::Relaxed);
                 self.counted.store(now, Ordering::Relaxed);
             }
-            let lasts = now >= self.since.load(Ordering::Relaxed) + STRAIN_AFTER_MS;
-            if lasts && self.signs.load(Ordering::Relaxed) >= SIGNS {
-                self.until.store(now + STRAIN_MS, Ordering::Relaxed);
-                if now >= self.since.load(Ordering::Relaxed) + self.is_too_long() {
-                    self.stuck_until.store(now + STRAIN_MS, Ordering::Relaxed);
-                }
-            }
+            self.burns(now);
             return Sign::Burns;
         }
         let quiet = self.quiet.fetch_add(1, Ordering::Relaxed) + 1;
@@ -158,14 +179,34 @@ impl Strain {
         let [lasted, at_most] =
             [&self.last, &self.quiet_since].map(|end| end.load(Ordering::Relaxed).saturating_sub(since));
         self.learn(lasted, at_most);
-        self.until.store(0, Ordering::Relaxed);
-        self.stuck_until.store(0, Ordering::Relaxed);
+        for until in [&self.burns_until, &self.until, &self.lasts_until, &self.stuck_until] {
+            until.store(0, Ordering::Relaxed);
+        }
         Sign::Calm
     }
 
-    /// After so many milliseconds a thread that burns is stuck: twice what is usual, as two of the usual ones that meet
-    /// in one worker take that long together.
-    fn is_too_long(&self) -> Millis {
+    /// There was a sign: what follows from it, by how long it has been so.
+    fn burns(&self, now: Millis) {
+        self.burns_until.store(now + FRESH_MS, Ordering::Relaxed);
+        let lasted = now - self.since.load(Ordering::Relaxed);
+        if self.signs.load(Ordering::Relaxed) < SIGNS {
+            return;
+        }
+        let lasting = self.is_long();
+        for (after, told, how_long) in [
+            (STRAIN_AFTER_MS, &self.until, STRAIN_MS),
+            (lasting, &self.lasts_until, FRESH_MS.max(lasted / FRESH_PART)),
+            ((2 * lasting).min(LONGEST_USUAL_MS), &self.stuck_until, STRAIN_MS),
+        ] {
+            if lasted >= after {
+                told.store(now + how_long, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// After so many milliseconds it lasts: twice what is usual, as two of the usual ones that meet in one worker take that long
+    /// together.
+    fn is_long(&self) -> Millis {
         let usual = self.usual.load(Ordering::Relaxed);
         (usual * 2).clamp(STRAIN_AFTER_MS, LONGEST_USUAL_MS)
     }
@@ -180,6 +221,12 @@ impl Strain {
             _ => lasted.max(usual - usual.div_ceil(FORGET)),
         };
         self.usual.store(learnt, Ordering::Relaxed);
+    }
+}
+
+impl Default for Strain {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -257,6 +304,17 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_burns_from_the_first_sign_on_for_as_long_as_one_is_fresh_or_until_it_is_calm() {
+        let strain = Strain::new();
+        assert_eq!((noted(&strain, [(100, 399)]), strain.burns_until()), (Sign::Calm, 0));
+        assert_eq!((noted(&strain, [(100, 400)]), strain.burns_until()), (Sign::Burns, 110));
+        assert_eq!((noted(&strain, [(104, 40)]), strain.burns_until()), (Sign::Burns, 114));
+        assert_eq!((noted(&strain, [(105, 5), (106, 5)]), strain.burns_until()), (Sign::Unclear, 114));
+        assert_eq!((noted(&strain, [(114, 5)]), strain.burns_until()), (Sign::Calm, 0));
+        assert_eq!((strain.until(), strain.stuck_until()), (0, 0), "that was no strain");
+    }
+
+    #[test]
     fn a_thread_that_burns_without_end_is_a_strain_after_thirty_milliseconds() {
         let strain = Strain::new();
         assert_eq!(noted(&strain, (100..130).map(|now| (now, 520))), Sign::Burns);
@@ -309,38 +367,61 @@ mod tests {
         }
     }
 
-    /// A thread burns for so long, and then nobody does for a while. True: it was stuck.
-    fn burn(strain: &Strain, at: &mut Millis, lasts: Millis) -> bool {
-        noted(strain, (*at..=*at + lasts).map(|now| (now, 520)));
-        let was_stuck = strain.stuck_until() > *at;
-        *at += lasts;
-        assert_eq!(noted(strain, [0, 0, 0, 10].map(|wait| (*at + wait, 0))), Sign::Calm);
-        *at += 300;
-        assert_eq!((strain.until(), strain.stuck_until()), (0, 0));
-        was_stuck
+    /// Threads burn for so long each, and nobody for a while after each. Of the last: whether it lasted, and was stuck.
+    fn burnt(strain: &Strain, burns: &[Millis]) -> (bool, bool) {
+        let (mut at, mut found) = (1_000_000, (false, false));
+        for &lasts in burns {
+            noted(strain, (at..=at + lasts).map(|now| (now, 520)));
+            at += lasts;
+            found = (strain.lasts_until() > at, strain.stuck_until() > at);
+            assert_eq!(noted(strain, [0, 0, 0, 10].map(|wait| (at + wait, 0))), Sign::Calm);
+            at += 300;
+            assert_eq!((strain.until(), strain.lasts_until(), strain.stuck_until()), (0, 0, 0));
+        }
+        found
     }
 
     #[test]
-    fn who_burns_for_longer_than_is_usual_is_stuck() {
-        let (strain, mut at) = (Strain::new(), 1000);
-        assert!(!burn(&strain, &mut at, 29));
-        assert!(burn(&strain, &mut at, 58), "29 were usual");
-        assert!(!burn(&strain, &mut at, 115), "58 were usual");
-        assert!(!burn(&strain, &mut at, 229), "115 were");
-        assert!(!burn(&strain, &mut at, 249), "229 were");
-        assert!(burn(&strain, &mut at, 250), "never more than that is");
+    fn who_burns_for_longer_than_is_usual_lasts_and_is_stuck_after_twice_that() {
+        for (before, lasts, found) in [
+            (vec![], 119, (false, false)),
+            (vec![], 120, (true, false)),
+            (vec![], 239, (true, false)),
+            (vec![], 240, (true, true)),
+            (vec![119], 237, (false, false)),
+            (vec![119], 238, (true, false)),
+            (vec![119], 249, (true, false)),
+            (vec![119], 250, (true, true)),
+            (vec![200], 249, (false, false)),
+            (vec![200], 250, (true, true)),
+            // So often what is usual was halved.
+            (vec![2_000; 3], 29, (false, false)),
+            (vec![2_000; 3], 30, (true, false)),
+            (vec![2_000; 3], 59, (true, false)),
+            (vec![2_000; 3], 60, (true, true)),
+            (vec![2_000, 29], 57, (false, false)),
+            (vec![2_000, 29], 58, (true, false)),
+        ] {
+            let burns = [&before[..], &[lasts]].concat();
+            assert_eq!(burnt(&Strain::new(), &burns), found, "{burns:?}");
+        }
     }
 
     #[test]
-    fn what_is_usual_is_forgotten_with_shorter_ones_and_behind_one_that_is_stuck() {
-        let (strain, mut at) = (Strain::new(), 1000);
-        assert!(burn(&strain, &mut at, 80));
-        assert!(!burn(&strain, &mut at, 159));
-        (0..90).for_each(|_| assert!(!burn(&strain, &mut at, 5)));
-        assert!(burn(&strain, &mut at, 80), "no more than 40 were usual");
-        assert!(!burn(&strain, &mut at, 120));
-        assert!(burn(&strain, &mut at, 2000));
-        assert!(burn(&strain, &mut at, 120), "60 are, after that");
+    fn what_is_usual_is_forgotten_with_shorter_ones() {
+        for (lasts, found) in [(77, false), (78, true)] {
+            let burns = [&[239][..], &[5; 90], &[lasts]].concat();
+            assert_eq!(burnt(&Strain::new(), &burns).0, found, "39 were usual, and {lasts} ms");
+        }
+    }
+
+    #[test]
+    fn who_has_burnt_for_long_is_taken_to_go_on_for_half_as_long() {
+        for (now, until) in [(119, 0), (120, 180), (140, 210), (151, 226)] {
+            let strain = Strain::new();
+            noted(&strain, (1_000..=1_000 + now).map(|now| (now, 520)));
+            assert_eq!(strain.lasts_until().saturating_sub(1_000), until, "{now}");
+        }
     }
 
     #[test]
@@ -350,7 +431,7 @@ mod tests {
             noted(&strain, (1_000..=1_100).map(|now| (now, 520)));
             // All clients have moved away; the next one comes then.
             assert_eq!(noted(&strain, [0, 0, 0, 10].map(|wait| (quiet_at + wait, 0))), Sign::Calm);
-            assert_eq!(burn(&strain, &mut 2_000, 60), !usual, "{quiet_at}");
+            assert_eq!(burnt(&strain, &[60]).0, !usual, "{quiet_at}");
         }
     }
 

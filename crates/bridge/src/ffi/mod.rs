@@ -31,6 +31,4 @@ pub use objects::{
 };
 pub use pairs::{Pair, is_list_of, is_plain, pairs_mark, says_the_same};
 pub use protocol::{Awaited, Step, quicken, quicken_done};
-pub use switch_interval::{
-    Serving, back_at, outside_for_work, set_switch_interval, strained_until, stuck_until,
-};
+pub use switch_interval::{Serving, back_at, outside_for_work, set_switch_interval, strain};

@@ -67,16 +67,10 @@ pub fn set_switch_interval(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Until when (monotonic milliseconds) this worker is strained; zero: it never was.
+/// What the leader's waits have said.
 #[inline]
-pub fn strained_until() -> u64 {
-    STRAIN.until()
-}
-
-/// The same, where that lasts for longer than is usual.
-#[inline]
-pub fn stuck_until() -> u64 {
-    STRAIN.stuck_until()
+pub fn strain() -> &'static Strain {
+    &STRAIN
 }
 
 /// When the leader last had the interpreter again, in monotonic nanoseconds.

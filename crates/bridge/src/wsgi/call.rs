@@ -16,7 +16,8 @@ use server::body::Body;
 use server::engine::Engine;
 use server::exchange::Exchange;
 use server::reply_builder::ReplyBuilder;
-use wire::{Fault, Millis};
+use server::strain::Strain;
+use wire::Fault;
 
 use super::asked;
 use super::environ::{Gateway, PeerStrings};
@@ -29,7 +30,7 @@ use super::wait_mode::WaitMode;
 use crate::disconnect::is_from_disconnect;
 use crate::ffi::{
     DictVersion, GilCell, Serving, attached, back_at, call_two, latin1, outside, outside_for_work,
-    raise_in_thread, references, set_item, strained_until, stuck_until, thread_ident,
+    raise_in_thread, references, set_item, strain, thread_ident,
 };
 use crate::request_id::Names;
 use crate::{failure, told_route};
@@ -133,13 +134,8 @@ impl App for Wsgi {
     }
 
     #[inline]
-    fn strained_until(&self) -> Millis {
-        strained_until()
-    }
-
-    #[inline]
-    fn stuck_until(&self) -> Millis {
-        stuck_until()
+    fn strain(&self) -> Option<&Strain> {
+        Some(strain())
     }
 }
 
