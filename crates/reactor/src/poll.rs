@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 
 use crate::holding::{Wait, will_wait};
-use crate::sys::{Poll, PollEvent, PollEvents, Socket, Timer, Waker};
+use crate::sys::{Poll, PollEvents, Socket, Timer, Waker};
 
 /// Tokens from here on are the reactor's own; callers use smaller ones.
 pub const WAKE_TOKENS_FROM: u64 = u64::MAX - 1;
@@ -162,13 +162,6 @@ impl Reactor {
                 hung_up: event.hung_up,
             },
         })
-    }
-
-    /// What is left of the last poll, in its order: the token of a descriptor that can be read and has not hung up; none for
-    /// everything else. [`Reactor::take_next`] tells of all of it later.
-    pub fn readable_left(&self) -> impl Iterator<Item = Option<u64>> {
-        let is_only_readable = |event: &PollEvent| event.readable && !event.hung_up && event.token < TIMER;
-        self.events.left().map(move |event| is_only_readable(&event).then_some(event.token))
     }
 
     /// Sets the deadline, in monotonic milliseconds ([`crate::sys::monotonic_ms`]), at

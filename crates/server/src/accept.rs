@@ -381,11 +381,6 @@ impl Acceptor {
         }
     }
 
-    /// Something has arrived while a thread holds up the others. True: it is better off with another worker.
-    pub fn passes_on(&self, connections: &mut Connections, now: Millis) -> bool {
-        self.sharing.passes_on(&self.listeners, connections, now)
-    }
-
     /// A connection is there. True: another worker is less busy by now; this one steps back, and that one is told.
     #[inline]
     pub fn leaves_it_to_another(&mut self, connections: &mut Connections, poller: &mut Poller) -> bool {

@@ -131,9 +131,7 @@ pub struct Engine {
     burns_until: AtomicU64,
     /// ... for some time, ...
     strained_until: AtomicU64,
-    /// ... for longer than is usual, ...
-    lasts_until: AtomicU64,
-    /// ... and for much longer.
+    /// ... and for longer than is usual.
     stuck_until: AtomicU64,
     /// The same, as a thread has kept the interpreter from all others.
     after_held_until: AtomicU64,
@@ -204,7 +202,6 @@ impl Engine {
             keeps_connections: AtomicBool::new(true),
             burns_until: AtomicU64::new(0),
             strained_until: AtomicU64::new(0),
-            lasts_until: AtomicU64::new(0),
             stuck_until: AtomicU64::new(0),
             after_held_until: AtomicU64::new(0),
             draws_until: AtomicU64::new(0),

@@ -212,18 +212,6 @@ impl Sharing {
         scoreboard.free_elsewhere(self.level, self.engine.config.limits.connections)
     }
 
-    /// Something has arrived while a thread holds up the others. True: it is better off with another worker. Asked after
-    /// [`Sharing::update_listening`].
-    pub fn passes_on(&self, listeners: &Listeners, connections: &mut Connections, now: Millis) -> bool {
-        let Some(scoreboard) = &self.engine.config.scoreboard else { return false };
-        // Who watches is no worse a place than the others, and what it has asked for would only go back.
-        let may_give = listeners.is_open() && !listeners.are_watched() && !self.asks;
-        may_give
-            && !connections.shutdown().has_begun()
-            && connections.handover().may_begin(now)
-            && scoreboard.somebody_is_sound(self.level, self.engine.config.limits.connections)
-    }
-
     /// A connection is there. True: another worker is less busy by now; this one steps back, and that one is told.
     pub fn leaves_it_to_another(
         &mut self,

@@ -8,18 +8,14 @@
 //!          a long wait             more of them, over 30 ms
 //!   CALM ──────────────► BURNING ───────────────────────────► strained, for 200 ms after each, or until it is calm
 //!     ▲                     │     twice as long as is usual here
-//!     │                     ├───────────────────────────────► lasting, for half as long as until then
-//!     │                     │     and twice as long as that
-//!     │                     ├───────────────────────────────► stuck, for 200 ms after each
+//!     │                     ├───────────────────────────────► and stuck, as long
 //!     └─────────────────────┘ three short waits, and none that was long for 10 ms
 //! ```
 //!
-//! Each costs more than the one before, and is in vain where the thread is done a moment later. Who comes new goes to another worker
-//! from the first sign on, for as long as that is fresh: that costs nobody anything, and two threads that burn in one worker make each
-//! other and all the rest wait. Of a strain other workers know, too, and for longer. Where it lasts, what arrives on connections
-//! that are here goes to them: a second worker is woken for it, and may have begun to burn as well, so that beside threads that
-//! are done soon nothing is gained; what has burnt before and was done soon tells how long is usual. A worker that is stuck gives away
-//! all clients that it has.
+//! Who comes new goes to another worker from the first sign on, for as long as that is fresh: that costs nobody anything, and two
+//! threads that burn in one worker make each other and all the rest wait. Of a strain other workers know, too, and for longer. A worker
+//! that is stuck gives away the clients that it has: that costs them and whoever takes them, and is in vain where the thread
+//! is done a moment later, so what has burnt before and was done soon tells how long is usual.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -41,10 +37,8 @@ const STRAIN_AFTER_MS: Millis = 30;
 const SIGNS: u32 = 3;
 /// ... and for so long after the last sign of it, where nothing tells that nobody does any more.
 pub const STRAIN_MS: Millis = 200;
-/// For so long a sign is fresh, ...
+/// For so long a sign is fresh.
 const FRESH_MS: Millis = 10;
-/// ... or for such a part of the time for which it lasts: who has burnt for long goes on to.
-const FRESH_PART: Millis = 2;
 /// So long is taken for usual before anything has shown it: as a view of 40 ms of a processor takes where others want one, too.
 const FIRST_USUAL_MS: Millis = 60;
 /// Who burns for longer than this is stuck, whatever is usual. Where processors are wanted by several, a view of 40 ms of one
@@ -92,7 +86,6 @@ pub struct Strain {
     quiet_since: AtomicU64,
     burns_until: AtomicU64,
     until: AtomicU64,
-    lasts_until: AtomicU64,
     stuck_until: AtomicU64,
     /// For so long threads burn that are done soon.
     usual: AtomicU64,
@@ -110,7 +103,6 @@ impl Strain {
             quiet_since: AtomicU64::new(0),
             burns_until: AtomicU64::new(0),
             until: AtomicU64::new(0),
-            lasts_until: AtomicU64::new(0),
             usual: AtomicU64::new(FIRST_USUAL_MS),
             stuck_until: AtomicU64::new(0),
         }
@@ -128,14 +120,7 @@ impl Strain {
         self.until.load(Ordering::Relaxed)
     }
 
-    /// Until when (monotonic milliseconds) one that burns for longer than is usual is taken to, without another sign; zero: none
-    /// does.
-    #[inline]
-    pub fn lasts_until(&self) -> Millis {
-        self.lasts_until.load(Ordering::Relaxed)
-    }
-
-    /// Until when (monotonic milliseconds) this worker is stuck: that lasts for much longer than is usual; zero: it is not.
+    /// Until when (monotonic milliseconds) this worker is stuck: strained for longer than is usual; zero: it is not.
     #[inline]
     pub fn stuck_until(&self) -> Millis {
         self.stuck_until.load(Ordering::Relaxed)
@@ -179,7 +164,7 @@ impl Strain {
         let [lasted, at_most] =
             [&self.last, &self.quiet_since].map(|end| end.load(Ordering::Relaxed).saturating_sub(since));
         self.learn(lasted, at_most);
-        for until in [&self.burns_until, &self.until, &self.lasts_until, &self.stuck_until] {
+        for until in [&self.burns_until, &self.until, &self.stuck_until] {
             until.store(0, Ordering::Relaxed);
         }
         Sign::Calm
@@ -192,21 +177,16 @@ impl Strain {
         if self.signs.load(Ordering::Relaxed) < SIGNS {
             return;
         }
-        let lasting = self.is_long();
-        for (after, told, how_long) in [
-            (STRAIN_AFTER_MS, &self.until, STRAIN_MS),
-            (lasting, &self.lasts_until, FRESH_MS.max(lasted / FRESH_PART)),
-            ((2 * lasting).min(LONGEST_USUAL_MS), &self.stuck_until, STRAIN_MS),
-        ] {
+        for (after, told) in [(STRAIN_AFTER_MS, &self.until), (self.is_too_long(), &self.stuck_until)] {
             if lasted >= after {
-                told.store(now + how_long, Ordering::Relaxed);
+                told.store(now + STRAIN_MS, Ordering::Relaxed);
             }
         }
     }
 
-    /// After so many milliseconds it lasts: twice what is usual, as two of the usual ones that meet in one worker take that long
-    /// together.
-    fn is_long(&self) -> Millis {
+    /// After so many milliseconds a thread that burns is stuck: twice what is usual, as two of the usual ones that meet
+    /// in one worker take that long together.
+    fn is_too_long(&self) -> Millis {
         let usual = self.usual.load(Ordering::Relaxed);
         (usual * 2).clamp(STRAIN_AFTER_MS, LONGEST_USUAL_MS)
     }
@@ -367,60 +347,45 @@ mod tests {
         }
     }
 
-    /// Threads burn for so long each, and nobody for a while after each. Of the last: whether it lasted, and was stuck.
-    fn burnt(strain: &Strain, burns: &[Millis]) -> (bool, bool) {
-        let (mut at, mut found) = (1_000_000, (false, false));
+    /// Threads burn for so long each, and nobody for a while after each. True: the last was stuck.
+    fn burnt(strain: &Strain, burns: &[Millis]) -> bool {
+        let (mut at, mut was_stuck) = (1_000_000, false);
         for &lasts in burns {
             noted(strain, (at..=at + lasts).map(|now| (now, 520)));
             at += lasts;
-            found = (strain.lasts_until() > at, strain.stuck_until() > at);
+            was_stuck = strain.stuck_until() > at;
             assert_eq!(noted(strain, [0, 0, 0, 10].map(|wait| (at + wait, 0))), Sign::Calm);
             at += 300;
-            assert_eq!((strain.until(), strain.lasts_until(), strain.stuck_until()), (0, 0, 0));
+            assert_eq!((strain.until(), strain.stuck_until()), (0, 0));
         }
-        found
+        was_stuck
     }
 
     #[test]
-    fn who_burns_for_longer_than_is_usual_lasts_and_is_stuck_after_twice_that() {
-        for (before, lasts, found) in [
-            (vec![], 119, (false, false)),
-            (vec![], 120, (true, false)),
-            (vec![], 239, (true, false)),
-            (vec![], 240, (true, true)),
-            (vec![119], 237, (false, false)),
-            (vec![119], 238, (true, false)),
-            (vec![119], 249, (true, false)),
-            (vec![119], 250, (true, true)),
-            (vec![200], 249, (false, false)),
-            (vec![200], 250, (true, true)),
+    fn who_burns_for_longer_than_is_usual_is_stuck() {
+        for (before, lasts, is_stuck) in [
+            (vec![], 119, false),
+            (vec![], 120, true),
+            (vec![119], 237, false),
+            (vec![119], 238, true),
+            (vec![200], 249, false),
+            (vec![200], 250, true),
             // So often what is usual was halved.
-            (vec![2_000; 3], 29, (false, false)),
-            (vec![2_000; 3], 30, (true, false)),
-            (vec![2_000; 3], 59, (true, false)),
-            (vec![2_000; 3], 60, (true, true)),
-            (vec![2_000, 29], 57, (false, false)),
-            (vec![2_000, 29], 58, (true, false)),
+            (vec![2_000; 3], 29, false),
+            (vec![2_000; 3], 30, true),
+            (vec![2_000, 29], 57, false),
+            (vec![2_000, 29], 58, true),
         ] {
             let burns = [&before[..], &[lasts]].concat();
-            assert_eq!(burnt(&Strain::new(), &burns), found, "{burns:?}");
+            assert_eq!(burnt(&Strain::new(), &burns), is_stuck, "{burns:?}");
         }
     }
 
     #[test]
     fn what_is_usual_is_forgotten_with_shorter_ones() {
-        for (lasts, found) in [(77, false), (78, true)] {
+        for (lasts, is_stuck) in [(77, false), (78, true)] {
             let burns = [&[239][..], &[5; 90], &[lasts]].concat();
-            assert_eq!(burnt(&Strain::new(), &burns).0, found, "39 were usual, and {lasts} ms");
-        }
-    }
-
-    #[test]
-    fn who_has_burnt_for_long_is_taken_to_go_on_for_half_as_long() {
-        for (now, until) in [(119, 0), (120, 180), (140, 210), (151, 226)] {
-            let strain = Strain::new();
-            noted(&strain, (1_000..=1_000 + now).map(|now| (now, 520)));
-            assert_eq!(strain.lasts_until().saturating_sub(1_000), until, "{now}");
+            assert_eq!(burnt(&Strain::new(), &burns), is_stuck, "39 were usual, and {lasts} ms");
         }
     }
 
@@ -431,7 +396,7 @@ mod tests {
             noted(&strain, (1_000..=1_100).map(|now| (now, 520)));
             // All clients have moved away; the next one comes then.
             assert_eq!(noted(&strain, [0, 0, 0, 10].map(|wait| (quiet_at + wait, 0))), Sign::Calm);
-            assert_eq!(burnt(&strain, &[60]).0, !usual, "{quiet_at}");
+            assert_eq!(burnt(&strain, &[60]), !usual, "{quiet_at}");
         }
     }
 

@@ -5,7 +5,6 @@
 //! does. Runs on the thread that holds the baton.
 
 mod housekeeping;
-mod without_interpreter;
 
 use std::io;
 use std::sync::Arc;
@@ -387,6 +386,29 @@ impl Loop {
     }
 }
 
+impl Loop {
+    /// Does what the last look found, as far as it is for files or a probe: that needs no interpreter, so that nobody waits
+    /// for whoever has it. False: that was all, and the loop can wait again. True: there is something for a thread.
+    fn answer_natively_alone(&mut self) -> bool {
+        if self.engine.stage() != Stage::Serving {
+            return true;
+        }
+        self.woken = false;
+        match self.next() {
+            Next::Ready(exchange) => {
+                self.requests.put_back(exchange);
+                return true;
+            }
+            Next::Ended => return true,
+            Next::Quiet => {}
+        }
+        // The watchdog, which shows numbers, may be asleep: nobody has begun anything.
+        self.engine.publish(self.poller.now);
+        // What has come back from the interpreter wants a thread that leads.
+        self.woken
+    }
+}
+
 impl Lead for Loop {
     type Job = Box<Exchange>;
 
@@ -444,9 +466,6 @@ impl Lead for Loop {
             self.requests.show_rest(self.connections.len(), self.poller.now);
             let nothing_left = !self.has_more() && !self.requests.any_left();
             self.poll(nothing_left);
-            if self.engine.passes_on(self.poller.now) && self.pass_on() && nothing_left {
-                continue;
-            }
             if !self.requests.answers_natively() {
                 return self.poller.statistics.stamp();
             }

@@ -36,26 +36,16 @@ impl PollEvents {
     /// The next event of the batch.
     #[inline]
     pub fn take_next(&mut self) -> Option<PollEvent> {
-        let event = self.room.get(self.next)?;
+        let event = *self.room.get(self.next)?;
         self.next += 1;
-        Some(read(event))
-    }
-
-    /// Those that are left of the batch, which stay in it.
-    pub fn left(&self) -> impl Iterator<Item = PollEvent> {
-        self.room.iter().skip(self.next).map(read)
-    }
-}
-
-#[inline]
-fn read(event: &libc::epoll_event) -> PollEvent {
-    let bits = event.events;
-    let broken = bits & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
-    PollEvent {
-        token: event.u64,
-        readable: bits & libc::EPOLLIN as u32 != 0,
-        writable: bits & libc::EPOLLOUT as u32 != 0,
-        hung_up: broken || bits & libc::EPOLLRDHUP as u32 != 0,
+        let bits = event.events;
+        let broken = bits & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
+        Some(PollEvent {
+            token: event.u64,
+            readable: bits & libc::EPOLLIN as u32 != 0,
+            writable: bits & libc::EPOLLOUT as u32 != 0,
+            hung_up: broken || bits & libc::EPOLLRDHUP as u32 != 0,
+        })
     }
 }
 

@@ -18,7 +18,6 @@ impl Engine {
         if burns != self.burns_until.load(Ordering::Relaxed) {
             self.burns_until.store(burns, Ordering::Relaxed);
             self.strained_until.store(strain.until(), Ordering::Relaxed);
-            self.lasts_until.store(strain.lasts_until(), Ordering::Relaxed);
             self.stuck_until.store(strain.stuck_until(), Ordering::Relaxed);
         }
     }
@@ -35,16 +34,39 @@ impl Engine {
             .any(|until| until.load(Ordering::Relaxed) > now)
     }
 
-    /// True where one has done so for longer than is usual, and is taken to go on: what arrives is better off elsewhere.
-    #[inline]
-    pub(crate) fn passes_on(&self, now: Millis) -> bool {
-        self.lasts_until.load(Ordering::Relaxed) > now
-    }
-
-    /// True while one has done so for much longer: so are the clients that are here.
+    /// True while one has done so for longer than is usual: clients are better off elsewhere.
     pub(crate) fn is_stuck(&self, now: Millis) -> bool {
         [&self.stuck_until, &self.after_held_until]
             .into_iter()
             .any(|until| until.load(Ordering::Relaxed) > now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reactor::sys::monotonic_ms;
+
+    use super::*;
+    use crate::engine::Config;
+    use crate::log::Log;
+    use crate::turn::Loop;
+
+    #[test]
+    fn a_worker_counts_as_busier_from_the_first_sign_on_that_a_thread_burns_until_nobody_does() {
+        let turn =
+            Loop::new(Config { threads: 8, ..Config::default() }, Log::none(), Vec::new()).expect("a loop");
+        let (engine, strain, now) = (turn.engine(), Strain::new(), monotonic_ms());
+        engine.inside.begins();
+        let one_is_busy = engine.level(now);
+        strain.note(520, now);
+        engine.strained(&strain);
+        assert!(engine.level(now) > one_is_busy && engine.burns(now + 9) && !engine.burns(now + 10));
+        assert!(!engine.is_strained(now) && !engine.is_stuck(now), "that may be a short request");
+        assert_eq!(engine.level(now + 10), one_is_busy, "nobody has seen more of it");
+        for wait in [0, 0, 0, 10] {
+            strain.note(0, now + wait);
+        }
+        engine.strained(&strain);
+        assert_eq!(engine.level(now), one_is_busy, "nobody burns any more");
     }
 }
