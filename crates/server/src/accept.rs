@@ -381,6 +381,11 @@ impl Acceptor {
         }
     }
 
+    /// A request that computes is better off with another worker, where none does.
+    pub fn may_pass_on(&mut self, connections: &mut Connections, poller: &mut Poller) -> bool {
+        self.listeners.is_open() && self.sharing.may_pass_on(&mut self.listeners, connections, poller)
+    }
+
     /// A connection is there. True: another worker is less busy by now; this one steps back, and that one is told.
     #[inline]
     pub fn leaves_it_to_another(&mut self, connections: &mut Connections, poller: &mut Poller) -> bool {

@@ -437,7 +437,6 @@ impl Connections {
             Ok(connection) => {
                 engine.counters.requests_handed_over.add();
                 engine.counters.connections_handed_over.add();
-                self.handover.returns().gave(poller.now);
                 self.close(connection);
                 None
             }

@@ -193,8 +193,11 @@ counters! {
     connections_handed_over
     /// Connections that were taken over from another worker; they count as accepted, too.
     connections_taken_over
-    /// Requests that waited for a thread and went to another worker with their connections, where they count once more.
+    /// Requests that waited for a thread, or for another one that computed, and went to another worker with their connections, where they
+    /// count once more.
     requests_handed_over
+    /// Requests that compute and waited for one that did, as two at a time would have taken turns.
+    requests_held_back
     /// Requests that were taken over from another worker.
     requests_taken_over
     /// Requests that were overdue (`request_timeout`).

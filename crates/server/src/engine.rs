@@ -147,6 +147,10 @@ pub struct Engine {
     pub(crate) inside: InFlight,
     /// How many may be.
     threads: AtomicU32,
+    /// How many requests are inside that compute, as others of their routes have.
+    computing: AtomicU32,
+    /// When the last of them was over.
+    computed_at: AtomicU64,
     queued: AtomicU32,
     /// Of those that wait, these wait as many of their route are inside as may be.
     limited: AtomicU32,
@@ -190,6 +194,8 @@ impl Engine {
             disk,
             budget: Budget::new(config.limits.kept_bytes),
             counters,
+            computing: AtomicU32::new(0),
+            computed_at: AtomicU64::new(0),
             threads: AtomicU32::new(config.threads),
             lined_up: LinedUp::default(),
             turned_away: TurnedAway::default(),

@@ -91,6 +91,8 @@ pub struct Exchange {
     pub(crate) for_application: bool,
     /// A probe, which the server has answered: it is neither logged nor counted among requests.
     pub(crate) is_probe: bool,
+    /// It was read by another worker.
+    pub(crate) has_come_over: bool,
     /// Which lane it waits in, and its place among those that are inside.
     pub(crate) lane: Mark,
     /// Somebody who looks at this time or later, in the loop's milliseconds, and finds that it has not come back, knows that
@@ -155,6 +157,7 @@ impl Exchange {
             lingers: false,
             for_application: false,
             is_probe: false,
+            has_come_over: false,
             lane: Mark::default(),
             ended: false,
             batched: None,

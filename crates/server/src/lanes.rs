@@ -214,7 +214,8 @@ impl Lanes {
     #[inline]
     pub fn judge(&mut self, name: u64, route: (&[u8], &[u8]), path: Asked<'_>) -> Mark {
         let found = self.routes.find(name, route);
-        let mean_us = found.1.and_then(|place| self.routes.known(place)).and_then(routes::Route::mean_us);
+        let known = found.1.and_then(|place| self.routes.known(place));
+        let mean_us = known.and_then(routes::Route::mean_us);
         let lane = match (mean_us, self.split) {
             // With so few threads nothing is slow but what is said, and what takes a thread from those that are quick
             // because it is said.
@@ -227,7 +228,8 @@ impl Lanes {
             _ => Lane::Express,
         };
         let short = mean_us.is_some_and(|mean_us| mean_us < SHORT_US);
-        let mut mark = Mark { route: found, lane: Some(lane), short, ..Mark::default() };
+        let computes_us = known.map_or(0, routes::Route::computes_us);
+        let mut mark = Mark { route: found, lane: Some(lane), short, computes_us, ..Mark::default() };
         if !self.by_hand.is_empty() {
             mark.lane = self.by_hand.lane(path).or(mark.lane);
             mark.limit = self.limits.of(path);
@@ -237,7 +239,7 @@ impl Lanes {
 
     /// The same once more, for one that has waited as nobody knew: by now somebody may.
     pub fn judge_again(&mut self, mark: &mut Mark, name: u64, route: (&[u8], &[u8]), path: Asked<'_>) {
-        *mark = Mark { share: mark.share, ..self.judge(name, route, path) };
+        *mark = Mark { share: mark.share, has_waited: mark.has_waited, ..self.judge(name, route, path) };
     }
 
     /// The share of a client, by what it is told apart by: of a keyed hash, so that nobody can choose whose it is.
@@ -383,19 +385,22 @@ impl Lanes {
     /// A request is begun. Its mark is what [`Lanes::judge`] gave.
     pub fn begin(&mut self, mark: &mut Mark, route: (&[u8], &[u8]), now_us: Micros) {
         let route = self.routes.enter(mark.route, route, now_us);
-        mark.ticket = self.inside.add(route, mark.lane == Some(Lane::Express), now_us);
+        mark.ticket = self.inside.add(route, mark.lane == Some(Lane::Express), mark.computes_us(), now_us);
         if let (Some(_), Some(limit)) = (mark.ticket, mark.limit) {
             self.limits.begins(limit);
         }
     }
 
-    /// One that was begun has come back.
-    pub fn end(&mut self, mark: &mut Mark, now_us: Micros, outcome: Outcome) {
+    /// One that was begun has come back; what it has used of a processor, where that was measured.
+    pub fn end(&mut self, mark: &mut Mark, now_us: Micros, outcome: Outcome, used_us: Option<Micros>) {
         let Some(call) = mark.ticket.take().and_then(|ticket| self.inside.remove(ticket)) else { return };
         if let Some(limit) = mark.limit {
             self.limits.ends(limit);
         }
         let took_us = now_us.saturating_sub(call.since_us);
+        if let Some(used_us) = used_us {
+            self.routes.used_cpu(call.route, used_us);
+        }
         let mean_us = self.routes.leave(call.route, took_us, outcome);
         self.note(took_us, mean_us, now_us);
     }
@@ -449,6 +454,7 @@ impl Lanes {
         }
         self.early.look(now_us, any_wait && self.others_inside() + 1 >= self.threads);
         self.routes.forget_long();
+        self.inside.forget_computing(now_us);
         let (long_us, is_split) = (self.long_us(), self.split.is_some());
         let many = (self.threads / MANY).max(2);
         let (routes, unsettled) = (&mut self.routes, &mut self.unsettled);

@@ -29,6 +29,10 @@ pub(crate) const STRAINED: u64 = 30;
 /// That one perhaps begins to counts as being three times as busy, as it may be done at once: where it has most of the
 /// requests that sleep, the other one is as good a place.
 const BURNS: u64 = STEP + STEP / 2;
+/// One that computes, as was known before it began, counts more than all that sleep, and each of several does, ...
+pub(crate) const COMPUTES: u64 = 22;
+/// ... up to so many.
+const MOST_COMPUTING: u32 = 3;
 
 /// What a worker does, as far as others go by it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,6 +43,8 @@ struct Doing {
     full: bool,
     strained: bool,
     burns: bool,
+    /// Threads that are known to compute.
+    computing: u32,
     lost: bool,
     crowded: bool,
 }
@@ -52,8 +58,15 @@ impl Doing {
             return FULL;
         }
         let step = STEP * u64::from(u32::BITS - self.busy.leading_zeros());
-        let burns = self.burns && !self.strained;
-        let more = [(self.strained, STRAINED), (burns, BURNS), (self.lost, LOST), (self.crowded, CROWDED)];
+        let computing = COMPUTES * u64::from(self.computing.min(MOST_COMPUTING));
+        let burns = self.burns && !self.strained && computing == 0;
+        let more = [
+            (self.strained, STRAINED),
+            (true, computing),
+            (burns, BURNS),
+            (self.lost, LOST),
+            (self.crowded, CROWDED),
+        ];
         step + more.into_iter().filter_map(|(is, much)| is.then_some(much)).sum::<u64>()
     }
 }
@@ -70,8 +83,13 @@ impl Engine {
             held: inside && self.is_held() || self.is_held_from_leader(),
             full: (busy >= self.threads() || self.short_of_threads() > 0) && !self.config.evented,
             // One that draws those who held it up takes them at once: nobody else shall.
-            strained: inside && self.is_strained(now) && self.draws(now) == 0,
+            // And of those that are known to burn each counts, for as long as that is usual.
+            strained: inside
+                && self.is_strained(now)
+                && self.draws(now) == 0
+                && (self.computing() == 0 || self.is_stuck(now)),
             burns: inside && self.burns(now),
+            computing: self.computing(),
             lost: self.deadlines.any_lost(),
             crowded: self.is_crowded(now),
         }
@@ -155,8 +173,18 @@ mod tests {
         }
         let worst = Doing { lost: true, ..burns(THREADS - 1) };
         assert!(worst.level() < strained(1).level());
-        let both = Doing { burns: true, ..strained(3) };
-        assert_eq!(both.level(), strained(3).level(), "it is counted once");
+    }
+
+    #[test]
+    fn one_that_is_known_to_compute_counts_more_than_all_that_sleep_and_each_does_up_to_three() {
+        let computing = |computing, busy| Doing { computing, burns: true, ..self::busy(busy) }.level();
+        assert!(computing(1, 1) > busy(THREADS - 1).level());
+        for number in 0..4 {
+            let more = computing(number + 1, 1) > computing(number, THREADS - 1);
+            assert_eq!(more, number < MOST_COMPUTING, "{number}");
+        }
+        let crowded = Doing { crowded: true, ..Doing::default() };
+        assert!(computing(9, THREADS - 1) < crowded.level());
     }
 
     #[test]

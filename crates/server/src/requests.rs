@@ -3,6 +3,7 @@
 //! Knows: whose turn it is, and which replies wait for which. Does not know: who answers, or where connections come
 //! from. Runs under the baton.
 
+mod computing;
 mod express;
 mod given;
 mod held;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use reactor::sys::{monotonic_ns, unbox};
 use wire::Millis;
 
+use self::computing::Line;
 use self::express::Told;
 pub(crate) use self::given::LEAVES_AFTER_MS;
 use self::settled::{settle, wait};
@@ -51,6 +53,8 @@ pub(crate) struct Requests {
     finished: VecDeque<Box<Exchange>>,
     /// Requests of streams whose connections have their share of threads (`held.rs`).
     held: VecDeque<Box<Exchange>>,
+    /// Those that compute and wait for one that does (`computing.rs`).
+    computing: Line<Box<Exchange>>,
     throughput: Throughput,
     lanes: Lanes,
     /// Requests that are not known to be quick and wait, and how fast the slow ones are done.
@@ -108,6 +112,7 @@ impl Requests {
             batch: Batch::default(),
             finished: VecDeque::new(),
             held: VecDeque::new(),
+            computing: Line::default(),
             throughput: Throughput::default(),
         })
     }

@@ -19,7 +19,7 @@ use crate::connections::Connections;
 use crate::crowd::Crowd;
 use crate::engine::Engine;
 use crate::listeners::Listeners;
-use crate::load::{FULL, STRAINED};
+use crate::load::{COMPUTES, FULL, STRAINED};
 use crate::offer::{GIFTS, NEWCOMERS, Offer};
 use crate::poller::Poller;
 use crate::requests::LEAVES_AFTER_MS;
@@ -210,6 +210,28 @@ impl Sharing {
         }
         self.gives_at = now + GIVE_MS;
         scoreboard.free_elsewhere(self.level, self.engine.config.limits.connections)
+    }
+
+    /// A request that computes would have to share the interpreter with others that do, and another worker has fewer of those.
+    pub fn may_pass_on(
+        &mut self,
+        listeners: &mut Listeners,
+        connections: &mut Connections,
+        poller: &mut Poller,
+    ) -> bool {
+        let Some(scoreboard) = &self.engine.config.scoreboard else { return false };
+        let now = poller.now;
+        let bar = self.level(now).saturating_sub(COMPUTES / 2);
+        let may_give = !connections.shutdown().has_begun() && connections.handover().may_begin(now);
+        if !may_give || !scoreboard.somebody_is_sound(bar, self.engine.config.limits.connections) {
+            return false;
+        }
+        if listeners.are_watched() {
+            // Of what is under way this worker shall not be told.
+            listeners.leave_handed_over(&poller.reactor, now + LEAVE_MS);
+            poller.wake_by(now + LEAVE_MS);
+        }
+        true
     }
 
     /// A connection is there. True: another worker is less busy by now; this one steps back, and that one is told.

@@ -38,7 +38,7 @@ const SIGNS: u32 = 3;
 /// ... and for so long after the last sign of it, where nothing tells that nobody does any more.
 pub const STRAIN_MS: Millis = 200;
 /// For so long a sign is fresh.
-const FRESH_MS: Millis = 10;
+pub const FRESH_MS: Millis = 10;
 /// So long is taken for usual before anything has shown it: as a view of 40 ms of a processor takes where others want one, too.
 const FIRST_USUAL_MS: Millis = 60;
 /// Who burns for longer than this is stuck, whatever is usual. Where processors are wanted by several, a view of 40 ms of one
@@ -126,6 +126,17 @@ impl Strain {
         self.stuck_until.load(Ordering::Relaxed)
     }
 
+    /// Since `from` threads have burnt for longer than is usual, as far as the signs tell: who did before that is known, and done.
+    pub fn is_stuck_since(&self, from: Millis) -> bool {
+        self.lasted_since(from) >= self.is_too_long()
+    }
+
+    /// For how long (milliseconds) threads have burnt that do, or did the last time, since `from`.
+    pub fn lasted_since(&self, from: Millis) -> Millis {
+        let [since, last] = [&self.since, &self.last].map(|at| at.load(Ordering::Relaxed));
+        last.saturating_sub(since.max(from))
+    }
+
     /// False for a wait (microseconds) that [`Strain::note`] need not hear of: a short one while nobody burns.
     #[inline]
     pub fn matters(&self, waited: u64) -> bool {
@@ -173,7 +184,7 @@ impl Strain {
     /// There was a sign: what follows from it, by how long it has been so.
     fn burns(&self, now: Millis) {
         self.burns_until.store(now + FRESH_MS, Ordering::Relaxed);
-        let lasted = now - self.since.load(Ordering::Relaxed);
+        let lasted = self.lasted_since(0);
         if self.signs.load(Ordering::Relaxed) < SIGNS {
             return;
         }

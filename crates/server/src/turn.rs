@@ -4,6 +4,7 @@
 //! are there), `accept.rs` (those that come), `requests.rs` (what is to be answered). Does not know: what any of them
 //! does. Runs on the thread that holds the baton.
 
+mod computing;
 mod housekeeping;
 
 use std::io;
@@ -386,34 +387,12 @@ impl Loop {
     }
 }
 
-impl Loop {
-    /// Does what the last look found, as far as it is for files or a probe: that needs no interpreter, so that nobody waits
-    /// for whoever has it. False: that was all, and the loop can wait again. True: there is something for a thread.
-    fn answer_natively_alone(&mut self) -> bool {
-        if self.engine.stage() != Stage::Serving {
-            return true;
-        }
-        self.woken = false;
-        match self.next() {
-            Next::Ready(exchange) => {
-                self.requests.put_back(exchange);
-                return true;
-            }
-            Next::Ended => return true,
-            Next::Quiet => {}
-        }
-        // The watchdog, which shows numbers, may be asleep: nobody has begun anything.
-        self.engine.publish(self.poller.now);
-        // What has come back from the interpreter wants a thread that leads.
-        self.woken
-    }
-}
-
 impl Lead for Loop {
     type Job = Box<Exchange>;
 
     fn next(&mut self) -> Next<Box<Exchange>> {
         loop {
+            self.let_one_compute();
             self.take_opened();
             if self.requests.finish_next(&mut self.connections, &mut self.poller) {
                 // Whether that yielded a request is seen below.
@@ -421,10 +400,12 @@ impl Lead for Loop {
                 self.look_at_everybody();
             } else if self.requests.any_wait() {
                 if self.requests.may_begin(&mut self.poller)
+                    && !self.waits_to_compute()
                     && let Some(mut next) = self.requests.take(self.poller.now)
                 {
                     self.connections.begins(&next);
                     next.begins(&mut self.poller.statistics, self.engine.leader_back());
+                    self.shows_that_it_computes(&next);
                     return Next::Ready(next);
                 }
                 if self.requests.native_pause() {

@@ -78,6 +78,7 @@ impl Exchange {
 
     /// It was read by another worker at that time: it has waited since then.
     pub(crate) fn came_over(&mut self, arrived: Millis, engine: &Engine) {
+        self.has_come_over = true;
         self.arrived = arrived.min(self.arrived);
         if let Some(deadline) = self.deadline.take() {
             engine.deadlines.complete(&deadline);

@@ -290,6 +290,11 @@ impl Exchange {
         }
     }
 
+    /// How much of a processor its call has used, in microseconds, if that was measured.
+    pub fn used_cpu_us(&self) -> Option<u64> {
+        Some(self.times.rare().cpu).filter(|&ns| ns != NOT_MEASURED).map(|ns| ns / 1000)
+    }
+
     /// Nanoseconds of a processor.
     fn used_cpu(&mut self, ns: u64) {
         self.times.rare_mut().cpu = ns;

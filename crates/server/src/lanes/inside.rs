@@ -4,6 +4,7 @@
 
 use std::num::NonZeroU16;
 
+use super::Lanes;
 use super::rule::Micros;
 
 /// A call's place among those that are inside.
@@ -16,7 +17,13 @@ pub struct Call {
     pub route: u16,
     pub since_us: Micros,
     counts: Counts,
+    /// It is taken to compute, for so long; zero: it does not.
+    computes_us: Micros,
 }
+
+/// A call is taken to compute for so many times as long as calls of its route use a processor, as others may want that, too: what takes
+/// longer waits for something.
+const COMPUTES_FOR: u64 = 4;
 
 /// What a call counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +42,14 @@ pub struct Inside {
     free: Vec<Ticket>,
     quick: u32,
     young: u32,
+    computing: u32,
 }
 
 impl Inside {
-    /// A call begins, as a quick one or not. None where more are inside than can be told apart.
-    pub fn add(&mut self, route: u16, quick: bool, since_us: Micros) -> Option<Ticket> {
+    /// A call begins, as a quick one or not; `computes_us`: so long calls of its route compute, or zero. None where more are inside than can be told apart.
+    pub fn add(&mut self, route: u16, quick: bool, computes_us: Micros, since_us: Micros) -> Option<Ticket> {
         let counts = if quick { Counts::Quick } else { Counts::Young };
-        let call = Some(Call { route, since_us, counts });
+        let call = Some(Call { route, since_us, counts, computes_us });
         let ticket = match self.free.pop() {
             Some(ticket) => {
                 self.calls[place(ticket)] = call;
@@ -55,6 +63,7 @@ impl Inside {
         };
         self.quick += u32::from(quick);
         self.young += u32::from(!quick);
+        self.computing += u32::from(computes_us > 0);
         Some(ticket)
     }
 
@@ -63,6 +72,7 @@ impl Inside {
         let call = self.calls.get_mut(place(ticket))?.take()?;
         self.quick -= u32::from(call.counts == Counts::Quick);
         self.young -= u32::from(call.counts == Counts::Young);
+        self.computing -= u32::from(call.computes_us > 0);
         self.free.push(ticket);
         Some(call)
     }
@@ -77,6 +87,33 @@ impl Inside {
     #[inline]
     pub fn young(&self) -> u32 {
         self.young
+    }
+
+    /// How many compute.
+    #[inline]
+    pub fn computing(&self) -> u32 {
+        self.computing
+    }
+
+    /// True: one that computes is over by then, if it takes as long as others of its route.
+    pub fn computes_until(&self, at_us: Micros) -> bool {
+        self.calls
+            .iter()
+            .flatten()
+            .any(|call| call.computes_us > 0 && call.since_us + call.computes_us <= at_us)
+    }
+
+    /// Those that have taken much longer than they compute do not any more.
+    pub fn forget_computing(&mut self, now_us: Micros) {
+        if self.computing == 0 {
+            return;
+        }
+        for call in self.calls.iter_mut().flatten() {
+            if call.computes_us > 0 && now_us >= call.since_us + COMPUTES_FOR * call.computes_us {
+                call.computes_us = 0;
+                self.computing -= 1;
+            }
+        }
     }
 
     /// Goes through those that are inside for `long_us` or longer, none of which counts as quick any more: its route, and
@@ -97,6 +134,20 @@ impl Inside {
     }
 }
 
+/// Who computes, as the rest of the loop asks.
+impl Lanes {
+    /// How many calls are inside that are taken to compute.
+    #[inline]
+    pub fn computing(&self) -> u32 {
+        self.inside.computing()
+    }
+
+    /// True: one of them is over by then, if it takes as long as others of its route.
+    pub fn compute_until(&self, at_us: Micros) -> bool {
+        self.inside.computes_until(at_us)
+    }
+}
+
 fn place(ticket: Ticket) -> usize {
     usize::from(ticket.get()) - 1
 }
@@ -108,10 +159,10 @@ mod tests {
     #[test]
     fn a_quick_call_that_takes_long_does_not_count_as_quick() {
         let mut inside = Inside::default();
-        let first = inside.add(7, true, 1_000).expect("room");
-        let second = inside.add(7, true, 4_000).expect("room");
-        inside.add(8, false, 0).expect("room");
-        let last = inside.add(8, false, 2_000).expect("room");
+        let first = inside.add(7, true, 0, 1_000).expect("room");
+        let second = inside.add(7, true, 0, 4_000).expect("room");
+        inside.add(8, false, 0, 0).expect("room");
+        let last = inside.add(8, false, 0, 2_000).expect("room");
         assert_eq!((inside.quick(), inside.young()), (2, 2));
         let mut found = Vec::new();
         inside.overdue(6_000, 5_000, |route, age| found.push((route, age)));
@@ -125,20 +176,41 @@ mod tests {
     }
 
     #[test]
+    fn a_call_computes_for_four_times_as_long_as_others_of_its_route_and_is_expected_to_be_over_before() {
+        let mut inside = Inside::default();
+        inside.add(1, false, 0, 1_000);
+        assert!(inside.computing() == 0 && !inside.computes_until(u64::MAX));
+        let first = inside.add(2, false, 40_000, 1_000).expect("room");
+        let second = inside.add(2, true, 10_000, 1_000).expect("room");
+        assert_eq!(inside.computing(), 2);
+        assert!(!inside.computes_until(10_999) && inside.computes_until(11_000));
+        for (now_us, computing) in [(40_999, 2), (41_000, 1), (160_999, 1), (161_000, 0)] {
+            inside.forget_computing(now_us);
+            assert_eq!(inside.computing(), computing, "{now_us}");
+        }
+        inside.remove(first);
+        inside.remove(second);
+        let third = inside.add(2, false, 40_000, 1_000).expect("room");
+        assert_eq!(inside.computing(), 1);
+        inside.remove(third);
+        assert_eq!(inside.computing(), 0);
+    }
+
+    #[test]
     fn a_ticket_is_given_again() {
         let mut inside = Inside::default();
-        let first = inside.add(1, false, 0);
+        let first = inside.add(1, false, 0, 0);
         inside.remove(first.expect("room"));
-        assert_eq!(inside.add(2, false, 0), first);
+        assert_eq!(inside.add(2, false, 0, 0), first);
     }
 
     #[test]
     fn more_than_can_be_told_apart_are_not() {
         let mut inside = Inside::default();
         for _ in 0..u16::MAX {
-            assert!(inside.add(1, true, 0).is_some());
+            assert!(inside.add(1, true, 0, 0).is_some());
         }
-        assert!(inside.add(1, true, 0).is_none());
+        assert!(inside.add(1, true, 0, 0).is_none());
         assert_eq!(inside.quick(), u32::from(u16::MAX));
     }
 }

@@ -19,6 +19,10 @@ pub struct Mark {
     pub share: Option<u8>,
     /// Calls of its route are known to be short.
     pub(super) short: bool,
+    /// For how many microseconds calls of its route use a processor, where that is long; zero: they do not compute.
+    pub(super) computes_us: u32,
+    /// It has waited for one that computes, as long as it may.
+    pub has_waited: bool,
 }
 
 impl Mark {
@@ -26,5 +30,16 @@ impl Mark {
     pub fn is_short(&self) -> bool {
         // While lanes are asleep nothing is slow.
         self.lane.is_none() || self.short
+    }
+
+    /// True: its call computes, as far as anybody knows.
+    #[inline]
+    pub fn computes(&self) -> bool {
+        self.computes_us > 0
+    }
+
+    /// For how many microseconds it does.
+    pub fn computes_us(&self) -> u64 {
+        u64::from(self.computes_us)
     }
 }

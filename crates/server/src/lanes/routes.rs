@@ -31,6 +31,12 @@ const CALLS: u32 = 32;
 const KEPT: u32 = 7;
 /// What somebody else knows counts as so many: the first call that is measured, on a machine that has just become busy, tells less.
 const LEARNT: u32 = 8;
+/// Calls that use so much of a processor on average compute: whoever else wants the interpreter meanwhile waits for turns of it.
+pub const COMPUTES_US: Micros = 5_000;
+/// What uses more than this is not waited for, and whoever wants the interpreter is better off elsewhere, as the waits for it tell.
+pub const COMPUTES_LONG_US: Micros = 250_000;
+/// Few of its calls are light where one in so many is.
+const FEW: u32 = 8;
 /// How much the last window counts for how many threads are busy.
 const NEWEST: f64 = 0.25;
 /// A route that was not asked for so long makes room for others, where they are many.
@@ -80,6 +86,11 @@ pub struct Route {
     name: Box<str>,
     calls: u32,
     total_us: Micros,
+    /// What some of them have used of a processor, and how many those are.
+    used_cpu_us: Micros,
+    weighed: u32,
+    /// Of those, these have used little.
+    light: u32,
     /// Calls that are inside; of them, those that take long, and how long they have taken.
     inside: u32,
     long: u32,
@@ -108,6 +119,18 @@ impl Route {
     pub fn told_us(&self) -> (Option<Micros>, bool) {
         let ended = self.total_us.checked_div(u64::from(self.calls));
         (self.mean_us().max(ended), self.mean_us() > ended)
+    }
+
+    /// For how long its calls use a processor, on average, where nearly all of them compute; else zero. What nobody has measured does
+    /// not, and what is quick by a parameter shall not wait for what is slow by it.
+    #[inline]
+    pub fn computes_us(&self) -> u32 {
+        let mean_us = self.used_cpu_us.checked_div(u64::from(self.weighed)).unwrap_or(0);
+        if !(COMPUTES_US..=COMPUTES_LONG_US).contains(&mean_us) || self.light * FEW > self.weighed {
+            0
+        } else {
+            u32::try_from(mean_us).unwrap_or(u32::MAX)
+        }
     }
 
     /// What it is called in messages.
@@ -245,6 +268,9 @@ impl Routes {
             name: String::from_utf8_lossy(&self.text).into(),
             calls: 0,
             total_us: 0,
+            used_cpu_us: 0,
+            weighed: 0,
+            light: 0,
             inside: 0,
             long: 0,
             long_us: 0,
@@ -313,6 +339,20 @@ impl Routes {
             self.accept(place);
         }
         mean
+    }
+
+    /// A call has used so much of a processor.
+    pub fn used_cpu(&mut self, place: u16, used_us: Micros) {
+        if let Some(route) = self.at(place) {
+            route.weighed += 1;
+            route.used_cpu_us += used_us;
+            route.light += u32::from(used_us < COMPUTES_US / 2);
+            if route.weighed > CALLS {
+                // Half of what is known makes room for newer ones.
+                (route.weighed, route.light) = (route.weighed.div_ceil(2), route.light / 2);
+                route.used_cpu_us = route.used_cpu_us * u64::from(route.weighed) / u64::from(CALLS + 1);
+            }
+        }
     }
 
     /// A route has been refused with its first call.

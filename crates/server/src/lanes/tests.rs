@@ -42,7 +42,7 @@ impl Played {
 
     fn end(&mut self, mut mark: Mark) {
         self.lanes.comes_back();
-        self.lanes.end(&mut mark, self.now, Outcome::Answered);
+        self.lanes.end(&mut mark, self.now, Outcome::Answered, None);
     }
 
     /// Time passes, and the lanes are looked at.

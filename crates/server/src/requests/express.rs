@@ -61,6 +61,7 @@ impl Requests {
                 }
             }
         };
+        self.engine.note_computing(self.lanes.computing());
         self.note_lined_up(poller);
         self.say_who_waits(poller.now);
         begins
@@ -143,6 +144,7 @@ impl Requests {
             exchange.late_from = 0;
         }
         exchange.lane = mark;
+        self.engine.note_computing(self.lanes.computing());
     }
 
     /// A request has come back that was begun in a lane, or is late. `looked`: when the last look was. Most are neither.
@@ -167,19 +169,30 @@ impl Requests {
         }
         let is_refused = REFUSED.contains(&exchange.status());
         let outcome = if is_refused { Outcome::Refused } else { Outcome::Answered };
-        self.lanes.end(&mut exchange.lane, now_us, outcome);
+        let used_us = exchange.used_cpu_us();
+        self.lanes.end(&mut exchange.lane, now_us, outcome, used_us);
+        self.engine.note_computing(self.lanes.computing());
     }
 
     /// One that was taken is not begun now. Given back where it waits at the front, and not in a lane.
     pub(super) fn leave_unbegun(&mut self, mut exchange: Box<Exchange>) -> Option<Box<Exchange>> {
-        self.lanes.end(&mut exchange.lane, monotonic_us(), Outcome::Unbegun);
+        self.lanes.end(&mut exchange.lane, monotonic_us(), Outcome::Unbegun, None);
+        self.engine.note_computing(self.lanes.computing());
         match self.lanes.place(&exchange.lane) {
-            Lane::Express => Some(exchange),
+            Lane::Express => return Some(exchange),
+            _ => self.goes_first(exchange),
+        }
+        None
+    }
+
+    /// One that was taken and has not been begun is the next of its lane, or of all.
+    pub(super) fn goes_first(&mut self, mut exchange: Box<Exchange>) {
+        match self.lanes.place(&exchange.lane) {
+            Lane::Express => self.batch.put_back(0, exchange),
             lane => {
                 self.lanes.wake();
                 let share = self.share_of(&mut exchange);
                 self.lined_up.put_back(lane, share, exchange);
-                None
             }
         }
     }
@@ -209,6 +222,7 @@ impl Requests {
         self.lanes.set_threads(self.engine.threads());
         self.teach_lanes(poller, monotonic_us());
         self.lanes.look(monotonic_us(), !self.lined_up.is_empty());
+        self.engine.note_computing(self.lanes.computing());
         if !self.lined_up.is_empty() {
             self.measure_lanes(poller.now);
             self.refuse_those_that_waited(poller.now);

@@ -28,7 +28,10 @@ impl Requests {
             let Some(one) = self.batch.get(place) else { break };
             let taken = if goes(one) { self.batch.take_away(place) } else { None };
             match taken.map(|one| connections.give_request(one, poller)) {
-                Some(None) => given += 1,
+                Some(None) => {
+                    connections.handover().returns().gave(now);
+                    given += 1;
+                }
                 Some(Some(kept)) => {
                     self.batch.put_back(place, kept);
                     place += 1;
@@ -57,7 +60,10 @@ impl Requests {
         {
             match connections.give_request(next, poller) {
                 Some(next) => kept.push(next),
-                None => given += 1,
+                None => {
+                    connections.handover().returns().gave(poller.now);
+                    given += 1;
+                }
             }
         }
         for mut one in kept {

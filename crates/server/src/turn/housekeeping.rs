@@ -5,6 +5,8 @@
 //! the interpreter itself, stops neither timeouts nor refusals. Under an event loop, on its thread.
 
 use super::Loop;
+use crate::baton::{Lead, Next};
+use crate::engine::Stage;
 
 /// How many things one pass goes through: peers that send without end get no more of it.
 const VISITS: u32 = 4096;
@@ -16,6 +18,7 @@ impl Loop {
     /// the loop has ended.
     pub(crate) fn work_without_threads(&mut self) -> bool {
         self.requests.wake_lanes();
+        self.requests.nobody_waits_to_compute();
         if self.engine.is_held() {
             // Who can leave does, before what they ask is read here, where nobody answers it.
             self.poller.look_at_clock();
@@ -45,6 +48,27 @@ impl Loop {
         self.requests.say_who_waits(self.poller.now);
         self.connections.settle_over(&mut self.poller);
         self.is_over()
+    }
+
+    /// Does what the last look found, as far as it is for files or a probe: that needs no interpreter, so that nobody waits
+    /// for whoever has it. False: that was all, and the loop can wait again. True: there is something for a thread.
+    pub(super) fn answer_natively_alone(&mut self) -> bool {
+        if self.engine.stage() != Stage::Serving {
+            return true;
+        }
+        self.woken = false;
+        match self.next() {
+            Next::Ready(exchange) => {
+                self.requests.put_back(exchange);
+                return true;
+            }
+            Next::Ended => return true,
+            Next::Quiet => {}
+        }
+        // The watchdog, which shows numbers, may be asleep: nobody has begun anything.
+        self.engine.publish(self.poller.now);
+        // What has come back from the interpreter wants a thread that leads.
+        self.woken
     }
 
     /// Goes through all that has happened, as far as there is no end to it.

@@ -302,7 +302,7 @@ impl Worker {
         let Some(lanes) = &mut self.lanes else { return };
         lanes.comes_back();
         if mark.ticket.is_some() {
-            lanes.end(mark, now, Outcome::Answered);
+            lanes.end(mark, now, Outcome::Answered, None);
         } else if took >= LATE {
             let name = lanes.name(b"GET", path.as_bytes());
             lanes.note_late(name, (b"GET", path.as_bytes()), took, now);

@@ -299,3 +299,37 @@ fn a_route_that_has_become_quick_is_soon_known_as_such() {
         assert!(windows < 60, "{:?}", mean(&mut routes, "/report"));
     }
 }
+
+/// For how long calls of a route compute that have used so much.
+fn computes_us(used_us: &[Micros]) -> u32 {
+    let mut routes = Routes::default();
+    call(&mut routes, "/report", 100_000, Answered);
+    let place = find(&mut routes, "/report").1.expect("it is known");
+    used_us.iter().for_each(|&used_us| routes.used_cpu(place, used_us));
+    routes.known(place).expect("it is known").computes_us()
+}
+
+#[test]
+fn calls_compute_that_use_five_to_two_hundred_and_fifty_milliseconds_of_a_processor() {
+    assert_eq!(computes_us(&[]), 0, "nobody has measured");
+    for (used_us, computes) in [(4_999, false), (5_000, true), (250_000, true), (250_001, false)] {
+        let found = computes_us(&[used_us; 3]);
+        assert_eq!(found, if computes { used_us as u32 } else { 0 }, "{used_us}");
+    }
+}
+
+#[test]
+fn what_is_quick_by_a_parameter_does_not_count_as_computing() {
+    for (light, heavy, computes) in [(1, 7, true), (2, 14, true), (1, 6, false), (2, 13, false)] {
+        let used = [vec![100; light], vec![90_000; heavy]].concat();
+        assert_eq!(computes_us(&used) > 0, computes, "{light} of {}", light + heavy);
+    }
+}
+
+#[test]
+fn what_was_used_long_ago_makes_room() {
+    let found = computes_us(&[[40_000; 60], [80_000; 60]].concat());
+    assert!((70_000..80_000).contains(&found), "it takes longer by now: {found}");
+    let used = [[100; 200], [40_000; 200]].concat();
+    assert!(computes_us(&used) > 0, "it was quick once");
+}

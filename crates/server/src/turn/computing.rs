@@ -1,0 +1,48 @@
+//! Requests that compute, as others of their routes have: one at a time in a worker, for as long as that is no loss.
+//!
+//! Knows: when it is looked whether the next one begins. Does not know: who computes (`lanes/inside.rs`), who waits for that
+//! (`requests/computing.rs`), or which worker is better (`share.rs`). Runs under the baton.
+
+use super::Loop;
+use crate::exchange::Exchange;
+
+impl Loop {
+    /// The next request may begin. True: it computes, as one does that is inside. It has gone to a worker where none does, or waits.
+    #[inline]
+    pub(super) fn waits_to_compute(&mut self) -> bool {
+        self.requests.next_computes() && self.engine.computing() > 0 && self.shall_wait()
+    }
+
+    #[cold]
+    fn shall_wait(&mut self) -> bool {
+        self.another_takes_it() && self.requests.give_next(&mut self.connections, &mut self.poller)
+            || self.requests.next_waits(&mut self.poller)
+    }
+
+    fn another_takes_it(&mut self) -> bool {
+        self.acceptor.may_pass_on(&mut self.connections, &mut self.poller)
+    }
+
+    /// Looks whether one that waits begins, or goes.
+    #[inline]
+    pub(super) fn let_one_compute(&mut self) {
+        if self.requests.may_let_one_compute(self.poller.now) {
+            self.look_who_computes();
+        }
+    }
+
+    #[cold]
+    fn look_who_computes(&mut self) {
+        self.poller.look_at_clock();
+        let others = self.engine.computing() > 0 && self.another_takes_it();
+        self.requests.let_one_compute(others, &mut self.connections, &mut self.poller);
+    }
+
+    /// That request is begun. Where it computes others hear of it before anything shows it: nobody may lead here for a while.
+    #[inline]
+    pub(super) fn shows_that_it_computes(&mut self, next: &Exchange) {
+        if next.lane.computes() {
+            self.update_listening();
+        }
+    }
+}

@@ -1,0 +1,35 @@
+"""Views that compute, and tell which process that was in and how many did there when they began."""
+
+import hashlib
+import os
+import threading
+import time
+
+LOCK = threading.Lock()
+COMPUTING = 0
+BYTES = bytes(1 << 20)
+
+
+#: What lets go of the interpreter while it computes, and what does not.
+WORK = {"/hash": lambda: hashlib.sha256(BYTES), "/burn": lambda: None}
+
+
+def application(environ, start_response):
+    beside = 0
+    if environ["PATH_INFO"] in WORK:
+        beside = compute(WORK[environ["PATH_INFO"]], float(environ["QUERY_STRING"]))
+    text = f"{os.getpid()} {beside}".encode()
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))])
+    return [text]
+
+
+def compute(work, seconds):
+    global COMPUTING
+    with LOCK:
+        beside, COMPUTING = COMPUTING, COMPUTING + 1
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        work()
+    with LOCK:
+        COMPUTING -= 1
+    return beside
