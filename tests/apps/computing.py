@@ -1,5 +1,6 @@
 """Views that compute, and tell which process that was in and how many did there when they began."""
 
+import ctypes
 import hashlib
 import os
 import threading
@@ -18,6 +19,8 @@ def application(environ, start_response):
     beside = 0
     if environ["PATH_INFO"] in WORK:
         beside = compute(WORK[environ["PATH_INFO"]], float(environ["QUERY_STRING"]))
+    elif environ["PATH_INFO"] == "/hold":
+        ctypes.PyDLL(None).usleep(int(float(environ["QUERY_STRING"]) * 1e6))  # this does not let go of the interpreter
     text = f"{os.getpid()} {beside}".encode()
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))])
     return [text]

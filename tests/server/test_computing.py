@@ -5,12 +5,14 @@ How fast a machine is does not matter: what shall be seen is waited for.
 
 from __future__ import annotations
 
+import select
 import socket
 from collections.abc import Callable
 
 from serving import Serving, read_reply
 
 Serve = Callable[..., Serving]
+ONE = ("--workers", "1", "--threads", "8")
 #: Long enough to be known as computing, in seconds of a processor.
 BURN = "/burn?0.05"
 #: The same without the interpreter, and how often it is asked for until that is known.
@@ -30,49 +32,69 @@ def reply(sock: socket.socket) -> tuple[int, int]:
     return int(process), int(beside)
 
 
+def one_after_the_other(served: Serving, path: str) -> list[socket.socket]:
+    """Two that are asked for, and a short one in between: it waits for the interpreter if the first one holds that."""
+    first = ask(served.connect(), path)
+    with ask(served.connect(), "/") as sock:
+        reply(sock)
+    return [first, ask(served.connect(), path)]
+
+
+def beside(pair: list[socket.socket]) -> list[int]:
+    """How many computed when each of them began."""
+    found = [reply(sock)[1] for sock in pair]
+    for sock in pair:
+        sock.close()
+    return found
+
+
+def held_back(served: Serving) -> int:
+    return served.counters()["requests_held_back"]
+
+
 def test_a_view_that_computes_waits_for_the_one_that_does(serve: Serve) -> None:
-    served = serve("computing", "--workers", "1", "--threads", "8")
+    served = serve("computing", *ONE)
 
     def one_has_waited() -> bool:
-        before = served.counters()["requests_held_back"]
-        pair = [ask(served.connect(), BURN)]
-        with ask(served.connect(), "/") as sock:
-            # It has waited for the interpreter, if the other one was inside.
-            reply(sock)
-        pair.append(ask(served.connect(), BURN))
-        beside = [reply(sock)[1] for sock in pair]
-        for sock in pair:
-            sock.close()
+        before = held_back(served)
         # On a busy machine one may have waited for as long as it does, and begun beside the other.
-        return served.counters()["requests_held_back"] > before and beside == [0, 0]
+        return beside(one_after_the_other(served, BURN)) == [0, 0] and held_back(served) > before
 
     served.until(one_has_waited)
     # What is short does not wait for it, and more than may wait begin as they did before.
     crowd = [ask(served.connect(), BURN) for _ in range(20)]
     with ask(served.connect(), "/") as sock:
         assert reply(sock)[1] == 0
-    assert len([reply(sock) for sock in crowd]) == 20
-    for sock in crowd:
-        sock.close()
+    assert len(beside(crowd)) == 20
 
 
 def test_views_that_compute_without_the_interpreter_do_not_wait_for_one_another(serve: Serve) -> None:
-    served = serve("computing", "--workers", "1", "--threads", "8")
-
-    def two_were_inside() -> bool:
-        pair = [ask(served.connect(), HASH)]
-        with ask(served.connect(), "/") as sock:
-            reply(sock)
-        pair.append(ask(served.connect(), HASH))
-        beside = [reply(sock)[1] for sock in pair]
-        for sock in pair:
-            sock.close()
-        return beside == [0, 1]
-
+    served = serve("computing", *ONE)
     for _ in range(LESSONS):
         with ask(served.connect(), HASH) as sock:
             reply(sock)
-    served.until(two_were_inside)
+    served.until(lambda: beside(one_after_the_other(served, HASH)) == [0, 1])
+
+
+def test_one_that_waits_while_the_interpreter_is_held_is_refused_in_time_as_others_are(serve: Serve) -> None:
+    """Nobody leads then, and what waits for a view that computes would wait for whoever holds the interpreter."""
+    served = serve("computing", *ONE, "--queue-timeout", "1s")
+
+    def one_is_refused() -> bool:
+        before = held_back(served)
+        pair = one_after_the_other(served, BURN)
+        holds = ask(served.connect(), "/hold?3")
+        status = read_reply(pair[1], bytearray())[0]
+        # Or the first was over before: then the next has begun, or is one that nobody has held back.
+        in_time = not select.select([holds, pair[0]], [], [], 0)[0]
+        reply(holds)
+        reply(pair[0])
+        waited = held_back(served) > before and status == 503 and in_time
+        for sock in (*pair, holds):
+            sock.close()
+        return waited
+
+    served.until(one_is_refused)
 
 
 def test_a_view_that_computes_goes_to_a_worker_where_none_does(serve: Serve) -> None:

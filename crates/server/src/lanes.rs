@@ -231,7 +231,12 @@ impl Lanes {
         let computes_us = known.map_or(0, routes::Route::computes_us);
         let mut mark = Mark { route: found, lane: Some(lane), short, computes_us, ..Mark::default() };
         if !self.by_hand.is_empty() {
-            mark.lane = self.by_hand.lane(path).or(mark.lane);
+            let said = self.by_hand.lane(path);
+            mark.lane = said.or(mark.lane);
+            if said == Some(Lane::Express) {
+                // What is called quick does not wait, whatever is measured.
+                mark.computes_us = 0;
+            }
             mark.limit = self.limits.of(path);
         }
         mark
@@ -239,7 +244,7 @@ impl Lanes {
 
     /// The same once more, for one that has waited as nobody knew: by now somebody may.
     pub fn judge_again(&mut self, mark: &mut Mark, name: u64, route: (&[u8], &[u8]), path: Asked<'_>) {
-        *mark = Mark { share: mark.share, has_waited: mark.has_waited, ..self.judge(name, route, path) };
+        *mark = Mark { share: mark.share, ..self.judge(name, route, path) };
     }
 
     /// The share of a client, by what it is told apart by: of a keyed hash, so that nobody can choose whose it is.

@@ -191,6 +191,7 @@ impl RouteLimits {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Outcome;
     use super::*;
 
     #[test]
@@ -219,5 +220,24 @@ mod tests {
         }
         limits.ends(place);
         assert!(!limits.is_reached(place));
+    }
+
+    #[test]
+    fn what_computes_is_known_by_its_calls_and_does_not_wait_where_it_is_said_to_be_quick() {
+        let route: (&[u8], &[u8]) = (b"GET", b"/report");
+        for (said, computes) in [(None, true), (Some(Lane::Slow), true), (Some(Lane::Express), false)] {
+            let below = said.map(|lane| (b"/report".to_vec(), lane)).into_iter().collect();
+            let mut lanes = Lanes::new(8, &ByHand { lanes: below, ..ByHand::default() });
+            lanes.wake();
+            let name = lanes.name(route.0, route.1);
+            let mut first = lanes.judge(name, route, route.1.into());
+            assert!(!first.computes(), "nobody has measured it");
+            lanes.begin(&mut first, route, 1_000_000);
+            lanes.end(&mut first, 1_060_000, Outcome::Answered, Some(40_000));
+            let mut next = lanes.judge(name, route, route.1.into());
+            lanes.begin(&mut next, route, 1_060_000);
+            assert_eq!((next.computes(), lanes.computing()), (computes, u32::from(computes)), "{said:?}");
+            assert_eq!(next.computes_us(), if computes { 40_000 } else { 0 });
+        }
     }
 }

@@ -46,7 +46,8 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// A call begins, as a quick one or not; `computes_us`: so long calls of its route compute, or zero. None where more are inside than can be told apart.
+    /// A call begins, as a quick one or not; `computes_us`: so long calls of its route compute, or zero. None where more are inside
+    /// than can be told apart.
     pub fn add(&mut self, route: u16, quick: bool, computes_us: Micros, since_us: Micros) -> Option<Ticket> {
         let counts = if quick { Counts::Quick } else { Counts::Young };
         let call = Some(Call { route, since_us, counts, computes_us });
@@ -96,7 +97,7 @@ impl Inside {
     }
 
     /// True: one that computes is over by then, if it takes as long as others of its route.
-    pub fn computes_until(&self, at_us: Micros) -> bool {
+    pub fn is_one_over_by(&self, at_us: Micros) -> bool {
         self.calls
             .iter()
             .flatten()
@@ -143,8 +144,8 @@ impl Lanes {
     }
 
     /// True: one of them is over by then, if it takes as long as others of its route.
-    pub fn compute_until(&self, at_us: Micros) -> bool {
-        self.inside.computes_until(at_us)
+    pub fn is_one_over_by(&self, at_us: Micros) -> bool {
+        self.inside.is_one_over_by(at_us)
     }
 }
 
@@ -179,11 +180,11 @@ mod tests {
     fn a_call_computes_for_four_times_as_long_as_others_of_its_route_and_is_expected_to_be_over_before() {
         let mut inside = Inside::default();
         inside.add(1, false, 0, 1_000);
-        assert!(inside.computing() == 0 && !inside.computes_until(u64::MAX));
+        assert!(inside.computing() == 0 && !inside.is_one_over_by(u64::MAX));
         let first = inside.add(2, false, 40_000, 1_000).expect("room");
         let second = inside.add(2, true, 10_000, 1_000).expect("room");
         assert_eq!(inside.computing(), 2);
-        assert!(!inside.computes_until(10_999) && inside.computes_until(11_000));
+        assert!(!inside.is_one_over_by(10_999) && inside.is_one_over_by(11_000));
         for (now_us, computing) in [(40_999, 2), (41_000, 1), (160_999, 1), (161_000, 0)] {
             inside.forget_computing(now_us);
             assert_eq!(inside.computing(), computing, "{now_us}");

@@ -21,8 +21,6 @@ pub struct Mark {
     pub(super) short: bool,
     /// For how many microseconds calls of its route use a processor, where that is long; zero: they do not compute.
     pub(super) computes_us: u32,
-    /// It has waited for one that computes, as long as it may.
-    pub has_waited: bool,
 }
 
 impl Mark {

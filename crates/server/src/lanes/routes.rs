@@ -88,7 +88,7 @@ pub struct Route {
     total_us: Micros,
     /// What some of them have used of a processor, and how many those are.
     used_cpu_us: Micros,
-    weighed: u32,
+    measured: u32,
     /// Of those, these have used little.
     light: u32,
     /// Calls that are inside; of them, those that take long, and how long they have taken.
@@ -125,8 +125,8 @@ impl Route {
     /// not, and what is quick by a parameter shall not wait for what is slow by it.
     #[inline]
     pub fn computes_us(&self) -> u32 {
-        let mean_us = self.used_cpu_us.checked_div(u64::from(self.weighed)).unwrap_or(0);
-        if !(COMPUTES_US..=COMPUTES_LONG_US).contains(&mean_us) || self.light * FEW > self.weighed {
+        let mean_us = self.used_cpu_us.checked_div(u64::from(self.measured)).unwrap_or(0);
+        if !(COMPUTES_US..=COMPUTES_LONG_US).contains(&mean_us) || self.light * FEW > self.measured {
             0
         } else {
             u32::try_from(mean_us).unwrap_or(u32::MAX)
@@ -269,7 +269,7 @@ impl Routes {
             calls: 0,
             total_us: 0,
             used_cpu_us: 0,
-            weighed: 0,
+            measured: 0,
             light: 0,
             inside: 0,
             long: 0,
@@ -344,13 +344,13 @@ impl Routes {
     /// A call has used so much of a processor.
     pub fn used_cpu(&mut self, place: u16, used_us: Micros) {
         if let Some(route) = self.at(place) {
-            route.weighed += 1;
+            route.measured += 1;
             route.used_cpu_us += used_us;
             route.light += u32::from(used_us < COMPUTES_US / 2);
-            if route.weighed > CALLS {
+            if route.measured > CALLS {
                 // Half of what is known makes room for newer ones.
-                (route.weighed, route.light) = (route.weighed.div_ceil(2), route.light / 2);
-                route.used_cpu_us = route.used_cpu_us * u64::from(route.weighed) / u64::from(CALLS + 1);
+                (route.measured, route.light) = (route.measured.div_ceil(2), route.light / 2);
+                route.used_cpu_us = route.used_cpu_us * u64::from(route.measured) / u64::from(CALLS + 1);
             }
         }
     }

@@ -16,8 +16,8 @@ use crate::connections::Connections;
 use crate::exchange::Exchange;
 use crate::poller::Poller;
 
-/// One waits for so many times as long as it computes itself, so that it is over no later than if the two had taken turns and a
-/// little more, ...
+/// One begins when it has arrived so many times as long ago as it computes itself, wherever it has waited, so that it is over no later than
+/// if the two had taken turns and a little more, ...
 const WAITS_FOR: Millis = 2;
 /// ... and no longer than this, ...
 const LONGEST_MS: Millis = 250;
@@ -45,8 +45,8 @@ impl<T> Line<T> {
         self.waiting.len() >= MOST
     }
 
-    fn push(&mut self, one: T, waits: Millis, now: Millis) {
-        self.waiting.push_back((one, now + waits));
+    fn push(&mut self, one: T, until: Millis, now: Millis) {
+        self.waiting.push_back((one, until));
         self.looked = now;
     }
 
@@ -94,13 +94,14 @@ impl Requests {
     #[cold]
     pub fn next_waits(&mut self, poller: &mut Poller) -> bool {
         let Some(next) = self.batch.oldest() else { return false };
-        let waits = waits_for(next.lane.computes_us());
+        let until = next.arrived() + waits_for(next.lane.computes_us());
+        let left = until.saturating_sub(poller.now);
         // Whoever computes without the interpreter, as in a library of C, holds up nobody: this thread has just got it without a wait.
         if !self.engine.burns(poller.now)
-            || next.lane.has_waited
+            || left == 0
             || next.has_stream()
             || self.computing.is_full()
-            || !self.lanes.compute_until(monotonic_us() + waits * 1000)
+            || !self.lanes.is_one_over_by(monotonic_us() + left * 1000)
         {
             return false;
         }
@@ -108,7 +109,7 @@ impl Requests {
         // Replies to earlier requests of its connection do not wait with it.
         exchange.send_pipelined();
         self.engine.counters.requests_held_back.add();
-        self.computing.push(exchange, waits, poller.now);
+        self.computing.push(exchange, until, poller.now);
         poller.wake_soon(poller.now + LOOK_MS);
         true
     }
@@ -127,19 +128,17 @@ impl Requests {
             true => give(exchange, connections, poller),
             false => Some(exchange),
         };
-        let Some(mut exchange) = exchange else { return };
+        let Some(exchange) = exchange else { return };
         if self.engine.computing() > 0 && poller.now < until {
             self.computing.put_back(exchange, until, poller.now);
             return poller.wake_soon(poller.now + LOOK_MS);
         }
-        exchange.lane.has_waited = poller.now >= until;
         self.goes_first(exchange);
     }
 
-    /// Nobody leads for long: all of them wait as others do.
+    /// Nobody leads for long: all of them wait as others do, and are refused as those are.
     pub fn nobody_waits_to_compute(&mut self) {
-        while let Some((mut exchange, _)) = self.computing.waiting.pop_back() {
-            exchange.lane.has_waited = true;
+        while let Some((exchange, _)) = self.computing.waiting.pop_back() {
             self.goes_first(exchange);
         }
     }
@@ -176,7 +175,7 @@ mod tests {
         let mut line = Line::default();
         for waiting in 0..=MOST + 1 {
             assert_eq!(line.is_full(), waiting >= MOST, "{waiting}");
-            line.push(waiting, 80, 1_000);
+            line.push(waiting, 1_080, 1_000);
         }
         assert_eq!(line.take(), Some((0, 1_080)), "the first one is the next");
         line.put_back(0, 1_080, 1_003);
@@ -187,7 +186,7 @@ mod tests {
     fn it_is_looked_at_once_when_nobody_computes_any_more_and_every_three_milliseconds_before() {
         let mut line = Line::default();
         assert!(!line.is_due(0, 1_000), "nobody waits");
-        line.push((), 80, 1_000);
+        line.push((), 1_080, 1_000);
         for (computing, now, is_due) in [(1, 1_002, false), (1, 1_003, true), (0, 1_000, true)] {
             assert_eq!(line.is_due(computing, now), is_due, "{computing} {now}");
         }
