@@ -60,7 +60,14 @@ def test_a_view_that_computes_waits_for_the_one_that_does(serve: Serve) -> None:
         # On a busy machine one may have waited for as long as it does, and begun beside the other.
         return beside(one_after_the_other(served, BURN)) == [0, 0] and held_back(served) > before
 
+    def one_is_shown_to_wait() -> bool:
+        pair = one_after_the_other(served, BURN)
+        queued = served.status()["workers"][0]["queued"]
+        beside(pair)
+        return bool(queued == 1)
+
     served.until(one_has_waited)
+    served.until(one_is_shown_to_wait)
     # What is short does not wait for it, and more than may wait begin as they did before.
     crowd = [ask(served.connect(), BURN) for _ in range(20)]
     with ask(served.connect(), "/") as sock:

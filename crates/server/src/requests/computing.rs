@@ -41,8 +41,14 @@ impl<T> Default for Line<T> {
 }
 
 impl<T> Line<T> {
+    /// How many wait.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     fn is_full(&self) -> bool {
-        self.waiting.len() >= MOST
+        self.len() >= MOST
     }
 
     fn push(&mut self, one: T, until: Millis, now: Millis) {

@@ -262,7 +262,8 @@ impl Requests {
     /// Their number may have changed: it is shown, and somebody looks at them in time.
     #[inline]
     fn note_lined_up(&mut self, poller: &mut Poller) {
-        self.engine.note_queued(self.lined_up.len(), self.lined_up.limited());
+        let (waiting, limited) = self.beside_the_front();
+        self.engine.note_queued(waiting, limited);
         if !self.lined_up.is_empty() {
             poller.wake_by(poller.now + LOOK_MS);
             if self.lanes.are_watched() {

@@ -16,8 +16,15 @@ impl Requests {
     /// Nothing waits any more but so many connections, and those in lanes.
     #[inline]
     pub fn show_rest(&mut self, connections: usize, now: Millis) {
-        self.engine.show_rest(connections, (self.lined_up.len(), self.lined_up.limited()));
+        self.engine.show_rest(connections, self.beside_the_front());
         self.say_who_waits(now);
+    }
+
+    /// How many wait beside the front, and how many of them not for a thread: those that compute wait for one that does.
+    #[inline]
+    pub(super) fn beside_the_front(&self) -> (usize, usize) {
+        let held_back = self.computing.len();
+        (self.lined_up.len() + held_back, self.lined_up.limited() + held_back)
     }
 
     /// Says who waits, if that may have changed.
