@@ -101,7 +101,7 @@ impl Settings {
             .unwrap_or_else(|_| Log::none());
         let (trust, script_name) = (trust(settings)?, script_name(settings)?);
         let mounted = Mounted::new(script_name.clone().into_bytes(), trust.clone());
-        let (scoreboard, handoff) = scoreboard(settings)?;
+        let (scoreboard, [handoff, apart]) = scoreboard(settings)?;
         let threads_auto = threads_auto(settings)?;
         let threads = begun_with(settings, threads_auto, scoreboard.as_ref())?;
         // The name of a request is that of its trace.
@@ -122,6 +122,7 @@ impl Settings {
             slow_after: slow_after(settings)?.of_mounted(mounted.clone()),
             https: get::<String>(settings, "url_scheme", "http".into())? == "https",
             handoff,
+            apart,
             shared_listeners: get(settings, "shared_listeners", false)?,
             quiet_looks: QUIET_LOOKS,
             unfinished_make_room: false,
@@ -192,15 +193,21 @@ fn limits(settings: &Bound<'_, PyDict>) -> PyResult<Limits> {
     Ok(limits)
 }
 
-/// The scoreboard, and the way on which connections go between workers (`supervisor/scoreboard.py`).
-fn scoreboard(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Scoreboard>, Option<Arc<Handoff>>)> {
-    let place: Option<(RawFd, usize, RawFd, RawFd, RawFd)> = get(settings, "scoreboard", None)?;
-    Ok(match place {
-        Some((fd, row, notifier, give, take)) => {
-            (Some(Scoreboard::join(fd, row, notifier)?), Some(Arc::new(Handoff::join(give, take)?)))
-        }
-        None => (None, None),
-    })
+/// A way on which connections go, where there are other workers.
+type Way = Option<Arc<Handoff>>;
+
+/// Page, row, wakeup, and both ends of each way.
+type Place = (RawFd, usize, RawFd, RawFd, RawFd, RawFd, RawFd);
+
+/// The scoreboard, and the ways on which connections go between workers: to anybody, and to whoever takes requests that compute
+/// (`supervisor/scoreboard.py`).
+fn scoreboard(settings: &Bound<'_, PyDict>) -> PyResult<(Option<Scoreboard>, [Way; 2])> {
+    let Some(place) = get::<Option<Place>>(settings, "scoreboard", None)? else {
+        return Ok((None, [None, None]));
+    };
+    let (fd, row, notifier, give, take, give_apart, take_apart) = place;
+    let way = |give, take| Handoff::join(give, take).map(|way| Some(Arc::new(way)));
+    Ok((Some(Scoreboard::join(fd, row, notifier)?), [way(give, take)?, way(give_apart, take_apart)?]))
 }
 
 /// With how many threads it begins: what others have come to is known, and not found out anew after each reload.

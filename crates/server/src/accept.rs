@@ -15,7 +15,7 @@ use crate::engine::{Engine, Stage};
 use crate::exchange::Exchange;
 use crate::handoff::Source;
 use crate::listener::{Kind, is_among};
-use crate::listeners::{HANDOFF, Listeners};
+use crate::listeners::{APART, HANDOFF, Listeners};
 use crate::log::Level;
 use crate::poller::Poller;
 use crate::preface::Awaited;
@@ -64,6 +64,10 @@ impl Acceptor {
             self.leave_handed_over(poller);
             return None;
         }
+        if listener == APART && !connections.has_room() {
+            self.leave_apart(poller);
+            return None;
+        }
         if listener == HANDOFF && self.sharing.leaves_gifts(&mut self.listeners, poller) {
             return None;
         }
@@ -92,7 +96,7 @@ impl Acceptor {
                     if !self.listeners.are_watched() {
                         connections.handover().pause(poller.now);
                     }
-                } else {
+                } else if listener != APART {
                     self.sharing.took_newcomer(poller.now);
                 }
                 let tells = self.listeners.are_watched() && self.listeners.is_open();
@@ -239,6 +243,10 @@ impl Acceptor {
             self.leave_handed_over(poller);
             return None;
         }
+        if listener == APART {
+            self.leave_apart(poller);
+            return None;
+        }
         if self.another_has_room(connections) {
             self.pause(poller);
             return None;
@@ -291,6 +299,12 @@ impl Acceptor {
         }
     }
 
+    /// The same of requests that compute: their givers take them back.
+    fn leave_apart(&mut self, poller: &mut Poller) {
+        self.engine.counters.connections_left.add();
+        self.sharing.stays_with_others(&mut self.listeners, poller);
+    }
+
     fn pause(&mut self, poller: &mut Poller) {
         let until = poller.now + PAUSE_MS;
         if self.listeners.pause(&poller.reactor, until) {
@@ -339,7 +353,8 @@ impl Acceptor {
 
     /// What is next may be taken by a worker without a free thread: it comes from another worker, or nobody has one.
     pub fn is_for_whoever_comes(&self) -> bool {
-        self.listeners.any_ready() && (self.listeners.next_is_handed_over() || self.engine.nobody_is_free())
+        let is_given = self.listeners.next_is_handed_over() || self.listeners.next_is_apart();
+        self.listeners.any_ready() && (is_given || self.engine.nobody_is_free())
     }
 
     /// The owner has asked for a look at the listeners, whether or not the kernel has told of them.
@@ -386,6 +401,16 @@ impl Acceptor {
         self.listeners.is_open() && self.sharing.may_pass_on(&mut self.listeners, connections, poller)
     }
 
+    /// A request that computes goes to the worker that takes those of all. False: there is none, or it has enough of them.
+    pub fn goes_apart(&mut self, connections: &mut Connections, poller: &mut Poller) -> bool {
+        self.listeners.is_open() && self.sharing.goes_apart(connections, poller)
+    }
+
+    /// One has gone there.
+    pub fn gave_apart(&mut self, now: Millis) {
+        self.sharing.gave_apart(now);
+    }
+
     /// A connection is there. True: another worker is less busy by now; this one steps back, and that one is told.
     #[inline]
     pub fn leaves_it_to_another(&mut self, connections: &mut Connections, poller: &mut Poller) -> bool {
@@ -395,6 +420,7 @@ impl Acceptor {
     /// The word to stop has come: takes what has been accepted by the kernel already, then nothing new. Where others
     /// go on, what the kernel holds is theirs.
     pub fn begin_stop(&mut self, stage: Stage, poller: &Poller) {
+        self.sharing.stays_with_others(&mut self.listeners, poller);
         self.engine.leave_scoreboard();
         if let Some(porch) = &self.engine.porch {
             porch.stop();

@@ -3,6 +3,7 @@
 //! Knows: no connection and no request. Any thread reads it; nothing in it is locked on the
 //! way of a request.
 
+mod computing;
 mod config;
 mod descriptors;
 mod shown;
@@ -37,6 +38,7 @@ use crate::tls::Porch;
 use crate::turned_away::TurnedAway;
 use crate::visits::Visits;
 
+use self::computing::Computing;
 pub use self::config::{AutoThreads, Config, LOCAL, QUIET_LOOKS};
 
 /// Requests that are not known to be quick: how many were finished, and how many of them with 500 or more.
@@ -147,10 +149,8 @@ pub struct Engine {
     pub(crate) inside: InFlight,
     /// How many may be.
     threads: AtomicU32,
-    /// How many requests are inside that compute, as others of their routes have.
-    computing: AtomicU32,
-    /// When the last of them was over.
-    computed_at: AtomicU64,
+    /// Requests that compute, as others of their routes have.
+    pub(crate) computing: Computing,
     queued: AtomicU32,
     /// Of those that wait, these wait as many of their route are inside as may be.
     limited: AtomicU32,
@@ -194,8 +194,7 @@ impl Engine {
             disk,
             budget: Budget::new(config.limits.kept_bytes),
             counters,
-            computing: AtomicU32::new(0),
-            computed_at: AtomicU64::new(0),
+            computing: Computing::default(),
             threads: AtomicU32::new(config.threads),
             lined_up: LinedUp::default(),
             turned_away: TurnedAway::default(),

@@ -110,9 +110,19 @@ impl Way<Connection> for ToOthers<'_> {
     }
 }
 
+/// Who shall have a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum To {
+    /// Whoever takes new ones.
+    Anybody,
+    /// Whoever takes requests that compute.
+    Apart,
+}
+
 /// Where idle connections go that another worker shall have.
 pub(crate) struct Handover {
     handoff: Option<Arc<Handoff>>,
+    apart: Option<Arc<Handoff>>,
     /// Idle connections are better off with another worker.
     on: bool,
     /// Before then none is given away again, as nobody has taken the last ones.
@@ -124,8 +134,9 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
-    pub fn new(handoff: Option<Arc<Handoff>>) -> Self {
-        Self { handoff, on: false, again_at: 0, returns: Returns::default(), staying: Staying::default() }
+    pub fn new(handoff: Option<Arc<Handoff>>, apart: Option<Arc<Handoff>>) -> Self {
+        let (returns, staying) = (Returns::default(), Staying::default());
+        Self { handoff, apart, on: false, again_at: 0, returns, staying }
     }
 
     /// True while connections that become idle are given away.
@@ -176,12 +187,16 @@ impl Handover {
     /// goes with it. False: that cannot be now.
     pub fn send(&self, connection: &mut Connection, poller: &Poller) -> bool {
         let note = Source::note(connection);
-        self.send_with(connection, &note, poller)
+        self.send_with(connection, &note, To::Anybody, poller)
     }
 
     /// The same, with what another worker is told of it.
-    pub fn send_with(&self, connection: &mut Connection, note: &[u8], poller: &Poller) -> bool {
-        self.handoff.as_ref().is_some_and(|handoff| depart(connection, &ToOthers(handoff, poller, note)))
+    pub fn send_with(&self, connection: &mut Connection, note: &[u8], to: To, poller: &Poller) -> bool {
+        let handoff = match to {
+            To::Anybody => &self.handoff,
+            To::Apart => &self.apart,
+        };
+        handoff.as_ref().is_some_and(|handoff| depart(connection, &ToOthers(handoff, poller, note)))
     }
 }
 

@@ -11,6 +11,7 @@ mod accept;
 pub mod access;
 #[cfg(not(loom))]
 pub mod allowance;
+pub mod apart;
 #[cfg(not(loom))]
 pub mod app;
 #[cfg(not(loom))]

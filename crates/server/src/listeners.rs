@@ -18,11 +18,16 @@ use crate::slots::LISTENER;
 /// Stands for the handoff among the numbers of listeners.
 pub const HANDOFF: u16 = u16::MAX;
 
+/// Stands for the way on which requests that compute come.
+pub const APART: u16 = u16::MAX - 1;
 /// The listeners of one loop.
 pub struct Listeners {
     all: Vec<Listener>,
     /// Connections that other workers give away: watched and left like a listener.
     handoff: Option<Arc<Handoff>>,
+    /// Requests that compute, which other workers give to the one that takes them: watched by that one, whatever it does about the rest.
+    apart: Option<Arc<Handoff>>,
+    takes_apart: bool,
     /// Which of them have connections waiting.
     ready: Vec<u16>,
     /// Which of them had connections that others shall take, when that was last looked at.
@@ -42,11 +47,18 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    pub fn new(all: Vec<Listener>, handoff: Option<Arc<Handoff>>, shared: bool) -> Self {
+    pub fn new(
+        all: Vec<Listener>,
+        handoff: Option<Arc<Handoff>>,
+        apart: Option<Arc<Handoff>>,
+        shared: bool,
+    ) -> Self {
         let reserve = Reserve::new();
         Self {
             all,
             handoff,
+            apart,
+            takes_apart: false,
             ready: Vec::new(),
             waiting: Vec::new(),
             reserve,
@@ -66,7 +78,7 @@ impl Listeners {
     /// Leaves new connections to other processes.
     pub fn step_back(&mut self, reactor: &Reactor) {
         self.watched = false;
-        self.ready.clear();
+        self.forget_ready();
         self.waiting.clear();
         self.arrivals.step_back();
         self.unwatch(reactor);
@@ -113,7 +125,8 @@ impl Listeners {
     /// Notes that a listener has connections waiting.
     pub fn ready(&mut self, token: u64) {
         let index = (token & 0xffff) as u16;
-        if self.open && self.watched && !self.ready.contains(&index) {
+        let looks = self.watched || index == APART;
+        if self.open && looks && !self.ready.contains(&index) {
             self.ready.push(index);
         }
     }
@@ -166,7 +179,8 @@ impl Listeners {
             .filter(|&index| is_readable(&self.all[index].fd))
             .map(|index| index as u16)
             .collect();
-        self.ready = waiting.iter().copied().filter(|which| self.waiting.contains(which)).collect();
+        self.forget_ready();
+        self.ready.extend(waiting.iter().copied().filter(|which| self.waiting.contains(which)));
         self.waiting = waiting;
         if self.arrivals.are_neglected(self.any_handed_over()) {
             self.ready.push(HANDOFF);
@@ -185,9 +199,13 @@ impl Listeners {
 
     /// Marks all that can bring connections, for the last look before the end.
     pub fn all_ready(&mut self) {
-        self.ready = (0..self.all.len()).map(|index| index as u16).collect();
+        self.forget_ready();
+        self.ready.extend((0..self.all.len()).map(|index| index as u16));
         if self.arrivals.left_until().is_none() {
             self.ready.extend(self.handoff.as_ref().map(|_| HANDOFF));
+        }
+        if self.any_apart() {
+            self.take_neglected_apart();
         }
     }
 
@@ -205,6 +223,7 @@ impl Listeners {
     /// when this process ends.
     pub fn close(&mut self, reactor: &Reactor) {
         self.unwatch(reactor);
+        self.take_apart(false, reactor);
         if self.open {
             for Listener { fd, .. } in &self.all {
                 // It fails only where there are no descriptors left.
@@ -236,7 +255,7 @@ impl Listeners {
             return false;
         }
         self.unwatch(reactor);
-        self.ready.clear();
+        self.forget_ready();
         self.paused_until = Some(until);
         true
     }
@@ -291,12 +310,65 @@ impl Listeners {
         if which == HANDOFF
             && let Some(handoff) = &self.handoff
         {
-            let (accepted, note) = handoff.take()?;
-            let source = Source::noted(&note);
-            let known = usize::from(source.listener) < self.all.len();
-            return Ok((accepted, if known { source } else { Source { listener: 0, ..source } }));
+            return self.take_given(handoff);
+        }
+        if which == APART
+            && let Some(apart) = &self.apart
+        {
+            return self.take_given(apart);
         }
         let accepted = accept(&self.all[usize::from(which)].fd)?;
         Ok((accepted, Source::accepted(which)))
+    }
+
+    fn take_given(&self, way: &Handoff) -> io::Result<(Accepted, Source)> {
+        let (accepted, note) = way.take()?;
+        let source = Source::noted(&note);
+        let known = usize::from(source.listener) < self.all.len();
+        Ok((accepted, if known { source } else { Source { listener: 0, ..source } }))
+    }
+}
+
+/// Requests that compute, which other workers give.
+impl Listeners {
+    /// They are taken here from now on, or not any more.
+    pub fn take_apart(&mut self, takes: bool, reactor: &Reactor) {
+        let Some(apart) = self.apart.as_ref().filter(|_| self.takes_apart != takes) else { return };
+        self.takes_apart = takes;
+        // It fails only where memory has run out, or where it is not watched, which is what is wanted.
+        let _ = match takes {
+            true => reactor.watch_listener(&**apart, LISTENER | u64::from(APART), true),
+            false => reactor.unwatch(&**apart),
+        };
+        if !takes {
+            self.ready.retain(|&which| which != APART);
+        }
+    }
+
+    /// True where more of them can be given.
+    pub fn apart_has_room(&self) -> bool {
+        self.apart.as_ref().is_some_and(|apart| apart.has_room())
+    }
+
+    /// True where some wait.
+    pub fn any_apart(&self) -> bool {
+        self.open && self.apart.as_ref().is_some_and(|apart| is_readable(&**apart))
+    }
+
+    /// Takes some that wait, whoever should.
+    pub fn take_neglected_apart(&mut self) {
+        if self.open && !self.ready.contains(&APART) {
+            self.ready.push(APART);
+        }
+    }
+
+    /// What is next is one of them.
+    pub fn next_is_apart(&self) -> bool {
+        self.ready.last() == Some(&APART)
+    }
+
+    /// Nothing is ready that is left to other workers.
+    fn forget_ready(&mut self) {
+        self.ready.retain(|&which| which == APART);
     }
 }

@@ -6,16 +6,15 @@
 use wire::Millis;
 
 use crate::engine::{Engine, Stage};
+use crate::rows::LEAVING;
 use crate::scoreboard::Field;
 
-/// Takes no connections any more.
-const LEAVING: u64 = 1000;
 /// A thread keeps the interpreter: nothing is done here before it lets go.
 const HELD: u64 = 300;
 /// Every thread is inside the application, or those that are left are kept for quick requests while others wait.
 pub(crate) const FULL: u64 = 200;
 /// Has no room for another connection: it would have to close one for it.
-const CROWDED: u64 = 100;
+pub(crate) const CROWDED: u64 = 100;
 /// For so long a worker counts as crowded that had no file descriptor for a connection.
 const CROWDED_MS: Millis = 1000;
 /// Doubling the threads that are busy makes so much of a difference, ...
@@ -34,6 +33,9 @@ pub(crate) const COMPUTES: u64 = 22;
 /// ... up to so many.
 const MOST_COMPUTING: u32 = 3;
 
+/// One that takes those of all workers is worse than any where requests sleep, and better than where one computes.
+pub(crate) const APART: u64 = COMPUTES + 1;
+
 /// What a worker does, as far as others go by it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Doing {
@@ -47,6 +49,8 @@ struct Doing {
     computing: u32,
     lost: bool,
     crowded: bool,
+    /// Those that compute come here from all workers.
+    apart: bool,
 }
 
 impl Doing {
@@ -63,6 +67,7 @@ impl Doing {
         let more = [
             (self.strained, STRAINED),
             (true, computing),
+            (self.apart, APART),
             (burns, BURNS),
             (self.lost, LOST),
             (self.crowded, CROWDED),
@@ -92,6 +97,7 @@ impl Engine {
             computing: self.computing(),
             lost: self.deadlines.any_lost(),
             crowded: self.is_crowded(now),
+            apart: self.computing.is_apart(),
         }
         .level()
     }

@@ -7,6 +7,7 @@
 
 use wire::Millis;
 
+use crate::apart::{LOW_BITS, Share};
 use crate::sync::{AtomicU64, Ordering, one_order};
 
 /// Numbers in a row; those behind the last field are room for more.
@@ -18,6 +19,10 @@ pub const ROWS: usize = 512;
 const STALE_MS: Millis = 500;
 /// An event loop that was held up for too long within this time may be so again: whoever does it comes back soon.
 pub const LATELY_MS: Millis = 5_000;
+/// A worker that has not shown its numbers for so long, and does nothing, has done nothing since.
+const SHARE_MS: Millis = 3_000;
+/// From such a level on a worker is about to end.
+pub const LEAVING: u64 = 1000;
 /// From so much on [`Field::Strained`] says of a worker that nothing holds up now that it draws new connections, and how much.
 const DRAWS: u64 = 2;
 
@@ -49,7 +54,7 @@ pub enum Field {
     Strained,
     /// In the first row only: the rows behind this many have never been used.
     Rows,
-    /// Connections that it has given away, and would have back.
+    /// Connections that it has given away, and would have back; above those its [`Share`] of what computes.
     Wants,
     /// For how long a step has held up its event loop, and when that was: [`loop_held`].
     LoopHeld,
@@ -60,6 +65,11 @@ pub trait Page {
     fn numbers(&self) -> &[AtomicU64];
     /// Monotonic milliseconds.
     fn now(&self) -> Millis;
+}
+
+/// How many connections a worker would have back, of what it has said beside that.
+fn told_wants(number: u64) -> u64 {
+    number & ((1 << LOW_BITS) - 1)
 }
 
 /// For how long an event loop was held up and when that was last seen, both in milliseconds, as one number: the time in
@@ -251,17 +261,51 @@ impl<P: Page> Rows<P> {
 
     /// Says that it would have so many connections back.
     pub fn wants(&self, connections: u64) {
-        if self.at(self.row, Field::Wants).load(Ordering::Relaxed) != connections {
-            self.set(Field::Wants, connections);
+        let told = self.of(self.row, Field::Wants);
+        let connections = connections.min(told_wants(u64::MAX));
+        if told_wants(told) != connections {
+            self.set(Field::Wants, told - told_wants(told) + connections);
         }
+    }
+
+    /// Says what this worker does of late.
+    pub fn show_share(&self, share: Share) {
+        self.set(Field::Wants, share.packed() | told_wants(self.of(self.row, Field::Wants)));
+    }
+
+    /// What the workers do that live and are not about to end, this one first, with their rows.
+    pub fn shares(&self) -> impl Iterator<Item = (usize, Share)> {
+        let lately = self.page.now().saturating_sub(SHARE_MS);
+        let of = move |row: usize| {
+            let share = Share::told(self.of(row, Field::Wants));
+            // Whoever does nothing says nothing.
+            match self.of(row, Field::Busy) > 0 || self.of(row, Field::Updated) >= lately {
+                true => share,
+                false => Share { is_apart: share.is_apart, takes: share.takes, ..Share::default() },
+            }
+        };
+        let others = self
+            .others()
+            .filter(|&row| self.of(row, Field::Pid) != 0 && self.of(row, Field::Level) < LEAVING);
+        std::iter::once(self.row).chain(others).map(move |row| (row, of(row)))
+    }
+
+    /// True where another worker takes one more request that computes, has room for its connection, and is no busier than `level`.
+    pub fn somebody_takes_computing(&self, level: u64, room: u64) -> bool {
+        self.anybody_where(level, |field| {
+            Share::told(field(Field::Wants)).takes && field(Field::Connections) < room
+        })
     }
 
     /// How many of `own` connections another worker would have back: no more than make it even between the two.
     pub fn wanted_back(&self, own: u64) -> u64 {
         let wanted = self.others().map(|row| {
             let read = |field| self.at(row, field).load(Ordering::SeqCst);
-            let wants =
-                if read(Field::Pid) == 0 || read(Field::Strained) == 1 { 0 } else { read(Field::Wants) };
+            let wants = if read(Field::Pid) == 0 || read(Field::Strained) == 1 {
+                0
+            } else {
+                told_wants(read(Field::Wants))
+            };
             wants.min(own.saturating_sub(read(Field::Connections)) / 2)
         });
         wanted.max().unwrap_or(0)
@@ -291,156 +335,4 @@ impl<P: Page> Rows<P> {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    struct Numbers(Vec<AtomicU64>);
-
-    impl Page for Numbers {
-        fn numbers(&self) -> &[AtomicU64] {
-            &self.0
-        }
-
-        fn now(&self) -> Millis {
-            0
-        }
-    }
-
-    #[test]
-    fn a_free_thread_is_one_of_a_worker_that_is_sound_and_has_room() {
-        for (busy, (waiting, limited), level, strained, connections, free) in [
-            (0, (0, 0), 0, 0, 0, 4),
-            (3, (0, 0), 4, 0, 9, 1),
-            (3, (1, 0), 4, 0, 9, 0),
-            (4, (7, 0), 4, 0, 9, 0),
-            (1, (7, 7), 2, 0, 9, 3),
-            (2, (7, 6), 4, 0, 9, 1),
-            (1, (0, 0), 200, 0, 9, 0),
-            (1, (0, 0), 30, 1, 9, 0),
-            (0, (0, 0), 0, 0, 98, 2),
-            (0, (0, 0), 0, 0, 101, 0),
-        ] {
-            let rows = Rows::new(Numbers((0..ROWS * WIDTH).map(|_| AtomicU64::new(0)).collect()), 0);
-            rows.at(0, Field::Rows).store(3, Ordering::Relaxed);
-            // Ours is not looked at, nor one where nobody lives.
-            for (row, pid) in [(0, 1), (1, 0), (2, 2)] {
-                let own = [
-                    (Field::Pid, pid),
-                    (Field::Threads, 4),
-                    (Field::Busy, busy),
-                    (Field::Queued, queued(waiting, limited)),
-                    (Field::Level, level),
-                    (Field::Strained, strained),
-                    (Field::Connections, connections),
-                ];
-                for (field, value) in own {
-                    rows.at(row, field).store(value, Ordering::Relaxed);
-                }
-            }
-            assert_eq!(rows.free_elsewhere(200, 100), free, "{busy} busy, {waiting} wait, level {level}");
-        }
-    }
-
-    /// Three rows of which the second is empty: what is said in the first and in the last, as one of them sees it.
-    fn two(own: usize, first: &[(Field, u64)], last: &[(Field, u64)]) -> Rows<Numbers> {
-        let rows = Rows::new(Numbers((0..ROWS * WIDTH).map(|_| AtomicU64::new(0)).collect()), own);
-        rows.at(0, Field::Rows).store(3, Ordering::Relaxed);
-        for (row, said) in [(0, first), (2, last)] {
-            rows.at(row, Field::Pid).store(7, Ordering::Relaxed);
-            rows.at(row, Field::Watching).store(1, Ordering::Relaxed);
-            said.iter().for_each(|&(field, value)| rows.at(row, field).store(value, Ordering::Relaxed));
-        }
-        rows
-    }
-
-    #[test]
-    fn a_loop_was_held_up_lately_for_five_seconds() {
-        for (seen, now, lately) in
-            [(0, 0, false), (10_000, 14_999, true), (10_000, 15_000, false), (10_000, 9_999, true)]
-        {
-            let told = if seen == 0 { 0 } else { loop_held(300, seen) };
-            assert_eq!(held_lately(told, now), lately, "{seen} {now}");
-        }
-    }
-
-    #[test]
-    fn a_worker_whose_loop_was_held_up_lately_is_no_better_place() {
-        for (told, sound) in [(0, true), (loop_held(300, 1), false)] {
-            let rows = two(0, &[], &[(Field::LoopHeld, told)]);
-            assert_eq!(rows.somebody_is_sound(30, 100), sound);
-            let rows = two(2, &[], &[(Field::LoopHeld, told)]);
-            assert_eq!((rows.somebody_is_sound(30, 100), rows.was_held_lately()), (true, !sound));
-        }
-        assert!(!two(0, &[], &[(Field::Strained, 1)]).somebody_is_sound(30, 100));
-    }
-
-    #[test]
-    fn new_connections_are_drawn_by_who_was_held_up_more_often_and_of_two_alike_by_the_first() {
-        for (first, last, drawn_to_first, drawn_to_last) in [
-            (0, 0, false, false),
-            (1, 0, true, false),
-            (0, 1, false, true),
-            (1, 1, true, false),
-            (1, 4, false, true),
-            (4, 1, true, false),
-        ] {
-            let said =
-                |ended| [(Field::Strained, strained(false, ended)), (Field::LoopHeld, loop_held(300, 1))];
-            let drawn = |own| two(own, &said(first), &said(last)).somebody_draws(30);
-            assert_eq!((drawn(2), drawn(0)), (drawn_to_first, drawn_to_last), "{first} {last}");
-        }
-    }
-
-    #[test]
-    fn nobody_is_drawn_to_a_worker_that_is_held_up_now_or_was_long_ago_or_does_not_watch() {
-        let draws = [(Field::Strained, strained(false, 1)), (Field::LoopHeld, loop_held(300, 1))];
-        for (other, drawn) in [
-            ((Field::Level, 29), true),
-            ((Field::Level, 30), false),
-            ((Field::Watching, 0), false),
-            ((Field::Strained, strained(true, 1)), false),
-            ((Field::LoopHeld, 0), false),
-            ((Field::Pid, 0), false),
-        ] {
-            let rows = two(0, &[], &[&draws[..], &[other]].concat());
-            assert_eq!(rows.somebody_draws(30), drawn, "{other:?}");
-        }
-    }
-
-    #[test]
-    fn the_most_threads_are_those_of_another_worker_that_lives() {
-        let rows = Rows::new(Numbers((0..ROWS * WIDTH).map(|_| AtomicU64::new(0)).collect()), 0);
-        assert_eq!(rows.most_threads(), 0, "there is none");
-        rows.at(0, Field::Rows).store(4, Ordering::Relaxed);
-        for (row, pid, threads) in [(0, 1, 99), (1, 0, 98), (2, 2, 56), (3, 3, 40)] {
-            rows.at(row, Field::Pid).store(pid, Ordering::Relaxed);
-            rows.at(row, Field::Threads).store(threads, Ordering::Relaxed);
-        }
-        assert_eq!(rows.most_threads(), 56);
-    }
-
-    #[test]
-    fn who_has_more_gives_back_what_is_asked_for_and_no_more_than_makes_it_even() {
-        for (own, theirs, wants, strained, gives) in [
-            (10, 0, 0, 0, 0),
-            (10, 0, 3, 0, 3),
-            (10, 0, 9, 0, 5),
-            (11, 0, 9, 0, 5),
-            (10, 8, 9, 0, 1),
-            (10, 9, 9, 0, 0),
-            (10, 12, 9, 0, 0),
-            (10, 0, 9, 1, 0),
-        ] {
-            let rows = Rows::new(Numbers((0..ROWS * WIDTH).map(|_| AtomicU64::new(0)).collect()), 0);
-            rows.at(0, Field::Rows).store(3, Ordering::Relaxed);
-            // Ours is not looked at, nor one where nobody lives.
-            for (row, pid) in [(0, 1), (1, 0), (2, 2)] {
-                rows.at(row, Field::Pid).store(pid, Ordering::Relaxed);
-                rows.at(row, Field::Wants).store(if row == 2 { wants } else { 100 }, Ordering::Relaxed);
-            }
-            rows.at(2, Field::Connections).store(theirs, Ordering::Relaxed);
-            rows.at(2, Field::Strained).store(strained, Ordering::Relaxed);
-            assert_eq!(rows.wanted_back(own), gives, "{own} here, {theirs} there, {wants} wanted");
-        }
-    }
-}
+mod tests;

@@ -11,10 +11,13 @@
 //! finds somebody. A worker that gets busier than one that has stepped back notifies that one,
 //! which looks again.
 
+mod apart;
+
 use std::sync::Arc;
 
 use wire::Millis;
 
+use self::apart::Apart;
 use crate::connections::Connections;
 use crate::crowd::Crowd;
 use crate::engine::Engine;
@@ -72,6 +75,8 @@ pub(crate) struct Sharing {
     crowd: Crowd,
     /// Connections that were given away, while other workers are better places.
     gifts: Offer,
+    /// What this worker does about requests that compute.
+    apart: Apart,
 }
 
 impl Sharing {
@@ -92,12 +97,14 @@ impl Sharing {
             newcomers: Offer::new(NEWCOMERS),
             crowd: Crowd::default(),
             gifts: Offer::new(GIFTS),
+            apart: Apart::default(),
         }
     }
 
     /// An event loop takes part from now on: other workers see how busy it is.
     pub fn serve_tasks(&mut self) {
         self.tasks = true;
+        self.apart.never();
         if let Some(scoreboard) = &self.engine.config.scoreboard {
             scoreboard.enter();
         }
@@ -126,6 +133,14 @@ impl Sharing {
         connections: &mut Connections,
         poller: &mut Poller,
     ) {
+        if poller.now >= self.apart.next() {
+            self.look_apart(listeners, connections, poller);
+        }
+        // Again before each wait: the timer is set to nothing when it fires, whatever for.
+        poller.wake_by(self.apart.wakes_at());
+        if self.engine.computing.is_apart() {
+            self.show_room_apart();
+        }
         let level = self.level(poller.now);
         let gives = self.sheds(poller.now) || connections.handover().is_on();
         if level != self.level || !listeners.are_watched() || level > 0 || gives {
@@ -222,8 +237,10 @@ impl Sharing {
         let Some(scoreboard) = &self.engine.config.scoreboard else { return false };
         let now = poller.now;
         let bar = self.level(now).saturating_sub(COMPUTES / 2);
+        // Those that come to the worker that takes all of them wait there for one another.
+        let apart = self.engine.computing.is_apart();
         let may_give = !connections.shutdown().has_begun() && connections.handover().may_begin(now);
-        if !may_give || !scoreboard.somebody_is_sound(bar, self.engine.config.limits.connections) {
+        if apart || !may_give || !scoreboard.somebody_is_sound(bar, self.engine.config.limits.connections) {
             return false;
         }
         if listeners.are_watched() {
@@ -242,7 +259,7 @@ impl Sharing {
         poller: &mut Poller,
     ) -> bool {
         let level = self.level(poller.now);
-        if !listeners.is_open() || !listeners.are_watched() {
+        if !listeners.is_open() || !listeners.are_watched() || listeners.next_is_apart() {
             return false;
         }
         if self.tasks && !listeners.next_is_handed_over() && self.leaves_newcomers(listeners, poller) {
@@ -352,7 +369,7 @@ impl Sharing {
             _ if level > FULL => true,
             _ => engine.is_stuck(poller.now),
         };
-        if holds_up {
+        if holds_up || engine.computing.is_apart() {
             connections.handover().returns().is_held_up(poller.now);
             if std::mem::take(&mut self.asks) {
                 self.even_at = 0;

@@ -60,7 +60,12 @@ impl Loop {
         let mut engine = Engine::new(config, poller.reactor.waker(), log, slow);
         engine.serves_on(&listeners)?;
         let engine = Arc::new(engine);
-        let listeners = Listeners::new(listeners, engine.config.handoff.clone(), shared_listeners);
+        let listeners = Listeners::new(
+            listeners,
+            engine.config.handoff.clone(),
+            engine.config.apart.clone(),
+            shared_listeners,
+        );
         listeners.watch(&poller.reactor)?;
         Ok(Self {
             connections: Connections::new(Arc::clone(&engine)),

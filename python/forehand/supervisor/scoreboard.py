@@ -18,6 +18,10 @@ FIELDS = (
 )  # fmt: skip
 #: Where the first row has how many rows have ever been used, so that nobody reads the others.
 USED = FIELDS.index("rows") * 8
+#: Of what a worker wants, above connections that it has given away: what it does of requests that compute
+#: (`server/apart.rs`); the uppermost bit says that it takes those of all workers.
+WANTED = (1 << 20) - 1
+APART = 1 << 63
 #: What stands behind that in each row.
 BEHIND = USED + 8
 ROW = 128
@@ -27,7 +31,7 @@ ROWS = 512
 class Scoreboard:
     """The page. Raises OSError where the system gives no memory."""
 
-    def __init__(self, fd: int = -1, wakeup: int = -1, *handoff: int) -> None:
+    def __init__(self, fd: int = -1, wakeup: int = -1, *handoff: int, apart: tuple[int, ...] = ()) -> None:
         if fd < 0:
             fd = os.memfd_create("forehand-scoreboard")
             os.ftruncate(fd, ROW * ROWS)
@@ -37,16 +41,18 @@ class Scoreboard:
         self.wakeup = wakeup
         #: Both ends of the way on which a worker gives idle connections to others (`server/accept.rs`).
         self.handoff = handoff or _handoff_pair()
+        #: The same to the worker that takes requests that compute (`server/share/apart.rs`).
+        self.apart = apart or _handoff_pair()
         self.taken: set[int] = set()
         self.used = int.from_bytes(os.pread(self.fd, 8, USED), "little")
 
     def place(self, row: int) -> tuple[int, ...]:
-        """What the worker of that row is given: page, row, wakeup, and both ends of the handoff socket."""
-        return (self.fd, row, self.wakeup, *self.handoff)
+        """What the worker of that row is given: page, row, wakeup, and both ends of each way on which connections go."""
+        return (self.fd, row, self.wakeup, *self.handoff, *self.apart)
 
     @property
     def fds(self) -> list[int]:
-        """All descriptors, for a new program that goes on with them."""
+        """Descriptors for a new program that goes on with them; those of `apart` are left beside these."""
         return [self.fd, self.wakeup, *self.handoff]
 
     def take(self) -> int:
@@ -75,6 +81,8 @@ class Scoreboard:
         found = {name: int.from_bytes(data[index * 8 : index * 8 + 8], "little") for index, name in enumerate(FIELDS)}
         # As one number (`server/rows.rs`): those that wait, and of them those that wait for others of their route.
         found["limited"], found["queued"] = divmod(found["queued"], 1 << 32)
+        found["apart"] = int(found["wants"] >= APART)
+        found["wants"] &= WANTED
         # More than one: nothing holds it up now, and new connections are best off there. Workers tell one another.
         found["strained"] = int(found["strained"] == 1)
         return found

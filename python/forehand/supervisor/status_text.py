@@ -47,8 +47,8 @@ def shown(found: dict[str, Any], told: dict[str, Any] | None, *, verbose: bool) 
 
 
 def _notes(worker: dict[str, Any], *, verbose: bool) -> list[str]:
-    """What a worker has said of its threads, the last or all that is known, and of who waits; and what its event loop
-    was held up by."""
+    """What a worker has said of its threads, the last or all that is known, and of who waits; what its event loop was
+    held up by; and that it takes what computes."""
     changes = worker.get("threads_changes", [])[0 if verbose else -1 :]
     lanes = [note for note in worker.get("lanes", []) if note["ago"] < RECENT or verbose]
     held = worker.get("loop_held")
@@ -56,6 +56,8 @@ def _notes(worker: dict[str, Any], *, verbose: bool) -> list[str]:
     if held and (held["ago"] < RECENT or verbose):
         text = f"its event loop was held up for {held['seconds']:.3g} s (the log says by what)"
         loop = [f"  worker {worker['worker']}, {_span(held['ago'])} ago: {text}"]
+    if worker.get("apart"):
+        loop.append(f"  worker {worker['worker']} takes the requests that compute, of all workers (docs/workers.md)")
     return loop + [
         f"  worker {worker['worker']}, {_span(note['ago'])} ago: {kind}{note['text']}"
         for kind, notes in (("threads ", changes), ("", lanes))

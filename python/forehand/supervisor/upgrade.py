@@ -76,6 +76,7 @@ def _become(supervisor: Supervisor) -> None:
     fds = [
         *kept.parent_pipe,
         *kept.scoreboard.fds,
+        *kept.scoreboard.apart,
         kept.statistics.fd,
         *(one["fd"] for one in state["listeners"] + state["panel"]),
     ]
@@ -109,6 +110,7 @@ def _left(supervisor: Supervisor, kept: Children) -> dict[str, Any]:
             )  # fmt: skip
     return {
         "form": FORM, "life": list(kept.parent_pipe), "scoreboard": kept.scoreboard.fds,
+        "apart": kept.scoreboard.apart,
         "statistics": kept.statistics.fd, "counted": kept.statistics.told(), "workers": workers,
         "metrics": kept.statistics.metrics,
         "spans": kept.spans_fd,
@@ -162,7 +164,9 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
     # Programs from before statistics were shared have none.
     statistics = Statistics(left.get("statistics", -1), left.get("counted", ""))
     statistics.metrics = app_metrics.adopt(left.get("metrics", ""))
-    kept = Children(listeners, Scoreboard(*scoreboard), statistics, (left["life"][0], left["life"][1]))
+    # Programs from before requests that compute had a way of their own have none.
+    page = Scoreboard(*scoreboard, apart=tuple(left.get("apart", ())))
+    kept = Children(listeners, page, statistics, (left["life"][0], left["life"][1]))
     state = supervisor.state
     state.phase = "serving"
     state.born, state.generation, state.generations = left["born"], left["generation"], left["generations"]
@@ -188,6 +192,7 @@ def adopt(supervisor: Supervisor, left: dict[str, Any]) -> None:
         *left["life"],
         *([for_tls["fd"]] if for_tls else []),
         *scoreboard,
+        *page.apart,
         statistics.fd,
         *([left["spans"]] if left.get("spans", -1) >= 0 else []),
         *(one["fd"] for one in left["listeners"]),

@@ -9,7 +9,7 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use super::close_on_fork::CloseOnFork;
-use super::socket::{Accepted, Socket, peer_of};
+use super::socket::{Accepted, Socket, is_writable, peer_of};
 use super::{check_size, duplicate_file};
 
 /// Bytes that may travel beside a descriptor: enough for a request as browsers send it, with a small form.
@@ -102,6 +102,11 @@ impl Handoff {
         // SAFETY: everything that the header points at is in `message`, which outlives the call.
         let sent = unsafe { libc::sendmsg(self.give.as_raw_fd(), &raw const message.header, flags) };
         Ok(check_size(sent)?.is_some())
+    }
+
+    /// True where one more fits.
+    pub fn has_room(&self) -> bool {
+        is_writable(&self.give)
     }
 
     /// Takes one connection, with its note.
@@ -201,10 +206,12 @@ mod tests {
         let way = pair();
         let (ours, _theirs) = UnixStream::pair().expect("a pair");
         let socket = Socket::from_owned(OwnedFd::from(ours)).expect("a socket");
+        assert!(way.has_room());
         let given = (0..100_000_u32)
             .take_while(|note| way.give(&socket, &note.to_ne_bytes()).expect("gives"))
             .count();
         assert!((10..100_000).contains(&given), "{given}");
+        assert!(!way.has_room());
         for note in 0..given as u32 {
             let (Accepted::Connection(_, Address::Unix), found) = way.take().expect("takes") else {
                 panic!("no connection")

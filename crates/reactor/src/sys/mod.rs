@@ -50,7 +50,7 @@ pub use random::random;
 pub use slice::KernelThread;
 pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
-    is_readable,
+    is_readable, is_writable,
 };
 pub use timer::{Timer, Waker};
 pub use title::set_title;

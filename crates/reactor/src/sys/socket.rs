@@ -86,7 +86,16 @@ impl AsFd for ListenerFd {
 
 /// True when something can be read, or accepted, without waiting.
 pub fn is_readable(fd: impl AsFd) -> bool {
-    let mut one = libc::pollfd { fd: fd.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    is_ready(fd.as_fd(), libc::POLLIN)
+}
+
+/// True when something can be written without waiting.
+pub fn is_writable(fd: impl AsFd) -> bool {
+    is_ready(fd.as_fd(), libc::POLLOUT)
+}
+
+fn is_ready(fd: BorrowedFd<'_>, events: libc::c_short) -> bool {
+    let mut one = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
     // SAFETY: one valid pollfd, and the count says one.
     unsafe { libc::poll(&raw mut one, 1, 0) > 0 }
 }

@@ -83,6 +83,8 @@ pub struct Config {
     pub https: bool,
     /// The way on which connections go to the other workers, and come from them.
     pub handoff: Option<Arc<Handoff>>,
+    /// The same to and from the one that takes requests that compute.
+    pub apart: Option<Arc<Handoff>>,
     /// Other processes watch the same listeners.
     pub shared_listeners: bool,
     /// A new connection that finds no room has that of one whose request or reply is not over, too. Clients that say and
@@ -150,6 +152,7 @@ impl Default for Config {
             ask_routes: false,
             https: false,
             handoff: None,
+            apart: None,
             shared_listeners: false,
             quiet_looks: QUIET_LOOKS,
             unfinished_make_room: false,

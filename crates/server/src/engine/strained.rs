@@ -23,8 +23,11 @@ impl Engine {
         if burns != self.burns_until.load(Ordering::Relaxed) {
             self.burns_until.store(burns, Ordering::Relaxed);
             self.strained_until.store(strain.until(), Ordering::Relaxed);
+            if burns > 0 && self.computing() > 0 {
+                self.computing.holds_up(burns - FRESH_MS);
+            }
             let is_stuck = match self.computing() {
-                0 => strain.is_stuck_since(self.computed_at.load(Ordering::Relaxed)),
+                0 => strain.is_stuck_since(self.computing.over_at.load(Ordering::Relaxed)),
                 _ => strain.lasted_since(0) >= KNOWN_MS,
             };
             let until = if is_stuck { strain.stuck_until() } else { 0 };
@@ -36,9 +39,9 @@ impl Engine {
     #[inline]
     pub(crate) fn note_computing(&self, requests: u32) {
         if requests == 0 && self.computing() > 0 {
-            self.computed_at.store(monotonic_ms(), Ordering::Relaxed);
+            self.computing.over_at.store(monotonic_ms(), Ordering::Relaxed);
         }
-        self.computing.store(requests, Ordering::Relaxed);
+        self.computing.inside.store(requests, Ordering::Relaxed);
     }
 
     /// True where a thread burns, by a sign that is fresh: who comes new is better off elsewhere.
@@ -49,7 +52,7 @@ impl Engine {
     /// How many requests are inside of which it was known that they would compute.
     #[inline]
     pub(crate) fn computing(&self) -> u32 {
-        self.computing.load(Ordering::Relaxed)
+        self.computing.inside.load(Ordering::Relaxed)
     }
 
     /// True while one thread holds up the others.
@@ -67,7 +70,7 @@ impl Engine {
     /// True until then, where the last sign, so long before that, was not of one that was known to compute and is over.
     fn is_shown(&self, until: &AtomicU64, lasts: Millis, now: Millis) -> bool {
         let until = until.load(Ordering::Relaxed);
-        until > now && until - lasts > self.computed_at.load(Ordering::Relaxed)
+        until > now && until - lasts > self.computing.over_at.load(Ordering::Relaxed)
     }
 }
 
@@ -110,12 +113,12 @@ mod tests {
         let (engine, strain) = burnt(now, 200);
         engine.note_computing(1);
         engine.note_computing(0);
-        let over = engine.computed_at.load(Ordering::Relaxed);
+        let over = engine.computing.over_at.load(Ordering::Relaxed);
         assert!(over >= now);
         for (over, is_strained, is_stuck) in
             [(now + 200, false, false), (now + 199, true, false), (now + 80, true, true)]
         {
-            engine.computed_at.store(over, Ordering::Relaxed);
+            engine.computing.over_at.store(over, Ordering::Relaxed);
             engine.burns_until.store(0, Ordering::Relaxed);
             engine.strained(&strain);
             let told = (engine.burns(now + 201), engine.is_strained(now + 201), engine.is_stuck(now + 201));

@@ -143,6 +143,11 @@ impl Lanes {
         self.inside.computing()
     }
 
+    /// One that computes has gone to another worker: here it would have been slow, and others of its route are to be known as well.
+    pub fn has_given(&mut self, now_us: Micros) {
+        self.slow_us = now_us;
+    }
+
     /// True: one of them is over by then, if it takes as long as others of its route.
     pub fn is_one_over_by(&self, at_us: Micros) -> bool {
         self.inside.is_one_over_by(at_us)

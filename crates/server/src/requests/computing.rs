@@ -14,6 +14,7 @@ use wire::Millis;
 use super::Requests;
 use crate::connections::Connections;
 use crate::exchange::Exchange;
+use crate::handoff::To;
 use crate::poller::Poller;
 
 /// One begins when it has arrived so many times as long ago as it computes itself, wherever it has waited, so that it is over no later than
@@ -86,10 +87,13 @@ impl Requests {
 
     /// Gives the next request to another worker. False: it stays.
     #[cold]
-    pub fn give_next(&mut self, connections: &mut Connections, poller: &mut Poller) -> bool {
+    pub fn give_next(&mut self, to: To, connections: &mut Connections, poller: &mut Poller) -> bool {
         let Some(next) = self.batch.take_oldest() else { return false };
-        let kept = give(next, connections, poller);
+        let kept = give(next, to, connections, poller);
         let given = kept.is_none();
+        if given {
+            self.lanes.has_given(monotonic_us());
+        }
         if let Some(kept) = kept {
             self.batch.put_back(0, kept);
         }
@@ -116,6 +120,7 @@ impl Requests {
         exchange.send_pipelined();
         self.engine.counters.requests_held_back.add();
         self.computing.push(exchange, until, poller.now);
+        self.engine.computing.note_waiting(self.computing.len());
         poller.wake_soon(poller.now + LOOK_MS);
         true
     }
@@ -130,13 +135,15 @@ impl Requests {
     #[cold]
     pub fn let_one_compute(&mut self, others: bool, connections: &mut Connections, poller: &mut Poller) {
         let Some((exchange, until)) = self.computing.take() else { return };
+        self.engine.computing.note_waiting(self.computing.len());
         let exchange = match others {
-            true => give(exchange, connections, poller),
+            true => give(exchange, To::Anybody, connections, poller),
             false => Some(exchange),
         };
         let Some(exchange) = exchange else { return };
         if self.engine.computing() > 0 && poller.now < until {
             self.computing.put_back(exchange, until, poller.now);
+            self.engine.computing.note_waiting(self.computing.len());
             return poller.wake_soon(poller.now + LOOK_MS);
         }
         self.goes_first(exchange);
@@ -147,12 +154,14 @@ impl Requests {
         while let Some((exchange, _)) = self.computing.waiting.pop_back() {
             self.goes_first(exchange);
         }
+        self.engine.computing.note_waiting(0);
     }
 }
 
 /// Gives a request to another worker, if it may go.
 fn give(
     exchange: Box<Exchange>,
+    to: To,
     connections: &mut Connections,
     poller: &mut Poller,
 ) -> Option<Box<Exchange>> {
@@ -160,7 +169,7 @@ fn give(
     if exchange.has_come_over || exchange.has_stream() {
         return Some(exchange);
     }
-    connections.give_request(exchange, poller)
+    connections.give_request(exchange, to, poller)
 }
 
 #[cfg(test)]

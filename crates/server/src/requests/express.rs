@@ -170,6 +170,9 @@ impl Requests {
         let is_refused = REFUSED.contains(&exchange.status());
         let outcome = if is_refused { Outcome::Refused } else { Outcome::Answered };
         let used_us = exchange.used_cpu_us();
+        if exchange.lane.computes() {
+            self.engine.computing.ended(used_us.unwrap_or(exchange.lane.computes_us()));
+        }
         self.lanes.end(&mut exchange.lane, now_us, outcome, used_us);
         self.engine.note_computing(self.lanes.computing());
     }

@@ -8,6 +8,7 @@ use wire::Millis;
 use super::Requests;
 use crate::connections::Connections;
 use crate::exchange::Exchange;
+use crate::handoff::To;
 use crate::lanes::Lane;
 use crate::poller::Poller;
 
@@ -27,7 +28,7 @@ impl Requests {
         while given < most {
             let Some(one) = self.batch.get(place) else { break };
             let taken = if goes(one) { self.batch.take_away(place) } else { None };
-            match taken.map(|one| connections.give_request(one, poller)) {
+            match taken.map(|one| connections.give_request(one, To::Anybody, poller)) {
                 Some(None) => {
                     connections.handover().returns().gave(now);
                     given += 1;
@@ -58,7 +59,7 @@ impl Requests {
         while given < most
             && let Some(next) = self.lined_up.pop_first_where(lane, |one| goes(one))
         {
-            match connections.give_request(next, poller) {
+            match connections.give_request(next, To::Anybody, poller) {
                 Some(next) => kept.push(next),
                 None => {
                     connections.handover().returns().gave(poller.now);

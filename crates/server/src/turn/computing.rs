@@ -5,18 +5,37 @@
 
 use super::Loop;
 use crate::exchange::Exchange;
+use crate::handoff::To;
 
 impl Loop {
-    /// The next request may begin. True: it computes, as one does that is inside. It has gone to a worker where none does, or waits.
+    /// The next request may begin. True: it computes, as one does that is inside. It has gone to a
+    /// worker where none does, or that takes all of those, or it waits.
     #[inline]
     pub(super) fn waits_to_compute(&mut self) -> bool {
-        self.requests.next_computes() && self.engine.computing() > 0 && self.shall_wait()
+        self.requests.next_computes() && self.shall_wait()
     }
 
     #[cold]
     fn shall_wait(&mut self) -> bool {
-        self.another_takes_it() && self.requests.give_next(&mut self.connections, &mut self.poller)
+        if self.goes_apart() {
+            return true;
+        }
+        if self.engine.computing() == 0 {
+            return false;
+        }
+        self.another_takes_it()
+            && self.requests.give_next(To::Anybody, &mut self.connections, &mut self.poller)
             || self.requests.next_waits(&mut self.poller)
+    }
+
+    /// One worker takes all of them: it has gone there.
+    fn goes_apart(&mut self) -> bool {
+        let goes = self.acceptor.goes_apart(&mut self.connections, &mut self.poller)
+            && self.requests.give_next(To::Apart, &mut self.connections, &mut self.poller);
+        if goes {
+            self.acceptor.gave_apart(self.poller.now);
+        }
+        goes
     }
 
     fn another_takes_it(&mut self) -> bool {
