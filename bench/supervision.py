@@ -135,12 +135,14 @@ def p99_one_after_the_other_staying(options: tuple[str, ...], seconds: float) ->
 
 def bursts(seconds: int) -> dict[str, Any]:
     """Views of 40 ms of CPU, ten a second, beside short requests; in turn with the server as it is, and where no worker
-    can give its clients to another, in windows of some twenty seconds. After each, how many have moved."""
+    can give its clients to another, in windows of some twenty seconds. After each, how many have moved, and how long
+    the views took."""
     pairs = max(3, round(seconds / (2 * WINDOW)))
     window = seconds / (2 * pairs)
     options = ("--workers", "2")
     p99: dict[str, list[float]] = {"moving": [], "staying": []}
     moved: dict[str, list[int]] = {"moving": [], "staying": []}
+    views: dict[str, list[dict[str, float]]] = {"moving": [], "staying": []}
     for _ in range(pairs):
         for name, env in (("moving", {}), ("staying", STAYING)):
             server = Serving("crowd_app", *options, cwd=HERE, env=env)
@@ -151,7 +153,8 @@ def bursts(seconds: int) -> dict[str, Any]:
                 plan = {"url": url, "load": arrivals, "requests": burst, "keep_alive": False}
                 beside = load({**plan, "duration_s": window, "threads": 1})
                 p99[name].append(p99_beside(server, window, rest))
-                beside.communicate()
+                took = json.loads(beside.communicate()[0])["times"]["response"]["percentiles_us"]
+                views[name].append({each: took[each] / 1000 for each in ("50", "90", "99")})
                 moved[name].append(server.counters()["connections_taken_over"])
             finally:
                 server.kill()
@@ -160,6 +163,10 @@ def bursts(seconds: int) -> dict[str, Any]:
     quartiles = statistics.quantiles(ratios, n=4)
     return {
         "p99_ms": p99, "middle_ms": middle, "moved": moved,
+        "views_ms_percentiles": {
+            name: {each: statistics.median(one[each] for one in found) for each in ("50", "90", "99")}
+            for name, found in views.items()
+        },
         "ratio": held(middle["moving"] / middle["staying"], 1.0),
         "ratio_of_pairs": {"middle": quartiles[1], "quartiles": [quartiles[0], quartiles[2]]},
     }  # fmt: skip

@@ -50,8 +50,8 @@ pub struct Share {
     pub takes: bool,
     /// What its calls that compute use of a processor, in thousandths.
     pub computed: u64,
-    /// What its whole process does.
-    pub used: u64,
+    /// What its process has used beside that in the last window: more of it is to be seen soon.
+    pub rest: u64,
     /// How many of those calls there are in ten seconds, ...
     pub calls: u64,
     /// ... and other requests in one.
@@ -67,7 +67,7 @@ impl Share {
     /// As one number; what does not fit is as much as fits.
     pub fn packed(self) -> u64 {
         let flags = [u64::from(self.takes), u64::from(self.is_apart)];
-        let parts = [self.computed, self.used, self.calls, self.others, flags[0], flags[1]];
+        let parts = [self.computed, self.rest, self.calls, self.others, flags[0], flags[1]];
         let mut place = LOW_BITS;
         let mut packed = 0;
         for (part, bits) in parts.into_iter().zip(BITS) {
@@ -80,12 +80,12 @@ impl Share {
     /// What [`Share::packed`] has told, whatever the lowest bits are.
     pub fn told(packed: u64) -> Self {
         let mut place = LOW_BITS;
-        let [computed, used, calls, others, takes, is_apart] = BITS.map(|bits| {
+        let [computed, rest, calls, others, takes, is_apart] = BITS.map(|bits| {
             let part = packed >> place & ((1 << bits) - 1);
             place += bits;
             part
         });
-        Self { is_apart: is_apart == 1, takes: takes == 1, computed, used, calls, others }
+        Self { is_apart: is_apart == 1, takes: takes == 1, computed, rest, calls, others }
     }
 }
 
@@ -94,23 +94,18 @@ impl Share {
 pub struct Figures {
     elapsed_ms: u64,
     computed_us: u64,
-    used_us: u64,
     calls: u64,
     others: u64,
+    rest: u64,
 }
 
 impl Figures {
     /// A window is over. `calls`: that compute, and have used so many microseconds of processors; the whole process has used
     /// `used_us`, and answered so many other requests.
     pub fn add(&mut self, elapsed_ms: Millis, (calls, computed_us): (u64, u64), used_us: u64, others: u64) {
-        let news = [elapsed_ms, computed_us, used_us, calls * 8, others * 8];
-        let kept = [
-            &mut self.elapsed_ms,
-            &mut self.computed_us,
-            &mut self.used_us,
-            &mut self.calls,
-            &mut self.others,
-        ];
+        self.rest = used_us.saturating_sub(computed_us) * PARTS / 1000 / elapsed_ms.max(1);
+        let news = [elapsed_ms, computed_us, calls * 8, others * 8];
+        let kept = [&mut self.elapsed_ms, &mut self.computed_us, &mut self.calls, &mut self.others];
         for (kept, new) in kept.into_iter().zip(news) {
             *kept = *kept * KEPT / 8 + new;
         }
@@ -119,13 +114,12 @@ impl Figures {
     /// The same as others are told of it.
     pub fn share(&self) -> Share {
         let ms = self.elapsed_ms.max(1);
-        let of = |us: u64| us * PARTS / 1000 / ms;
         let in_seconds = |counted: u64, seconds: u64| counted * seconds * 1000 / 8 / ms;
         Share {
             is_apart: false,
             takes: false,
-            computed: of(self.computed_us),
-            used: of(self.used_us),
+            computed: self.computed_us * PARTS / 1000 / ms,
+            rest: self.rest,
             calls: in_seconds(self.calls, CALLS_IN),
             others: in_seconds(self.others, 1),
         }
@@ -150,7 +144,7 @@ impl Together {
             }
             sum.workers += 1;
             sum.all.computed += share.computed;
-            sum.all.used += share.used;
+            sum.all.rest += share.rest;
             sum.all.calls += share.calls;
             sum.all.others += share.others;
             sum
@@ -159,8 +153,7 @@ impl Together {
 
     /// What all but those that compute would use of each of the other workers.
     fn rest(&self) -> u64 {
-        let rest = self.all.used.saturating_sub(self.all.computed);
-        rest.checked_div(self.workers.saturating_sub(1)).unwrap_or(u64::MAX)
+        self.all.rest.checked_div(self.workers.saturating_sub(1)).unwrap_or(u64::MAX)
     }
 
     /// True: what computes is better off apart.
@@ -191,7 +184,7 @@ mod tests {
     use super::*;
 
     const SHARE: Share =
-        Share { is_apart: false, takes: true, computed: 200, used: 350, calls: 50, others: 300 };
+        Share { is_apart: false, takes: true, computed: 200, rest: 150, calls: 50, others: 300 };
 
     fn two(share: Share) -> Together {
         Together::of([share, share].into_iter())
@@ -208,8 +201,8 @@ mod tests {
             );
             assert_eq!(share.packed() & ((1 << LOW_BITS) - 1), 0);
         }
-        let much = Share { is_apart: true, computed: 1023, used: 1023, calls: 1023, others: 4095, ..SHARE };
-        let more = Share { is_apart: true, computed: 1024, used: 9999, calls: 1024, others: 4096, ..SHARE };
+        let much = Share { is_apart: true, computed: 1023, rest: 1023, calls: 1023, others: 4095, ..SHARE };
+        let more = Share { is_apart: true, computed: 1024, rest: 9999, calls: 1024, others: 4096, ..SHARE };
         assert_eq!((Share::told(much.packed()), Share::told(more.packed())), (much, much));
         assert_eq!(BITS.iter().sum::<u32>() + LOW_BITS, 64);
     }
@@ -219,13 +212,17 @@ mod tests {
         let mut figures = Figures::default();
         for windows in 0..40 {
             figures.add(1_000, (5, 200_000), 350_000, 300);
-            let Share { computed, used, calls, others, .. } = figures.share();
+            let Share { computed, rest, calls, others, .. } = figures.share();
             let near = |found: u64, right: u64| found.abs_diff(right) <= 1;
-            let right = near(computed, 200) && near(used, 350) && near(calls, 50) && near(others, 300);
+            let right = near(computed, 200) && near(rest, 150) && near(calls, 50) && near(others, 300);
             assert!(right, "{windows}: {:?}", figures.share());
         }
-        figures.add(1_000, (0, 0), 0, 0);
-        assert!((174..=176).contains(&figures.share().computed), "{:?}", figures.share());
+        figures.add(1_000, (0, 0), 900_000, 0);
+        let Share { computed, rest, .. } = figures.share();
+        assert!(
+            (174..=176).contains(&computed) && rest == 900,
+            "the rest is that of the last second: {computed} {rest}"
+        );
         figures.add(3_600_000, (0, 0), 0, 0);
         assert_eq!(figures.share(), Share::default(), "nothing has happened for an hour");
     }
@@ -233,24 +230,24 @@ mod tests {
     #[test]
     fn what_computes_runs_apart_where_it_needs_no_more_than_half_a_worker_and_no_less_than_a_twentieth() {
         for (computed, fits) in [(24, false), (25, true), (250, true), (251, false)] {
-            assert_eq!(two(Share { computed, used: computed, ..SHARE }).fits(), fits, "{computed} of each");
+            assert_eq!(two(Share { computed, ..SHARE }).fits(), fits, "{computed} of each");
         }
         for (computed, still) in [(9, false), (10, true), (350, true), (351, false)] {
-            assert_eq!(two(Share { computed, used: computed, ..SHARE }).still_fits(0), still, "{computed}");
+            assert_eq!(two(Share { computed, ..SHARE }).still_fits(0), still, "{computed}");
         }
     }
 
     #[test]
     fn and_where_the_others_need_no_more_than_half_of_the_rest() {
-        for (workers, used, fits) in
-            [(2, 450, true), (2, 451, false), (4, 475, true), (4, 476, false), (1, 100, false)]
+        for (workers, rest, fits) in
+            [(2, 250, true), (2, 251, false), (4, 375, true), (4, 376, false), (1, 100, false)]
         {
-            let share = Share { used, computed: 400 / workers, ..SHARE };
+            let share = Share { rest, computed: 400 / workers, ..SHARE };
             let together = Together::of((0..workers).map(|_| share));
-            assert_eq!(together.fits(), fits, "{workers} workers, {used} of each");
+            assert_eq!(together.fits(), fits, "{workers} workers, {rest} of each");
         }
-        for (used, still) in [(550, true), (551, false)] {
-            assert_eq!(two(Share { used, ..SHARE }).still_fits(0), still, "{used}");
+        for (rest, still) in [(350, true), (351, false)] {
+            assert_eq!(two(Share { rest, ..SHARE }).still_fits(0), still, "{rest}");
         }
     }
 

@@ -362,6 +362,20 @@ impl Listeners {
         }
     }
 
+    /// Gives some that wait to whoever takes new connections, as far as they fit there.
+    pub fn pass_on_apart(&self) {
+        let (Some(apart), Some(handoff)) = (&self.apart, &self.handoff) else { return };
+        while handoff.has_room()
+            && let Ok((Accepted::Connection(socket, _), note)) = apart.take()
+        {
+            if !handoff.give(&socket, &note).is_ok_and(|given| given) {
+                // Others have filled it meanwhile: there is room where it was.
+                let _ = apart.give(&socket, &note);
+                break;
+            }
+        }
+    }
+
     /// What is next is one of them.
     pub fn next_is_apart(&self) -> bool {
         self.ready.last() == Some(&APART)

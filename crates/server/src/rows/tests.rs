@@ -154,7 +154,7 @@ fn who_has_more_gives_back_what_is_asked_for_and_no_more_than_makes_it_even() {
 #[test]
 fn what_is_wanted_and_what_is_done_of_what_computes_are_told_apart() {
     let rows = two(0, &[], &[]);
-    let share = Share { is_apart: true, takes: true, computed: 300, used: 400, calls: 70, others: 500 };
+    let share = Share { is_apart: true, takes: true, computed: 300, rest: 400, calls: 70, others: 500 };
     rows.show_share(share);
     rows.wants(7);
     assert_eq!((Share::told(rows.of(0, Field::Wants)), told_wants(rows.of(0, Field::Wants))), (share, 7));
@@ -169,7 +169,7 @@ fn what_is_wanted_and_what_is_done_of_what_computes_are_told_apart() {
 
 #[test]
 fn shares_are_of_those_that_live_and_go_on_and_of_who_does_nothing_only_what_it_takes() {
-    let share = Share { is_apart: true, takes: true, computed: 300, used: 400, calls: 70, others: 500 };
+    let share = Share { is_apart: true, takes: true, computed: 300, rest: 400, calls: 70, others: 500 };
     let resting = Share { is_apart: true, takes: true, ..Share::default() };
     for (pid, level, busy, now, told) in [
         (7, 0, 1, 9_000, Some(share)),

@@ -267,14 +267,18 @@ impl Sharing {
         }
     }
 
-    /// There is no room for what comes, or this worker ends: whoever gave it has it back.
+    /// There is no room for what comes, or this worker ends: what waits goes to anybody, who takes new connections.
     pub fn stays_with_others(&mut self, listeners: &mut Listeners, poller: &Poller) {
         listeners.take_apart(false, &poller.reactor);
-        if self.apart.share.is_apart {
+        let (takes, gives) = (self.apart.share.is_apart, self.apart.looks_at != NEVER);
+        if takes {
             self.show_apart(false);
             self.apart.windows = 0;
             self.apart.gives_at = NEVER;
             self.apart.not_before = poller.now + AGAIN_MS;
+        }
+        if takes || gives {
+            listeners.pass_on_apart();
         }
     }
 }
