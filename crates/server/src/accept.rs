@@ -60,15 +60,7 @@ impl Acceptor {
         if self.holds_back(listener, poller) {
             return None;
         }
-        if listener == HANDOFF && !connections.has_room() {
-            self.leave_handed_over(poller);
-            return None;
-        }
-        if listener == APART && !connections.has_room() {
-            self.leave_apart(poller);
-            return None;
-        }
-        if listener == HANDOFF && self.sharing.leaves_gifts(&mut self.listeners, poller) {
+        if self.leaves_what_is_given(listener, connections, poller) {
             return None;
         }
         if !connections.has_room() && self.another_has_room(connections) {
@@ -121,6 +113,23 @@ impl Acceptor {
                 None
             }
         }
+    }
+
+    /// What other workers give is left to others.
+    #[inline]
+    fn leaves_what_is_given(
+        &mut self,
+        listener: u16,
+        connections: &Connections,
+        poller: &mut Poller,
+    ) -> bool {
+        match listener {
+            HANDOFF if !connections.has_room() => self.leave_handed_over(poller),
+            APART if !connections.has_room() => self.leave_apart(poller),
+            HANDOFF => return self.sharing.leaves_gifts(&mut self.listeners, poller),
+            _ => return false,
+        }
+        true
     }
 
     fn admit(

@@ -47,7 +47,7 @@ class Scoreboard:
         self.used = int.from_bytes(os.pread(self.fd, 8, USED), "little")
 
     def place(self, row: int) -> tuple[int, ...]:
-        """What the worker of that row is given: page, row, wakeup, and both ends of each way on which connections go."""
+        """What the worker of that row is given: page, row, wakeup, and both ends of each way for connections."""
         return (self.fd, row, self.wakeup, *self.handoff, *self.apart)
 
     @property
