@@ -17,6 +17,8 @@ ONE = ("--workers", "1", "--threads", "8")
 BURN = "/burn?0.05"
 #: The same without the interpreter, and how often it is asked for until that is known.
 HASH, LESSONS = "/hash?0.05", 3
+#: Too long to be waited for.
+LONG = "/burn?0.4"
 
 
 def ask(sock: socket.socket, path: str) -> socket.socket:
@@ -117,6 +119,24 @@ def test_a_view_that_computes_goes_to_a_worker_where_none_does(serve: Serve) -> 
     served.until(one_has_gone)
     # Each worker tells its own a little later.
     served.until(lambda: all_are_told(served))
+
+
+def test_clients_leave_before_a_view_that_is_known_to_compute_for_long(serve: Serve) -> None:
+    """And not when it has shown that: the first short request beside it is answered by another worker."""
+    served = serve("computing", "--workers", "2", "--threads", "8")
+
+    def one_has_left() -> bool:
+        pair = kept_by_one(served)
+        with ask(served.connect(), "/"):
+            ask(pair[0], LONG)
+            # Where it has not left the first of these waits for the interpreter, and whoever answers knows more then.
+            beside = {reply(ask(pair[1], "/"))[0] for _ in range(3)}
+            burnt = reply(pair[0])[0]
+        for sock in pair:
+            sock.close()
+        return burnt not in beside
+
+    served.until(one_has_left)
 
 
 def all_are_told(served: Serving) -> bool:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from serving import Serving, read_reply
 from test_computing import BURN, ask, reply
@@ -108,6 +109,12 @@ def takes_them(served: Serving) -> int:
     found = [one["pid"] for one in served.status()["workers"] if one["state"] == "ready" and one["apart"]]
     assert len(found) <= 1, found
     return found[0] if found else 0
+
+
+def is_stopped(process: int) -> bool:
+    """Whether all of its threads are (proc(5))."""
+    stats = [path.read_text() for path in Path(f"/proc/{process}/task").glob("*/stat")]
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 def test_one_worker_takes_what_computes_and_leaves_the_rest_to_the_others_until_there_is_no_more(serve: Serve) -> None:

@@ -43,8 +43,8 @@ pub use mark::Mark;
 pub use order::{End, Order, Waits};
 pub use queues::Queues;
 use queues::lane_at;
-pub use routes::Outcome;
 use routes::Routes;
+pub use routes::{Computes, Outcome};
 use rule::{FEWEST_THREADS, Figure, Micros, SLOW_US, Split};
 
 /// How often those that are inside are looked at.
@@ -228,14 +228,14 @@ impl Lanes {
             _ => Lane::Express,
         };
         let short = mean_us.is_some_and(|mean_us| mean_us < SHORT_US);
-        let computes_us = known.map_or(0, routes::Route::computes_us);
-        let mut mark = Mark { route: found, lane: Some(lane), short, computes_us, ..Mark::default() };
+        let computes = known.map_or(Computes::No, routes::Route::computes);
+        let mut mark = Mark { route: found, lane: Some(lane), short, computes, ..Mark::default() };
         if !self.by_hand.is_empty() {
             let said = self.by_hand.lane(path);
             mark.lane = said.or(mark.lane);
             if said == Some(Lane::Express) {
                 // What is called quick does not wait, whatever is measured.
-                mark.computes_us = 0;
+                mark.computes = Computes::No;
             }
             mark.limit = self.limits.of(path);
         }
@@ -390,21 +390,22 @@ impl Lanes {
     /// A request is begun. Its mark is what [`Lanes::judge`] gave.
     pub fn begin(&mut self, mark: &mut Mark, route: (&[u8], &[u8]), now_us: Micros) {
         let route = self.routes.enter(mark.route, route, now_us);
-        mark.ticket = self.inside.add(route, mark.lane == Some(Lane::Express), mark.computes_us(), now_us);
+        mark.ticket = self.inside.add(route, mark.lane == Some(Lane::Express), mark.computes, now_us);
         if let (Some(_), Some(limit)) = (mark.ticket, mark.limit) {
             self.limits.begins(limit);
         }
     }
 
-    /// One that was begun has come back; what it has used of a processor, where that was measured.
-    pub fn end(&mut self, mark: &mut Mark, now_us: Micros, outcome: Outcome, used_us: Option<Micros>) {
+    /// One that was begun has come back; what it has used of a processor, where that was measured, and when others were last
+    /// found to wait for the interpreter.
+    pub fn end(&mut self, mark: &mut Mark, now_us: Micros, outcome: Outcome, used: Option<(Micros, Micros)>) {
         let Some(call) = mark.ticket.take().and_then(|ticket| self.inside.remove(ticket)) else { return };
         if let Some(limit) = mark.limit {
             self.limits.ends(limit);
         }
         let took_us = now_us.saturating_sub(call.since_us);
-        if let Some(used_us) = used_us {
-            self.routes.used_cpu(call.route, used_us);
+        if let Some((used_us, waited_us)) = used {
+            self.routes.used_cpu(call.route, used_us, waited_us >= call.since_us);
         }
         let mean_us = self.routes.leave(call.route, took_us, outcome);
         self.note(took_us, mean_us, now_us);

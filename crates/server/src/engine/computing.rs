@@ -19,7 +19,11 @@ pub(crate) struct Computing {
     calls: AtomicU64,
     /// ... and what they have used of processors, in microseconds.
     used_us: AtomicU64,
-    /// When one was last found to hold up others.
+    /// Inside, and computing for long.
+    burning: AtomicU32,
+    /// When anybody was last found to wait for the interpreter, ...
+    waited_at: AtomicU64,
+    /// ... and for one of those that are over soon.
     held_up_at: AtomicU64,
     /// Those of all workers come here.
     is_apart: AtomicBool,
@@ -47,12 +51,30 @@ impl Computing {
         self.inside.load(Ordering::Relaxed).saturating_add(self.waiting.load(Ordering::Relaxed))
     }
 
-    /// One holds up others, as a wait has shown.
-    pub fn holds_up(&self, now: Millis) {
-        self.held_up_at.store(now, Ordering::Relaxed);
+    /// Others wait, as one of their waits has shown.
+    pub fn others_wait(&self, now: Millis) {
+        self.waited_at.store(now, Ordering::Relaxed);
+        if self.inside.load(Ordering::Relaxed) > 0 {
+            self.held_up_at.store(now, Ordering::Relaxed);
+        }
     }
 
-    /// When that was last so; zero: never.
+    /// When that was last so, for whatever; zero: never.
+    pub fn waited_at(&self) -> Millis {
+        self.waited_at.load(Ordering::Relaxed)
+    }
+
+    /// So many are inside that compute for long.
+    pub fn note_burning(&self, requests: u32) {
+        self.burning.store(requests, Ordering::Relaxed);
+    }
+
+    /// True while one is.
+    pub fn burns(&self) -> bool {
+        self.burning.load(Ordering::Relaxed) > 0
+    }
+
+    /// When one that is over soon was last found to hold up others; zero: never.
     pub fn held_up_at(&self) -> Millis {
         self.held_up_at.load(Ordering::Relaxed)
     }

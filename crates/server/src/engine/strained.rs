@@ -23,8 +23,8 @@ impl Engine {
         if burns != self.burns_until.load(Ordering::Relaxed) {
             self.burns_until.store(burns, Ordering::Relaxed);
             self.strained_until.store(strain.until(), Ordering::Relaxed);
-            if burns > 0 && self.computing() > 0 {
-                self.computing.holds_up(burns - FRESH_MS);
+            if burns > 0 {
+                self.computing.others_wait(burns - FRESH_MS);
             }
             let is_stuck = match self.computing() {
                 0 => strain.is_stuck_since(self.computing.over_at.load(Ordering::Relaxed)),
@@ -35,9 +35,10 @@ impl Engine {
         }
     }
 
-    /// So many requests are inside that compute, as others of their routes have.
+    /// So many requests are inside that compute, as others of their routes have, and so many that do so for long.
     #[inline]
-    pub(crate) fn note_computing(&self, requests: u32) {
+    pub(crate) fn note_computing(&self, requests: u32, burning: u32) {
+        self.computing.note_burning(burning);
         if requests == 0 && self.computing() > 0 {
             self.computing.over_at.store(monotonic_ms(), Ordering::Relaxed);
         }
@@ -57,13 +58,15 @@ impl Engine {
 
     /// True while one thread holds up the others.
     pub(crate) fn is_strained(&self, now: Millis) -> bool {
-        self.is_shown(&self.strained_until, STRAIN_MS, now)
+        self.computing.burns()
+            || self.is_shown(&self.strained_until, STRAIN_MS, now)
             || self.after_held_until.load(Ordering::Relaxed) > now
     }
 
-    /// True while one has done so for longer than is usual: clients are better off elsewhere.
+    /// True while one has done so for longer than is usual, or is known to: clients are better off elsewhere.
     pub(crate) fn is_stuck(&self, now: Millis) -> bool {
-        self.is_shown(&self.stuck_until, STRAIN_MS, now)
+        self.computing.burns()
+            || self.is_shown(&self.stuck_until, STRAIN_MS, now)
             || self.after_held_until.load(Ordering::Relaxed) > now
     }
 
@@ -100,7 +103,7 @@ mod tests {
             [(0, 119, false), (0, 120, true), (1, 999, false), (1, 1_000, true)]
         {
             let (engine, strain) = burnt(1_000, lasts);
-            engine.note_computing(computing);
+            engine.note_computing(computing, 0);
             engine.strained(&strain);
             assert_eq!(engine.is_stuck(1_001 + lasts), is_stuck, "{computing}, {lasts} ms");
             assert!(engine.is_strained(1_001 + lasts));
@@ -108,11 +111,20 @@ mod tests {
     }
 
     #[test]
+    fn who_is_known_to_compute_for_long_holds_up_all_others_from_the_beginning_to_the_end() {
+        let (engine, _) = burnt(1_000, 0);
+        for burning in [0, 1, 2, 0] {
+            engine.note_computing(0, burning);
+            assert_eq!((engine.is_strained(2_000), engine.is_stuck(2_000)), (burning > 0, burning > 0));
+        }
+    }
+
+    #[test]
     fn signs_of_what_was_known_to_compute_tell_nothing_once_it_is_over() {
         let now = monotonic_ms();
         let (engine, strain) = burnt(now, 200);
-        engine.note_computing(1);
-        engine.note_computing(0);
+        engine.note_computing(1, 0);
+        engine.note_computing(0, 0);
         let over = engine.computing.over_at.load(Ordering::Relaxed);
         assert!(over >= now);
         for (over, is_strained, is_stuck) in

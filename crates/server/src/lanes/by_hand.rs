@@ -233,7 +233,7 @@ mod tests {
             let mut first = lanes.judge(name, route, route.1.into());
             assert!(!first.computes(), "nobody has measured it");
             lanes.begin(&mut first, route, 1_000_000);
-            lanes.end(&mut first, 1_060_000, Outcome::Answered, Some(40_000));
+            lanes.end(&mut first, 1_060_000, Outcome::Answered, Some((40_000, 0)));
             let mut next = lanes.judge(name, route, route.1.into());
             lanes.begin(&mut next, route, 1_060_000);
             assert_eq!((next.computes(), lanes.computing()), (computes, u32::from(computes)), "{said:?}");

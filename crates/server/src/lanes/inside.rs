@@ -5,6 +5,7 @@
 use std::num::NonZeroU16;
 
 use super::Lanes;
+use super::routes::Computes;
 use super::rule::Micros;
 
 /// A call's place among those that are inside.
@@ -17,8 +18,8 @@ pub struct Call {
     pub route: u16,
     pub since_us: Micros,
     counts: Counts,
-    /// It is taken to compute, for so long; zero: it does not.
-    computes_us: Micros,
+    /// It is taken to compute, for so long.
+    computes: Computes,
 }
 
 /// A call is taken to compute for so many times as long as calls of its route use a processor, as others may want that, too: what takes
@@ -43,14 +44,15 @@ pub struct Inside {
     quick: u32,
     young: u32,
     computing: u32,
+    burning: u32,
 }
 
 impl Inside {
-    /// A call begins, as a quick one or not; `computes_us`: so long calls of its route compute, or zero. None where more are inside
-    /// than can be told apart.
-    pub fn add(&mut self, route: u16, quick: bool, computes_us: Micros, since_us: Micros) -> Option<Ticket> {
+    /// A call begins, as a quick one or not; `computes`: what is known of its route. None where more are inside than can be told
+    /// apart.
+    pub fn add(&mut self, route: u16, quick: bool, computes: Computes, since_us: Micros) -> Option<Ticket> {
         let counts = if quick { Counts::Quick } else { Counts::Young };
-        let call = Some(Call { route, since_us, counts, computes_us });
+        let call = Some(Call { route, since_us, counts, computes });
         let ticket = match self.free.pop() {
             Some(ticket) => {
                 self.calls[place(ticket)] = call;
@@ -64,7 +66,8 @@ impl Inside {
         };
         self.quick += u32::from(quick);
         self.young += u32::from(!quick);
-        self.computing += u32::from(computes_us > 0);
+        self.computing += u32::from(matches!(computes, Computes::For(_)));
+        self.burning += u32::from(matches!(computes, Computes::Long(_)));
         Some(ticket)
     }
 
@@ -73,9 +76,17 @@ impl Inside {
         let call = self.calls.get_mut(place(ticket))?.take()?;
         self.quick -= u32::from(call.counts == Counts::Quick);
         self.young -= u32::from(call.counts == Counts::Young);
-        self.computing -= u32::from(call.computes_us > 0);
+        self.forget(call.computes);
         self.free.push(ticket);
         Some(call)
+    }
+
+    fn forget(&mut self, computes: Computes) {
+        match computes {
+            Computes::No => {}
+            Computes::For(_) => self.computing -= 1,
+            Computes::Long(_) => self.burning -= 1,
+        }
     }
 
     /// How many count as quick.
@@ -90,7 +101,13 @@ impl Inside {
         self.young
     }
 
-    /// How many compute.
+    /// How many compute for long.
+    #[inline]
+    pub fn burning(&self) -> u32 {
+        self.burning
+    }
+
+    /// How many compute, and are over soon.
     #[inline]
     pub fn computing(&self) -> u32 {
         self.computing
@@ -98,23 +115,32 @@ impl Inside {
 
     /// True: one that computes is over by then, if it takes as long as others of its route.
     pub fn is_one_over_by(&self, at_us: Micros) -> bool {
-        self.calls
-            .iter()
-            .flatten()
-            .any(|call| call.computes_us > 0 && call.since_us + call.computes_us <= at_us)
+        let is_over = |call: &Call| match call.computes {
+            Computes::For(us) => call.since_us + u64::from(us) <= at_us,
+            _ => false,
+        };
+        self.calls.iter().flatten().any(is_over)
     }
 
     /// Those that have taken much longer than they compute do not any more.
     pub fn forget_computing(&mut self, now_us: Micros) {
-        if self.computing == 0 {
+        if self.computing == 0 && self.burning == 0 {
             return;
         }
+        let (mut computing, mut burning) = (0, 0);
         for call in self.calls.iter_mut().flatten() {
-            if call.computes_us > 0 && now_us >= call.since_us + COMPUTES_FOR * call.computes_us {
-                call.computes_us = 0;
-                self.computing -= 1;
+            let (us, many) = match call.computes {
+                Computes::No => continue,
+                Computes::For(us) => (us, &mut computing),
+                Computes::Long(us) => (us, &mut burning),
+            };
+            if now_us >= call.since_us + COMPUTES_FOR * u64::from(us) {
+                call.computes = Computes::No;
+            } else {
+                *many += 1;
             }
         }
+        (self.computing, self.burning) = (computing, burning);
     }
 
     /// Goes through those that are inside for `long_us` or longer, none of which counts as quick any more: its route, and
@@ -143,6 +169,12 @@ impl Lanes {
         self.inside.computing()
     }
 
+    /// How many are that are taken to do so for long.
+    #[inline]
+    pub fn burning(&self) -> u32 {
+        self.inside.burning()
+    }
+
     /// One that computes has gone to another worker: here it would have been slow, and others of its route are to be known as well.
     pub fn has_given(&mut self, now_us: Micros) {
         self.slow_us = now_us;
@@ -165,10 +197,10 @@ mod tests {
     #[test]
     fn a_quick_call_that_takes_long_does_not_count_as_quick() {
         let mut inside = Inside::default();
-        let first = inside.add(7, true, 0, 1_000).expect("room");
-        let second = inside.add(7, true, 0, 4_000).expect("room");
-        inside.add(8, false, 0, 0).expect("room");
-        let last = inside.add(8, false, 0, 2_000).expect("room");
+        let first = inside.add(7, true, Computes::No, 1_000).expect("room");
+        let second = inside.add(7, true, Computes::No, 4_000).expect("room");
+        inside.add(8, false, Computes::No, 0).expect("room");
+        let last = inside.add(8, false, Computes::No, 2_000).expect("room");
         assert_eq!((inside.quick(), inside.young()), (2, 2));
         let mut found = Vec::new();
         inside.overdue(6_000, 5_000, |route, age| found.push((route, age)));
@@ -184,10 +216,10 @@ mod tests {
     #[test]
     fn a_call_computes_for_four_times_as_long_as_others_of_its_route_and_is_expected_to_be_over_before() {
         let mut inside = Inside::default();
-        inside.add(1, false, 0, 1_000);
+        inside.add(1, false, Computes::No, 1_000);
         assert!(inside.computing() == 0 && !inside.is_one_over_by(u64::MAX));
-        let first = inside.add(2, false, 40_000, 1_000).expect("room");
-        let second = inside.add(2, true, 10_000, 1_000).expect("room");
+        let first = inside.add(2, false, Computes::For(40_000), 1_000).expect("room");
+        let second = inside.add(2, true, Computes::For(10_000), 1_000).expect("room");
         assert_eq!(inside.computing(), 2);
         assert!(!inside.is_one_over_by(10_999) && inside.is_one_over_by(11_000));
         for (now_us, computing) in [(40_999, 2), (41_000, 1), (160_999, 1), (161_000, 0)] {
@@ -196,7 +228,15 @@ mod tests {
         }
         inside.remove(first);
         inside.remove(second);
-        let third = inside.add(2, false, 40_000, 1_000).expect("room");
+        let long = inside.add(3, false, Computes::Long(300_000), 1_000).expect("room");
+        assert_eq!((inside.computing(), inside.burning()), (0, 1));
+        assert!(!inside.is_one_over_by(u64::MAX), "nobody waits for that");
+        for (now_us, burning) in [(1_200_999, 1), (1_201_000, 0)] {
+            inside.forget_computing(now_us);
+            assert_eq!(inside.burning(), burning, "{now_us}");
+        }
+        inside.remove(long);
+        let third = inside.add(2, false, Computes::For(40_000), 1_000).expect("room");
         assert_eq!(inside.computing(), 1);
         inside.remove(third);
         assert_eq!(inside.computing(), 0);
@@ -205,18 +245,18 @@ mod tests {
     #[test]
     fn a_ticket_is_given_again() {
         let mut inside = Inside::default();
-        let first = inside.add(1, false, 0, 0);
+        let first = inside.add(1, false, Computes::No, 0);
         inside.remove(first.expect("room"));
-        assert_eq!(inside.add(2, false, 0, 0), first);
+        assert_eq!(inside.add(2, false, Computes::No, 0), first);
     }
 
     #[test]
     fn more_than_can_be_told_apart_are_not() {
         let mut inside = Inside::default();
         for _ in 0..u16::MAX {
-            assert!(inside.add(1, true, 0, 0).is_some());
+            assert!(inside.add(1, true, Computes::No, 0).is_some());
         }
-        assert!(inside.add(1, true, 0, 0).is_none());
+        assert!(inside.add(1, true, Computes::No, 0).is_none());
         assert_eq!(inside.quick(), u32::from(u16::MAX));
     }
 }

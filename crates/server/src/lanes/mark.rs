@@ -2,7 +2,7 @@
 //!
 //! Knows: where it waits, and whether its call is likely to block. Does not know: other requests. Goes with its request.
 
-use super::{Lane, Ticket};
+use super::{Computes, Lane, Ticket};
 
 /// What a request carries of its lane; nothing while lanes are asleep.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,8 +19,8 @@ pub struct Mark {
     pub share: Option<u8>,
     /// Calls of its route are known to be short.
     pub(super) short: bool,
-    /// For how many microseconds calls of its route use a processor, where that is long; zero: they do not compute.
-    pub(super) computes_us: u32,
+    /// Calls of its route are known to compute.
+    pub(super) computes: Computes,
 }
 
 impl Mark {
@@ -30,14 +30,23 @@ impl Mark {
         self.lane.is_none() || self.short
     }
 
-    /// True: its call computes, as far as anybody knows.
+    /// True: its call computes, as far as anybody knows, and is over soon.
     #[inline]
     pub fn computes(&self) -> bool {
-        self.computes_us > 0
+        matches!(self.computes, Computes::For(_))
     }
 
-    /// For how many microseconds it does.
+    /// True: its call computes for long, as far as anybody knows.
+    #[inline]
+    pub fn burns(&self) -> bool {
+        matches!(self.computes, Computes::Long(_))
+    }
+
+    /// For how many microseconds it computes, if that is known; zero: it does not.
     pub fn computes_us(&self) -> u64 {
-        u64::from(self.computes_us)
+        match self.computes {
+            Computes::No => 0,
+            Computes::For(us) | Computes::Long(us) => u64::from(us),
+        }
     }
 }

@@ -11,9 +11,13 @@
 //! middle, then they are one route; so many shapes, then only their depth is looked at. What nobody asks for makes room.
 //! Of paths that the application has only refused so far (4xx) the last ones are known, which take no room from others.
 
+mod computing;
+
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
+pub use self::computing::Computes;
+use self::computing::Used;
 use super::pattern::{self, Keep};
 use super::rule::{Figure, Micros};
 
@@ -31,12 +35,6 @@ const CALLS: u32 = 32;
 const KEPT: u32 = 7;
 /// What somebody else knows counts as so many: the first call that is measured, on a machine that has just become busy, tells less.
 const LEARNT: u32 = 8;
-/// Calls that use so much of a processor on average compute: whoever else wants the interpreter meanwhile waits for turns of it.
-pub const COMPUTES_US: Micros = 5_000;
-/// What uses more than this is not waited for, and whoever wants the interpreter is better off elsewhere, as the waits for it tell.
-pub const COMPUTES_LONG_US: Micros = 250_000;
-/// Few of its calls are light where one in so many is.
-const FEW: u32 = 8;
 /// How much the last window counts for how many threads are busy.
 const NEWEST: f64 = 0.25;
 /// A route that was not asked for so long makes room for others, where they are many.
@@ -86,11 +84,8 @@ pub struct Route {
     name: Box<str>,
     calls: u32,
     total_us: Micros,
-    /// What some of them have used of a processor, and how many those are.
-    used_cpu_us: Micros,
-    measured: u32,
-    /// Of those, these have used little.
-    light: u32,
+    /// What some of them have used of a processor.
+    used: Used,
     /// Calls that are inside; of them, those that take long, and how long they have taken.
     inside: u32,
     long: u32,
@@ -121,16 +116,10 @@ impl Route {
         (self.mean_us().max(ended), self.mean_us() > ended)
     }
 
-    /// For how long its calls use a processor, on average, where nearly all of them compute; else zero. What nobody has measured does
-    /// not, and what is quick by a parameter shall not wait for what is slow by it.
+    /// Whether its calls compute, and for how long.
     #[inline]
-    pub fn computes_us(&self) -> u32 {
-        let mean_us = self.used_cpu_us.checked_div(u64::from(self.measured)).unwrap_or(0);
-        if !(COMPUTES_US..=COMPUTES_LONG_US).contains(&mean_us) || self.light * FEW > self.measured {
-            0
-        } else {
-            u32::try_from(mean_us).unwrap_or(u32::MAX)
-        }
+    pub fn computes(&self) -> Computes {
+        self.used.computes()
     }
 
     /// What it is called in messages.
@@ -268,9 +257,7 @@ impl Routes {
             name: String::from_utf8_lossy(&self.text).into(),
             calls: 0,
             total_us: 0,
-            used_cpu_us: 0,
-            measured: 0,
-            light: 0,
+            used: Used::default(),
             inside: 0,
             long: 0,
             long_us: 0,
@@ -341,17 +328,10 @@ impl Routes {
         mean
     }
 
-    /// A call has used so much of a processor.
-    pub fn used_cpu(&mut self, place: u16, used_us: Micros) {
+    /// A call has used so much of a processor; others were found to wait for the interpreter meanwhile.
+    pub fn used_cpu(&mut self, place: u16, used_us: Micros, held_up: bool) {
         if let Some(route) = self.at(place) {
-            route.measured += 1;
-            route.used_cpu_us += used_us;
-            route.light += u32::from(used_us < COMPUTES_US / 2);
-            if route.measured > CALLS {
-                // Half of what is known makes room for newer ones.
-                (route.measured, route.light) = (route.measured.div_ceil(2), route.light / 2);
-                route.used_cpu_us = route.used_cpu_us * u64::from(route.measured) / u64::from(CALLS + 1);
-            }
+            route.used.add(used_us, held_up);
         }
     }
 

@@ -61,7 +61,7 @@ impl Requests {
                 }
             }
         };
-        self.engine.note_computing(self.lanes.computing());
+        self.note_computing();
         self.note_lined_up(poller);
         self.say_who_waits(poller.now);
         begins
@@ -144,7 +144,7 @@ impl Requests {
             exchange.late_from = 0;
         }
         exchange.lane = mark;
-        self.engine.note_computing(self.lanes.computing());
+        self.note_computing();
     }
 
     /// A request has come back that was begun in a lane, or is late. `looked`: when the last look was. Most are neither.
@@ -170,17 +170,18 @@ impl Requests {
         let is_refused = REFUSED.contains(&exchange.status());
         let outcome = if is_refused { Outcome::Refused } else { Outcome::Answered };
         let used_us = exchange.used_cpu_us();
+        let waited_us = self.engine.computing.waited_at() * 1000;
         if exchange.lane.computes() {
             self.engine.computing.ended(used_us.unwrap_or(exchange.lane.computes_us()));
         }
-        self.lanes.end(&mut exchange.lane, now_us, outcome, used_us);
-        self.engine.note_computing(self.lanes.computing());
+        self.lanes.end(&mut exchange.lane, now_us, outcome, used_us.map(|used_us| (used_us, waited_us)));
+        self.note_computing();
     }
 
     /// One that was taken is not begun now. Given back where it waits at the front, and not in a lane.
     pub(super) fn leave_unbegun(&mut self, mut exchange: Box<Exchange>) -> Option<Box<Exchange>> {
         self.lanes.end(&mut exchange.lane, monotonic_us(), Outcome::Unbegun, None);
-        self.engine.note_computing(self.lanes.computing());
+        self.note_computing();
         match self.lanes.place(&exchange.lane) {
             Lane::Express => return Some(exchange),
             _ => self.goes_first(exchange),
@@ -225,7 +226,7 @@ impl Requests {
         self.lanes.set_threads(self.engine.threads());
         self.teach_lanes(poller, monotonic_us());
         self.lanes.look(monotonic_us(), !self.lined_up.is_empty());
-        self.engine.note_computing(self.lanes.computing());
+        self.note_computing();
         if !self.lined_up.is_empty() {
             self.measure_lanes(poller.now);
             self.refuse_those_that_waited(poller.now);
@@ -260,6 +261,12 @@ impl Requests {
                 self.told.overload = now + LOG_MS;
             }
         }
+    }
+
+    /// How many compute is shown.
+    #[inline]
+    fn note_computing(&self) {
+        self.engine.note_computing(self.lanes.computing(), self.lanes.burning());
     }
 
     /// Their number may have changed: it is shown, and somebody looks at them in time.

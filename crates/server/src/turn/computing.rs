@@ -57,10 +57,10 @@ impl Loop {
         self.requests.let_one_compute(others, &mut self.connections, &mut self.poller);
     }
 
-    /// That request is begun. Where it computes others hear of it before anything shows it: nobody may lead here for a while.
+    /// That request is begun. Where it does so for long its worker's clients leave before; where it computes others hear of it before anything shows it: nobody may lead here for a while.
     #[inline]
     pub(super) fn shows_that_it_computes(&mut self, next: &Exchange) {
-        if next.lane.computes() {
+        if next.lane.computes() || next.lane.burns() {
             self.update_listening();
         }
     }

@@ -305,8 +305,28 @@ fn computes_us(used_us: &[Micros]) -> u32 {
     let mut routes = Routes::default();
     call(&mut routes, "/report", 100_000, Answered);
     let place = find(&mut routes, "/report").1.expect("it is known");
-    used_us.iter().for_each(|&used_us| routes.used_cpu(place, used_us));
-    routes.known(place).expect("it is known").computes_us()
+    used_us.iter().for_each(|&used_us| routes.used_cpu(place, used_us, false));
+    match routes.known(place).expect("it is known").computes() {
+        Computes::For(us) => us,
+        Computes::No => 0,
+        Computes::Long(us) => panic!("nobody has waited for it: {us}"),
+    }
+}
+
+#[test]
+fn calls_burn_that_use_more_and_have_held_up_others() {
+    for (used_us, held_up, found) in [
+        ([250_001; 2], [true; 2], Computes::Long(250_001)),
+        ([250_001; 2], [false, true], Computes::Long(250_001)),
+        ([250_001; 2], [false; 2], Computes::No),
+        ([250_000; 2], [true; 2], Computes::For(250_000)),
+        // It was one of the others that had to be waited for.
+        ([400_000, 200_000], [false, true], Computes::No),
+    ] {
+        let mut used = Used::default();
+        used_us.into_iter().zip(held_up).for_each(|(used_us, held_up)| used.add(used_us, held_up));
+        assert_eq!(used.computes(), found, "{used_us:?} {held_up:?}");
+    }
 }
 
 #[test]
