@@ -175,7 +175,8 @@ impl<'job> Worker<'job> {
                 drained_at = turned + DRAIN_OF_INTERRUPTED;
                 begun = connections;
             }
-            let now = self.clock.now();
+            // The moment up to which time away is counted: one that begins after it is no reason to end before what was planned is made.
+            let now = turned;
             if share.is_none() && now >= self.planned.until {
                 share = Some(Self::share_of_processor(began, cpu, now));
             }
