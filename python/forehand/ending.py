@@ -38,8 +38,9 @@ LEAST = 0.5
 CLEAN_UP = 1.0
 #: How long after its time a process is ended that has said nothing, because something holds the interpreter.
 UNHEARD = 0.3
-#: Whoever has the interpreter then has so long to say what has not ended: what that takes is imported first.
-TELLING = 1.0
+#: Whoever has the interpreter then has so long to say what has not ended: what that takes is imported first, maybe on a
+#: machine that is busy. Both together are less than those two seconds.
+TELLING = 1.5
 
 #: This process ends when it has served: it is the command's, and not a program that goes on after `forehand.serve`.
 process_ends = False
