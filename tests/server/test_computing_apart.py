@@ -145,6 +145,8 @@ def test_what_that_worker_does_not_take_in_time_is_taken_back(serve: Serve) -> N
             served.until(lambda: reply(ask(sock, "/"))[0] != apart, FORGOTTEN)
             os.kill(apart, signal.SIGSTOP)
             try:
+                # One of its threads tells the others, when it has a processor: until then they go on.
+                served.until(lambda: is_stopped(apart), FORGOTTEN)
                 # Its requests stand still, and those that it would have had are answered by whoever has read them.
                 assert reply(ask(sock, BURN))[0] != apart
             finally:
