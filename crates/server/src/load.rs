@@ -194,6 +194,15 @@ mod tests {
     }
 
     #[test]
+    fn one_that_takes_those_of_all_is_worse_than_any_where_requests_sleep_and_better_than_where_one_computes()
+    {
+        let apart = |computing, busy| Doing { computing, apart: true, ..self::busy(busy) }.level();
+        assert!(apart(0, 0) > busy(THREADS - 1).level());
+        assert!(apart(0, 0) < Doing { computing: 1, ..busy(1) }.level());
+        assert!(apart(MOST_COMPUTING, 3) < CROWDED, "what computes still goes there");
+    }
+
+    #[test]
     fn of_two_that_are_held_up_the_one_with_fewer_requests_is_better() {
         assert!(strained(1).level() < strained(2).level());
         assert!(strained(2).level() < strained(4).level());

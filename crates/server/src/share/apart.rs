@@ -33,6 +33,11 @@ const MOST_HERE: u32 = 3;
 const GIVE_MS: Millis = 20;
 const NONE_MS: Millis = 200;
 
+/// True: one more may come to so many.
+fn may_come(here: u32) -> bool {
+    here < MOST_HERE
+}
+
 /// What one worker knows of it.
 #[derive(Debug)]
 pub(super) struct Apart {
@@ -121,8 +126,12 @@ impl Sharing {
         poller: &mut Poller,
     ) {
         let now = poller.now;
-        if now >= self.apart.ends_at && self.apart.close_window(&self.engine, now) {
-            self.decide_apart(listeners, connections, poller);
+        if now >= self.apart.ends_at {
+            // A new worker has no figures yet, but may find what waits for one that is gone, with whoever gave it.
+            if self.apart.close_window(&self.engine, now) {
+                self.decide_apart(listeners, connections, poller);
+            }
+            self.take_over_apart(listeners);
         }
         if now >= self.apart.looks_at {
             let waits = listeners.any_apart();
@@ -172,10 +181,15 @@ impl Sharing {
             self.apart.windows = if begins { self.apart.windows + 1 } else { 0 };
             if self.apart.windows >= BEGINS_AFTER {
                 self.begin_apart(together, listeners, poller);
-            } else if !another && listeners.any_apart() {
-                // Whoever should take it is gone.
-                listeners.take_neglected_apart();
             }
+        }
+    }
+
+    /// Takes what waits there where no worker does.
+    fn take_over_apart(&self, listeners: &mut Listeners) {
+        let Some(scoreboard) = &self.engine.config.scoreboard else { return };
+        if listeners.any_apart() && !scoreboard.shares().any(|(_, share)| share.is_apart) {
+            listeners.take_neglected_apart();
         }
     }
 
@@ -196,9 +210,6 @@ impl Sharing {
         self.apart.gives_at = NEVER;
         self.apart.not_before = not_before;
         listeners.take_apart(false, &poller.reactor);
-        if listeners.any_apart() {
-            listeners.take_neglected_apart();
-        }
     }
 
     /// Tells the other workers and this one's level.
@@ -214,7 +225,7 @@ impl Sharing {
     /// Says whether one more may come. Called before every wait of the worker that takes them.
     #[cold]
     pub(super) fn show_room_apart(&mut self) {
-        let takes = self.engine.computing.here() < MOST_HERE;
+        let takes = may_come(self.engine.computing.here());
         if takes != self.apart.share.takes
             && let Some(scoreboard) = &self.engine.config.scoreboard
         {
@@ -279,6 +290,34 @@ impl Sharing {
         }
         if takes || gives {
             listeners.pass_on_apart();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_are_there_at_most() {
+        for (here, may) in [(MOST_HERE - 1, true), (MOST_HERE, false), (MOST_HERE + 1, false)] {
+            assert_eq!(may_come(here), may, "{here}");
+        }
+    }
+
+    #[test]
+    fn of_a_window_that_is_told_as_much_as_was_counted_in_it() {
+        let mut apart = Apart::default();
+        let engine =
+            crate::turn::Loop::new(crate::engine::Config::default(), crate::log::Log::none(), Vec::new())
+                .map(|turn| turn.engine().clone())
+                .expect("a loop");
+        assert!(!apart.close_window(&engine, 1_000), "nothing is known before the first window");
+        engine.computing.ended(40_000);
+        engine.computing.ended(60_000);
+        for (now, computed, calls) in [(2_000, 100, 20), (3_000, 46, 9)] {
+            assert!(apart.close_window(&engine, now));
+            assert_eq!((apart.share.computed, apart.share.calls), (computed, calls), "{now}");
         }
     }
 }
