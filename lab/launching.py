@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -29,6 +30,10 @@ from forehand_lab.speaking import At, speaks_http2
 PR_SET_CHILD_SUBREAPER = 36
 STOP_SECONDS, KILLED_SECONDS = 5.0, 30.0
 LOG_TAIL = 65536
+# How often a server is started whose port somebody else took meanwhile.
+STARTS = 4
+# Where ports are looked for, and where the kernel's own begin if it does not say (RFC 6335, section 6).
+FIRST_PORT, FIRST_OF_KERNEL = 16384, 49152
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -163,22 +168,37 @@ def reap() -> None:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody has."""
+    """A port that nobody has, and that the kernel gives to nobody who does not ask for it: it stays free a while."""
+    try:
+        end = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        end = FIRST_OF_KERNEL
+    # Where the kernel's range leaves no room, one of its own.
+    tried = [random.randrange(FIRST_PORT, end) for _ in range(64)] if end - FIRST_PORT >= 1000 else []
+    for port in tried:
+        if not taken(port, host):
+            return port
     with socket.socket() as probe:
         probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-    return port
+        return int(probe.getsockname()[1])
 
 
-def port_is_free(port: int, host: str = "127.0.0.1") -> None:
-    """Raises Problem with the name of who has the port."""
+def taken(port: int, host: str) -> str:
+    """Why nobody can listen there, or nothing."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-            return
         except OSError as error:
-            why = error.strerror
+            return error.strerror or str(error)
+    return ""
+
+
+def port_is_free(port: int, host: str = "127.0.0.1") -> None:
+    """Raises Problem with the name of who has the port."""
+    why = taken(port, host)
+    if not why:
+        return
     holder = ""
     with contextlib.suppress(psutil.AccessDenied):
         for connection in psutil.net_connections("tcp"):
@@ -209,22 +229,41 @@ def started(
     if port:
         port_is_free(port, setting.address)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    with tempfile.TemporaryDirectory(prefix="lab-", ignore_cleanup_errors=True) as folder:
-        scratch = Path(folder)
-        filled = places(contestant, environment, setting, scratch, port or free_port(setting.address))
-        prepared(contestant, filled, scratch)
-        if "static" in contestant.serves.interfaces:
-            from forehand_lab.reference import written
+    with contextlib.ExitStack() as held:
+        for left in reversed(range(1 if port else STARTS)):
+            running, filled = _placed(held, contestant, environment, setting, log, port)
+            try:
+                _start(running, environment, setting, filled, cpus)
+                break
+            except StartFailed:
+                held.close()
+                # A port is free until somebody takes it, who may have been quicker.
+                if not left or not taken(running.port, running.host):
+                    raise
+        yield running
 
-            written(scratch / "www")
-        running = Running(contestant, int(filled["port"]), scratch, log, host=setting.address)
-        if contestant.serves.scheme == "https":
-            running.certificate = Path(filled["certificate"]).read_text()
-        try:
-            _start(running, environment, setting, filled, cpus)
-            yield running
-        finally:
-            running.stop()
+
+def _placed(
+    held: contextlib.ExitStack,
+    contestant: Contestant,
+    environment: Environment,
+    setting: Setting,
+    log: Path,
+    port: int,
+) -> tuple[Running, dict[str, str]]:
+    """A server that is not started yet, with a folder and a port of its own: both end with `held`."""
+    scratch = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="lab-", ignore_cleanup_errors=True)))
+    filled = places(contestant, environment, setting, scratch, port or free_port(setting.address))
+    prepared(contestant, filled, scratch)
+    if "static" in contestant.serves.interfaces:
+        from forehand_lab.reference import written
+
+        written(scratch / "www")
+    running = Running(contestant, int(filled["port"]), scratch, log, host=setting.address)
+    if contestant.serves.scheme == "https":
+        running.certificate = Path(filled["certificate"]).read_text()
+    held.callback(running.stop)
+    return running, filled
 
 
 def surroundings(
