@@ -54,13 +54,14 @@ def held_back(served: Serving) -> int:
     return served.counters()["requests_held_back"]
 
 
+def one_has_waited(served: Serving) -> bool:
+    before = held_back(served)
+    # On a busy machine one may have waited for as long as it does, and begun beside the other; or be over before the next one comes.
+    return beside(one_after_the_other(served, BURN)) == [0, 0] and held_back(served) > before
+
+
 def test_a_view_that_computes_waits_for_the_one_that_does(serve: Serve) -> None:
     served = serve("computing", *ONE)
-
-    def one_has_waited() -> bool:
-        before = held_back(served)
-        # On a busy machine one may have waited for as long as it does, and begun beside the other.
-        return beside(one_after_the_other(served, BURN)) == [0, 0] and held_back(served) > before
 
     def one_is_shown_to_wait() -> bool:
         pair = one_after_the_other(served, BURN)
@@ -68,7 +69,7 @@ def test_a_view_that_computes_waits_for_the_one_that_does(serve: Serve) -> None:
         beside(pair)
         return bool(queued == 1)
 
-    served.until(one_has_waited)
+    served.until(lambda: one_has_waited(served))
     served.until(one_is_shown_to_wait)
     # What is short does not wait for it, and more than may wait begin as they did before.
     crowd = [ask(served.connect(), BURN) for _ in range(20)]
@@ -85,9 +86,24 @@ def test_views_that_compute_without_the_interpreter_do_not_wait_for_one_another(
     served.until(lambda: beside(one_after_the_other(served, HASH)) == [0, 1])
 
 
+def test_a_new_worker_knows_what_has_computed_in_the_one_before(serve: Serve) -> None:
+    served = serve("computing", *ONE)
+    for _ in range(10):
+        with ask(served.connect(), BURN) as sock:
+            reply(sock)
+
+    def one_has_waited_at_once() -> bool:
+        assert served.order("reload")[0] == 0
+        return one_has_waited(served)
+
+    served.until(one_has_waited_at_once)
+
+
 def test_one_that_waits_while_the_interpreter_is_held_is_refused_in_time_as_others_are(serve: Serve) -> None:
     """Nobody leads then, and what waits for a view that computes would wait for whoever holds the interpreter."""
     served = serve("computing", *ONE, "--queue-timeout", "1s")
+    # Until it is known what computes it is not even tried: each time takes three seconds.
+    served.until(lambda: one_has_waited(served))
 
     def one_is_refused() -> bool:
         before = held_back(served)

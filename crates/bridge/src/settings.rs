@@ -26,7 +26,7 @@ use server::scoreboard::Scoreboard;
 use server::sendfile::Sendfile;
 use server::slow_requests::SlowAfter;
 use server::statistics::bell::Bell;
-use server::statistics::quick::quick_routes;
+use server::statistics::quick::{KnownRoutes, known_routes};
 use server::statistics::segment::{self, Segment};
 use server::statistics::spans::Writer;
 use server::tls::Material;
@@ -107,13 +107,15 @@ impl Settings {
         // The name of a request is that of its trace.
         let unique = Unique::new();
         let (tracing, spans) = tracing(settings, unique)?;
+        let known = routes_of_others(settings, threads)?;
         let config = Config {
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
             threads_auto,
             scoreboard,
             statistics: statistics(settings)?,
             bell: bell(settings)?,
-            quick_routes: known_quick_routes(settings, threads)?,
+            quick_routes: known.quick,
+            computing_routes: known.computing,
             request_id: request_id(settings, unique)?,
             server_timing: server_timing(settings)?,
             tracing,
@@ -258,12 +260,14 @@ fn bell(settings: &Bound<'_, PyDict>) -> PyResult<Option<Bell>> {
     Ok(place.map(|(fd, _)| segment::join_bell(fd)).transpose()?)
 }
 
-/// Which routes were quick with the workers before this one and beside it, for lanes: none where there are none.
-fn known_quick_routes(settings: &Bound<'_, PyDict>, threads: usize) -> PyResult<Vec<(String, u64)>> {
+/// Which routes were quick with the workers before this one and beside it, and which compute, for lanes: none where there are none.
+fn routes_of_others(settings: &Bound<'_, PyDict>, threads: usize) -> PyResult<KnownRoutes> {
     let place: Option<(RawFd, usize)> = get(settings, "statistics", None)?;
-    let Some((fd, _)) = place.filter(|_| threads >= FEWEST_THREADS as usize) else { return Ok(Vec::new()) };
+    let Some((fd, _)) = place.filter(|_| threads >= FEWEST_THREADS as usize) else {
+        return Ok(KnownRoutes::default());
+    };
     let segment = Segment::open(duplicate_file(fd)?.into(), Access::Read)?;
-    Ok(quick_routes(&segment)?)
+    Ok(known_routes(&segment)?)
 }
 
 /// Where probes are answered, and where it is read how the server is: the same descriptor.

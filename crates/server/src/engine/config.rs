@@ -68,6 +68,8 @@ pub struct Config {
     pub bell: Option<Bell>,
     /// Routes that were quick before this worker began: name, and how long a call takes on average, in microseconds.
     pub quick_routes: Vec<(String, u64)>,
+    /// The same of those that compute, and how much of a processor a call uses.
+    pub computing_routes: Vec<(String, u64)>,
     /// A request that takes so long is remarkable.
     pub slow_after: SlowAfter,
     /// Requests have names, by this header.
@@ -144,6 +146,7 @@ impl Default for Config {
             statistics: None,
             bell: None,
             quick_routes: Vec::new(),
+            computing_routes: Vec::new(),
             slow_after: SlowAfter::all(5000),
             request_id: None,
             server_timing: ServerTiming::Off,

@@ -163,6 +163,15 @@ impl Inside {
 
 /// Who computes, as the rest of the loop asks.
 impl Lanes {
+    /// A route of which other workers know that its calls use so much of a processor on average.
+    pub fn learn_computing(&mut self, name: &str, used_us: Micros, now_us: Micros) {
+        // Its first call would wake them: it is to be known by then.
+        self.wake();
+        if self.tells_apart() {
+            self.routes.learn_used(name, used_us, now_us);
+        }
+    }
+
     /// How many calls are inside that are taken to compute.
     #[inline]
     pub fn computing(&self) -> u32 {

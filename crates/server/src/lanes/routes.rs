@@ -281,20 +281,34 @@ impl Routes {
 
     /// What somebody else knows of a route, by its method and its path, in which keys may have any form. False: it was known.
     pub fn learn(&mut self, name: &str, mean_us: Micros, now_us: Micros) -> bool {
+        let (place, is_new) = self.place_of_named(name, now_us);
+        if is_new && let Some(route) = self.at(place) {
+            (route.calls, route.total_us) = (LEARNT, mean_us * u64::from(LEARNT));
+        }
+        is_new
+    }
+
+    /// What other workers have found that its calls use of a processor, where nobody has measured any here. How long they take is
+    /// not told: that may have been with another version of the application, and is soon known.
+    pub fn learn_used(&mut self, name: &str, used_us: Micros, now_us: Micros) {
+        let (place, _) = self.place_of_named(name, now_us);
+        if let Some(route) = self.at(place).filter(|route| route.used.is_unknown()) {
+            route.used = Used::told(used_us);
+        }
+    }
+
+    /// The place of a route that somebody else knows by that name. True: it was not known here.
+    fn place_of_named(&mut self, name: &str, now_us: Micros) -> (u16, bool) {
         let (method, path) = name.split_once(' ').unwrap_or(("GET", name));
         let is_key = |part: &&str| part.contains(['*', '{', '<', ':']);
         let parts: Vec<&str> = path.split('/').map(|part| if is_key(&part) { "0" } else { part }).collect();
         let path = parts.join("/");
         let route = (method.as_bytes(), path.as_bytes());
         let names = self.names(route.0, route.1);
-        if self.find(names, route).1.is_some() {
-            return false;
+        match self.find(names, route).1 {
+            Some(place) => (place, false),
+            None => (self.add(route.0, route.1, now_us), true),
         }
-        let place = self.add(route.0, route.1, now_us);
-        if let Some(route) = self.at(place) {
-            (route.calls, route.total_us) = (LEARNT, mean_us * u64::from(LEARNT));
-        }
-        true
     }
 
     fn at(&mut self, place: u16) -> Option<&mut Route> {

@@ -265,6 +265,21 @@ fn whoever_is_known_to_be_quick_from_elsewhere_finds_a_thread() {
 }
 
 #[test]
+fn what_is_known_from_elsewhere_to_compute_does_so_from_its_first_call_on_and_is_not_slow_for_that() {
+    for (threads, are_known) in [(FEWEST_THREADS - 1, false), (FEWEST_THREADS, true)] {
+        let mut lanes = Lanes::new(threads, &ByHand::default());
+        lanes.learn_computing("GET /report", 40 * MS, 0);
+        lanes.learn_computing("GET /spin", 900 * MS, 0);
+        let mut played = Played { lanes, now: 1_000 * MS };
+        let [report, spin] = ["/report", "/spin"].map(|path| played.begin(path));
+        assert_eq!((report.computes(), spin.burns()), (are_known, are_known), "{threads} threads");
+        let inside = u32::from(are_known);
+        assert_eq!((played.lanes.computing(), played.lanes.burning()), (inside, inside));
+        assert!([report.lane, spin.lane].iter().all(|lane| *lane != Some(Lane::Slow)));
+    }
+}
+
+#[test]
 fn what_is_known_from_elsewhere_does_not_go_before_what_was_measured() {
     let mut played = Played::taught(8);
     played.lanes.learn("GET /slow", 40, played.now);

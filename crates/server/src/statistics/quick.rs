@@ -1,4 +1,4 @@
-//! Routes whose calls are short on average, as far as it was counted: lanes begin with these.
+//! Routes whose calls are short on average, as far as it was counted, or compute: lanes begin with these.
 //!
 //! Knows: sums by route. Does not know: what follows from them. A worker's own on the loop's thread, those of all
 //! workers in any process.
@@ -8,11 +8,24 @@ use std::io;
 
 use super::Statistics;
 use super::layout::{BLOCKS, META, Meta, RETIRED, ROUTE_COUNT, load};
-use super::routes;
+use super::routes::{self, Route};
 use super::segment::Segment;
 
 /// Calls of a quick route take less on average, in nanoseconds.
 const QUICK_NS: u64 = 5_000_000;
+/// Calls of one that computes use more of a processor on average, ...
+const COMPUTES_NS: u64 = 5_000_000;
+/// ... and so many were measured at least, as the first ones have to import what they need.
+const FEWEST_MEASURED: u64 = 4;
+
+/// What the next worker begins with: names, and microseconds of a call on average.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct KnownRoutes {
+    /// How long calls take.
+    pub quick: Vec<(String, u64)>,
+    /// What calls use of a processor.
+    pub computing: Vec<(String, u64)>,
+}
 
 impl Statistics {
     /// Those of this worker: name, and how long a call takes on average, in microseconds.
@@ -29,12 +42,12 @@ impl Statistics {
     }
 }
 
-/// The same of all workers, the dead ones included.
+/// Those of all workers, the dead ones included.
 ///
 /// # Errors
 /// The kernel's.
-pub fn quick_routes(segment: &Segment) -> io::Result<Vec<(String, u64)>> {
-    let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+pub fn known_routes(segment: &Segment) -> io::Result<KnownRoutes> {
+    let mut sums: BTreeMap<String, Route> = BTreeMap::new();
     for block in 0..segment.used().min(BLOCKS) {
         let words = segment.block(block)?;
         // Nobody has ever written there: it is left untouched, and takes no memory.
@@ -42,11 +55,15 @@ pub fn quick_routes(segment: &Segment) -> io::Result<Vec<(String, u64)>> {
             continue;
         }
         for route in (1..ROUTE_COUNT).filter_map(|place| routes::read(words, place)) {
-            let (app, requests) = sums.entry(route.name).or_default();
-            (*app, *requests) = (*app + route.app, *requests + route.requests);
+            sums.entry(route.name.clone()).or_default().add(&route);
         }
     }
-    Ok(quick(sums.into_iter().filter_map(|(name, (app, requests))| Some((name, app.checked_div(requests)?)))))
+    let computing = sums.iter().filter(|(_, sum)| sum.measured >= FEWEST_MEASURED);
+    let computing = computing.map(|(name, sum)| (name.clone(), sum.cpu / sum.measured));
+    let computing =
+        computing.filter(|(_, ns)| *ns >= COMPUTES_NS).map(|(name, ns)| (name, ns / 1000)).collect();
+    let means = sums.into_iter().filter_map(|(name, sum)| Some((name, sum.app.checked_div(sum.requests)?)));
+    Ok(KnownRoutes { quick: quick(means), computing })
 }
 
 fn quick(means: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
@@ -63,6 +80,7 @@ mod tests {
     use super::super::played::{Worker, head};
     use super::super::segment::Segment;
     use super::super::{layout, routes};
+    use super::{COMPUTES_NS, FEWEST_MEASURED, KnownRoutes};
 
     #[test]
     fn routes_are_quick_whose_calls_are_short_on_average() {
@@ -90,13 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn quick_routes_of_all_workers_are_known_to_the_next_one() {
+    fn what_all_workers_know_of_routes_is_known_to_the_next_one() {
         let path = std::env::temp_dir().join(format!("forehand-quick-{}", std::process::id()));
         let file = File::options().read(true).write(true).create_new(true).open(&path).expect("a new file");
         remove_file(path).expect("it was there");
         file.set_len(Segment::BYTES as u64).expect("a file with a hole");
         let segment = Segment::open(file.into(), Access::Write).expect("statistics begin");
-        assert_eq!(super::quick_routes(&segment).expect("they are read"), []);
+        let known = || super::known_routes(&segment).expect("they are read");
+        assert_eq!(known(), KnownRoutes::default());
         segment.take(1);
         let counts = |block: usize, name: &str, (requests, app): (u64, u64)| {
             let route = routes::Route { name: name.into(), requests, app, ..routes::Route::default() };
@@ -108,11 +127,21 @@ mod tests {
         counts(2, "GET /health", (1, 5_000_000));
         counts(2, "GET /report", (9, 90_000_000));
         counts(2, "GET /never", (0, 0));
-        assert_eq!(
-            super::quick_routes(&segment).expect("they are read"),
-            [("GET /health".into(), 1_000), ("GET /report".into(), 4_000)]
-        );
+        assert_eq!(known().quick, [("GET /health".into(), 1_000), ("GET /report".into(), 4_000)]);
         store(&segment.block(2).expect("a block")[META + Meta::Pid as usize], 1);
-        assert_eq!(super::quick_routes(&segment).expect("they are read"), [("GET /health".into(), 2_000)]);
+        assert_eq!(known().quick, [("GET /health".into(), 2_000)]);
+        let measures = |block: usize, name: &str, (measured, cpu): (u64, u64)| {
+            let route = routes::Route { name: name.into(), measured, cpu, ..routes::Route::default() };
+            routes::fold(segment.block(block).expect("a block"), &route);
+        };
+        for (name, measured, cpu) in [
+            ("GET /enough", FEWEST_MEASURED, FEWEST_MEASURED * COMPUTES_NS),
+            ("GET /too-light", FEWEST_MEASURED, FEWEST_MEASURED * COMPUTES_NS - 1),
+            ("GET /too-few", FEWEST_MEASURED - 1, FEWEST_MEASURED * COMPUTES_NS),
+        ] {
+            measures(2, name, (measured - 1, cpu - 1));
+            measures(layout::RETIRED, name, (1, 1));
+        }
+        assert_eq!(known().computing, [("GET /enough".into(), 5_000)]);
     }
 }

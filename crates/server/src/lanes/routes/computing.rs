@@ -35,11 +35,27 @@ pub struct Used {
     light: u32,
     /// One that was long has held up others. In a library of C that lets go of the interpreter none does.
     holds_up: bool,
+    /// All of this is what other workers have found, and is forgotten once a call was measured here.
+    told: bool,
 }
 
 impl Used {
+    /// Other workers have found that calls use so much on average. Whether those hold up others is not known: the first one is
+    /// taken to.
+    pub fn told(mean_us: Micros) -> Self {
+        Self { total_us: mean_us, measured: 1, light: 0, holds_up: true, told: true }
+    }
+
+    /// Nobody has measured a call here, or told of any.
+    pub fn is_unknown(&self) -> bool {
+        self.measured == 0
+    }
+
     /// A call has used so much of a processor; others were found to wait for the interpreter meanwhile.
     pub fn add(&mut self, used_us: Micros, held_up: bool) {
+        if self.told {
+            *self = Self::default();
+        }
         self.measured += 1;
         self.total_us += used_us;
         self.light += u32::from(used_us < COMPUTES_US / 2);

@@ -353,3 +353,28 @@ fn what_was_used_long_ago_makes_room() {
     let used = [[100; 200], [40_000; 200]].concat();
     assert!(computes_us(&used) > 0, "it was quick once");
 }
+
+#[test]
+fn what_other_workers_have_found_of_calls_holds_until_one_was_measured_here() {
+    for (told_us, computes) in [
+        (4_999, Computes::No),
+        (5_000, Computes::For(5_000)),
+        (250_000, Computes::For(250_000)),
+        (250_001, Computes::Long(250_001)),
+    ] {
+        let mut routes = Routes::default();
+        routes.learn_used("GET /orders/{number}", told_us, 0);
+        let place = find(&mut routes, "/orders/17").1.expect("it is known");
+        let route = |routes: &Routes| {
+            let route = routes.known(place).expect("it is known");
+            (route.computes(), route.mean_us())
+        };
+        assert_eq!(route(&routes), (computes, None), "how long its calls take nobody has said");
+        routes.used_cpu(place, 300_000, false);
+        assert_eq!(route(&routes).0, Computes::No, "it has held up nobody here");
+        routes.used_cpu(place, 300_000, true);
+        assert_eq!(route(&routes).0, Computes::Long(300_000));
+        routes.learn_used("GET /orders/*", 5_000, 0);
+        assert_eq!(route(&routes).0, Computes::Long(300_000), "what was found here counts");
+    }
+}
