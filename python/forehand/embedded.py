@@ -41,7 +41,7 @@ COMMAND_ONLY = (
     "max_worker_memory", "worker_memory_kind", "control", "process_name", "pid_file", "user", "group", "umask",
     "log_file", "status_bind", "status_token_file", "metrics_app", "statsd_host", "statsd_interval", "statsd_prefix",
     "dogstatsd_tags", "slow_request", "slow_requests", "shutdown_delay", "drain_keep_alive", "trace_endpoint",
-    "trace_sample", "server_timing",
+    "trace_sample", "server_timing", "computing_apart",
     "on_start", "on_worker_start", "on_worker_ready", "on_worker_exit", "on_reload", "on_stop",
 )  # fmt: skip
 #: What only says more about another option, and that one.

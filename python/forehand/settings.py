@@ -486,13 +486,12 @@ class Settings:
         # The longest prefix decides, so that it is looked at first.
         settings["request_timeouts"] = sorted(pairs, key=lambda pair: -len(pair[0]))
         settings.update(lanes.for_engine(self))
-        settings["fair_by"] = self["fair_by"]
         settings["static"] = static_files.for_engine(self["static"])
         settings["sendfile"] = sendfile.for_engine(self["sendfile"])
         settings["max_requests"] = (self["max_requests"], self["max_requests_jitter"])
         settings["watch_routes"] = self["max_worker_memory"] > 0
-        settings["request_id"] = self["request_id"]
-        settings["server_timing"] = self["server_timing"]
+        for name in ("fair_by", "computing_apart", "request_id", "server_timing"):
+            settings[name] = self[name]
         settings["ask_routes"] = bool(self["status_bind"])
         settings["health_paths"] = [supervision.health_path(text) for text in self["health_paths"]]
         settings["liveness_stall"] = round(self["liveness_stall"] * 1000)

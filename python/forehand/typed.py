@@ -95,6 +95,7 @@ class Options(TypedDict, total=False):
     max_worker_lifetime: float | str
     max_worker_memory: int | str
     worker_memory_kind: Literal["pss", "rss"]
+    computing_apart: bool
     shutdown_delay: float | str
     request_timeouts: str | list[str] | dict[str, Any]
     control: str

@@ -56,7 +56,7 @@ def held_back(served: Serving) -> int:
 
 def one_has_waited(served: Serving) -> bool:
     before = held_back(served)
-    # On a busy machine one may have waited for as long as it does, and begun beside the other; or be over before the next one comes.
+    # On a busy machine one may have waited for as long as it does, and begun beside the other, or come too late.
     return beside(one_after_the_other(served, BURN)) == [0, 0] and held_back(served) > before
 
 

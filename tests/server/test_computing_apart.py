@@ -136,6 +136,13 @@ def test_one_worker_takes_what_computes_and_leaves_the_rest_to_the_others_until_
         served.until(lambda: len(set(found.short[-KEPT:])) == 2, FORGOTTEN)
 
 
+def test_none_does_where_that_is_switched_off(serve: Serve) -> None:
+    served, off = serve("computing", *TWO), serve("computing", *TWO, "--no-computing-apart")
+    with clients(off), clients(served):
+        served.until(lambda: takes_them(served), FORGOTTEN)
+        assert not takes_them(off) and "takes the requests that compute" not in off.log()
+
+
 def test_what_that_worker_does_not_take_in_time_is_taken_back(serve: Serve) -> None:
     served = serve("computing", *TWO)
     with clients(served) as found:

@@ -116,6 +116,7 @@ impl Settings {
             bell: bell(settings)?,
             quick_routes: known.quick,
             computing_routes: known.computing,
+            computing_apart: get(settings, "computing_apart", true)?,
             request_id: request_id(settings, unique)?,
             server_timing: server_timing(settings)?,
             tracing,

@@ -81,6 +81,7 @@ pub(crate) struct Sharing {
 
 impl Sharing {
     pub fn new(engine: Arc<Engine>) -> Self {
+        let apart = Apart::new(engine.config.computing_apart);
         Self {
             engine,
             tasks: false,
@@ -97,7 +98,7 @@ impl Sharing {
             newcomers: Offer::new(NEWCOMERS),
             crowd: Crowd::default(),
             gifts: Offer::new(GIFTS),
-            apart: Apart::default(),
+            apart,
         }
     }
 

@@ -129,6 +129,9 @@ def options(make: Any) -> Iterator[Any]:
                "how that is counted: pss divides shared pages among the processes that share them, rss counts "
                "them in full",
                choices=("pss", "rss"))  # fmt: skip
+    yield make("computing_apart", "bool", True, "Workers",
+               "where few requests compute beside many short ones one worker takes those of all, one after the other, "
+               "and the others the rest (docs/workers.md); off: each worker has some of both")  # fmt: skip
     yield make("shutdown_delay", "time", 0, "Timeouts",
                "go on serving for so long after SIGTERM or `forehand stop`, while /readyz says 503 and each reply is "
                "the last of its connection, so that a load balancer hears of it first; then the graceful timeout "

@@ -70,6 +70,8 @@ pub struct Config {
     pub quick_routes: Vec<(String, u64)>,
     /// The same of those that compute, and how much of a processor a call uses.
     pub computing_routes: Vec<(String, u64)>,
+    /// One of several workers may take the requests that compute of all.
+    pub computing_apart: bool,
     /// A request that takes so long is remarkable.
     pub slow_after: SlowAfter,
     /// Requests have names, by this header.
@@ -147,6 +149,7 @@ impl Default for Config {
             bell: None,
             quick_routes: Vec::new(),
             computing_routes: Vec::new(),
+            computing_apart: true,
             slow_after: SlowAfter::all(5000),
             request_id: None,
             server_timing: ServerTiming::Off,

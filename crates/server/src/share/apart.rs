@@ -92,6 +92,15 @@ impl Apart {
         self.gives_at.min(self.looks_at)
     }
 
+    /// Of a worker that takes part, or does not.
+    pub fn new(takes_part: bool) -> Self {
+        let mut apart = Self::default();
+        if !takes_part {
+            apart.never();
+        }
+        apart
+    }
+
     /// Nothing of it is for this worker.
     pub fn never(&mut self) {
         self.ends_at = NEVER;
@@ -297,6 +306,14 @@ impl Sharing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_that_does_not_take_part_has_nothing_to_look_at() {
+        for takes_part in [true, false] {
+            let apart = Apart::new(takes_part);
+            assert_eq!((apart.next() < NEVER, apart.wakes_at()), (takes_part, NEVER));
+        }
+    }
 
     #[test]
     fn three_are_there_at_most() {
