@@ -28,7 +28,7 @@ OF_WORKERS = (
     "preload", "reload", "reload_dir", "reload_include", "reload_exclude", "max_requests",
     "max_worker_age", "max_worker_memory", "status_bind", "statsd_host", "slow_request", "slow_requests",
     "shutdown_delay", "trace_endpoint", "trace_sample", "server_timing", "on_reload", "startup_timeout",
-    "reload_strategy", "computing_apart",
+    "reload_strategy",
 )  # fmt: skip
 
 #: What only says more about another option, and that one.

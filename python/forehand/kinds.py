@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 #: What is about threads, which no request of an ASGI application has.
 WSGI_ONLY = (
     "threads", "threads_max", "lanes", "route_limits", "priorities", "fair_by", "request_buffering", "limit_queue",
-    "queue_timeout", "newest_first_after", "computing_apart",
+    "queue_timeout", "newest_first_after",
 )  # fmt: skip
 #: What is about an event loop, or of protocols that WSGI does not have.
 ASGI_ONLY = (

@@ -26,7 +26,7 @@ use server::scoreboard::Scoreboard;
 use server::sendfile::Sendfile;
 use server::slow_requests::SlowAfter;
 use server::statistics::bell::Bell;
-use server::statistics::quick::{KnownRoutes, known_routes};
+use server::statistics::known_routes::{KnownRoutes, known_routes};
 use server::statistics::segment::{self, Segment};
 use server::statistics::spans::Writer;
 use server::tls::Material;
@@ -115,7 +115,7 @@ impl Settings {
             statistics: statistics(settings)?,
             bell: bell(settings)?,
             quick_routes: known.quick,
-            computing_routes: known.computing,
+            used_by_routes: known.used,
             computing_apart: get(settings, "computing_apart", true)?,
             request_id: request_id(settings, unique)?,
             server_timing: server_timing(settings)?,
@@ -261,7 +261,7 @@ fn bell(settings: &Bound<'_, PyDict>) -> PyResult<Option<Bell>> {
     Ok(place.map(|(fd, _)| segment::join_bell(fd)).transpose()?)
 }
 
-/// Which routes were quick with the workers before this one and beside it, and which compute, for lanes: none where there are none.
+/// Which routes were quick with the workers before this one and beside it, and what they use of a processor, for lanes: none where there are none.
 fn routes_of_others(settings: &Bound<'_, PyDict>, threads: usize) -> PyResult<KnownRoutes> {
     let place: Option<(RawFd, usize)> = get(settings, "statistics", None)?;
     let Some((fd, _)) = place.filter(|_| threads >= FEWEST_THREADS as usize) else {

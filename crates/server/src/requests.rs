@@ -90,9 +90,9 @@ impl Requests {
     /// A folder of files that cannot be opened.
     pub fn new(engine: Arc<Engine>) -> io::Result<Self> {
         let mut lanes = Lanes::new(engine.threads(), &engine.config.by_hand);
-        let (quick, computing) = (&engine.config.quick_routes, &engine.config.computing_routes);
+        let (quick, used) = (&engine.config.quick_routes, &engine.config.used_by_routes);
         quick.iter().for_each(|(name, mean_us)| lanes.learn(name, *mean_us, 0));
-        computing.iter().for_each(|(name, used_us)| lanes.learn_computing(name, *used_us, 0));
+        used.iter().for_each(|(name, used_us)| lanes.learn_used(name, *used_us, 0));
         let (files, probes) = (Files::new(&engine)?.map(Box::new), Probes::new(&engine).map(Box::new));
         Ok(Self {
             natively: files.is_some() || probes.is_some(),

@@ -81,7 +81,6 @@ pub(crate) struct Sharing {
 
 impl Sharing {
     pub fn new(engine: Arc<Engine>) -> Self {
-        let apart = Apart::new(engine.config.computing_apart);
         Self {
             engine,
             tasks: false,
@@ -98,7 +97,7 @@ impl Sharing {
             newcomers: Offer::new(NEWCOMERS),
             crowd: Crowd::default(),
             gifts: Offer::new(GIFTS),
-            apart,
+            apart: Apart::default(),
         }
     }
 

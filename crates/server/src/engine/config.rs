@@ -68,8 +68,8 @@ pub struct Config {
     pub bell: Option<Bell>,
     /// Routes that were quick before this worker began: name, and how long a call takes on average, in microseconds.
     pub quick_routes: Vec<(String, u64)>,
-    /// The same of those that compute, and how much of a processor a call uses.
-    pub computing_routes: Vec<(String, u64)>,
+    /// Those whose calls were measured, and how much of a processor a call uses on average, in microseconds.
+    pub used_by_routes: Vec<(String, u64)>,
     /// One of several workers may take the requests that compute of all.
     pub computing_apart: bool,
     /// A request that takes so long is remarkable.
@@ -148,7 +148,7 @@ impl Default for Config {
             statistics: None,
             bell: None,
             quick_routes: Vec::new(),
-            computing_routes: Vec::new(),
+            used_by_routes: Vec::new(),
             computing_apart: true,
             slow_after: SlowAfter::all(5000),
             request_id: None,

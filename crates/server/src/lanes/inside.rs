@@ -5,7 +5,7 @@
 use std::num::NonZeroU16;
 
 use super::Lanes;
-use super::routes::Computes;
+use super::routes::{COMPUTES_US, Computes};
 use super::rule::Micros;
 
 /// A call's place among those that are inside.
@@ -163,8 +163,11 @@ impl Inside {
 
 /// Who computes, as the rest of the loop asks.
 impl Lanes {
-    /// A route of which other workers know that its calls use so much of a processor on average.
-    pub fn learn_computing(&mut self, name: &str, used_us: Micros, now_us: Micros) {
+    /// A route of which other workers know that its calls use so much of a processor on average: it is known where they compute.
+    pub fn learn_used(&mut self, name: &str, used_us: Micros, now_us: Micros) {
+        if used_us < COMPUTES_US {
+            return;
+        }
         // Its first call would wake them: it is to be known by then.
         self.wake();
         if self.tells_apart() {

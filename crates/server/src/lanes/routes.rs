@@ -16,8 +16,8 @@ mod computing;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
-pub use self::computing::Computes;
 use self::computing::Used;
+pub use self::computing::{COMPUTES_US, Computes};
 use super::pattern::{self, Keep};
 use super::rule::{Figure, Micros};
 

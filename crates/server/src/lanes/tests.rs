@@ -268,9 +268,10 @@ fn whoever_is_known_to_be_quick_from_elsewhere_finds_a_thread() {
 fn what_is_known_from_elsewhere_to_compute_does_so_from_its_first_call_on_and_is_not_slow_for_that() {
     for (threads, known) in [(FEWEST_THREADS - 1, 0), (FEWEST_THREADS, 1)] {
         let mut played = Played { lanes: Lanes::new(threads, &ByHand::default()), now: 1_000 * MS };
-        played.lanes.learn_computing("GET /report", 40 * MS, 0);
-        played.lanes.learn_computing("GET /spin", 900 * MS, 0);
-        assert!(["/report", "/spin"].iter().all(|path| played.begin(path).lane != Some(Lane::Slow)));
+        for (path, used_us) in [("/light", 5 * MS - 1), ("/report", 5 * MS), ("/spin", 900 * MS)] {
+            played.lanes.learn_used(&format!("GET {path}"), used_us, 0);
+            assert_ne!(played.begin(path).lane, Some(Lane::Slow));
+        }
         assert_eq!((played.lanes.computing(), played.lanes.burning()), (known, known), "{threads} threads");
     }
 }

@@ -92,15 +92,6 @@ impl Apart {
         self.gives_at.min(self.looks_at)
     }
 
-    /// Of a worker that takes part, or does not.
-    pub fn new(takes_part: bool) -> Self {
-        let mut apart = Self::default();
-        if !takes_part {
-            apart.never();
-        }
-        apart
-    }
-
     /// Nothing of it is for this worker.
     pub fn never(&mut self) {
         self.ends_at = NEVER;
@@ -179,10 +170,14 @@ impl Sharing {
                 self.say_apart("takes requests like all other workers again", together);
             }
         } else {
-            // Connections that are encrypted stay where they are, so that nothing would come.
-            let may =
-                serves && is_first && !another && engine.porch.is_none() && now >= self.apart.not_before;
+            // Connections that are encrypted stay where they are, so that nothing would come. Where it is switched off what a worker
+            // of before was to take is looked for all the same.
+            let may = engine.config.computing_apart && engine.porch.is_none();
             let begins = may
+                && serves
+                && is_first
+                && !another
+                && now >= self.apart.not_before
                 && engine.computing.held_up_at() + HELD_UP_MS > now
                 && connections.handover().may_begin(now)
                 && listeners.apart_has_room()
@@ -306,14 +301,6 @@ impl Sharing {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_worker_that_does_not_take_part_has_nothing_to_look_at() {
-        for takes_part in [true, false] {
-            let apart = Apart::new(takes_part);
-            assert_eq!((apart.next() < NEVER, apart.wakes_at()), (takes_part, NEVER));
-        }
-    }
 
     #[test]
     fn three_are_there_at_most() {

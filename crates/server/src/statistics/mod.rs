@@ -13,13 +13,13 @@ pub mod carried;
 pub mod condition;
 pub mod histogram;
 mod kept;
+pub mod known_routes;
 pub mod layout;
 mod patterns;
 pub mod phase;
 mod places;
 #[cfg(test)]
 pub mod played;
-pub mod quick;
 pub mod records;
 pub mod routes;
 mod run;

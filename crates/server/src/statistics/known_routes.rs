@@ -1,4 +1,4 @@
-//! Routes whose calls are short on average, as far as it was counted, or compute: lanes begin with these.
+//! What was counted of routes before a worker began, or while its lanes slept: whose calls are short, and whose compute.
 //!
 //! Knows: sums by route. Does not know: what follows from them. A worker's own on the loop's thread, those of all
 //! workers in any process.
@@ -13,9 +13,7 @@ use super::segment::Segment;
 
 /// Calls of a quick route take less on average, in nanoseconds.
 const QUICK_NS: u64 = 5_000_000;
-/// Calls of one that computes use more of a processor on average, ...
-const COMPUTES_NS: u64 = 5_000_000;
-/// ... and so many were measured at least, as the first ones have to import what they need.
+/// What calls use of a processor is known from so many on: the first ones have to import what they need.
 const FEWEST_MEASURED: u64 = 4;
 
 /// What the next worker begins with: names, and microseconds of a call on average.
@@ -23,8 +21,8 @@ const FEWEST_MEASURED: u64 = 4;
 pub struct KnownRoutes {
     /// How long calls take.
     pub quick: Vec<(String, u64)>,
-    /// What calls use of a processor.
-    pub computing: Vec<(String, u64)>,
+    /// What calls use of a processor, of all that were measured.
+    pub used: Vec<(String, u64)>,
 }
 
 impl Statistics {
@@ -58,12 +56,10 @@ pub fn known_routes(segment: &Segment) -> io::Result<KnownRoutes> {
             sums.entry(route.name.clone()).or_default().add(&route);
         }
     }
-    let computing = sums.iter().filter(|(_, sum)| sum.measured >= FEWEST_MEASURED);
-    let computing = computing.map(|(name, sum)| (name.clone(), sum.cpu / sum.measured));
-    let computing =
-        computing.filter(|(_, ns)| *ns >= COMPUTES_NS).map(|(name, ns)| (name, ns / 1000)).collect();
+    let measured = sums.iter().filter(|(_, sum)| sum.measured >= FEWEST_MEASURED);
+    let used = measured.map(|(name, sum)| (name.clone(), sum.cpu / sum.measured / 1000)).collect();
     let means = sums.into_iter().filter_map(|(name, sum)| Some((name, sum.app.checked_div(sum.requests)?)));
-    Ok(KnownRoutes { quick: quick(means), computing })
+    Ok(KnownRoutes { quick: quick(means), used })
 }
 
 fn quick(means: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
@@ -80,7 +76,7 @@ mod tests {
     use super::super::played::{Worker, head};
     use super::super::segment::Segment;
     use super::super::{layout, routes};
-    use super::{COMPUTES_NS, FEWEST_MEASURED, KnownRoutes};
+    use super::{FEWEST_MEASURED, KnownRoutes};
 
     #[test]
     fn routes_are_quick_whose_calls_are_short_on_average() {
@@ -134,14 +130,12 @@ mod tests {
             let route = routes::Route { name: name.into(), measured, cpu, ..routes::Route::default() };
             routes::fold(segment.block(block).expect("a block"), &route);
         };
-        for (name, measured, cpu) in [
-            ("GET /enough", FEWEST_MEASURED, FEWEST_MEASURED * COMPUTES_NS),
-            ("GET /too-light", FEWEST_MEASURED, FEWEST_MEASURED * COMPUTES_NS - 1),
-            ("GET /too-few", FEWEST_MEASURED - 1, FEWEST_MEASURED * COMPUTES_NS),
-        ] {
-            measures(2, name, (measured - 1, cpu - 1));
-            measures(layout::RETIRED, name, (1, 1));
+        for (name, measured) in
+            [("GET /fewer", FEWEST_MEASURED - 1), ("GET /enough", FEWEST_MEASURED), ("GET /more", 40)]
+        {
+            measures(2, name, (measured - 1, (measured - 1) * 5_000_000));
+            measures(layout::RETIRED, name, (1, 5_000_000));
         }
-        assert_eq!(known().computing, [("GET /enough".into(), 5_000)]);
+        assert_eq!(known().used, ["GET /enough", "GET /more"].map(|name| (name.into(), 5_000)));
     }
 }
