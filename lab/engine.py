@@ -23,6 +23,8 @@ from forehand_lab.problem import FAILED, MISSING, Problem
 
 # What the engine may take beyond its plan: starting, reading bodies, writing the result.
 GRACE_SECONDS = 20.0
+# How often a load is driven whose engine could begin nothing; then what came of it is told, with its verdict.
+TRIES = 4
 
 
 class EngineFailed(Problem):
@@ -33,7 +35,7 @@ class EngineFailed(Problem):
 
 
 class BegunLate(EngineFailed):
-    """It was not ready at the moment that was planned: it is worth another try."""
+    """It was not ready at the moment that was planned, or had no processor all the while: it is worth another try."""
 
 
 def found() -> str:
@@ -142,8 +144,21 @@ def all_of(plans: Sequence[Mapping[str, Any]], *, live: bool = False) -> Iterato
                 load.kill()
 
 
+def was_away(plan: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+    """Whether the engine was held up for all of a load: a closed loop then begins nothing, and nothing fails.
+
+    An open load tells of what it did not start, and needs no second try to be honest.
+    """
+    totals = result["totals"]
+    idle = plan["load"]["kind"] == "closed" and totals["started"] == 0 and not result["errors"]
+    return idle and result["generator"]["verdict"] == "at_fault"
+
+
 class Here:
     """Drives loads from this machine. cluster.Fleet is the same for others."""
+
+    def __init__(self) -> None:
+        self._away = 0
 
     def driven(
         self,
@@ -151,11 +166,21 @@ class Here:
         tick: Callable[[dict[str, Any]], None] | None = None,
         begun: Callable[[], None] = lambda: None,
     ) -> list[dict[str, Any]]:
-        """Runs these loads together; a result for each. `tick` hears of the first. Raises EngineFailed."""
+        """Runs these loads together; a result for each. `tick` hears of the first.
+
+        Raises EngineFailed; BegunLate where the engine of one had no processor until its load was over, TRIES - 1 times
+        at most in a row.
+        """
         with all_of(plans, live=True) as loads:
             begun()
             loads[0].watched(tick or (lambda second: None))
-            return [load.result() for load in loads]
+            results = [load.result() for load in loads]
+        away = [result for plan, result in zip(plans, results, strict=True) if was_away(plan, result)]
+        self._away = self._away + 1 if away else 0
+        if 0 < self._away < TRIES:
+            raise BegunLate("; ".join(away[0]["generator"]["reasons"]))
+        self._away = 0
+        return results
 
 
 def run(plan: Mapping[str, Any]) -> dict[str, Any]:
