@@ -92,7 +92,9 @@ impl Acceptor {
                     self.sharing.took_newcomer(poller.now);
                 }
                 let tells = self.listeners.are_watched() && self.listeners.is_open();
-                if tells && !poller.is_brisk() && !connections.shutdown().has_begun() {
+                // Who gives connections gives many at a time.
+                let one = listener != HANDOFF && !poller.is_brisk();
+                if tells && one && !connections.shutdown().has_begun() {
                     // The listener tells again if there are more.
                     self.listeners.is_empty_now();
                 }

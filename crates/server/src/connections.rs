@@ -121,6 +121,8 @@ impl Connections {
         let mut connection = Connection::new(transport, token, (peer, source.listener), rules, poller.now);
         if source.handed_over {
             connection.take_over((source.used, &source.said), &config.trust, poller.now);
+            // Mostly it is idle: if it is not, the set tells as soon as it hears of it. Where the end has begun it would not be asked.
+            connection.more = !source.used || self.shutdown.has_begun();
         }
         let Some(carried) = source.carried else { return self.progress(Box::new(connection), poller) };
         connection.pending.keep(&carried.bytes);

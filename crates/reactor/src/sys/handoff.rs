@@ -5,8 +5,9 @@
 //! with a listener, so that it outlives each of them.
 
 use std::io;
-use std::mem;
+use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::slice;
 
 use super::close_on_fork::CloseOnFork;
 use super::socket::{Accepted, Socket, is_writable, peer_of};
@@ -24,45 +25,30 @@ pub struct Handoff {
     take: CloseOnFork,
 }
 
-/// A message with its note and the room for a descriptor. Its pointers are into itself, so it
-/// is filled where it is used and not moved.
-struct Message {
-    note: [u8; NOTE_BYTES],
-    control: Control,
-    piece: libc::iovec,
-    header: libc::msghdr,
-}
-
 /// Aligned as a header of control data has to be.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-impl Message {
-    fn new() -> Box<Self> {
-        // SAFETY: all-zero is a valid iovec and a valid msghdr: no piece, no control data.
-        let (piece, header) = unsafe { (mem::zeroed(), mem::zeroed()) };
-        let mut message =
-            Box::new(Self { note: [0; NOTE_BYTES], control: Control([0; CONTROL]), piece, header });
-        message.piece.iov_base = message.note.as_mut_ptr().cast();
-        message.piece.iov_len = NOTE_BYTES;
-        message.header.msg_iov = &raw mut message.piece;
-        message.header.msg_iovlen = 1;
-        message.header.msg_control = message.control.0.as_mut_ptr().cast();
-        message.header.msg_controllen = CONTROL as _;
-        message
-    }
+/// A message of one piece with that control data. It is used where both are, and no longer.
+fn message(piece: &mut libc::iovec, control: &mut Control, length: usize) -> libc::msghdr {
+    // SAFETY: all-zero is a valid msghdr: no piece, no control data.
+    let mut header: libc::msghdr = unsafe { mem::zeroed() };
+    header.msg_iov = piece;
+    header.msg_iovlen = 1;
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = length as _;
+    header
+}
 
-    /// The descriptor that has come with a message.
-    fn descriptor(&self) -> Option<RawFd> {
-        // SAFETY: control data and its length are as `new` has set them, or as the kernel has
-        // filled them.
-        unsafe {
-            let first = libc::CMSG_FIRSTHDR(&raw const self.header);
-            let one = !first.is_null()
-                && (*first).cmsg_level == libc::SOL_SOCKET
-                && (*first).cmsg_type == libc::SCM_RIGHTS;
-            one.then(|| libc::CMSG_DATA(first).cast::<RawFd>().read_unaligned())
-        }
+/// The descriptor that has come with a message.
+fn descriptor(header: &libc::msghdr) -> Option<RawFd> {
+    // SAFETY: control data and its length are as the kernel has filled them.
+    unsafe {
+        let first = libc::CMSG_FIRSTHDR(header);
+        let one = !first.is_null()
+            && (*first).cmsg_level == libc::SOL_SOCKET
+            && (*first).cmsg_type == libc::SCM_RIGHTS;
+        one.then(|| libc::CMSG_DATA(first).cast::<RawFd>().read_unaligned())
     }
 }
 
@@ -81,26 +67,29 @@ impl Handoff {
     /// # Errors
     /// The kernel's, and InvalidInput for a note that is empty or too long.
     pub fn give(&self, socket: &Socket, note: &[u8]) -> io::Result<bool> {
-        let mut message = Message::new();
-        match message.note.get_mut(..note.len()) {
-            Some(place) if !note.is_empty() => place.copy_from_slice(note),
-            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        if note.is_empty() || note.len() > NOTE_BYTES {
+            return Err(io::ErrorKind::InvalidInput.into());
         }
-        message.piece.iov_len = note.len();
-        // SAFETY: the header points at CONTROL zeroed bytes of the right alignment, which
-        // CMSG_SPACE of one descriptor is far below.
+        // The kernel only reads what it points at.
+        let base = note.as_ptr().cast_mut().cast();
+        let mut piece = libc::iovec { iov_base: base, iov_len: note.len() };
+        let mut control = Control([0; CONTROL]);
+        let size = mem::size_of::<RawFd>() as libc::c_uint;
+        // SAFETY: a calculation.
+        let (space, length) = unsafe { (libc::CMSG_SPACE(size), libc::CMSG_LEN(size)) };
+        let header = message(&mut piece, &mut control, space as usize);
+        // SAFETY: the header points at CONTROL zeroed bytes of the right alignment, which CMSG_SPACE of one descriptor is
+        // far below.
         unsafe {
-            let size = mem::size_of::<RawFd>() as libc::c_uint;
-            message.header.msg_controllen = libc::CMSG_SPACE(size) as _;
-            let first = libc::CMSG_FIRSTHDR(&raw const message.header);
+            let first = libc::CMSG_FIRSTHDR(&raw const header);
             (*first).cmsg_level = libc::SOL_SOCKET;
             (*first).cmsg_type = libc::SCM_RIGHTS;
-            (*first).cmsg_len = libc::CMSG_LEN(size) as _;
+            (*first).cmsg_len = length as _;
             libc::CMSG_DATA(first).cast::<RawFd>().write_unaligned(socket.as_fd().as_raw_fd());
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: everything that the header points at is in `message`, which outlives the call.
-        let sent = unsafe { libc::sendmsg(self.give.as_raw_fd(), &raw const message.header, flags) };
+        // SAFETY: everything that the header points at outlives the call.
+        let sent = unsafe { libc::sendmsg(self.give.as_raw_fd(), &raw const header, flags) };
         Ok(check_size(sent)?.is_some())
     }
 
@@ -118,21 +107,30 @@ impl Handoff {
         if duplicate_file(self.take.as_raw_fd()).is_err() {
             return Ok((Accepted::Exhausted, Vec::new()));
         }
-        let mut message = Message::new();
+        // Not set to anything first: that would cost as much as the call.
+        let mut room = [const { MaybeUninit::<u8>::uninit() }; NOTE_BYTES];
+        let mut piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: NOTE_BYTES };
+        let mut control = Control([0; CONTROL]);
+        let mut header = message(&mut piece, &mut control, CONTROL);
         let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
         let mut got = Ok(None);
         let made = CloseOnFork::made(|| {
-            // SAFETY: everything that the header points at is in `message`, which outlives the call.
-            got = check_size(unsafe { libc::recvmsg(self.take.as_raw_fd(), &raw mut message.header, flags) });
-            if matches!(got, Ok(Some(_))) { message.descriptor().unwrap_or(-1) } else { -1 }
+            // SAFETY: everything that the header points at outlives the call.
+            got = check_size(unsafe { libc::recvmsg(self.take.as_raw_fd(), &raw mut header, flags) });
+            if matches!(got, Ok(Some(_))) { descriptor(&header).unwrap_or(-1) } else { -1 }
         });
         let Some(size) = got? else {
             return Ok((Accepted::Nobody, Vec::new()));
         };
         let Ok(fd) = made else { return Ok((Accepted::Gone, Vec::new())) };
-        let socket = Socket::from_owned(fd)?;
-        let note = message.note[..size.min(NOTE_BYTES)].to_vec();
-        Ok((peer_of(&socket).map_or(Accepted::Gone, |peer| Accepted::Connection(socket, peer)), note))
+        // Whoever gave it had it set not to block, which goes with it.
+        let socket = Socket::set_already(fd);
+        // SAFETY: the kernel has written so many bytes there.
+        let note = unsafe { slice::from_raw_parts(room.as_ptr().cast::<u8>(), size.min(NOTE_BYTES)) };
+        Ok((
+            peer_of(&socket).map_or(Accepted::Gone, |peer| Accepted::Connection(socket, peer)),
+            note.to_vec(),
+        ))
     }
 }
 
@@ -181,6 +179,9 @@ mod tests {
         assert_eq!(peer, Address::Ip(from.ip(), from.port()));
         let mut room = [0; 16];
         assert_eq!(arrived.recv(&mut room).expect("receives"), Some(6));
+        // SAFETY: a flag call on a descriptor that is open.
+        let flags = unsafe { libc::fcntl(arrived.as_fd().as_raw_fd(), libc::F_GETFL) };
+        assert_ne!(flags & libc::O_NONBLOCK, 0, "it would block");
         assert!(matches!(way.take().expect("looks"), (Accepted::Nobody, _)));
     }
 

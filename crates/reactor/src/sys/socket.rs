@@ -190,6 +190,12 @@ impl Socket {
         Ok(socket)
     }
 
+    /// A socket that does not block already: that belongs to what it stands for and not to the descriptor, so that each
+    /// process that is given one has it so.
+    pub(super) fn set_already(fd: CloseOnFork) -> Self {
+        Self { fd }
+    }
+
     /// Receives; `None`: nothing is there now, `Some(0)`: the peer has ended.
     #[inline]
     pub fn recv(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
