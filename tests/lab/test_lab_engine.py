@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import laboratory
 import pytest
-from forehand_lab import engine
+from forehand_lab import engine, records
 from forehand_lab.problem import Problem
 
 try:
@@ -102,6 +103,18 @@ def test_after_some_tries_what_came_of_it_is_told(
     (result,) = source.driven([plan])
     assert (result["totals"]["replies"], result["generator"]["verdict"]) == (0, "at_fault")
     assert len(list(counted.iterdir())) == engine.TRIES
+
+
+@pytest.mark.apart
+def test_a_run_measures_such_a_point_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The load of the warm-up comes first, and is held up as well.
+    counted, out = held_up(tmp_path, monkeypatch, 2), str(tmp_path / "records" / "r")
+    brief = ("--profile", "quick", "--rounds", "1", "--seconds", "0.5", "--points", "2", "--servers", "forehand")
+    told = laboratory.lab(laboratory.surroundings(tmp_path), "run", "hello", *brief, "--out", out)
+    assert told.returncode == 0, told.stderr
+    (point,) = (fact for fact in records.read(out) if fact["kind"] == "point")
+    assert point["result"]["totals"]["replies"] > 0 and point["result"]["errors"] == {}
+    assert len(list(counted.iterdir())) == 3
 
 
 def test_a_server_that_nobody_reaches_and_an_open_load_are_told_at_once() -> None:

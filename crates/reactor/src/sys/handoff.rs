@@ -124,7 +124,7 @@ impl Handoff {
         };
         let Ok(fd) = made else { return Ok((Accepted::Gone, Vec::new())) };
         // Whoever gave it had it set not to block, which goes with it.
-        let socket = Socket::set_already(fd);
+        let socket = Socket::from_nonblocking(fd);
         // SAFETY: the kernel has written so many bytes there.
         let note = unsafe { slice::from_raw_parts(room.as_ptr().cast::<u8>(), size.min(NOTE_BYTES)) };
         Ok((

@@ -192,7 +192,7 @@ impl Socket {
 
     /// A socket that does not block already: that belongs to what it stands for and not to the descriptor, so that each
     /// process that is given one has it so.
-    pub(super) fn set_already(fd: CloseOnFork) -> Self {
+    pub(super) fn from_nonblocking(fd: CloseOnFork) -> Self {
         Self { fd }
     }
 
