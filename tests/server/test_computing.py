@@ -8,8 +8,9 @@ from __future__ import annotations
 import select
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
-from serving import Serving, read_reply
+from serving import PATIENCE, Serving, read_reply
 
 Serve = Callable[..., Serving]
 ONE = ("--workers", "1", "--threads", "8")
@@ -137,14 +138,20 @@ def test_a_view_that_computes_goes_to_a_worker_where_none_does(serve: Serve) -> 
     served.until(lambda: all_are_told(served))
 
 
-def test_clients_leave_before_a_view_that_is_known_to_compute_for_long(serve: Serve) -> None:
+def test_clients_leave_before_a_view_that_is_known_to_compute_for_long(serve: Serve, tmp_path: Path) -> None:
     """And not when it has shown that: the first short request beside it is answered by another worker."""
-    served = serve("computing", "--workers", "2", "--threads", "8")
+    begun = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    begun.bind(str(tmp_path / "begun"))
+    begun.settimeout(PATIENCE)
+    tells = {"COMPUTING_BEGUN": str(tmp_path / "begun")}
+    served = serve("computing", "--workers", "2", "--threads", "8", env=tells)
 
     def one_has_left() -> bool:
         pair = kept_by_one(served)
         with ask(served.connect(), "/"):
             ask(pair[0], LONG)
+            # Before that a short one may be read together with it, and is answered there.
+            begun.recv(16)
             # Where it has not left the first of these waits for the interpreter, and whoever answers knows more then.
             beside = {reply(ask(pair[1], "/"))[0] for _ in range(3)}
             burnt = reply(pair[0])[0]
@@ -153,6 +160,7 @@ def test_clients_leave_before_a_view_that_is_known_to_compute_for_long(serve: Se
         return burnt not in beside
 
     served.until(one_has_left)
+    begun.close()
 
 
 def all_are_told(served: Serving) -> bool:

@@ -112,7 +112,17 @@ def test_servers_at_one_port_of_several_addresses_are_told_apart(serve: Serve, s
     reserved.bind(("0.0.0.0", 0))
     port = reserved.getsockname()[1]
     server = serve("shop", "--bind", f"{first}:{port}", cwd=shop())
-    assert at(str(port))["pid"] == server.pid, "the port is enough where only one has it"
+    named = at(str(port))
+    assert named.get("pid") == server.pid, f"the port is enough where only one has it: {named}"
+    # What a server has left that was killed does not stand for one that lives.
+    left = Path(server.control).with_name(f"{port}.sock")
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(left))
+    assert at(str(port)).get("pid") == server.pid
+    server.kill()
+    assert str(left) in at(str(port))["error"]
+    left.unlink()
+    server = serve("shop", "--bind", f"{first}:{port}", cwd=shop())
     other = serve("shop", "--bind", f"{own}:{port}", cwd=shop())
     assert [at(f"{address}:{port}").get("pid") for address in (first, own)] == [server.pid, other.pid]
     assert f"{own}:{port}" in at(str(port))["error"], "and where several have it, it says so"

@@ -110,11 +110,14 @@ def find(named: str) -> str:
     if named:
         short = os.path.join(place, f"{named}.sock")
         if short in paths:
-            beside = [path for path in paths if path.startswith(f"{place}/{named}{BESIDE}") and ask_holder(path)]
-            if not beside or not ask_holder(short):
-                return beside[0] if len(beside) == 1 else short
-            raise _several({path: _facts(path) for path in (short, *beside)})
-        if os.path.exists(named) or ("/" in named and not named.startswith("unix:") and "://" not in named):
+            beside = [path for path in paths if path.startswith(f"{place}/{named}{BESIDE}")]
+            living = [path for path in (short, *beside) if ask_holder(path)]
+            if len(living) > 1:
+                raise _several({path: _facts(path) for path in living})
+            if living:
+                return living[0]
+            # A server that was killed has left it: another one may have that port, at another address.
+        elif os.path.exists(named) or ("/" in named and not named.startswith("unix:") and "://" not in named):
             return named
     alive = [path for path in paths if ask_holder(path)]
     found: dict[str, dict[str, Any]] = {}
@@ -122,6 +125,8 @@ def find(named: str) -> str:
         found = {path: _facts(path) for path in alive}
         alive = [path for path in alive if path.endswith(f":{named}.sock") or _is_named(named, found[path])]
         if not alive:
+            if short in paths:
+                return short
             raise _nobody(short if named.isdigit() else named, found)
     if len(alive) == 1:
         return alive[0]
