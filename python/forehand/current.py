@@ -62,6 +62,8 @@ def _of_task() -> CurrentRequest | None:
     if asyncio is not None and (loop := asyncio._get_running_loop()) is not None:
         task = asyncio.current_task(loop)
         own = None if task is None else task.get_coro()
+        # Of requests that share a task, the one that has begun.
+        own = getattr(own, "forehand_inside", own)
         if hasattr(own, "forehand_request") and own is not coroutine:
             # Tasks that it starts from here on know it, too.
             _carried.set(own)

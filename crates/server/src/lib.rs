@@ -65,6 +65,7 @@ pub mod health;
 pub mod heartbeat;
 #[cfg(not(loom))]
 mod in_flight;
+pub mod in_one_step;
 pub mod inbox;
 #[cfg(not(loom))]
 pub mod incoming;

@@ -19,6 +19,8 @@ pub struct Constants {
     /// what its name is.
     pub task_names: Py<PyTuple>,
     pub eager: Option<Py<PyAny>>,
+    /// They are those of the standard library, in C, so that what has become of one shows in its memory.
+    pub tasks_are_plain: bool,
     pub cancelled: Py<PyAny>,
     pub done: Py<PyAny>,
     pub request_event: Py<PyDict>,
@@ -30,6 +32,8 @@ impl Constants {
         let py = event_loop.py();
         let asyncio = py.import(intern!(py, "asyncio"))?;
         let eager = py.version_info() >= (3, 12);
+        let task = asyncio.getattr("Task")?.cast_into::<PyType>()?;
+        let tasks_are_plain = task.module().is_ok_and(|name| name == "_asyncio");
         let names = if eager { vec!["loop", "eager_start"] } else { vec!["loop", "name"] };
         let request_event = PyDict::new(py);
         request_event.set_item("type", "http.request")?;
@@ -40,7 +44,8 @@ impl Constants {
         Ok(Self {
             event_loop: event_loop.clone().unbind(),
             create_future: event_loop.getattr("create_future")?.unbind(),
-            task: asyncio.getattr("Task")?.cast_into::<PyType>()?.unbind(),
+            task: task.unbind(),
+            tasks_are_plain,
             task_names: interned(py, &names)?,
             eager: eager
                 .then(|| true.into_pyobject(py).map(|it| it.to_owned().into_any().unbind()))

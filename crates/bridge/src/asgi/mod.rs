@@ -17,6 +17,7 @@ mod request;
 mod running;
 mod scope;
 mod secured;
+mod series;
 mod server;
 mod shared;
 mod task;

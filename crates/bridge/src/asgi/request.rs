@@ -6,10 +6,12 @@
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyConnectionResetError, PyRuntimeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use server::engine::Config;
 use server::exchange::{About, SoFar};
+use server::in_one_step::InOneStep;
 use server::statistics::phase::NO_SLOT;
 use server::statistics::step_clock::StepClock;
 
@@ -40,6 +42,8 @@ pub struct State {
     /// The application's coroutine, or the iterator of what else it returned to be awaited.
     pub coroutine: Option<Py<PyAny>>,
     pub task: Option<Py<PyAny>>,
+    /// It has not begun, and others begin before it in the same task.
+    waits_in_line: bool,
     /// Futures of those that wait for an event, and for room.
     receivers: Vec<Py<PyAny>>,
     senders: Vec<Py<PyAny>>,
@@ -115,11 +119,12 @@ pub struct Request {
 pub struct Requests {
     pub shared: Shared,
     running: GilCell<Running<Request>>,
+    pub in_one_step: InOneStep,
 }
 
 impl Requests {
     pub fn new(shared: Shared) -> Self {
-        Self { shared, running: GilCell::new(Running::default()) }
+        Self { shared, running: GilCell::new(Running::default()), in_one_step: InOneStep::default() }
     }
 
     /// Uses the table of those that run; none while it is in use.
@@ -182,6 +187,7 @@ impl Request {
             conversation,
             coroutine: None,
             task: None,
+            waits_in_line: false,
             receivers: Vec::new(),
             senders: Vec::new(),
             watched: false,
@@ -194,6 +200,45 @@ impl Request {
     /// Its task, once it is known and as long as it runs.
     pub fn task(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.state.borrow(py)?.task.as_ref().map(|task| task.clone_ref(py))
+    }
+
+    /// It runs in that task. One that has ended by now must not keep it.
+    pub fn has_task(&self, task: Bound<'_, PyAny>) {
+        if let Some(mut state) = self.state.borrow(task.py())
+            && state.place != usize::MAX
+        {
+            state.task = Some(task.unbind());
+            state.waits_in_line = false;
+        }
+    }
+
+    /// It will begin in that task, which is that of others as well.
+    pub fn waits_in(&self, task: Bound<'_, PyAny>) {
+        let py = task.py();
+        self.has_task(task);
+        if let Some(mut state) = self.state.borrow(py) {
+            state.waits_in_line = true;
+        }
+    }
+
+    /// It knows nothing of its task from now on.
+    pub fn leaves_task(&self, py: Python<'_>) {
+        let task = self.state.borrow(py).and_then(|mut state| {
+            state.waits_in_line = false;
+            state.task.take()
+        });
+        drop(task);
+    }
+
+    /// Cancels its task, unless that is another one's as well.
+    pub fn is_cancelled(&self, py: Python<'_>) {
+        let waits_in_line = self.state.borrow(py).is_some_and(|state| state.waits_in_line);
+        if !waits_in_line
+            && let Some(task) = self.task(py)
+            && let Err(error) = task.bind(py).call_method0(intern!(py, "cancel"))
+        {
+            error.print(py);
+        }
     }
 
     /// Which request of its worker it is; none where its exchange was handed back.

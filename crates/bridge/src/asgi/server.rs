@@ -19,20 +19,19 @@ use super::constants::{Constants, address, common};
 use super::reply::Http;
 use super::request::{Conversation, Request, Requests};
 use super::scope::Gateway;
+use super::series::{Called, give_task, give_tasks};
 use super::shared::Shared;
 use super::waiting::Waiting;
 use super::websocket::WebSocket;
 use crate::controls::{Controls, in_use};
 use crate::event_loop::{EventLoop, Turn};
-use crate::ffi::{call_three, latin1, make_with, quicken, quicken_done, receive_send_functions};
+use crate::ffi::{call_three, quicken, quicken_done, receive_send_functions};
 use crate::request_id::Names;
 use crate::settings::{Listeners, Settings};
 use crate::told_route;
 
 /// What stands for the thread of a request with a deadline: the event loop's.
 const EVENT_LOOP: u64 = 1;
-/// So many bytes of a task's name stand before its number.
-const PREFIX: usize = "Request-".len();
 
 /// One ASGI server over listeners that Python keeps open.
 #[pyclass(frozen, extends = Controls, module = "forehand._core")]
@@ -111,13 +110,14 @@ impl AsgiServer {
                 Request::on_ready(request.bind(py), hung_up);
             }
         }
-        let mut pipelined = Vec::new();
+        let (mut pipelined, mut called) = (Vec::new(), Vec::new());
         for exchange in requests {
             if exchange.pipelined_replies().is_some() {
                 pipelined.push(exchange.token());
             }
-            server.begin(py, exchange);
+            server.begin(py, exchange, &mut called);
         }
+        give_tasks(py, &server.requests, called);
         if !pipelined.is_empty() {
             // Runs behind the first steps of the tasks that were made just now.
             let _ = this
@@ -179,8 +179,8 @@ impl AsgiServer {
 }
 
 impl AsgiServer {
-    /// A request begins: its scope, its task.
-    fn begin(&self, py: Python<'_>, mut exchange: Box<Exchange>) {
+    /// A request begins: its scope, its coroutine. Its task, too, where that begins at once, or `called` has the request.
+    fn begin(&self, py: Python<'_>, mut exchange: Box<Exchange>, called: &mut Vec<Called>) {
         let (requests, engine) = (&self.requests, &self.requests.shared.engine);
         let gateway = &self.gateways[usize::from(exchange.listener())];
         let mut builder = requests.shared.builder(py);
@@ -229,8 +229,14 @@ impl AsgiServer {
             state.scope = Some(scope.dict.clone().unbind());
         }
         let Ok(request) = Bound::new(py, request) else { return };
-        if let Err(error) = self.call(&request, &scope.dict, (token, number)) {
-            request.get().failed_to_begin(py, &error);
+        if let Err(error) = self.call(&request, &scope.dict, token) {
+            return request.get().failed_to_begin(py, &error);
+        }
+        let one = (request.unbind(), number);
+        if scope.websocket || requests.shared.constants.eager.is_some() {
+            give_task(py, &one);
+        } else {
+            called.push(one);
         }
     }
 
@@ -239,12 +245,7 @@ impl AsgiServer {
         self.requests.running(py, |running| running.len() as u64).unwrap_or(0)
     }
 
-    fn call(
-        &self,
-        request: &Bound<'_, Request>,
-        scope: &Bound<'_, PyDict>,
-        (token, number): (u64, u64),
-    ) -> PyResult<()> {
+    fn call(&self, request: &Bound<'_, Request>, scope: &Bound<'_, PyDict>, token: u64) -> PyResult<()> {
         let py = request.py();
         let (receive, send) = receive_send_functions(request)?;
         if let Some(place) = self.requests.running(py, |running| running.enter(request, token))
@@ -253,24 +254,7 @@ impl AsgiServer {
             state.place = place;
         }
         let returned = call_three(self.application.bind(py), [scope.as_any(), &receive, &send])?;
-        request.get().begin(returned)?;
-        let constants = &self.requests.shared.constants;
-        let event_loop = constants.event_loop.bind(py);
-        let names = constants.task_names.bind(py);
-        let class = constants.task.bind(py);
-        let task = match &constants.eager {
-            Some(eager) => make_with(class, request.as_any(), &[event_loop, eager.bind(py)], names)?,
-            None => {
-                let name = request_name(py, number)?;
-                make_with(class, request.as_any(), &[event_loop, &name], names)?
-            }
-        };
-        if let Some(mut state) = request.get().state.borrow(py)
-            && state.place != usize::MAX
-        {
-            state.task = Some(task.unbind());
-        }
-        Ok(())
+        request.get().begin(returned)
     }
 
     fn close_websockets(&self, py: Python<'_>, code: u16) {
@@ -289,11 +273,8 @@ impl AsgiServer {
             });
         }
         for request in self.requests.running(py, |running| running.all(py)).unwrap_or_default() {
-            if request.get().is_overdue(py)
-                && let Some(task) = request.get().task(py)
-                && let Err(error) = task.bind(py).call_method0(intern!(py, "cancel"))
-            {
-                error.print(py);
+            if request.get().is_overdue(py) {
+                request.get().is_cancelled(py);
             }
         }
     }
@@ -311,22 +292,4 @@ impl AsgiServer {
     fn find(&self, py: Python<'_>, token: u64) -> Option<Py<Request>> {
         self.requests.running(py, |running| running.find(py, token)).flatten()
     }
-}
-
-/// What a task is called that serves a request, by the number that the log gives the request. asyncio before 3.12 writes a name
-/// for each task that has none, whether anybody asks for it or not, and takes ten times as long.
-fn request_name(py: Python<'_>, mut number: u64) -> PyResult<Bound<'_, PyAny>> {
-    let mut text = *b"Request-00000000000000000000";
-    let mut at = text.len();
-    loop {
-        at -= 1;
-        text[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    let digits = text.len() - at;
-    text.copy_within(at.., PREFIX);
-    Ok(latin1(py, &text[..PREFIX + digits])?.into_any())
 }

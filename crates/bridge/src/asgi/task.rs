@@ -81,6 +81,9 @@ impl Request {
                 Ok(Some(waits))
             }
             Ok(Stepped::Returned) => {
+                if is_first {
+                    this.get().requests.in_one_step.note();
+                }
                 Self::ended(this, None)?;
                 Ok(None)
             }
@@ -91,6 +94,14 @@ impl Request {
         }
     }
 
+    /// Goes on with what the event loop has sent. None: it is over.
+    pub(super) fn send_in<'py>(
+        this: &Bound<'py, Self>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Self::advance(this, |coroutine| step(coroutine, value))
+    }
+
     /// It waits for something: from now on events of its connection matter.
     fn suspended(&self, py: Python<'_>) {
         let Some(mut state) = self.state.borrow(py) else { return };
@@ -98,6 +109,7 @@ impl Request {
             return;
         }
         state.watched = true;
+        self.requests.in_one_step.is_over();
         let exchange = match &mut state.conversation {
             Conversation::Http(http) => Some(&mut http.exchange),
             Conversation::WebSocket(socket) => socket.exchange.as_mut(),
@@ -247,17 +259,17 @@ impl Request {
         this
     }
 
-    fn __next__<'py>(this: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    pub(super) fn __next__<'py>(this: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let none = this.py().None().into_bound(this.py());
         Self::advance(this, |coroutine| step(coroutine, &none))
     }
 
     fn send<'py>(this: &Bound<'py, Self>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        Self::advance(this, |coroutine| step(coroutine, value))?.ok_or_else(|| stopped(None))
+        Self::send_in(this, value)?.ok_or_else(|| stopped(None))
     }
 
     #[pyo3(signature = (kind, value = None, _trace = None))]
-    fn throw<'py>(
+    pub(super) fn throw<'py>(
         this: &Bound<'py, Self>,
         kind: &Bound<'py, PyAny>,
         value: Option<&Bound<'py, PyAny>>,
@@ -275,7 +287,7 @@ impl Request {
         advanced.ok_or_else(|| stopped(None))
     }
 
-    fn close(this: &Bound<'_, Self>) -> PyResult<()> {
+    pub(super) fn close(this: &Bound<'_, Self>) -> PyResult<()> {
         let py = this.py();
         let coroutine =
             this.get().state.borrow(py).ok_or_else(busy)?.coroutine.as_ref().map(|it| it.clone_ref(py));
@@ -287,7 +299,7 @@ impl Request {
 
     /// What `inspect` asks of a coroutine is the application's own: `cr_frame`, `cr_running`,
     /// `cr_suspended`, `cr_await`, `cr_code`, and its name.
-    fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    pub(super) fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let coroutine = self.state.borrow(py).ok_or_else(busy)?.coroutine.as_ref().map(|it| it.clone_ref(py));
         match coroutine {
             Some(coroutine) if name.starts_with("cr_") || name.starts_with("__") => {

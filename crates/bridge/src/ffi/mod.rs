@@ -6,6 +6,7 @@
 
 mod callable;
 mod calls;
+mod contextvars;
 mod coroutine;
 mod dict_version;
 mod frames;
@@ -14,9 +15,11 @@ mod loan;
 mod objects;
 mod pairs;
 mod protocol;
+mod snapshot;
 mod switch_interval;
 
 pub use callable::{CallResult, Starts, Writes, start_function, write_function};
+pub use contextvars::Context;
 pub use coroutine::{
     ReceiveSend, Stepped, call_three, copy_list, get_item, is_coroutine, make_with, receive_send_functions,
     step,
@@ -31,4 +34,5 @@ pub use objects::{
 };
 pub use pairs::{Pair, is_list_of, is_plain, pairs_mark, says_the_same};
 pub use protocol::{Awaited, Step, quicken, quicken_done};
+pub use snapshot::Snapshot;
 pub use switch_interval::{Serving, back_at, outside_for_work, set_switch_interval, strain};
