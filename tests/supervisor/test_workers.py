@@ -68,7 +68,11 @@ def test_who_connects_after_a_reload_has_ended_comes_to_a_new_worker(serve: Serv
         assert old.isdisjoint(int(get(server)[1]) for _ in range(50))
         kept = late[min(old)]
         kept.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert int(read_reply(kept, bytearray())[2]) == min(old), "its connections are answered once more"
+        answered = int(read_reply(kept, bytearray())[2])
+        if answered != min(old):
+            # One that a busy machine has held up gives its idle clients away, to whoever goes on.
+            assert answered in server.workers, "its connections are answered once more"
+            assert server.counters()["connections_taken_over"] > 0
 
 
 def test_sighup_reloads(serve: Serve, shop: Shop) -> None:
