@@ -20,7 +20,7 @@ impl InOneStep {
     }
 
     /// One has not, or has done something with its task.
-    pub fn is_over(&self) {
+    pub fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
@@ -41,7 +41,7 @@ mod tests {
             assert_eq!(steps.is_usual(), ended >= QUIET, "{ended}");
             steps.note();
         }
-        steps.is_over();
+        steps.reset();
         assert!(!steps.is_usual());
     }
 }

@@ -203,7 +203,7 @@ impl Request {
     }
 
     /// It runs in that task. One that has ended by now must not keep it.
-    pub fn has_task(&self, task: Bound<'_, PyAny>) {
+    pub fn runs_in(&self, task: Bound<'_, PyAny>) {
         if let Some(mut state) = self.state.borrow(task.py())
             && state.place != usize::MAX
         {
@@ -215,7 +215,7 @@ impl Request {
     /// It will begin in that task, which is that of others as well.
     pub fn waits_in(&self, task: Bound<'_, PyAny>) {
         let py = task.py();
-        self.has_task(task);
+        self.runs_in(task);
         if let Some(mut state) = self.state.borrow(py) {
             state.waits_in_line = true;
         }
@@ -231,7 +231,7 @@ impl Request {
     }
 
     /// Cancels its task, unless that is another one's as well.
-    pub fn is_cancelled(&self, py: Python<'_>) {
+    pub fn cancel(&self, py: Python<'_>) {
         let waits_in_line = self.state.borrow(py).is_some_and(|state| state.waits_in_line);
         if !waits_in_line
             && let Some(task) = self.task(py)

@@ -60,7 +60,7 @@ pub fn give_tasks(py: Python<'_>, requests: &Arc<Requests>, called: Vec<Called>)
 pub fn give_task(py: Python<'_>, (request, number): &Called) {
     let request = request.bind(py);
     match make_task(&request.get().requests, request.as_any(), *number) {
-        Ok(task) => request.get().has_task(task),
+        Ok(task) => request.get().runs_in(task),
         Err(error) => request.get().failed_to_begin(py, &error),
     }
 }
@@ -132,7 +132,7 @@ impl Series {
             let is_first = std::mem::take(&mut is_first);
             if request.get().is_overdue(py) {
                 this.get().give_own(py, &(request.clone().unbind(), number));
-                request.get().is_cancelled(py);
+                request.get().cancel(py);
                 continue;
             }
             let own = if is_first { Ok(None) } else { this.get().prepare(task, number).map(Some) };
@@ -154,9 +154,9 @@ impl Series {
                     Ok(None)
                 }
             };
-            this.get().requests.in_one_step.is_over();
+            this.get().requests.in_one_step.reset();
             if !matches!(stepped, Ok(None)) {
-                request.get().has_task(task.clone());
+                request.get().runs_in(task.clone());
             }
             this.get().scatter(py);
             return stepped;
@@ -182,7 +182,9 @@ impl Series {
     fn prepare(&self, task: &Bound<'_, PyAny>, number: u64) -> PyResult<Context> {
         let py = task.py();
         task.call_method1(intern!(py, "set_name"), (request_name(py, number)?,))?;
-        self.state.borrow(py).ok_or_else(busy)?.context.copy(py)
+        // Not copied while it is borrowed: what is allocated may have the collector run finalisers, which ask who runs.
+        let context = self.state.borrow(py).ok_or_else(busy)?.context.clone_ref(py);
+        context.copy(py)
     }
 
     /// A request is about to begin, in a context; none: the task's. Its context again.

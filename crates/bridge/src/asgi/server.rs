@@ -274,7 +274,7 @@ impl AsgiServer {
         }
         for request in self.requests.running(py, |running| running.all(py)).unwrap_or_default() {
             if request.get().is_overdue(py) {
-                request.get().is_cancelled(py);
+                request.get().cancel(py);
             }
         }
     }

@@ -109,7 +109,7 @@ impl Request {
             return;
         }
         state.watched = true;
-        self.requests.in_one_step.is_over();
+        self.requests.in_one_step.reset();
         let exchange = match &mut state.conversation {
             Conversation::Http(http) => Some(&mut http.exchange),
             Conversation::WebSocket(socket) => socket.exchange.as_mut(),
