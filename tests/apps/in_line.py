@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import json
+import os
 import socket
 import sys
 import weakref
@@ -108,6 +109,16 @@ async def child(scope, task):
     KEPT.append(asyncio.create_task(ends()))
 
 
+async def fork(scope, task):
+    """The child goes on with what its parent would, up to the end of this request and no further."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+    else:
+        # What the child would answer is for nobody.
+        raise LookupError(scope["path"])
+
+
 async def cancel_all(scope, task):
     """Holds the loop as well; the tasks that are made for requests next are cancelled before they begin."""
     loop, before = asyncio.get_running_loop(), asyncio.all_tasks()
@@ -126,5 +137,5 @@ async def cancel_all(scope, task):
 VIEWS = {
     "/hold": hold, "/keep": keep, "/know": know, "/be-told": be_told, "/attribute": attribute, "/cancel": cancel,
     "/only-cancel": only_cancel, "/rename": rename, "/fail": fail, "/give-up": give_up, "/wait": wait,
-    "/child": child, "/cancel-all": cancel_all,
+    "/child": child, "/fork": fork, "/cancel-all": cancel_all,
 }  # fmt: skip

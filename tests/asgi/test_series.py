@@ -18,7 +18,7 @@ pytestmark = pytest.mark.interpreters
 QUIET = 32
 ODD = (
     "/keep", "/know", "/be-told", "/attribute", "/cancel", "/only-cancel", "/rename", "/fail", "/give-up", "/wait",
-    "/child",
+    "/child", "/fork",
 )  # fmt: skip
 #: What comes before and behind it.
 QUICK = [f"/quick-{number}" for number in range(6)]
