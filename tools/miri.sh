@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo +nightly miri --version >/dev/null 2>&1 || {
-    echo "make miri needs Miri: rustup toolchain install nightly --component miri rust-src" >&2
+    echo "make miri needs Miri: rustup toolchain install nightly --component miri,rust-src" >&2
     exit 2
 }
 exec cargo +nightly miri test -p wire --lib --target-dir target/miri

@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_control_character_is_found_wherever_it_stands() {
-        for byte in 0..=255u8 {
+        for byte in (0..=255u8).step_by(if cfg!(miri) { 15 } else { 1 }) {
             let good = byte == b'\t' || (byte >= 0x20 && byte != 0x7f);
             for length in [1, 7, 8, 9, 16, 21] {
                 for at in 0..length {

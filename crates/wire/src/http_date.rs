@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn what_is_said_of_a_moment_is_read_back() {
         // Some 40 hours apart, up to the year 2100: every month, leap years and the century without one.
-        for step in 0..28_500_u64 {
+        for step in (0..28_500_u64).step_by(if cfg!(miri) { 97 } else { 1 }) {
             let seconds = step * 144_061;
             assert_eq!(http_date(DateLine::at(seconds).date(), NOW), Some(seconds));
         }

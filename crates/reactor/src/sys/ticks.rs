@@ -116,28 +116,21 @@ impl Shown {
     }
 }
 
+/// Whether this is an architecture whose counter is read here.
+const IS_READ: bool = cfg!(all(target_os = "linux", target_arch = "x86_64"));
+
 /// Monotonic nanoseconds by the processor's counter; none where that is not to be had or not trusted now.
 #[inline]
 pub fn now() -> Option<u64> {
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    {
-        SHOWN.now(counter)
-    }
-    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-    {
-        None
-    }
+    if IS_READ { SHOWN.now(counter) } else { None }
 }
 
 /// Compares the counter with a clock of monotonic nanoseconds, where the kernel itself goes by it. Without this now and then
 /// [`now`] has no answer.
 pub fn compare(clock: impl Fn() -> u64) {
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    if is_the_kernel_s() {
+    if IS_READ && is_the_kernel_s() {
         SHOWN.compare(counter, clock);
     }
-    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-    let _ = clock;
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -148,8 +141,13 @@ fn counter() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// Nobody asks.
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn counter() -> u64 {
+    0
+}
+
 /// The kernel's clock is made of the counter: it has seen that this runs at one speed on all processors, and watches it.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn is_the_kernel_s() -> bool {
     use std::sync::OnceLock;
     static FOUND: OnceLock<bool> = OnceLock::new();
