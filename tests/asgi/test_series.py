@@ -1,4 +1,4 @@
-"""Requests that have come together may share a task (Python 3.10 and 3.11), which none of them can tell."""
+"""Requests that have come together may share a task (Python 3.10 and 3.11), and each is as if it had its own."""
 
 from __future__ import annotations
 
