@@ -28,7 +28,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -path '*/status/page/*.*' -o -name hot_functions.txt -o -name serving.profdata) Cargo.toml Cargo.lock
 PYTHON_SOURCES := $(shell find python -name '*.py') pyproject.toml
 
-.PHONY: build serve test test-rust test-load test-python test-built debug-built test-debug sanitize miri aarch64 h2spec attacks check lint lint-rust lint-python loom fuzz race torment autobahn bench bench-load docs interpreters interpreters-built clean load load-checked lab
+.PHONY: build serve test test-rust test-load test-python test-built debug-built test-debug sanitize miri aarch64 macos h2spec attacks check lint lint-rust lint-python loom fuzz race torment autobahn bench bench-load docs interpreters interpreters-built clean load load-checked lab
 
 build: .venv/built
 
@@ -131,6 +131,10 @@ miri:
 # Compiled for aarch64, and servers of tests run by an emulator.
 aarch64: .venv/built .venv/tested-with
 	tools/aarch64.sh
+
+# Compiled for macOS, with nothing linked or run.
+macos:
+	tools/macos.sh
 
 # The machines of HTTP/2 before h2spec: all 146 cases, three times. It needs Go, once, to build h2spec.
 h2spec:

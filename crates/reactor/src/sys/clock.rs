@@ -89,10 +89,15 @@ pub struct ThreadClock(libc::clockid_t);
 impl ThreadClock {
     /// The calling thread's; none where the system has no such clock (pthread_getcpuclockid(3)).
     pub fn of_this_thread() -> Option<Self> {
-        let mut clock = 0;
-        // SAFETY: the thread is the calling one, which lives; `clock` is there to be filled.
-        let failed = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
-        (failed == 0).then_some(Self(clock))
+        #[cfg(target_os = "linux")]
+        {
+            let mut clock = 0;
+            // SAFETY: the thread is the calling one, which lives; `clock` is there to be filled.
+            let failed = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
+            (failed == 0).then_some(Self(clock))
+        }
+        #[cfg(not(target_os = "linux"))]
+        None
     }
 
     /// Microseconds; zero for a thread that is gone.

@@ -4,7 +4,7 @@
 //! polled the same set, or read from the same connection, would take from its parent what it
 //! finds there, and a connection that the parent closes would stay open for as long as the child
 //! lives. So, before anything else runs in the child (pthread_atfork(3)), each number that is
-//! noted here stands for something else there: an eventfd of its own, on which sending and
+//! noted here stands for something else there: an eventfd of its own (without such, a socket of its own), on which sending and
 //! receiving, polling and accepting fail. Nothing of the parent's is touched by that, and
 //! whatever code of ours the child comes to run finds its numbers open and dead.
 //!
@@ -190,24 +190,54 @@ unsafe extern "C" fn after_in_child() {
     }
 }
 
+/// Something of which nobody else has the other end; less than zero: there is nothing to be had.
+#[cfg(target_os = "linux")]
+fn harmless() -> RawFd {
+    // SAFETY: numbers only.
+    unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn harmless() -> RawFd {
+    // SAFETY: numbers only.
+    unsafe {
+        let fd = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0);
+        libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+        libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK);
+        fd
+    }
+}
+
+/// Has a number stand for what another one stands for.
+fn put(harmless: RawFd, fd: RawFd) {
+    // SAFETY: numbers only; what `fd` stood for is closed by it in this process alone.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        libc::dup3(harmless, fd, libc::O_CLOEXEC);
+    }
+    // SAFETY: as above.
+    #[cfg(not(target_os = "linux"))]
+    unsafe {
+        libc::dup2(harmless, fd);
+        libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+    }
+}
+
 /// Puts something harmless in the place of each descriptor that is noted, and forgets them.
 fn let_go(ours: &mut [u64]) {
-    let mut harmless = -1;
+    let mut nothing = -1;
     for (index, bits) in ours.iter_mut().enumerate() {
         while *bits != 0 {
             let fd = (index * 64) as RawFd + bits.trailing_zeros() as RawFd;
             *bits &= *bits - 1;
-            if harmless < 0 {
+            if nothing < 0 {
                 // SAFETY: noted, and so open in the parent at the fork; no pointers. Where nothing
                 // can be put in its place, it is closed at least.
-                unsafe {
-                    libc::close(fd);
-                    harmless = libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC);
-                }
+                unsafe { libc::close(fd) };
+                nothing = harmless();
             }
-            if harmless >= 0 && fd != harmless {
-                // SAFETY: numbers only; what `fd` stood for is closed by it in this process alone.
-                unsafe { libc::dup3(harmless, fd, libc::O_CLOEXEC) };
+            if nothing >= 0 && fd != nothing {
+                put(nothing, fd);
             }
         }
     }

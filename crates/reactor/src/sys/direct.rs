@@ -2,15 +2,19 @@
 //!
 //! Those are places where a thread may be cancelled (pthreads(7)). In a process with more than one
 //! thread each of them therefore changes the thread's state atomically before the call and after it, which costs as much as
-//! sixty instructions. No thread of ours, and none of CPython's, is ever cancelled.
+//! sixty instructions. No thread of ours, and none of CPython's, is ever cancelled. Elsewhere than on Linux the C library is
+//! the only way into the kernel that stays the same.
 
-use std::ffi::{c_int, c_long};
+use std::ffi::c_int;
+#[cfg(target_os = "linux")]
+use std::ffi::c_long;
 
 /// recv(2) without flags.
 ///
 /// # Safety
 /// `into` is valid for writes of `room` bytes.
 #[inline]
+#[cfg(target_os = "linux")]
 pub unsafe fn recv(fd: c_int, into: *mut u8, room: usize) -> libc::ssize_t {
     let nobody = std::ptr::null_mut::<libc::sockaddr>();
     let no_size = std::ptr::null_mut::<libc::socklen_t>();
@@ -26,6 +30,7 @@ pub unsafe fn recv(fd: c_int, into: *mut u8, room: usize) -> libc::ssize_t {
 /// # Safety
 /// `from` is valid for reads of `length` bytes.
 #[inline]
+#[cfg(target_os = "linux")]
 pub unsafe fn send(fd: c_int, from: *const u8, length: usize, flags: c_int) -> libc::ssize_t {
     let (fd, flags, none) = (c_long::from(fd), c_long::from(flags), c_long::from(0));
     let peer = std::ptr::null::<libc::sockaddr>();
@@ -39,7 +44,7 @@ pub unsafe fn send(fd: c_int, from: *const u8, length: usize, flags: c_int) -> l
 /// # Safety
 /// `into` is valid for writes of `most` events.
 #[inline]
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub unsafe fn epoll_wait(fd: c_int, into: *mut libc::epoll_event, most: c_int, milliseconds: c_int) -> c_int {
     let (fd, most, wait) = (c_long::from(fd), c_long::from(most), c_long::from(milliseconds));
     // SAFETY: the contract of this function. Arguments are as wide as a register.
@@ -47,7 +52,7 @@ pub unsafe fn epoll_wait(fd: c_int, into: *mut libc::epoll_event, most: c_int, m
     found as c_int
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", not(target_arch = "x86_64")))]
 pub use self::epoll_pwait as epoll_wait;
 
 /// epoll_wait(2) on newer architectures, which have only the call with a set of signals. Without a set it is the
@@ -56,7 +61,7 @@ pub use self::epoll_pwait as epoll_wait;
 /// # Safety
 /// `into` is valid for writes of `most` events.
 #[inline]
-#[cfg(any(test, not(target_arch = "x86_64")))]
+#[cfg(all(target_os = "linux", any(test, not(target_arch = "x86_64"))))]
 pub unsafe fn epoll_pwait(
     fd: c_int,
     into: *mut libc::epoll_event,
@@ -71,7 +76,29 @@ pub unsafe fn epoll_pwait(
     found as c_int
 }
 
-#[cfg(test)]
+/// recv(2) without flags.
+///
+/// # Safety
+/// `into` is valid for writes of `room` bytes.
+#[inline]
+#[cfg(not(target_os = "linux"))]
+pub unsafe fn recv(fd: c_int, into: *mut u8, room: usize) -> libc::ssize_t {
+    // SAFETY: the contract of this function.
+    unsafe { libc::recv(fd, into.cast(), room, 0) }
+}
+
+/// send(2).
+///
+/// # Safety
+/// `from` is valid for reads of `length` bytes.
+#[inline]
+#[cfg(not(target_os = "linux"))]
+pub unsafe fn send(fd: c_int, from: *const u8, length: usize, flags: c_int) -> libc::ssize_t {
+    // SAFETY: the contract of this function.
+    unsafe { libc::send(fd, from.cast(), length, flags) }
+}
+
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::io::{self, Read, Write};
     use std::os::fd::AsRawFd;

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use super::close_on_fork::CloseOnFork;
+use super::poll_event::PollEvent;
 use super::{check, direct};
 
 /// How many events one wait may bring. A full batch only means that the next wait is near.
@@ -11,16 +12,6 @@ const BATCH: usize = 512;
 
 const EDGE: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
 const LEVEL: u32 = libc::EPOLLIN as u32;
-
-/// What epoll said of one token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PollEvent {
-    pub token: u64,
-    pub readable: bool,
-    pub writable: bool,
-    /// The peer has ended its side, or the connection broke.
-    pub hung_up: bool,
-}
 
 /// Room for one batch, and how far it has been looked at.
 pub struct PollEvents {

@@ -315,6 +315,7 @@ pub fn read_some(file: BorrowedFd<'_>, into: &mut [u8], offset: u64) -> io::Resu
 }
 
 /// Whether the byte at a place can be read at once.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "no system but Linux says so much"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Memory {
     Has,

@@ -18,6 +18,21 @@ pub const NOTE_BYTES: usize = 16 * 1024;
 /// Room for the header of one descriptor, and more than enough.
 const CONTROL: usize = 64;
 
+/// A descriptor that arrives is closed on exec from the beginning on, ...
+#[cfg(target_os = "linux")]
+const CLOSED_ON_EXEC: libc::c_int = libc::MSG_CMSG_CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const CLOSED_ON_EXEC: libc::c_int = 0;
+
+/// ... or from here on, where the system has no such flag.
+fn closed_on_exec(fd: RawFd) -> RawFd {
+    if cfg!(not(target_os = "linux")) && fd >= 0 {
+        // SAFETY: numbers only.
+        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+    fd
+}
+
 /// Both ends: a socket pair of sequenced packets.
 #[derive(Debug)]
 pub struct Handoff {
@@ -112,12 +127,12 @@ impl Handoff {
         let mut piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: NOTE_BYTES };
         let mut control = Control([0; CONTROL]);
         let mut header = message(&mut piece, &mut control, CONTROL);
-        let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+        let flags = libc::MSG_DONTWAIT | CLOSED_ON_EXEC;
         let mut got = Ok(None);
         let made = CloseOnFork::made(|| {
             // SAFETY: everything that the header points at outlives the call.
             got = check_size(unsafe { libc::recvmsg(self.take.as_raw_fd(), &raw mut header, flags) });
-            if matches!(got, Ok(Some(_))) { descriptor(&header).unwrap_or(-1) } else { -1 }
+            if matches!(got, Ok(Some(_))) { closed_on_exec(descriptor(&header).unwrap_or(-1)) } else { -1 }
         });
         let Some(size) = got? else {
             return Ok((Accepted::Nobody, Vec::new()));
@@ -151,12 +166,17 @@ mod tests {
     use super::*;
     use crate::sys::Address;
 
+    /// What keeps messages apart.
+    #[cfg(target_os = "linux")]
+    const PACKETS: libc::c_int = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    #[cfg(not(target_os = "linux"))]
+    const PACKETS: libc::c_int = libc::SOCK_DGRAM;
+
     fn pair() -> Handoff {
         let mut ends = [0; 2];
         // SAFETY: the kernel writes two descriptors, which are owned at once.
         let (give, take) = unsafe {
-            let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-            assert_eq!(libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()), 0);
+            assert_eq!(libc::socketpair(libc::AF_UNIX, PACKETS, 0, ends.as_mut_ptr()), 0);
             (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
         };
         Handoff { give: give.into(), take: take.into() }

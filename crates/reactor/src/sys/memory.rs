@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+#[cfg(target_os = "linux")]
+use std::time::Instant;
 
 #[cfg(target_os = "linux")]
 use std::os::raw::{c_int, c_void};

@@ -11,21 +11,27 @@ mod change;
 mod clock;
 mod close_on_fork;
 mod direct;
+#[cfg(target_os = "linux")]
 mod epoll;
 pub mod file;
 mod free_list;
 mod groups;
 mod handoff;
+#[cfg(not(target_os = "linux"))]
+mod kqueue;
 mod memory;
 mod patient;
+mod poll_event;
 mod process;
 mod queues;
 mod random;
 mod slice;
 mod socket;
 mod ticks;
+#[cfg(target_os = "linux")]
 mod timer;
 mod title;
+mod wake_up;
 
 pub use change::{tell_of_change, wait_for_change};
 pub use clock::{
@@ -33,14 +39,18 @@ pub use clock::{
     thread_cpu_ns, wall_seconds, wall_us,
 };
 pub use close_on_fork::{CloseOnFork, forks, has_forked, keep_from_children, release};
-pub use epoll::{Poll, PollEvent, PollEvents};
+#[cfg(target_os = "linux")]
+pub use epoll::{Poll, PollEvents};
 pub use free_list::{FreeList, unbox};
 pub use groups::{Groups, container_memory};
 pub use handoff::{Handoff, NOTE_BYTES};
+#[cfg(not(target_os = "linux"))]
+pub use kqueue::{Poll, PollEvents, Timer, Waker};
 pub use memory::{
     bound_arenas, give_back_code, give_back_memory, own_bytes_again, proportional_bytes, resident_bytes,
 };
 pub use patient::write_within;
+pub use poll_event::PollEvent;
 pub use process::{
     Access, SharedNumbers, Taken, become_subreaper, exit_now, forget_numbers, is_stopped, is_taken_away,
     is_there, stacks_signal, taken, thread_id, write_stderr,
@@ -52,6 +62,7 @@ pub use socket::{
     Accepted, Address, ListenerFd, PIECES, PollFor, Reserve, Sent, Socket, accept, duplicate_file,
     is_readable, is_writable,
 };
+#[cfg(target_os = "linux")]
 pub use timer::{Timer, Waker};
 pub use title::set_title;
 

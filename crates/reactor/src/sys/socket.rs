@@ -5,6 +5,8 @@ use std::io;
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+#[cfg(not(target_os = "linux"))]
+use std::ptr;
 
 use super::close_on_fork::CloseOnFork;
 use super::{check, check_size, direct};
@@ -103,6 +105,12 @@ fn is_ready(fd: BorrowedFd<'_>, events: libc::c_short) -> bool {
 /// The same name and meaning on Linux (3.12) and macOS, with numbers of their own.
 const TCP_NOTSENT_LOWAT: libc::c_int = if cfg!(target_os = "linux") { 25 } else { 0x201 };
 
+/// That the peer has ended its side is told as such, or as something that can be read.
+#[cfg(target_os = "linux")]
+const PEER_ENDED: libc::c_short = libc::POLLRDHUP;
+#[cfg(not(target_os = "linux"))]
+const PEER_ENDED: libc::c_short = 0;
+
 /// How many pieces [`Socket::send_pieces`] takes.
 pub const PIECES: usize = 4;
 
@@ -120,10 +128,9 @@ pub fn accept(listener: &ListenerFd) -> io::Result<Accepted> {
     // SAFETY: all-zero is a valid sockaddr_storage.
     let mut room: libc::sockaddr_storage = unsafe { mem::zeroed() };
     let mut size = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: `room` has `size` bytes and both outlive the call.
     let made = CloseOnFork::made(|| unsafe {
-        libc::accept4(listener.0, (&raw mut room).cast(), &raw mut size, flags)
+        accept_nonblocking(listener.0, (&raw mut room).cast(), &raw mut size)
     });
     let error = match made {
         Ok(fd) => return Ok(Accepted::Connection(Socket { fd }, address(&room))),
@@ -144,6 +151,30 @@ pub fn accept(listener: &ListenerFd) -> io::Result<Accepted> {
             | libc::EOPNOTSUPP,
         ) => Ok(Accepted::Gone),
         _ => Err(error),
+    }
+}
+
+/// accept4(2), or accept(2) and what is set afterwards.
+///
+/// # Safety
+/// As for accept(2): `room` has `size` bytes, and both outlive the call.
+unsafe fn accept_nonblocking(
+    listener: RawFd,
+    room: *mut libc::sockaddr,
+    size: *mut libc::socklen_t,
+) -> libc::c_int {
+    // SAFETY: the contract of this function.
+    #[cfg(target_os = "linux")]
+    return unsafe { libc::accept4(listener, room, size, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) };
+    // SAFETY: the contract of this function; then numbers only, of a descriptor that was just made.
+    #[cfg(not(target_os = "linux"))]
+    unsafe {
+        let fd = libc::accept(listener, room, size);
+        if fd >= 0 {
+            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+            libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK);
+        }
+        fd
     }
 }
 
@@ -253,13 +284,9 @@ impl Socket {
     pub fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Sent> {
         // The kernel moves at most this many bytes a call.
         const MOST: usize = 0x7fff_f000;
-        let mut at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
         loop {
-            // SAFETY: both descriptors are open; `at` outlives the call.
-            let put = unsafe {
-                libc::sendfile(self.fd.as_raw_fd(), file.as_raw_fd(), &raw mut at, count.min(MOST))
-            };
-            match check_size(put) {
+            match check_size(sendfile(self.fd.as_raw_fd(), file.as_raw_fd(), at, count.min(MOST))) {
                 Ok(Some(n)) => return Ok(Sent::Some(n)),
                 Ok(None) => return Ok(Sent::Full),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -274,7 +301,7 @@ impl Socket {
     pub fn wait(&self, what: PollFor, milliseconds: u64, _may_wait: &MayWait) -> io::Result<bool> {
         will_wait(Wait::For("a peer"));
         let events = match what {
-            PollFor::Readable => libc::POLLIN | libc::POLLRDHUP,
+            PollFor::Readable => libc::POLLIN | PEER_ENDED,
             PollFor::Writable => libc::POLLOUT,
         };
         let mut one = libc::pollfd { fd: self.fd.as_raw_fd(), events, revents: 0 };
@@ -353,6 +380,22 @@ impl Socket {
             )
         };
     }
+}
+
+/// sendfile(2): so many bytes of what is at that place of the file, as many as the socket takes; less than zero: errno says why.
+#[cfg(target_os = "linux")]
+fn sendfile(socket: RawFd, file: RawFd, mut at: libc::off_t, count: usize) -> libc::ssize_t {
+    // SAFETY: both are numbers of descriptors; `at` outlives the call.
+    unsafe { libc::sendfile(socket, file, &raw mut at, count) }
+}
+
+/// Here the call says that the socket is full, or that it was interrupted, also where it has sent a part.
+#[cfg(not(target_os = "linux"))]
+fn sendfile(socket: RawFd, file: RawFd, at: libc::off_t, count: usize) -> libc::ssize_t {
+    let mut sent = libc::off_t::try_from(count).unwrap_or(libc::off_t::MAX);
+    // SAFETY: both are numbers of descriptors; `sent` outlives the call, and there are no headers.
+    let result = unsafe { libc::sendfile(file, socket, at, &raw mut sent, ptr::null_mut(), 0) };
+    if result < 0 && sent == 0 { -1 } else { libc::ssize_t::try_from(sent).unwrap_or(0) }
 }
 
 impl AsFd for Socket {

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use super::close_on_fork::CloseOnFork;
+use super::wake_up::wait_for;
 
 fn read_counter(fd: &CloseOnFork) {
     let mut counter = 0u64;
@@ -85,17 +86,7 @@ impl Waker {
     /// Waits until it is used, or until another descriptor can be read, or so many
     /// milliseconds; none: as long as it takes. For a thread that does nothing else.
     pub fn wait(&self, other: Option<RawFd>, milliseconds: Option<u64>) {
-        // poll(2) passes over a descriptor below zero.
-        let mut both = [self.fd.as_raw_fd(), other.unwrap_or(-1)].map(|fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        });
-        let wait = milliseconds.map_or(-1, |wait| libc::c_int::try_from(wait).unwrap_or(libc::c_int::MAX));
-        // SAFETY: two valid entries, and the count says two. Whatever ends the wait, the caller
-        // looks at what there is.
-        unsafe { libc::poll(both.as_mut_ptr(), 2, wait) };
-        if both[0].revents != 0 {
+        if wait_for(self.fd.as_raw_fd(), other, milliseconds) {
             self.clear();
         }
     }
