@@ -4,31 +4,26 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use super::close_on_fork::CloseOnFork;
-use super::poll_event::PollEvent;
+use super::poll_event::{Batch, PollEvent};
 use super::{check, direct};
-
-/// How many events one wait may bring. A full batch only means that the next wait is near.
-const BATCH: usize = 512;
 
 const EDGE: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
 const LEVEL: u32 = libc::EPOLLIN as u32;
 
 /// Room for one batch, and how far it has been looked at.
 pub struct PollEvents {
-    room: Vec<libc::epoll_event>,
-    next: usize,
+    batch: Batch<libc::epoll_event>,
 }
 
 impl PollEvents {
     pub fn new() -> Self {
-        Self { room: Vec::with_capacity(BATCH), next: 0 }
+        Self { batch: Batch::new() }
     }
 
     /// The next event of the batch.
     #[inline]
     pub fn take_next(&mut self) -> Option<PollEvent> {
-        let event = *self.room.get(self.next)?;
-        self.next += 1;
+        let event = self.batch.take_next()?;
         let bits = event.events;
         let broken = bits & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
         Some(PollEvent {
@@ -86,27 +81,9 @@ impl Poll {
 
     /// Waits for a batch; -1 waits without end, 0 only looks. Interrupted: an empty batch.
     pub fn wait(&self, into: &mut PollEvents, milliseconds: i32) -> io::Result<usize> {
-        into.room.clear();
-        into.next = 0;
-        // SAFETY: the room has BATCH entries of capacity, which is the count given.
-        let found = unsafe {
-            direct::epoll_wait(
-                self.fd.as_raw_fd(),
-                into.room.as_mut_ptr(),
-                BATCH as libc::c_int,
-                milliseconds,
-            )
-        };
-        match usize::try_from(found) {
-            Ok(found) => {
-                // SAFETY: the kernel has filled that many entries, at most BATCH.
-                unsafe { into.room.set_len(found) };
-                Ok(found)
-            }
-            Err(_) => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-                error => Err(error),
-            },
+        // SAFETY: the call fills that room, and says how much of it.
+        unsafe {
+            into.batch.fill(|room, most| direct::epoll_wait(self.fd.as_raw_fd(), room, most, milliseconds))
         }
     }
 }

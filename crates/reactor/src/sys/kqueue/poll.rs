@@ -6,16 +6,12 @@ use std::ptr;
 
 use super::super::check;
 use super::super::close_on_fork::CloseOnFork;
-use super::super::poll_event::PollEvent;
+use super::super::poll_event::{Batch, PollEvent};
 use super::{change, queue};
-
-/// How many events one wait may bring. A full batch only means that the next wait is near.
-const BATCH: usize = 512;
 
 /// Room for one batch, and how far it has been looked at.
 pub struct PollEvents {
-    room: Vec<libc::kevent>,
-    next: usize,
+    batch: Batch<libc::kevent>,
 }
 
 // SAFETY: the pointers in it are tokens, which nobody follows.
@@ -23,14 +19,13 @@ unsafe impl Send for PollEvents {}
 
 impl PollEvents {
     pub fn new() -> Self {
-        Self { room: Vec::with_capacity(BATCH), next: 0 }
+        Self { batch: Batch::new() }
     }
 
     /// The next event of the batch. Of a descriptor that can be read and written there are two.
     #[inline]
     pub fn take_next(&mut self) -> Option<PollEvent> {
-        let event = *self.room.get(self.next)?;
-        self.next += 1;
+        let event = self.batch.take_next()?;
         let filter = event.filter;
         Some(PollEvent {
             token: event.udata.addr() as u64,
@@ -97,28 +92,14 @@ impl Poll {
 
     /// Waits for a batch; -1 waits without end, 0 only looks. Interrupted: an empty batch.
     pub fn wait(&self, into: &mut PollEvents, milliseconds: i32) -> io::Result<usize> {
-        into.room.clear();
-        into.next = 0;
         let wait = u32::try_from(milliseconds).ok().map(|milliseconds| libc::timespec {
             tv_sec: libc::time_t::from(milliseconds / 1000),
             tv_nsec: libc::c_long::from(milliseconds % 1000 * 1_000_000),
         });
         let wait = wait.as_ref().map_or(ptr::null(), ptr::from_ref);
-        // SAFETY: the room has BATCH entries of capacity, which is the count given; the time, if any, outlives the call.
-        let found = unsafe {
-            let room = into.room.as_mut_ptr();
-            libc::kevent(self.fd.as_raw_fd(), ptr::null(), 0, room, BATCH as libc::c_int, wait)
-        };
-        match usize::try_from(found) {
-            Ok(found) => {
-                // SAFETY: the kernel has filled that many entries, at most BATCH.
-                unsafe { into.room.set_len(found) };
-                Ok(found)
-            }
-            Err(_) => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-                error => Err(error),
-            },
+        // SAFETY: the call fills that room, and says how much of it; the time, if any, outlives it.
+        unsafe {
+            into.batch.fill(|room, most| libc::kevent(self.fd.as_raw_fd(), ptr::null(), 0, room, most, wait))
         }
     }
 }
