@@ -252,6 +252,14 @@ def test_stacks_show_what_each_request_is_doing(serve: Serve, shop: Shop) -> Non
     assert 'time.sleep(float(environ["QUERY_STRING"]))' in text
 
 
+def test_stacks_of_a_worker_that_takes_its_time_are_its_own(serve: Serve) -> None:
+    # Where others use the processors, half a second is too little to import what writes stacks.
+    server = serve("slow_to_tell:application")
+    code, text = server.order("stacks")
+    assert code == 0 and "which waits for the supervisor's word" in text
+    assert "its interpreter does not let it answer" not in text
+
+
 def test_gunicorns_signals_add_and_remove_workers(serve: Serve, shop: Shop) -> None:
     server = serve("shop", cwd=shop())
     os.kill(server.pid, signal.SIGTTIN)

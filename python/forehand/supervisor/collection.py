@@ -52,6 +52,9 @@ class Collection:
             self.take(child, text)
         self.look(time.monotonic())
 
+    def heard(self, child: Child) -> None:
+        """One worker says that it has begun to answer."""
+
     def look(self, now: float) -> None:
         """Is it complete, or have they taken too long?"""
         assert self.supervisor.children is not None

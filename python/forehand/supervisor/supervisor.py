@@ -79,6 +79,9 @@ if TYPE_CHECKING:
         def came(self, child: Child, text: str) -> None:
             """Take one worker's answer."""
 
+        def heard(self, child: Child) -> None:
+            """One worker has begun to answer."""
+
 
 #: Signals that a process brings upon itself.
 FAULTS = (SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV)
@@ -362,6 +365,9 @@ class Supervisor:
                 if not self.advised:
                     log.write("info", text)
                 self.advised = True
+            elif word == "heard":
+                for collection in [one for one in self.collections if one.word == text]:
+                    collection.heard(child)
             elif word == "routes":
                 log.write("info", f"worker {child.number}: routes that grew most: {text}")
             else:

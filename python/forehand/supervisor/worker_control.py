@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 LOOK, LONGEST_LOOK = 20.0, 250.0
 #: Orders whose answer goes to a descriptor that comes with them.
 ANSWERED = ("profile", "heap")
+#: Orders of which it is said first that they are heard: to carry them out takes modules to be imported, and a machine
+#: that is busy is not an interpreter that is stuck.
+HEARD = ("stacks",)
 
 
 class WorkerControl:
@@ -105,6 +108,8 @@ class WorkerControl:
         ]
 
     def _carry_out(self, word: str, text: str, fd: int) -> None:
+        if word in HEARD:
+            self.channel.tell("heard", word)
         if word not in ANSWERED:
             getattr(self, f"_{word}")()
         elif fd >= 0:
