@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from serving import PATIENCE, Serving, read_reply
+from serving import HERE, PATIENCE, PYTHON, Serving, read_reply
 
 pytestmark = pytest.mark.apart
 
@@ -82,6 +82,18 @@ def test_after_a_storm_of_kills_reloads_and_upgrades_it_serves_as_before(
 def done(answer: tuple[int, str]) -> tuple[int, str] | None:
     """An order's answer, once the server is there to give it: an upgrade takes a moment."""
     return answer if answer[0] == 0 else None
+
+
+def test_a_preloaded_worker_that_dies_at_birth_is_replaced(serve: Serve) -> None:
+    program = (PYTHON, str(HERE / "apps/dies_at_birth.py"))
+    server = serve("dies_at_birth:application", "--preload", program=program)
+    assert server.order("workers", "2")[0] == 0
+
+    def ready() -> list[int]:
+        return [worker["worker"] for worker in server.status()["workers"] if worker["state"] == "ready"]
+
+    server.until(lambda: ready() == [1, 3])
+    assert "worker 2 was ended by signal 9" in server.log()
 
 
 def test_nobody_is_left_behind_when_everything_is_killed_at_once(serve: Serve, shop: Shop) -> None:

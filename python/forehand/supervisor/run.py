@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from forehand.listen import Listener
+    from forehand.supervisor.children import Child
     from forehand.supervisor.control import Client
 
 #: How often workers' memory is looked at, where it is limited (`max_worker_memory`).
@@ -202,7 +203,7 @@ class Loop(Supervisor):
                 return
             if pid == 0:
                 return
-            child = self.children.by_pid(pid)
+            child = self.children.by_pid(pid) or self._just_born(pid)
             if child is not None:
                 # Its last words may still be in the line.
                 if child.channel.open and child.channel.fd in self.readers:
@@ -212,6 +213,15 @@ class Loop(Supervisor):
                 self.other_processes.pop(pid)(status)
             else:
                 self.template_gone(pid, status, used.ru_maxrss)
+
+    def _just_born(self, pid: int) -> Child | None:
+        """The child that a process is which a template process has made, and whose word of that may be unread: it came
+        after the last look, and the process has ended since."""
+        assert self.children is not None
+        for child in list(self.children.all.values()):
+            if not child.pid and child.channel.open and child.channel.fd in self.readers:
+                self.on_child(child)
+        return self.children.by_pid(pid)
 
     def _look_at_memory(self, now: float) -> None:
         from forehand.supervisor import memory
