@@ -1,6 +1,7 @@
 //! The only place with system calls: one small file per kind, one documented name each.
 //!
-//! A port to another system writes these names again:
+//! A port to another system writes these names again (`epoll.rs` and `timer.rs` have the first four for Linux, `kqueue.rs` for macOS;
+//! elsewhere a file has both, or says what a system lacks):
 //! `Poll`, `PollEvents`, `PollEvent` (readiness), `Timer` (one absolute deadline that the
 //! set reports), `Waker` (a wake-up that the set reports), `Socket` (non-blocking bytes),
 //! `accept`, `Handoff` (connections between processes), `Reserve`, `monotonic_ms`, `monotonic_ns` and `compare_clocks`, `wall_seconds`, `random` (what nobody knows before), `SharedNumbers`, `forget_numbers`, `wait_for_change` and `tell_of_change` (memory between processes), `thread_id`,
