@@ -14,6 +14,11 @@ use wire::Millis;
 
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex, Ordering, lock, one_order};
 
+/// A thread that has not come back is told of so much later at most, where its worker is replaced at a bad moment otherwise, ...
+const PATIENCE_MS: Millis = 2_000;
+/// ... and so often it is looked whether that is over.
+const AGAIN_MS: Millis = 20;
+
 const OPEN: u8 = 0;
 const ANSWERED: u8 = 1;
 const OVERDUE: u8 = 2;
@@ -149,8 +154,9 @@ impl<R> Claims<R> {
     }
 
     /// Goes through all: what becomes overdue, and what has not come back `grace` milliseconds later. These begin when that is
-    /// found: where the whole process has stood still meanwhile (`docker pause`), its thread has had no chance before.
-    pub fn look(&self, now: Millis, grace: Millis, passed: &mut impl Passed<R>) {
+    /// found: where the whole process has stood still meanwhile (`docker pause`), its thread has had no chance before. `bad_moment`: who
+    /// has not come back is better told of later, [`PATIENCE_MS`] later at most.
+    pub fn look(&self, now: Millis, grace: Millis, bad_moment: bool, passed: &mut impl Passed<R>) {
         let mut next = Millis::MAX;
         let open = lock(&self.open);
         for claim in open.iter() {
@@ -170,6 +176,8 @@ impl<R> Claims<R> {
             let last = claim.overdue_at.load(Ordering::Relaxed) + grace;
             if last > now {
                 next = next.min(last);
+            } else if bad_moment && last + PATIENCE_MS > now {
+                next = next.min((now + AGAIN_MS).min(last + PATIENCE_MS));
             } else if claim.lost.load(Ordering::Acquire)
                 // A thread that has begun since has found that it is overdue, and is on its way back.
                 && !claim.escalated.swap(true, Ordering::AcqRel)
@@ -205,8 +213,12 @@ mod tests {
     }
 
     fn looked(claims: &Claims<()>, now: Millis) -> Vec<&'static str> {
+        looked_at(claims, now, false)
+    }
+
+    fn looked_at(claims: &Claims<()>, now: Millis, bad_moment: bool) -> Vec<&'static str> {
         let mut found = Found::default();
-        claims.look(now, 50, &mut found);
+        claims.look(now, 50, bad_moment, &mut found);
         found.0
     }
 
@@ -225,6 +237,29 @@ mod tests {
             assert_eq!(looked(&claims, now), found, "request_timeout_grace at {now}");
             assert_eq!(looked(&claims, now + 100).len(), usize::from(now < 150), "told once");
         }
+    }
+
+    #[test]
+    fn a_bad_moment_is_waited_for_to_pass_and_not_for_long() {
+        let begun = || {
+            let claims = Claims::default();
+            claims.issue((), 100).begin(1);
+            assert_eq!(looked_at(&claims, 100, true), ["overdue"], "its client is answered at once");
+            claims
+        };
+        for (now, next, found) in [
+            (149, 150, vec![]),
+            (150, 170, vec![]),
+            (2_149, 2_150, vec![]),
+            (2_150, Millis::MAX, vec!["ignored"]),
+        ] {
+            let claims = begun();
+            assert_eq!((looked_at(&claims, now, true), claims.next()), (found, next), "PATIENCE_MS at {now}");
+        }
+        let claims = begun();
+        assert_eq!(looked_at(&claims, 150, true), [""; 0]);
+        assert_eq!(looked_at(&claims, 170, false), ["ignored"], "it is over");
+        assert_eq!(looked_at(&claims, 190, true), [""; 0], "told once");
     }
 
     #[test]

@@ -301,13 +301,17 @@ impl Engine {
 
     /// Answers requests whose deadlines have come. `now` in monotonic milliseconds.
     pub(crate) fn answer_overdue(&self, now: u64) {
+        if now < self.deadlines.next() {
+            return;
+        }
         let telling = Telling {
             server_header: &self.config.server_header,
             request_id: self.config.request_id.as_ref(),
             counters: &self.counters,
             log: &self.log,
         };
-        for line in self.deadlines.look(&telling, self.config.limits.request_timeout_grace, now) {
+        let grace = self.config.limits.request_timeout_grace;
+        for line in self.deadlines.look(&telling, grace, self.is_bad_moment_to_be_replaced(now), now) {
             self.report(&line);
         }
     }

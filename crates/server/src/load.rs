@@ -7,7 +7,7 @@ use wire::Millis;
 
 use crate::engine::{Engine, Stage};
 use crate::rows::LEAVING;
-use crate::scoreboard::Field;
+use crate::scoreboard::{Field, Scoreboard};
 
 /// A thread keeps the interpreter: nothing is done here before it lets go.
 const HELD: u64 = 300;
@@ -132,6 +132,13 @@ impl Engine {
     /// other worker has one.
     pub(crate) fn nobody_is_free(&self) -> bool {
         self.config.scoreboard.as_ref().is_none_or(|scoreboard| !scoreboard.somebody_is_freer(FULL))
+    }
+
+    /// True where a thread holds up another worker: a new one, which is to take this one's place, would begin on the processors that are
+    /// left. Not where this one has no free thread: it is needed at once.
+    pub(crate) fn is_bad_moment_to_be_replaced(&self, now: Millis) -> bool {
+        let somebody = |scoreboard: &Scoreboard| scoreboard.somebody_is_strained(FULL);
+        self.config.scoreboard.as_ref().is_some_and(somebody) && self.level(now) < FULL
     }
 
     /// This worker is on its way out.

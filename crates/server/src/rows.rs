@@ -218,6 +218,11 @@ impl<P: Page> Rows<P> {
         })
     }
 
+    /// True while one thread holds up another worker that is more willing than `level`.
+    pub fn somebody_is_strained(&self, level: u64) -> bool {
+        self.anybody_where(level, |field| field(Field::Strained) == 1)
+    }
+
     /// True where this worker's event loop was held up lately.
     pub fn was_held_lately(&self) -> bool {
         held_lately(self.of(self.row, Field::LoopHeld), self.page.now())

@@ -300,7 +300,7 @@ fn a_deadline_answers_its_own_stream_in_its_exchanges_place() {
     begun.write(&mut open, b"part", &engine).expect("a peer");
     let telling =
         Telling { server_header: b"", request_id: None, counters: &engine.counters, log: &engine.log };
-    let ignored = engine.deadlines.look(&telling, 0, monotonic_ms() + 1000);
+    let ignored = engine.deadlines.look(&telling, 0, false, monotonic_ms() + 1000);
     assert_eq!(ignored, Vec::<String>::new(), "no thread is in them");
     assert!(late.whole(&mut builder(), b"too late", &engine).is_err());
     assert!(begun.write(&mut open, b"more", &engine).is_err(), "its client was told that it is cut");

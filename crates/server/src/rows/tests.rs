@@ -83,6 +83,19 @@ fn a_worker_whose_loop_was_held_up_lately_is_no_better_place() {
 }
 
 #[test]
+fn one_thread_that_holds_up_another_worker_is_known_there_and_all_threads_inside_are_not_that() {
+    for (own, said, is) in [
+        (0, vec![(Field::Strained, 1), (Field::Level, 199)], true),
+        (0, vec![(Field::Strained, 1), (Field::Level, 200)], false),
+        (0, vec![(Field::Strained, 0), (Field::Level, 38)], false),
+        (0, vec![(Field::Strained, 2), (Field::Level, 38)], false),
+        (2, vec![(Field::Strained, 1), (Field::Level, 38)], false),
+    ] {
+        assert_eq!(two(own, &[], &said).somebody_is_strained(200), is, "{own} {said:?}");
+    }
+}
+
+#[test]
 fn new_connections_are_drawn_by_who_was_held_up_more_often_and_of_two_alike_by_the_first() {
     for (first, last, drawn_to_first, drawn_to_last) in [
         (0, 0, false, false),

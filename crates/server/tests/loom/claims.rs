@@ -123,7 +123,7 @@ fn a_client_reads_the_reply_or_the_refusal() {
         let claim = server.claims.issue(Arc::clone(&request), DEADLINE);
         let theirs = Arc::clone(&server);
         let worker = thread::spawn(move || theirs.play(&claim));
-        server.claims.look(DEADLINE, GRACE, &mut Hands(&server));
+        server.claims.look(DEADLINE, GRACE, false, &mut Hands(&server));
         let overdue_inside = worker.join().unwrap();
         server.check(&request, overdue_inside);
     });
@@ -144,7 +144,7 @@ fn a_thread_is_interrupted_inside_its_request_and_not_in_its_next_one() {
             assert!(!theirs.play(&next_claim), "a request that has time is overdue");
             overdue_inside
         });
-        let watchdog = thread::spawn(move || others.claims.look(DEADLINE, GRACE, &mut Hands(&others)));
+        let watchdog = thread::spawn(move || others.claims.look(DEADLINE, GRACE, false, &mut Hands(&others)));
         server.interrupt();
         let overdue_inside = worker.join().unwrap();
         watchdog.join().unwrap();
@@ -162,13 +162,13 @@ fn one_that_stays_through_its_grace_is_told_of_once() {
         let claim = server.claims.issue(Arc::clone(&request), DEADLINE);
         let (theirs, played) = (Arc::clone(&server), Arc::clone(&claim));
         let worker = thread::spawn(move || theirs.play(&played));
-        server.claims.look(DEADLINE, GRACE, &mut Hands(&server));
+        server.claims.look(DEADLINE, GRACE, false, &mut Hands(&server));
         if claim.is_overdue() {
             assert_eq!(server.claims.next(), DEADLINE + GRACE, "nobody looks when the grace has passed");
         }
         // Others' deadlines have the table looked at again and again.
         for _ in 0..2 {
-            server.claims.look(DEADLINE + GRACE, GRACE, &mut Hands(&server));
+            server.claims.look(DEADLINE + GRACE, GRACE, false, &mut Hands(&server));
         }
         let stays = server.interpreter.lock().unwrap().inside == Some(claim.serial);
         if stays && request.told.load(Ordering::Relaxed) != 0 {
@@ -186,10 +186,10 @@ fn the_watchdog_knows_of_each_deadline_that_is_issued_while_it_looks() {
         let earlier = server.claims.issue(Arc::default(), LATER + 1);
         let theirs = Arc::clone(&server);
         let loops = thread::spawn(move || theirs.claims.issue(Arc::default(), LATER));
-        server.claims.look(DEADLINE, GRACE, &mut Hands(&server));
+        server.claims.look(DEADLINE, GRACE, false, &mut Hands(&server));
         let claim = loops.join().unwrap();
         assert!(server.claims.next() <= LATER, "a deadline is forgotten");
-        server.claims.look(LATER + 1, GRACE, &mut Hands(&server));
+        server.claims.look(LATER + 1, GRACE, false, &mut Hands(&server));
         assert!(earlier.is_overdue() && claim.is_overdue(), "a request is lost from the table");
         for (done, left) in [(claim, 1), (earlier, 0)] {
             server.claims.complete(&done);
