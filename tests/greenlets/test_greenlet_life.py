@@ -300,19 +300,21 @@ SERVES = """
         start_response("200 OK", [("Content-Type", "text/plain")])
         return [b"served"]
 
-    forehand.serve(application, bind=["127.0.0.1:{port}"], worker_class="gevent")
+    forehand.serve(application, bind=["127.0.0.1:0"], worker_class="gevent")
 """
 
 
 def test_a_program_that_has_patched_can_serve() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    code = textwrap.dedent(SERVES.format(first="from gevent import monkey; monkey.patch_all()", port=port))
+    code = textwrap.dedent(SERVES.format(first="from gevent import monkey; monkey.patch_all()"))
     process = subprocess.Popen([PYTHON, "-c", code], stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr
-        while "Ctrl-C stops" not in (line := process.stderr.readline()):
-            assert line, "it ended"
+        said = ""
+        while "Ctrl-C stops" not in said:
+            line = process.stderr.readline()
+            assert line, f"it ended: {said}"
+            said += line
+        port = int(re.findall(r"http://127\.0\.0\.1:(\d+)", said)[0])
         with socket.create_connection(("127.0.0.1", port), PATIENCE) as sock:
             sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
             assert read_all(sock).endswith(b"served")
@@ -325,7 +327,7 @@ def test_a_program_that_has_patched_can_serve() -> None:
 
 
 def test_a_program_that_has_not_patched_is_told_to() -> None:
-    code = textwrap.dedent(SERVES.format(first="", port=0))
+    code = textwrap.dedent(SERVES.format(first=""))
     done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     assert "gevent has patched nothing" in done.stderr
