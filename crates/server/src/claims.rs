@@ -176,13 +176,13 @@ impl<R> Claims<R> {
             let last = claim.overdue_at.load(Ordering::Relaxed) + grace;
             if last > now {
                 next = next.min(last);
-            } else if bad_moment && last + PATIENCE_MS > now {
-                next = next.min((now + AGAIN_MS).min(last + PATIENCE_MS));
-            } else if claim.lost.load(Ordering::Acquire)
+            } else if claim.lost.load(Ordering::Acquire) && !claim.escalated.load(Ordering::Acquire) {
+                if bad_moment && last + PATIENCE_MS > now {
+                    next = next.min((now + AGAIN_MS).min(last + PATIENCE_MS));
                 // A thread that has begun since has found that it is overdue, and is on its way back.
-                && !claim.escalated.swap(true, Ordering::AcqRel)
-            {
-                passed.ignored(claim);
+                } else if !claim.escalated.swap(true, Ordering::AcqRel) {
+                    passed.ignored(claim);
+                }
             }
         }
         // Stored while the list is locked: one that is issued now lowers it again.
@@ -259,7 +259,15 @@ mod tests {
         let claims = begun();
         assert_eq!(looked_at(&claims, 150, true), [""; 0]);
         assert_eq!(looked_at(&claims, 170, false), ["ignored"], "it is over");
-        assert_eq!(looked_at(&claims, 190, true), [""; 0], "told once");
+        assert_eq!((looked_at(&claims, 190, true), claims.next()), (vec![], Millis::MAX), "told once");
+        let queued = Claims::default();
+        queued.issue((), 100);
+        assert_eq!(looked_at(&queued, 100, true), ["overdue"]);
+        assert_eq!(
+            (looked_at(&queued, 150, true), queued.next()),
+            (vec![], Millis::MAX),
+            "no thread is in it"
+        );
     }
 
     #[test]

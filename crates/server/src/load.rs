@@ -76,6 +76,11 @@ impl Doing {
     }
 }
 
+/// A worker at that level still serves, so that it may be replaced a little later.
+fn can_wait(level: u64) -> bool {
+    level < FULL
+}
+
 impl Engine {
     /// How unwilling this worker is: 0 is idle. Steps are wide, so that workers that are busy
     /// alike do not step back for one another.
@@ -138,7 +143,7 @@ impl Engine {
     /// left. Not where this one has no free thread: it is needed at once.
     pub(crate) fn is_bad_moment_to_be_replaced(&self, now: Millis) -> bool {
         let somebody = |scoreboard: &Scoreboard| scoreboard.somebody_is_strained(FULL);
-        self.config.scoreboard.as_ref().is_some_and(somebody) && self.level(now) < FULL
+        self.config.scoreboard.as_ref().is_some_and(somebody) && can_wait(self.level(now))
     }
 
     /// This worker is on its way out.
@@ -168,6 +173,19 @@ mod tests {
 
     fn strained(busy: u32) -> Doing {
         Doing { busy, strained: true, ..Doing::default() }
+    }
+
+    #[test]
+    fn a_worker_with_a_lost_thread_can_wait_to_be_replaced_while_it_has_a_free_one() {
+        for (doing, can) in [
+            (Doing { lost: true, ..busy(THREADS) }, true),
+            (Doing { lost: true, ..strained(2) }, true),
+            (Doing { lost: true, full: true, ..busy(THREADS) }, false),
+            (Doing { lost: true, full: true, ..busy(1) }, false),
+            (Doing { lost: true, held: true, ..busy(1) }, false),
+        ] {
+            assert_eq!(can_wait(doing.level()), can, "{doing:?}");
+        }
     }
 
     #[test]
