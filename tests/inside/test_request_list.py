@@ -135,7 +135,8 @@ def test_a_slow_request_is_logged_with_where_its_time_went_and_where_its_thread_
     slow = [one["request"] for one in told(server) if one["phases"]["total"] >= 0.4]
     assert [line.partition(",")[0] for line in lines] == [f"slow request: {request}" for request in slow]
     found = re.fullmatch(
-        r"slow request: GET /sleep/1\.3, 200 after ([\d.]+) s \(.*application [\d.]+, 0\.\d\d of it on a processor\): "
+        r"slow request: GET /sleep/1\.3, 200 after ([\d.]+) s \(.*application [\d.]+, "
+        r"0\.\d\d of it on a processor[^)]*\): "
         r"(\d) of \2 looks found its thread at \S+/phases\.py:(\d+) in application",
         lines[-1],
     )
