@@ -24,6 +24,8 @@ def application(environ, start_response):
         beside = compute(WORK[environ["PATH_INFO"]], float(environ["QUERY_STRING"]))
     elif environ["PATH_INFO"] == "/hold":
         ctypes.PyDLL(None).usleep(int(float(environ["QUERY_STRING"]) * 1e6))  # this does not let go of the interpreter
+    elif environ["PATH_INFO"] == "/rest":
+        time.sleep(float(environ["QUERY_STRING"]))
     text = f"{os.getpid()} {beside}".encode()
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))])
     return [text]

@@ -18,6 +18,8 @@ ONE = ("--workers", "1", "--threads", "8")
 BURN = "/burn?0.05"
 #: The same without the interpreter, and how often it is asked for until that is known.
 HASH, LESSONS = "/hash?0.05", 3
+#: A worker that has two or three requests inside which only wait is not busier than that.
+AT_REST = 8
 #: Too long to be waited for.
 LONG = "/burn?0.3"
 
@@ -164,9 +166,61 @@ def test_clients_leave_before_a_view_that_is_known_to_compute_for_long(serve: Se
     begun.close()
 
 
+def test_what_one_worker_has_found_to_compute_for_long_another_one_knows_before_its_first(
+    serve: Serve, tmp_path: Path
+) -> None:
+    begun = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    begun.bind(str(tmp_path / "begun"))
+    begun.settimeout(PATIENCE)
+    tells = {"COMPUTING_BEGUN": str(tmp_path / "begun")}
+
+    def is_known_there() -> bool:
+        """With a server of its own each time: from its second one on a worker knows by itself."""
+        served = serve("computing", "--workers", "2", "--threads", "8", "--log-level", "debug", env=tells)
+        here, there = kept_by_each(served, 3)
+        # Something slow is inside: else nothing is measured.
+        for kept in (here, there):
+            ask(kept.pop(), "/rest?600")
+
+        def shorts_beside_a_long_one(kept: list[socket.socket]) -> tuple[int, set[int]]:
+            ask(kept[0], LONG)
+            begun.recv(16)
+            beside = {reply(ask(kept[1], "/"))[0] for _ in range(3)}
+            return reply(kept[0])[0], beside
+
+        def is_told() -> bool:
+            shorts_beside_a_long_one(here)
+            return "GET /burn computes for 3" in served.log()
+
+        def nothing_computes() -> bool:
+            return all(one["strained"] == 0 and one["level"] < AT_REST for one in served.status()["workers"])
+
+        served.until(is_told, patience=6 * PATIENCE)
+        # Until then nobody would leave for there.
+        served.until(nothing_computes)
+        computes, beside = shorts_beside_a_long_one(there)
+        served.kill()
+        return computes not in beside
+
+    assert any(is_known_there() for _ in range(5))
+    begun.close()
+
+
 def all_are_told(served: Serving) -> bool:
     counted = served.counters()
     return counted["requests_handed_over"] == counted["requests_taken_over"] >= 1
+
+
+def kept_by_each(served: Serving, count: int) -> list[list[socket.socket]]:
+    """So many idle connections of each of two workers: they are asked for while others are busy."""
+    while True:
+        kept: dict[int, list[socket.socket]] = {}
+        for sock in [ask(served.connect(), "/rest?0.3") for _ in range(4 * count)]:
+            kept.setdefault(reply(sock)[0], []).append(sock)
+        if len(kept) == 2 and all(len(socks) >= count for socks in kept.values()):
+            return [socks[:count] for socks in kept.values()]
+        for sock in (sock for socks in kept.values() for sock in socks):
+            sock.close()
 
 
 def kept_by_one(served: Serving) -> list[socket.socket]:

@@ -67,6 +67,8 @@ pub(crate) struct Requests {
     /// Whose request the last one was that began at the front, where clients take turns.
     front_share: u8,
     told: Told,
+    /// Up to which news it has heard of routes that compute for long with other workers.
+    long_calls_heard: u64,
     /// When it was said who waits; none: that nobody does.
     said_to_wait: Option<Millis>,
     /// When somebody was chosen the last time, in microseconds, while there are lanes.
@@ -93,6 +95,12 @@ impl Requests {
         let (quick, used) = (&engine.config.quick_routes, &engine.config.used_by_routes);
         quick.iter().for_each(|(name, mean_us)| lanes.learn(name, *mean_us, 0));
         used.iter().for_each(|(name, used_us)| lanes.learn_used(name, *used_us, 0));
+        // First: what is told meanwhile is heard once more.
+        let long_calls = engine.config.bell.as_ref().map(|bell| bell.long_calls());
+        let long_calls_heard = long_calls.map_or(0, |calls| calls.told());
+        for (name, used_us) in long_calls.iter().flat_map(|calls| calls.all()) {
+            lanes.learn_used(&name, used_us, 0);
+        }
         let (files, probes) = (Files::new(&engine)?.map(Box::new), Probes::new(&engine).map(Box::new));
         Ok(Self {
             natively: files.is_some() || probes.is_some(),
@@ -108,6 +116,7 @@ impl Requests {
             front_end: End::Oldest,
             front_share: 0,
             told: Told::default(),
+            long_calls_heard,
             said_to_wait: None,
             chosen_us: 0,
             engine,

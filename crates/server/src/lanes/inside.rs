@@ -175,6 +175,11 @@ impl Lanes {
         }
     }
 
+    /// What other workers should know, once: the name of a route that was found to compute for long, and for how long.
+    pub fn take_news(&mut self) -> Option<(Box<str>, Micros)> {
+        self.routes.take_news()
+    }
+
     /// How many calls are inside that are taken to compute.
     #[inline]
     pub fn computing(&self) -> u32 {

@@ -167,6 +167,7 @@ pub struct Routes {
     refused: VecDeque<(u16, u64)>,
     /// Places of those with calls that take long.
     long: Vec<u16>,
+    news: Option<(Box<str>, Micros)>,
     /// Keyed, so that nobody can choose which routes are taken for one another.
     hasher: RandomState,
     text: Vec<u8>,
@@ -343,10 +344,21 @@ impl Routes {
     }
 
     /// A call has used so much of a processor; others were found to wait for the interpreter meanwhile.
+    #[inline(never)]
     pub fn used_cpu(&mut self, place: u16, used_us: Micros, held_up: bool) {
-        if let Some(route) = self.at(place) {
-            route.used.add(used_us, held_up);
+        let Some(route) = self.routes.get_mut(usize::from(place)).and_then(Option::as_mut) else { return };
+        let before = route.used.computes();
+        route.used.add(used_us, held_up);
+        if let Computes::Long(us) = route.used.computes()
+            && !matches!(before, Computes::Long(_))
+        {
+            self.news = Some((route.name.clone(), us.into()));
         }
+    }
+
+    /// A route whose calls have shown that they compute for long, where nobody knew, and how much they use on average: told once.
+    pub fn take_news(&mut self) -> Option<(Box<str>, Micros)> {
+        self.news.take()
     }
 
     /// A route has been refused with its first call.

@@ -42,6 +42,7 @@ impl Requests {
         self.chosen_us = now_us;
         self.lanes.set_threads(self.engine.threads());
         self.teach_lanes(poller, now_us);
+        self.hear_of_long_calls(now_us);
         self.lanes.look(now_us, !self.lined_up.is_empty());
         if !self.lined_up.is_empty() {
             self.measure_lanes(now_us / 1000);
@@ -89,6 +90,20 @@ impl Requests {
             for (name, mean_us) in poller.statistics.quick_routes() {
                 self.lanes.learn(&name, mean_us, now_us);
             }
+        }
+    }
+
+    /// Lanes hear what another worker has found to compute for long: when the first of such calls begins here, its worker's clients
+    /// leave before.
+    fn hear_of_long_calls(&mut self, now_us: u64) {
+        let Some(bell) = &self.engine.config.bell else { return };
+        let told = bell.long_calls().told();
+        if told == self.long_calls_heard {
+            return;
+        }
+        self.long_calls_heard = told;
+        for (name, used_us) in bell.long_calls().all() {
+            self.lanes.learn_used(&name, used_us, now_us);
         }
     }
 
@@ -175,6 +190,14 @@ impl Requests {
             self.engine.computing.ended(used_us.unwrap_or(exchange.lane.computes_us()));
         }
         self.lanes.end(&mut exchange.lane, now_us, outcome, used_us.map(|used_us| (used_us, waited_us)));
+        if let Some((name, used_us)) = self.lanes.take_news()
+            && let Some(bell) = &self.engine.config.bell
+        {
+            self.engine
+                .log
+                .debug(|| format!("{name} computes for {} ms: other workers know", used_us / 1000));
+            bell.long_calls().tell(&name, used_us);
+        }
         self.note_computing();
     }
 

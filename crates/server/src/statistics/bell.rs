@@ -10,6 +10,7 @@ use reactor::sys::{SharedNumbers, tell_of_change};
 use wire::Millis;
 
 use super::layout::{Word, header};
+use super::long_calls::LongCalls;
 
 /// A worker rings so often at most. Who was woken stays awake for longer, and sees what comes meanwhile.
 pub const RING_MS: Millis = 1000;
@@ -36,6 +37,12 @@ impl Bell {
     /// One that is rung in the header of statistics.
     pub(super) fn of(header: SharedNumbers) -> Self {
         Self { header, shown: AtomicU64::new(0), again: AtomicU64::new(0) }
+    }
+
+    /// What workers tell one another of routes that compute for long, in the same header.
+    #[inline]
+    pub fn long_calls(&self) -> LongCalls<'_> {
+        LongCalls::of(self.header.numbers())
     }
 
     /// A worker shows these numbers. True: it has rung.

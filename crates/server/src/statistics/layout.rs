@@ -13,7 +13,7 @@ pub type Word = AtomicU64;
 /// `FHSTATS1`, in the order of bytes of this machine.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"FHSTATS1");
 /// Grows with each change of what follows: who maps numbers that lie otherwise would read nonsense.
-pub const VERSION: u64 = 10;
+pub const VERSION: u64 = 11;
 
 /// Words before the first block; pages begin behind them, also where they have 64 KiB.
 pub const HEADER: usize = 8 * 1024;
@@ -43,6 +43,13 @@ pub mod header {
     pub const EXITS: usize = 64;
     pub const EXIT_COUNT: usize = 32;
     pub const EXIT_TEXT: usize = 7;
+    /// Routes that compute for long (`long_calls.rs`): how many were ever begun to be told of, and how many were; then for the newest
+    /// of them a sequence number, microseconds and a text.
+    pub const LONG_CALLS_BEGUN: usize = 5;
+    pub const LONG_CALLS_TOLD: usize = 6;
+    pub const LONG_CALLS: usize = EXITS + EXIT_COUNT * (EXIT_TEXT + 1);
+    pub const LONG_CALLS_COUNT: usize = 16;
+    pub const LONG_CALLS_WIDTH: usize = 18;
 }
 
 /// What is in a block, one behind the other.
@@ -94,6 +101,7 @@ pub const STOOD_WIDTH: usize = 64;
 pub const STOOD_COUNT: usize = 32;
 
 const _: () = assert!(STOOD + STOOD_COUNT * STOOD_WIDTH <= STRIDE);
+const _: () = assert!(header::LONG_CALLS + header::LONG_CALLS_COUNT * header::LONG_CALLS_WIDTH <= HEADER);
 
 /// The first word of a block.
 pub const fn block_at(block: usize) -> usize {

@@ -15,6 +15,7 @@ pub mod histogram;
 mod kept;
 pub mod known_routes;
 pub mod layout;
+pub mod long_calls;
 mod patterns;
 pub mod phase;
 mod places;
@@ -35,8 +36,7 @@ pub mod totals;
 mod upstream;
 pub mod waiting;
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use reactor::sys::{monotonic_ns, wall_us};
 use wire::{Framing, Head, Version};

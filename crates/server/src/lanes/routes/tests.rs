@@ -372,8 +372,12 @@ fn what_other_workers_have_found_of_calls_holds_until_one_was_measured_here() {
         assert_eq!(route(&routes), (computes, None), "how long its calls take nobody has said");
         routes.used_cpu(place, 300_000, false);
         assert_eq!(route(&routes).0, Computes::No, "it has held up nobody here");
+        assert_eq!(routes.take_news(), None);
         routes.used_cpu(place, 300_000, true);
         assert_eq!(route(&routes).0, Computes::Long(300_000));
+        assert_eq!(routes.take_news(), Some(("GET /orders/*".into(), 300_000)), "others shall know");
+        routes.used_cpu(place, 300_000, true);
+        assert_eq!(routes.take_news(), None, "they do");
         routes.learn_used("GET /orders/*", 5_000, 0);
         assert_eq!(route(&routes).0, Computes::Long(300_000), "what was found here counts");
     }
