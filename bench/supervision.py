@@ -2,6 +2,7 @@
 
     supervision.py crash     a worker is killed each second for a minute, at half load
     supervision.py stuck     endless loops and deadlocks beside others: 504 in time, others unharmed
+    supervision.py machine   the same beside a server in C that has no interpreter: what the machine itself costs
     supervision.py bursts    views of 40 ms of CPU, ten a second, beside others: who moves, and whom it costs what
     supervision.py overload  five times what the server can do, for half a minute
     supervision.py scale     two workers against one, on a view that burns
@@ -42,6 +43,7 @@ BURN = "/burn?0.01"
 WINDOW = 20
 #: Where no worker can give its clients to another.
 STAYING = {"PYTHONPATH": str(HERE / "staying")}
+VERBS = ("crash", "stuck", "machine", "bursts", "overload", "scale", "beside", "memory")
 PEERS = ("gunicorn==27.0.1", "granian==2.8.7", "django>=5,<6")
 
 
@@ -133,6 +135,35 @@ def p99_one_after_the_other_staying(options: tuple[str, ...], seconds: float) ->
         server.kill()
 
 
+class InC:
+    """The server in C behind a port, as much of it as is asked of any other."""
+
+    def __init__(self, port: int):
+        self.port = port
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), 10)
+
+
+def machine(seconds: int) -> dict[str, Any]:
+    """The steady requests of `stuck`, three times in turn: calm, and beside endless loops and deadlocks of a second,
+    one after the other without a pause, by `threads.c`: no thread waits for an interpreter there, and no client
+    leaves for another worker."""
+
+    def measure(port: int) -> dict[str, Any]:
+        server, window, pairs = InC(port), seconds / 6, []
+        for _ in range(3):
+            calm = p99_beside(server, window, rest)
+            pairs.append((calm, p99_beside(server, window, lambda: list(ask_for_stuck(server)))))
+        ratio = statistics.median(beside / calm for calm, beside in pairs)
+        return {"p99_ms_calm_and_beside_one_after_the_other": pairs, "ratio": ratio}
+
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["cc", "-O2", "-pthread", "-o", f"{folder}/threads", str(HERE / "threads.c")], check=True)
+        found: dict[str, Any] = with_server(lambda port: [f"{folder}/threads", str(port)], measure)
+    return found
+
+
 def bursts(seconds: int) -> dict[str, Any]:
     """Views of 40 ms of CPU, ten a second, beside short requests; in turn with the server as it is, and where no worker
     can give its clients to another, in windows of some twenty seconds. After each, how many have moved, and how long
@@ -182,7 +213,7 @@ def rest() -> None:
     time.sleep(1)
 
 
-def p99_beside(server: Serving, seconds: float, trouble: Callable[[], Any]) -> float:
+def p99_beside(server: Serving | InC, seconds: float, trouble: Callable[[], Any]) -> float:
     """The p99 in milliseconds of 600 requests a second: clients that ask five times with half a second in between,
     a tenth of it uploads of 64 KiB; beside them views of two seconds and streams. None may be lost."""
     url = f"http://127.0.0.1:{server.port}"
@@ -221,7 +252,7 @@ def load(plan: dict[str, Any]) -> subprocess.Popen[bytes]:
     return process
 
 
-def ask_for_stuck(server: Serving) -> Iterator[tuple[int, float]]:
+def ask_for_stuck(server: Serving | InC) -> Iterator[tuple[int, float]]:
     """An endless loop, then a deadlock: status, and after how many seconds."""
     for path in ("/spin", "/deadlock"):
         begun = time.monotonic()
@@ -408,7 +439,7 @@ def install(peers: Path) -> None:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("verb", choices=("crash", "stuck", "bursts", "overload", "scale", "beside", "memory"))
+    parser.add_argument("verb", choices=VERBS)
     parser.add_argument("--seconds", type=int, default=0)
     parser.add_argument("--peers", type=Path, default=Path(tempfile.gettempdir()) / "forehand-peers")
     given = parser.parse_args()
@@ -417,6 +448,7 @@ def main() -> int:
     measured: dict[str, Callable[[], dict[str, Any]]] = {
         "crash": lambda: crash(given.seconds or 60),
         "stuck": lambda: stuck(given.seconds or 240),
+        "machine": lambda: machine(given.seconds or 180),
         "bursts": lambda: bursts(given.seconds or 180),
         "overload": lambda: overload(given.seconds or 30),
         "scale": lambda: scale(given.seconds or 20),
