@@ -1,7 +1,8 @@
 """Processes that the lab starts: none is left behind, whenever Ctrl-C comes and however the lab ends.
 
 Python raises KeyboardInterrupt between any two instructions of the main thread: also inside `Popen`, when the process
-runs already and nobody has its name yet, and in the middle of ending one.
+runs already and nobody has its name yet, and in the middle of ending one. And where it can only be dropped: in a
+destructor, or in what is called when an object that something refers to weakly goes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -18,8 +20,46 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 PR_SET_PDEATHSIG = 1
+#: After how many seconds a Ctrl-C that was dropped is told once more: the destructor is over then.
+AGAIN_SECONDS = 0.01
 _libc = ctypes.CDLL(None, use_errno=True)
 _waiting = False
+_once: Once | None = None
+
+
+@contextlib.contextmanager
+def told_again() -> Iterator[None]:
+    """A block, of the main thread, in which a Ctrl-C that Python has dropped is told once more: none is without effect.
+
+    What is raised in a destructor is handed to `sys.unraisablehook` and nothing else comes of it. The hook itself
+    cannot raise either, so that a timer does; if that meets the next destructor, it is told again. SIGALRM is taken
+    for that; children do not inherit the timer.
+    """
+    hook = sys.unraisablehook
+
+    def dropped(what: Any) -> None:
+        if what.exc_type is not None and issubclass(what.exc_type, KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+        else:
+            hook(what)
+
+    sys.unraisablehook = dropped
+    before = signal.signal(signal.SIGALRM, _again)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = hook
+
+
+def _again(number: int, frame: object) -> None:
+    if _once:
+        _once.forget()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # It was SIGTERM or SIGHUP that was dropped, in a script's background.
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager
@@ -59,12 +99,19 @@ class Once:
         self._raised = False
         self._later = False
         self._before: Any = None
+        self._around: Once | None = None
 
     def __enter__(self) -> Self:
+        global _once
         ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         if not (_waiting or ignored) and threading.current_thread() is threading.main_thread():
+            self._around, _once = _once, self
             self._before = signal.signal(signal.SIGINT, self._came)
         return self
+
+    def forget(self) -> None:
+        """What was raised was dropped: the next one is the first."""
+        self._raised = False
 
     def _came(self, number: int, frame: object) -> None:
         if self.over or self._raised:
@@ -74,8 +121,10 @@ class Once:
             raise KeyboardInterrupt
 
     def __exit__(self, kind: object, *_: object) -> None:
+        global _once
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
+            _once = self._around
         if self._later and kind is None:
             raise KeyboardInterrupt
 

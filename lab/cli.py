@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from forehand_lab.children import told_again
 from forehand_lab.problem import INTERRUPTED, MEANINGS, MISSING, USAGE, Problem, near
 
 VERBS = {
@@ -42,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
-        status = _main(given)
+        with told_again():
+            status = _main(given)
         sys.stdout.flush()
         return status
     except Problem as problem:
