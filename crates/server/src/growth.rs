@@ -19,22 +19,20 @@
 use wire::Millis;
 
 pub(crate) use self::advice::Advice;
+pub use self::window::Window;
+use self::window::{ENOUGH, MOST_WINDOWS};
 
 mod advice;
+mod window;
 
 /// Where it begins, unless fewer are allowed.
 pub const START: u32 = 32;
 /// Fewer are not tried.
 pub const LEAST: u32 = 4;
-/// A window in which requests wait: in so many of the looks, ...
-const WAITS: f64 = 0.9;
-/// ... and each for so long, in milliseconds.
-const WAIT_MS: f64 = 5.0;
-/// So many windows say something, if as many requests as that were finished in them; ...
-const WINDOWS: u32 = 2;
-const ENOUGH: u64 = 300;
-/// ... and so many do in any case.
-const MOST_WINDOWS: u32 = 20;
+/// Calls that take long have to end before anything is known of the threads that they were begun with: it is waited for so many times as
+/// long as those before took, but not longer than half a minute.
+const LONG_CALLS: f64 = 1.5;
+const LONGEST_TRIAL_MS: f64 = 30_000.0;
 /// More threads must finish more: so much of the share that is more of them inside. Where threads are what is missing it is
 /// all of it, and where they are not nothing.
 const GAIN: f64 = 0.5;
@@ -59,77 +57,6 @@ const CALLS: u64 = 20;
 /// Of those inside so many are tried.
 const CLOSER: f64 = 0.75;
 
-/// What has happened in one window, or in several.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Window {
-    pub ms: Millis,
-    /// Requests that were finished, of those that have to wait for threads.
-    pub done: u64,
-    /// Of these, those that were answered with 500 or more.
-    pub failed: u64,
-    /// Looks at who waits, in how many of them somebody did, and how many there were in all of them together.
-    pub looks: u64,
-    pub waits: u64,
-    pub waiting: u64,
-    /// Threads that were inside, in all looks together.
-    pub busy: u64,
-    /// None of those that wait has waited for longer, where that is known.
-    pub longest_ms: Option<Millis>,
-    windows: u32,
-}
-
-impl Window {
-    fn add(&mut self, other: &Window) {
-        *self = Window {
-            ms: self.ms + other.ms,
-            done: self.done + other.done,
-            failed: self.failed + other.failed,
-            looks: self.looks + other.looks,
-            waits: self.waits + other.waits,
-            waiting: self.waiting + other.waiting,
-            busy: self.busy + other.busy,
-            longest_ms: self.longest_ms.max(other.longest_ms),
-            windows: self.windows + 1,
-        };
-    }
-
-    /// How long a request waits, in milliseconds, by how many there are and how fast they are done (Little's law): no
-    /// longer than there has been anybody who waits, as in a window that is shorter than a call hardly any is done.
-    pub fn wait_ms(&self) -> f64 {
-        let waiting = self.waiting as f64 / self.looks.max(1) as f64;
-        let wait_ms = waiting * self.ms as f64 / self.done.max(1) as f64;
-        self.longest_ms.map_or(wait_ms, |longest| wait_ms.min(longest as f64))
-    }
-
-    /// Requests wait for threads.
-    pub fn is_pressed(&self) -> bool {
-        self.waits as f64 >= WAITS * self.looks.max(1) as f64 && self.wait_ms() >= WAIT_MS
-    }
-
-    /// Requests a second.
-    fn rate(&self) -> f64 {
-        self.done as f64 * 1000.0 / self.ms.max(1) as f64
-    }
-
-    /// Threads that were inside, on average.
-    fn inside(&self) -> f64 {
-        self.busy as f64 / self.looks.max(1) as f64
-    }
-
-    /// How long a call takes, in milliseconds, by how many are inside and how fast they are done.
-    fn call_ms(&self) -> f64 {
-        self.inside() * self.ms as f64 / self.done.max(1) as f64
-    }
-
-    fn failing(&self) -> f64 {
-        self.failed as f64 / self.done.max(1) as f64
-    }
-
-    fn is_enough(&self) -> bool {
-        self.windows >= WINDOWS && self.done >= ENOUGH || self.windows >= MOST_WINDOWS
-    }
-}
-
 /// What is being tried.
 #[derive(Debug)]
 struct Trial {
@@ -146,6 +73,20 @@ impl Trial {
     /// The share of those inside before for whom there is no thread among so many.
     fn share(&self, threads: u32) -> f64 {
         1.0 - (f64::from(threads) / self.before.inside().max(1.0)).min(1.0)
+    }
+
+    /// It is known what has come of it; `window`: the last one.
+    fn is_over(&self, window: &Window, more: bool) -> bool {
+        if !more && !self.closer {
+            return self.after.is_enough_for_fewer();
+        }
+        if !more || self.before.done >= ENOUGH {
+            return self.after.is_enough();
+        }
+        // While those are inside that were not before it is waited for what they finish.
+        let lasts_ms = (LONG_CALLS * self.before.call_ms()).min(LONGEST_TRIAL_MS);
+        let may_be_seen = window.inside() > self.before.inside() && (self.after.ms as f64) < lasts_ms;
+        self.after.is_enough_for_half() || self.after.is_enough() && !may_be_seen
     }
 
     /// So much less was finished in a window that it is not by chance.
@@ -256,17 +197,26 @@ impl Growth {
         }
         self.crowded = Window::default();
         self.idle_since = None;
-        if self.seen.windows >= MOST_WINDOWS {
-            self.seen = Window::default();
-        }
         self.seen.add(window);
-        if now < self.rest_until || !self.seen.is_enough() {
+        if now < self.rest_until {
+            if self.seen.windows >= MOST_WINDOWS {
+                self.seen = Window::default();
+            }
+            return None;
+        }
+        let is_enough = match self.downward {
+            true => self.seen.is_enough_for_fewer(),
+            false => self.seen.is_enough() || self.seen.is_enough_for_half(),
+        };
+        if !is_enough {
             return None;
         }
         let next = if self.downward {
             self.threads.saturating_sub(first_step(self.threads)).max(LEAST.min(self.threads))
         } else if short_of.is_none() {
-            (self.threads + self.step).min(self.most)
+            // What few calls say is told from chance if the step is large.
+            let least = if self.seen.done < ENOUGH { self.threads / 2 } else { 1 };
+            (self.threads + self.step.max(least)).min(self.most)
         } else {
             self.threads
         };
@@ -354,7 +304,7 @@ impl Growth {
             return None;
         }
         trial.after.add(window);
-        if !trial.after.is_enough() {
+        if !trial.is_over(window, more) {
             self.trial = Some(trial);
             return None;
         }

@@ -178,3 +178,49 @@ fn calls_of_a_constant_length_are_left_alone_however_many_are_inside() {
         assert!(auto.iter().all(|(threads, _)| *threads == 32), "seed {seed}: {auto:?}");
     }
 }
+
+/// After how many seconds there was a thread for each client, or nearly; none: never.
+fn grown(windows: &[(u32, u64)], clients: u32) -> Option<usize> {
+    windows.iter().position(|(threads, _)| *threads > clients).map(|at| at / (S / WINDOW) as usize)
+}
+
+#[test]
+fn calls_of_seconds_have_a_thread_each_within_some_rounds() {
+    // Fifteen seconds where a call takes one, half a minute with three of them.
+    for (takes, within) in [(300 * MS, 15), (S, 15), (2 * S, 20), (3 * S, 30), (5 * S, 40), (10 * S, 60)] {
+        for seed in 1..=20 {
+            let load = Load { clients: 100, connections: 1_000, takes };
+            let auto = play(load, 60, seed, Some(Growth::new(128)));
+            let at = grown(&auto, load.clients);
+            assert!(at.is_some_and(|at| at <= within), "{takes} us, seed {seed}: {at:?}: {auto:?}");
+        }
+    }
+}
+
+#[test]
+fn ten_connections_finish_as_much_where_calls_take_seconds() {
+    for takes in [300 * MS, S, 2 * S, 3 * S, 5 * S, 10 * S] {
+        for seed in 1..=20 {
+            let load = Load { takes, ..DATABASE };
+            let (best, auto) = (play(load, 300, seed, None), play(load, 300, seed, Some(Growth::new(128))));
+            let from = 30 * (S / WINDOW) as usize;
+            let share = done(&auto[from..]) as f64 / done(&best[from..]) as f64;
+            assert!(share >= 0.93, "{takes} us, seed {seed}: {share}: {auto:?}");
+        }
+    }
+}
+
+#[test]
+fn ten_connections_soon_have_fewer_threads_where_calls_take_a_second_or_two() {
+    for (takes, settled) in [(300 * MS, 45), (S, 60), (2 * S, 90)] {
+        // More are tried each time a rest is over, and it may be by chance that they seem to help.
+        let (mut few, mut all) = (0, 0);
+        for seed in 1..=20 {
+            let auto = play(Load { takes, ..DATABASE }, 300, seed, Some(Growth::new(128)));
+            let settled = &auto[settled * (S / WINDOW) as usize..];
+            few += settled.iter().filter(|(threads, _)| *threads <= 16).count();
+            all += settled.len();
+        }
+        assert!(few * 10 >= all * 9, "{takes} us: {few} of {all} windows");
+    }
+}

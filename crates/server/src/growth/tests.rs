@@ -269,3 +269,79 @@ fn more_fewer_and_as_many_are_told_in_words_and_not_by_a_sign() {
     let said = [0.25, 0.014, 0.004, 0.0, -0.004, -0.016, -1.0].map(compared);
     assert_eq!(said, ["25 % more", "1 % more", "as many", "as many", "as many", "2 % fewer", "100 % fewer"]);
 }
+
+/// A window in which so many of 31 calls that are inside have ended, while others wait.
+fn long_calls(done: u64) -> Window {
+    let longest_ms = Some(10_000);
+    Window {
+        ms: WINDOW_MS,
+        done,
+        looks: 250,
+        waits: 250,
+        waiting: 250 * 60,
+        busy: 250 * 31,
+        longest_ms,
+        ..Window::default()
+    }
+}
+
+#[test]
+fn where_calls_take_long_two_of_each_thread_and_six_windows_are_enough_for_half_as_many() {
+    let begun_after = |done: &[u64]| {
+        let mut growth = Growth::new(128);
+        let mut all = done.iter().enumerate();
+        all.find_map(|(at, &done)| {
+            let change = growth.look(&long_calls(done), None, at as Millis * WINDOW_MS)?;
+            Some((at + 1, change.threads))
+        })
+    };
+    // Two of each of 31 are 62.
+    assert_eq!(begun_after(&[61, 0, 0, 0, 0, 0, 0, 0]), None);
+    assert_eq!(begun_after(&[62, 0, 0, 0, 0, 0, 0, 0]), Some((6, 48)));
+    assert_eq!(begun_after(&[0, 0, 0, 0, 0, 0, 61, 1, 0]), Some((8, 48)));
+    assert_eq!(begun_after(&[62, 0, 0, 0, 0]), None, "five windows are not");
+    // None has ended in ten seconds: there is nothing to wait for.
+    assert_eq!(begun_after(&[0; MOST_WINDOWS as usize - 1]), None);
+    assert_eq!(begun_after(&[0; MOST_WINDOWS as usize]), Some((20, 48)));
+    // Many say as much as ever.
+    assert_eq!(begun_after(&[150, 149, 1]), Some((3, 40)));
+    assert_eq!(begun_after(&[150, 150]), Some((2, 40)));
+}
+
+#[test]
+fn new_threads_are_judged_when_the_calls_that_were_begun_with_them_have_had_the_time_to_end() {
+    // Calls of eighteen seconds of which one and then another ended before the trial, and none later: it is waited for half a minute.
+    for (before, after_ms) in [(31, 15_000), (15, 30_000), (0, 30_000)] {
+        let mut growth = Growth::new(128);
+        let mut done = vec![0; MOST_WINDOWS as usize];
+        done[3] = before;
+        let begun = done.iter().find_map(|&done| growth.look(&long_calls(done), None, 0));
+        assert!(begun.is_some_and(|begun| begun.threads == 48));
+        let inside = Window { busy: 250 * 47, ..long_calls(0) };
+        let windows = (1..).find(|_| growth.look(&inside, None, 0).is_some());
+        // The first one is left out.
+        assert_eq!(windows.map(|windows| (windows - 1) * WINDOW_MS), Some(after_ms), "{before}");
+    }
+}
+
+#[test]
+fn new_threads_that_nobody_has_are_judged_at_once() {
+    let mut growth = Growth::new(128);
+    let begun = (0..MOST_WINDOWS).find_map(|_| growth.look(&long_calls(1), None, 0));
+    assert!(begun.is_some_and(|begun| begun.threads == 48));
+    let windows = (1..).find(|_| growth.look(&long_calls(0), None, 0).is_some());
+    assert_eq!(windows, Some(MOST_WINDOWS + 1));
+}
+
+#[test]
+fn fewer_threads_are_judged_by_a_hundred_calls_or_after_half_a_minute() {
+    // Ten seconds are enough from a hundred calls on.
+    for (each, windows) in [(5, 20), (4, 25), (2, 50), (1, 60)] {
+        let mut growth = Growth::new(128);
+        growth.downward = true;
+        let found = (1..).find(|_| growth.look(&long_calls(each), None, 0).is_some());
+        assert_eq!((found, growth.threads()), (Some(windows), 24), "{each} in each window");
+        let judged = (1..).find(|_| growth.look(&long_calls(each), None, 0).is_some());
+        assert_eq!(judged, Some(windows + 1), "{each} in each window");
+    }
+}
