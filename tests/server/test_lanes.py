@@ -360,6 +360,14 @@ def test_what_has_no_effect_with_so_many_threads_is_told_and_is_no_mistake(
     assert words in done.stderr
 
 
+def test_where_calls_take_a_second_half_as_many_threads_more_are_tried_at_once(serve: Serve) -> None:
+    served = serve("lanes:application", "--workers", "1", "--threads", "auto", *FOR_EVER)
+    crowd = [asked(served, *["/report?1"] * 20) for _ in range(70)]
+    served.says("threads: from 32 to 48: requests wait")
+    for sock in crowd:
+        sock.close()
+
+
 def test_threads_that_may_not_become_more_say_so(serve: Serve) -> None:
     """In the log and in `forehand status`, which keeps it: whoever reads it knows which option it is about."""
     served = serve("lanes:application", "--workers", "1", "--threads", "auto", "--threads-max", "4", *FOR_EVER)
