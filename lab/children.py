@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,23 +44,26 @@ def told_again() -> Iterator[None]:
         else:
             hook(what)
 
+    def again(number: int, frame: FrameType | None) -> None:
+        if frame and frame.f_code is dropped.__code__:
+            # The timer was quicker than the hook's end: there it would be dropped for good.
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+            return
+        if _once:
+            _once.forget()
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # It was SIGTERM or SIGHUP that was dropped, in a script's background.
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
     sys.unraisablehook = dropped
-    before = signal.signal(signal.SIGALRM, _again)
+    before = signal.signal(signal.SIGALRM, again)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         sys.unraisablehook = hook
-
-
-def _again(number: int, frame: object) -> None:
-    if _once:
-        _once.forget()
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # It was SIGTERM or SIGHUP that was dropped, in a script's background.
-        raise KeyboardInterrupt
-    signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager

@@ -115,7 +115,9 @@ class Sampler:
 
     def _run(self) -> None:
         due = self._begun
-        while not self._end.is_set():
+        # There is a row of the shortest time, too, however late this thread comes.
+        while True:
             self.rows.append(look(self._roots(), self._begun))
             due += 1 / HERTZ
-            self._end.wait(max(0.0, due - time.monotonic()))
+            if self._end.wait(max(0.0, due - time.monotonic())):
+                return

@@ -184,8 +184,8 @@ def no_descriptors_is_no_server_error() -> str:
     """The engine may open twenty files and is asked for two hundred connections."""
     with planted() as (port, _):
         load = {"kind": "open", "arrivals": "uniform", "rate": 200}
-        # It begins a second later, when its limit is set.
-        with engine.loading(plan(port, "/delay/900000", load, 1.0, start_at=time.time() + 1)) as running:
+        # It begins later, when its limit is set: also where it takes a busy machine seconds to start it.
+        with engine.loading(plan(port, "/delay/900000", load, 1.0, start_at=time.time() + 3)) as running:
             resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (32, 32))
             result = running.result()
     if result["errors"] or not result["generator"]["faults"].get("descriptor_unavailable"):

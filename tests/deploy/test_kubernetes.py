@@ -52,6 +52,8 @@ def test_its_probes_are_answered(serve: Callable[..., Serving]) -> None:
         command += ["-H", "Host: 10.1.2.3:9100", f"http://127.0.0.1:{port}{path}"]
 
         def answer(command: list[str] = command) -> str:
-            return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+            told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+            # The kubelet asks again as well, where this machine was too busy to answer within a second.
+            return told if told != "000" else ""
 
         assert server.until(answer) == "200", path

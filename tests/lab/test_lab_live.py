@@ -41,7 +41,7 @@ def application(environ, start_response):
     return [b"Ping!"]
 make_server(sys.argv[1], int(sys.argv[2]), application).serve_forever()
 """
-# Answers rightly, and dies half a second after the thirtieth request.
+# Answers rightly, and dies half a second after the fifteenth request: verification has fewer, the shortest load more.
 MORTAL = """
 import os, sys, threading
 from wsgiref.simple_server import make_server
@@ -49,7 +49,7 @@ module, _, attribute = sys.argv[3].partition(":")
 pong, seen = getattr(__import__(module), attribute), []
 def application(environ, start_response):
     seen.append(1)
-    if len(seen) == 30:
+    if len(seen) == 15:
         threading.Timer(0.5, lambda: os._exit(9)).start()
     return pong(environ, start_response)
 make_server(sys.argv[1], int(sys.argv[2]), application).serve_forever()
@@ -294,7 +294,7 @@ def test_a_disk_that_fills_up_ends_the_run_in_one_line_and_it_can_go_on(
     words = ("run", "hello", "--servers", "wsgiref", "--rounds", "4", "--seconds", "0.5", "--points", "2")
     command = laboratory.words_of(*words, "--seed", "1", "--out", str(out))
     # A disk of its own, in a mount namespace of its own, that is gone with the command; what is on it comes out first.
-    script = f'mount -t tmpfs -o size=24k lab {disk} && "$@"; s=$?; cp -r {out} {tmp_path}/kept; exit $s'
+    script = f'mount -t tmpfs -o size=16k lab {disk} && "$@"; s=$?; cp -r {out} {tmp_path}/kept; exit $s'
     told = subprocess.run(
         ["unshare", "-m", "sh", "-c", script, "sh", *command],
         env={**surroundings, "FOREHAND_LAB_ROOM": "0"}, capture_output=True, text=True, timeout=PATIENCE, check=False,

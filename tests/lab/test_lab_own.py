@@ -223,9 +223,11 @@ def test_a_running_server_is_measured_within_tls_where_its_certificate_is_believ
 
 
 def test_a_url_where_nobody_listens_is_one_line(surroundings: dict[str, str], tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    told = lab(surroundings, "run", "--url", f"http://127.0.0.1:{port}/", *BRIEF)
+    with socket.socket() as held:
+        # Bound, so that nobody else listens there meanwhile.
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        told = lab(surroundings, "run", "--url", f"http://127.0.0.1:{port}/", *BRIEF)
     assert told.returncode == 1 and f"does not answer at 127.0.0.1:{port}" in told.stderr
     assert "Traceback" not in told.stderr and not (tmp_path / "records").exists()
 

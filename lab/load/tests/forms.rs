@@ -196,12 +196,10 @@ fn a_slow_reader_reads_slowly() {
         }
     });
     let flags = "--connections 1 --count 1 --duration 20s --drain 20s --timeout 20s --threads 1";
-    let quick = load(address, flags);
-    let quick_took = quick["times"]["transfer"]["max_us"].as_f64().expect("a time");
     let slow = load(address, &format!("{flags} --slow-read 60000:5ms"));
     // 134 reads with 5 ms between them.
     let slow_took = slow["times"]["transfer"]["max_us"].as_f64().expect("a time");
-    assert!(slow_took >= 133.0 * 5e3 && slow_took > quick_took, "{slow_took} µs, quick {quick_took} µs");
+    assert!(slow_took >= 133.0 * 5e3, "{slow_took} µs");
     assert!(
         *held.lock().expect("no thread panicked") > Duration::from_millis(100),
         "the server did not notice"

@@ -1,6 +1,8 @@
 //! A server plants each kind of error in known numbers; the engine reports exactly those, and nothing else.
 
 use crate::serving::{GOOD, Peer, check_sums, load, plan, serve};
+use rustix::net::sockopt::set_tcp_cork;
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -116,7 +118,7 @@ fn planted(load: &Value) {
         "url": format!("http://{address}/"),
         "load": load,
         "duration_s": 20,
-        "timeouts": {"connect_s": 5, "first_byte_s": 1.0, "body_s": 1.0},
+        "timeouts": {"connect_s": 5, "first_byte_s": 3.0, "body_s": 3.0},
         "requests": [{"expect": {"body": "Pong!"}}],
         "threads": 2,
     }));
@@ -150,8 +152,10 @@ fn an_open_loop_reports_exactly_what_was_planted() {
 
 #[test]
 fn a_port_where_nobody_listens_refuses() {
-    let address =
-        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    // Held, so that nobody else listens there meanwhile.
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+    let address = getsockname(&socket).and_then(SocketAddr::try_from).expect("it is bound");
     let result = load(address, "--rate 200 --duration 250ms --threads 1");
     assert_eq!(result["errors"], json!({"refused": 50}));
     check_sums(&result);
@@ -201,6 +205,8 @@ fn an_idle_connection_that_the_server_ends_is_no_error() {
     // Each reply is the connection's last, but the server does not say so.
     let address = serve(|mut peer| {
         if peer.request().is_some() {
+            // Reply and end come together, however late this thread has the processor again.
+            set_tcp_cork(&peer.stream, true).expect("it can be corked");
             peer.send(GOOD);
         }
     });
@@ -253,7 +259,7 @@ fn what_is_pipelined_behind_an_error_fails_too_and_says_how() {
             peer.send(reply);
             peer.keep_silent();
         });
-        let flags = "--connections 1 --pipeline 4 --count 4 --duration 9s --timeout 500ms --threads 1";
+        let flags = "--connections 1 --pipeline 4 --count 4 --duration 9s --timeout 1500ms --threads 1";
         let result = load(address, flags);
         assert_eq!(result["errors"], errors);
         check_sums(&result);

@@ -198,7 +198,7 @@ fn a_trace_has_every_request_with_its_moments_in_order() {
     let _ = std::fs::remove_file(&path);
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some(forehand_load::trace::COLUMNS));
-    let mut failed = 0;
+    let (mut failed, mut ended) = (0, 0);
     let mut planned = Vec::new();
     for line in lines {
         let fields: Vec<&str> = line.split(',').collect();
@@ -208,12 +208,20 @@ fn a_trace_has_every_request_with_its_moments_in_order() {
         if fields[7] == "200" {
             assert!(at(4) <= at(5) && at(5) <= at(6), "{line}");
         } else {
-            assert_eq!((fields[5], fields[7]), ("", "keep_alive_race"), "{line}");
-            failed += 1;
+            // Beyond the tenth of a second in which both may have crossed (`settle.rs`) it is the server's end, however busy it was.
+            let crossed = at(6) - at(4) <= 100_000;
+            assert_eq!(
+                (fields[5], fields[7]),
+                ("", if crossed { "keep_alive_race" } else { "end_before_reply" }),
+                "{line}"
+            );
+            failed += u64::from(crossed);
+            ended += u64::from(!crossed);
         }
     }
     planned.sort_unstable();
     assert_eq!(planned, (0..40).map(|number| number * 5000).collect::<Vec<_>>());
-    assert!(failed > 0);
-    assert_eq!(result["errors"]["keep_alive_race"], failed);
+    assert!(failed + ended > 0);
+    let told = |kind: &str| result["errors"][kind].as_u64().unwrap_or(0);
+    assert_eq!((told("keep_alive_race"), told("end_before_reply")), (failed, ended));
 }

@@ -9,7 +9,8 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -201,14 +202,24 @@ fn a_generator_that_is_held_to_little_processor_says_so() {
 
 #[test]
 fn starts_that_a_held_up_generator_comes_to_late_are_made_and_told() {
-    let address = serve(pong);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let address = serve(move |mut peer| {
+        while peer.request().is_some() {
+            count.fetch_add(1, Ordering::Relaxed);
+            peer.send(GOOD);
+        }
+    });
     let url = format!("http://{address}/");
-    let flags = ["--rate", "500", "--duration", "1s", "--drain", "500ms", "--threads", "1", "--live-json"];
+    let flags = ["--rate", "250", "--duration", "2s", "--drain", "500ms", "--threads", "1", "--live-json"];
     let run = engine().arg(url).args(flags).stderr(Stdio::null()).spawn().expect("it starts");
-    thread::sleep(Duration::from_millis(500));
+    // Once it has begun: a fifth of a second after that.
+    while asked.load(Ordering::Relaxed) < 50 {
+        thread::sleep(Duration::from_millis(1));
+    }
     signal(&run, Signal::STOP);
     // Until long after the last planned moment, and the drain too.
-    thread::sleep(Duration::from_millis(1700));
+    thread::sleep(Duration::from_millis(2700));
     signal(&run, Signal::CONT);
     let result = result(run.wait_with_output().expect("the engine ends"));
     assert_eq!(
