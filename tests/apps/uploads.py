@@ -32,12 +32,12 @@ async def app(scope, receive, send):
 
 
 def late_application(environ, start_response):
-    time.sleep(0.8)
+    time.sleep(2.5)
     return application(environ, start_response)
 
 
 async def late_app(scope, receive, send):
-    await asyncio.sleep(0.8)
+    await asyncio.sleep(2.5)
     await app(scope, receive, send)
 
 

@@ -71,7 +71,8 @@ def again(attack: Attack, server: Serving, end: float) -> list[Ending]:
     """More of its connections, one after the other, until then."""
     found = []
     while attack.calms and time.monotonic() < end:
-        found.append(play(attack, server.port, end + 1))
+        # The last one has the time that it needs.
+        found.append(play(attack, server.port, time.monotonic() + PATIENCE))
     return found
 
 

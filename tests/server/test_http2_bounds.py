@@ -25,8 +25,8 @@ MIB = 1024 * 1024
 LIMITS = (
     "--limit-h2-streams=5", "--limit-h2-heads-bytes=3000", "--limit-h2-block-bytes=2000", "--limit-h2-continuations=3",
     "--limit-h2-window-bytes=70000", "--limit-h2-connection-window-bytes=100000", "--limit-h2-glitches=20",
-    "--limit-h2-glitch-rate=0", "--limit-h2-small-frames=10", "--h2-settings-timeout=600ms", "--h2-goaway-grace=300ms",
-    "--limit-h2-window-most-bytes=0", "--write-timeout=1s", "--keep-alive=1s", "--no-request-buffering",
+    "--limit-h2-glitch-rate=0", "--limit-h2-small-frames=10", "--h2-settings-timeout=1m", "--h2-goaway-grace=300ms",
+    "--limit-h2-window-most-bytes=0", "--write-timeout=1m", "--keep-alive=1m", "--no-request-buffering",
 )  # fmt: skip
 
 
@@ -36,6 +36,16 @@ def served() -> Iterator[Serving]:
     server = Serving("many:application", "--bind=h2c://127.0.0.1:0", "--workers=1", *LIMITS)
     yield server
     server.kill()
+
+
+@contextmanager
+def impatient(option: str) -> Iterator[Serving]:
+    """One of its own that is so in this alone: a busy machine shall have time for everything else."""
+    server = Serving("many:application", "--bind=h2c://127.0.0.1:0", "--workers=1", *LIMITS, option)
+    try:
+        yield server
+    finally:
+        server.kill()
 
 
 def memory(pid: int) -> int:
@@ -175,7 +185,9 @@ def test_the_heads_of_all_streams_have_a_bound_together(served: Serving, more: i
         with Client(served.port) as other:
             assert other.get(f"/open/heads{more:2}".replace(" ", "_")) == b"open"
         while not client.raw_frames(DATA, 101):
-            client.raw += client.sock.recv(65536)
+            more_of_it = client.sock.recv(65536)
+            assert more_of_it, "it ends before that"
+            client.raw += more_of_it
         cut = [int.from_bytes(payload, "big") for payload in client.raw_frames(RESET, 103)]
         assert cut == ([REFUSED_STREAM] if more > 0 else [])
     assert counted(served, "heads-too-large") - before == max(more, 0)
@@ -191,49 +203,53 @@ def test_a_table_of_header_compression_is_no_larger_than_was_said(served: Servin
         assert ends_with(client) == code
 
 
-def test_settings_that_are_not_acknowledged_end_it(served: Serving) -> None:
-    before = counted(served, "settings-timeout")
-    with socket.create_connection(("127.0.0.1", served.port), PATIENCE) as sock:
-        sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, b""))
-        said = b""
-        while data := sock.recv(65536):
-            said += data
-    assert int.from_bytes(said[said.index(b"the settings") - 4 :][:4], "big") == SETTINGS_TIMEOUT
-    assert counted(served, "settings-timeout") == before + 1
+def test_settings_that_are_not_acknowledged_end_it() -> None:
+    with impatient("--h2-settings-timeout=600ms") as served:
+        before = counted(served, "settings-timeout")
+        with socket.create_connection(("127.0.0.1", served.port), PATIENCE) as sock:
+            sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, b""))
+            said = b""
+            while data := sock.recv(65536):
+                said += data
+        assert int.from_bytes(said[said.index(b"the settings") - 4 :][:4], "big") == SETTINGS_TIMEOUT
+        assert counted(served, "settings-timeout") == before + 1
 
 
-def test_settings_that_are_not_acknowledged_end_it_whatever_else_comes(served: Serving) -> None:
-    before = counted(served, "settings-timeout")
-    with socket.create_connection(("127.0.0.1", served.port), PATIENCE) as sock:
-        sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, b""))
-        said, stream, begun = b"", 1, time.monotonic()
-        while b"the settings" not in said:
-            assert time.monotonic() - begun < PATIENCE, "nobody ends it"
-            sock.sendall(frame(HEADERS, END_STREAM | END_HEADERS, stream, head()))
-            said, stream = said[-1000:] + sock.recv(65536), stream + 2
-    assert counted(served, "settings-timeout") == before + 1
+def test_settings_that_are_not_acknowledged_end_it_whatever_else_comes() -> None:
+    with impatient("--h2-settings-timeout=600ms") as served:
+        before = counted(served, "settings-timeout")
+        with socket.create_connection(("127.0.0.1", served.port), PATIENCE) as sock:
+            sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, b""))
+            said, stream, begun = b"", 1, time.monotonic()
+            while b"the settings" not in said:
+                assert time.monotonic() - begun < PATIENCE, "nobody ends it"
+                sock.sendall(frame(HEADERS, END_STREAM | END_HEADERS, stream, head()))
+                said, stream = said[-1000:] + sock.recv(65536), stream + 2
+        assert counted(served, "settings-timeout") == before + 1
 
 
-def test_a_connection_that_asks_nothing_is_ended_in_order(served: Serving) -> None:
-    before = served.counters()["idle_timeouts"]
-    with Client(served.port) as client:
-        assert client.get("/bytes/1") == b"x"
-        assert client.until_the_end() == NO_ERROR
-    assert served.counters()["idle_timeouts"] == before + 1
+def test_a_connection_that_asks_nothing_is_ended_in_order() -> None:
+    with impatient("--keep-alive=3s") as served:
+        before = served.counters()["idle_timeouts"]
+        with Client(served.port) as client:
+            assert client.get("/bytes/1") == b"x"
+            assert client.until_the_end() == NO_ERROR
+        assert served.counters()["idle_timeouts"] == before + 1
 
 
 def test_a_worker_that_stops_waits_for_a_sign_of_its_clients_no_longer_than_it_says() -> None:
-    server = Serving("many:application", "--bind=h2c://127.0.0.1:0", *LIMITS, "--keep-alive=20s")
+    server = Serving("many:application", "--bind=h2c://127.0.0.1:0", *LIMITS)
     try:
         with Client(server.port) as client:
             assert client.get("/bytes/1") == b"x"
+            begun = time.monotonic()
             server.process.terminate()
             said: list[float] = []
             # Nobody answers its PING.
             while data := client.sock.recv(65536):
                 client.raw += data
                 said += [time.monotonic()] * (len(client.raw_frames(7, 0)) - len(said))
-            assert len(said) == 2 and said[1] - said[0] > 0.25
+            assert len(said) == 2 and said[1] - begun > 0.25
         assert server.process.wait(PATIENCE) == 0
     finally:
         server.kill()
@@ -272,33 +288,35 @@ def test_while_a_farewell_is_read_nothing_is_kept_of_what_was_said() -> None:
         server.kill()
 
 
-def test_a_window_that_never_opens_costs_its_stream_and_nothing_else(served: Serving) -> None:
-    before = served.counters()["write_timeouts"]
-    with Client(served.port, window=0) as client:
-        for path in ("/bytes/200000", "/parts/30"):
-            stream = client.ask(path)
+def test_a_window_that_never_opens_costs_its_stream_and_nothing_else() -> None:
+    with impatient("--write-timeout=1s") as served:
+        before = served.counters()["write_timeouts"]
+        with Client(served.port, window=0) as client:
+            for path in ("/bytes/200000", "/parts/30"):
+                stream = client.ask(path)
+                client.flush()
+                client.head(stream)
+                assert client.reset_code(stream) == CANCEL
+            client.machine.update_settings({4: 1000})
+            assert client.get("/bytes/10") == b"x" * 10
+        assert served.counters()["write_timeouts"] == before + 2
+
+
+def test_who_takes_nothing_of_what_is_sent_is_given_up() -> None:
+    with impatient("--write-timeout=1s") as served:
+        before = served.counters()["write_timeouts"]
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.settimeout(PATIENCE)
+        sock.connect(("127.0.0.1", served.port))
+        with Client(0, window=2**31 - 1, sock=sock) as client:
+            client.machine.increment_flow_control_window(2**30)
+            for _ in range(4):
+                client.ask("/endless")
             client.flush()
-            client.head(stream)
-            assert client.reset_code(stream) == CANCEL
-        client.machine.update_settings({4: 1000})
-        assert client.get("/bytes/10") == b"x" * 10
-    assert served.counters()["write_timeouts"] == before + 2
-
-
-def test_who_takes_nothing_of_what_is_sent_is_given_up(served: Serving) -> None:
-    before = served.counters()["write_timeouts"]
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    sock.settimeout(PATIENCE)
-    sock.connect(("127.0.0.1", served.port))
-    with Client(0, window=2**31 - 1, sock=sock) as client:
-        client.machine.increment_flow_control_window(2**30)
-        for _ in range(4):
-            client.ask("/endless")
-        client.flush()
-        served.until(lambda: served.counters()["write_timeouts"] > before)
-        with Client(served.port) as other:
-            served.until(lambda: int(other.get("/left")) >= 4)
+            served.until(lambda: served.counters()["write_timeouts"] > before)
+            with Client(served.port) as other:
+                served.until(lambda: int(other.get("/left")) >= 4)
 
 
 def test_one_client_leaves_a_thread_for_the_others() -> None:

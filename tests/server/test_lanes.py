@@ -99,8 +99,14 @@ def test_a_slow_lane_that_is_full_refuses_slow_requests_and_no_others(serve: Ser
 
 def test_who_has_waited_too_long_in_the_slow_lane_is_told_so(serve: Serve) -> None:
     """Nobody need come or go for it."""
-    served = taught(serve, "--queue-timeout", "1s")
-    crowd = crowd_of(served, "/report")
+    served = taught(serve, "--queue-timeout", "4s")
+    (worker,) = served.workers
+    crowd = [served.connect() for _ in range(CROWD)]
+    # All at once: where some come much later it is clear by then that they would wait for too long.
+    os.kill(worker, signal.SIGSTOP)
+    for sock in crowd:
+        sock.sendall(b"GET /report HTTP/1.1\r\nHost: a\r\n\r\n")
+    os.kill(worker, signal.SIGCONT)
     comes_to(served, "requests_waited_too_long", CROWD - SLOW_THREADS)
     assert inside(served) == SLOW_THREADS
     ask(served, "/gate?open")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import threading
@@ -181,10 +182,9 @@ def test_a_slow_reader_frees_the_thread_and_is_reset_in_the_end(serve: Callable[
         sock.connect(("127.0.0.1", server.port))
         sock.sendall(b"GET /big?20000000 HTTP/1.1\r\nHost: a\r\n\r\n")
         assert get(server, "/hello") == (200, b"hello"), "the only thread is free"
-        time.sleep(1.2)
+        server.counts("write_timeouts", 1)
         received = len(read_all(sock))
         assert received < 20_000_000
-    server.counts("write_timeouts", 1)
 
 
 def test_a_refusal_reaches_a_peer_that_goes_on_sending(serve: Callable[..., Serving]) -> None:
@@ -267,13 +267,17 @@ def test_peers_that_leave_at_any_moment_leave_nothing_behind(serve: Callable[...
 
 def test_the_log_of_refusals_is_bounded(serve: Callable[..., Serving]) -> None:
     server = serve("behaviours")
+    begun = time.monotonic()
     for _ in range(300):
         server.raw(b"NONSENSE\r\n\r\n")
+    # Ten a second, by the seconds of the clock.
+    seconds = int(time.monotonic() - begun) + 2
     suppressed = server.counters()["log_lines_suppressed"]
     assert server.stop() == 0
     lines = [line for line in server.log().splitlines() if "refused a request" in line]
-    assert 0 < len(lines) <= 60
-    server.says("suppressed")
+    assert 0 < len(lines) <= 10 * seconds
+    if suppressed:
+        server.says("suppressed")
     assert len(lines) + suppressed == 300, "each line was written or counted"
 
 
@@ -338,6 +342,9 @@ def test_a_body_must_keep_its_rate(serve: Callable[..., Serving], rate: int, ser
     with server.connect() as sock:
         sock.sendall(b"POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
         time.sleep(0.8)
+        if not served:
+            # What has come by the time that the server looks is in time, however late that is.
+            assert select.select([sock], [], [], PATIENCE)[0]
         try:
             sock.sendall(b"world")
         except OSError:
@@ -348,8 +355,8 @@ def test_a_body_must_keep_its_rate(serve: Callable[..., Serving], rate: int, ser
 def test_a_refused_peer_is_listened_to_for_a_while_and_no_longer(serve: Callable[..., Serving]) -> None:
     server = serve("behaviours", "--linger-timeout", "0.3", "--limit-drain-bytes", "1000")
     with server.connect() as sock:
-        sock.sendall(b"NONSENSE\r\n" + b"x" * 500)
         begun = time.monotonic()
+        sock.sendall(b"NONSENSE\r\n" + b"x" * 500)
         assert read_reply(sock, bytearray())[0] == 400
         while time.monotonic() - begun < 5:
             try:

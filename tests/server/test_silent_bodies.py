@@ -21,8 +21,9 @@ def test_silence_ends_a_body_whatever_came_before(serve: Callable[..., Serving],
     server = serve(*DRIVERS[driver], "--body-idle-timeout", "700ms", "--workers", "0")
     before = connections(server.pid), spool_files(server.pid)
     with server.connect() as sock:
-        sock.sendall(head + bytes(FIRST))
+        sock.sendall(head + bytes(FIRST - 1))
         begun = time.monotonic()
+        sock.sendall(bytes(1))
         reply = read_all(sock)
         assert time.monotonic() - begun > 0.5
     # Where the application was reading, it has heard of it, and may have said something else.
@@ -47,7 +48,7 @@ def test_an_application_that_takes_its_time_does_not_make_its_client_silent(
 ) -> None:
     _, *options = DRIVERS[driver]
     target = "uploads:late_app" if driver == "asyncio" else "uploads:late_application"
-    server = serve(target, *options, "--body-idle-timeout", "300ms", "--body-grace", "300ms")
+    server = serve(target, *options, "--body-idle-timeout", "1500ms", "--body-grace", "1500ms")
     with server.connect() as sock:
         # It is told to go on only when the application asks for the body.
         sock.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n")

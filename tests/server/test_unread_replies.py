@@ -10,6 +10,7 @@ import re
 import select
 import socket
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,17 +127,25 @@ def test_who_takes_nothing_is_given_up_in_time(start: Callable[..., Serving], pa
 @pytest.mark.parametrize("path", ["/8000000", "/parts/100/60000"])
 def test_a_reader_must_keep_the_write_rate(start: Callable[..., Serving], path: str, rate: int, served: bool) -> None:
     server = start("--write-timeout", "500ms", "--limit-write-rate", str(rate))
-    with ask(server, path) as sock:
-        got = bytearray()
-        # 50 kB a second, for longer than the timeout.
-        for _ in range(60):
-            if is_cut(sock, 0.02):
-                break
-            got += sock.recv(1024)
-        assert is_cut(sock, 0 if served else PATIENCE) != served
-        if served:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-            assert read_reply(sock, got)[0] == 200
+    for _ in range(20):
+        with ask(server, path) as sock:
+            got, longest, last = bytearray(), 0.0, time.monotonic()
+            # 50 kB a second, for longer than the timeout.
+            for _ in range(60):
+                if is_cut(sock, 0.02):
+                    break
+                got += sock.recv(1024)
+                longest, last = max(longest, time.monotonic() - last), time.monotonic()
+            cut = is_cut(sock, 0 if served else PATIENCE)
+            if served and cut and max(longest, time.monotonic() - last) > 0.25:
+                # It was this reader that had no processor, and did not keep the rate.
+                continue
+            assert cut != served
+            if served:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+                assert read_reply(sock, got)[0] == 200
+            return
+    pytest.fail("this process never had a processor for a second")
 
 
 def test_a_stop_waits_for_a_reader_as_long_as_that_has_patience(start: Callable[..., Serving]) -> None:

@@ -111,7 +111,7 @@ def test_a_part_of_no_bytes_leaves_the_head_to_be_replaced(serve: Callable[..., 
 
 
 def test_a_deadline_that_passes_while_a_failure_is_logged_does_not_hit_the_log(serve: Callable[..., Serving]) -> None:
-    server = serve("elsewhere", "--request-timeouts", "/fails-late=700ms")
+    server = serve("elsewhere", "--request-timeouts", "/fails-late=2s")
     server.raw(b"GET /fails-late HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
     server.until(lambda: ask(server, "/notes"))
     assert ask(server, "/notes") == b"told"
