@@ -94,7 +94,7 @@ def test_a_format_tells_phases_in_microseconds_each_by_its_name(serve: Serve, dr
     assert 19_000 <= int(phases["app"]) <= min(int(phases["total"]), int(slept[0]) + 1), "each rounded by itself"
     parts = sum(int(phases[name]) for name in ("receive", "queue", "gil", "app", "send"))
     assert int(phases["total"]) - 5 <= parts <= int(phases["total"])
-    # Who looks at the kernel, and waits for the interpreter then, finds what has come meanwhile: all of the wait is told.
+    # Who looks at the kernel and then waits for the interpreter finds what has come meanwhile: all of that is told.
     before = int(phases["upstream"]) + int(phases["gil"])
     assert 500_000 <= before and int(phases["upstream"]) < 100_000_000
     assert 519_000 <= int(phases["upstream"]) + int(phases["total"])
