@@ -48,22 +48,34 @@ def named(server: Serving, count: int, *paths: str) -> list[tuple[str, ...]]:
 def test_a_view_is_named_with_its_place_and_time(start: Callable[..., Serving], kind: str) -> None:
     """At its end; before it only where a busy machine makes it last for ten times the bound, which is 0.1 s."""
     server = start()
-    [(what, seconds, so_far, file, _, function)] = named(server, 1, f"/{kind}/0.4")
-    assert what == f"GET /{kind}/0.4"
-    assert not so_far or float(seconds) >= 1
-    assert file.endswith("pipelines.py") and function == kind
-    assert 0.25 < float(seconds) < PATIENCE
+
+    def for_as_long() -> bool:
+        """The time in which the watchdog itself had no processor does not count: then it is asked for once more."""
+        lines = named(server, 1, f"/{kind}/0.4")
+        for what, seconds, so_far, file, _, function in lines:
+            assert what == f"GET /{kind}/0.4"
+            assert not so_far or float(seconds) >= 1
+            assert file.endswith("pipelines.py") and function == kind
+            assert float(seconds) < PATIENCE
+        return any(float(line[1]) > 0.25 for line in lines)
+
+    server.until(for_as_long)
     # Also where it was named before its end.
     server.until(lambda: server.counters()["loop_blocked_ms"] >= 250)
 
 
 def test_status_tells_for_how_long_a_loop_was_held_up(start: Callable[..., Serving]) -> None:
     server = start()
-    named(server, 1, "/block/0.4")
-    # The worker tells of it when the loop goes on, which the client may hear of first.
     words = re.compile(r"worker 1, \d+ s ago: its event loop was held up for (\S+) s \(the log says by what\)")
-    found = server.until(lambda: words.search(server.order("status")[1]))
-    assert 0.25 < float(found[1]) < PATIENCE
+
+    def for_as_long() -> bool:
+        named(server, 1, "/block/0.4")
+        # The worker tells of it when the loop goes on, which the client may hear of first.
+        found = server.until(lambda: words.search(server.order("status")[1]))
+        assert float(found[1]) < PATIENCE
+        return float(found[1]) > 0.25
+
+    server.until(for_as_long)
 
 
 def test_a_loop_that_is_held_up_most_of_the_time_is_what_status_says_first(start: Callable[..., Serving]) -> None:
@@ -77,8 +89,6 @@ def test_a_loop_that_is_held_up_most_of_the_time_is_what_status_says_first(start
     told: list[re.Match[str]] = []
 
     def is_told() -> bool:
-        """After one more, or some more where the machine is busy elsewhere."""
-        ask(server, "/block/0.5")
         told[:] = [
             found
             for line in json.loads(server.order("status", "--json")[1])["situation"]
@@ -86,11 +96,14 @@ def test_a_loop_that_is_held_up_most_of_the_time_is_what_status_says_first(start
         ]
         return bool(told)
 
-    server.until(is_told)
-    assert 3 <= float(told[0][2]) <= 10
-    server.until(lambda: is_told() and words.search(server.order("status")[1].partition("look at this:")[2]))
-    [worker] = server.status()["workers"]
-    assert worker["loop_blocked"]["by"].startswith("GET /block/0.5 at ")
+    with server.connect() as sock:
+        # One after the other for as long as that is looked at, however busy the machine is elsewhere.
+        sock.sendall(get("/block/0.5") * 100)
+        server.until(is_told)
+        assert 3 <= float(told[0][2]) <= 10
+        server.until(lambda: words.search(server.order("status")[1].partition("look at this:")[2]))
+        [worker] = server.status()["workers"]
+        assert worker["loop_blocked"]["by"].startswith("GET /block/0.5 at ")
 
 
 def test_status_counts_the_tasks_of_a_loop_and_says_of_none_how_many_there_may_be(
