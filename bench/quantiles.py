@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 # Servers are started as the tests start them.
 sys.path[:0] = [str(HERE.parent / "tests"), str(HERE.parent / "tests/inside")]
 
-from scraper import Prometheus, status_address  # noqa: E402
+from scraper import Prometheus, last, status_address  # noqa: E402
 from serving import Serving  # noqa: E402
 
 #: The one that is named, or that of `make load`.
@@ -66,7 +66,7 @@ def played(server: Serving, mix: str, requests: int) -> dict[str, Any]:
 
 def quantiles(prometheus: Prometheus, instance: str, mix: str, found: dict[str, Any]) -> dict[str, Any]:
     """Of one server: what was counted, and for each share what the three say, in seconds."""
-    every = f'http_server_request_duration_seconds_count{{instance="{instance}"}}'
+    every = last(f'http_server_request_duration_seconds_count{{instance="{instance}"}}')
     asked = found["totals"]["started"]
     # A reply is with its client a moment before it is counted.
     prometheus.until(lambda: prometheus.number(f"sum({every})") >= asked)
@@ -74,14 +74,13 @@ def quantiles(prometheus: Prometheus, instance: str, mix: str, found: dict[str, 
     told["views"] = {path: one["replies"] for path, one in found["by_request"].items()}
     told["fit"] = found["generator"]["verdict"] != "at_fault"
     told["longest"] = found["times"]["service"]["max_us"] / 1e6
-    buckets = f'sum by (le) (http_server_request_duration_seconds_bucket{{instance="{instance}"}})'
+    buckets = last(f'http_server_request_duration_seconds_bucket{{instance="{instance}"}}')
+    native = f'forehand_request_seconds{{instance="{instance}"}}'
     for share in SHARES:
         told[f"p{share}"] = {
             "engine": found["times"]["service"]["percentiles_us"][str(share)] / 1e6,
-            "classic": prometheus.number(f"histogram_quantile({share / 100}, {buckets})"),
-            "native": prometheus.number(
-                f'histogram_quantile({share / 100}, forehand_request_seconds{{instance="{instance}"}})'
-            ),
+            "classic": prometheus.number(f"histogram_quantile({share / 100}, sum by (le) ({buckets}))"),
+            "native": prometheus.comes(f"histogram_quantile({share / 100}, {native})"),
         }
     return told
 

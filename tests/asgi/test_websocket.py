@@ -311,7 +311,7 @@ def test_a_sender_waits_for_a_slow_reader_and_hears_when_it_leaves(sockets: Serv
 
 
 def test_a_silent_client_is_pinged_and_then_given_up(serve: Callable[..., Serving], loop: str) -> None:
-    options = ("--ws-ping-interval", "200ms", "--ws-ping-timeout", "300ms", "--loop", loop)
+    options = ("--ws-ping-interval", "200ms", "--ws-ping-timeout", "3s", "--loop", loop)
     server = serve("asgi_sockets:app", *options)
     with Client(server, "/echo") as client:
         for _ in range(3):

@@ -113,7 +113,7 @@ def test_a_client_that_is_not_listened_to_costs_no_memory_and_loses_nothing(alon
 
 
 def test_a_client_that_is_not_listened_to_is_not_held_to_its_pings(serve: Callable[..., Serving], loop: str) -> None:
-    options = ("--ws-ping-interval", "50ms", "--ws-ping-timeout", "50ms", "--limit-ws-queue", "1", "--loop", loop)
+    options = ("--ws-ping-interval", "200ms", "--ws-ping-timeout", "1s", "--limit-ws-queue", "1", "--loop", loop)
     server = serve("asgi_sockets:app", *options)
     with Client(server, "/gated") as client:
         client.send(frame(0x82, b"one"), frame(0x82, b"two"))

@@ -220,7 +220,7 @@ def test_the_queue_takes_what_it_may_and_no_more(
 
 def test_a_request_that_waits_too_long_in_the_queue_is_refused(serve: Callable[..., Serving], tmp_path: Path) -> None:
     file = tmp_path / "now"
-    bounds = ("--worker-connections", "1", "--queue-timeout", "200ms")
+    bounds = ("--worker-connections", "1", "--queue-timeout", "1s")
     server = serve("greenlets", *bounds, env={"TEST_FILE": str(file)})
     (first,) = held(server, 1)
     assert ask(server, "/hello")[0] == 503
@@ -228,6 +228,8 @@ def test_a_request_that_waits_too_long_in_the_queue_is_refused(serve: Callable[.
     file.touch()
     assert read_reply(first, bytearray())[2] == b"it is there"
     first.close()
+    # Its greenlet has come back: nobody waits for it any more.
+    server.until(lambda: server.status()["workers"][0]["busy"] == 0)
     assert ask(server, "/hello") == (200, b"hello")
 
 

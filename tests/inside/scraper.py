@@ -28,6 +28,12 @@ scrape_configs:
 """
 
 
+def last(selector: str) -> str:
+    """What it has read last of some series, in place of what it has read now: a scrape that does not come in time, as
+    on a busy machine, says of all of them that they are there no more, until the next one."""
+    return f"last_over_time({selector}[1m])"
+
+
 def status_address(server: Serving) -> str:
     """Where `--status-bind 127.0.0.1:0` of a server is, as its banner says."""
 
@@ -107,3 +113,10 @@ class Prometheus:
         found = self.ask(query)
         assert len(found) < 2, f"{query}: {found}"
         return found[0][1] if found else -1
+
+    def comes(self, query: str) -> float:
+        """The one value of a query, once there is one: of native histograms `last` has none (Prometheus 2.42), and
+        they are there again when it has read them again."""
+        found = self.until(lambda: self.ask(query))
+        assert len(found) == 1, f"{query}: {found}"
+        return float(found[0][1])

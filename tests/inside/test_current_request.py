@@ -46,7 +46,9 @@ def test_an_application_learns_of_its_request_before_and_after_it_has_waited(ser
         assert before["route"] == after["route"] == route, "also where its path is a new one"
         assert before["trace_id"] is None and before["span_id"] is None
         assert before["phases"].keys() == {"upstream", "receive", "queue", "gil", "app"}
-        assert 2.9 < before["phases"]["upstream"] < 20
+        # A thread that has looked at the kernel and waits for the interpreter finds what has come meanwhile.
+        assert 2.9 < before["phases"]["upstream"] + before["phases"]["gil"]
+        assert before["phases"]["upstream"] < 20
         assert before["phases"]["app"] + 0.045 <= after["phases"]["app"] < 20
         assert found["thread"] is None, "a thread that it has started"
         assert found["elsewhere"] == [None, None]

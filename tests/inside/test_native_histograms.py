@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as families_of
-from scraper import PROGRAM, Prometheus, status_address
+from scraper import PROGRAM, Prometheus, last, status_address
 from serving import PATIENCE, Serving
 from shared import Samples, settled, statistics
 
@@ -42,7 +42,8 @@ def page(server: Serving, path: str) -> str:
 def read_by(prometheus: Prometheus, server: Serving) -> Samples:
     """All that it has of a server, by names and the labels that the server gives."""
     samples = {}
-    for labels, value in prometheus.ask(f'{{instance="{status_address(server)}", metric=~".+"}}'):
+    every = last(f'{{instance="{status_address(server)}", metric=~".+"}}')
+    for labels, value in prometheus.ask(every):
         own = frozenset(labels.items() - {(name, labels[name]) for name in ("__name__", "job", "instance", "metric")})
         samples[(labels["__name__"], own)] = value
     return samples
@@ -86,10 +87,10 @@ def has_native_histograms(prometheus: Prometheus, server: Serving) -> None:
         labels = ",".join([instance, *(f'{name}="{value}"' for name, value in phase.items())])
         for part in ("count", "sum"):
             wanted = said[(f"{family}_{part}", frozenset(phase.items()))]
-            found = prometheus.number(f"histogram_{part}({family}{{{labels}}})")
+            found = prometheus.comes(f"histogram_{part}({family}{{{labels}}})")
             assert found == pytest.approx(wanted), (family, phase, part)
     exactly = json.loads(page(server, "/status.json"))["phases"]["total"]
     for share, name in ((0.5, "p50"), (0.95, "p95")):
         # Both know the bucket, and no more.
-        native = prometheus.number(f"histogram_quantile({share}, {FINE[0]}{{{instance}}})")
+        native = prometheus.comes(f"histogram_quantile({share}, {FINE[0]}{{{instance}}})")
         assert native == pytest.approx(exactly[name], rel=0.05), name

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from serving import Serving, read_reply
@@ -95,20 +96,24 @@ def test_two_that_burn_on_one_worker_are_charged_what_each_has_used(serve: Serve
     assert took["off"] >= 0.25, "each has waited for the other"
 
 
-def test_what_waits_for_the_only_thread_is_queued(serve: Serve) -> None:
-    server = serve("phases:application", "--workers", "1", "--threads", "1")
+def test_what_waits_for_the_only_thread_is_queued(serve: Serve, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    server = serve("until_there:application", "--workers", "1", "--threads", "1", env={"GATE": str(gate)})
     shared = statistics(server)
     with server.connect() as first, server.connect() as second:
         begun = time.monotonic()
-        first.sendall(GET.format("/sleep/0.4", "").encode())
+        first.sendall(GET.format("/wait", "").encode())
         server.until(lambda: shared.totals()["inside"] == 1)
         second.sendall(GET.format("/quick", "").encode())
+        server.until(lambda: server.status()["workers"][0]["queued"] == 1)
+        time.sleep(0.3)  # this is what is measured
+        gate.touch()
         for sock in (first, second):
             assert read_reply(sock, bytearray())[0] == 200
         waited = time.monotonic() - begun
     found = settled(server, shared, 2)
     # Until its thread has a processor it is still queued, though the application is done with the other one.
-    assert 0.2 <= spent(found)["queue"] <= waited, found["phases"]
+    assert 0.3 <= spent(found)["queue"] <= waited, found["phases"]
     assert adds_up(found)
 
 
@@ -117,6 +122,8 @@ def test_a_body_that_comes_slowly_is_received_and_not_queued(serve: Serve) -> No
     shared = statistics(server)
     with server.connect() as sock:
         sock.sendall(b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab")
+        # Receiving begins when the server looks, and a busy machine has no processor for it at once.
+        server.until(lambda: server.status()["workers"][0]["connections"] == 1)
         time.sleep(0.3)  # this is what is measured
         sock.sendall(b"cd")
         assert read_reply(sock, bytearray())[2] == b"4"
@@ -149,7 +156,9 @@ def test_the_time_in_front_of_the_server_is_what_a_trusted_proxy_says(serve: Ser
     stamp = form.format((time.time() - 2) * scale)
     assert ask(server, "/hello", f"X-Request-Start: {stamp}\r\n") == 200
     found = settled(server, shared, 1)
-    assert 1.99 <= spent(found)["upstream"] <= 2 + spent(found)["total"] + 20
+    # A thread that has looked at the kernel and waits for the interpreter finds what has come meanwhile.
+    assert 1.99 <= spent(found)["upstream"] + spent(found)["gil"]
+    assert spent(found)["upstream"] <= 2 + spent(found)["total"] + 20
     assert found["phases"]["upstream"][0] == 1
 
 

@@ -18,12 +18,14 @@ from tlsfiles import Authority
 Serve = Callable[..., Serving]
 REQUESTS = "http_server_request_duration_seconds_count"
 APPLICATIONS = applications("phases")
+#: Those that answer `/wait` once they are let.
+WAITING = applications("until_there")
 driven = pytest.mark.parametrize("driver", APPLICATIONS.values(), ids=APPLICATIONS)
 WINDOW = 65_535
 
 
-def at(serve: Serve, driver: tuple[str, ...], *options: str) -> Serving:
-    return serve(*driver, "--workers=1", "--bind=h2c://127.0.0.1:0", *options)
+def at(serve: Serve, driver: tuple[str, ...], *options: str, **more: Any) -> Serving:
+    return serve(*driver, "--workers=1", "--bind=h2c://127.0.0.1:0", *options, **more)
 
 
 @driven
@@ -44,15 +46,19 @@ def test_each_stream_is_a_request_and_its_time_is_its_own(serve: Serve, driver: 
     assert adds_up(found), found["phases"]
 
 
-@driven
-def test_what_is_inside_is_seen_while_its_connection_goes_on(serve: Serve, driver: tuple[str, ...]) -> None:
-    served = at(serve, driver)
+@pytest.mark.parametrize("driver", WAITING.values(), ids=WAITING)
+def test_what_is_inside_is_seen_while_its_connection_goes_on(
+    serve: Serve, driver: tuple[str, ...], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    served = at(serve, driver, env={"GATE": str(gate)})
     shared = statistics(served)
     with Client(served.port) as client:
-        slow = [client.ask("/sleep/0.5") for _ in range(2)]
+        slow = [client.ask("/wait") for _ in range(2)]
         client.flush()
         served.until(lambda: shared.totals()["inside"] == 2)
         client.get("/quick")
+        gate.touch()
         client.replies(slow)
     settled(served, shared, 3)
 

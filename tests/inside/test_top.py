@@ -31,7 +31,9 @@ def ask(server: Serving, path: str) -> None:
 @pytest.fixture(scope="module")
 def planted() -> Iterator[Serving]:
     """One thread stays inside, one request waits; some were slow, some have failed."""
-    server = Serving("phases:application", "--workers", "1", "--threads", "2", "--slow-request", "0.1")
+    # Only those that sleep are slow, whatever else the machine does.
+    slow = ("--slow-request", "0.1", "--slow-requests", "/quick=0,/fail=0")
+    server = Serving("phases:application", "--workers", "1", "--threads", "2", *slow)
     for path in ["/quick"] * 4 + ["/sleep/0.12/1"] * 3 + ["/fail/[bold]x"] * 2:
         ask(server, path)
     settled(server, statistics(server), 9)

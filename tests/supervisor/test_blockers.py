@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import socket
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from asking import some_with_each  # type: ignore[import-not-found]
 from serving import Serving, read_all, read_reply
 
 #: Loops, of which one step holds up all others.
@@ -48,28 +48,12 @@ def block_anew(server: Serving) -> int:
         return int(read_all(sock).rpartition(b"\r\n\r\n")[2])
 
 
-def some_with_each(server: Serving) -> list[socket.socket]:
-    """Connections of which each worker has two at least: asked for while others are busy."""
-    kept: list[socket.socket] = []
-
-    def both_have_some() -> bool:
-        more = [server.connect() for _ in range(KEPT)]
-        for sock in more:
-            ask(sock, "/sleep?0.3")
-        kept[:] = more
-        having = Counter(answer(sock) for sock in more)
-        return len(having) == 2 and min(having.values()) > 1
-
-    server.until(both_have_some)
-    return kept
-
-
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_who_blocks_a_loop_stays_with_it_and_all_others_leave_it_once(
     serve: Callable[..., Serving], driver: str
 ) -> None:
     server = serve(*DRIVERS[driver], "--workers", "2")
-    kept = some_with_each(server)
+    kept = list(some_with_each(server, KEPT))
     blocking = kept.pop()
     ask(blocking)
     blocked = answer(blocking)
@@ -93,7 +77,7 @@ def test_who_blocks_loops_with_new_connections_comes_to_the_one_that_others_have
     serve: Callable[..., Serving], driver: str
 ) -> None:
     server = serve(*DRIVERS[driver], "--workers", "2")
-    kept = some_with_each(server)
+    kept = list(some_with_each(server, KEPT))
 
     def are_apart() -> bool:
         blocked = {block_anew(server) for _ in range(4)}
@@ -103,7 +87,7 @@ def test_who_blocks_loops_with_new_connections_comes_to_the_one_that_others_have
 
     def nobody_moves() -> bool:
         moved = server.counters()["connections_handed_over"]
-        more = some_with_each(server)
+        more = list(some_with_each(server, KEPT))
         for _ in range(3):
             workers_of(more)
         for sock in more:

@@ -193,7 +193,9 @@ def test_what_a_request_has_waited_before_it_went_counts_where_it_is_answered(se
 
 def test_a_request_that_cannot_go_is_named_when_its_deadline_has_come(serve: Serve, tmp_path: Path) -> None:
     """Over TLS: it has waited in a worker without a free thread, and was looked at again and again."""
-    options = ("--tls-self-signed", "--bind", "https://localhost:0", "--request-id", "--request-timeout", "1s")
+    options = ("--tls-self-signed", "--bind", "https://localhost:0", "--request-id")
+    # None for those before them, which wait for handshakes.
+    options += ("--request-timeouts", "/wait=4s")
     server = serve("given", *WORKERS, *options)
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from asking import some_with_each  # type: ignore[import-not-found]
 from serving import PATIENCE, Serving, read_all, read_reply
 
 Serve = Callable[..., Serving]
@@ -52,11 +53,6 @@ def the_busy_one(server: Serving) -> int:
     return int(server.until(found))
 
 
-def nobody_is_busy(server: Serving) -> None:
-    """Waits for it: one that has just finished something is shown as busy for a moment, and is none that is held."""
-    server.until(lambda: not any(busy(server).values()))
-
-
 def stands_still(thread: Path) -> bool:
     return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
 
@@ -77,9 +73,7 @@ def test_a_worker_whose_interpreter_is_held_gets_no_new_connection(serve: Serve,
 
 def test_idle_connections_leave_a_worker_whose_interpreter_is_held(serve: Serve) -> None:
     server = serve("holding", "--workers", "2")
-    kept = [ask(server, "/sleep?0.2") for _ in range(8)]
-    assert len({read_reply(sock, bytearray())[2] for sock in kept}) == 2
-    nobody_is_busy(server)
+    kept = list(some_with_each(server))
     with ask(server, f"/hold?{LONG}"):
         held = the_busy_one(server)
         for sock in kept:
@@ -98,9 +92,7 @@ def test_idle_connections_leave_a_worker_whose_leader_waits_for_the_interpreter(
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     server = serve("holding", "--workers", "2", *(["--health-paths", "/livez"] if probes else []))
-    kept = [ask(server, "/sleep?0.2") for _ in range(8)]
-    assert len({read_reply(sock, bytearray())[2] for sock in kept}) == 2
-    nobody_is_busy(server)
+    kept = list(some_with_each(server))
     asked = ask(server, f"{who}?{pipe}")
     held = int(read_reply(asked, bytearray())[2]) if who == "/held-aside" else the_busy_one(server)
     here = [sock for sock in kept if answers(sock) == held]
@@ -161,8 +153,7 @@ def test_nobody_loses_a_connection_because_there_is_no_room_for_one_that_is_give
 def test_what_there_is_no_descriptor_for_is_left_to_its_giver_and_counted(serve: Serve) -> None:
     """How many descriptors are left is nothing that another worker sees before it gives."""
     server = serve("holding", "--workers", "2")
-    kept = [ask(server, "/sleep?0.2") for _ in range(20)]
-    assert len({read_reply(sock, bytearray())[2] for sock in kept}) == 2
+    kept = list(some_with_each(server, 20))
     for pid in busy(server):
         last = max(int(fd) for fd in os.listdir(f"/proc/{pid}/fd"))
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (last + 3, last + 3))
