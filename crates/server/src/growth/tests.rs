@@ -321,6 +321,7 @@ fn new_threads_are_judged_when_the_calls_that_were_begun_with_them_have_had_the_
         let windows = (1..).find(|_| growth.look(&inside, None, 0).is_some());
         // The first one is left out.
         assert_eq!(windows.map(|windows| (windows - 1) * WINDOW_MS), Some(after_ms), "{before}");
+        assert_eq!(growth.threads(), START, "none of them has finished anything: somebody hangs");
     }
 }
 
