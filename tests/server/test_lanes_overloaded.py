@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import time
@@ -163,6 +164,44 @@ def test_who_waits_for_calls_that_take_long_is_not_refused_if_it_is_begun_in_tim
         with sock:
             buffer = bytearray()
             assert [read_reply(sock, buffer)[0] for _ in range(3)] == [200] * 3
+
+
+@pytest.mark.parametrize("more", [True, False], ids=["there may be more", "there may be no more"])
+def test_who_waits_for_threads_of_which_there_may_be_more_soon_is_not_refused_by_what_these_finish(
+    serve: Serve, more: bool
+) -> None:
+    """59 wait for 31 calls of two seconds, nearly four: more than half of what may be, and a quarter with 128."""
+    auto = ("--threads", "auto", *(() if more else ("--threads-max", "32")))
+    said = ("--queue-timeout", "7s", "--newest-first-after", "0s")
+    served = serve("lanes:application", "--workers", "1", *auto, *said)
+    crowd = [asked(served, *["/report?2"] * 2) for _ in range(90)]
+    statuses = []
+    for sock in crowd:
+        with sock:
+            buffer = bytearray()
+            statuses += [read_reply(sock, buffer)[0] for _ in range(2)]
+    refused = served.counters().get("requests_not_in_time", 0)
+    assert statuses.count(503) == refused
+    assert refused == 0 if more else refused > 0, statuses
+
+
+def test_who_began_before_anybody_knew_the_route_counts_among_those_that_are_done(serve: Serve) -> None:
+    """Of three threads each ends a call in two seconds: fifteen wait for ten, where half a minute may be waited.
+
+    By the second three alone, which were begun after the first had shown that they are slow, it would be twenty.
+    """
+    said = ("--threads", "4", "--queue-timeout", "30s", "--newest-first-after", "0s")
+    served = serve("lanes:application", "--workers", "1", *said)
+    crowd = [asked(served, "/report?2") for _ in range(18)]
+    for _ in range(6):
+        readable = select.select(crowd, [], [], 30)[0][0]
+        crowd.remove(readable)
+        assert answer(readable)[0] == 200
+    crowd += [asked(served, "/report?2") for _ in range(6)]
+    served.until(lambda: queued(served) + served.counters().get("requests_not_in_time", 0) >= 15)
+    assert served.counters().get("requests_not_in_time", 0) == 0
+    for sock in crowd:
+        sock.close()
 
 
 #: One slow request is inside at a time: the only thread's, that which is not kept, as many as its route may have

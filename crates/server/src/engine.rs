@@ -149,6 +149,7 @@ pub struct Engine {
     pub(crate) inside: InFlight,
     /// How many may be.
     threads: AtomicU32,
+    threads_to_come: AtomicU32,
     /// Requests that compute, as others of their routes have.
     pub(crate) computing: Computing,
     queued: AtomicU32,
@@ -196,6 +197,7 @@ impl Engine {
             counters,
             computing: Computing::default(),
             threads: AtomicU32::new(config.threads),
+            threads_to_come: AtomicU32::new(0),
             lined_up: LinedUp::default(),
             turned_away: TurnedAway::default(),
             config,
@@ -270,6 +272,15 @@ impl Engine {
     /// So many from now on.
     pub(crate) fn set_threads(&self, threads: u32) {
         self.threads.store(threads, Ordering::Relaxed);
+    }
+
+    /// How many there may be before long, where they become more by themselves (`growth.rs`).
+    pub(crate) fn threads_to_come(&self) -> u32 {
+        self.threads_to_come.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn expect_threads(&self, threads: u32) {
+        self.threads_to_come.store(threads, Ordering::Relaxed);
     }
 
     /// How many requests wait to be begun.

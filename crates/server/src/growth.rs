@@ -178,6 +178,16 @@ impl Growth {
         self.threads
     }
 
+    /// How many there may come to be while requests wait: as many as are allowed, where more are being tried or are next. What
+    /// they will finish is not known yet.
+    pub fn may_come_to(&self, now: Millis) -> u32 {
+        let more = match &self.trial {
+            Some(trial) => self.threads > trial.from,
+            None => !self.downward && now >= self.rest_until && self.told.is_none(),
+        };
+        if more { self.most } else { self.threads }
+    }
+
     /// A window has passed. `short_of`: which memory there is not enough of for more threads.
     pub fn look(&mut self, window: &Window, short_of: Option<Memory>, now: Millis) -> Option<Change> {
         match self.trial.take() {

@@ -38,7 +38,7 @@ pub use by_hand::{Below, ByHand, FairBy, Priority};
 use early::{Early, LONE_MS};
 pub use fair::SHARES;
 use inside::Inside;
-pub use inside::Ticket;
+pub use inside::{Ticket, Used};
 pub use mark::Mark;
 pub use order::{End, Order, Waits};
 pub use queues::Queues;
@@ -396,10 +396,11 @@ impl Lanes {
         }
     }
 
-    /// One that was begun has come back; what it has used of a processor, where that was measured, and when others were last
-    /// found to wait for the interpreter.
-    pub fn end(&mut self, mark: &mut Mark, now_us: Micros, outcome: Outcome, used: Option<(Micros, Micros)>) {
-        let Some(call) = mark.ticket.take().and_then(|ticket| self.inside.remove(ticket)) else { return };
+    /// One that was begun has come back. True: it has taken as long as slow ones do.
+    pub fn end(&mut self, mark: &mut Mark, now_us: Micros, outcome: Outcome, used: Option<Used>) -> bool {
+        let Some(call) = mark.ticket.take().and_then(|ticket| self.inside.remove(ticket)) else {
+            return false;
+        };
         if let Some(limit) = mark.limit {
             self.limits.ends(limit);
         }
@@ -409,6 +410,7 @@ impl Lanes {
         }
         let mean_us = self.routes.leave(call.route, took_us, outcome);
         self.note(took_us, mean_us, now_us);
+        took_us >= self.long_us()
     }
 
     /// One that was begun while lanes were asleep has come back late.

@@ -3,6 +3,8 @@
 //!
 //! Overload is in `overloaded/`; what plays is in `simulated/`.
 
+use server::lanes::{ByHand, Lanes, Outcome};
+
 use crate::simulated::{Asks, Became, Kind, MS, RULES, Rules, S, Takes, US, kind, play};
 
 /// With lanes and with one queue.
@@ -212,4 +214,20 @@ fn slow_requests_go_on_beside_quick_ones_without_a_pause() {
     let (lanes, queue) = both(&kinds, 32, 3 * S);
     assert!(lanes[1].done(S) >= queue[1].done(S) * 0.9, "{} and {}", lanes[1].done(S), queue[1].done(S));
     assert!(lanes[1].longest() <= 2 * queue[1].longest() + 100 * MS);
+}
+
+#[test]
+fn a_call_of_a_route_that_is_not_known_yet_has_been_long_if_it_took_as_long_as_slow_ones() {
+    const SLOW: u64 = 5 * MS;
+    for (took, was_long) in [(SLOW - 1, false), (SLOW, true), (SLOW + 1, true)] {
+        let mut lanes = Lanes::new(8, &ByHand::default());
+        lanes.wake();
+        lanes.look(S, false);
+        let route: (&[u8], &[u8]) = (b"GET", b"/new");
+        let name = lanes.name(route.0, route.1);
+        let mut mark = lanes.judge(name, route, route.1.into());
+        lanes.goes_out();
+        lanes.begin(&mut mark, route, S);
+        assert_eq!(lanes.end(&mut mark, S + took, Outcome::Answered, None), was_long, "{took} us");
+    }
 }

@@ -346,3 +346,44 @@ fn fewer_threads_are_judged_by_a_hundred_calls_or_after_half_a_minute() {
         assert_eq!(judged, Some(windows + 1), "{each} in each window");
     }
 }
+
+#[test]
+fn more_may_come_until_it_is_known_that_they_would_help_nobody() {
+    // As many as may be.
+    let mut growth = Growth::new(40);
+    let crowd = Behind { clients: 500, ..PLENTY };
+    assert_eq!((growth.threads(), growth.may_come_to(0)), (32, 40), "nothing was tried");
+    play(&mut growth, &crowd, 1, 0);
+    assert_eq!((growth.threads(), growth.may_come_to(1_000)), (40, 40));
+
+    // A database of ten connections: more are tried, then fewer, then nothing for half a minute.
+    let mut growth = Growth::new(128);
+    let database = Behind { clients: 50, places: 10, ..PLENTY };
+    let mut told = Vec::new();
+    for at in 0..1_200 {
+        let now = at * WINDOW_MS;
+        growth.look(&database.window(growth.threads()), None, now);
+        let state = match &growth.trial {
+            Some(trial) if growth.threads() > trial.from => "more",
+            Some(_) => "fewer",
+            None if growth.downward => "fewer next",
+            None if now < growth.rest_until => "rest",
+            None => "none",
+        };
+        let to_come = if matches!(state, "more" | "none") { 128 } else { growth.threads() };
+        assert_eq!(growth.may_come_to(now), to_come, "{state}");
+        if told.last() != Some(&state) {
+            told.push(state);
+        }
+    }
+    let first = told.iter().position(|&state| state == "rest");
+    assert!(
+        first.is_some_and(|at| told[..at].contains(&"more") && told[..at].contains(&"fewer")),
+        "{told:?}"
+    );
+
+    // No memory.
+    let mut growth = Growth::new(128);
+    said(&mut growth, &PLENTY, 4, Some(Memory::Container));
+    assert_eq!(growth.may_come_to(0), 32);
+}

@@ -11,6 +11,9 @@ use super::rule::Micros;
 /// A call's place among those that are inside.
 pub type Ticket = NonZeroU16;
 
+/// What a call has used of a processor, and when others were last found to wait for the interpreter.
+pub type Used = (Micros, Micros);
+
 /// One call.
 #[derive(Debug, Clone, Copy)]
 pub struct Call {

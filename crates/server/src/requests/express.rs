@@ -172,9 +172,6 @@ impl Requests {
             let route = (exchange.head.method(), exchange.head.path());
             return self.lanes.note_late(name, route, took_us, now_us);
         }
-        if exchange.lane.lane == Some(Lane::Slow) {
-            self.slow_throughput.count();
-        }
         let limit = exchange.lane.limit.map(usize::from);
         if let Some(throughput) = limit.and_then(|limit| self.limited_throughput.get_mut(limit)) {
             throughput.count();
@@ -189,7 +186,12 @@ impl Requests {
         if exchange.lane.computes() {
             self.engine.computing.ended(used_us.unwrap_or(exchange.lane.computes_us()));
         }
-        self.lanes.end(&mut exchange.lane, now_us, outcome, used_us.map(|used_us| (used_us, waited_us)));
+        let used = used_us.map(|used_us| (used_us, waited_us));
+        let was_long = self.lanes.end(&mut exchange.lane, now_us, outcome, used);
+        // Who waits in the slow lane waits for all that are long: for those as well of which nothing was known when they began.
+        if was_long || exchange.lane.lane == Some(Lane::Slow) {
+            self.slow_throughput.count();
+        }
         if let Some((name, used_us)) = self.lanes.take_news()
             && let Some(bell) = &self.engine.config.bell
         {

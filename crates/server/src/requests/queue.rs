@@ -38,7 +38,7 @@ impl Requests {
 
     /// The same of one that waits at the front.
     fn enqueue_at_front(&mut self, mut exchange: Box<Exchange>) {
-        let in_time = self.is_in_time(self.before_at_front(&exchange), &self.throughput, &exchange);
+        let in_time = self.is_in_time_at_front(self.before_at_front(&exchange), &exchange);
         if in_time && self.has_room_at_front(&exchange) {
             let waiting = self.batch.len();
             self.engine.log.debug(|| format!("a request waits for its turn: {waiting} before it"));
@@ -89,13 +89,19 @@ impl Requests {
     /// True: behind so many of a lane a request is begun in time.
     fn is_lane_in_time(&self, lane: Lane, before: usize, exchange: &Exchange) -> bool {
         match lane {
-            Lane::Slow => self.is_in_time(before, &self.slow_throughput, exchange),
+            Lane::Slow => self.is_in_time(lane, before, &self.slow_throughput, exchange),
             Lane::Limited(limit) => self
                 .limited_throughput
                 .get(usize::from(limit))
-                .is_none_or(|throughput| self.is_in_time(before, throughput, exchange)),
-            Lane::Unknown | Lane::Express => self.is_in_time(before, &self.throughput, exchange),
+                .is_none_or(|throughput| self.is_in_time(lane, before, throughput, exchange)),
+            Lane::Unknown | Lane::Express => self.is_in_time(lane, before, &self.throughput, exchange),
         }
+    }
+
+    /// The same behind so many at the front, where those wait that are quick, and all where no thread is kept for these.
+    pub(super) fn is_in_time_at_front(&self, before: usize, exchange: &Exchange) -> bool {
+        let lane = exchange.lane.lane.unwrap_or(Lane::Unknown);
+        self.is_in_time(lane, before, &self.throughput, exchange)
     }
 
     /// True: there is room for a request in a lane, or another one has made it: who matters less, or who has most that wait.
@@ -167,17 +173,18 @@ impl Requests {
     }
 
     /// True: behind so many, which are done so fast, a request is begun in time.
-    pub(super) fn is_in_time(&self, before: usize, throughput: &Throughput, exchange: &Exchange) -> bool {
+    fn is_in_time(&self, lane: Lane, before: usize, throughput: &Throughput, exchange: &Exchange) -> bool {
         let config = &self.engine.config;
         // Where threads are free and only the interpreter is held, throughput says nothing.
-        self.engine.is_held()
-            || throughput.wait_of(before).is_none_or(|wait| {
-                is_patient(
-                    wait,
-                    config.limits.queue_timeout,
-                    config.by_hand.priority(exchange.asked(&config.mounted)),
-                )
-            })
+        if self.engine.is_held() {
+            return true;
+        }
+        let Some(mut wait) = throughput.wait_of(before) else { return true };
+        if may_shorten(lane) {
+            wait = with_threads_to_come(wait, self.engine.threads(), self.engine.threads_to_come());
+        }
+        let priority = config.by_hand.priority(exchange.asked(&config.mounted));
+        is_patient(wait, config.limits.queue_timeout, priority)
     }
 
     /// Refuses one that would be begun too late.
@@ -299,6 +306,16 @@ fn is_patient(wait: Millis, patience: Millis, priority: Priority) -> bool {
     patience == 0 || wait <= patience / priority.part_of_patience()
 }
 
+/// What waits there begins sooner if more threads come: not what is quick, nor what waits for others of its route.
+fn may_shorten(lane: Lane) -> bool {
+    matches!(lane, Lane::Slow | Lane::Unknown)
+}
+
+/// How long one waits at the least that would wait for so long with these threads, if those come that may.
+fn with_threads_to_come(wait: Millis, threads: u32, to_come: u32) -> Millis {
+    wait.saturating_mul(threads.into()) / Millis::from(threads.max(to_come).max(1))
+}
+
 /// Longer than may be waited (limit `queue_timeout`); zero: nothing is too long.
 fn is_too_long(waited: Millis, patience: Millis) -> bool {
     patience > 0 && waited > patience
@@ -321,5 +338,17 @@ mod tests {
             assert_eq!(found, [true, true, false], "{priority:?}");
             assert!(is_patient(Millis::MAX, 0, priority), "no bound");
         }
+    }
+
+    #[test]
+    fn more_threads_shorten_the_wait_of_what_waits_for_a_thread_and_is_not_quick() {
+        let lanes = [Lane::Slow, Lane::Unknown, Lane::Express, Lane::Limited(0)];
+        assert_eq!(lanes.map(may_shorten), [true, true, false, false]);
+        for (threads, to_come, wait) in
+            [(32, 128, 1_000), (32, 33, 3_878), (32, 32, 4_000), (32, 0, 4_000), (128, 32, 4_000), (0, 0, 0)]
+        {
+            assert_eq!(with_threads_to_come(4_000, threads, to_come), wait, "{threads} {to_come}");
+        }
+        assert_eq!(with_threads_to_come(Millis::MAX, 32, 128), Millis::MAX / 128, "it is bounded");
     }
 }

@@ -83,7 +83,7 @@ impl Requests {
         }
         let others = waiting.iter().enumerate().filter(|(share, _)| *share != own);
         let before = waiting[own] + others.map(|(_, &other)| other.min(waiting[own] + 1)).sum::<usize>();
-        if !self.is_in_time(before, &self.throughput, exchange) {
+        if !self.is_in_time_at_front(before, exchange) {
             return false;
         }
         if (self.batch.len() as u64) < self.engine.config.limits.queue {
