@@ -44,7 +44,11 @@ def kind(request: pytest.FixtureRequest) -> str:
 def server(kind: str) -> Iterator[Serving]:
     serving = Serving(*KINDS[kind])
     yield serving
-    serving.kill()
+    # Whoever is killed leaves what multiprocessing keeps in a folder of its own.
+    try:
+        assert serving.stop() == 0
+    finally:
+        serving.kill()
 
 
 def request(path: str, body: bytes = b"", *, close: bool = False, version: str = "1.1") -> bytes:
