@@ -167,6 +167,9 @@ impl Requests {
     pub(super) fn leave_lane(&mut self, exchange: &mut Exchange, looked: Millis) {
         let now_us = monotonic_us();
         if exchange.lane.ticket.is_none() {
+            // While it was inside it did not count as quick.
+            self.slow_throughput.count();
+            self.engine.lined_up.count(exchange.status());
             let took_us = (looked - exchange.late_from + LATE_MS) * 1000;
             let name = name_of(&exchange.head, &mut self.lanes);
             let route = (exchange.head.method(), exchange.head.path());
