@@ -30,14 +30,15 @@ from torment.looking import Holding
 from torment.script import script
 
 #: What waits, waits so long at most; all of it is shorter than the crowd's patience.
+#: For a thread it may wait for longer, and what has one may take longer: on a busy machine all of it can be there.
 OPTIONS = (
     "--workers", "2", "--header-timeout", "2s", "--write-timeout", "2s", "--body-grace", "3s",
     "--limit-body-rate", "20K", "--linger-timeout", "1s", "--first-byte-timeout", "3s", "--keep-alive", "3s",
-    "--graceful-timeout", "20s", "--error-log-rate", "100000",
+    "--graceful-timeout", "20s", "--error-log-rate", "100000", "--slow-request", "60s",
 )  # fmt: skip
 DRIVERS = {
-    "threads": ("tormented:application",),
-    "gevent": ("tormented:application", "--worker-class", "gevent"),
+    "threads": ("tormented:application", "--queue-timeout", "60s"),
+    "gevent": ("tormented:application", "--queue-timeout", "60s", "--worker-class", "gevent"),
     "asyncio": ("tormented_asgi:app", "--loop", "asyncio"),
     "uvloop": ("tormented_asgi:app", "--loop", "uvloop"),
 }
