@@ -41,11 +41,13 @@ use crate::visits::Visits;
 use self::computing::Computing;
 pub use self::config::{AutoThreads, Config, LOCAL, QUIET_LOOKS};
 
-/// Requests that are not known to be quick: how many were finished, and how many of them with 500 or more.
+/// Requests that are not known to be quick: how many were finished, how many of them with 500 or more, and how many threads
+/// there may be for them before long.
 #[derive(Debug, Default)]
 pub struct LinedUp {
     done: AtomicU64,
     failed: AtomicU64,
+    threads_to_come: AtomicU32,
 }
 
 impl LinedUp {
@@ -55,6 +57,15 @@ impl LinedUp {
         if status >= 500 {
             self.failed.store(self.failed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
+    }
+
+    /// How many threads there may be before long, where they become more by themselves (`growth.rs`).
+    pub(crate) fn threads_to_come(&self) -> u32 {
+        self.threads_to_come.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn expect_threads(&self, threads: u32) {
+        self.threads_to_come.store(threads, Ordering::Relaxed);
     }
 
     /// Finished, and failed.
@@ -149,7 +160,6 @@ pub struct Engine {
     pub(crate) inside: InFlight,
     /// How many may be.
     threads: AtomicU32,
-    threads_to_come: AtomicU32,
     /// Requests that compute, as others of their routes have.
     pub(crate) computing: Computing,
     queued: AtomicU32,
@@ -197,7 +207,6 @@ impl Engine {
             counters,
             computing: Computing::default(),
             threads: AtomicU32::new(config.threads),
-            threads_to_come: AtomicU32::new(0),
             lined_up: LinedUp::default(),
             turned_away: TurnedAway::default(),
             config,
@@ -272,15 +281,6 @@ impl Engine {
     /// So many from now on.
     pub(crate) fn set_threads(&self, threads: u32) {
         self.threads.store(threads, Ordering::Relaxed);
-    }
-
-    /// How many there may be before long, where they become more by themselves (`growth.rs`).
-    pub(crate) fn threads_to_come(&self) -> u32 {
-        self.threads_to_come.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn expect_threads(&self, threads: u32) {
-        self.threads_to_come.store(threads, Ordering::Relaxed);
     }
 
     /// How many requests wait to be begun.

@@ -34,7 +34,7 @@ impl Growing {
     pub fn new(engine: &Engine) -> Self {
         let begun = engine.config.threads;
         let growth = engine.config.threads_auto.map(|auto| Growth::beginning(begun, auto.most));
-        engine.expect_threads(growth.as_ref().map_or(0, |growth| growth.may_come_to(0)));
+        engine.lined_up.expect_threads(growth.as_ref().map_or(0, |growth| growth.may_come_to(0)));
         if growth.is_some() && begun > START {
             tell(engine, &format!("{begun} from the start: another worker has come to as many"));
         }
@@ -79,7 +79,7 @@ impl Growing {
         let short_of = if window.is_pressed() { short_of(auto, growth.threads() / 2) } else { None };
         let before = growth.threads();
         let change = growth.look(&window, short_of, now);
-        engine.expect_threads(growth.may_come_to(now));
+        engine.lined_up.expect_threads(growth.may_come_to(now));
         let Change { threads, why } = change?;
         let told = match threads == before {
             true => format!("{threads} stay: {why}"),

@@ -181,7 +181,7 @@ impl Requests {
         }
         let Some(mut wait) = throughput.wait_of(before) else { return true };
         if may_shorten(lane) {
-            wait = with_threads_to_come(wait, self.engine.threads(), self.engine.threads_to_come());
+            wait = with_threads_to_come(wait, self.engine.threads(), self.engine.lined_up.threads_to_come());
         }
         let priority = config.by_hand.priority(exchange.asked(&config.mounted));
         is_patient(wait, config.limits.queue_timeout, priority)
