@@ -56,6 +56,7 @@ def arguments() -> argparse.Namespace:
         "--run-seconds", type=float, default=4, help="connections of a run begin during so many seconds"
     )
     parser.add_argument("--rate", type=int, default=70, help="so many in each second")
+    parser.add_argument("--at-a-time", type=int, default=0, help="so many at the same time (default: no bound)")
     parser.add_argument("--without", default="", metavar="KINDS", help=f"leave out kinds of clients: {kinds}")
     given = parser.parse_args()
     if not given.seeds and not given.seconds:
@@ -70,7 +71,7 @@ def settings(given: argparse.Namespace) -> Iterator[Setting]:
         driver, streamed = SETTINGS[seed % len(SETTINGS)]
         if given.driver:
             driver, streamed = given.driver, given.streamed
-        yield Setting(seed, driver, streamed, given.run_seconds, given.rate)
+        yield Setting(seed, driver, streamed, given.run_seconds, given.rate, given.at_a_time)
 
 
 def show(given: argparse.Namespace, results: list[Result], setting: Setting, spent: float) -> None:

@@ -24,6 +24,8 @@ PATIENCE = 25.0
 LATE = 0.7
 #: What a client loses is forgotten at this pace, in seconds a second: one that is always a little late keeps its pace.
 FORGOTTEN = 0.2
+#: Where there is no room a client comes so many seconds later.
+FULL = 0.05
 
 
 @dataclass
@@ -32,6 +34,8 @@ class Crowd:
 
     port: int
     supervisor: int
+    #: So many are there at a time, but for those who stay; 0: no bound.
+    room: int = 0
     clients: list[Client] = field(default_factory=list)
     #: Clients that are connected.
     there: dict[int, Client] = field(default_factory=dict)
@@ -98,6 +102,9 @@ class Crowd:
         self.there.clear()
 
     def _begin(self, script: Script) -> None:
+        if 0 < self.room <= sum(not client.lingers for client in self.there.values()):
+            self.at(time.monotonic() + FULL, lambda: self._begin(script))
+            return
         sock = socket.socket()
         sock.setblocking(False)
         if script.room:

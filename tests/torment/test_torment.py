@@ -20,7 +20,8 @@ pytestmark = pytest.mark.apart
 def test_every_reply_belongs_to_its_request_and_nothing_is_left(seed: int, driver: str, streamed: bool) -> None:
     if driver in ("gevent", "uvloop"):
         pytest.importorskip(driver)
-    setting = Setting(seed, driver, streamed, seconds=2.5, rate=60)
+    # Some thirty are there at a time where the machine has time for them.
+    setting = Setting(seed, driver, streamed, seconds=2.5, rate=60, at_a_time=40)
     result = Run(setting).torment()
     assert result.whole > 100, "the crowd got next to nothing, which proves next to nothing"
     assert not result.problems, "\n".join((*result.problems, "again with", f"  {setting.again}"))
