@@ -5,9 +5,11 @@
     compiler_profile.py make               makes it anew, in some five minutes
 
 A compiler that is told what runs puts what is called often where it is called from, and what is seldom done out of the
-way (-C profile-use). The profile is kept in crates/bridge/profile, as not every machine has what makes one. It is found
-by names that a compiler makes of its own version, of ours and of those of all dependencies: with another compiler it
-would be as if there were none, and is left out. Functions that have changed since are compiled as without it.
+way (-C profile-use). The profile is kept in crates/bridge/profile, as not every machine has what makes one. It is
+found by names that a compiler makes of its own version, of the machine that it is for, of our version and of those of
+all dependencies: with another compiler it would be as if there were none, and is left out. Functions that have changed
+since are compiled as without it, and so are those that are given a type that has had a field more or less since: their
+names are others then (tests/test_compiler_profile.py).
 FOREHAND_WITHOUT_PROFILE=1 leaves it out.
 
 `make` needs the test environment (`make .venv/tested-with`) and llvm-profdata of the LLVM that rustc is made of
@@ -36,10 +38,12 @@ FLAGS = {"CARGO_ENCODED_RUSTFLAGS": "\x1f", "RUSTFLAGS": " ", "CARGO_BUILD_RUSTF
 
 
 def made_with() -> str:
-    """What names of functions follow from: the compiler, and our own version."""
+    """What names of functions follow from: the compiler and the machine that it is for, and our own version."""
     rustc = os.environ.get("RUSTC", "rustc")
     try:
-        compiler = subprocess.run([rustc, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+        about = subprocess.run([rustc, "-vV"], capture_output=True, text=True, check=False).stdout
+        host = re.search(r"^host: (.*)$", about, re.MULTILINE)
+        compiler = f"{about.partition(chr(10))[0]} for {host[1] if host else 'what it does not say'}"
     except OSError as error:
         compiler = f"{rustc} that cannot be run ({error.strerror})"
     version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
