@@ -6,7 +6,8 @@ Kinds of clients, all at the same time: keep-alive sessions that think for 0 to 
 connections, uploads of 64 KiB, views of two seconds, streams. Each reply is checked: status,
 length, content. Lost is a request that was sent, or a connection that was asked for, and did
 not get one complete right answer. A server may close a connection on which nothing is asked;
-a request on one that the server has announced to close is not sent.
+a request on one that the server has announced to close is not sent, nor is one on a connection
+of a session that had to wait for room for seconds.
 
 Prints a line of JSON when it begins to be steady (`{"steady": true}`) and one with the result:
 counts by kind, what was lost and why, latencies in milliseconds by second.
@@ -36,6 +37,9 @@ PATIENCE = 30.0
 #: So many ask at a time, far fewer than a worker's queue takes (limit_queue). Where the machine is too slow for the
 #: rate the crowd waits, which its latencies show, and loses nothing by it.
 TOGETHER = 200
+#: A session that was away for so many seconds takes a new connection: a worker on its way out keeps the one that it has
+#: for twice as long (--drain-keep-alive), and the crowd may not have had a processor meanwhile.
+AWAY = 5.0
 
 
 class Lost(Exception):
@@ -107,7 +111,7 @@ class Crowd:
         while self.take():
             due = time.monotonic()
             async with self.room:
-                if connection.is_over():
+                if connection.is_over() or time.monotonic() - connection.asked > AWAY:
                     connection.close()
                     connection = Connection(self.port)
                 await self.ask(connection, "keepalive", due)
@@ -158,6 +162,8 @@ class Connection:
         self.used = 0
         self.closing = False
         self.step = "connecting"
+        #: When the last request was sent.
+        self.asked = time.monotonic()
 
     def is_over(self) -> bool:
         """The server has closed it, or has said that it will."""
@@ -186,6 +192,7 @@ class Connection:
         if close:
             head += "Connection: close\r\n"
         self.step = "sending"
+        self.asked = time.monotonic()
         self.writer.write(head.encode() + b"\r\n" + (UPLOAD if kind == "upload" else b""))
         self.step = "waiting for the head"
         status, fields = await self.head()

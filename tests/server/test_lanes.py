@@ -374,6 +374,21 @@ def test_where_calls_take_a_second_half_as_many_threads_more_are_tried_at_once(s
         sock.close()
 
 
+def test_where_calls_do_not_end_there_are_threads_for_all_before_it_is_known_what_these_finish(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """As of a view that waits for a language model: whoever waited until some have ended would be refused."""
+    go = tmp_path / "go"
+    served = serve("lanes:application", "--workers", "1", "--threads", "auto", *FOR_EVER)
+    crowd = [asked(served, f"/quick?{go}") for _ in range(100)]
+    served.until(lambda: served.status()["workers"][0]["busy"] == len(crowd))
+    for change in ("from 32 to 48", "from 48 to 72", "from 72 to 108"):
+        served.says(f"threads: {change}: requests wait ")
+    served.says(" s none has ended: what more finish is seen later")
+    go.touch()
+    assert {answer(sock) for sock in crowd} == {(200, b"ok")}
+
+
 def test_threads_that_may_not_become_more_say_so(serve: Serve) -> None:
     """In the log and in `forehand status`, which keeps it: whoever reads it knows which option it is about."""
     served = serve("lanes:application", "--workers", "1", "--threads", "auto", "--threads-max", "4", *FOR_EVER)

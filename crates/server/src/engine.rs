@@ -6,6 +6,7 @@
 mod computing;
 mod config;
 mod descriptors;
+mod lined_up;
 mod shown;
 mod strained;
 
@@ -40,39 +41,7 @@ use crate::visits::Visits;
 
 use self::computing::Computing;
 pub use self::config::{AutoThreads, Config, LOCAL, QUIET_LOOKS};
-
-/// Requests that are not known to be quick: how many were finished, how many of them with 500 or more, and how many threads
-/// there may be for them before long.
-#[derive(Debug, Default)]
-pub struct LinedUp {
-    done: AtomicU64,
-    failed: AtomicU64,
-    threads_to_come: AtomicU32,
-}
-
-impl LinedUp {
-    /// One was finished. Only the holder of the baton says so.
-    pub(crate) fn count(&self, status: u16) {
-        self.done.store(self.done.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        if status >= 500 {
-            self.failed.store(self.failed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        }
-    }
-
-    /// How many threads there may be before long, where they become more by themselves (`growth.rs`).
-    pub(crate) fn threads_to_come(&self) -> u32 {
-        self.threads_to_come.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn expect_threads(&self, threads: u32) {
-        self.threads_to_come.store(threads, Ordering::Relaxed);
-    }
-
-    /// Finished, and failed.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.done.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
-    }
-}
+pub use self::lined_up::LinedUp;
 
 /// Who sees the traceback of an application that has failed, beside the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

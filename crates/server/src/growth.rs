@@ -19,10 +19,12 @@
 use wire::Millis;
 
 pub(crate) use self::advice::Advice;
-pub use self::window::Window;
-use self::window::{ENOUGH, MOST_WINDOWS};
+use self::climb::Climb;
+use self::window::{ENOUGH, LONG_WINDOWS, MOST_WINDOWS};
+pub use self::window::{Early, Window};
 
 mod advice;
+mod climb;
 mod window;
 
 /// Where it begins, unless fewer are allowed.
@@ -67,6 +69,8 @@ struct Trial {
     begun: bool,
     /// Fewer than were inside, though nobody waited.
     closer: bool,
+    /// More, before anything was known of what they finish.
+    climb: Option<Climb>,
 }
 
 impl Trial {
@@ -113,6 +117,9 @@ pub struct Growth {
     idle_since: Option<Millis>,
     /// Why it does not try more, once that was told: it is not told again before something else happens.
     told: Option<Bound>,
+    /// More are not tried again before anything is known of them until then.
+    climb_after: Millis,
+    climb_rest_ms: Millis,
 }
 
 /// What keeps it from more threads, though requests wait.
@@ -170,6 +177,8 @@ impl Growth {
             rest_until: 0,
             idle_since: None,
             told: None,
+            climb_after: 0,
+            climb_rest_ms: REST_MS,
         }
     }
 
@@ -191,6 +200,7 @@ impl Growth {
     /// A window has passed. `short_of`: which memory there is not enough of for more threads.
     pub fn look(&mut self, window: &Window, short_of: Option<Memory>, now: Millis) -> Option<Change> {
         match self.trial.take() {
+            Some(trial) if trial.climb.is_some() => self.climb(trial, window, short_of, now),
             Some(trial) => self.judge(trial, window, now),
             None => self.watch(window, short_of, now),
         }
@@ -199,6 +209,10 @@ impl Growth {
     fn watch(&mut self, window: &Window, short_of: Option<Memory>, now: Millis) -> Option<Change> {
         if window.done >= CALLS {
             self.call_ms = self.call_ms.min(window.call_ms());
+        }
+        if window.inside() > f64::from(self.threads) {
+            // Some that were begun when there were more are still there: who waits says nothing.
+            return None;
         }
         if !window.is_pressed() {
             self.seen = Window::default();
@@ -213,6 +227,10 @@ impl Growth {
                 self.seen = Window::default();
             }
             return None;
+        }
+        let may_begin = !self.downward && now >= self.climb_after && self.seen.windows >= LONG_WINDOWS;
+        if may_begin && self.may_climb(&self.seen, window, short_of) {
+            return Some(self.begin_climb(window, now));
         }
         let is_enough = match self.downward {
             true => self.seen.is_enough_for_fewer(),
@@ -252,8 +270,14 @@ impl Growth {
     }
 
     fn begin(&mut self, next: u32, before: Window, closer: bool) {
-        self.trial =
-            Some(Trial { from: self.threads, before, after: Window::default(), begun: false, closer });
+        self.trial = Some(Trial {
+            from: self.threads,
+            before,
+            after: Window::default(),
+            begun: false,
+            closer,
+            climb: None,
+        });
         self.threads = next;
     }
 
@@ -340,7 +364,8 @@ impl Growth {
             return self.back(trial, why);
         }
         let what = format!("{} requests inside, {} finished", compared(share), compared(change));
-        if change < GAIN * share {
+        let gain = if trial.climb.is_some() { climb::GAIN } else { GAIN };
+        if change < gain * share {
             self.downward = true;
             return self.back(trial, what);
         }

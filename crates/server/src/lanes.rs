@@ -396,10 +396,10 @@ impl Lanes {
         }
     }
 
-    /// One that was begun has come back. True: it has taken as long as slow ones do.
-    pub fn end(&mut self, mark: &mut Mark, now_us: Micros, outcome: Outcome, used: Option<Used>) -> bool {
+    /// One that was begun has come back: how long it has taken.
+    pub fn end(&mut self, mark: &mut Mark, now_us: Micros, outcome: Outcome, used: Option<Used>) -> Micros {
         let Some(call) = mark.ticket.take().and_then(|ticket| self.inside.remove(ticket)) else {
-            return false;
+            return 0;
         };
         if let Some(limit) = mark.limit {
             self.limits.ends(limit);
@@ -410,7 +410,7 @@ impl Lanes {
         }
         let mean_us = self.routes.leave(call.route, took_us, outcome);
         self.note(took_us, mean_us, now_us);
-        took_us >= self.long_us()
+        took_us
     }
 
     /// One that was begun while lanes were asleep has come back late.
@@ -439,7 +439,7 @@ impl Lanes {
     }
 
     /// From when on a call takes as long as slow ones do.
-    fn long_us(&self) -> Micros {
+    pub fn long_us(&self) -> Micros {
         self.split.map_or(SLOW_US, |split| split.at_us)
     }
 

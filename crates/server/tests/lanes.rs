@@ -228,6 +228,10 @@ fn a_call_of_a_route_that_is_not_known_yet_has_been_long_if_it_took_as_long_as_s
         let mut mark = lanes.judge(name, route, route.1.into());
         lanes.goes_out();
         lanes.begin(&mut mark, route, S);
-        assert_eq!(lanes.end(&mut mark, S + took, Outcome::Answered, None), was_long, "{took} us");
+        assert_eq!(
+            lanes.end(&mut mark, S + took, Outcome::Answered, None) >= lanes.long_us(),
+            was_long,
+            "{took} us"
+        );
     }
 }

@@ -9,32 +9,27 @@ use super::Window;
 const AFTER: u32 = 20;
 /// With as many, or more, nobody is: what `--threads-max` is unless somebody says it.
 const MOST: u32 = 128;
-/// A process that has used such a part of a processor computes, and more threads would wait for the interpreter.
-const COMPUTES: f64 = 0.75;
 
 /// What was seen, and whether it was said.
 #[derive(Debug, Default)]
 pub(crate) struct Advice {
     seen: Window,
-    cpu_us: u64,
     told: bool,
 }
 
 impl Advice {
-    /// A window has passed, in which the process has used processors for so long, with so many threads: what is to be said,
-    /// once.
-    pub fn look(&mut self, window: &Window, cpu_us: u64, threads: u32) -> Option<String> {
+    /// A window has passed, with so many threads: what is to be said, once.
+    pub fn look(&mut self, window: &Window, threads: u32) -> Option<String> {
         if self.told || !window.is_pressed() {
             self.forget();
             return None;
         }
         self.seen.add(window);
-        self.cpu_us += cpu_us;
         if self.seen.windows < AFTER {
             return None;
         }
-        let (seen, cpu_us) = (std::mem::take(&mut self.seen), std::mem::take(&mut self.cpu_us));
-        if threads >= MOST || cpu_us as f64 >= COMPUTES * seen.ms as f64 * 1000.0 {
+        let seen = std::mem::take(&mut self.seen);
+        if threads >= MOST || seen.computes() {
             return None;
         }
         self.told = true;
@@ -48,7 +43,7 @@ impl Advice {
 
     /// Nobody has looked for a while: what was seen before says nothing.
     pub fn forget(&mut self) {
-        (self.seen, self.cpu_us) = (Window::default(), 0);
+        self.seen = Window::default();
     }
 }
 
@@ -72,8 +67,8 @@ mod tests {
 
     /// What is said in so many windows, in which the process computes for so long each, in milliseconds.
     fn said(advice: &mut Advice, windows: u32, waiting: u64, threads: u32, cpu_ms: u64) -> Vec<String> {
-        let window = |at| window(at, waiting, u64::from(threads) - 1);
-        (0..windows).filter_map(|at| advice.look(&window(at), cpu_ms * 1000, threads)).collect()
+        let window = |at| Window { cpu_us: cpu_ms * 1000, ..window(at, waiting, u64::from(threads) - 1) };
+        (0..windows).filter_map(|at| advice.look(&window(at), threads)).collect()
     }
 
     #[test]

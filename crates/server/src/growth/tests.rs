@@ -270,6 +270,11 @@ fn more_fewer_and_as_many_are_told_in_words_and_not_by_a_sign() {
     assert_eq!(said, ["25 % more", "1 % more", "as many", "as many", "as many", "2 % fewer", "100 % fewer"]);
 }
 
+/// More were tried before anything was known of them, for nothing: now it waits until calls have ended.
+fn knowing() -> Growth {
+    Growth { climb_after: Millis::MAX, ..Growth::new(128) }
+}
+
 /// A window in which so many of 31 calls that are inside have ended, while others wait.
 fn long_calls(done: u64) -> Window {
     let longest_ms = Some(10_000);
@@ -288,7 +293,7 @@ fn long_calls(done: u64) -> Window {
 #[test]
 fn where_calls_take_long_two_of_each_thread_and_six_windows_are_enough_for_half_as_many() {
     let begun_after = |done: &[u64]| {
-        let mut growth = Growth::new(128);
+        let mut growth = knowing();
         let mut all = done.iter().enumerate();
         all.find_map(|(at, &done)| {
             let change = growth.look(&long_calls(done), None, at as Millis * WINDOW_MS)?;
@@ -312,7 +317,7 @@ fn where_calls_take_long_two_of_each_thread_and_six_windows_are_enough_for_half_
 fn new_threads_are_judged_when_the_calls_that_were_begun_with_them_have_had_the_time_to_end() {
     // Calls of eighteen seconds of which one and then another ended before the trial, and none later: it is waited for half a minute.
     for (before, after_ms) in [(31, 15_000), (15, 30_000), (0, 30_000)] {
-        let mut growth = Growth::new(128);
+        let mut growth = knowing();
         let mut done = vec![0; MOST_WINDOWS as usize];
         done[3] = before;
         let begun = done.iter().find_map(|&done| growth.look(&long_calls(done), None, 0));
@@ -327,7 +332,7 @@ fn new_threads_are_judged_when_the_calls_that_were_begun_with_them_have_had_the_
 
 #[test]
 fn new_threads_that_nobody_has_are_judged_at_once() {
-    let mut growth = Growth::new(128);
+    let mut growth = knowing();
     let begun = (0..MOST_WINDOWS).find_map(|_| growth.look(&long_calls(1), None, 0));
     assert!(begun.is_some_and(|begun| begun.threads == 48));
     let windows = (1..).find(|_| growth.look(&long_calls(0), None, 0).is_some());

@@ -17,9 +17,29 @@ pub(super) const MOST_WINDOWS: u32 = 20;
 const FEW: u64 = 100;
 const LONGEST_WINDOWS: u32 = 60;
 /// Of calls that take long fewer say whether half as many threads more are worth it: so many for each that is inside, ...
-const ROUNDS: f64 = 2.0;
+pub(super) const ROUNDS: f64 = 2.0;
 /// ... in no fewer windows than these.
-const LONG_WINDOWS: u32 = 6;
+pub(super) const LONG_WINDOWS: u32 = 6;
+/// A process that has used such a part of a processor computes, and more threads would wait for the interpreter.
+const COMPUTES: f64 = 0.75;
+
+/// Calls that were begun before a moment and have ended: how many, how many of them failed, and how long they took together.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Early {
+    pub done: u64,
+    pub failed: u64,
+    pub took_ms: Millis,
+}
+
+impl Early {
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            done: self.done + other.done,
+            failed: self.failed + other.failed,
+            took_ms: self.took_ms + other.took_ms,
+        }
+    }
+}
 
 /// What has happened in one window, or in several.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -37,6 +57,10 @@ pub struct Window {
     pub busy: u64,
     /// None of those that wait has waited for longer, where that is known.
     pub longest_ms: Option<Millis>,
+    /// For how long the process has used processors.
+    pub cpu_us: u64,
+    /// Of those that were finished, those that were begun before the threads became more ([`super::Growth::climbs_since`]).
+    pub early: Early,
     /// Of how many it was added up; zero: it is one.
     pub(super) windows: u32,
 }
@@ -53,6 +77,8 @@ impl Window {
             waiting: self.waiting + other.waiting,
             busy: self.busy + other.busy,
             longest_ms: self.longest_ms.max(other.longest_ms),
+            cpu_us: self.cpu_us + other.cpu_us,
+            early: self.early.and(other.early),
             windows: self.windows + 1,
         };
     }
@@ -68,6 +94,11 @@ impl Window {
     /// Requests wait for threads.
     pub fn is_pressed(&self) -> bool {
         self.waits as f64 >= WAITS * self.looks.max(1) as f64 && self.wait_ms() >= WAIT_MS
+    }
+
+    /// More threads would wait for the interpreter.
+    pub(super) fn computes(&self) -> bool {
+        self.cpu_us as f64 >= COMPUTES * self.ms as f64 * 1000.0
     }
 
     /// Requests a second.

@@ -65,13 +65,13 @@ impl Growing {
         if lasted < WINDOW_MS {
             return None;
         }
-        let (window, cpu_ns) = self.close(engine, now, lasted);
+        let window = self.close(engine, now, lasted);
         if lasted > TOO_LONG_MS {
             self.advice.forget();
             return None;
         }
         let (Some(growth), Some(auto)) = (&mut self.growth, engine.config.threads_auto) else {
-            if let Some(advice) = self.advice.look(&window, cpu_ns / 1000, engine.threads()) {
+            if let Some(advice) = self.advice.look(&window, engine.threads()) {
                 advise(engine, &advice);
             }
             return None;
@@ -80,6 +80,7 @@ impl Growing {
         let before = growth.threads();
         let change = growth.look(&window, short_of, now);
         engine.lined_up.expect_threads(growth.may_come_to(now));
+        engine.lined_up.count_early(growth.climbs_since());
         let Change { threads, why } = change?;
         let told = match threads == before {
             true => format!("{threads} stay: {why}"),
@@ -96,16 +97,18 @@ impl Growing {
         self.window.longest_ms = self.window.longest_ms.max(Some(longest));
     }
 
-    /// What has happened in a window, and how long the process has used processors in it.
-    fn close(&mut self, engine: &Engine, now: Millis, lasted: Millis) -> (Window, u64) {
+    /// What has happened in a window.
+    fn close(&mut self, engine: &Engine, now: Millis, lasted: Millis) -> Window {
         let (done, failed) = engine.lined_up.counts();
         let mut window = std::mem::take(&mut self.window);
         window.ms = lasted;
         window.done = done - std::mem::replace(&mut self.done, done);
         window.failed = failed - std::mem::replace(&mut self.failed, failed);
+        window.early = engine.lined_up.take_early();
         self.since = now;
         let cpu_ns = process_cpu_ns();
-        (window, cpu_ns - std::mem::replace(&mut self.cpu_ns, cpu_ns))
+        window.cpu_us = (cpu_ns - std::mem::replace(&mut self.cpu_ns, cpu_ns)) / 1000;
+        window
     }
 }
 

@@ -169,8 +169,8 @@ impl Requests {
         if exchange.lane.ticket.is_none() {
             // While it was inside it did not count as quick.
             self.slow_throughput.count();
-            self.engine.lined_up.count(exchange.status());
             let took_us = (looked - exchange.late_from + LATE_MS) * 1000;
+            self.engine.lined_up.count(exchange.status(), now_us, took_us);
             let name = name_of(&exchange.head, &mut self.lanes);
             let route = (exchange.head.method(), exchange.head.path());
             return self.lanes.note_late(name, route, took_us, now_us);
@@ -178,9 +178,6 @@ impl Requests {
         let limit = exchange.lane.limit.map(usize::from);
         if let Some(throughput) = limit.and_then(|limit| self.limited_throughput.get_mut(limit)) {
             throughput.count();
-        }
-        if exchange.lane.lane != Some(Lane::Express) || self.lanes.split().is_none() {
-            self.engine.lined_up.count(exchange.status());
         }
         let is_refused = REFUSED.contains(&exchange.status());
         let outcome = if is_refused { Outcome::Refused } else { Outcome::Answered };
@@ -190,7 +187,12 @@ impl Requests {
             self.engine.computing.ended(used_us.unwrap_or(exchange.lane.computes_us()));
         }
         let used = used_us.map(|used_us| (used_us, waited_us));
-        let was_long = self.lanes.end(&mut exchange.lane, now_us, outcome, used);
+        let is_told_apart = self.lanes.split().is_some();
+        let took_us = self.lanes.end(&mut exchange.lane, now_us, outcome, used);
+        let was_long = took_us >= self.lanes.long_us();
+        if exchange.lane.lane != Some(Lane::Express) || !is_told_apart {
+            self.engine.lined_up.count(exchange.status(), now_us, took_us);
+        }
         // Who waits in the slow lane waits for all that are long: for those as well of which nothing was known when they began.
         if was_long || exchange.lane.lane == Some(Lane::Slow) {
             self.slow_throughput.count();
