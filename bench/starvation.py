@@ -11,6 +11,8 @@ held against this server only, each with its figure, and the exit status says wh
     new       20 from the start, and after three seconds 50 of a view that nobody has asked for before
     auto      as crowd, with --threads auto, from the fifth second on
     database  50 clients of a view that waits 50 ms for one of ten connections, with --threads auto, from second 30 on
+    long      a hundred clients of a view that takes ten seconds, with --threads auto, from second 10 on, when whoever
+              has waited for as long as that is refused
     scraper   twenty clients ask for four fifths of what 31 threads finish, calm, and beside one that asks for four
               times as much as is finished, with --fair-by client
 """
@@ -38,7 +40,7 @@ from forehand_lab.engine import Load
 
 OWN = f"{sys.executable} -m forehand slow_views:application --bind 127.0.0.1:{{port}}"
 AUTO = " --threads auto"
-QUICK, SLOW, DATABASE = "/", "/slow", "/database"
+QUICK, SLOW, DATABASE, LONG = "/", "/slow", "/database", "/long"
 #: What ten connections finish whose calls take 50 ms, in a second.
 BEST = 10 / 0.05
 #: What 31 threads finish of calls that take 50 ms, in a second.
@@ -86,6 +88,7 @@ ROWS = {
     "new": Row(((SLOW, 20, 0), ("/new", 50, 3)), 1, {"p99 /": most(3)}),
     "auto": Row(((SLOW, 50, 0),), 5, {**FAST, "rate /slow": least(950)}, AUTO),
     "database": Row(((DATABASE, 50, 0),), 30, {"rate /database": least(0.95 * BEST), "threads": most(16)}, AUTO),
+    "long": Row(((LONG, 100, 0),), 10, {**FAST, "failed /long": most(0), "threads": least(100)}, AUTO),
 }
 
 

@@ -256,7 +256,7 @@ impl Growth {
             return Some(Change { threads: next, why });
         }
         if next == self.threads {
-            return self.stay(short_of);
+            return self.stay(short_of, self.seen.wait_ms());
         }
         self.told = None;
         let why = if self.downward {
@@ -302,7 +302,7 @@ impl Growth {
     }
 
     /// Requests wait, and there cannot be more threads: says why, once.
-    fn stay(&mut self, short_of: Option<Memory>) -> Option<Change> {
+    fn stay(&mut self, short_of: Option<Memory>, wait_ms: f64) -> Option<Change> {
         let bound = match short_of {
             _ if self.threads >= self.most => Bound::Most,
             None => return None,
@@ -311,7 +311,6 @@ impl Growth {
         if self.told.replace(bound) == Some(bound) {
             return None;
         }
-        let wait_ms = self.seen.wait_ms();
         let why = match bound {
             Bound::Most => {
                 format!("requests wait {wait_ms:.0} ms for one, and --threads-max allows no more")

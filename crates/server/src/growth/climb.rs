@@ -16,10 +16,10 @@ const LONG_MS: f64 = 7_000.0;
 /// A next step is made when requests have waited for so many windows more.
 const STEP_WINDOWS: u32 = 2;
 /// So many of those that were inside before have ended, or fewer where the others have been inside for so many times as long: they
-/// do not wait for threads, and are not counted.
+/// were quick ones, which are not counted.
 const NEARLY_ALL: f64 = 0.9;
-const MANY: f64 = 0.5;
-const LONGER_THAN_OTHERS: f64 = 3.0;
+const MANY: f64 = 0.25;
+const LONGER_THAN_OTHERS: f64 = 30.0;
 
 /// More threads must finish more: so much of the share that is more of them inside. Of some thirty calls the average is known
 /// by a fifth.
@@ -70,9 +70,12 @@ impl Growth {
         self.trial.as_ref()?.climb.as_ref().map(|climb| climb.begun)
     }
 
-    /// Requests wait, and there may be more threads though hardly any call has ended since they do (`seen`).
+    /// Requests wait, and there may be more threads though hardly any call has ended since they do (`seen`): they are inside, and
+    /// not kept from the processor.
     pub(super) fn may_climb(&self, seen: &Window, window: &Window, short_of: Option<Memory>) -> bool {
-        self.threads < self.most && short_of.is_none() && !window.computes() && seen.call_ms() >= LONG_MS
+        let are_inside = window.inside() >= f64::from(self.threads) / 2.0;
+        let may_be_more = self.threads < self.most && short_of.is_none() && !window.computes();
+        may_be_more && are_inside && seen.call_ms() >= LONG_MS
     }
 
     pub(super) fn begin_climb(&mut self, window: &Window, now: Millis) -> Change {
@@ -123,12 +126,19 @@ impl Growth {
         climb.early = climb.early.and(window.early);
         climb.since_ms += window.ms;
         climb.pressed = if is_pressed { climb.pressed + 1 } else { 0 };
-        if climb.pressed >= STEP_WINDOWS && self.may_climb(&climb.seen, window, short_of) {
-            (climb.pressed, climb.since_ms) = (0, 0);
-            let why = self.step_up(&climb.seen);
-            trial.after = Window::default();
-            self.trial = Some(trial);
-            return Some(Change { threads: self.threads, why });
+        if climb.pressed >= STEP_WINDOWS {
+            let change = if self.may_climb(&climb.seen, window, short_of) {
+                (climb.pressed, climb.since_ms) = (0, 0);
+                trial.after = Window::default();
+                let why = self.step_up(&climb.seen);
+                Some(Change { threads: self.threads, why })
+            } else {
+                self.stay(short_of, climb.seen.wait_ms())
+            };
+            if change.is_some() {
+                self.trial = Some(trial);
+                return change;
+            }
         }
         if !climb.compared {
             if let Some(before) = climb.before(trial.before.inside(), now) {
@@ -146,24 +156,33 @@ impl Growth {
             self.trial = Some(trial);
             return None;
         }
-        let change = after.rate() / trial.before.rate() - 1.0;
+        Some(self.judge_climb(&trial, now))
+    }
+
+    /// It is known what all of them finish.
+    fn judge_climb(&mut self, trial: &Trial, now: Millis) -> Change {
+        let Trial { before, after, .. } = trial;
+        if !after.is_pressed() && after.inside() <= before.inside() {
+            return self.back(trial, "nobody waits any more".into());
+        }
+        let change = after.rate() / before.rate() - 1.0;
         let climbed = self.threads;
-        let mut judged = self.judge_more(&trial, change);
+        let mut judged = self.judge_more(trial, change);
         if !self.downward {
             self.climb_rest_ms = REST_MS;
-            return Some(judged);
+            return judged;
         }
         self.climb_after = now + self.climb_rest_ms;
         self.climb_rest_ms = (self.climb_rest_ms * 2).min(LONGEST_REST_MS);
-        self.seen = trial.after;
-        if trial.after.failing() < FAILURES && change >= MORE {
+        self.seen = *after;
+        if after.failing() < FAILURES && change >= MORE {
             // So many finish as much as all did, where each call takes as long as before (Little's law), and one is kept.
-            let enough = (trial.before.inside() * (1.0 + change)).ceil() as u32 + 1;
+            let enough = (before.inside() * (1.0 + change)).ceil() as u32 + 1;
             self.threads = enough.clamp(trial.from, climbed);
             self.downward = false;
             judged.threads = self.threads;
         }
-        Some(judged)
+        judged
     }
 }
 
@@ -232,7 +251,7 @@ mod tests {
 
     #[test]
     fn there_are_no_more_than_may_be_or_than_there_is_memory_for_or_where_the_process_computes() {
-        for (most, expected) in [(47, vec![47]), (48, vec![48]), (49, vec![48, 49])] {
+        for (most, expected) in [(47, vec![47, 47]), (48, vec![48, 48]), (49, vec![48, 49, 49])] {
             let changes = HUNDRED.play(&mut Growth::new(most), 0..15);
             assert_eq!(threads(&changes), expected);
         }
@@ -242,6 +261,45 @@ mod tests {
             let changes = Hanging { cpu_ms, ..HUNDRED }.play(&mut Growth::new(128), 0..10);
             assert_eq!(!changes.is_empty(), climbs, "{cpu_ms} ms of 500");
         }
+        for (inside, climbs) in [(15, false), (16, true), (17, true)] {
+            let mut growth = Growth::new(128);
+            let window = Window { busy: inside * 250, ..HUNDRED.window(START) };
+            let any = (0..10).any(|at| growth.look(&window, None, at * WINDOW_MS).is_some());
+            assert_eq!(any, climbs, "{inside} of {START} are inside");
+        }
+    }
+
+    #[test]
+    fn that_there_may_be_no_more_of_them_is_told_once_though_nothing_is_known_yet() {
+        let mut growth = Growth::new(40);
+        let changes = HUNDRED.play(&mut growth, 0..50);
+        assert_eq!(threads(&changes), [40, 40]);
+        assert_eq!(changes[1].why, "requests wait 3000 ms for one, and --threads-max allows no more");
+        assert_eq!(growth.climbs_since(), Some(5 * WINDOW_MS), "what they finish is judged as ever");
+        let poor = Hanging { short_of: Some(Memory::Worker), ..HUNDRED };
+        let mut growth = Growth::new(128);
+        HUNDRED.play(&mut growth, 0..6);
+        let [told] = &*poor.play(&mut growth, 6..50) else { panic!("once") };
+        assert!(told.threads == 48 && told.why.contains("there is no memory"), "{told:?}");
+    }
+
+    #[test]
+    fn where_fewer_are_inside_than_before_and_nobody_waits_nothing_is_compared() {
+        let mut growth = Growth::new(128);
+        HUNDRED.play(&mut growth, 0..20);
+        let left = Hanging { clients: 20, ..HUNDRED };
+        let mut window = left.window(growth.threads());
+        window.early = Early { done: 31, failed: 0, took_ms: 310_000 };
+        assert_eq!(growth.look(&window, None, 10_000), None);
+        (window.early, window.done) = (Early::default(), 1);
+        let change =
+            (21..500).find_map(|at| growth.look(&window, None, at * WINDOW_MS)).expect("it is judged");
+        assert_eq!((change.threads, &*change.why), (START, "nobody waits any more"));
+        assert_eq!(
+            threads(&HUNDRED.play(&mut growth, 501..520)),
+            [48, 72, 108],
+            "and more are tried at once"
+        );
     }
 
     #[test]
@@ -289,14 +347,15 @@ mod tests {
     }
 
     #[test]
-    fn of_those_that_were_inside_nearly_all_have_to_end_or_half_where_the_rest_is_there_for_far_longer() {
+    fn of_those_that_were_inside_nearly_all_have_to_end_or_a_quarter_where_the_rest_is_there_for_far_longer()
+    {
         let climb = |done, took_ms| Climb { early: Early { done, failed: 0, took_ms }, ..Climb::default() };
         let rate = |climb: Climb, now| climb.before(30.0, now).map(|window| (window.done, window.ms));
         assert_eq!(rate(climb(26, 26_000), 2_999), None);
         assert_eq!(rate(climb(27, 27_000), 1_500), Some((30, 1_150)), "the others take as long again");
-        assert_eq!(rate(climb(15, 15_000), 2_999), None);
-        assert_eq!(rate(climb(15, 15_000), 3_000), Some((15, 1_000)), "the others do not count");
-        assert_eq!(rate(climb(14, 14_000), 60_000), None);
+        assert_eq!(rate(climb(8, 8_000), 29_999), None);
+        assert_eq!(rate(climb(8, 8_000), 30_000), Some((8, 1_000)), "the others do not count");
+        assert_eq!(rate(climb(7, 7_000), 60_000), None);
         assert_eq!(rate(climb(0, 0), 60_000), None);
     }
 }
