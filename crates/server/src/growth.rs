@@ -120,6 +120,8 @@ pub struct Growth {
     /// More are not tried again before anything is known of them until then.
     climb_after: Millis,
     climb_rest_ms: Millis,
+    /// Until then nobody may wait only because those are still inside that were begun when there were more threads.
+    drains_until: Millis,
 }
 
 /// What keeps it from more threads, though requests wait.
@@ -179,6 +181,7 @@ impl Growth {
             told: None,
             climb_after: 0,
             climb_rest_ms: REST_MS,
+            drains_until: 0,
         }
     }
 
@@ -199,6 +202,9 @@ impl Growth {
 
     /// A window has passed. `short_of`: which memory there is not enough of for more threads.
     pub fn look(&mut self, window: &Window, short_of: Option<Memory>, now: Millis) -> Option<Change> {
+        if window.counts_others {
+            return self.begin_anew();
+        }
         match self.trial.take() {
             Some(trial) if trial.climb.is_some() => self.climb(trial, window, short_of, now),
             Some(trial) => self.judge(trial, window, now),
@@ -206,12 +212,26 @@ impl Growth {
         }
     }
 
+    /// What was seen before says nothing of what comes now.
+    fn begin_anew(&mut self) -> Option<Change> {
+        (self.seen, self.crowded) = (Window::default(), Window::default());
+        self.downward = false;
+        let mut trial = self.trial.take()?;
+        if trial.climb.is_some() {
+            // It goes by calls that are slow.
+            trial.after = Window::default();
+            self.trial = Some(trial);
+            return None;
+        }
+        Some(self.back(&trial, "others are counted from now on, as it is known which are quick".into()))
+    }
+
     fn watch(&mut self, window: &Window, short_of: Option<Memory>, now: Millis) -> Option<Change> {
         if window.done >= CALLS {
             self.call_ms = self.call_ms.min(window.call_ms());
         }
-        if window.inside() > f64::from(self.threads) {
-            // Some that were begun when there were more are still there: who waits says nothing.
+        if !window.is_pressed() && now < self.drains_until {
+            // All are still there that were begun when there were more.
             return None;
         }
         if !window.is_pressed() {

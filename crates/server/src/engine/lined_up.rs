@@ -3,7 +3,7 @@
 //! Knows: figures that the holder of the baton adds to, and that the watchdog reads. Does not know: what follows from them
 //! (`growth.rs`).
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use wire::Millis;
 
@@ -16,6 +16,7 @@ pub struct LinedUp {
     done: AtomicU64,
     failed: AtomicU64,
     threads_to_come: AtomicU32,
+    told_apart: AtomicBool,
     early: EarlyCalls,
 }
 
@@ -40,6 +41,15 @@ impl LinedUp {
             self.early.failed.fetch_add(failed, Ordering::Relaxed);
             self.early.done.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Quick ones are known, and not counted; as long as none are, all are.
+    pub(crate) fn note_told_apart(&self, told_apart: bool) {
+        self.told_apart.store(told_apart, Ordering::Relaxed);
+    }
+
+    pub(crate) fn are_told_apart(&self) -> bool {
+        self.told_apart.load(Ordering::Relaxed)
     }
 
     /// Those that were begun before such a time are counted apart from now on.

@@ -71,10 +71,10 @@ impl Growth {
     }
 
     /// Requests wait, and there may be more threads though hardly any call has ended since they do (`seen`): they are inside, and
-    /// not kept from the processor.
+    /// do not compute. That quick requests beside take a whole processor says nothing of them.
     pub(super) fn may_climb(&self, seen: &Window, window: &Window, short_of: Option<Memory>) -> bool {
         let are_inside = window.inside() >= f64::from(self.threads) / 2.0;
-        let may_be_more = self.threads < self.most && short_of.is_none() && !window.computes();
+        let may_be_more = self.threads < self.most && short_of.is_none() && !window.is_burning();
         may_be_more && are_inside && seen.call_ms() >= LONG_MS
     }
 
@@ -174,6 +174,7 @@ impl Growth {
         }
         self.climb_after = now + self.climb_rest_ms;
         self.climb_rest_ms = (self.climb_rest_ms * 2).min(LONGEST_REST_MS);
+        self.drains_until = now + (after.call_ms().min(LONGEST_TRIAL_MS) as Millis);
         self.seen = *after;
         if after.failing() < FAILURES && change >= MORE {
             // So many finish as much as all did, where each call takes as long as before (Little's law), and one is kept.
@@ -196,11 +197,13 @@ mod tests {
     /// So many clients, of calls none of which ends.
     struct Hanging {
         clients: u32,
+        burns: u64,
+        came: u64,
         cpu_ms: u64,
         short_of: Option<Memory>,
     }
 
-    const HUNDRED: Hanging = Hanging { clients: 100, cpu_ms: 20, short_of: None };
+    const HUNDRED: Hanging = Hanging { clients: 100, burns: 20, came: 0, cpu_ms: 20, short_of: None };
 
     impl Hanging {
         fn window(&self, threads: u32) -> Window {
@@ -213,6 +216,8 @@ mod tests {
                 waiting: u64::from(waiting) * 250,
                 busy: u64::from(inside) * 250,
                 longest_ms: Some(3_000),
+                burns: self.burns,
+                came: self.came,
                 cpu_us: self.cpu_ms * 1000,
                 ..Window::default()
             }
@@ -250,16 +255,23 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_more_than_may_be_or_than_there_is_memory_for_or_where_the_process_computes() {
+    fn there_are_no_more_than_may_be_or_than_there_is_memory_for_or_where_threads_compute() {
         for (most, expected) in [(47, vec![47, 47]), (48, vec![48, 48]), (49, vec![48, 49, 49])] {
             let changes = HUNDRED.play(&mut Growth::new(most), 0..15);
             assert_eq!(threads(&changes), expected);
         }
         let poor = Hanging { short_of: Some(Memory::Container), ..HUNDRED };
         assert_eq!(threads(&poor.play(&mut Growth::new(128), 0..10)), []);
-        for (cpu_ms, climbs) in [(374, true), (375, false)] {
-            let changes = Hanging { cpu_ms, ..HUNDRED }.play(&mut Growth::new(128), 0..10);
-            assert_eq!(!changes.is_empty(), climbs, "{cpu_ms} ms of 500");
+        let burning = [
+            (124, 0, 374, true),
+            (125, 0, 374, false),
+            (0, 99, 375, false),
+            (0, 100, 500, true),
+            (125, 100, 500, false),
+        ];
+        for (burns, came, cpu_ms, climbs) in burning {
+            let changes = Hanging { burns, came, cpu_ms, ..HUNDRED }.play(&mut Growth::new(128), 0..10);
+            assert_eq!(!changes.is_empty(), climbs, "{burns} of 250 looks, {cpu_ms} ms, {came} requests");
         }
         for (inside, climbs) in [(15, false), (16, true), (17, true)] {
             let mut growth = Growth::new(128);

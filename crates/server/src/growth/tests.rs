@@ -56,6 +56,39 @@ fn it_grows_until_nobody_waits_within_five_seconds() {
 }
 
 #[test]
+fn it_grows_though_requests_that_have_just_been_taken_are_more_than_there_are_threads() {
+    let mut growth = Growth::new(128);
+    let play = (0..20).map(|at| {
+        // Quick ones beside: they wait for their turn in the threads that they have.
+        let mut window = PLENTY.window(growth.threads());
+        window.busy = u64::from(growth.threads() + 1) * 250;
+        growth.look(&window, None, at * WINDOW_MS);
+        growth.threads()
+    });
+    let threads: Vec<u32> = play.collect();
+    assert!(threads.iter().any(|&threads| threads > START), "{threads:?}");
+}
+
+#[test]
+fn what_was_finished_while_quick_ones_were_counted_is_compared_with_nothing() {
+    let mut growth = Growth::new(128);
+    let window = |threads, more| {
+        let window = PLENTY.window(threads);
+        Window { done: window.done + more, ..window }
+    };
+    // Quick ones that came before it was known that they are, in the window before the first step and in that of its trial.
+    assert_eq!(growth.look(&window(START, 400), None, 0), None);
+    let others = Window { counts_others: true, ..window(START, 0) };
+    assert_eq!(growth.look(&others, None, WINDOW_MS), None);
+    let threads = play(&mut growth, &PLENTY, 1, 2 * WINDOW_MS);
+    assert_eq!(threads, [START, 40], "it is judged by what comes later");
+    let change = growth.look(&Window { counts_others: true, ..window(40, 0) }, None, 4 * WINDOW_MS);
+    assert_eq!(change.map(|change| change.threads), Some(START));
+    let threads = play(&mut growth, &PLENTY, 5, 5 * WINDOW_MS);
+    assert!(growth.threads() > 50, "{threads:?}");
+}
+
+#[test]
 fn it_does_not_grow_beyond_what_is_allowed() {
     let mut growth = Growth::new(40);
     let crowd = Behind { clients: 500, ..PLENTY };

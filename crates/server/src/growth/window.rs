@@ -22,6 +22,8 @@ pub(super) const ROUNDS: f64 = 2.0;
 pub(super) const LONG_WINDOWS: u32 = 6;
 /// A process that has used such a part of a processor computes, and more threads would wait for the interpreter.
 const COMPUTES: f64 = 0.75;
+/// So many requests come in a window that its use of processors may be for quick ones.
+const MANY_COME: u64 = 100;
 
 /// Calls that were begun before a moment and have ended: how many, how many of them failed, and how long they took together.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -57,10 +59,16 @@ pub struct Window {
     pub busy: u64,
     /// None of those that wait has waited for longer, where that is known.
     pub longest_ms: Option<Millis>,
+    /// Requests that have come, of any kind.
+    pub came: u64,
+    /// Looks in which a thread held up the others, as it computes.
+    pub burns: u64,
     /// For how long the process has used processors.
     pub cpu_us: u64,
     /// Of those that were finished, those that were begun before the threads became more ([`super::Growth::climbs_since`]).
     pub early: Early,
+    /// Since quick ones are known, or are known no more, others are counted than before: nothing can be compared.
+    pub counts_others: bool,
     /// Of how many it was added up; zero: it is one.
     pub(super) windows: u32,
 }
@@ -77,8 +85,11 @@ impl Window {
             waiting: self.waiting + other.waiting,
             busy: self.busy + other.busy,
             longest_ms: self.longest_ms.max(other.longest_ms),
+            came: self.came + other.came,
+            burns: self.burns + other.burns,
             cpu_us: self.cpu_us + other.cpu_us,
             early: self.early.and(other.early),
+            counts_others: self.counts_others || other.counts_others,
             windows: self.windows + 1,
         };
     }
@@ -99,6 +110,12 @@ impl Window {
     /// More threads would wait for the interpreter.
     pub(super) fn computes(&self) -> bool {
         self.cpu_us as f64 >= COMPUTES * self.ms as f64 * 1000.0
+    }
+
+    /// Threads hold up one another, as they compute: in half of the looks, or by what the process has used. Where many requests
+    /// come, that may be theirs, and whoever reads them would have seen it.
+    pub(super) fn is_burning(&self) -> bool {
+        self.burns * 2 >= self.looks.max(1) || self.computes() && self.came < MANY_COME
     }
 
     /// Requests a second.

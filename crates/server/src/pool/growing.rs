@@ -24,6 +24,8 @@ pub(super) struct Growing {
     /// What was counted when the window began.
     done: u64,
     failed: u64,
+    told_apart: bool,
+    came: u64,
     cpu_ns: u64,
     /// Since when there has been somebody who waits.
     waiting_since: Option<Millis>,
@@ -44,6 +46,8 @@ impl Growing {
             since: 0,
             done: 0,
             failed: 0,
+            told_apart: false,
+            came: 0,
             cpu_ns: 0,
             waiting_since: None,
             advice: Advice::default(),
@@ -57,6 +61,7 @@ impl Growing {
         self.window.waits += u64::from(waiting > 0);
         self.window.waiting += waiting;
         self.window.busy += u64::from(engine.in_flight());
+        self.window.burns += u64::from(engine.burns(now));
         match waiting {
             0 => self.waiting_since = None,
             _ => self.waits_since(engine.config.limits.queue_timeout, now),
@@ -105,6 +110,10 @@ impl Growing {
         window.done = done - std::mem::replace(&mut self.done, done);
         window.failed = failed - std::mem::replace(&mut self.failed, failed);
         window.early = engine.lined_up.take_early();
+        let told_apart = engine.lined_up.are_told_apart();
+        window.counts_others = std::mem::replace(&mut self.told_apart, told_apart) != told_apart;
+        let came = engine.counters.requests_total.get();
+        window.came = came - std::mem::replace(&mut self.came, came);
         self.since = now;
         let cpu_ns = process_cpu_ns();
         window.cpu_us = (cpu_ns - std::mem::replace(&mut self.cpu_ns, cpu_ns)) / 1000;

@@ -188,6 +188,7 @@ impl Requests {
         }
         let used = used_us.map(|used_us| (used_us, waited_us));
         let is_told_apart = self.lanes.split().is_some();
+        self.engine.lined_up.note_told_apart(is_told_apart);
         let took_us = self.lanes.end(&mut exchange.lane, now_us, outcome, used);
         let was_long = took_us >= self.lanes.long_us();
         if exchange.lane.lane != Some(Lane::Express) || !is_told_apart {
