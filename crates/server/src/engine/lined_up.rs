@@ -80,3 +80,24 @@ impl LinedUp {
         (self.done.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_were_begun_before_a_moment_are_counted_apart_until_they_are_taken_away() {
+        let lined_up = LinedUp::default();
+        lined_up.count(200, 5_000_000, 4_000_000);
+        assert_eq!(lined_up.take_early(), Early::default(), "nobody has asked for them");
+        lined_up.count_early(Some(1_000));
+        for (begun_ms, status) in [(999, 500), (1_000, 500), (1_001, 200), (0, 200)] {
+            lined_up.count(status, 5_000_000, 5_000_000 - begun_ms * 1_000);
+        }
+        assert_eq!(lined_up.take_early(), Early { done: 2, failed: 1, took_ms: 4_001 + 5_000 });
+        assert_eq!((lined_up.take_early(), lined_up.counts()), (Early::default(), (5, 2)));
+        lined_up.count_early(None);
+        lined_up.count(200, 5_000_000, 5_000_000);
+        assert_eq!(lined_up.take_early(), Early::default());
+    }
+}

@@ -161,7 +161,32 @@ fn leaves_a_fifth(used: u64, most: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::engine::Config;
+    use crate::log::Log;
+    use crate::turn::Loop;
+
     use super::*;
+
+    #[test]
+    fn a_window_in_which_others_come_to_be_counted_says_so_and_the_next_one_does_not() {
+        let turn =
+            Loop::new(Config { threads: 8, ..Config::default() }, Log::none(), Vec::new()).expect("a loop");
+        let engine = turn.engine();
+        let mut growing = Growing::new(engine);
+        let mut seen = |told_apart, quick: u64| {
+            (0..quick).for_each(|_| engine.lined_up.count(200, 1_000, 100));
+            engine.lined_up.note_told_apart(told_apart);
+            let window = growing.close(engine, 0, WINDOW_MS);
+            (window.done, window.counts_others)
+        };
+        // Quick ones are counted until it is known that they are.
+        assert_eq!([seen(false, 400), seen(true, 60), seen(true, 0)], [(400, false), (60, true), (0, false)]);
+        assert_eq!(
+            [seen(false, 0), seen(false, 3)],
+            [(0, true), (3, false)],
+            "and again when nobody knows any more"
+        );
+    }
 
     #[test]
     fn a_fifth_of_the_memory_is_left() {
