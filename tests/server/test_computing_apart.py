@@ -128,8 +128,9 @@ def test_one_worker_takes_what_computes_and_leaves_the_rest_to_the_others_until_
 
         served.until(is_apart, FORGOTTEN)
         served.says("takes the requests that compute from all workers")
-        said = served.order("status")[1]
-        assert f"worker {served.status()['workers'][0]['worker']} takes the requests that compute" in said, said
+        # On a busy machine that may have ended by now, and begins anew.
+        told = f"worker {served.status()['workers'][0]['worker']} takes the requests that compute"
+        served.until(lambda: told in served.order("status")[1], FORGOTTEN)
         found.views_over.set()
         served.until(lambda: not takes_them(served), FORGOTTEN)
         # Its clients come back to it, as far as they were its own.

@@ -111,8 +111,14 @@ def test_a_handshake_has_its_time_and_no_byte_extends_it(
         else:
             pytest.fail("bytes have extended it")
     served.counts("handshake_timeouts", 1)
-    with connect(served, authority.client()) as sock:
-        assert ask(sock)["scheme"] == "https"
+
+    def is_through() -> bool:
+        with contextlib.suppress(OSError), connect(served, authority.client()) as sock:
+            return bool(ask(sock)["scheme"] == "https")
+        return False
+
+    # On a busy machine a handshake may take longer than there is time.
+    served.until(is_through)
     assert served.counters()["handshakes"] == 1
 
 

@@ -51,7 +51,10 @@ class Within:
                 self.sock.sendall(said)
             if result is not None:
                 return result
-            self.incoming.write(self.sock.recv(65536))
+            heard = self.sock.recv(65536)
+            if not heard:
+                raise ConnectionResetError("the server has closed the connection")
+            self.incoming.write(heard)
 
     def ask(self) -> dict[str, Any]:
         """What the application says of one request."""
@@ -118,8 +121,14 @@ def test_a_header_has_the_time_of_the_handshake(serve: Serve, pair: tuple[str, .
             sock.sendall(said)
             assert sock.recv(1) == b""
     served.counts("handshake_timeouts", 3)
-    with served.connect() as sock:
-        assert Within(sock, authority.client(), v2()).ask()["client"] == listed(CLIENT)
+
+    def is_through() -> bool:
+        with served.connect() as sock, contextlib.suppress(OSError):
+            return Within(sock, authority.client(), v2()).ask()["client"] == listed(CLIENT)
+        return False
+
+    # On a busy machine a handshake may take longer than there is time.
+    served.until(is_through)
 
 
 def test_nobody_else_may_name_a_client(serve: Serve, pair: tuple[str, ...]) -> None:

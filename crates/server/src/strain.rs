@@ -54,6 +54,10 @@ const FORGET: Millis = 64;
 const ALONE_PERCENT: u64 = 55;
 /// Two of them use more than so many together, where nobody else burns: of three that do, two use 67.
 const BOTH_PERCENT: u64 = 72;
+/// So many looks that are no farther apart than so long, and requests come often enough that those two threads which burn
+/// are better interrupted: that costs them a few percent, for nothing where only more of their kind come.
+const OFTEN_LOOKS: u32 = 2;
+const OFTEN_US: u64 = 20_000;
 /// What threads have used within more than so many microseconds says nothing of the last few milliseconds.
 const STALE_US: u64 = 100_000;
 
@@ -221,36 +225,71 @@ impl Default for Strain {
     }
 }
 
-/// True where one of several threads burns, and the others hardly use the interpreter, by what each has used of a processor
-/// within `since` microseconds; or where two do, and requests come often (`is_often`).
-pub fn few_burn(used: &[u64], since: u64, is_often: bool) -> bool {
-    let most = since.min(used.iter().sum());
-    let (mut first, mut second) = (0, 0);
-    for &used in used {
-        (first, second) = if used > first { (used, first) } else { (first, second.max(used)) };
+/// How often somebody comes back to threads that burn, look by look.
+#[derive(Debug, Default)]
+pub struct Looks {
+    /// So many in a row were no farther apart than [`OFTEN_US`].
+    in_a_row: u32,
+}
+
+impl Looks {
+    pub const fn new() -> Self {
+        Self { in_a_row: 0 }
     }
-    let one_burns = first * 100 > most * ALONE_PERCENT;
-    let both_burn = is_often && (first + second) * 100 > most * BOTH_PERCENT;
-    since <= STALE_US && first > 0 && (one_burns || both_burn)
+
+    /// True where one of several threads burns, and the others hardly use the interpreter, by what each has used of a processor
+    /// within `since` microseconds; or where two do, and requests come often. None where that cannot be said.
+    ///
+    /// Time counts by what the threads have had of a processor: where other processes want one, too, requests come as much less
+    /// often as those that burn get on.
+    pub fn few_burn(&mut self, used: &[u64], since: u64) -> Option<bool> {
+        let most = since.min(used.iter().sum());
+        let is_fresh = since <= STALE_US && most > 0;
+        self.in_a_row = if is_fresh && most <= OFTEN_US { self.in_a_row.saturating_add(1) } else { 0 };
+        let (mut first, mut second) = (0, 0);
+        for &used in used {
+            (first, second) = if used > first { (used, first) } else { (first, second.max(used)) };
+        }
+        let one_burns = first * 100 > most * ALONE_PERCENT;
+        let both_burn = (first + second) * 100 > most * BOTH_PERCENT;
+        match self.in_a_row {
+            _ if !is_fresh => None,
+            _ if one_burns => Some(true),
+            0 => Some(false),
+            // Whether they come often is not known yet.
+            1..OFTEN_LOOKS if both_burn => None,
+            _ => Some(both_burn),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What the last of so many looks says.
+    fn few_burn(used: &[u64], since: u64, looks: u32) -> Option<bool> {
+        let mut found = Looks::new();
+        (0..looks).fold(None, |_, _| found.few_burn(used, since))
+    }
+
     #[test]
     fn one_burns_that_has_most_of_a_processor() {
-        assert!(few_burn(&[100, 4000, 300], 5000, false));
-        assert!(!few_burn(&[2500, 2400], 5000, false), "two burn");
-        assert!(!few_burn(&[0, 0], 5000, true));
-        assert!(!few_burn(&[], 5000, true));
+        assert_eq!(few_burn(&[100, 4000, 300], 5000, 1), Some(true));
+        assert_eq!(few_burn(&[2000, 1400, 1000, 800], 5000, 1), Some(false));
     }
 
     #[test]
     fn two_burn_where_that_is_asked_for_often_and_three_are_not_few() {
-        assert!(few_burn(&[2500, 2400], 5000, true));
-        assert!(few_burn(&[300, 1900, 600, 1900, 300], 5000, true), "beside quick ones");
-        assert!(!few_burn(&[1700, 1600, 1600], 5000, true));
+        for (looks, few) in
+            [(OFTEN_LOOKS - 1, None), (OFTEN_LOOKS, Some(true)), (OFTEN_LOOKS + 1, Some(true))]
+        {
+            assert_eq!(few_burn(&[2500, 2400], 5000, looks), few, "{looks} looks");
+        }
+        assert_eq!(few_burn(&[300, 1900, 600, 1900, 300], 5000, 2), Some(true), "beside quick ones");
+        for looks in 1..4 {
+            assert_eq!(few_burn(&[1700, 1600, 1600], 5000, looks), Some(false));
+        }
     }
 
     #[test]
@@ -263,20 +302,40 @@ mod tests {
             (vec![36, 36, 14, 14], false),
             (vec![37, 36, 14, 13], true),
         ] {
-            assert_eq!(few_burn(&used, 100, true), few, "{used:?}");
+            assert_eq!(few_burn(&used, 100, 2), Some(few), "{used:?}");
         }
     }
 
     #[test]
     fn few_burn_though_other_processes_have_the_processor_for_most_of_the_time() {
-        assert!(few_burn(&[100, 1500, 300], 5000, false));
-        assert!(!few_burn(&[800, 700, 300, 400], 5000, true));
+        assert_eq!(few_burn(&[100, 1500, 300], 5000, 1), Some(true));
+        assert_eq!(few_burn(&[100, 1500, 1600, 300], 80_000, 2), Some(true));
+        assert_eq!(few_burn(&[800, 700, 300, 400], 5000, 2), Some(false));
     }
 
     #[test]
-    fn what_threads_have_used_in_a_long_time_does_not_say_who_burns() {
-        assert!(few_burn(&[100, 90_000], 100_000, false));
-        assert!(!few_burn(&[100, 100_000], 100_001, true));
+    fn often_is_told_by_what_those_that_burn_get_done_meanwhile() {
+        for (used, since, often) in [
+            ([10_000, 10_000], 20_000, Some(true)),
+            ([10_000, 10_001], 20_001, Some(false)),
+            ([10_001, 10_000], 20_000, Some(true)),
+            ([10_000, 10_000], STALE_US, Some(true)),
+            ([10_000, 10_000], STALE_US + 1, None),
+        ] {
+            assert_eq!(few_burn(&used, since, 2), often, "{used:?} within {since}");
+        }
+        let mut looks = Looks::new();
+        let [often, seldom] = [[4000; 2], [10_500; 2]];
+        let found = [often, often, seldom, often, often].map(|used| looks.few_burn(&used, 30_000));
+        assert_eq!(found, [None, Some(true), Some(false), None, Some(true)], "in a row, and no single time");
+    }
+
+    #[test]
+    fn what_threads_have_used_in_a_long_time_or_not_at_all_does_not_say_who_burns() {
+        assert_eq!(few_burn(&[100, 90_000], 100_000, 1), Some(true));
+        assert_eq!(few_burn(&[100, 100_000], 100_001, 2), None);
+        assert_eq!(few_burn(&[0, 0], 5000, 2), None);
+        assert_eq!(few_burn(&[], 5000, 2), None);
     }
 
     /// Notes waits at so many milliseconds each: what it says of the last one.

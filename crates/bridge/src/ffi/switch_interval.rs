@@ -22,7 +22,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyFloat;
 use pyo3::{Python, intern};
 use reactor::sys::{ThreadClock, monotonic_ms, monotonic_ns, monotonic_us};
-use server::strain::{Sign, Strain, few_burn};
+use server::strain::{Looks, Sign, Strain};
 use server::sync::{Guard, lock};
 
 use super::gil::{attached, outside};
@@ -35,10 +35,6 @@ const USUAL: f64 = 0.0005;
 const SHORT: f64 = 0.00005;
 /// How long threads are looked at, at least, before it is said whether few burn.
 const LOOK_US: u64 = 5000;
-/// So many looks that are no farther apart than so long, and requests come often enough that those two threads which burn
-/// are better interrupted: that costs them a few percent, for nothing where only more of their kind come.
-const OFTEN_LOOKS: u32 = 2;
-const OFTEN_US: u64 = 20_000;
 
 /// Does some thread burn?
 static STRAIN: Strain = Strain::new();
@@ -47,7 +43,7 @@ static BACK: AtomicU64 = AtomicU64::new(0);
 /// One does, or two do: turns are short.
 static FEW: AtomicBool = AtomicBool::new(false);
 /// The threads that serve, and what they had used of a processor when they were looked at.
-static THREADS: Mutex<Threads> = Mutex::new(Threads { clocks: Vec::new(), at: 0, in_a_row: 0 });
+static THREADS: Mutex<Threads> = Mutex::new(Threads { clocks: Vec::new(), at: 0, looks: Looks::new() });
 /// `sys.setswitchinterval` and the two lengths, once the interval is ours.
 static SET: PyOnceLock<(Py<PyAny>, Py<PyFloat>, Py<PyFloat>)> = PyOnceLock::new();
 
@@ -84,8 +80,7 @@ struct Threads {
     clocks: Vec<(ThreadClock, u64)>,
     /// When they were looked at; microseconds, zero: never.
     at: u64,
-    /// So many looks were no farther apart than [`OFTEN_US`].
-    in_a_row: u32,
+    looks: Looks,
 }
 
 fn threads() -> Guard<'static, Threads> {
@@ -113,7 +108,7 @@ impl Drop for Serving {
 
 impl Threads {
     /// Looks at what each has used since the last look. True: one or two of them most of what they could.
-    /// None where the last look was just now.
+    /// None where that cannot be said, as after a look just now: turns stay as they are.
     fn look(&mut self) -> Option<bool> {
         let now = monotonic_us();
         let since = now - self.at;
@@ -126,8 +121,7 @@ impl Threads {
         };
         let used: Vec<u64> = self.clocks.iter_mut().map(used).collect();
         self.at = now;
-        self.in_a_row = if since <= OFTEN_US { self.in_a_row.saturating_add(1) } else { 0 };
-        Some(few_burn(&used, since, self.in_a_row >= OFTEN_LOOKS))
+        self.looks.few_burn(&used, since)
     }
 }
 
