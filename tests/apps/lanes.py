@@ -1,11 +1,13 @@
-"""Views that take as long as they are told, or wait for a file, or at a gate that a quick view opens; another tells how
-many wait, another in which order they began, and others answer at once, with 200 or 404."""
+"""Views that take as long as they are told, some with one of four connections, or wait for a file, or at a gate that
+a quick view opens; another tells how many wait, another in which order they began, and others answer at once, with 200
+or 404."""
 
 import os
 import threading
 import time
 
 GATE = threading.Event()
+CONNECTIONS = threading.Semaphore(4)
 INSIDE = []
 BEGUN = []
 
@@ -27,6 +29,9 @@ def application(environ, start_response):
         if query.startswith("/"):
             while not os.path.exists(query):
                 time.sleep(0.01)
+        elif path == "/pool":
+            with CONNECTIONS:
+                time.sleep(float(query))
         elif query:
             time.sleep(float(query))
         else:

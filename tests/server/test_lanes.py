@@ -283,34 +283,6 @@ def test_a_quick_route_with_a_limit_goes_on_beside_any_number_of_slow_requests(s
     assert {answer(sock)[0] for sock in crowd} == {200}
 
 
-def test_threads_become_more_while_requests_wait_for_one(serve: Serve) -> None:
-    """Whether they stay is for figures to say: that more are tried does not depend on the machine.
-
-    Each connection has said at once all that it will ask: requests wait however seldom this process has its turn.
-    """
-    served = serve("lanes:application", "--workers", "1", "--threads", "auto", "--threads-max", "40", *FOR_EVER)
-    crowd = [asked(served, *[f"/report?{SLOW / 4}"] * 300) for _ in range(48)]
-    served.says("threads: from 32 to 40: requests wait")
-    # Who follows it begins with as many: it is held where it is, so that none are fewer meanwhile.
-    (worker,) = served.workers
-
-    def is_held_with_more() -> bool:
-        os.kill(worker, signal.SIGSTOP)
-        if served.status()["workers"][0]["threads"] == 40:
-            return True
-        os.kill(worker, signal.SIGCONT)
-        return False
-
-    served.until(is_held_with_more)
-    served.until(lambda: "threads from 32 to 40: requests wait" in served.order("status", "--verbose")[1])
-    assert served.order("reload")[0] == 0
-    served.says("threads: 40 from the start: another worker has come to as many")
-    os.kill(worker, signal.SIGCONT)
-    for sock in crowd:
-        with sock:
-            assert read_reply(sock, bytearray())[0] == 200
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -364,40 +336,6 @@ def test_what_has_no_effect_with_so_many_threads_is_told_and_is_no_mistake(
     lines = done.stderr.splitlines()
     assert [line for line in lines if "warning" in line] == lines and len(lines) == (1 if words else 0), done.stderr
     assert words in done.stderr
-
-
-def test_where_calls_take_a_second_half_as_many_threads_more_are_tried_at_once(serve: Serve) -> None:
-    served = serve("lanes:application", "--workers", "1", "--threads", "auto", *FOR_EVER)
-    crowd = [asked(served, *["/report?1"] * 20) for _ in range(70)]
-    served.says("threads: from 32 to 48: requests wait")
-    for sock in crowd:
-        sock.close()
-
-
-def test_where_calls_do_not_end_there_are_threads_for_all_before_it_is_known_what_these_finish(
-    serve: Serve, tmp_path: Path
-) -> None:
-    """As of a view that waits for a language model: whoever waited until some have ended would be refused."""
-    go = tmp_path / "go"
-    served = serve("lanes:application", "--workers", "1", "--threads", "auto", *FOR_EVER)
-    crowd = [asked(served, f"/quick?{go}") for _ in range(100)]
-    served.until(lambda: served.status()["workers"][0]["busy"] == len(crowd))
-    for change in ("from 32 to 48", "from 48 to 72", "from 72 to 108"):
-        served.says(f"threads: {change}: requests wait ")
-    served.says(" s none has ended: what more finish is seen later")
-    go.touch()
-    assert {answer(sock) for sock in crowd} == {(200, b"ok")}
-
-
-def test_threads_that_may_not_become_more_say_so(serve: Serve) -> None:
-    """In the log and in `forehand status`, which keeps it: whoever reads it knows which option it is about."""
-    served = serve("lanes:application", "--workers", "1", "--threads", "auto", "--threads-max", "4", *FOR_EVER)
-    crowd = [asked(served, *[f"/report?{SLOW / 4}"] * 300) for _ in range(16)]
-    served.says("--threads-max allows no more")
-    served.until(lambda: "threads 4 stay: requests wait" in served.order("status", "--verbose")[1])
-    for sock in crowd:
-        with sock:
-            assert read_reply(sock, bytearray())[0] == 200
 
 
 def test_an_asgi_application_has_all_named_that_is_about_threads(serve: Serve) -> None:
