@@ -7,7 +7,10 @@ depends on how fast a machine is, but that what takes a tenth of a second is lon
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from serving import Serving, read_reply
 
@@ -47,6 +50,38 @@ def ask(served: Serving, path: str) -> bytes:
     status, body = answer(asked(served, path))
     assert status == 200
     return body
+
+
+@contextmanager
+def at_once(count: int, client: Callable[[threading.Event], None]) -> Iterator[None]:
+    """So many threads that go on until they are told that it is over."""
+    over = threading.Event()
+    threads = [threading.Thread(target=client, args=(over,)) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+@contextmanager
+def crowd_on(served: Serving, path: str, clients: int) -> Iterator[list[tuple[int, float]]]:
+    """So many clients that ask again and again, and what each of their requests was answered, and within which time."""
+    answers: list[tuple[int, float]] = []
+
+    def client(over: threading.Event) -> None:
+        while not over.is_set():
+            began = time.monotonic()
+            status = answer(asked(served, path))[0]
+            answers.append((status, time.monotonic() - began))
+            # Whoever is refused at once comes back, and not in a circle that leaves nothing to others.
+            over.wait(0.05)
+
+    with at_once(clients, client):
+        yield answers
 
 
 def inside(served: Serving) -> int:

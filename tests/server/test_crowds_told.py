@@ -5,43 +5,13 @@ second is no longer than half of one."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
-from serving import Serving, read_reply
+from taughtlanes import Serve, crowd_on
 
-Serve = Callable[..., Serving]
 #: Half a minute: what takes ten seconds, on a machine that has other things to do.
 LONG = 30.0
-
-
-@contextmanager
-def crowd_on(served: Serving, path: str, clients: int) -> Iterator[list[tuple[int, float]]]:
-    """So many clients that ask again and again, and what each of their requests was answered, and within which time."""
-    over = threading.Event()
-    answers: list[tuple[int, float]] = []
-
-    def client() -> None:
-        while not over.is_set():
-            with served.connect() as sock:
-                began = time.monotonic()
-                sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-                answers.append((read_reply(sock, bytearray())[0], time.monotonic() - began))
-            # Whoever is refused at once comes back, and not in a circle that leaves nothing to others.
-            over.wait(0.05)
-
-    threads = [threading.Thread(target=client) for _ in range(clients)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield answers
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join()
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from serving import Serving, read_reply
-from taughtlanes import FOR_EVER, SLOW, Serve, answer, asked
-from test_crowds_told import crowd_on
+from taughtlanes import FOR_EVER, SLOW, Serve, answer, asked, at_once, crowd_on
 
 AUTO = ("--workers", "1", "--threads", "auto")
 #: For so long it is waited for figures, in seconds: where chance has spoilt them, more are tried half a minute later.
@@ -22,10 +21,9 @@ PATIENCE = 120.0
 @contextmanager
 def quick_clients(served: Serving, count: int) -> Iterator[list[int]]:
     """So many that ask for something quick again and again, and the status of each answer."""
-    over = threading.Event()
     answers: list[int] = []
 
-    def client() -> None:
+    def client(over: threading.Event) -> None:
         received = bytearray()
         with served.connect() as sock:
             while not over.is_set():
@@ -33,15 +31,8 @@ def quick_clients(served: Serving, count: int) -> Iterator[list[int]]:
                 answers.append(read_reply(sock, received)[0])
                 over.wait(0.001)
 
-    threads = [threading.Thread(target=client) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
+    with at_once(count, client):
         yield answers
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join()
 
 
 def test_threads_become_more_while_requests_wait_for_one(serve: Serve) -> None:
