@@ -244,8 +244,8 @@ impl Looks {
     /// often as those that burn get on.
     pub fn few_burn(&mut self, used: &[u64], since: u64) -> Option<bool> {
         let most = since.min(used.iter().sum());
-        let is_fresh = since <= STALE_US && most > 0;
-        self.in_a_row = if is_fresh && most <= OFTEN_US { self.in_a_row.saturating_add(1) } else { 0 };
+        let (is_fresh, is_soon) = (since <= STALE_US, most > 0 && most <= OFTEN_US);
+        self.in_a_row = if is_fresh && is_soon { self.in_a_row.saturating_add(1) } else { 0 };
         let (mut first, mut second) = (0, 0);
         for &used in used {
             (first, second) = if used > first { (used, first) } else { (first, second.max(used)) };
@@ -253,9 +253,10 @@ impl Looks {
         let one_burns = first * 100 > most * ALONE_PERCENT;
         let both_burn = (first + second) * 100 > most * BOTH_PERCENT;
         match self.in_a_row {
-            _ if !is_fresh => None,
-            _ if one_burns => Some(true),
-            0 => Some(false),
+            _ if most == 0 => None,
+            _ if one_burns => is_fresh.then_some(true),
+            // They come seldom, or nobody has had a processor for long.
+            0 => (!is_soon).then_some(false),
             // Whether they come often is not known yet.
             1..OFTEN_LOOKS if both_burn => None,
             _ => Some(both_burn),
@@ -321,6 +322,8 @@ mod tests {
             ([10_001, 10_000], 20_000, Some(true)),
             ([10_000, 10_000], STALE_US, Some(true)),
             ([10_000, 10_000], STALE_US + 1, None),
+            ([10_000, 10_001], STALE_US + 1, Some(false)),
+            ([1_000_000, 1_000_000], 2_000_000, Some(false)),
         ] {
             assert_eq!(few_burn(&used, since, 2), often, "{used:?} within {since}");
         }
